@@ -1,0 +1,50 @@
+import { z } from 'zod';
+import { environments } from '../shared/decision/action.ts';
+import { parseSettings, port, type SettingsSource } from '../shared/settings.ts';
+
+const schema = z.object({
+  SALLYPORT_API_PORT: port(8080),
+  SALLYPORT_API_HOST: z.string().default('127.0.0.1'),
+  SALLYPORT_DATA_DIR: z.string().default('.sallyport'),
+  SALLYPORT_DEV_KEYS: z.string().default(''),
+  SALLYPORT_MASTER_KEY: z.string().optional(),
+  SALLYPORT_TENANT: z.string().default('default'),
+  SALLYPORT_ALLOW_PRIVATE: z.string().default(''),
+  SALLYPORT_ENVIRONMENT: z.enum(environments).default('prod'),
+  DATABASE_URL: z.string().optional(),
+  REDIS_URL: z.string().optional(),
+  NODE_ENV: z.string().optional(),
+});
+
+/** The control plane's settings (design 14), read once at start. */
+export interface Config {
+  readonly apiHost: string;
+  readonly apiPort: number;
+  readonly dataDir: string;
+  readonly devKeys: string;
+  /** Base64 of 32 bytes; undefined: embedded mode makes one in the data directory. */
+  readonly masterKey: string | undefined;
+  readonly tenantId: string;
+  readonly allowPrivate: string;
+  /** Undefined: embedded Postgres in the data directory. */
+  readonly databaseUrl: string | undefined;
+  /** Undefined: the bus of this process alone. */
+  readonly redisUrl: string | undefined;
+  readonly production: boolean;
+}
+
+export function readConfig(source: SettingsSource): Config {
+  const settings = parseSettings(schema, source);
+  return {
+    apiHost: settings.SALLYPORT_API_HOST,
+    apiPort: settings.SALLYPORT_API_PORT,
+    dataDir: settings.SALLYPORT_DATA_DIR,
+    devKeys: settings.SALLYPORT_DEV_KEYS,
+    masterKey: settings.SALLYPORT_MASTER_KEY,
+    tenantId: settings.SALLYPORT_TENANT,
+    allowPrivate: settings.SALLYPORT_ALLOW_PRIVATE,
+    databaseUrl: settings.DATABASE_URL,
+    redisUrl: settings.REDIS_URL,
+    production: settings.NODE_ENV === 'production',
+  };
+}

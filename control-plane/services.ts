@@ -1,0 +1,83 @@
+import type { Pool } from 'pg';
+import type { Bus } from '../shared/bus/bus.ts';
+import type { Clock } from '../shared/clock.ts';
+import type { PublicJwk, SigningAlgorithm, SigningKey } from '../shared/crypto/signing-key.ts';
+import type { EvidenceEvent, SealedEvent } from '../shared/evidence/event.ts';
+import type { Log } from '../shared/log.ts';
+import type { SectionName } from '../shared/sync/sections.ts';
+import type { Config } from './config.ts';
+import type { Prisma, PrismaClient } from './store/generated/client.ts';
+
+/** A database transaction that a use case is in. */
+export type Transaction = Prisma.TransactionClient;
+
+/** What a ciphertext belongs to; a ciphertext moved to another place does not open. */
+export interface SealedPlace {
+  readonly tenantId: string;
+  /** For example `credential`, `approval_args`, `signing_key`, `evidence_salt`. */
+  readonly purpose: string;
+  readonly id: string;
+  readonly version: number;
+}
+
+/** Secrets at rest: envelope encryption under the master key (design 10). */
+export interface Vault {
+  /** Encrypts; the result is JSON text for a database column. */
+  seal(plaintext: string | Uint8Array, place: SealedPlace): string;
+  /** Decrypts, or throws `credential.unreadable`. */
+  open(sealed: string, place: SealedPlace): Buffer;
+  /** A keyed hash, hex, under a key derived from the master key for this purpose alone. */
+  mac(purpose: string, data: string): string;
+}
+
+export const keyPurposes = [
+  'passport',
+  'sync',
+  'checkpoint',
+  'export',
+  'report',
+  'certificate',
+] as const;
+export type KeyPurpose = (typeof keyPurposes)[number];
+
+/** A tenant's signing keys: one active per purpose, made at first use, private halves in the vault. */
+export interface SigningKeys {
+  active(tenantId: string, purpose: KeyPurpose, alg?: SigningAlgorithm): Promise<SigningKey>;
+  /** Active and retired public keys, the active one first. */
+  publicKeys(tenantId: string, purpose: KeyPurpose): Promise<readonly PublicJwk[]>;
+}
+
+/** The ledger's writing side. */
+export interface Ledger {
+  /** Seals one event in the next group commit; resolves when it is durable. */
+  seal(tenantId: string, event: EvidenceEvent): Promise<SealedEvent>;
+  /** Seals events in this order, dropping those already sealed with the same bytes. */
+  sealAll(tenantId: string, events: readonly EvidenceEvent[]): Promise<readonly SealedEvent[]>;
+  /** Commits an event together with the change it proves: call inside the change's transaction. */
+  record(tx: Transaction, tenantId: string, event: EvidenceEvent): Promise<void>;
+  /** After that transaction: resolves once the event is sealed. Never call inside one. */
+  sealed(tenantId: string, eventId: string): Promise<SealedEvent>;
+}
+
+/** Carries changed state to the sidecars. */
+export interface Publisher {
+  /** Moves the versions of the named sections: call inside the transaction that changes the data. */
+  changed(tx: Transaction, tenantId: string, ...sections: readonly SectionName[]): Promise<void>;
+  /** After that transaction: publish now rather than at the next round. Never rejects. */
+  nudge(): void;
+}
+
+/** What use cases are given. Built in `main.ts`, closed there in reverse order. */
+export interface Services {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly db: PrismaClient;
+  /** The pool under `db`, for what is hot: sealing. */
+  readonly pool: Pool;
+  readonly bus: Bus;
+  readonly vault: Vault;
+  readonly signingKeys: SigningKeys;
+  readonly ledger: Ledger;
+  readonly publisher: Publisher;
+}

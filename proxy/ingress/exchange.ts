@@ -1,0 +1,17 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+
+/** One HTTP request that an agent sent through the proxy, with where it wants to go. */
+export interface Exchange {
+  readonly scheme: 'http' | 'https';
+  /** Lower-case A-label without trailing dot, or an IP literal without brackets. */
+  readonly host: string;
+  readonly port: number;
+  /** Upper case. */
+  readonly method: string;
+  /** Origin form, exactly as sent: path and query. */
+  readonly target: string;
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  /** Aborted when the agent goes away. */
+  readonly signal: AbortSignal;
+}

@@ -1,0 +1,53 @@
+import type { Binding } from '../../shared/binding/binding.ts';
+import type { ErrorCode } from '../../shared/errors.ts';
+import type { JsonObject } from '../../shared/json.ts';
+import type { Outgoing } from '../upstream/outgoing.ts';
+
+/** How a refusal must look so that the agent's client survives it and its model can act on it. */
+export type RefusalForm =
+  | { readonly kind: 'http' }
+  | {
+      readonly kind: 'mcp';
+      /** The JSON-RPC id of the call. */
+      readonly id: string | number;
+      readonly method: string;
+      /** `tools/call` is refused by a tool result, every other method by a JSON-RPC error. */
+      readonly tool?: string | undefined;
+    };
+
+/** A tool call: to be decided, and performed only in the form that was judged. */
+export interface RecognisedAction {
+  readonly kind: 'action';
+  /** Undefined on a host without bindings: the body is opaque and no credential is injected. */
+  readonly binding?: Binding | undefined;
+  readonly tool: string;
+  readonly resource: string;
+  readonly args: JsonObject;
+  readonly form: RefusalForm;
+  /** Hints the agent sent: the passport it presents, its goal, an idempotency key. */
+  readonly hints: {
+    readonly passport?: string | undefined;
+    readonly goal?: string | undefined;
+    readonly idempotencyKey?: string | undefined;
+  };
+  /** Builds the request from the judged arguments, never from the bytes that came in. */
+  build(args: JsonObject): Outgoing;
+}
+
+/** Passed on without a decision on arguments: MCP handshake, lists and notifications; passthrough hosts. */
+export interface RecognisedPass {
+  readonly kind: 'pass';
+  readonly binding: Binding;
+  /** What it was, for the record: `passthrough`, `mcp/initialize`, `mcp/tools/list`, … */
+  readonly what: string;
+  readonly outgoing: Outgoing;
+}
+
+export interface RecognisedRefusal {
+  readonly kind: 'refusal';
+  readonly code: ErrorCode;
+  readonly message: string;
+  readonly form: RefusalForm;
+}
+
+export type Recognition = RecognisedAction | RecognisedPass | RecognisedRefusal;

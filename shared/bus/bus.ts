@@ -1,0 +1,64 @@
+/** A change to one section, as followers see it. */
+export interface Change {
+  /** Position in the tenant's stream; opaque, ascending. */
+  readonly id: string;
+  readonly name: string;
+  readonly value: string;
+}
+
+export interface Follower {
+  /** Called for each change, in order. Never called again after `close`. */
+  onChange(change: Change): void;
+  /**
+   * Called when changes may have been missed (the stream was trimmed, flushed, or the
+   * connection was gone too long): the follower must load all sections again.
+   */
+  onGap(): void;
+}
+
+export interface Subscription {
+  close(): Promise<void>;
+}
+
+export type ClaimResult = {
+  readonly status: 'claimed' | 'taken';
+  /** Since when, in ms since the epoch, the bus has kept every claim. What was issued before may have been used. */
+  readonly epochMs: number;
+};
+
+/**
+ * The sync bus: sections of signed state with a stream of their changes, single-use claims,
+ * counters and notifications. Two adapters exist, `memory` and `redis`; one suite holds both
+ * to this contract. A call that cannot reach the bus rejects with `bus.unavailable` within
+ * seconds; none waits without end.
+ */
+export interface Bus {
+  readonly kind: 'memory' | 'redis';
+
+  /** All sections of a tenant, with the stream position they are current at. */
+  load(
+    tenantId: string,
+  ): Promise<{ readonly sections: ReadonlyMap<string, string>; readonly at: string }>;
+  read(tenantId: string, name: string): Promise<string | undefined>;
+  /** Stores a section and appends it to the stream, both or neither. */
+  publish(tenantId: string, name: string, value: string): Promise<void>;
+  /** Follows a tenant's stream strictly after `from`, surviving reconnects, until closed. */
+  follow(tenantId: string, from: string, follower: Follower): Subscription;
+
+  /** Takes `key` for `ttlMs` if nobody has: exactly one caller ever sees `claimed`. */
+  claim(tenantId: string, key: string, ttlMs: number): Promise<ClaimResult>;
+  /** Adds one to a counter that starts anew `windowMs` after its first use; returns count and time left. */
+  count(
+    tenantId: string,
+    key: string,
+    windowMs: number,
+  ): Promise<{ readonly count: number; readonly resetMs: number }>;
+
+  /** Wakes subscribers of a topic; at most once, nothing is stored. */
+  notify(topic: string, message: string): Promise<void>;
+  subscribe(topic: string, onMessage: (message: string) => void): Subscription;
+
+  /** Resolves when the bus answers; rejects otherwise. */
+  ping(): Promise<void>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,89 @@
+import type { z } from 'zod';
+import type { ErrorCode } from '../errors.ts';
+
+export const permissions = [
+  'action.preflight',
+  'action.execute',
+  'passport.issue',
+  'passport.revoke',
+  'passport.verify',
+  'approval.decide',
+  'policy.write',
+  'policy.publish',
+  'tool.write',
+  'agent.write',
+  'credential.write',
+  'key.write',
+  'settings.write',
+  'integration.write',
+  'runtime.write',
+  'evidence.read',
+  'evidence.write',
+  'evidence.export',
+  'integration.itsm',
+  'acl.sync',
+  'delivery.drain',
+  'read',
+] as const;
+export type Permission = (typeof permissions)[number];
+
+/** `sidecar`: a short JWT signed by an enrolled sidecar's own key. */
+export type Authentication = 'none' | 'bearer' | 'gateway' | 'sidecar';
+
+/** Which request budget a call counts against. */
+export type Budget = 'tenant' | 'control' | 'sidecar' | 'address';
+
+export interface ResponseShape<Schema extends z.ZodType = z.ZodType> {
+  readonly description: string;
+  readonly schema?: Schema;
+  readonly example?: unknown;
+  readonly contentType?: string;
+}
+
+/**
+ * One API operation, declared once. Route, validation, authentication, permission check,
+ * typed client and OpenAPI document are all made from this value.
+ */
+export interface Operation<
+  Params extends z.ZodType = z.ZodType,
+  Query extends z.ZodType = z.ZodType,
+  Body extends z.ZodType = z.ZodType,
+  Success extends z.ZodType = z.ZodType,
+> {
+  /** camelCase verb and noun; the client's method name and OpenAPI `operationId`. */
+  readonly id: string;
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** Below `/api`, with `{name}` parameters: `/v1/policies/{id}`. */
+  readonly path: string;
+  readonly tag: string;
+  readonly summary: string;
+  readonly description?: string;
+  readonly auth: Authentication;
+  /** Checked for `bearer` and `gateway`; every such operation names exactly one. */
+  readonly permission?: Permission;
+  readonly budget?: Budget;
+  readonly params?: Params;
+  /** Unknown query parameters are refused, always. */
+  readonly query?: Query;
+  readonly body?: Body;
+  readonly bodyExample?: unknown;
+  readonly bodyBytesMax?: number;
+  readonly success: { readonly status: number } & ResponseShape<Success>;
+  /** Further success statuses (a 201 beside a 200) with the same shape. */
+  readonly alsoStatus?: readonly number[];
+  /** The reason codes that callers should expect beyond the common ones. */
+  readonly errors: readonly ErrorCode[];
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: an operation of any shape; zod's types are invariant
+export type AnyOperation = Operation<any, any, any, any>;
+
+/** Keeps the exact types of an operation's schemas. */
+export function operation<
+  Params extends z.ZodType = z.ZodUndefined,
+  Query extends z.ZodType = z.ZodUndefined,
+  Body extends z.ZodType = z.ZodUndefined,
+  Success extends z.ZodType = z.ZodUndefined,
+>(declared: Operation<Params, Query, Body, Success>): Operation<Params, Query, Body, Success> {
+  return declared;
+}

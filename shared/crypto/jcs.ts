@@ -1,0 +1,56 @@
+import { GatewayError } from '../errors.ts';
+
+const depthMax = 128;
+
+/**
+ * JSON in its canonical form (RFC 8785): keys sorted by UTF-16 code units, numbers as
+ * ECMAScript prints them, no white space. Two values have the same text if and only if they
+ * are the same JSON. Refuses what JSON cannot hold faithfully: lone surrogates, NaN and
+ * infinities, and values other than JSON's own. `undefined` members are left out.
+ */
+export function canonicalJson(value: unknown): string {
+  return write(value, 0);
+}
+
+function write(value: unknown, depth: number): string {
+  if (depth > depthMax) throw unfit(`nested deeper than ${depthMax} levels`);
+  switch (typeof value) {
+    case 'string':
+      return quote(value);
+    case 'number':
+      if (!Number.isFinite(value)) throw unfit('a number that is not finite');
+      return Object.is(value, -0) ? '0' : String(value);
+    case 'boolean':
+      return value ? 'true' : 'false';
+    case 'object':
+      if (value === null) return 'null';
+      return Array.isArray(value) ? writeArray(value, depth) : writeObject(value, depth);
+    default:
+      throw unfit(`a value of type ${typeof value}`);
+  }
+}
+
+function writeArray(items: readonly unknown[], depth: number): string {
+  return `[${items.map((item) => write(item, depth + 1)).join(',')}]`;
+}
+
+function writeObject(object: object, depth: number): string {
+  let text = '';
+  for (const name of Object.keys(object).sort()) {
+    const member = (object as Record<string, unknown>)[name];
+    if (member === undefined) continue;
+    text += `${text === '' ? '' : ','}${quote(name)}:${write(member, depth + 1)}`;
+  }
+  return `{${text}}`;
+}
+
+function quote(text: string): string {
+  if (!text.isWellFormed()) throw unfit('a lone surrogate');
+  return JSON.stringify(text);
+}
+
+function unfit(what: string): GatewayError {
+  return new GatewayError('args.schema_invalid', {
+    message: `JSON cannot hold ${what} faithfully.`,
+  });
+}

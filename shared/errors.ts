@@ -1,0 +1,226 @@
+type LogLevel = 'debug' | 'info' | 'warn' | 'error';
+
+interface ErrorKind {
+  /** HTTP status of the control plane's answer. */
+  readonly status: number;
+  /** Whether the same request may succeed later, unchanged. */
+  readonly retryable: boolean;
+  readonly level: LogLevel;
+  /** What a caller reads when the error carries no message of its own. */
+  readonly text: string;
+}
+
+const refusal = (status: number, text: string): ErrorKind => ({
+  status,
+  retryable: false,
+  level: 'info',
+  text,
+});
+const outage = (status: number, text: string): ErrorKind => ({
+  status,
+  retryable: true,
+  level: 'error',
+  text,
+});
+
+/**
+ * Every reason code that Sallyport itself can give, in one place. Policies may stamp
+ * codes of their own on a verdict; those are data and never appear here.
+ */
+export const errorKinds = {
+  // Access
+  'auth.missing_key': refusal(401, 'An API key is required: send Authorization: Bearer apk_…'),
+  'auth.invalid_key': refusal(401, 'The API key is not valid.'),
+  'auth.insufficient_permission': refusal(
+    403,
+    'The API key lacks the permission this operation needs.',
+  ),
+  'auth.gateway_scope_required': refusal(403, 'This operation needs a gateway-scope API key.'),
+  'auth.sidecar_required': refusal(401, 'This operation is for enrolled sidecars.'),
+  'tenant.mismatch': refusal(403, 'The request names another tenant than the API key.'),
+  rate_limited: {
+    status: 429,
+    retryable: true,
+    level: 'info',
+    text: 'The request budget is used up; try again after Retry-After seconds.',
+  },
+  'plan.feature_required': refusal(402, 'The plan does not include this feature.'),
+  'plan.cap_reached': refusal(402, 'The plan allows no more of these.'),
+
+  // Input
+  'request.invalid': refusal(400, 'The request is not valid.'),
+  'request.body_too_large': refusal(413, 'The body is larger than the limit.'),
+  'request.not_found': refusal(404, 'No such path.'),
+  'request.method_not_allowed': refusal(405, 'This path does not answer that method.'),
+  'args.schema_invalid': refusal(400, 'The body does not match the schema.'),
+  'args.ambiguous': refusal(400, 'An argument is given more than once.'),
+  'args.too_deep': refusal(400, 'The body is nested deeper than 64 levels.'),
+  'args.too_large': refusal(413, 'The body is larger than the limit.'),
+  'args.encoding_invalid': refusal(
+    400,
+    'The body is not valid UTF-8, or not in an accepted encoding.',
+  ),
+  'args.number_unsafe': refusal(400, 'A number cannot be kept exactly.'),
+  'args.duplicate_key': refusal(400, 'An object key is given twice.'),
+  'args.amount_exceeds_limit': refusal(403, 'The amount exceeds what the passport allows.'),
+  'args.resource_out_of_scope': refusal(403, 'The resource is outside what the passport allows.'),
+  'args.external_recipient': refusal(403, 'A recipient is outside the allowed domains.'),
+  'args.digest_mismatch': refusal(
+    403,
+    'The arguments are not the ones the passport was issued for.',
+  ),
+  'args.idempotency_conflict': refusal(400, 'The idempotency key was used with another payload.'),
+
+  // Passports
+  'passport.missing': refusal(401, 'A passport is required.'),
+  'passport.malformed': refusal(401, 'The passport is not a compact JWS of the expected form.'),
+  'passport.signature_invalid': refusal(401, 'The passport is not signed by a known key.'),
+  'passport.expired': refusal(401, 'The passport has expired.'),
+  'passport.not_yet_valid': refusal(401, 'The passport is not valid yet.'),
+  'passport.audience_mismatch': refusal(401, 'The passport is for another audience.'),
+  'passport.revoked': refusal(403, 'The passport was revoked.'),
+  'passport.replay_detected': refusal(403, 'The passport was used before.'),
+  'passport.tenant_mismatch': refusal(403, 'The passport belongs to another tenant.'),
+  'passport.agent_mismatch': refusal(403, 'The passport belongs to another agent.'),
+  'passport.user_mismatch': refusal(403, 'The passport was issued for another user.'),
+  'passport.tool_not_allowed': refusal(403, 'The passport does not cover this tool.'),
+  'passport.resource_not_allowed': refusal(403, 'The passport does not cover this resource.'),
+  'passport.ttl_invalid': refusal(400, 'ttl_seconds must be from 5 to 3600.'),
+  'passport.claim_unavailable': outage(503, 'Single use cannot be assured right now.'),
+  'passport.lease_exhausted': outage(
+    503,
+    'The sidecar has no passport left; a new lease is on its way.',
+  ),
+  'passport.sign_failed': outage(500, 'The passport could not be signed.'),
+  'passport.persist_failed': outage(500, 'The passport could not be stored.'),
+
+  // Tools and agents
+  'tool.not_found': refusal(404, 'No such tool.'),
+  'tool.unregistered': refusal(403, 'The tool is not registered.'),
+  'tool.manifest_changed': refusal(403, 'The tool changed since it was approved.'),
+  'tool.reapproval_required': refusal(403, 'The tool must be approved again.'),
+  'tool.pending_approval': refusal(403, 'The tool has not been approved yet.'),
+  'tool.rejected': refusal(403, 'The tool was rejected.'),
+  'agent.not_found': refusal(404, 'No such agent.'),
+  'agent.mismatch': refusal(403, 'The API key is bound to another agent.'),
+  'agent.load_failed': outage(500, 'The agent could not be read.'),
+  'user.not_found': refusal(404, 'No such user.'),
+
+  // Policies
+  'policy.not_found': refusal(404, 'No such policy.'),
+  'policy.invalid': refusal(400, 'The policy is not valid.'),
+  'policy.lifecycle_invalid': refusal(409, 'The policy cannot be changed in its present state.'),
+  'policy.no_match': refusal(403, 'No policy allows this action.'),
+  'policy.update_required': outage(503, 'The policies held here are too old to decide by.'),
+  'policy.load_failed': outage(500, 'The policies could not be read.'),
+
+  // Approvals
+  'approval.not_found': refusal(404, 'No such approval.'),
+  'approval.pending': refusal(403, 'The action waits for a human decision.'),
+  'approval.denied': refusal(403, 'A human denied the action.'),
+  'approval.expired': refusal(403, 'Nobody decided in time.'),
+  'approval.invalid': refusal(403, 'The approval does not cover this action.'),
+  'approval.satisfied': refusal(200, 'A human approved the action.'),
+  'approval.used': refusal(403, 'The approval was used before.'),
+  'approval.transition_invalid': refusal(
+    409,
+    'The approval cannot move that way from its present state.',
+  ),
+  'approval.precondition_unmet': refusal(409, 'The approval waits for something else first.'),
+  'approval.self_decision': refusal(403, 'Nobody decides on their own request.'),
+  'approval.role_insufficient': refusal(403, 'This approval needs a higher role.'),
+  'approval.already_voted': refusal(409, 'The same person cannot decide twice.'),
+  'approval.too_many_open': refusal(403, 'The agent has too many open approvals.'),
+  'approval.unavailable': outage(503, 'The approval cannot be requested or spent right now.'),
+
+  // Runtime
+  'runtime.kill_switch': refusal(403, 'A kill switch blocks this.'),
+  'binding.not_found': refusal(404, 'No such binding.'),
+  'binding.overlap': refusal(409, 'Another binding already covers the same calls.'),
+  'binding.invalid': refusal(400, 'The binding is not valid.'),
+  'sidecar.not_found': refusal(404, 'No such sidecar.'),
+  'sidecar.token_invalid': refusal(401, 'The enrolment token is not valid.'),
+  'sidecar.revoked': refusal(401, 'The sidecar was revoked.'),
+
+  // Credentials and keys
+  'credential.not_found': refusal(404, 'No such credential.'),
+  'credential.invalid': refusal(400, 'The credential is not valid.'),
+  'credential.unreadable': outage(500, 'A stored secret could not be decrypted.'),
+  'credential.unavailable': outage(503, 'The credential for this call is not at hand.'),
+  'credential.reflected': refusal(
+    502,
+    'The upstream sent the credential back; the answer was cut.',
+  ),
+  'key.not_found': refusal(404, 'No such key.'),
+  'key.role_exceeds_own': refusal(403, 'A key cannot be given more than its maker holds.'),
+
+  // Evidence
+  'evidence.seal_failed': outage(503, 'The decision could not be recorded.'),
+  'evidence.cursor_invalid': refusal(400, 'The cursor is not one this ledger gave out.'),
+  'evidence.event_invalid': refusal(400, 'The event is not valid.'),
+  'evidence.id_conflict': refusal(409, 'Another event was already recorded under this id.'),
+
+  // The sidecar's own refusals
+  'proxy.auth_required': refusal(407, 'This proxy needs its token: send Proxy-Authorization.'),
+  'proxy.host_mismatch': refusal(421, 'CONNECT authority, SNI and Host must agree.'),
+  'proxy.request_invalid': refusal(400, 'The request is not one this proxy forwards.'),
+  'proxy.protocol_refused': refusal(403, 'This protocol is not forwarded.'),
+  'proxy.upgrade_refused': refusal(403, 'No binding allows an upgrade here.'),
+  'proxy.method_refused': refusal(405, 'This method is not forwarded.'),
+  'proxy.address_refused': refusal(403, 'This address may not be reached.'),
+  'proxy.path_refused': refusal(400, 'The path is written in a way that cannot be judged.'),
+  'proxy.headers_too_large': refusal(431, 'The header is larger than the limit.'),
+  'proxy.content_type_refused': refusal(415, 'The binding does not accept this content type.'),
+  'proxy.unbound_call': refusal(403, 'On this host only bound calls are possible.'),
+  'mcp.malformed': refusal(400, 'The MCP message is not valid.'),
+  'mcp.batch_refused': refusal(400, 'JSON-RPC batches are not forwarded.'),
+  'mcp.header_mismatch': refusal(400, 'MCP headers and body do not agree.'),
+  'bus.unavailable': outage(503, 'The sync bus cannot be reached.'),
+  'store.unavailable': outage(503, 'The database cannot be reached.'),
+  'sync.no_snapshot': outage(503, 'No verified policies are held here yet.'),
+  'upstream.unreachable': outage(502, 'The upstream cannot be reached.'),
+  'upstream.timeout': outage(504, 'The upstream did not answer in time.'),
+  'upstream.tls_invalid': outage(502, 'The upstream’s certificate is not valid.'),
+  'upstream.reset': outage(502, 'The upstream broke off.'),
+
+  'internal.unexpected': outage(500, 'Something unexpected happened; it was recorded.'),
+} as const satisfies Record<string, ErrorKind>;
+
+export type ErrorCode = keyof typeof errorKinds;
+
+export function isErrorCode(code: string): code is ErrorCode {
+  return Object.hasOwn(errorKinds, code);
+}
+
+interface GatewayErrorOptions {
+  /** Public: what was wrong and what to do. Never holds a secret. Default: the code's text. */
+  readonly message?: string;
+  /** Internal: goes to the log, never to a caller. */
+  readonly cause?: unknown;
+  /** Public fields for the error body, such as `feature` and `min_tier` of a 402. */
+  readonly details?: Readonly<Record<string, unknown>>;
+}
+
+/** The one error type. Its code decides status, log level and whether a retry makes sense. */
+export class GatewayError extends Error {
+  readonly code: ErrorCode;
+  readonly details: Readonly<Record<string, unknown>> | undefined;
+
+  constructor(code: ErrorCode, options: GatewayErrorOptions = {}) {
+    super(options.message ?? errorKinds[code].text, { cause: options.cause });
+    this.name = 'GatewayError';
+    this.code = code;
+    this.details = options.details;
+  }
+
+  get kind(): ErrorKind {
+    return errorKinds[this.code];
+  }
+}
+
+/** Turns anything thrown into a GatewayError; what is not one becomes `internal.unexpected`. */
+export function toGatewayError(thrown: unknown): GatewayError {
+  return thrown instanceof GatewayError
+    ? thrown
+    : new GatewayError('internal.unexpected', { cause: thrown });
+}

@@ -1,0 +1,13 @@
+import type { JsonObject } from '../json.ts';
+
+/** What policy paths resolve against (contract 2.4). Absent fields are simply not there. */
+export interface PolicyContext extends JsonObject {
+  readonly tenant?: JsonObject;
+  readonly agent?: JsonObject;
+  readonly user?: JsonObject;
+  readonly tool?: JsonObject;
+  readonly passport?: JsonObject;
+  readonly args?: JsonObject;
+  readonly resource?: JsonObject;
+  readonly environment?: string;
+}

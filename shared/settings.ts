@@ -1,0 +1,123 @@
+import { z } from 'zod';
+
+/**
+ * Every setting that exists (design 14), for all programs: an environment holds the settings of
+ * both, and a name that none of them knows is a mistake.
+ */
+export const settingNames = [
+  'SALLYPORT_API_HOST',
+  'SALLYPORT_API_PORT',
+  'SALLYPORT_PROXY_PORT',
+  'SALLYPORT_PROXY_ADMIN_PORT',
+  'SALLYPORT_DATA_DIR',
+  'SALLYPORT_DEV_KEYS',
+  'SALLYPORT_AGENT_ID',
+  'SALLYPORT_USER_ID',
+  'SALLYPORT_MASTER_KEY',
+  'SALLYPORT_CONTROL_PLANE_URL',
+  'SALLYPORT_ENROLMENT_TOKEN',
+  'SALLYPORT_PROXY_HOST',
+  'SALLYPORT_PROXY_TOKEN',
+  'SALLYPORT_ALLOW_PRIVATE',
+  'SALLYPORT_ENVIRONMENT',
+  'SALLYPORT_SPOOL_FSYNC',
+  'SALLYPORT_HOLD_MS',
+  'SALLYPORT_MAX_STALENESS_MS',
+  'SALLYPORT_TENANT',
+  'SALLYPORT_LOG_LEVEL',
+] as const;
+
+/** Settings that hold a secret and may be given as a file, `<NAME>_FILE`. */
+export const secretSettings = [
+  'SALLYPORT_DEV_KEYS',
+  'SALLYPORT_MASTER_KEY',
+  'SALLYPORT_ENROLMENT_TOKEN',
+  'SALLYPORT_PROXY_TOKEN',
+  'DATABASE_URL',
+  'REDIS_URL',
+] as readonly string[];
+
+/** Where settings come from. */
+export interface SettingsSource {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Reads a whole text file, or throws. */
+  readonly readFile: (path: string) => string;
+}
+
+/** A setting was missing, unknown or malformed. The message is for the operator. */
+export class SettingsError extends Error {
+  override readonly name = 'SettingsError';
+}
+
+/** A TCP port, 0 for any free one. */
+export function port(byDefault: number) {
+  return z.coerce.number().int().min(0).max(65_535).default(byDefault);
+}
+
+/** Milliseconds, a whole number from 0. */
+export function milliseconds(byDefault: number) {
+  return z.coerce.number().int().min(0).default(byDefault);
+}
+
+/**
+ * Reads settings from an environment: resolves `*_FILE` forms of secrets, refuses unknown
+ * `SALLYPORT_*` names with the nearest known one, and says what is wrong with the rest.
+ */
+export function parseSettings<Shape extends z.ZodObject>(
+  shape: Shape,
+  { env, readFile }: SettingsSource,
+): z.output<Shape> {
+  refuseUnknown(env);
+  const values: Record<string, string> = {};
+  for (const name of Object.keys(shape.shape)) {
+    const value = secretSettings.includes(name) ? readSecret(name, { env, readFile }) : env[name];
+    if (value !== undefined && value !== '') values[name] = value;
+  }
+  const parsed = shape.safeParse(values);
+  if (parsed.success) return parsed.data;
+  throw new SettingsError(
+    parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`).join('; '),
+  );
+}
+
+function readSecret(name: string, { env, readFile }: SettingsSource): string | undefined {
+  const file = env[`${name}_FILE`];
+  if (file === undefined) return env[name];
+  if (env[name] !== undefined) throw new SettingsError(`Set ${name} or ${name}_FILE, not both.`);
+  try {
+    return readFile(file).trim();
+  } catch (cause) {
+    throw new SettingsError(`${name}_FILE names a file that cannot be read: ${file}`, { cause });
+  }
+}
+
+// What Kubernetes sets in every pod for services named sallyport-*.
+const kubernetesForm = /_(SERVICE_(HOST|PORT)(_.*)?|PORT(_\d+_(TCP|UDP)(_(PROTO|PORT|ADDR))?)?)$/;
+
+function refuseUnknown(env: SettingsSource['env']): void {
+  const known: readonly string[] = [...settingNames, ...secretSettings.map((name) => `${name}_FILE`)];
+  for (const name of Object.keys(env)) {
+    if (!name.startsWith('SALLYPORT_') || known.includes(name) || isKubernetes(name, env)) continue;
+    const nearest = known.toSorted((a, b) => distance(name, a) - distance(name, b))[0];
+    throw new SettingsError(`${name} is not a setting. Did you mean ${nearest}?`);
+  }
+}
+
+function isKubernetes(name: string, env: Readonly<Record<string, string | undefined>>): boolean {
+  const service = name.replace(kubernetesForm, '');
+  return service !== name && env[`${service}_SERVICE_HOST`] !== undefined;
+}
+
+/** Levenshtein distance. */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const substituted = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, substituted));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}

@@ -1,0 +1,112 @@
+import type { Binding } from '../binding/binding.ts';
+import type { PublicJwk } from '../crypto/signing-key.ts';
+import type { Mode, RiskTier } from '../decision/action.ts';
+import type { AgentRecord, DirectoryUser, KillSwitch } from '../decision/state.ts';
+import type { JsonObject } from '../json.ts';
+import type { ApprovalStatus } from '../manifest/tool-record.ts';
+import type { PolicyDefinition } from '../policy/definition.ts';
+
+/** The sections of a tenant's state that every sidecar of the tenant holds. */
+export const tenantSections = [
+  'tenant',
+  'policies',
+  'tools',
+  'agents',
+  'bindings',
+  'kill_switches',
+  'revocations',
+  'keys',
+] as const;
+export type TenantSection = (typeof tenantSections)[number];
+
+/** Name of the section that one sidecar alone reads: its lease and its agent's approvals. */
+export function sidecarSection(sidecarId: string): `sidecar:${string}` {
+  return `sidecar:${sidecarId}`;
+}
+export type SectionName = TenantSection | `sidecar:${string}`;
+
+export interface PublishedPolicy {
+  /** Row id; ties between rules go to the lowest. */
+  readonly id: number;
+  readonly hash: string;
+  readonly definition: PolicyDefinition;
+}
+
+export interface PublishedTool {
+  readonly name: string;
+  readonly manifestHash: string;
+  readonly approvedHash?: string | undefined;
+  /** Hash over what `tools/list` shows of the approved manifest. */
+  readonly approvedSurfaceHash?: string | undefined;
+  readonly approvalStatus: ApprovalStatus;
+  readonly riskTier: RiskTier;
+  readonly driftReason?: string | undefined;
+  /** The approved `inputSchema`. */
+  readonly inputSchema?: JsonObject | undefined;
+}
+
+/** An approval that one sidecar waits for, or may act on. */
+export interface DeliveredApproval {
+  readonly id: number;
+  /** Digest of the action as it was requested. */
+  readonly actionDigest: string;
+  readonly status: 'pending' | 'approved' | 'modified' | 'denied' | 'expired';
+  readonly expiresAtMs: number;
+  /** `event_hash` of the decision, once decided. */
+  readonly eventHash?: string | undefined;
+  /** Digest of the action that may be performed: differs from `actionDigest` after `modify`. */
+  readonly effectiveDigest?: string | undefined;
+  /** The arguments to perform it with, after `modify`. */
+  readonly effectiveArgs?: JsonObject | undefined;
+  /** Passport bound to the grant, audience `sidecar://<id>`. */
+  readonly passport?: string | undefined;
+  readonly used?: boolean | undefined;
+}
+
+export interface SectionBodies {
+  readonly tenant: { readonly id: string; readonly name: string; readonly mode: Mode };
+  readonly policies: { readonly policies: readonly PublishedPolicy[] };
+  readonly tools: { readonly tools: readonly PublishedTool[] };
+  readonly agents: {
+    readonly agents: readonly AgentRecord[];
+    readonly users: readonly DirectoryUser[];
+  };
+  readonly bindings: { readonly bindings: readonly Binding[] };
+  readonly kill_switches: { readonly killSwitches: readonly KillSwitch[] };
+  readonly revocations: {
+    /** Revoked jtis (a lease's own id stands for all its numbers), until they would have expired. */
+    readonly jtis: readonly string[];
+    readonly agentIds: readonly string[];
+    readonly sidecarIds: readonly string[];
+  };
+  readonly keys: { readonly passportKeys: readonly PublicJwk[] };
+}
+
+export interface SidecarSectionBody {
+  /** Lease passport, compact JWS, audience `sidecar://<id>`. */
+  readonly lease?: string | undefined;
+  readonly approvals: readonly DeliveredApproval[];
+  /** Moves when credentials bound to the agent's tools change: time to fetch them again. */
+  readonly credentialsVersion: number;
+}
+
+/** A section as it is signed. `version` only ever rises. */
+export interface SectionEnvelope<Body = unknown> {
+  readonly tenant: string;
+  readonly section: string;
+  readonly version: number;
+  readonly body: Body;
+}
+export const sectionType = 'sallyport-section+jws';
+
+/** Signed proof that exactly these section versions are current. Published as section `heartbeat`. */
+export interface Heartbeat {
+  readonly tenant: string;
+  readonly sequence: number;
+  /** Milliseconds since the epoch. */
+  readonly time: number;
+  readonly sections: Readonly<
+    Record<string, { readonly version: number; readonly digest: string }>
+  >;
+}
+export const heartbeatType = 'sallyport-heartbeat+jws';

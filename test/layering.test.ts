@@ -1,0 +1,132 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { describe, expect, it } from 'vitest';
+
+const root = resolve(import.meta.dirname, '..');
+const programs = ['shared', 'proxy', 'control-plane', 'cli'];
+
+interface SourceFile {
+  readonly path: string;
+  readonly text: string;
+  /** Files of this repository, relative to its root. */
+  readonly imports: readonly string[];
+  /** The same without `import type`, which leaves nothing at run time. */
+  readonly runtimeImports: readonly string[];
+  readonly packages: readonly string[];
+}
+
+const importForm =
+  /^(?:import|export)\s+(type\s)?[^'"]*?from\s+'([^']+)'|^import\s+'([^']+)'|import\(\s*'([^']+)'\s*\)/gms;
+
+function readSource(path: string): SourceFile {
+  const text = readFileSync(join(root, path), 'utf8');
+  const all = [...text.matchAll(importForm)].map((match) => ({
+    target: match[2] ?? match[3] ?? match[4] ?? '',
+    typeOnly: match[1] !== undefined,
+  }));
+  const local = all
+    .filter(({ target }) => target.startsWith('.'))
+    .map(({ target, typeOnly }) => ({
+      target: relative(root, resolve(root, dirname(path), target)),
+      typeOnly,
+    }));
+  return {
+    path,
+    text,
+    imports: local.map(({ target }) => target),
+    runtimeImports: local.filter(({ typeOnly }) => !typeOnly).map(({ target }) => target),
+    packages: all.filter(({ target }) => !target.startsWith('.')).map(({ target }) => target),
+  };
+}
+
+const files = programs
+  .flatMap((program) =>
+    readdirSync(join(root, program), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.ts') && !name.includes('generated'))
+      .map((name) => join(program, name)),
+  )
+  .map(readSource);
+
+function offenders(offends: (file: SourceFile) => boolean): string[] {
+  return files.filter(offends).map((file) => file.path);
+}
+
+const isIn = (path: string, folder: string) => path.startsWith(`${folder}/`);
+
+describe('import rules', () => {
+  it('finds the source it judges', () => {
+    expect(files.length).toBeGreaterThan(20);
+    expect(files.some((file) => file.imports.length > 0)).toBe(true);
+  });
+
+  it('shared imports neither program nor the command line', () => {
+    expect(
+      offenders(
+        (file) => isIn(file.path, 'shared') && file.imports.some((to) => !isIn(to, 'shared')),
+      ),
+    ).toEqual([]);
+  });
+
+  it('proxy and control-plane never import each other', () => {
+    expect(
+      offenders(
+        (file) =>
+          (isIn(file.path, 'proxy') && file.imports.some((to) => isIn(to, 'control-plane'))) ||
+          (isIn(file.path, 'control-plane') && file.imports.some((to) => isIn(to, 'proxy'))),
+      ),
+    ).toEqual([]);
+  });
+
+  it('only cli imports both programs, and nothing imports cli', () => {
+    expect(
+      offenders((file) => !isIn(file.path, 'cli') && file.imports.some((to) => isIn(to, 'cli'))),
+    ).toEqual([]);
+  });
+
+  it('only shared/bus does I/O in shared', () => {
+    const io =
+      /^(node:)?(fs|net|http|https|http2|tls|dgram|dns|child_process|worker_threads)(\/|$)|^(ioredis|undici|pg|express)$/;
+    expect(
+      offenders(
+        (file) =>
+          isIn(file.path, 'shared') &&
+          !isIn(file.path, 'shared/bus') &&
+          file.packages.some((name) => io.test(name)),
+      ),
+    ).toEqual([]);
+  });
+
+  it('only proxy/tls imports node-forge', () => {
+    expect(
+      offenders((file) => file.packages.includes('node-forge') && !isIn(file.path, 'proxy/tls')),
+    ).toEqual([]);
+  });
+
+  it('process.env is read in settings and main files only', () => {
+    const allowed = /(^|\/)(settings|config|main)\.ts$|^cli\//;
+    expect(offenders((file) => /process\.env/.test(file.text) && !allowed.test(file.path))).toEqual(
+      [],
+    );
+  });
+
+  it('no file is longer than 400 lines', () => {
+    expect(offenders((file) => file.text.split('\n').length > 401)).toEqual([]);
+  });
+
+  it('no import runs in a circle', () => {
+    const graph = new Map(files.map((file) => [file.path, file.runtimeImports]));
+    const done = new Set<string>();
+    const circles: string[] = [];
+    const visit = (path: string, trail: readonly string[]) => {
+      if (trail.includes(path)) {
+        circles.push([...trail.slice(trail.indexOf(path)), path].join(' -> '));
+        return;
+      }
+      if (done.has(path)) return;
+      for (const next of graph.get(path) ?? []) visit(next, [...trail, path]);
+      done.add(path);
+    };
+    for (const path of graph.keys()) visit(path, []);
+    expect(circles).toEqual([]);
+  });
+});

@@ -1,0 +1,15 @@
+import type { TestProject } from 'vitest/node';
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    /** Superuser URL of a Postgres that this run started. */
+    postgresUrl: string;
+    /** URL of a Redis that this run started. */
+    redisUrl: string;
+  }
+}
+
+/** Starts what the tests share and returns how to end it. */
+export async function setup(_project: TestProject): Promise<() => Promise<void>> {
+  return async () => {};
+}
