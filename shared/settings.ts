@@ -95,7 +95,10 @@ function readSecret(name: string, { env, readFile }: SettingsSource): string | u
 const kubernetesForm = /_(SERVICE_(HOST|PORT)(_.*)?|PORT(_\d+_(TCP|UDP)(_(PROTO|PORT|ADDR))?)?)$/;
 
 function refuseUnknown(env: SettingsSource['env']): void {
-  const known: readonly string[] = [...settingNames, ...secretSettings.map((name) => `${name}_FILE`)];
+  const known: readonly string[] = [
+    ...settingNames,
+    ...secretSettings.map((name) => `${name}_FILE`),
+  ];
   for (const name of Object.keys(env)) {
     if (!name.startsWith('SALLYPORT_') || known.includes(name) || isKubernetes(name, env)) continue;
     const nearest = known.toSorted((a, b) => distance(name, a) - distance(name, b))[0];

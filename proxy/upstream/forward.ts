@@ -25,7 +25,10 @@ export interface ResponseFilter {
    * Called once with the head. `stream`: each chunk passes through `chunk`; `buffer`: the whole
    * body (up to `bytesMax`, beyond which the answer is cut) is handed to `whole` and replaced.
    */
-  head(status: number, headers: Readonly<Record<string, string | readonly string[]>>): 'pass' | 'stream' | 'buffer';
+  head(
+    status: number,
+    headers: Readonly<Record<string, string | readonly string[]>>,
+  ): 'pass' | 'stream' | 'buffer';
   /** Returns what may go on now, or `cut` to break off. `last` when no more will come. */
   chunk?(bytes: Buffer, last: boolean): Buffer | 'cut';
   whole?(bytes: Buffer): Buffer | 'cut';
@@ -43,4 +46,8 @@ export interface ForwardOptions {
  * Never rejects. If the upstream failed before an answer began, nothing has been written to
  * `res` and the caller answers; after that, `res` has been destroyed.
  */
-export type Forward = (outgoing: Outgoing, res: ServerResponse, options: ForwardOptions) => Promise<Outcome>;
+export type Forward = (
+  outgoing: Outgoing,
+  res: ServerResponse,
+  options: ForwardOptions,
+) => Promise<Outcome>;
