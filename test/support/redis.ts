@@ -1,0 +1,134 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { constants } from 'node:fs';
+import { access, mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+
+interface RedisOptions {
+  /** Keep data over `restart` and `kill` (append-only file, written through). Default: nothing is kept. */
+  readonly persistent?: boolean;
+  /** Default `noeviction`, what Sallyport asks for. */
+  readonly maxmemoryPolicy?: string;
+  /** More settings, as on the command line: `['--maxclients', '20']`. */
+  readonly settings?: readonly string[];
+}
+
+export interface TestRedis {
+  readonly url: string;
+  readonly port: number;
+  /** Of the server that runs now; `restart` changes it. */
+  readonly pid: number;
+  /** Ends the server and deletes what it kept. */
+  stop(): Promise<void>;
+  /** Ends the server as a crash would; `restart` brings it back on the same port. */
+  kill(): Promise<void>;
+  restart(): Promise<void>;
+}
+
+/** A real Redis (or Valkey) of this test's own, on loopback and a free port. */
+export async function startRedis(options: RedisOptions = {}): Promise<TestRedis> {
+  const binary = await findServer();
+  const folder = await mkdtemp(join(tmpdir(), 'sallyport-redis-'));
+  const port = await freePort();
+  const args = serverArgs(options, folder, port);
+  let server = await launch(binary, args);
+
+  return {
+    url: `redis://127.0.0.1:${port}`,
+    port,
+    get pid() {
+      return server.pid ?? -1;
+    },
+    async stop() {
+      await end(server, 'SIGTERM');
+      await rm(folder, { recursive: true, force: true });
+    },
+    kill: () => end(server, 'SIGKILL'),
+    async restart() {
+      await end(server, 'SIGTERM');
+      server = await launch(binary, args);
+    },
+  };
+}
+
+function serverArgs(options: RedisOptions, folder: string, port: number): readonly string[] {
+  const kept =
+    options.persistent === true ? ['--appendonly', 'yes', '--appendfsync', 'always'] : [];
+  return [
+    ...['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', ''],
+    ...['--daemonize', 'no', '--databases', '1'],
+    ...['--maxmemory-policy', options.maxmemoryPolicy ?? 'noeviction'],
+    ...kept,
+    ...(options.settings ?? []),
+  ];
+}
+
+async function launch(binary: string, args: readonly string[]): Promise<ChildProcess> {
+  const server = spawn(binary, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+  const orphaned = () => server.kill('SIGKILL');
+  process.once('exit', orphaned);
+  server.once('exit', () => process.off('exit', orphaned));
+
+  let output = '';
+  await new Promise<void>((resolve, reject) => {
+    const listen = (chunk: Buffer) => {
+      output += chunk.toString();
+      if (output.includes('eady to accept connections')) resolve();
+    };
+    server.stdout?.on('data', listen);
+    server.stderr?.on('data', listen);
+    server.once('error', reject);
+    server.once('exit', () => reject(new Error(`${binary} did not start:\n${output}`)));
+  });
+  return server;
+}
+
+async function end(server: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (server.exitCode !== null || server.signalCode !== null) return;
+  const gone = once(server, 'exit');
+  server.kill(signal);
+  await gone;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  if (address === null || typeof address === 'string') throw new Error('no TCP port to be had');
+  return address.port;
+}
+
+async function findServer(): Promise<string> {
+  const found = await onPath();
+  if (found !== undefined) return found;
+  if (process.getuid?.() === 0) {
+    await run('apt-get', ['install', '-y', '--no-install-recommends', 'redis-server']);
+    const installed = await onPath();
+    if (installed !== undefined) return installed;
+  }
+  throw new Error(
+    'These tests need redis-server or valkey-server on the PATH. On Debian: apt-get install redis-server.',
+  );
+}
+
+async function onPath(): Promise<string | undefined> {
+  const folders = (process.env.PATH ?? '').split(delimiter).filter((folder) => folder !== '');
+  for (const name of ['redis-server', 'valkey-server']) {
+    for (const folder of folders) {
+      const path = join(folder, name);
+      const executable = await access(path, constants.X_OK).then(
+        () => true,
+        () => false,
+      );
+      if (executable) return path;
+    }
+  }
+  return undefined;
+}
