@@ -140,6 +140,7 @@ export class Spool {
   }
 
   #write(batch: readonly Waiting[]): void {
+    if (this.#segment.bytes >= this.#options.segmentBytesMax) this.#rotate();
     let { record, hash } = this.#written;
     const parts: Buffer[] = [];
     for (const { line } of batch) {
@@ -152,7 +153,6 @@ export class Spool {
     this.#segment.bytes += bytes.length;
     this.#storedBytes += bytes.length;
     this.#written = { record, hash };
-    if (this.#segment.bytes >= this.#options.segmentBytesMax) this.#rotate();
   }
 
   #rotate(): void {
@@ -190,7 +190,7 @@ export class Spool {
     storePosition(this.#options.folder, position);
     this.#acked = position;
     if (this.#next.record === position.record + 1) this.#cursor = this.#next;
-    if (this.depth === 0 && this.#segment.bytes > 0) this.#rotate();
+    if (this.depth === 0 && this.#segment.bytes > 0 && !this.#flushing) this.#rotate();
     const segments = segmentsIn(this.#options.folder);
     segments.forEach((segment, index) => {
       const next = segments[index + 1];

@@ -1,0 +1,154 @@
+import { actionDigest } from '../../shared/approval/action-digest.ts';
+import type { Bus } from '../../shared/bus/bus.ts';
+import type { Clock } from '../../shared/clock.ts';
+import type { Action, Environment } from '../../shared/decision/action.ts';
+import { decide } from '../../shared/decision/decide.ts';
+import type { DecisionState, PassportState } from '../../shared/decision/state.ts';
+import type { Effect, Verdict } from '../../shared/decision/verdict.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import { issuedBeforeEpoch } from '../../shared/passport/check.ts';
+import { readPassportAsync } from '../../shared/passport/verify.ts';
+import type { DeliveredApproval } from '../../shared/sync/sections.ts';
+import type { ControlPlane } from '../control-plane.ts';
+import type { Replica } from '../replica/replica.ts';
+
+/** Who this sidecar acts for, from its enrolment; an agent cannot change it. */
+export interface Identity {
+  readonly sidecarId: string;
+  readonly tenantId: string;
+  readonly agentId: string;
+  readonly userId: string;
+  readonly environment: Environment;
+}
+
+export interface JudgeDeps {
+  readonly identity: Identity;
+  readonly replica: Replica;
+  readonly bus: Bus;
+  readonly controlPlane: ControlPlane;
+  readonly clock: Clock;
+}
+
+export interface Judgement {
+  readonly verdict: Verdict;
+  /** What was judged, and may be performed: after `modify`, with the approver's arguments. */
+  readonly action: Action;
+  /** The approval that this action waits for, was refused by, or rests on. */
+  readonly approval?: DeliveredApproval | undefined;
+}
+
+/**
+ * Decides one action from the replica in memory. The network is used for two things only:
+ * to claim a passport, and to spend a granted approval.
+ */
+export async function judge(
+  action: Action,
+  presented: string | undefined,
+  deps: JudgeDeps,
+): Promise<Judgement> {
+  if (presented !== undefined) return judgeWith(action, await readPresented(presented, deps), deps);
+  const use = deps.replica.nextUse();
+  if (use === undefined) throw new GatewayError('passport.lease_exhausted');
+  const byLease = await judgeWith(action, use, deps);
+  if (byLease.verdict.decision !== 'require_approval') return byLease;
+  return judgeByApproval(byLease, deps);
+}
+
+/** Looks for a human's decision on this very action. */
+async function judgeByApproval(byLease: Judgement, deps: JudgeDeps): Promise<Judgement> {
+  const { action } = byLease;
+  const approval = deps.replica.approvalFor(digestOf(action, deps));
+  if (approval === undefined) return byLease;
+  if (approval.status !== 'approved' && approval.status !== 'modified') {
+    return { ...byLease, approval };
+  }
+  if (approval.used === true || approval.passport === undefined) return byLease;
+  const granted =
+    approval.status === 'modified' ? { ...action, args: approval.effectiveArgs ?? action.args } : action;
+  const passport = await readPresented(approval.passport, deps);
+  return { ...(await judgeWith(granted, passport, deps)), approval };
+}
+
+export function digestOf(action: Action, { replica }: Pick<JudgeDeps, 'replica'>): string {
+  return actionDigest({
+    tenant: action.tenantId,
+    agent_id: action.agentId,
+    user_id: action.userId,
+    tool: action.tool,
+    resource: action.resource,
+    args: action.args,
+    manifest_hash: replica.tool(action.tool)?.manifestHash ?? null,
+  });
+}
+
+async function judgeWith(
+  action: Action,
+  passport: PassportState,
+  deps: JudgeDeps,
+): Promise<Judgement> {
+  const state = stateFor(action, passport, deps);
+  const verdict = decide(action, state, deps.clock.now());
+  const claim = verdict.effects.find((effect) => effect.kind === 'claim_passport');
+  if (claim === undefined || passport.form !== 'signed') return { verdict, action };
+  const use = await claimPassport(claim, deps);
+  return {
+    verdict: decide(action, { ...state, passport: { ...passport, use } }, deps.clock.now()),
+    action,
+  };
+}
+
+function stateFor(action: Action, passport: PassportState, deps: JudgeDeps): DecisionState {
+  const { replica, identity } = deps;
+  return {
+    point: 'enforcement',
+    audience: `sidecar://${identity.sidecarId}`,
+    tenant: replica.tenant,
+    environment: identity.environment,
+    killSwitches: replica.killSwitches,
+    agent: replica.agent(action.agentId),
+    user: replica.user(action.userId),
+    tool: replica.tool(action.tool),
+    passport,
+    policies: replica.policies,
+  };
+}
+
+async function readPresented(token: string, { replica }: JudgeDeps): Promise<PassportState> {
+  const reading = await readPassportAsync(token, replica.passportKeys);
+  if (reading.form !== 'signed') return reading;
+  const { claims } = reading;
+  const approved = claims.approval_hash === null ? undefined : replica.approvalByHash(claims.approval_hash);
+  return {
+    form: 'signed',
+    claims,
+    source: 'presented',
+    revoked: replica.isRevoked(claims.jti),
+    use: 'unclaimed',
+    approval: approved && {
+      approvalId: approved.id,
+      eventHash: approved.eventHash ?? '',
+      actionDigest: approved.effectiveDigest ?? approved.actionDigest,
+      granted: approved.status === 'approved' || approved.status === 'modified',
+      used: approved.used === true,
+      expiresAtMs: approved.expiresAtMs,
+    },
+  };
+}
+
+/** Takes the one use of a passport, so that no other sidecar or replica can. */
+async function claimPassport(
+  claim: Extract<Effect, { kind: 'claim_passport' }>,
+  { bus, controlPlane, identity, clock }: JudgeDeps,
+): Promise<'claimed' | 'replayed' | 'unavailable'> {
+  // Kept well past expiry: a clock that is behind must not open a second use.
+  const ttlMs = Math.max(claim.expiresAtMs - clock.now(), 0) + 600_000;
+  try {
+    const { status, epochMs } = await bus.claim(identity.tenantId, `jti:${claim.jti}`, ttlMs);
+    if (status === 'taken') return 'replayed';
+    if (issuedBeforeEpoch(claim.jti, epochMs)) return 'unavailable';
+    if (!claim.durable) return 'claimed';
+    return (await controlPlane.claimPassport(claim.jti, claim.expiresAtMs)) ? 'claimed' : 'replayed';
+  } catch {
+    return 'unavailable';
+  }
+}

@@ -1,0 +1,116 @@
+import type { Clock } from '../../shared/clock.ts';
+import type { Action } from '../../shared/decision/action.ts';
+import type { Verdict } from '../../shared/decision/verdict.ts';
+import { argumentsEvidence } from '../../shared/evidence/arguments.ts';
+import type { EvidenceEvent } from '../../shared/evidence/event.ts';
+import { newId } from '../../shared/ids.ts';
+import type { JsonObject } from '../../shared/json.ts';
+import type { SpoolRecord } from '../evidence/spool.ts';
+import type { Outcome } from '../upstream/forward.ts';
+import type { Identity } from './judge.ts';
+
+/** What is written down about a call, apart from the verdict on it. */
+export interface CallFacts {
+  readonly tool: string;
+  readonly resource: string;
+  readonly host: string;
+  readonly method: string;
+}
+
+interface Witness {
+  readonly identity: Identity;
+  readonly clock: Clock;
+}
+
+/** The record of a decision on an action. */
+export function decisionRecord(
+  { action, verdict, facts, approvalId }: {
+    readonly action: Action;
+    readonly verdict: Verdict;
+    readonly facts: CallFacts;
+    readonly approvalId?: number | undefined;
+  },
+  witness: Witness,
+): SpoolRecord {
+  const { evidence, salt } = argumentsEvidence(action.args);
+  const event = {
+    ...eventOf('decision', witness, facts),
+    decision: verdict.decision,
+    reason_code: verdict.reasonCode,
+    data: {
+      ...evidence,
+      ...factsData(facts),
+      approval_id: approvalId,
+      enforced: verdict.enforced,
+      goal: action.goal,
+      manifest_hash: verdict.toolManifestHash,
+      matched_rules: verdict.matchedRules,
+      mode: verdict.mode,
+      observed: verdict.observed.length === 0 ? undefined : [...verdict.observed],
+      passport_jti: verdict.passportJti,
+      policy_hash: verdict.policyHash,
+      risk_tier: verdict.riskTier,
+    } as JsonObject,
+  };
+  return { event, salt };
+}
+
+/** The record of what was decided without looking at arguments: refusals of form, and passes. */
+export function plainRecord(
+  { facts, decision, reasonCode, data }: {
+    readonly facts: CallFacts;
+    readonly decision: 'allow' | 'deny';
+    readonly reasonCode: string;
+    readonly data?: JsonObject;
+  },
+  witness: Witness,
+): SpoolRecord {
+  const event = eventOf('decision', witness, facts);
+  return { event: { ...event, decision, reason_code: reasonCode, data: { ...factsData(facts), ...data } } };
+}
+
+/** The record of how a performed call ended. */
+export function outcomeRecord(
+  { decisionId, facts, outcome, durationMs }: {
+    readonly decisionId: string;
+    readonly facts: CallFacts;
+    readonly outcome: Outcome;
+    readonly durationMs: number;
+  },
+  witness: Witness,
+): SpoolRecord {
+  const event = eventOf('execution.result', witness, facts);
+  return {
+    event: {
+      ...event,
+      ...(outcome.failure === undefined ? {} : { reason_code: outcome.failure }),
+      data: {
+        decision_event_id: decisionId,
+        detail: outcome.detail,
+        duration_ms: Math.round(durationMs),
+        response_bytes: outcome.responseBytes,
+        status: outcome.status ?? null,
+      },
+    },
+  };
+}
+
+function eventOf(type: string, { identity, clock }: Witness, facts: CallFacts): EvidenceEvent {
+  const now = clock.now();
+  return {
+    id: newId('ev', now),
+    type,
+    chain_id: `agent:${identity.agentId}`,
+    occurred_at: new Date(now).toISOString(),
+    source: `sidecar:${identity.sidecarId}`,
+    agent_id: identity.agentId,
+    user_id: identity.userId,
+    tool: facts.tool,
+    resource: facts.resource,
+    data: {},
+  };
+}
+
+function factsData(facts: CallFacts): JsonObject {
+  return { host: facts.host, method: facts.method };
+}

@@ -1,0 +1,40 @@
+import { createHmac, randomBytes } from 'node:crypto';
+import { canonicalJson } from '../crypto/jcs.ts';
+import type { JsonObject, JsonValue } from '../json.ts';
+
+const depthMax = 4;
+const membersMax = 32;
+
+/** What the ledger keeps of a call's arguments: what they look like, and a digest nobody can guess from. */
+export interface ArgumentsEvidence {
+  readonly args_shape: JsonValue;
+  /** `hmac-sha256:<hex>` over the JCS form, keyed with a salt of this event alone. */
+  readonly args_digest: string;
+}
+
+/**
+ * Reduces arguments to evidence. The salt is kept apart from the event, encrypted: with it the
+ * digest proves the arguments, without it they cannot be guessed, and deleting it forgets them.
+ */
+export function argumentsEvidence(args: JsonObject): {
+  readonly evidence: ArgumentsEvidence;
+  /** Base64. */
+  readonly salt: string;
+} {
+  const salt = randomBytes(16);
+  const digest = createHmac('sha256', salt).update(canonicalJson(args)).digest('hex');
+  return {
+    evidence: { args_digest: `hmac-sha256:${digest}`, args_shape: shapeOf(args, 0) },
+    salt: salt.toString('base64'),
+  };
+}
+
+/** Names and types without values: `{amount: 'number', to: ['string']}`; bounded in depth and width. */
+function shapeOf(value: JsonValue | undefined, depth: number): JsonValue {
+  if (value === null || value === undefined) return 'null';
+  if (typeof value !== 'object') return typeof value;
+  if (depth >= depthMax) return Array.isArray(value) ? 'array' : 'object';
+  if (Array.isArray(value)) return value.length === 0 ? [] : [shapeOf(value[0], depth + 1)];
+  const members = Object.entries(value).slice(0, membersMax);
+  return Object.fromEntries(members.map(([name, member]) => [name, shapeOf(member, depth + 1)]));
+}
