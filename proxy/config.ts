@@ -1,5 +1,11 @@
 import { z } from 'zod';
-import { milliseconds, parseSettings, port, SettingsError, type SettingsSource } from '../shared/settings.ts';
+import {
+  milliseconds,
+  parseSettings,
+  port,
+  SettingsError,
+  type SettingsSource,
+} from '../shared/settings.ts';
 
 const schema = z.object({
   SALLYPORT_PROXY_PORT: port(8181),

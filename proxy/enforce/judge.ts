@@ -64,7 +64,9 @@ async function judgeByApproval(byLease: Judgement, deps: JudgeDeps): Promise<Jud
   }
   if (approval.used === true || approval.passport === undefined) return byLease;
   const granted =
-    approval.status === 'modified' ? { ...action, args: approval.effectiveArgs ?? action.args } : action;
+    approval.status === 'modified'
+      ? { ...action, args: approval.effectiveArgs ?? action.args }
+      : action;
   const passport = await readPresented(approval.passport, deps);
   return { ...(await judgeWith(granted, passport, deps)), approval };
 }
@@ -117,7 +119,8 @@ async function readPresented(token: string, { replica }: JudgeDeps): Promise<Pas
   const reading = await readPassportAsync(token, replica.passportKeys);
   if (reading.form !== 'signed') return reading;
   const { claims } = reading;
-  const approved = claims.approval_hash === null ? undefined : replica.approvalByHash(claims.approval_hash);
+  const approved =
+    claims.approval_hash === null ? undefined : replica.approvalByHash(claims.approval_hash);
   return {
     form: 'signed',
     claims,
@@ -147,7 +150,9 @@ async function claimPassport(
     if (status === 'taken') return 'replayed';
     if (issuedBeforeEpoch(claim.jti, epochMs)) return 'unavailable';
     if (!claim.durable) return 'claimed';
-    return (await controlPlane.claimPassport(claim.jti, claim.expiresAtMs)) ? 'claimed' : 'replayed';
+    return (await controlPlane.claimPassport(claim.jti, claim.expiresAtMs))
+      ? 'claimed'
+      : 'replayed';
   } catch {
     return 'unavailable';
   }

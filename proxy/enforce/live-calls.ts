@@ -1,5 +1,5 @@
-import { compileGlob } from '../../shared/glob.ts';
 import type { KillSwitch } from '../../shared/decision/state.ts';
+import { compileGlob } from '../../shared/glob.ts';
 
 interface LiveCall {
   readonly tool: string;
@@ -16,7 +16,9 @@ export function isBlocked(
   return switches.some(
     (armed) =>
       (armed.expiresAtMs === undefined || armed.expiresAtMs > nowMs) &&
-      ((armed.kind === 'block_tool' && armed.tool !== undefined && compileGlob(armed.tool, 'tool')(call.tool)) ||
+      ((armed.kind === 'block_tool' &&
+        armed.tool !== undefined &&
+        compileGlob(armed.tool, 'tool')(call.tool)) ||
         (armed.kind === 'block_agent' && armed.agentId === call.agentId)),
   );
 }

@@ -24,7 +24,12 @@ interface Witness {
 
 /** The record of a decision on an action. */
 export function decisionRecord(
-  { action, verdict, facts, approvalId }: {
+  {
+    action,
+    verdict,
+    facts,
+    approvalId,
+  }: {
     readonly action: Action;
     readonly verdict: Verdict;
     readonly facts: CallFacts;
@@ -57,7 +62,12 @@ export function decisionRecord(
 
 /** The record of what was decided without looking at arguments: refusals of form, and passes. */
 export function plainRecord(
-  { facts, decision, reasonCode, data }: {
+  {
+    facts,
+    decision,
+    reasonCode,
+    data,
+  }: {
     readonly facts: CallFacts;
     readonly decision: 'allow' | 'deny';
     readonly reasonCode: string;
@@ -66,12 +76,19 @@ export function plainRecord(
   witness: Witness,
 ): SpoolRecord {
   const event = eventOf('decision', witness, facts);
-  return { event: { ...event, decision, reason_code: reasonCode, data: { ...factsData(facts), ...data } } };
+  return {
+    event: { ...event, decision, reason_code: reasonCode, data: { ...factsData(facts), ...data } },
+  };
 }
 
 /** The record of how a performed call ended. */
 export function outcomeRecord(
-  { decisionId, facts, outcome, durationMs }: {
+  {
+    decisionId,
+    facts,
+    outcome,
+    durationMs,
+  }: {
     readonly decisionId: string;
     readonly facts: CallFacts;
     readonly outcome: Outcome;

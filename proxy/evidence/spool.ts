@@ -1,9 +1,9 @@
-import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import { join } from 'node:path';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
+import { type SpoolPosition, spoolLinkHash } from '../../shared/evidence/spool-head.ts';
 import type { Log } from '../../shared/log.ts';
 import { readSegment, segmentName, segmentsIn } from './segment.ts';
 
@@ -22,12 +22,6 @@ export interface SpoolOptions {
   /** Beyond this many bytes not yet uploaded, nothing more is accepted. */
   readonly bytesMax?: number;
   readonly segmentBytesMax?: number;
-}
-
-/** Where the spool stands: every record has a number, and a hash over all before it. */
-export interface SpoolPosition {
-  readonly record: number;
-  readonly hash: string;
 }
 
 export interface PendingRecords {
@@ -145,7 +139,7 @@ export class Spool {
     const parts: Buffer[] = [];
     for (const { line } of batch) {
       record += 1;
-      hash = linkHash(hash, line);
+      hash = spoolLinkHash(hash, line);
       parts.push(Buffer.from(`${hash} `), line, newline);
     }
     const bytes = Buffer.concat(parts);
@@ -209,11 +203,6 @@ export class Spool {
 }
 
 const newline = Buffer.from('\n');
-
-/** The hash of a record: over the hash of the one before and the record's exact text. */
-export function linkHash(previous: string, line: string | Uint8Array): string {
-  return createHash('sha256').update(previous).update('\n').update(line).digest('hex');
-}
 
 function sealFailed(message: string, cause?: unknown): GatewayError {
   return new GatewayError('evidence.seal_failed', {
@@ -279,7 +268,9 @@ function linkBroken(
   entry: { readonly record: number; readonly hash: string; readonly line: string },
   before: SpoolPosition,
 ): boolean {
-  return entry.record === before.record + 1 && linkHash(before.hash, entry.line) !== entry.hash;
+  return (
+    entry.record === before.record + 1 && spoolLinkHash(before.hash, entry.line) !== entry.hash
+  );
 }
 
 function loadPosition(folder: string): SpoolPosition {

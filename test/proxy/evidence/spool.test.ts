@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { segmentsIn } from '../../../proxy/evidence/segment.ts';
-import { linkHash, Spool, type SpoolRecord } from '../../../proxy/evidence/spool.ts';
+import { Spool, type SpoolRecord } from '../../../proxy/evidence/spool.ts';
+import { spoolLinkHash } from '../../../shared/evidence/spool-head.ts';
 import { silentLog } from '../../../shared/log.ts';
 
 let folder: string;
@@ -67,7 +68,7 @@ describe('Spool', () => {
     const spool = open();
     await Promise.all(range(5).map((n) => spool.append(record(n))));
     const { after, lines, last } = spool.pending(10, 1e6);
-    expect(lines.reduce((hash, line) => linkHash(hash, line), after.hash)).toBe(last.hash);
+    expect(lines.reduce((hash, line) => spoolLinkHash(hash, line), after.hash)).toBe(last.hash);
   });
 
   it('continues after a restart with what was not acknowledged, and nothing else', async () => {

@@ -1,0 +1,34 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
+type Answer = Readonly<Record<string, unknown>>;
+
+/** Calls the API as its users do; anything but success is an error that says what happened. */
+export function createApi({
+  origin,
+  ownerKey,
+}: {
+  readonly origin: string;
+  readonly ownerKey: string;
+}) {
+  async function api(method: string, path: string, body?: unknown): Promise<Answer> {
+    const response = await fetch(`${origin}/api${path}`, {
+      method,
+      headers: { authorization: `Bearer ${ownerKey}`, 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${method} ${path} answered ${response.status}: ${text}`);
+    return JSON.parse(text) as Answer;
+  }
+  return { api, until };
+}
+
+/** Asks until there is an answer, for ten seconds at most. */
+async function until<Value>(what: string, ask: () => Promise<Value | undefined>): Promise<Value> {
+  for (let tries = 0; tries < 200; tries++) {
+    const value = await ask();
+    if (value !== undefined) return value;
+    await delay(50);
+  }
+  throw new Error(`waited in vain: ${what}`);
+}

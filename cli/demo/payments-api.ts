@@ -1,0 +1,65 @@
+import { createServer, type Server } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import type { SecureContextOptions } from 'node:tls';
+
+/** A request as the payments API saw it. */
+export interface SeenRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly authorization: string | undefined;
+  readonly body: string;
+}
+
+/** A small payments API over HTTPS that knows nothing of Sallyport and remembers who called. */
+export interface PaymentsApi {
+  readonly port: number;
+  readonly seen: readonly SeenRequest[];
+  close(): Promise<void>;
+}
+
+/** Starts the API on loopback; it accepts calls with the given secret only. */
+export async function startPaymentsApi(
+  tls: SecureContextOptions,
+  secret: string,
+): Promise<PaymentsApi> {
+  const seen: SeenRequest[] = [];
+  const server = createServer(tls, (req, res) => {
+    const chunks: Buffer[] = [];
+    req.on('data', (chunk: Buffer) => chunks.push(chunk));
+    req.on('end', () => {
+      const { authorization } = req.headers;
+      const body = Buffer.concat(chunks).toString('utf8');
+      seen.push({ method: req.method ?? '', path: req.url ?? '', authorization, body });
+      const known = authorization === `Bearer ${secret}`;
+      res.writeHead(known ? 200 : 401, { 'content-type': 'application/json' });
+      res.end(JSON.stringify(known ? answer(req.url ?? '', body) : { error: 'who are you?' }));
+    });
+  });
+  const port = await listen(server);
+  return { port, seen, close: () => close(server) };
+}
+
+function answer(path: string, body: string): object {
+  const id = path.split('/').at(-1);
+  return body === ''
+    ? { payment_id: id, amount: 900, currency: 'EUR', status: 'settled' }
+    : { refund_id: 're_1', ...(JSON.parse(body) as object), status: 'refunded' };
+}
+
+export async function listen(server: Pick<Server, 'listen' | 'address' | 'once'>): Promise<number> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+export async function close(server: {
+  close(done: () => void): unknown;
+  closeAllConnections(): void;
+}): Promise<void> {
+  await new Promise<void>((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
+}

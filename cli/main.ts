@@ -1,0 +1,52 @@
+#!/usr/bin/env node
+import { parseArgs } from 'node:util';
+import { SettingsError } from '../shared/settings.ts';
+
+const usage = `Usage: sallyport <command>
+
+  up                       run everything in one process (what npm start does)
+  demo [--once]            watch the main job: an agent's calls decided, performed and proved
+  admin create-tenant NAME create a tenant and print its first owner key
+
+Settings are environment variables; the README lists them.`;
+
+/** Runs one command. Exit codes: 0 done, 1 failed, 2 used wrongly. */
+async function main([command, ...rest]: readonly string[]): Promise<number> {
+  switch (command) {
+    case 'up': {
+      const { up } = await import('./up.ts');
+      return up();
+    }
+    case 'demo': {
+      const { values } = parseArgs({ args: rest, options: { once: { type: 'boolean' } } });
+      const { demo } = await import('./demo/demo.ts');
+      return demo({ once: values.once === true });
+    }
+    case 'admin': {
+      const [verb, name, ...others] = rest;
+      if (verb !== 'create-tenant' || name === undefined || others.length > 0) break;
+      const { createTenant } = await import('./create-tenant.ts');
+      return createTenant(name);
+    }
+    case 'help':
+    case '--help':
+      console.log(usage);
+      return 0;
+  }
+  console.error(usage);
+  return 2;
+}
+
+/** Errors that an operator caused and can mend are told in one line, all others with their stack. */
+function explain(error: Error & { readonly code?: string }): number {
+  const misused = error.code?.startsWith('ERR_PARSE_ARGS') === true;
+  const operators = misused || error instanceof SettingsError || error.name === 'StoreError';
+  console.error(operators ? `sallyport: ${error.message}` : error.stack);
+  return misused ? 2 : 1;
+}
+
+try {
+  process.exitCode = await main(process.argv.slice(2));
+} catch (error) {
+  process.exitCode = explain(error as Error);
+}

@@ -1,0 +1,51 @@
+import { type Embedded, startEmbedded } from './embedded.ts';
+
+/** `sallyport up`: everything in one process, until SIGINT or SIGTERM. */
+export async function up(): Promise<number> {
+  const embedded = await startEmbedded(process.env);
+  console.log(greeting(embedded));
+  await stopSignal();
+  await embedded.close();
+  return 0;
+}
+
+/** Resolves at the first SIGINT or SIGTERM. */
+export function stopSignal(): Promise<void> {
+  return new Promise((resolve) => {
+    process.once('SIGINT', () => resolve());
+    process.once('SIGTERM', () => resolve());
+  });
+}
+
+function greeting({ origin, ownerKey, sidecar }: Embedded): string {
+  return `
+Sallyport is ready.
+
+  API      ${origin}/api
+  Docs     ${origin}/api/docs
+  Key      ${ownerKey}   (owner; for you, never for an agent)
+  Proxy    ${sidecar.proxyUrl}
+  Health   ${origin}/readyz  ${sidecar.adminUrl}/readyz
+
+Route an agent through it:
+
+${proxySettings(sidecar)
+  .map(([name, value]) => `  export ${name}=${value}`)
+  .join('\n')}
+`;
+}
+
+/** The environment that sends an agent's calls through the sidecar. */
+export function proxySettings({ proxyUrl, caPath }: Embedded['sidecar']): [string, string][] {
+  return [
+    ['HTTP_PROXY', proxyUrl],
+    ['HTTPS_PROXY', proxyUrl],
+    ['http_proxy', proxyUrl],
+    ['https_proxy', proxyUrl],
+    ['NODE_USE_ENV_PROXY', '1'],
+    ['NODE_EXTRA_CA_CERTS', caPath],
+    ['SSL_CERT_FILE', caPath],
+    ['REQUESTS_CA_BUNDLE', caPath],
+    ['CURL_CA_BUNDLE', caPath],
+  ];
+}

@@ -1,0 +1,133 @@
+import { compactDecrypt } from 'jose';
+import type { HeldCredential } from '../shared/binding/binding.ts';
+import type { Clock } from '../shared/clock.ts';
+import { createClient } from '../shared/contract/client.ts';
+import {
+  claimSidecarPassport,
+  getSidecarCredentials,
+  openSidecarApproval,
+  reportSidecar,
+  spendSidecarApproval,
+  uploadEvidence,
+} from '../shared/contract/sidecars.ts';
+import { signJws } from '../shared/crypto/jws.ts';
+import type { Action } from '../shared/decision/action.ts';
+import type { Effect, Verdict } from '../shared/decision/verdict.ts';
+import type { SpoolPosition } from '../shared/evidence/spool-head.ts';
+import { newId } from '../shared/ids.ts';
+import type { Enrolment } from './enrolment.ts';
+import type { SpoolRecord } from './evidence/spool.ts';
+
+export const sidecarTokenType = 'sallyport-sidecar+jwt';
+const tokenSeconds = 60;
+
+export interface SidecarReport {
+  readonly versions: Record<string, number>;
+  readonly age_ms: number;
+  readonly spool_depth: number;
+  readonly last_decision_at?: string;
+  readonly version: string;
+}
+
+/** What a sidecar may ask of the control plane, as itself and for its own agent only. */
+export interface ControlPlane {
+  openApproval(
+    action: Action,
+    actionDigest: string,
+    verdict: Verdict,
+  ): Promise<{ readonly id: number; readonly expiresAtMs: number }>;
+  /** Uses up a granted approval; rejects when it was used, has expired or is not this agent's. */
+  spendApproval(approvalId: number): Promise<void>;
+  /** The durable second lock on single use; false when somebody was first. */
+  claimPassport(jti: string, expiresAtMs: number): Promise<boolean>;
+  credentials(): Promise<{
+    readonly credentials: readonly HeldCredential[];
+    readonly version: number;
+  }>;
+  upload(segment: string, records: readonly SpoolRecord[]): Promise<SpoolPosition>;
+  report(report: SidecarReport): Promise<void>;
+}
+
+interface ControlPlaneOptions {
+  readonly url: string;
+  readonly enrolment: Enrolment;
+  readonly clock: Clock;
+}
+
+export function connectControlPlane({ url, enrolment, clock }: ControlPlaneOptions): ControlPlane {
+  const { signingKey, encryptionKey, identity } = enrolment;
+  const authorization = () => {
+    const now = Math.floor(clock.now() / 1000);
+    const claims = {
+      iss: identity.sidecarId,
+      sub: identity.sidecarId,
+      aud: 'sallyport-control-plane',
+      iat: now,
+      exp: now + tokenSeconds,
+      jti: newId('st', clock.now()),
+    };
+    return `Bearer ${signJws(claims, sidecarTokenType, signingKey)}`;
+  };
+  const client = createClient({ baseUrl: `${url}/api`, authorization });
+
+  return {
+    async openApproval(action, actionDigest, verdict) {
+      const opened = await client.call(openSidecarApproval, {
+        body: {
+          tool: action.tool,
+          resource: action.resource,
+          args: action.args,
+          goal: action.goal,
+          reason_code: verdict.reasonCode,
+          matched_rules: [...verdict.matchedRules],
+          policy_hash: verdict.policyHash,
+          manifest_hash: verdict.toolManifestHash,
+          risk_tier: verdict.riskTier,
+          terms: termsOf(verdict),
+          action_digest: actionDigest,
+        },
+      });
+      return { id: opened.approval_id, expiresAtMs: Date.parse(opened.expires_at) };
+    },
+    async spendApproval(approvalId) {
+      await client.call(spendSidecarApproval, { params: { id: approvalId } });
+    },
+    async claimPassport(jti, expiresAtMs) {
+      const { claimed } = await client.call(claimSidecarPassport, {
+        body: { jti, expires_at: new Date(expiresAtMs).toISOString() },
+      });
+      return claimed;
+    },
+    async credentials() {
+      const { jwe, version } = await client.call(getSidecarCredentials, {});
+      const { plaintext } = await compactDecrypt(jwe, encryptionKey);
+      const held = JSON.parse(Buffer.from(plaintext).toString('utf8')) as {
+        credentials: HeldCredential[];
+      };
+      return { credentials: held.credentials, version };
+    },
+    async upload(segment, records) {
+      const { acked } = await client.call(uploadEvidence, {
+        body: { segment, records: records as never },
+      });
+      return acked;
+    },
+    async report(report) {
+      await client.call(reportSidecar, { body: report });
+    },
+  };
+}
+
+function termsOf({ effects }: Verdict) {
+  const opens = effects.find(
+    (effect): effect is Extract<Effect, { kind: 'open_approval' }> =>
+      effect.kind === 'open_approval',
+  );
+  const terms = opens?.terms ?? {
+    channels: [],
+    minRole: 'approver',
+    quorum: 1,
+    slaSeconds: undefined,
+  };
+  return { ...terms, channels: [...terms.channels] };
+}

@@ -1,0 +1,103 @@
+import { createPrivateKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
+import fs from 'node:fs';
+import { join } from 'node:path';
+import { createClient } from '../shared/contract/client.ts';
+import { enrolSidecar } from '../shared/contract/sidecars.ts';
+import {
+  exportPrivateKey,
+  generateSigningKey,
+  importPrivateKey,
+  type PublicJwk,
+  type SigningKey,
+} from '../shared/crypto/signing-key.ts';
+import { SettingsError } from '../shared/settings.ts';
+import type { Identity } from './enforce/judge.ts';
+
+/** What a sidecar is after enrolment: whom it acts for, its own keys, and the keys it pins. */
+export interface Enrolment {
+  readonly identity: Identity;
+  readonly signingKey: SigningKey;
+  /** X25519; credentials are encrypted to it. */
+  readonly encryptionKey: KeyObject;
+  /** The keys that snapshots and heartbeats must be signed with, pinned. */
+  readonly sectionKeys: readonly PublicJwk[];
+}
+
+interface StoredEnrolment {
+  readonly identity: Identity;
+  /** PKCS #8 DER, base64. */
+  readonly signingKey: string;
+  readonly encryptionKey: string;
+  readonly sectionKeys: readonly PublicJwk[];
+}
+
+interface EnrolmentOptions {
+  readonly dataDir: string;
+  readonly controlPlaneUrl: string;
+  readonly token: string | undefined;
+  readonly version: string;
+}
+
+/** The enrolment of a former start, or a new one with the token. Private keys never leave the data directory. */
+export async function enrol(options: EnrolmentOptions): Promise<Enrolment> {
+  const path = join(options.dataDir, 'enrolment.json');
+  if (fs.existsSync(path))
+    return revive(JSON.parse(fs.readFileSync(path, 'utf8')) as StoredEnrolment);
+  if (options.token === undefined) {
+    throw new SettingsError(
+      'This sidecar is not enrolled: set SALLYPORT_ENROLMENT_TOKEN to a token from POST /v1/sidecars/tokens.',
+    );
+  }
+  const stored = await enrolAnew(options, options.token);
+  fs.mkdirSync(options.dataDir, { recursive: true, mode: 0o700 });
+  fs.writeFileSync(`${path}.new`, JSON.stringify(stored), { mode: 0o600 });
+  fs.renameSync(`${path}.new`, path);
+  return revive(stored);
+}
+
+async function enrolAnew(
+  { controlPlaneUrl, version }: EnrolmentOptions,
+  token: string,
+): Promise<StoredEnrolment> {
+  const signingKey = generateSigningKey();
+  const encryption = generateKeyPairSync('x25519');
+  const { kty = '', crv = '', x = '' } = encryption.publicKey.export({ format: 'jwk' });
+  const client = createClient({ baseUrl: `${controlPlaneUrl}/api`, authorization: () => '' });
+  const { publicJwk } = signingKey;
+  const enrolled = await client.call(enrolSidecar, {
+    body: {
+      token,
+      signing_jwk: { kty: 'OKP', crv: publicJwk.crv, x: publicJwk.x },
+      encryption_jwk: { kty: kty as 'OKP', crv, x },
+      version,
+    },
+  });
+  return {
+    identity: {
+      sidecarId: enrolled.sidecar_id,
+      tenantId: enrolled.tenant_id,
+      agentId: enrolled.agent_id,
+      userId: enrolled.user_id,
+      environment: enrolled.environment,
+    },
+    signingKey: exportPrivateKey(signingKey).toString('base64'),
+    encryptionKey: encryption.privateKey
+      .export({ format: 'der', type: 'pkcs8' })
+      .toString('base64'),
+    sectionKeys: enrolled.section_keys as readonly PublicJwk[],
+  };
+}
+
+function revive(stored: StoredEnrolment): Enrolment {
+  const der = (base64: string) => Buffer.from(base64, 'base64');
+  return {
+    identity: stored.identity,
+    signingKey: importPrivateKey(der(stored.signingKey)),
+    encryptionKey: createPrivateKey({
+      key: der(stored.encryptionKey),
+      format: 'der',
+      type: 'pkcs8',
+    }),
+    sectionKeys: stored.sectionKeys,
+  };
+}
