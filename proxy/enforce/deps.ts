@@ -1,0 +1,21 @@
+import type { Log } from '../../shared/log.ts';
+import type { Spool } from '../evidence/spool.ts';
+import type { Credentials } from '../replica/credentials.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import type { Forward } from '../upstream/forward.ts';
+import type { InternalHost } from './internal-host.ts';
+import type { JudgeDeps } from './judge.ts';
+import type { LiveCalls } from './live-calls.ts';
+
+/** What enforcement is given; built in `main.ts`. */
+export interface EnforceDeps extends JudgeDeps {
+  readonly spool: Spool;
+  readonly credentials: Credentials;
+  readonly forward: Forward;
+  readonly live: LiveCalls;
+  readonly internal: InternalHost;
+  readonly metrics: Metrics;
+  readonly log: Log;
+  /** How long a call is held for a human's decision. */
+  readonly holdMs: number;
+}

@@ -1,0 +1,78 @@
+import type { Binding, HeldCredential } from '../../shared/binding/binding.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import type { Exchange } from '../ingress/exchange.ts';
+import { injectCredential } from '../upstream/inject.ts';
+import { reflectionFilter } from '../upstream/reflection.ts';
+import type { Outcome, ResponseFilter } from '../upstream/forward.ts';
+import type { Outgoing } from '../upstream/outgoing.ts';
+import type { EnforceDeps } from './deps.ts';
+import { isBlocked } from './live-calls.ts';
+import { type CallFacts, outcomeRecord } from './record.ts';
+
+/** A call that may be performed: judged, and its decision written down. */
+export interface PermittedCall {
+  readonly outgoing: Outgoing;
+  readonly facts: CallFacts;
+  readonly credential: HeldCredential | undefined;
+  /** Id of the decision's event. */
+  readonly evidenceId: string;
+  /** Looks at the answer as it passes, besides the guard against reflected secrets. */
+  readonly filter?: ResponseFilter | undefined;
+  readonly responseHeaders: Readonly<Record<string, string>>;
+}
+
+/**
+ * Performs a permitted call and writes down how it ended. Rejects when nothing has been
+ * answered yet, so that the caller can refuse in the right form.
+ */
+export async function perform(
+  exchange: Exchange,
+  call: PermittedCall,
+  deps: EnforceDeps,
+): Promise<void> {
+  const { identity, replica, clock, live, forward } = deps;
+  const subject = { tool: call.facts.tool, agentId: identity.agentId };
+  if (isBlocked(subject, replica.killSwitches, clock.now())) throw new GatewayError('runtime.kill_switch');
+
+  const startedAt = clock.monotonic();
+  const outgoing =
+    call.credential === undefined ? call.outgoing : injectCredential(call.outgoing, call.credential);
+  const outcome = await live.track({ ...subject, signal: exchange.signal }, (signal) =>
+    forward(outgoing, exchange.res, {
+      signal,
+      filter: filterFor(call),
+      responseHeaders: call.responseHeaders,
+    }),
+  );
+  const durationMs = clock.monotonic() - startedAt;
+  await recordOutcome(call, outcome, durationMs, deps);
+  if (outcome.failure !== undefined && !exchange.res.headersSent && outcome.failure !== 'client_gone') {
+    throw new GatewayError(outcome.failure);
+  }
+}
+
+function filterFor({ credential, filter }: PermittedCall): ResponseFilter | undefined {
+  if (credential === undefined) return filter;
+  const guard = reflectionFilter([credential.secret]);
+  return filter === undefined ? guard : both(guard, filter);
+}
+
+/** One filter after another; the second sees what the first let through. */
+function both(first: ResponseFilter, second: ResponseFilter): ResponseFilter {
+  return { ...second, ...first };
+}
+
+/** The call has happened: if its outcome cannot be written down, that is an incident for the log. */
+async function recordOutcome(
+  call: PermittedCall,
+  outcome: Outcome,
+  durationMs: number,
+  deps: EnforceDeps,
+): Promise<void> {
+  const { facts, evidenceId } = call;
+  try {
+    await deps.spool.append(outcomeRecord({ decisionId: evidenceId, facts, outcome, durationMs }, deps));
+  } catch (error) {
+    deps.log.error({ err: error, evidenceId }, 'the outcome of a performed call could not be recorded');
+  }
+}

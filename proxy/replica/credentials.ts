@@ -1,0 +1,89 @@
+import type { Binding, HeldCredential } from '../../shared/binding/binding.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import { compileGlob } from '../../shared/glob.ts';
+import type { Log } from '../../shared/log.ts';
+
+interface Held {
+  readonly credential: HeldCredential;
+  readonly hosts: ReadonlySet<string>;
+  readonly matchesTool: (tool: string) => boolean;
+}
+
+interface CredentialsOptions {
+  readonly fetch: () => Promise<{ readonly credentials: readonly HeldCredential[]; readonly version: number }>;
+  /** The version that the snapshot says is current. */
+  readonly currentVersion: () => number;
+  readonly log: Log;
+}
+
+/**
+ * The credentials of this sidecar's agent: in memory only, fetched again whenever the snapshot
+ * says that they changed, and not used in between.
+ */
+export class Credentials {
+  readonly #options: CredentialsOptions;
+  #held: readonly Held[] = [];
+  #version = -1;
+  #fetching: Promise<void> | undefined;
+
+  constructor(options: CredentialsOptions) {
+    this.#options = options;
+  }
+
+  /** Fetches if the snapshot has moved on. Never rejects: until it succeeds, bound calls are refused. */
+  refresh(): Promise<void> {
+    if (this.#version >= this.#options.currentVersion()) return Promise.resolve();
+    this.#held = [];
+    this.#fetching ??= this.#fetch().finally(() => {
+      this.#fetching = undefined;
+    });
+    return this.#fetching;
+  }
+
+  async #fetch(): Promise<void> {
+    try {
+      const { credentials, version } = await this.#options.fetch();
+      this.#held = credentials.map(prepare);
+      this.#version = version;
+    } catch (error) {
+      this.#options.log.warn({ err: error }, 'credentials could not be fetched');
+    }
+  }
+
+  /**
+   * The credential for a call on a bound host, if there is one. Rejects with
+   * `credential.unavailable` while the ones at hand may be out of date.
+   */
+  async forCall(tool: string, binding: Binding): Promise<HeldCredential | undefined> {
+    await this.refresh();
+    if (this.#version < this.#options.currentVersion()) throw new GatewayError('credential.unavailable');
+    return this.#held.find(({ hosts, matchesTool }) => hosts.has(binding.host) && matchesTool(tool))?.credential;
+  }
+
+  /** For what an MCP server is asked besides tool calls: the credential of any of its tools. */
+  async forServer(binding: Binding): Promise<HeldCredential | undefined> {
+    const prefix = `mcp.${binding.name}.`;
+    await this.refresh();
+    if (this.#version < this.#options.currentVersion()) throw new GatewayError('credential.unavailable');
+    return this.#held.find(
+      ({ hosts, matchesTool, credential }) =>
+        hosts.has(binding.host) &&
+        (matchesTool(`${prefix}x`) || credential.bind.tools.some((glob) => glob.startsWith(prefix))),
+    )?.credential;
+  }
+
+  /** Forgets everything, as on revocation. */
+  drop(): void {
+    this.#held = [];
+    this.#version = -1;
+  }
+}
+
+function prepare(credential: HeldCredential): Held {
+  const globs = credential.bind.tools.map((glob) => compileGlob(glob, 'tool'));
+  return {
+    credential,
+    hosts: new Set(credential.bind.hosts),
+    matchesTool: (tool) => globs.some((matches) => matches(tool)),
+  };
+}

@@ -1,0 +1,124 @@
+import { randomBytes } from 'node:crypto';
+import fs from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { formatApiKey } from '../../shared/crypto/api-key.ts';
+import { answersOk, freePort, type Program, startProgram, until } from './processes.ts';
+
+const ownerKey = formatApiKey('separateProcessesOwnerKey00000');
+
+/** Control plane and sidecar as two processes on real Postgres and Redis. */
+export interface Separate {
+  readonly origin: string;
+  readonly ownerKey: string;
+  readonly agentId: string;
+  readonly proxyUrl: string;
+  readonly adminUrl: string;
+  readonly caPath: string;
+  readonly dataDir: string;
+  controlPlane: Program;
+  sidecar: Program;
+  api(
+    method: string,
+    path: string,
+    body?: unknown,
+  ): Promise<{ readonly status: number; readonly body: Record<string, unknown> }>;
+  /** Starts the control plane again after it was ended. */
+  restartControlPlane(): Promise<void>;
+  restartSidecar(): Promise<void>;
+  close(): Promise<void>;
+}
+
+interface SeparateOptions {
+  readonly databaseUrl: string;
+  readonly redisUrl: string;
+  /** Settings and variables for the sidecar alone. */
+  readonly sidecarEnv?: Readonly<Record<string, string>>;
+}
+
+export async function startSeparate({
+  databaseUrl,
+  redisUrl,
+  sidecarEnv = {},
+}: SeparateOptions): Promise<Separate> {
+  const dataDir = fs.mkdtempSync(join(tmpdir(), 'separate-'));
+  const [apiPort, proxyPort, adminPort] = [await freePort(), await freePort(), await freePort()];
+  const origin = `http://127.0.0.1:${apiPort}`;
+  const adminUrl = `http://127.0.0.1:${adminPort}`;
+  const controlPlaneEnv = {
+    SALLYPORT_API_PORT: String(apiPort),
+    SALLYPORT_DATA_DIR: join(dataDir, 'control-plane'),
+    SALLYPORT_DEV_KEYS: `${ownerKey}=default:owner:gateway:owner`,
+    SALLYPORT_MASTER_KEY: randomBytes(32).toString('base64'),
+    SALLYPORT_ALLOW_PRIVATE: '127.0.0.0/8,::1/128',
+    DATABASE_URL: databaseUrl,
+    REDIS_URL: redisUrl,
+  };
+  const startControlPlane = async () => {
+    const program = startProgram('control-plane/main.ts', controlPlaneEnv);
+    await ready(program, `${origin}/readyz`);
+    return program;
+  };
+  const api: Separate['api'] = async (method, path, body) => {
+    const response = await fetch(`${origin}/api${path}`, {
+      method,
+      headers: { authorization: `Bearer ${ownerKey}`, 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+  };
+  const controlPlane = await startControlPlane();
+  const agent = await api('POST', '/v1/agents/register', { name: 'tester', capabilities: ['*'] });
+  const agentId = String(agent.body.agent_id);
+  const token = await api('POST', '/v1/sidecars/tokens', { agent_id: agentId, user_id: 'user_1' });
+  const sidecarDir = join(dataDir, 'sidecar');
+  const startSidecar = async () => {
+    const program = startProgram('proxy/main.ts', {
+      SALLYPORT_PROXY_PORT: String(proxyPort),
+      SALLYPORT_PROXY_ADMIN_PORT: String(adminPort),
+      SALLYPORT_DATA_DIR: sidecarDir,
+      SALLYPORT_CONTROL_PLANE_URL: origin,
+      SALLYPORT_ENROLMENT_TOKEN: String(token.body.token),
+      SALLYPORT_ALLOW_PRIVATE: '127.0.0.0/8,::1/128',
+      REDIS_URL: redisUrl,
+      ...sidecarEnv,
+    });
+    await ready(program, `${adminUrl}/readyz`);
+    return program;
+  };
+  const separate: Separate = {
+    origin,
+    ownerKey,
+    agentId,
+    proxyUrl: `http://127.0.0.1:${proxyPort}`,
+    adminUrl,
+    caPath: join(sidecarDir, 'ca.crt'),
+    dataDir,
+    controlPlane,
+    sidecar: await startSidecar(),
+    api,
+    async restartControlPlane() {
+      separate.controlPlane = await startControlPlane();
+    },
+    async restartSidecar() {
+      separate.sidecar = await startSidecar();
+    },
+    async close() {
+      await separate.sidecar.kill();
+      await separate.controlPlane.kill();
+      fs.rmSync(dataDir, { recursive: true, force: true });
+    },
+  };
+  return separate;
+}
+
+async function ready(program: Program, url: string): Promise<void> {
+  let ended = false;
+  void program.exited().then(() => {
+    ended = true;
+  });
+  await until(`${url} answers 200`, async () => {
+    if (ended) throw new Error(`the program ended:\n${program.output()}`);
+    return answersOk(url);
+  });
+}
