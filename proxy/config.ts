@@ -19,6 +19,12 @@ const schema = z.object({
   SALLYPORT_SPOOL_FSYNC: z.enum(['0', '1']).default('0'),
   SALLYPORT_HOLD_MS: milliseconds(25_000),
   SALLYPORT_MAX_STALENESS_MS: milliseconds(30_000),
+  SALLYPORT_SPOOL_BYTES_MAX: z.coerce
+    .number()
+    .int()
+    .min(10_000)
+    .default(1024 ** 3),
+  SALLYPORT_UPSTREAM_TIMEOUT_MS: milliseconds(60_000),
   SALLYPORT_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
   REDIS_URL: z.string().optional(),
 });
@@ -35,6 +41,9 @@ export interface Config {
   readonly enrolmentToken: string | undefined;
   readonly allowPrivate: string;
   readonly spoolFsync: boolean;
+  readonly spoolBytesMax: number;
+  /** How long an upstream may take to begin its answer. */
+  readonly upstreamTimeoutMs: number;
   readonly holdMs: number;
   readonly maxStalenessMs: number;
   readonly logLevel: string;
@@ -60,6 +69,8 @@ export function readConfig(source: SettingsSource): Config {
     enrolmentToken: settings.SALLYPORT_ENROLMENT_TOKEN,
     allowPrivate: settings.SALLYPORT_ALLOW_PRIVATE,
     spoolFsync: settings.SALLYPORT_SPOOL_FSYNC === '1',
+    spoolBytesMax: settings.SALLYPORT_SPOOL_BYTES_MAX,
+    upstreamTimeoutMs: settings.SALLYPORT_UPSTREAM_TIMEOUT_MS,
     holdMs: settings.SALLYPORT_HOLD_MS,
     maxStalenessMs: settings.SALLYPORT_MAX_STALENESS_MS,
     logLevel: settings.SALLYPORT_LOG_LEVEL,

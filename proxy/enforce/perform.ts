@@ -1,10 +1,10 @@
 import type { Binding, HeldCredential } from '../../shared/binding/binding.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import type { Exchange } from '../ingress/exchange.ts';
-import { injectCredential } from '../upstream/inject.ts';
-import { reflectionFilter } from '../upstream/reflection.ts';
 import type { Outcome, ResponseFilter } from '../upstream/forward.ts';
+import { injectCredential } from '../upstream/inject.ts';
 import type { Outgoing } from '../upstream/outgoing.ts';
+import { reflectionFilter } from '../upstream/reflection.ts';
 import type { EnforceDeps } from './deps.ts';
 import { isBlocked } from './live-calls.ts';
 import { type CallFacts, outcomeRecord } from './record.ts';
@@ -32,11 +32,14 @@ export async function perform(
 ): Promise<void> {
   const { identity, replica, clock, live, forward } = deps;
   const subject = { tool: call.facts.tool, agentId: identity.agentId };
-  if (isBlocked(subject, replica.killSwitches, clock.now())) throw new GatewayError('runtime.kill_switch');
+  if (isBlocked(subject, replica.killSwitches, clock.now()))
+    throw new GatewayError('runtime.kill_switch');
 
   const startedAt = clock.monotonic();
   const outgoing =
-    call.credential === undefined ? call.outgoing : injectCredential(call.outgoing, call.credential);
+    call.credential === undefined
+      ? call.outgoing
+      : injectCredential(call.outgoing, call.credential);
   const outcome = await live.track({ ...subject, signal: exchange.signal }, (signal) =>
     forward(outgoing, exchange.res, {
       signal,
@@ -46,7 +49,11 @@ export async function perform(
   );
   const durationMs = clock.monotonic() - startedAt;
   await recordOutcome(call, outcome, durationMs, deps);
-  if (outcome.failure !== undefined && !exchange.res.headersSent && outcome.failure !== 'client_gone') {
+  if (
+    outcome.failure !== undefined &&
+    !exchange.res.headersSent &&
+    outcome.failure !== 'client_gone'
+  ) {
     throw new GatewayError(outcome.failure);
   }
 }
@@ -71,8 +78,13 @@ async function recordOutcome(
 ): Promise<void> {
   const { facts, evidenceId } = call;
   try {
-    await deps.spool.append(outcomeRecord({ decisionId: evidenceId, facts, outcome, durationMs }, deps));
+    await deps.spool.append(
+      outcomeRecord({ decisionId: evidenceId, facts, outcome, durationMs }, deps),
+    );
   } catch (error) {
-    deps.log.error({ err: error, evidenceId }, 'the outcome of a performed call could not be recorded');
+    deps.log.error(
+      { err: error, evidenceId },
+      'the outcome of a performed call could not be recorded',
+    );
   }
 }

@@ -134,6 +134,8 @@ export class Spool {
   }
 
   #write(batch: readonly Waiting[]): void {
+    // A file that was removed under us can still be written, and nobody would ever read it.
+    if (fs.fstatSync(this.#fd).nlink === 0) throw new Error('the segment is gone from the folder');
     if (this.#segment.bytes >= this.#options.segmentBytesMax) this.#rotate();
     let { record, hash } = this.#written;
     const parts: Buffer[] = [];

@@ -10,7 +10,10 @@ interface Held {
 }
 
 interface CredentialsOptions {
-  readonly fetch: () => Promise<{ readonly credentials: readonly HeldCredential[]; readonly version: number }>;
+  readonly fetch: () => Promise<{
+    readonly credentials: readonly HeldCredential[];
+    readonly version: number;
+  }>;
   /** The version that the snapshot says is current. */
   readonly currentVersion: () => number;
   readonly log: Log;
@@ -56,19 +59,23 @@ export class Credentials {
    */
   async forCall(tool: string, binding: Binding): Promise<HeldCredential | undefined> {
     await this.refresh();
-    if (this.#version < this.#options.currentVersion()) throw new GatewayError('credential.unavailable');
-    return this.#held.find(({ hosts, matchesTool }) => hosts.has(binding.host) && matchesTool(tool))?.credential;
+    if (this.#version < this.#options.currentVersion())
+      throw new GatewayError('credential.unavailable');
+    return this.#held.find(({ hosts, matchesTool }) => hosts.has(binding.host) && matchesTool(tool))
+      ?.credential;
   }
 
   /** For what an MCP server is asked besides tool calls: the credential of any of its tools. */
   async forServer(binding: Binding): Promise<HeldCredential | undefined> {
     const prefix = `mcp.${binding.name}.`;
     await this.refresh();
-    if (this.#version < this.#options.currentVersion()) throw new GatewayError('credential.unavailable');
+    if (this.#version < this.#options.currentVersion())
+      throw new GatewayError('credential.unavailable');
     return this.#held.find(
       ({ hosts, matchesTool, credential }) =>
         hosts.has(binding.host) &&
-        (matchesTool(`${prefix}x`) || credential.bind.tools.some((glob) => glob.startsWith(prefix))),
+        (matchesTool(`${prefix}x`) ||
+          credential.bind.tools.some((glob) => glob.startsWith(prefix))),
     )?.credential;
   }
 

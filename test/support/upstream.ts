@@ -1,0 +1,50 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** An upstream that remembers every request it got. */
+export interface Upstream {
+  readonly port: number;
+  readonly seen: readonly {
+    readonly method: string;
+    readonly url: string;
+    readonly headers: IncomingMessage['headers'];
+    readonly body: string;
+  }[];
+  /** Changes how it answers from now on. */
+  behave(answer: (req: IncomingMessage, res: ServerResponse, body: string) => void): void;
+  close(): Promise<void>;
+}
+
+const friendly = (_req: IncomingMessage, res: ServerResponse) => {
+  res.writeHead(200, { 'content-type': 'application/json' });
+  res.end('{"done":true}');
+};
+
+export async function startUpstream(): Promise<Upstream> {
+  const seen: Upstream['seen'][number][] = [];
+  let behaviour: Parameters<Upstream['behave']>[0] = friendly;
+  const server: Server = createServer((req, res) => {
+    const chunks: Buffer[] = [];
+    req.on('data', (chunk: Buffer) => chunks.push(chunk));
+    req.on('end', () => {
+      const body = Buffer.concat(chunks).toString('utf8');
+      seen.push({ method: req.method ?? '', url: req.url ?? '', headers: req.headers, body });
+      behaviour(req, res, body);
+    });
+  });
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  return {
+    port: (server.address() as AddressInfo).port,
+    seen,
+    behave: (answer) => {
+      behaviour = answer;
+    },
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
