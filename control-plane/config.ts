@@ -10,6 +10,8 @@ const schema = z.object({
   SALLYPORT_MASTER_KEY: z.string().optional(),
   SALLYPORT_TENANT: z.string().default('default'),
   SALLYPORT_ALLOW_PRIVATE: z.string().default(''),
+  SALLYPORT_REQUESTS_PER_MINUTE: z.coerce.number().int().min(1).default(600),
+  SALLYPORT_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
   SALLYPORT_ENVIRONMENT: z.enum(environments).default('prod'),
   DATABASE_URL: z.string().optional(),
   REDIS_URL: z.string().optional(),
@@ -30,6 +32,9 @@ export interface Config {
   readonly databaseUrl: string | undefined;
   /** Undefined: the bus of this process alone. */
   readonly redisUrl: string | undefined;
+  /** A tenant's request budget. */
+  readonly requestsPerMinute: number;
+  readonly logLevel: string;
   readonly production: boolean;
 }
 
@@ -45,6 +50,8 @@ export function readConfig(source: SettingsSource): Config {
     allowPrivate: settings.SALLYPORT_ALLOW_PRIVATE,
     databaseUrl: settings.DATABASE_URL,
     redisUrl: settings.REDIS_URL,
+    requestsPerMinute: settings.SALLYPORT_REQUESTS_PER_MINUTE,
+    logLevel: settings.SALLYPORT_LOG_LEVEL,
     production: settings.NODE_ENV === 'production',
   };
 }

@@ -51,6 +51,7 @@ export async function startSeparate({
     SALLYPORT_DEV_KEYS: `${ownerKey}=default:owner:gateway:owner`,
     SALLYPORT_MASTER_KEY: randomBytes(32).toString('base64'),
     SALLYPORT_ALLOW_PRIVATE: '127.0.0.0/8,::1/128',
+    SALLYPORT_REQUESTS_PER_MINUTE: '10000000',
     DATABASE_URL: databaseUrl,
     REDIS_URL: redisUrl,
   };
