@@ -10,7 +10,12 @@ const form = /^apk_[0-9A-Za-z]{36}$/;
 /** A new API key: `apk_`, 30 random base62 characters (178 bits), 6 of checksum. */
 export function generateApiKey(): string {
   const random = Array.from({ length: randomLength }, () => alphabet[randomInt(alphabet.length)]);
-  const body = apiKeyPrefix + random.join('');
+  return formatApiKey(random.join(''));
+}
+
+/** The API key over 30 base62 characters. */
+export function formatApiKey(random: string): string {
+  const body = apiKeyPrefix + random;
   return body + checksum(body);
 }
 
