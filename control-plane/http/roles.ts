@@ -1,15 +1,5 @@
+import { type Role, roles } from '../../shared/contract/keys.ts';
 import { type Permission, permissions } from '../../shared/contract/operation.ts';
-
-export const roles = [
-  'owner',
-  'admin',
-  'developer',
-  'approver',
-  'auditor',
-  'agent',
-  'gateway',
-] as const;
-export type Role = (typeof roles)[number];
 
 // Verifying a passport changes nothing and shows nothing that its holder cannot read: it is a read.
 const reads = ['read', 'evidence.read', 'passport.verify'] as const satisfies Permission[];

@@ -1,13 +1,14 @@
+import { type KeyScope, type Role, roles } from '../../shared/contract/keys.ts';
 import { SettingsError } from '../../shared/settings.ts';
 import type { Config } from '../config.ts';
-import { isRole, type Role, roles } from '../http/roles.ts';
+import { isRole } from '../http/roles.ts';
 
 /** A key that the environment supplies for development. */
 export interface DevKey {
   readonly key: string;
   readonly tenantId: string;
   readonly role: Role;
-  readonly scope: 'tenant' | 'gateway';
+  readonly scope: KeyScope;
   readonly principal: string;
 }
 

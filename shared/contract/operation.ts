@@ -41,10 +41,12 @@ export interface ResponseShape<Schema extends z.ZodType = z.ZodType> {
 }
 
 /**
- * How the access suite proves that another tenant's object is out of reach (404). It makes an
- * `object` of that kind in another tenant and calls the operation with `'{id}'`, wherever it
- * stands here, replaced by the object's id. `own-name`: the caller names what it writes, so that
- * the same name in two tenants is two objects. Every operation with path parameters declares one.
+ * How the access suite proves that another tenant's object is out of reach (404). By default the
+ * last path parameter names an object of the collection that the path before it lists: for
+ * `/v1/policies/{id}/versions` one of `/v1/policies`. Where that is not so, this says what the
+ * call addresses: `object` is the collection, and `'{id}'`, wherever it stands in the parts, is
+ * replaced by the id of an object that the suite makes in another tenant. `own-name`: the caller
+ * names what it writes, so that the same name in two tenants is two objects.
  */
 export type AccessExample =
   | 'own-name'
