@@ -45,6 +45,8 @@ export interface SigningKeys {
   active(tenantId: string, purpose: KeyPurpose, alg?: SigningAlgorithm): Promise<SigningKey>;
   /** Active and retired public keys, the active one first. */
   publicKeys(tenantId: string, purpose: KeyPurpose): Promise<readonly PublicJwk[]>;
+  /** After a rotation has committed: the next use asks the database which key is active. */
+  rotated?(tenantId: string, purpose: KeyPurpose): void;
 }
 
 /** The ledger's writing side. */

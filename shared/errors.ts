@@ -69,6 +69,10 @@ export const errorKinds = {
     403,
     'The arguments are not the ones the passport was issued for.',
   ),
+  'args.idempotency_in_flight': outage(
+    503,
+    'The first request with this idempotency key has not finished; try again.',
+  ),
   'args.idempotency_conflict': refusal(400, 'The idempotency key was used with another payload.'),
 
   // Passports

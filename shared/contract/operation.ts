@@ -41,6 +41,29 @@ export interface ResponseShape<Schema extends z.ZodType = z.ZodType> {
 }
 
 /**
+ * How the access suite proves that another tenant's object is out of reach (404). By default the
+ * last path parameter names an object of the collection that the path before it lists: for
+ * `/v1/policies/{id}/versions` one of `/v1/policies`. Where that is not so, this says what the
+ * call addresses: `object` is the collection, and `'{id}'`, wherever it stands in the parts, is
+ * replaced by the id of an object that the suite makes in another tenant. `own-name`: the caller
+ * names what it writes, so that the same name in two tenants is two objects.
+ */
+export type AccessExample =
+  | 'own-name'
+  | {
+      readonly object: string;
+      readonly params?: Readonly<Record<string, string>>;
+      readonly query?: Readonly<Record<string, string>>;
+      readonly body?: unknown;
+    };
+
+/**
+ * How a body arrives. `json` is the default; `form` is `application/x-www-form-urlencoded`, read
+ * as an object of strings; `raw` is not read at all: the handler gets the bytes, for signatures.
+ */
+export type BodyType = 'json' | 'form' | 'json-or-form' | 'raw';
+
+/**
  * One API operation, declared once. Route, validation, authentication, permission check,
  * typed client and OpenAPI document are all made from this value.
  */
@@ -61,13 +84,19 @@ export interface Operation<
   readonly auth: Authentication;
   /** Checked for `bearer` and `gateway`; every such operation names exactly one. */
   readonly permission?: Permission;
+  /** Default: `sidecar` for sidecars, `address` without authentication, else `tenant`. */
   readonly budget?: Budget;
+  /** Requests a minute, where the budget's own number does not fit; counted apart from it. */
+  readonly budgetPerMinute?: number;
   readonly params?: Params;
   /** Unknown query parameters are refused, always. */
   readonly query?: Query;
   readonly body?: Body;
+  readonly bodyType?: BodyType;
   readonly bodyExample?: unknown;
+  /** Default: 1 MiB. */
   readonly bodyBytesMax?: number;
+  readonly accessExample?: AccessExample;
   readonly success: { readonly status: number } & ResponseShape<Success>;
   /** Further success statuses (a 201 beside a 200) with the same shape. */
   readonly alsoStatus?: readonly number[];

@@ -1,0 +1,89 @@
+import express, { type Express, type RequestHandler } from 'express';
+import type { Registry } from 'prom-client';
+import { openApiDocument } from '../shared/contract/openapi.ts';
+import { GatewayError } from '../shared/errors.ts';
+import { createAuthenticate } from './http/authenticate.ts';
+import { type BudgetLimits, createBudgets } from './http/budget.ts';
+import { checkOperations } from './http/check-operations.ts';
+import { docsContentSecurityPolicy, docsPage } from './http/docs-page.ts';
+import { answerHealth, answerReady } from './http/health.ts';
+import { createMetrics } from './http/metrics.ts';
+import { requestLog } from './http/request-log.ts';
+import type { Route } from './http/route.ts';
+import { refuseMethod, routerOf } from './http/routing.ts';
+import { answerError } from './http/serve-route.ts';
+import type { Services } from './services.ts';
+
+export interface AppOptions {
+  readonly limits?: BudgetLimits;
+  /** Where other parts count too; `/metrics` shows all of it. */
+  readonly registry?: Registry;
+  /** Adds pages beside the API, such as the console, before everything else is 404. */
+  readonly pages?: (app: Express) => void;
+}
+
+/** The control plane's HTTP application: every route, and what stands beside the API. */
+export function createApp(
+  routes: readonly Route[],
+  services: Services,
+  options: AppOptions = {},
+): Express {
+  const operations = routes.map(({ operation }) => operation);
+  checkOperations(operations);
+  const metrics = createMetrics(options.registry);
+  const app = express();
+  app.disable('x-powered-by').disable('etag');
+  app.enable('case sensitive routing').enable('strict routing');
+  // Queries are read where they are validated.
+  app.set('query parser', false);
+  app.use(requestLog(services, metrics));
+
+  const doors = {
+    authenticate: createAuthenticate(services),
+    budgets: createBudgets(services, options.limits),
+  };
+  const document = openApiDocument(operations);
+  serveGet(app, '/api/v1/openapi.json', (_req, res) => res.json(document));
+  serveGet(app, '/api/docs', docsHandler(docsPage(document)));
+  serveGet(app, '/healthz', answerHealth);
+  serveGet(app, '/readyz', answerReady(services));
+  serveGet(app, '/metrics', async (_req, res) => {
+    res.type(metrics.registry.contentType).end(await metrics.registry.metrics());
+  });
+  app.use('/api', routerOf(routes, doors));
+  options.pages?.(app);
+  endChain(app);
+  return app;
+}
+
+function serveGet(app: Express, path: string, handler: RequestHandler): void {
+  app
+    .route(path)
+    .get(handler)
+    .all(refuseMethod(['GET']));
+}
+
+function docsHandler(page: string): RequestHandler {
+  return (_req, res) => {
+    res.setHeader('content-security-policy', docsContentSecurityPolicy);
+    res.type('html').end(page);
+  };
+}
+
+/** Last in the chain: unknown paths, and errors of Express itself, such as a path that is not URL-encoded. */
+function endChain(app: Express): void {
+  app.use((req, res) => {
+    answerError(req, res, new GatewayError('request.not_found'));
+  });
+  const onError: express.ErrorRequestHandler = (thrown, req, res, _next) => {
+    const isMalformedPath = thrown instanceof URIError;
+    answerError(
+      req,
+      res,
+      isMalformedPath
+        ? new GatewayError('request.invalid', { message: 'The path is not URL-encoded.' })
+        : thrown,
+    );
+  };
+  app.use(onError);
+}

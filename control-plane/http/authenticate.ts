@@ -1,0 +1,62 @@
+import type { IncomingMessage } from 'node:http';
+import type { AnyOperation } from '../../shared/contract/operation.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import { keyDirectory } from '../keys/key-directory.ts';
+import type { Services } from '../services.ts';
+import type { Caller } from './route.ts';
+import { authenticateSidecar } from './sidecar-token.ts';
+
+const bearerForm = /^bearer +([^\s,]+) *$/i;
+const keyLengthMax = 200;
+
+/** Finds out who calls. Throws 401: nobody gets further without what the operation asks for. */
+export type Authenticate = (operation: AnyOperation, req: IncomingMessage) => Promise<Caller>;
+
+export function createAuthenticate(services: Services): Authenticate {
+  const keys = keyDirectory(services);
+  return async ({ auth }, req) => {
+    const address = req.socket.remoteAddress ?? 'unknown';
+    if (auth === 'none') return { ...anonymous, address };
+    const token = bearerToken(req, auth === 'sidecar');
+    if (auth === 'sidecar') return { ...(await authenticateSidecar(services, token)), address };
+    const holder = token.length <= keyLengthMax ? await keys.find(token) : undefined;
+    if (holder === undefined) throw new GatewayError('auth.invalid_key');
+    return { ...holder, address };
+  };
+}
+
+const anonymous: Omit<Caller, 'address'> = {
+  kind: 'anonymous',
+  tenantId: '',
+  principal: 'anonymous',
+  role: 'none',
+  scope: 'tenant',
+  permissions: new Set(),
+};
+
+function bearerToken(req: IncomingMessage, forSidecar: boolean): string {
+  const header = req.headers.authorization;
+  if (header === undefined) {
+    throw new GatewayError(forSidecar ? 'auth.sidecar_required' : 'auth.missing_key');
+  }
+  const token = bearerForm.exec(header)?.[1];
+  if (token === undefined) {
+    throw new GatewayError(forSidecar ? 'auth.sidecar_required' : 'auth.invalid_key', {
+      message: 'The Authorization header must be Bearer and one token.',
+    });
+  }
+  return token;
+}
+
+/** Whether a caller may do this at all: gateway scope first, then the one permission. */
+export function authorise({ auth, permission }: AnyOperation, caller: Caller): void {
+  if (auth === 'none' || auth === 'sidecar') return;
+  if (auth === 'gateway' && caller.scope !== 'gateway') {
+    throw new GatewayError('auth.gateway_scope_required', { details: { scope: 'gateway' } });
+  }
+  if (permission !== undefined && caller.permissions.has(permission)) return;
+  throw new GatewayError('auth.insufficient_permission', {
+    message: `The API key lacks the permission ${permission ?? 'this operation needs'}.`,
+    details: permission === undefined ? {} : { scope: permission },
+  });
+}

@@ -1,0 +1,135 @@
+import type { IncomingMessage } from 'node:http';
+import type { AnyOperation, BodyType } from '../../shared/contract/operation.ts';
+import { GatewayError } from '../../shared/errors.ts';
+
+export const bodyBytesMaxDefault = 1_048_576;
+const depthMax = 64;
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/** Reads a body whole, refusing it as soon as it is known to be over `bytesMax`. */
+export async function readBody(req: IncomingMessage, bytesMax: number): Promise<Buffer> {
+  const encoding = req.headers['content-encoding'];
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
+    throw new GatewayError('args.encoding_invalid', {
+      message: `Content-Encoding ${encoding.slice(0, 40)} is not accepted: send the body unencoded.`,
+    });
+  }
+  if (Number(req.headers['content-length'] ?? 0) > bytesMax) throw tooLarge(bytesMax);
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of req as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > bytesMax) throw tooLarge(bytesMax);
+    chunks.push(chunk);
+  }
+  return chunks.length === 1 ? (chunks[0] ?? Buffer.alloc(0)) : Buffer.concat(chunks, bytes);
+}
+
+function tooLarge(bytesMax: number): GatewayError {
+  return new GatewayError('request.body_too_large', {
+    message: `The body is larger than ${bytesMax} bytes.`,
+  });
+}
+
+/** The value that a body carries, as its operation wants it; undefined for an empty body. */
+export function parseBody(
+  raw: Buffer,
+  contentType: string | undefined,
+  operation: AnyOperation,
+): unknown {
+  const bodyType = operation.bodyType ?? 'json';
+  if (raw.length === 0 || bodyType === 'raw') return undefined;
+  return bodyFormat(contentType, bodyType) === 'form' ? parseForm(raw) : parseJson(raw);
+}
+
+function bodyFormat(contentType: string | undefined, bodyType: BodyType): 'json' | 'form' {
+  const media = contentType?.split(';', 1)[0]?.trim().toLowerCase() ?? '';
+  if (bodyType !== 'form') {
+    if (media === '' || media === 'application/json' || media.endsWith('+json')) return 'json';
+  }
+  if (bodyType !== 'json') {
+    if (media === '' || media === 'application/x-www-form-urlencoded') return 'form';
+  }
+  const wanted = bodyType === 'form' ? 'application/x-www-form-urlencoded' : 'application/json';
+  throw new GatewayError('request.invalid', { message: `Content-Type must be ${wanted}.` });
+}
+
+/**
+ * JSON that can be kept as it was meant: valid UTF-8, at most 64 levels, no whole number beyond
+ * 2^53, no lone surrogates, no `__proto__`. Of a key given twice the last one counts, everywhere
+ * alike, for only the parsed value is ever looked at.
+ */
+function parseJson(raw: Buffer): unknown {
+  let value: unknown;
+  try {
+    value = JSON.parse(decode(raw));
+  } catch (cause) {
+    if (cause instanceof GatewayError) throw cause;
+    throw new GatewayError('args.schema_invalid', { message: 'The body is not valid JSON.' });
+  }
+  refuseUnkeepable(value, 'body', 1);
+  return value;
+}
+
+function decode(raw: Buffer): string {
+  try {
+    return utf8.decode(raw);
+  } catch {
+    throw new GatewayError('args.encoding_invalid', { message: 'The body is not valid UTF-8.' });
+  }
+}
+
+function refuseUnkeepable(value: unknown, path: string, depth: number): void {
+  if (typeof value === 'string') {
+    if (!value.isWellFormed()) {
+      throw new GatewayError('args.encoding_invalid', {
+        message: `${path}: holds half of a surrogate pair.`,
+      });
+    }
+  } else if (typeof value === 'number') {
+    if (Number.isInteger(value) ? !Number.isSafeInteger(value) : !Number.isFinite(value)) {
+      throw new GatewayError('args.number_unsafe', {
+        message: `${path}: the number cannot be kept exactly; send it as a string.`,
+      });
+    }
+  } else if (typeof value === 'object' && value !== null) {
+    if (depth > depthMax) throw new GatewayError('args.too_deep');
+    if (Array.isArray(value)) {
+      value.forEach((item, index) => {
+        refuseUnkeepable(item, `${path}[${index}]`, depth + 1);
+      });
+    } else {
+      for (const [name, member] of Object.entries(value)) {
+        refuseName(name, path);
+        refuseUnkeepable(member, `${path}.${name}`, depth + 1);
+      }
+    }
+  }
+}
+
+function refuseName(name: string, path: string): void {
+  if (name === '__proto__') {
+    throw new GatewayError('args.schema_invalid', {
+      message: `${path}: a member may not be called __proto__.`,
+    });
+  }
+  refuseUnkeepable(name, path, 0);
+}
+
+function parseForm(raw: Buffer): Record<string, string> {
+  return readPairs(new URLSearchParams(decode(raw)), 'body');
+}
+
+/** Name and value pairs as an object; a name given twice has no one meaning and is refused. */
+export function readPairs(pairs: URLSearchParams, where: string): Record<string, string> {
+  const values: Record<string, string> = {};
+  for (const [name, value] of pairs) {
+    if (name === '__proto__' || Object.hasOwn(values, name)) {
+      throw new GatewayError('args.ambiguous', {
+        message: `${where}: ${name.slice(0, 100)} may be given once only.`,
+      });
+    }
+    values[name] = value;
+  }
+  return values;
+}

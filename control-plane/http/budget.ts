@@ -1,0 +1,111 @@
+import type { Response } from 'express';
+import type { AnyOperation, Budget } from '../../shared/contract/operation.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import type { Services } from '../services.ts';
+import type { Caller } from './route.ts';
+
+const windowMs = 60_000;
+/** How long to count in process before the bus is asked again, so that an outage costs no waiting. */
+const retryBusMs = 5_000;
+const localCountersMax = 10_000;
+/** Budgets of callers without a tenant; no tenant can be called that. */
+const publicTenant = '_public';
+
+export interface BudgetLimits {
+  /** Requests a minute. */
+  readonly requestsPerMinute: Readonly<Record<Budget, number>>;
+}
+
+export const defaultLimits: BudgetLimits = {
+  requestsPerMinute: { tenant: 600, control: 600, sidecar: 6_000, address: 120 },
+};
+
+interface Spent {
+  readonly count: number;
+  readonly resetMs: number;
+}
+
+export interface Budgets {
+  /** Counts one request and says in the answer's headers what is left; throws `rate_limited`. */
+  spend(operation: AnyOperation, caller: Caller, res: Response): Promise<void>;
+  /** Counts a refused request against the tenant, whatever the operation's own budget is. */
+  spendRefused(caller: Caller, res: Response): Promise<void>;
+}
+
+export function createBudgets(
+  { bus, clock, log }: Pick<Services, 'bus' | 'clock' | 'log'>,
+  { requestsPerMinute }: BudgetLimits = defaultLimits,
+): Budgets {
+  const local = localCounters(() => clock.monotonic());
+  let busBackAt = 0;
+
+  const count = async (tenantId: string, key: string): Promise<Spent> => {
+    if (clock.monotonic() < busBackAt) return local(`${tenantId} ${key}`);
+    try {
+      return await bus.count(tenantId, key, windowMs);
+    } catch (error) {
+      busBackAt = clock.monotonic() + retryBusMs;
+      log.warn({ err: error }, 'request budgets are counted in this process: the bus is away');
+      return local(`${tenantId} ${key}`);
+    }
+  };
+
+  const charge = async (name: string, key: string, max: number, who: Caller, res: Response) => {
+    const tenantId = who.tenantId === '' ? publicTenant : who.tenantId;
+    const { count: used, resetMs } = await count(tenantId, `budget:${key}`);
+    const resetSeconds = Math.max(1, Math.ceil(resetMs / 1000));
+    res.setHeader('ratelimit-policy', `"${name}";q=${max};w=${windowMs / 1000}`);
+    res.setHeader('ratelimit', `"${name}";r=${Math.max(0, max - used)};t=${resetSeconds}`);
+    if (used <= max) return;
+    res.setHeader('retry-after', String(resetSeconds));
+    throw new GatewayError('rate_limited');
+  };
+
+  return {
+    spend: (operation, caller, res) => {
+      const budget = operation.budget ?? defaultBudget(caller);
+      const own = operation.budgetPerMinute;
+      const name = own === undefined ? budget : operation.id;
+      return charge(
+        name,
+        keyOf(budget, name, caller),
+        own ?? requestsPerMinute[budget],
+        caller,
+        res,
+      );
+    },
+    spendRefused: (caller, res) =>
+      charge('tenant', 'tenant', requestsPerMinute.tenant, caller, res),
+  };
+}
+
+function defaultBudget(caller: Caller): Budget {
+  if (caller.kind === 'sidecar') return 'sidecar';
+  return caller.kind === 'anonymous' ? 'address' : 'tenant';
+}
+
+/** Sidecars and addresses each have a counter of their own. */
+function keyOf(budget: Budget, name: string, caller: Caller): string {
+  if (budget === 'address') return `${name}:${caller.address}`;
+  return budget === 'sidecar' ? `${name}:${caller.sidecarId ?? ''}` : name;
+}
+
+/** Counters of this process, bounded: when the table is full of live ones, everything is over budget. */
+function localCounters(now: () => number): (key: string) => Spent {
+  const counters = new Map<string, { count: number; endsAt: number }>();
+  return (key) => {
+    const found = counters.get(key);
+    if (found !== undefined && found.endsAt > now()) {
+      found.count += 1;
+      return { count: found.count, resetMs: found.endsAt - now() };
+    }
+    if (found === undefined && counters.size >= localCountersMax) {
+      for (const [name, { endsAt }] of counters) if (endsAt <= now()) counters.delete(name);
+      if (counters.size >= localCountersMax) {
+        return { count: Number.MAX_SAFE_INTEGER, resetMs: windowMs };
+      }
+    }
+    counters.set(key, { count: 1, endsAt: now() + windowMs });
+    return { count: 1, resetMs: windowMs };
+  };
+}

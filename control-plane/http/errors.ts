@@ -1,0 +1,59 @@
+import type { Response } from 'express';
+import { errorKinds, GatewayError, toGatewayError } from '../../shared/errors.ts';
+import type { JsonObject } from '../../shared/json.ts';
+
+/** The body of every error answer: contract 7, with the error's public details beside it. */
+export function errorBody(error: GatewayError): JsonObject {
+  const details = (error.details ?? {}) as JsonObject;
+  return { ...details, error: error.message, reason_code: error.code };
+}
+
+// Prisma's codes for a database that cannot be reached, timed out, hung up or gave no connection.
+const outageCodes = new Set(['P1000', 'P1001', 'P1002', 'P1008', 'P1017', 'P2024', 'P2028']);
+const outageErrnos = new Set(['ECONNREFUSED', 'ECONNRESET', 'ETIMEDOUT', 'ENOTFOUND', 'EPIPE']);
+
+/** Anything thrown while a request was served, as the error the caller gets. */
+export function toAnswerable(thrown: unknown): GatewayError {
+  if (thrown instanceof GatewayError) return thrown;
+  return isStoreOutage(thrown)
+    ? new GatewayError('store.unavailable', { cause: thrown })
+    : toGatewayError(thrown);
+}
+
+function isStoreOutage(thrown: unknown): boolean {
+  if (!(thrown instanceof Error)) return false;
+  const code = 'code' in thrown ? String(thrown.code) : '';
+  return (
+    thrown.name === 'PrismaClientInitializationError' ||
+    outageCodes.has(code) ||
+    outageErrnos.has(code)
+  );
+}
+
+/** What a 401 and a 403 must say in `WWW-Authenticate` (RFC 6750, section 3), if anything. */
+function challenge(error: GatewayError, tokenSent: boolean): string | undefined {
+  const realm = 'Bearer realm="sallyport"';
+  if (error.kind.status === 401) return tokenSent ? `${realm}, error="invalid_token"` : realm;
+  if (
+    error.code !== 'auth.insufficient_permission' &&
+    error.code !== 'auth.gateway_scope_required'
+  ) {
+    return undefined;
+  }
+  const scope = error.details?.scope;
+  const named = typeof scope === 'string' ? `, scope="${scope}"` : '';
+  return `${realm}, error="insufficient_scope"${named}`;
+}
+
+/** The one place where an error becomes an HTTP answer. */
+export function sendError(res: Response, error: GatewayError, tokenSent: boolean): void {
+  const { status, retryable } = errorKinds[error.code];
+  const header = challenge(error, tokenSent);
+  if (header !== undefined) res.setHeader('www-authenticate', header);
+  if (retryable && status === 503 && !res.hasHeader('retry-after')) {
+    res.setHeader('retry-after', '1');
+  }
+  res.status(status);
+  res.setHeader('content-type', 'application/json; charset=utf-8');
+  res.end(JSON.stringify(errorBody(error)));
+}

@@ -1,0 +1,98 @@
+import { randomBytes } from 'node:crypto';
+import type { NextFunction, Request, RequestHandler, Response } from 'express';
+import type { GatewayError } from '../../shared/errors.ts';
+import type { Services } from '../services.ts';
+import type { Metrics } from './metrics.ts';
+import type { Caller } from './route.ts';
+
+/** What is known of a request while it is served; its access log line is made from it. */
+export interface RequestRecord {
+  readonly requestId: string;
+  readonly traceparent: string;
+  operationId?: string;
+  caller?: Caller;
+  error?: GatewayError;
+}
+
+const records = new WeakMap<Response, RequestRecord>();
+const requestIdForm = /^[0-9A-Za-z._-]{1,64}$/;
+const traceForm = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
+
+export function recordOf(res: Response): RequestRecord {
+  const found = records.get(res);
+  if (found === undefined) throw new Error('the request log does not come first');
+  return found;
+}
+
+const fixedHeaders = [
+  ['cache-control', 'no-store'],
+  ['content-security-policy', "default-src 'none'; frame-ancestors 'none'"],
+  ['cross-origin-resource-policy', 'same-origin'],
+  ['referrer-policy', 'no-referrer'],
+  ['x-content-type-options', 'nosniff'],
+  ['x-frame-options', 'DENY'],
+] as const;
+
+/** First in the chain: request id, trace context, security headers, and one log line at the end. */
+export function requestLog(
+  { clock, log }: Pick<Services, 'clock' | 'log'>,
+  metrics: Metrics,
+): RequestHandler {
+  return (req: Request, res: Response, next: NextFunction) => {
+    const startedAt = clock.monotonic();
+    const record: RequestRecord = {
+      requestId: requestIdOf(req.get('x-request-id')),
+      traceparent: traceOf(req.get('traceparent')),
+    };
+    records.set(res, record);
+    for (const [name, value] of fixedHeaders) res.setHeader(name, value);
+    res.setHeader('x-request-id', record.requestId);
+    res.setHeader('traceparent', record.traceparent);
+    res.once('close', () => {
+      const ms = clock.monotonic() - startedAt;
+      metrics.observe(record.operationId ?? 'none', res.statusCode, ms / 1000);
+      writeLine(log, { req, res, record, ms });
+    });
+    next();
+  };
+}
+
+function requestIdOf(given: string | undefined): string {
+  return given !== undefined && requestIdForm.test(given) ? given : randomBytes(12).toString('hex');
+}
+
+function traceOf(given: string | undefined): string {
+  if (given !== undefined && traceForm.test(given)) return given;
+  return `00-${randomBytes(16).toString('hex')}-${randomBytes(8).toString('hex')}-00`;
+}
+
+interface Finished {
+  readonly req: Request;
+  readonly res: Response;
+  readonly record: RequestRecord;
+  readonly ms: number;
+}
+
+/** Paths are logged without their query, which may carry what only its reader should see. */
+function writeLine(log: Services['log'], { req, res, record, ms }: Finished): void {
+  const { error, caller } = record;
+  const fields = {
+    requestId: record.requestId,
+    trace: record.traceparent.slice(3, 35),
+    method: req.method,
+    path: req.originalUrl.split('?', 1)[0]?.slice(0, 500),
+    operation: record.operationId,
+    status: res.statusCode,
+    complete: res.writableFinished,
+    ms: Math.round(ms * 10) / 10,
+    tenant: caller?.tenantId,
+    principal: caller?.principal,
+    keyId: caller?.keyId,
+    address: req.socket.remoteAddress,
+    reasonCode: error?.code,
+  };
+  const level = error?.kind.level ?? 'info';
+  // A refusal is no surprise and needs no stack; an outage needs its cause.
+  const err = level === 'warn' || level === 'error' ? (error?.cause ?? error) : undefined;
+  log[level](err === undefined ? fields : { ...fields, err }, 'request');
+}

@@ -1,0 +1,98 @@
+import type { Request, RequestHandler, Response } from 'express';
+import type { AnyOperation } from '../../shared/contract/operation.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import { type Authenticate, authorise } from './authenticate.ts';
+import { bodyBytesMaxDefault, parseBody, readBody } from './body.ts';
+import type { Budgets } from './budget.ts';
+import { sendError, toAnswerable } from './errors.ts';
+import { recordOf } from './request-log.ts';
+import type { Caller, RequestFacts, Route } from './route.ts';
+import { send } from './send.ts';
+import { validateInput } from './validate.ts';
+
+export interface Doorkeepers {
+  readonly authenticate: Authenticate;
+  readonly budgets: Budgets;
+}
+
+/**
+ * The story of a request: who calls, may they, is their budget left, what do they ask, do it,
+ * answer. Nothing of the body is read before the first three are settled.
+ */
+export function serveRoute({ operation, handle }: Route, doors: Doorkeepers): RequestHandler {
+  return async (req, res) => {
+    const record = recordOf(res);
+    record.operationId = operation.id;
+    try {
+      const caller = await doors.authenticate(operation, req);
+      record.caller = caller;
+      await admit(operation, caller, { res, budgets: doors.budgets });
+      const rawBody = hasBody(operation)
+        ? await readBody(req, operation.bodyBytesMax ?? bodyBytesMaxDefault)
+        : Buffer.alloc(0);
+      const body = parseBody(rawBody, req.headers['content-type'], operation);
+      const input = validateInput(operation, req, body);
+      const reply = await handle(input, caller, factsOf(req, res, rawBody));
+      await send(res, operation, reply);
+    } catch (thrown) {
+      answerError(req, res, thrown);
+    }
+  };
+}
+
+function hasBody({ method }: AnyOperation): boolean {
+  return method !== 'GET';
+}
+
+/** A refused caller spends the tenant's budget too, so that knocking is not free. */
+async function admit(
+  operation: AnyOperation,
+  caller: Caller,
+  { res, budgets }: { readonly res: Response; readonly budgets: Budgets },
+): Promise<void> {
+  try {
+    authorise(operation, caller);
+  } catch (refusal) {
+    await budgets.spendRefused(caller, res);
+    throw refusal;
+  }
+  await budgets.spend(operation, caller, res);
+}
+
+function factsOf(req: Request, res: Response, rawBody: Buffer): RequestFacts {
+  const { requestId, traceparent } = recordOf(res);
+  const gone = new AbortController();
+  res.once('close', () => {
+    if (!res.writableFinished) gone.abort();
+  });
+  return { requestId, traceparent, headers: req.headers, rawBody, signal: gone.signal };
+}
+
+/** Answers with an error, unless the answer has begun: then the connection is cut. */
+export function answerError(req: Request, res: Response, thrown: unknown): void {
+  const error = toAnswerable(thrown);
+  if (isClientGone(thrown)) return;
+  recordOf(res).error = error;
+  if (res.headersSent) {
+    res.destroy();
+    return;
+  }
+  // What is left of an unread body is not worth receiving.
+  if (!req.complete) res.setHeader('connection', 'close');
+  sendError(res, error, req.headers.authorization !== undefined);
+}
+
+function isClientGone(thrown: unknown): boolean {
+  const code = thrown instanceof Error && 'code' in thrown ? thrown.code : undefined;
+  return code === 'ERR_STREAM_PREMATURE_CLOSE' || code === 'ECONNABORTED' || isAborted(thrown);
+}
+
+function isAborted(thrown: unknown): boolean {
+  return (
+    thrown instanceof Error &&
+    !(thrown instanceof GatewayError) &&
+    thrown.message === 'aborted' &&
+    'code' in thrown &&
+    thrown.code === 'ECONNRESET'
+  );
+}

@@ -1,0 +1,79 @@
+import { verifyJwsAsync } from '../../shared/crypto/jws.ts';
+import { type PublicJwk, verificationKeys } from '../../shared/crypto/signing-key.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import { isJsonObject, type JsonObject } from '../../shared/json.ts';
+import type { KeyHolder } from '../keys/key-directory.ts';
+import type { Services } from '../services.ts';
+
+/** `typ` of the short JWT by which an enrolled sidecar proves itself, signed by its own key. */
+export const sidecarTokenType = 'sallyport-sidecar+jwt';
+export const sidecarTokenAudience = 'sallyport-control-plane';
+const lifetimeMaxSeconds = 60;
+/** How far the clocks of sidecar and control plane may differ. */
+const skewSeconds = 30;
+const tokenLengthMax = 4_096;
+const idForm = /^[0-9A-Za-z_-]{1,100}$/;
+
+/**
+ * The sidecar that a token proves: `iss` and `sub` are its id, `aud` is the control plane, it
+ * lives at most a minute, and the key enrolled for that sidecar signed it. Within its minute a
+ * token may be used for several requests. Throws 401 otherwise.
+ */
+export async function authenticateSidecar(
+  { db, clock }: Pick<Services, 'db' | 'clock'>,
+  token: string,
+): Promise<KeyHolder> {
+  const id = claimedId(token);
+  if (id === undefined) throw refused('the token does not name a sidecar');
+  const sidecar = await db.sidecar.findUnique({ where: { id } });
+  if (sidecar === null) throw refused('no such sidecar');
+  const keys = verificationKeys([sidecar.signingJwk as unknown as PublicJwk]);
+  const verified = await verifyJwsAsync(token, sidecarTokenType, keys);
+  if (!verified.ok) throw refused(verified.detail);
+  const problem = claimsProblem(verified.payload, id, Math.floor(clock.now() / 1000));
+  if (problem !== undefined) throw refused(problem);
+  if (sidecar.revokedAt !== null) throw new GatewayError('sidecar.revoked');
+  return {
+    kind: 'sidecar',
+    tenantId: sidecar.tenantId,
+    principal: `sidecar:${id}`,
+    role: 'sidecar',
+    scope: 'tenant',
+    permissions: new Set(),
+    agentId: sidecar.agentId,
+    sidecarId: id,
+  };
+}
+
+function refused(detail: string): GatewayError {
+  return new GatewayError('auth.sidecar_required', {
+    message: `The sidecar's token was refused: ${detail}.`,
+  });
+}
+
+/** Whom an unverified token claims to be from: only good for finding the key to verify it with. */
+function claimedId(token: string): string | undefined {
+  const [, body = '', signature] = token.length <= tokenLengthMax ? token.split('.') : [];
+  if (signature === undefined) return undefined;
+  try {
+    const claims: unknown = JSON.parse(Buffer.from(body, 'base64url').toString('utf8'));
+    const iss = isJsonObject(claims) ? claims.iss : undefined;
+    return typeof iss === 'string' && idForm.test(iss) ? iss : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function claimsProblem(claims: JsonObject, id: string, nowSeconds: number): string | undefined {
+  const { iss, sub, aud, iat, exp, jti } = claims;
+  if (iss !== id || sub !== id) return 'iss and sub must both be the sidecar';
+  if (aud !== sidecarTokenAudience) return `aud must be ${sidecarTokenAudience}`;
+  if (typeof jti !== 'string' || jti === '' || jti.length > 128) return 'jti is missing';
+  if (!Number.isSafeInteger(iat) || !Number.isSafeInteger(exp)) return 'iat and exp are missing';
+  const [issued, expires] = [Number(iat), Number(exp)];
+  if (expires <= issued || expires - issued > lifetimeMaxSeconds) {
+    return `exp must be at most ${lifetimeMaxSeconds} seconds after iat`;
+  }
+  if (issued > nowSeconds + skewSeconds) return 'it is from the future';
+  return expires <= nowSeconds - skewSeconds ? 'it has expired' : undefined;
+}

@@ -1,0 +1,159 @@
+import type { z } from 'zod';
+import type { createKey as createKeyOperation, KeyRecord } from '../../shared/contract/keys.ts';
+import { generateApiKey } from '../../shared/crypto/api-key.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import { newId } from '../../shared/ids.ts';
+import { permissionsOf } from '../http/roles.ts';
+import type { Caller } from '../http/route.ts';
+import type { Services, Transaction } from '../services.ts';
+import { administrationEvent, awaitSealed } from './administration.ts';
+import { hashApiKey } from './key-directory.ts';
+import { keyRecordOf } from './key-record.ts';
+
+type Wanted = z.output<NonNullable<(typeof createKeyOperation)['body']>>;
+
+/** What a new key is to be, once it is certain that its maker may make it. */
+export interface NewApiKey {
+  readonly name: string;
+  readonly role: KeyRecord['role'];
+  readonly scope: KeyRecord['scope'];
+  readonly principal: string;
+  readonly agentId: number | undefined;
+  readonly expiresAt: Date | undefined;
+}
+
+/** Makes an API key for the caller's tenant; the answer holds it for the only time. */
+export async function createKey(
+  services: Services,
+  caller: Caller,
+  wanted: Wanted,
+): Promise<KeyRecord & { readonly key: string }> {
+  const granted = grant(wanted, caller);
+  const { tenantId } = caller;
+  const made = await services.db.$transaction(async (tx) => {
+    const expiresAt = await boundedExpiry(tx, services, { caller, wanted });
+    await requireAgent(tx, tenantId, granted.agentId);
+    return insertKey(tx, services, {
+      tenantId,
+      by: caller.principal,
+      wanted: { ...granted, expiresAt },
+    });
+  });
+  await awaitSealed(services, tenantId, made.eventId);
+  return { ...made.record, key: made.key };
+}
+
+/**
+ * The role, scope and principal that this maker may give; throws `key.role_exceeds_own`. Whose
+ * word a key carries decides over approvals, so that only owners choose it: anyone else's keys
+ * stand for their maker, whatever they are called.
+ */
+function grant(wanted: Wanted, caller: Caller): Omit<NewApiKey, 'expiresAt'> {
+  const { name, role, agent_id: agentId } = wanted;
+  const scope = wanted.scope ?? (role === 'gateway' ? 'gateway' : 'tenant');
+  const isOwner = caller.role === 'owner';
+  const exceeds = (what: string) => new GatewayError('key.role_exceeds_own', { message: what });
+  if (role === 'owner' && !isOwner) throw exceeds('Only owners make owner keys.');
+  for (const permission of permissionsOf(role, agentId !== undefined)) {
+    if (!caller.permissions.has(permission)) {
+      throw exceeds(`The role ${role} includes ${permission}, which your key lacks.`);
+    }
+  }
+  if (scope === 'gateway' && !isOwner && caller.scope !== 'gateway') {
+    throw exceeds('Only owners and gateway-scope keys make keys of gateway scope.');
+  }
+  if (caller.agentId !== undefined && caller.agentId !== String(agentId)) {
+    throw exceeds('A key that is bound to an agent makes keys for that agent only.');
+  }
+  if (wanted.principal !== undefined && !isOwner) {
+    throw exceeds('Only owners choose whom a key stands for; leave principal out.');
+  }
+  const principal = isOwner ? (wanted.principal ?? name) : caller.principal;
+  if (principal.startsWith('sidecar:')) {
+    throw new GatewayError('args.schema_invalid', {
+      message: 'principal: names that begin with sidecar: are those of sidecars.',
+    });
+  }
+  return { name, role, scope, principal, agentId };
+}
+
+/** A key that will expire makes none that outlive it; owners replace their own keys and may. */
+async function boundedExpiry(
+  tx: Transaction,
+  { clock }: Pick<Services, 'clock'>,
+  { caller, wanted }: { readonly caller: Caller; readonly wanted: Wanted },
+): Promise<Date | undefined> {
+  const asked = wanted.expires_at === undefined ? undefined : new Date(wanted.expires_at);
+  if (asked !== undefined && asked.getTime() <= clock.now()) {
+    throw new GatewayError('args.schema_invalid', { message: 'expires_at: lies in the past.' });
+  }
+  if (caller.role === 'owner' || caller.keyId === undefined) return asked;
+  const own = await tx.apiKey.findUnique({ where: { id: caller.keyId } });
+  const limit = own?.expiresAt ?? undefined;
+  if (limit === undefined || asked === undefined) return asked ?? limit;
+  if (asked.getTime() <= limit.getTime()) return asked;
+  throw new GatewayError('key.role_exceeds_own', {
+    message: `Your key expires at ${limit.toISOString()}; a key it makes cannot live longer.`,
+  });
+}
+
+async function requireAgent(
+  tx: Transaction,
+  tenantId: string,
+  agentId: number | undefined,
+): Promise<void> {
+  if (agentId === undefined) return;
+  const agent = await tx.agent.findUnique({ where: { tenantId_id: { tenantId, id: agentId } } });
+  if (agent === null) throw new GatewayError('agent.not_found');
+}
+
+interface Insertion {
+  readonly tenantId: string;
+  readonly by: string;
+  readonly wanted: NewApiKey;
+}
+
+/** Stores a new key and its event. For the first key of a tenant there is no maker to ask. */
+export async function insertKey(
+  tx: Transaction,
+  { clock, vault, ledger }: Pick<Services, 'clock' | 'vault' | 'ledger'>,
+  { tenantId, by, wanted }: Insertion,
+): Promise<{ readonly key: string; readonly record: KeyRecord; readonly eventId: string }> {
+  const key = generateApiKey();
+  const now = clock.now();
+  const { agentId = null, expiresAt = null, ...rest } = wanted;
+  const row = await tx.apiKey.create({
+    data: {
+      ...rest,
+      id: newId('key', now),
+      tenantId,
+      hash: hashApiKey(vault, key),
+      start: key.slice(0, 8),
+      last4: key.slice(-4),
+      agentId,
+      expiresAt,
+      createdBy: by,
+      createdAt: new Date(now),
+    },
+  });
+  const { name, role, scope, principal } = row;
+  const event = administrationEvent(
+    { clock },
+    {
+      type: 'key.created',
+      chainId: 'keys:api',
+      by,
+      data: {
+        key_id: row.id,
+        name,
+        role,
+        scope,
+        principal,
+        agent_id: agentId,
+        expires_at: expiresAt?.toISOString() ?? null,
+      },
+    },
+  );
+  await ledger.record(tx, tenantId, event);
+  return { key, record: keyRecordOf(row), eventId: event.id };
+}

@@ -1,0 +1,125 @@
+import { isApiKey } from '../../shared/crypto/api-key.ts';
+import { permissionsOf } from '../http/roles.ts';
+import type { Caller } from '../http/route.ts';
+import type { Services } from '../services.ts';
+import { parseDevKeys } from './dev-keys.ts';
+
+/** How long a key that was looked up is believed: what a revocation may lag on other replicas. */
+const believedMs = 1_000;
+const cacheMax = 10_000;
+const lastUsedStepMs = 60_000;
+
+/** Who a key stands for; the address is the request's. */
+export type KeyHolder = Omit<Caller, 'address'>;
+
+interface Known {
+  readonly holder: KeyHolder;
+  readonly expiresAtMs: number;
+  readonly readAt: number;
+}
+
+/** Finds who an API key stands for. */
+export interface KeyDirectory {
+  /** The holder of a valid key, or undefined: unknown, revoked, expired, or not a key at all. */
+  find(key: string): Promise<KeyHolder | undefined>;
+  /** Drops a key from memory, by its hash, so that its revocation holds here at once. */
+  forget(hash: string): void;
+}
+
+const directories = new WeakMap<Services, KeyDirectory>();
+
+/** The key directory of these services: one, so that the use case that revokes reaches it. */
+export function keyDirectory(services: Services): KeyDirectory {
+  const existing = directories.get(services);
+  if (existing !== undefined) return existing;
+  const made = createKeyDirectory(services);
+  directories.set(services, made);
+  return made;
+}
+
+/** What the database stores of a key. */
+export function hashApiKey(vault: Services['vault'], key: string): string {
+  return vault.mac('api_key', key);
+}
+
+function createKeyDirectory(services: Services): KeyDirectory {
+  const { config, clock, vault } = services;
+  const devHolders = new Map(
+    parseDevKeys(config).map(({ key, ...holder }) => {
+      const hash = hashApiKey(vault, key);
+      return [hash, devHolder(hash, holder)] as const;
+    }),
+  );
+  const cache = new Map<string, Known>();
+  // Counts revocations: what was read from the database before one is not remembered after it.
+  let revocations = 0;
+  return {
+    find: async (key) => {
+      const hash = hashApiKey(vault, key);
+      const dev = devHolders.get(hash);
+      if (dev !== undefined) return dev;
+      if (!isApiKey(key)) return undefined;
+      const cached = cache.get(hash);
+      const isFresh = cached !== undefined && clock.monotonic() - cached.readAt < believedMs;
+      const seen = revocations;
+      const known = isFresh ? cached : await readKey(services, hash);
+      if (!isFresh && seen === revocations) remember(cache, hash, known);
+      return known !== undefined && known.expiresAtMs > clock.now() ? known.holder : undefined;
+    },
+    forget: (hash) => {
+      revocations += 1;
+      cache.delete(hash);
+    },
+  };
+}
+
+function devHolder(
+  hash: string,
+  { tenantId, role, scope, principal }: Pick<Caller, 'tenantId' | 'role' | 'scope' | 'principal'>,
+): KeyHolder {
+  const permissions = permissionsOf(role, false);
+  const keyId = `dev_${hash.slice(0, 16)}`;
+  return { kind: 'key', tenantId, principal, role, scope, permissions, keyId };
+}
+
+function remember(cache: Map<string, Known>, hash: string, known: Known | undefined): void {
+  cache.delete(hash);
+  if (known === undefined) return;
+  if (cache.size >= cacheMax) cache.clear();
+  cache.set(hash, known);
+}
+
+async function readKey(services: Services, hash: string): Promise<Known | undefined> {
+  const { db, clock } = services;
+  const readAt = clock.monotonic();
+  const row = await db.apiKey.findUnique({ where: { hash } });
+  if (row === null || row.revokedAt !== null) return undefined;
+  noteUse(services, row);
+  const agentId = row.agentId === null ? undefined : String(row.agentId);
+  return {
+    readAt,
+    expiresAtMs: row.expiresAt?.getTime() ?? Number.POSITIVE_INFINITY,
+    holder: {
+      kind: 'key',
+      tenantId: row.tenantId,
+      principal: row.principal,
+      role: row.role,
+      scope: row.scope === 'gateway' ? 'gateway' : 'tenant',
+      permissions: permissionsOf(row.role, agentId !== undefined),
+      keyId: row.id,
+      agentId,
+    },
+  };
+}
+
+/** Coarse on purpose, and never waited for: a write per request would cost more than it tells. */
+function noteUse(
+  { db, clock, log }: Services,
+  { id, lastUsedAt }: { readonly id: string; readonly lastUsedAt: Date | null },
+): void {
+  const now = clock.now();
+  if (lastUsedAt !== null && now - lastUsedAt.getTime() < lastUsedStepMs) return;
+  db.apiKey
+    .update({ where: { id }, data: { lastUsedAt: new Date(now) } })
+    .catch((err: unknown) => log.debug({ err, keyId: id }, 'last use of a key was not noted'));
+}

@@ -1,0 +1,22 @@
+import type { KeyRecord } from '../../shared/contract/keys.ts';
+import type { ApiKeyModel } from '../store/generated/models/ApiKey.ts';
+
+/** A stored key as callers see it. */
+export function keyRecordOf(row: ApiKeyModel): KeyRecord {
+  return {
+    id: row.id,
+    name: row.name,
+    role: row.role as KeyRecord['role'],
+    scope: row.scope as KeyRecord['scope'],
+    principal: row.principal,
+    ...(row.agentId === null ? {} : { agent_id: row.agentId }),
+    hash: row.hash,
+    start: row.start,
+    last4: row.last4,
+    created_by: row.createdBy,
+    created_at: row.createdAt.toISOString(),
+    expires_at: row.expiresAt?.toISOString() ?? null,
+    last_used_at: row.lastUsedAt?.toISOString() ?? null,
+    revoked_at: row.revokedAt?.toISOString() ?? null,
+  };
+}

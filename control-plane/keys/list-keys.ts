@@ -1,0 +1,16 @@
+import type { KeyRecord } from '../../shared/contract/keys.ts';
+import type { Caller } from '../http/route.ts';
+import type { Services } from '../services.ts';
+import { keyRecordOf } from './key-record.ts';
+
+/** Every key of the caller's tenant, oldest first, revoked ones included. */
+export async function listKeys(
+  { db }: Pick<Services, 'db'>,
+  { tenantId }: Caller,
+): Promise<readonly KeyRecord[]> {
+  const rows = await db.apiKey.findMany({
+    where: { tenantId },
+    orderBy: [{ createdAt: 'asc' }, { id: 'asc' }],
+  });
+  return rows.map(keyRecordOf);
+}

@@ -1,0 +1,104 @@
+import {
+  exportPrivateKey,
+  generateSigningKey,
+  importPrivateKey,
+  type PublicJwk,
+  type SigningAlgorithm,
+  type SigningKey,
+} from '../../shared/crypto/signing-key.ts';
+import type { KeyPurpose, SealedPlace, Services, SigningKeys, Transaction } from '../services.ts';
+
+/** How long the choice of the active key is believed; a retired key still verifies, so a lag is harmless. */
+const believedMs = 1_000;
+
+type Deps = Pick<Services, 'db' | 'vault' | 'clock'>;
+
+/** Reports are signed with ES256 (contract 5.8), everything else with Ed25519. */
+export function algorithmOf(purpose: KeyPurpose): SigningAlgorithm {
+  return purpose === 'report' ? 'ES256' : 'EdDSA';
+}
+
+/**
+ * Signing keys in the database, private halves sealed by the vault. Call `active` before a
+ * transaction, not inside one: embedded mode has a single connection.
+ */
+export function createSigningKeys({ db, vault, clock }: Deps): SigningKeys {
+  const choices = new Map<string, { readonly key: SigningKey; readonly readAt: number }>();
+  // Private keys by kid never change.
+  const opened = new Map<string, SigningKey>();
+
+  const open = (tenantId: string, kid: string, sealed: string): SigningKey => {
+    const name = `${tenantId} ${kid}`;
+    const key = opened.get(name) ?? importPrivateKey(vault.open(sealed, placeOf(tenantId, kid)));
+    opened.set(name, key);
+    return key;
+  };
+
+  const readActive = async (tenantId: string, purpose: KeyPurpose) => {
+    const row = await db.signingKey.findFirst({ where: { tenantId, purpose, state: 'active' } });
+    return row === null ? undefined : open(tenantId, row.kid, row.sealed);
+  };
+
+  return {
+    active: async (tenantId, purpose, alg = algorithmOf(purpose)) => {
+      const name = `${tenantId} ${purpose}`;
+      const chosen = choices.get(name);
+      const readAt = clock.monotonic();
+      if (chosen !== undefined && readAt - chosen.readAt < believedMs) return chosen.key;
+      const key =
+        (await readActive(tenantId, purpose)) ??
+        // Undefined when another replica was first: the unique index on active keys lets one in.
+        (await insertActiveKey(db, { vault, clock }, { tenantId, purpose, alg })) ??
+        (await readActive(tenantId, purpose));
+      if (key === undefined) throw new Error(`no active ${purpose} key could be made`);
+      choices.set(name, { key, readAt });
+      return key;
+    },
+    publicKeys: async (tenantId, purpose) => {
+      const rows = await db.signingKey.findMany({
+        where: { tenantId, purpose },
+        orderBy: { createdAt: 'desc' },
+      });
+      const active = rows.filter(({ state }) => state === 'active');
+      const retired = rows.filter(({ state }) => state !== 'active');
+      return [...active, ...retired].map(({ publicJwk }) => publicJwk as unknown as PublicJwk);
+    },
+    rotated: (tenantId, purpose) => {
+      choices.delete(`${tenantId} ${purpose}`);
+    },
+  };
+}
+
+function placeOf(tenantId: string, kid: string): SealedPlace {
+  return { tenantId, purpose: 'signing_key', id: kid, version: 1 };
+}
+
+interface NewKey {
+  readonly tenantId: string;
+  readonly purpose: KeyPurpose;
+  readonly alg: SigningAlgorithm;
+}
+
+/** Stores a new active key, unless the tenant has one for this purpose. */
+export async function insertActiveKey(
+  tx: Pick<Transaction, 'signingKey'>,
+  { vault, clock }: Pick<Services, 'vault' | 'clock'>,
+  { tenantId, purpose, alg }: NewKey,
+): Promise<SigningKey | undefined> {
+  const key = generateSigningKey(alg);
+  const { count } = await tx.signingKey.createMany({
+    data: [
+      {
+        tenantId,
+        kid: key.kid,
+        purpose,
+        alg,
+        publicJwk: { ...key.publicJwk },
+        sealed: vault.seal(exportPrivateKey(key), placeOf(tenantId, key.kid)),
+        createdAt: new Date(clock.now()),
+      },
+    ],
+    skipDuplicates: true,
+  });
+  return count === 1 ? key : undefined;
+}

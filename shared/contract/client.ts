@@ -1,0 +1,182 @@
+import type { z } from 'zod';
+import { type ErrorCode, errorKinds, GatewayError, isErrorCode } from '../errors.ts';
+import { isJsonObject } from '../json.ts';
+import type { AnyOperation, Operation } from './operation.ts';
+
+export interface ClientOptions {
+  /** Ends in `/api`. */
+  readonly baseUrl: string;
+  /** The whole `Authorization` header, such as `Bearer apk_…`; empty: none is sent. */
+  readonly authorization: () => string | Promise<string>;
+  readonly fetch?: typeof fetch;
+  /** For one call, answer included. Default: 30 seconds. */
+  readonly timeoutMs?: number;
+}
+
+type InputOf<Schema> = Schema extends z.ZodUndefined
+  ? undefined
+  : Schema extends z.ZodType
+    ? z.input<Schema>
+    : never;
+
+type Part<Name extends string, Value> = [Value] extends [undefined]
+  ? unknown
+  : undefined extends Value
+    ? { readonly [name in Name]?: Value }
+    : { readonly [name in Name]: Value };
+
+/** What a call of an operation takes: the parts it declares. Path and query values are written as text. */
+export type CallInput<Op extends AnyOperation> =
+  Op extends Operation<infer P, infer Q, infer B, infer _S>
+    ? Part<'params', TextForms<InputOf<P>>> &
+        (InputOf<Q> extends undefined ? unknown : { readonly query?: TextForms<InputOf<Q>> }) &
+        Part<'body', InputOf<B>>
+    : never;
+
+/** Numbers and booleans may stand for the text they are written as. */
+type TextForms<Value> = Value extends object
+  ? { readonly [Name in keyof Value]: Value[Name] | number | boolean }
+  : Value;
+
+export type CallAnswer<Op extends AnyOperation> =
+  Op extends Operation<infer _P, infer _Q, infer _B, infer S> ? z.output<S> : never;
+
+export interface Client {
+  /**
+   * Calls an operation and returns its answer, held against the operation's schema. Throws
+   * GatewayError: with the code of an error answer (status, body and `retryAfterSeconds` in its
+   * details), `upstream.unreachable` or `upstream.timeout` when no answer came, and
+   * `internal.unexpected` for an answer that is not what the contract says.
+   */
+  call<Op extends AnyOperation>(
+    operation: Op,
+    ...input: Record<never, never> extends CallInput<Op>
+      ? [input?: CallInput<Op>]
+      : [input: CallInput<Op>]
+  ): Promise<CallAnswer<Op>>;
+}
+
+interface LooseInput {
+  readonly params?: Readonly<Record<string, unknown>>;
+  readonly query?: Readonly<Record<string, unknown>>;
+  readonly body?: unknown;
+}
+
+/** A typed client of the control plane's API. */
+export function createClient(options: ClientOptions): Client {
+  return {
+    call: async (operation, ...[input]) => {
+      const response = await exchange(options, operation, (input ?? {}) as LooseInput);
+      const { status } = response;
+      const expected = [operation.success.status, ...(operation.alsoStatus ?? [])];
+      const body = await readJson(response);
+      if (!expected.includes(status)) throw answeredError(response, body);
+      const { schema } = operation.success;
+      if (schema === undefined) return undefined as never;
+      const parsed = schema.safeParse(body);
+      if (parsed.success) return parsed.data as never;
+      throw new GatewayError('internal.unexpected', {
+        message: `The answer to ${operation.id} is not what the contract says.`,
+        cause: parsed.error,
+      });
+    },
+  };
+}
+
+async function exchange(
+  { baseUrl, authorization, fetch: send = fetch, timeoutMs = 30_000 }: ClientOptions,
+  operation: AnyOperation,
+  { params = {}, query = {}, body }: LooseInput,
+): Promise<Response> {
+  const header = await authorization();
+  const headers = new Headers({ accept: operation.success.contentType ?? 'application/json' });
+  if (header !== '') headers.set('authorization', header);
+  if (body !== undefined) headers.set('content-type', 'application/json');
+  try {
+    return await send(urlOf(baseUrl, operation.path, { params, query }), {
+      method: operation.method,
+      headers,
+      // A key must not follow a redirect.
+      redirect: 'manual',
+      signal: AbortSignal.timeout(timeoutMs),
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+  } catch (cause) {
+    throw transportError(cause);
+  }
+}
+
+function transportError(cause: unknown): GatewayError {
+  const isTimeout = cause instanceof Error && cause.name === 'TimeoutError';
+  return new GatewayError(isTimeout ? 'upstream.timeout' : 'upstream.unreachable', {
+    message: isTimeout
+      ? 'The control plane did not answer in time.'
+      : 'The control plane cannot be reached.',
+    cause,
+  });
+}
+
+function urlOf(
+  baseUrl: string,
+  path: string,
+  { params, query }: Required<Pick<LooseInput, 'params' | 'query'>>,
+): string {
+  const filled = path.replaceAll(/\{(\w+)\}/g, (_match, name: string) => {
+    const value = String(params[name] ?? '');
+    // Such a segment would be resolved away and address something else.
+    if (value === '' || value === '.' || value === '..') {
+      throw new GatewayError('request.invalid', { message: `${name} is not a path parameter.` });
+    }
+    return encodeURIComponent(value);
+  });
+  const pairs = Object.entries(query).filter(([, value]) => value !== undefined);
+  const search = new URLSearchParams(
+    Object.fromEntries(pairs.map(([name, value]) => [name, String(value)])),
+  );
+  return `${baseUrl.replace(/\/+$/, '')}${filled}${search.size === 0 ? '' : `?${search}`}`;
+}
+
+/** The body as JSON, or as text where it is none. */
+async function readJson(response: Response): Promise<unknown> {
+  let text: string;
+  try {
+    text = await response.text();
+  } catch (cause) {
+    throw transportError(cause);
+  }
+  try {
+    return text === '' ? undefined : JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+function answeredError(response: Response, body: unknown): GatewayError {
+  const { status } = response;
+  const told = isJsonObject(body) ? body : {};
+  const code = told.reason_code;
+  const retryAfter = Number(response.headers.get('retry-after') ?? Number.NaN);
+  const known = typeof code === 'string' && isErrorCode(code) ? code : codeOf(status);
+  return new GatewayError(known, {
+    message: typeof told.error === 'string' ? told.error : `The control plane answered ${status}.`,
+    details: {
+      ...told,
+      status,
+      ...(Number.isFinite(retryAfter) ? { retryAfterSeconds: retryAfter } : {}),
+    },
+  });
+}
+
+/** The code that stands for a status whose body names none that is known here. */
+function codeOf(status: number): ErrorCode {
+  const general: Partial<Record<number, ErrorCode>> = {
+    401: 'auth.invalid_key',
+    403: 'auth.insufficient_permission',
+    404: 'request.not_found',
+    429: 'rate_limited',
+    [errorKinds['store.unavailable'].status]: 'store.unavailable',
+  };
+  return (
+    general[status] ?? (status >= 400 && status < 500 ? 'request.invalid' : 'internal.unexpected')
+  );
+}

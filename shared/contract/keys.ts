@@ -1,0 +1,169 @@
+import { z } from 'zod';
+import { operation } from './operation.ts';
+import { dateTime, line, opaqueId } from './schemas.ts';
+
+export const roles = [
+  'owner',
+  'admin',
+  'developer',
+  'approver',
+  'auditor',
+  'agent',
+  'gateway',
+] as const;
+export type Role = (typeof roles)[number];
+
+export const keyScopes = ['tenant', 'gateway'] as const;
+export type KeyScope = (typeof keyScopes)[number];
+
+const shared = { tag: 'Keys', auth: 'bearer' } as const;
+
+/** A key's metadata. The key itself is shown once, when it is made. */
+export const keyRecord = z.object({
+  id: z.string(),
+  name: z.string(),
+  role: z.enum(roles),
+  scope: z.enum(keyScopes),
+  /** The person or service that the key stands for. */
+  principal: z.string(),
+  /** Set for a key that belongs to one agent. */
+  agent_id: z.number().int().optional(),
+  /** Keyed hash, hex: what is stored of the key. */
+  hash: z.string(),
+  start: z.string(),
+  last4: z.string(),
+  created_by: z.string(),
+  created_at: z.string(),
+  expires_at: z.string().nullable(),
+  last_used_at: z.string().nullable(),
+  revoked_at: z.string().nullable(),
+});
+export type KeyRecord = z.output<typeof keyRecord>;
+
+const keyExample = {
+  id: 'key_0198c5f0a1b27c3d8e4f5a6b7c8d9e0f',
+  name: 'refund bot',
+  role: 'agent',
+  scope: 'tenant',
+  principal: 'refund bot',
+  agent_id: 7,
+  hash: '7251715c5998429239e51c3ef1a81cfdaa3ba8648f57722533c4f86fbfa1a36a',
+  start: 'apk_0123',
+  last4: 'ZVQ0',
+  created_by: 'alice',
+  created_at: '2026-07-01T09:00:00.000Z',
+  expires_at: null,
+  last_used_at: null,
+  revoked_at: null,
+} as const;
+
+export const listKeys = operation({
+  ...shared,
+  id: 'listKeys',
+  method: 'GET',
+  path: '/v1/keys',
+  summary: 'The tenant’s API keys, as metadata',
+  permission: 'read',
+  success: {
+    status: 200,
+    description: 'Every key ever made, oldest first; none can be read back.',
+    schema: z.object({ keys: z.array(keyRecord) }),
+    example: { keys: [keyExample] },
+  },
+  errors: [],
+});
+
+export const createKey = operation({
+  ...shared,
+  id: 'createKey',
+  method: 'POST',
+  path: '/v1/keys',
+  summary: 'Make an API key; it is shown this once',
+  description:
+    'A key never gets more than its maker holds. Only owners choose whom a key stands for (`principal`, default the key’s name); a key made by anyone else stands for its maker.',
+  permission: 'key.write',
+  body: z.strictObject({
+    name: line(100),
+    role: z.enum(roles),
+    /** Default: `gateway` for the role of that name, else `tenant`. */
+    scope: z.enum(keyScopes).optional(),
+    principal: line(100).optional(),
+    /** Binds the key to one agent: it can act for no other. */
+    agent_id: z.int().positive().max(2_147_483_647).optional(),
+    expires_at: dateTime.optional(),
+  }),
+  bodyExample: { name: 'refund bot', role: 'agent', agent_id: 7 },
+  success: {
+    status: 200,
+    description: 'The key, shown exactly once.',
+    schema: keyRecord.extend({ key: z.string() }),
+    example: { ...keyExample, key: 'apk_…' },
+  },
+  errors: ['args.schema_invalid', 'key.role_exceeds_own', 'agent.not_found'],
+  accessExample: {
+    object: '/v1/agents',
+    body: { name: 'other', role: 'agent', agent_id: '{id}' },
+  },
+});
+
+export const revokeKey = operation({
+  ...shared,
+  id: 'revokeKey',
+  method: 'DELETE',
+  path: '/v1/keys',
+  summary: 'Revoke an API key',
+  description: 'Revoking a revoked key again changes nothing. Only owners revoke an owner’s key.',
+  permission: 'key.write',
+  budget: 'control',
+  body: z.strictObject({ id: opaqueId }),
+  bodyExample: { id: keyExample.id },
+  success: {
+    status: 200,
+    description: 'The key is refused from now on.',
+    schema: keyRecord,
+    example: { ...keyExample, revoked_at: '2026-07-02T09:00:00.000Z' },
+  },
+  errors: ['args.schema_invalid', 'key.not_found', 'key.role_exceeds_own'],
+  accessExample: { object: '/v1/keys', body: { id: '{id}' } },
+});
+
+/** Sidecars pin the keys of purpose `sync` when they enrol: those are not rotated here. */
+export const rotatablePurposes = [
+  'report',
+  'export',
+  'checkpoint',
+  'certificate',
+  'passport',
+] as const;
+
+export const rotateSigningKey = operation({
+  ...shared,
+  id: 'rotateSigningKey',
+  method: 'POST',
+  path: '/v1/keys/signing/rotate',
+  summary: 'Retire the active signing key and make a new one',
+  description:
+    'Without a body: the ES256 key that signs reports. Retired keys keep verifying what they signed and are never deleted.',
+  permission: 'key.write',
+  body: z.strictObject({ purpose: z.enum(rotatablePurposes).default('report') }).prefault({}),
+  bodyExample: { purpose: 'report' },
+  success: {
+    status: 200,
+    description: 'The new active key and the one it replaced.',
+    schema: z.object({
+      purpose: z.enum(rotatablePurposes),
+      alg: z.enum(['EdDSA', 'ES256']),
+      active_key_id: z.string(),
+      retired_key_id: z.string(),
+      rotated_at: z.string(),
+    }),
+    example: {
+      purpose: 'report',
+      alg: 'ES256',
+      active_key_id: 'kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k',
+      retired_key_id: 'oKIywvGUpTVTyxMQ3bwIIeQUudfr_CkLMjCE19ECD-U',
+      rotated_at: '2026-07-01T09:00:00.000Z',
+    },
+  },
+  errors: ['args.schema_invalid'],
+});

@@ -1,0 +1,188 @@
+import { z } from 'zod';
+import { type ErrorCode, errorKinds } from '../errors.ts';
+import type { AnyOperation } from './operation.ts';
+import { apiError } from './schemas.ts';
+
+export const contractVersion = '1.1.1';
+
+type Json = Record<string, unknown>;
+
+/** The OpenAPI 3.1 document of the given operations; the same operations give the same document. */
+export function openApiDocument(operations: readonly AnyOperation[]): Json {
+  const tags = [...new Set(operations.map(({ tag }) => tag))].sort();
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Sallyport',
+      version: contractVersion,
+      summary: 'Agent action authorization gateway',
+      description:
+        'Decides, for each action an AI agent wants to take, whether it may proceed; performs it with credentials the agent never sees; proves what was decided.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/api' }],
+    tags: tags.map((name) => ({ name })),
+    paths: pathsOf(operations),
+    components: {
+      schemas: { ApiError: jsonSchema(apiError, 'output') },
+      securitySchemes,
+    },
+  };
+}
+
+const securitySchemes = {
+  apiKey: {
+    type: 'http',
+    scheme: 'bearer',
+    bearerFormat: 'apk_…',
+    description: 'An API key of the tenant, with the permission the operation names.',
+  },
+  gatewayKey: {
+    type: 'http',
+    scheme: 'bearer',
+    bearerFormat: 'apk_…',
+    description: 'An API key with gateway scope.',
+  },
+  sidecarToken: {
+    type: 'http',
+    scheme: 'bearer',
+    bearerFormat: 'JWT',
+    description: 'A JWT of at most a minute, signed by the key that the sidecar enrolled.',
+  },
+};
+
+const securityByAuth = {
+  none: [],
+  bearer: [{ apiKey: [] }],
+  gateway: [{ gatewayKey: [] }],
+  sidecar: [{ sidecarToken: [] }],
+} as const satisfies Record<AnyOperation['auth'], readonly unknown[]>;
+
+function pathsOf(operations: readonly AnyOperation[]): Json {
+  const paths: Record<string, Json> = {};
+  for (const operation of operations) {
+    const path = paths[operation.path] ?? {};
+    paths[operation.path] = path;
+    path[operation.method.toLowerCase()] = operationObject(operation);
+  }
+  return paths;
+}
+
+function operationObject(operation: AnyOperation): Json {
+  const { id, tag, summary, description, auth, permission } = operation;
+  const asked = permission === undefined ? undefined : `Needs the permission \`${permission}\`.`;
+  const text = [description, asked].filter((part) => part !== undefined).join('\n\n');
+  const parameters = [
+    ...parametersOf(operation.params, 'path'),
+    ...parametersOf(operation.query, 'query'),
+  ];
+  const requestBody = requestBodyOf(operation);
+  return {
+    operationId: id,
+    tags: [tag],
+    summary,
+    ...(text === '' ? {} : { description: text }),
+    security: securityByAuth[auth],
+    ...(permission === undefined ? {} : { 'x-permission': permission }),
+    ...(parameters.length === 0 ? {} : { parameters }),
+    ...(requestBody === undefined ? {} : { requestBody }),
+    responses: responsesOf(operation),
+  };
+}
+
+function parametersOf(schema: z.ZodType | undefined, place: 'path' | 'query'): Json[] {
+  if (schema === undefined) return [];
+  const { properties = {}, required = [] } = jsonSchema(schema, 'input') as {
+    properties?: Record<string, Json>;
+    required?: readonly string[];
+  };
+  return Object.entries(properties).map(([name, property]) => ({
+    name,
+    in: place,
+    required: place === 'path' || required.includes(name),
+    schema: property,
+  }));
+}
+
+const formType = 'application/x-www-form-urlencoded';
+const mediaTypes = {
+  json: ['application/json'],
+  form: [formType],
+  'json-or-form': ['application/json', formType],
+  raw: ['application/octet-stream'],
+} as const;
+
+function requestBodyOf({ body, bodyType = 'json', bodyExample }: AnyOperation): Json | undefined {
+  if (body === undefined && bodyType !== 'raw') return undefined;
+  const media = {
+    schema: body === undefined ? {} : jsonSchema(body, 'input'),
+    ...(bodyExample === undefined ? {} : { example: bodyExample }),
+  };
+  return {
+    required: body !== undefined && !body.safeParse(undefined).success,
+    content: Object.fromEntries(mediaTypes[bodyType].map((type) => [type, media])),
+  };
+}
+
+function responsesOf(operation: AnyOperation): Json {
+  const { success, alsoStatus = [] } = operation;
+  const responses: Json = {};
+  for (const status of [success.status, ...alsoStatus]) {
+    responses[status] = successResponse(success);
+  }
+  for (const [status, codes] of Map.groupBy(errorCodes(operation), statusOf)) {
+    responses[status] ??= errorResponse(status, codes);
+  }
+  return responses;
+}
+
+function successResponse({ description, schema, example, contentType }: AnyOperation['success']) {
+  if (schema === undefined && contentType === undefined) return { description };
+  const media = {
+    schema: schema === undefined ? { type: 'string' } : jsonSchema(schema, 'output'),
+    ...(example === undefined ? {} : { example }),
+  };
+  return { description, content: { [contentType ?? 'application/json']: media } };
+}
+
+const statusOf = (code: ErrorCode): number => errorKinds[code].status;
+
+/** What the operation declares, and what any operation of its kind can answer. */
+function errorCodes(operation: AnyOperation): readonly ErrorCode[] {
+  const { auth, body, errors } = operation;
+  const codes = new Set<ErrorCode>(errors);
+  if (auth === 'bearer' || auth === 'gateway') {
+    codes.add('auth.missing_key').add('auth.invalid_key').add('auth.insufficient_permission');
+  }
+  if (auth === 'gateway') codes.add('auth.gateway_scope_required');
+  if (auth === 'sidecar') codes.add('auth.sidecar_required').add('sidecar.revoked');
+  codes.add('request.invalid');
+  if (body !== undefined) codes.add('args.schema_invalid').add('request.body_too_large');
+  return [...codes.add('rate_limited').add('internal.unexpected')];
+}
+
+function errorResponse(status: number, codes: readonly ErrorCode[]): Json {
+  const retryAfter = {
+    'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer' } },
+  };
+  return {
+    description: codes.map((code) => `\`${code}\`: ${errorKinds[code].text}`).join('\n\n'),
+    ...(status === 429 ? { headers: retryAfter } : {}),
+    content: {
+      'application/json': {
+        schema: { $ref: '#/components/schemas/ApiError' },
+        examples: Object.fromEntries(
+          codes.map((code) => [
+            code,
+            { value: { error: errorKinds[code].text, reason_code: code } },
+          ]),
+        ),
+      },
+    },
+  };
+}
+
+function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): Json {
+  const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: 'any' });
+  return rest;
+}

@@ -1,0 +1,124 @@
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
+import { canonicalJson } from './jcs.ts';
+
+const keyBytes = 32;
+const ivBytes = 12;
+const tagBytes = 16;
+
+/** Whose secret it is; bound into the ciphertext, so that moved to another row it does not open. */
+export interface EnvelopePlace {
+  readonly tenantId: string;
+  readonly purpose: string;
+  readonly id: string;
+  readonly version: number;
+}
+
+/** The key that wraps data keys. */
+export interface WrappingKey {
+  readonly id: string;
+  readonly key: Buffer;
+}
+
+/** A secret at rest: encrypted under a data key of its own, which the wrapping key encrypts. */
+export interface Envelope {
+  readonly v: 1;
+  readonly kek_id: string;
+  /** Base64 of nonce, ciphertext and tag of the data key. */
+  readonly wrapped_dek: string;
+  readonly iv: string;
+  readonly ct: string;
+  readonly tag: string;
+}
+
+interface Encrypted {
+  readonly iv: Buffer;
+  readonly ct: Buffer;
+  readonly tag: Buffer;
+}
+
+/** AES-256-GCM with a nonce of 96 bits, fresh unless given. */
+export function encryptGcm(
+  key: Buffer,
+  plaintext: Uint8Array,
+  { aad, iv = randomBytes(ivBytes) }: { readonly aad: string; readonly iv?: Buffer },
+): Encrypted {
+  const cipher = createCipheriv('aes-256-gcm', key, iv, { authTagLength: tagBytes });
+  cipher.setAAD(Buffer.from(aad, 'utf8'));
+  const ct = Buffer.concat([cipher.update(plaintext), cipher.final()]);
+  return { iv, ct, tag: cipher.getAuthTag() };
+}
+
+/** Decrypts, or throws when key, nonce, associated data, ciphertext or tag is another. */
+export function decryptGcm(key: Buffer, { iv, ct, tag }: Encrypted, aad: string): Buffer {
+  // Node would take a shorter tag if it were let.
+  if (tag.length !== tagBytes || iv.length !== ivBytes) throw new TypeError('not a GCM ciphertext');
+  const decipher = createDecipheriv('aes-256-gcm', key, iv, { authTagLength: tagBytes });
+  decipher.setAAD(Buffer.from(aad, 'utf8'));
+  decipher.setAuthTag(tag);
+  return Buffer.concat([decipher.update(ct), decipher.final()]);
+}
+
+/** The associated data of a secret: the JCS form of its place. */
+export function placeText({ tenantId, purpose, id, version }: EnvelopePlace): string {
+  return canonicalJson({ id, purpose, t: tenantId, v: version });
+}
+
+const wrapText = (kekId: string, id: string): string => canonicalJson({ id, kek_id: kekId });
+
+/** Encrypts under a data key made for this secret alone. */
+export function sealEnvelope(
+  plaintext: Uint8Array,
+  place: EnvelopePlace,
+  wrapping: WrappingKey,
+): Envelope {
+  const dataKey = randomBytes(keyBytes);
+  const wrapped = encryptGcm(wrapping.key, dataKey, { aad: wrapText(wrapping.id, place.id) });
+  const { iv, ct, tag } = encryptGcm(dataKey, plaintext, { aad: placeText(place) });
+  dataKey.fill(0);
+  return {
+    v: 1,
+    kek_id: wrapping.id,
+    wrapped_dek: Buffer.concat([wrapped.iv, wrapped.ct, wrapped.tag]).toString('base64'),
+    iv: iv.toString('base64'),
+    ct: ct.toString('base64'),
+    tag: tag.toString('base64'),
+  };
+}
+
+/** Decrypts an envelope at the place it was sealed for; throws for any other, or another key. */
+export function openEnvelope(
+  envelope: Envelope,
+  place: EnvelopePlace,
+  wrapping: WrappingKey,
+): Buffer {
+  if (envelope.v !== 1) throw new TypeError('unknown envelope version');
+  if (envelope.kek_id !== wrapping.id) throw new TypeError('sealed under another master key');
+  const wrapped = Buffer.from(envelope.wrapped_dek, 'base64');
+  const dataKey = decryptGcm(
+    wrapping.key,
+    {
+      iv: wrapped.subarray(0, ivBytes),
+      ct: wrapped.subarray(ivBytes, -tagBytes),
+      tag: wrapped.subarray(-tagBytes),
+    },
+    wrapText(wrapping.id, place.id),
+  );
+  const opened = decryptGcm(
+    dataKey,
+    {
+      iv: Buffer.from(envelope.iv, 'base64'),
+      ct: Buffer.from(envelope.ct, 'base64'),
+      tag: Buffer.from(envelope.tag, 'base64'),
+    },
+    placeText(place),
+  );
+  dataKey.fill(0);
+  return opened;
+}
+
+/** A key of 32 bytes for one purpose (HKDF-SHA-256, RFC 5869); others do not follow from it. */
+export function deriveKey(masterKey: Buffer, purpose: string): Buffer {
+  return Buffer.from(
+    hkdfSync('sha256', masterKey, Buffer.alloc(0), `sallyport/v1/${purpose}`, keyBytes),
+  );
+}
