@@ -1,4 +1,5 @@
 import type { Clock } from '../shared/clock.ts';
+import { GatewayError } from '../shared/errors.ts';
 import type { EvidenceEvent, SealedEvent } from '../shared/evidence/event.ts';
 import { newId } from '../shared/ids.ts';
 import type { JsonObject } from '../shared/json.ts';
@@ -82,8 +83,20 @@ export async function commitChange<Result>(
     return made;
   });
   if (sections.size > 0) publisher.nudge();
-  const sealed = await Promise.all(eventIds.map((id) => ledger.sealed(tenantId, id)));
-  return { result, sealed };
+  return { result, sealed: await sealedAll(ledger, tenantId, eventIds) };
+}
+
+async function sealedAll(
+  ledger: Services['ledger'],
+  tenantId: string,
+  eventIds: readonly string[],
+): Promise<readonly SealedEvent[]> {
+  try {
+    return await Promise.all(eventIds.map((id) => ledger.sealed(tenantId, id)));
+  } catch (cause) {
+    if (cause instanceof GatewayError) throw cause;
+    throw new GatewayError('evidence.seal_failed', { cause });
+  }
 }
 
 /** Lets one transaction at a time through for `name`; the lock goes with the transaction. */

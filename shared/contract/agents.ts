@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { goal, jsonObject, name, riskTier, text, toolId } from './fields.ts';
+import { goal, jsonObject, name, riskTier, text, toolId, userId } from './fields.ts';
 import { operation } from './operation.ts';
 import { passportClaims, resourceList, toolList } from './passports.ts';
 
@@ -53,6 +53,8 @@ export const issueAgentPassport = operation({
   body: z.object({
     agent_id: z.number().int().min(1).max(2_147_483_647),
     requested_tools: toolList,
+    /** Binds the passport to one user; without it, it holds for whomever the agent acts for. */
+    user_id: userId.optional(),
     requested_resources: resourceList.optional(),
     resource_constraints: jsonObject.optional(),
     ttl_seconds: z.number().int().default(300),

@@ -257,6 +257,21 @@ export const spendSidecarApproval = operation({
   ],
 });
 
+export const claimSidecarPassport = operation({
+  ...bySidecar,
+  id: 'claimSidecarPassport',
+  method: 'POST',
+  path: '/v1/sidecars/passports/claim',
+  summary: 'The durable second lock on a passport’s single use, for high and critical risk',
+  body: z.object({ jti: name(256), expires_at: z.iso.datetime() }),
+  success: {
+    status: 200,
+    description: 'Whether the caller was first.',
+    schema: z.object({ claimed: z.boolean() }),
+  },
+  errors: ['args.schema_invalid', 'sidecar.revoked'],
+});
+
 export const revokeSidecar = operation({
   ...shared,
   id: 'revokeSidecar',
