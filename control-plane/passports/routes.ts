@@ -41,7 +41,7 @@ export function passportRoutes(services: Services): Route[] {
     }),
     route(contract.revokePassport, async ({ body }, caller) => {
       const { jti, reason, revokedAt } = await revokePassport(services, caller, body);
-      return { body: { jti, revoked: true, revoked_at: revokedAt.toISOString(), reason } };
+      return { body: { jti, revoked: true as const, revoked_at: revokedAt.toISOString(), reason } };
     }),
     route(contract.getPassportJwks, async () => ({
       headers: { 'cache-control': 'public, max-age=300' },
