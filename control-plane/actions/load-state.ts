@@ -1,0 +1,115 @@
+import type { Action, Environment } from '../../shared/decision/action.ts';
+import { modes } from '../../shared/decision/action.ts';
+import type {
+  AgentRecord,
+  DecisionState,
+  DirectoryUser,
+  KillSwitch,
+  PassportState,
+} from '../../shared/decision/state.ts';
+import type { PassportReading } from '../../shared/passport/verify.ts';
+import { revocationId } from '../../shared/passport/single-use.ts';
+import { agentRowId } from '../agents/agent-row-id.ts';
+import { approvalProof } from '../approvals/approval-proof.ts';
+import { readPresented } from '../passports/read-passport.ts';
+import { compiledPolicies } from '../policies/load-published.ts';
+import type { Services } from '../services.ts';
+import { toolRecord } from '../tools/tool-record.ts';
+import { queryState, type StateRow } from './state-query.ts';
+
+/** The audience of passports for agents that ask the control plane itself (contract 2.6). */
+export const controlPlaneAudience = 'gateway://agents';
+
+export interface StateRequest {
+  readonly action: Action;
+  /** Compact JWS. */
+  readonly passport?: string | undefined;
+  readonly point: DecisionState['point'];
+  readonly environment: Environment;
+}
+
+/** Everything that a decision on an action depends on, read from the database in one statement. */
+export async function loadState(
+  services: Pick<Services, 'db' | 'pool' | 'clock'>,
+  { action, passport, point, environment }: StateRequest,
+): Promise<DecisionState> {
+  const { tenantId, agentId, userId, tool } = action;
+  const reading =
+    passport === undefined ? undefined : await readPresented(services, tenantId, passport);
+  const claims = reading?.form === 'signed' ? reading.claims : undefined;
+  const row = await queryState(services.pool, {
+    tenantId,
+    agentRowId: agentRowId(agentId),
+    agentId,
+    userId,
+    tool,
+    nowMs: services.clock.now(),
+    revocationIds: claims === undefined ? [] : [claims.jti, revocationId(claims.jti)],
+    approvalHash: claims?.approval_hash ?? undefined,
+  });
+  return {
+    point,
+    audience: controlPlaneAudience,
+    tenant: tenantOf(row),
+    environment,
+    killSwitches: row.kill_switches.map(killSwitch),
+    agent: agentOf(row),
+    user: userOf(row),
+    tool: row.tool === null ? undefined : toolRecord(row.tool),
+    passport: reading === undefined ? undefined : passportState(reading, row),
+    policies: await compiledPolicies(services, tenantId, row.policies),
+  };
+}
+
+function tenantOf({ tenant }: StateRow): DecisionState['tenant'] {
+  const mode = modes.find((known) => known === tenant?.mode);
+  if (tenant === null || mode === undefined) throw new Error('the tenant cannot be read');
+  return { id: tenant.id, name: tenant.name, mode };
+}
+
+/** A forced mode that cannot be read forces the strictest. */
+function killSwitch(row: StateRow['kill_switches'][number]): KillSwitch {
+  const mode = modes.find((known) => known === row.mode);
+  return {
+    id: row.id,
+    kind: row.kind as KillSwitch['kind'],
+    tool: row.tool ?? undefined,
+    agentId: row.agent_id ?? undefined,
+    mode: row.kind === 'force_mode' ? (mode ?? 'strict') : mode,
+    reason: row.reason,
+    expiresAtMs: row.expires_at_ms ?? undefined,
+  };
+}
+
+/** A disabled agent is as good as none. */
+function agentOf({ agent }: StateRow): AgentRecord | undefined {
+  if (agent === null || agent.disabled) return undefined;
+  return {
+    id: String(agent.id),
+    name: agent.name,
+    goal: agent.goal ?? undefined,
+    capabilities: agent.capabilities,
+  };
+}
+
+function userOf({ user }: StateRow): DirectoryUser | undefined {
+  if (user === null) return undefined;
+  return { id: user.id, email: user.email ?? undefined, role: user.role ?? undefined };
+}
+
+function passportState(reading: PassportReading, row: StateRow): PassportState {
+  if (reading.form !== 'signed') return reading;
+  const { claims } = reading;
+  const approval =
+    claims.approval_hash === null || row.approval === null
+      ? undefined
+      : approvalProof(claims.approval_hash, row.approval);
+  return {
+    form: 'signed',
+    claims,
+    source: 'presented',
+    revoked: row.revoked || row.agent?.disabled === true,
+    use: 'unclaimed',
+    approval,
+  };
+}

@@ -1,0 +1,6 @@
+/** The row id that an agent id names, or undefined when no registered agent can have that id. */
+export function agentRowId(agentId: string): number | undefined {
+  if (!/^[1-9]\d{0,9}$/.test(agentId)) return undefined;
+  const id = Number(agentId);
+  return id <= 2_147_483_647 ? id : undefined;
+}

@@ -1,0 +1,69 @@
+import type { RiskTier } from '../../shared/decision/action.ts';
+import { agentChain, commitChange, lockFor } from '../events.ts';
+import type { Caller } from '../http/route.ts';
+import { assertWithinPlan } from '../plan.ts';
+import type { Services, Transaction } from '../services.ts';
+import type { Agent } from '../store/generated/client.ts';
+
+export interface AgentRegistration {
+  readonly name: string;
+  readonly kind: string;
+  readonly capabilities: readonly string[];
+  readonly goal?: string | undefined;
+  readonly blastRadius?: RiskTier | undefined;
+}
+
+/**
+ * Registers an agent, unique per tenant on name and kind. Registering again sets its
+ * capabilities anew, and goal and blast radius where they are given; a disabled agent stays so.
+ */
+export async function registerAgent(
+  services: Services,
+  { tenantId, principal }: Caller,
+  registration: AgentRegistration,
+): Promise<Agent> {
+  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
+    await lockFor(tx, tenantId, 'agents');
+    const { name, kind } = registration;
+    const known = await tx.agent.findUnique({
+      where: { tenantId_name_kind: { tenantId, name, kind } },
+    });
+    if (known === null) await assertRoomForOne(tx, tenantId);
+    const now = new Date(services.clock.now());
+    const data = { ...fieldsOf(registration), updatedAt: now };
+    const agent =
+      known === null
+        ? await tx.agent.create({ data: { tenantId, name, kind, createdAt: now, ...data } })
+        : await tx.agent.update({ where: { tenantId_id: { tenantId, id: known.id } }, data });
+    notes.sections('agents');
+    const id = String(agent.id);
+    await notes.event({
+      type: known === null ? 'agent.registered' : 'agent.updated',
+      chainId: agentChain(id),
+      agentId: id,
+      data: {
+        blast_radius: agent.blastRadius,
+        by: principal,
+        capabilities: agent.capabilities,
+        goal: agent.goal ?? undefined,
+        kind,
+        name,
+      },
+    });
+    return agent;
+  });
+  return result;
+}
+
+async function assertRoomForOne(tx: Transaction, tenantId: string): Promise<void> {
+  const present = await tx.agent.count({ where: { tenantId } });
+  await assertWithinPlan(tx, tenantId, { feature: 'agents', present });
+}
+
+function fieldsOf({ capabilities, goal, blastRadius }: AgentRegistration) {
+  return {
+    capabilities: [...new Set(capabilities)],
+    ...(goal === undefined ? {} : { goal }),
+    ...(blastRadius === undefined ? {} : { blastRadius }),
+  };
+}

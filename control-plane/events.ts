@@ -1,0 +1,105 @@
+import type { Clock } from '../shared/clock.ts';
+import { GatewayError } from '../shared/errors.ts';
+import type { EvidenceEvent, SealedEvent } from '../shared/evidence/event.ts';
+import { newId } from '../shared/ids.ts';
+import type { JsonObject } from '../shared/json.ts';
+import type { SectionName } from '../shared/sync/sections.ts';
+import type { Services, Transaction } from './services.ts';
+
+export interface NewEvent {
+  /** For example `policy.published`. */
+  readonly type: string;
+  /** `agent:<id>` for what an agent does, else `<area>:<name>`. */
+  readonly chainId: string;
+  readonly agentId?: string | undefined;
+  readonly userId?: string | undefined;
+  readonly tool?: string | undefined;
+  readonly resource?: string | undefined;
+  readonly decision?: string | undefined;
+  readonly reasonCode?: string | undefined;
+  readonly data: JsonObject;
+}
+
+/** An event seen by the control plane now, with its keys in canonical order. */
+export function newEvent(fields: NewEvent, clock: Clock): EvidenceEvent {
+  const nowMs = clock.now();
+  return {
+    agent_id: fields.agentId,
+    chain_id: fields.chainId,
+    data: fields.data,
+    decision: fields.decision,
+    id: newId('ev', nowMs),
+    occurred_at: new Date(nowMs).toISOString(),
+    reason_code: fields.reasonCode,
+    resource: fields.resource,
+    source: 'control-plane',
+    tool: fields.tool,
+    type: fields.type,
+    user_id: fields.userId,
+  };
+}
+
+export function agentChain(agentId: string): string {
+  return `agent:${agentId}`;
+}
+
+/** What a change must bring with it, named while the change is made. */
+export interface ChangeNotes {
+  /** Commits this event together with the change. */
+  event(fields: NewEvent): Promise<EvidenceEvent>;
+  /** Moves these sections, so that sidecars learn of the change. */
+  sections(...names: readonly SectionName[]): void;
+}
+
+/**
+ * Makes a change of state in one transaction with the events that prove it and the section
+ * versions that carry it to the sidecars; returns when the events are sealed. If sealing fails
+ * now, the change stands and its events wait in the outbox.
+ */
+export async function commitChange<Result>(
+  services: Services,
+  tenantId: string,
+  change: (tx: Transaction, notes: ChangeNotes) => Promise<Result>,
+): Promise<{ readonly result: Result; readonly sealed: readonly SealedEvent[] }> {
+  const { db, ledger, publisher, clock } = services;
+  const eventIds: string[] = [];
+  const sections = new Set<SectionName>();
+  const result = await db.$transaction(async (tx) => {
+    // A transaction that is tried again must not keep what a former try noted.
+    eventIds.length = 0;
+    sections.clear();
+    const made = await change(tx, {
+      async event(fields) {
+        const event = newEvent(fields, clock);
+        await ledger.record(tx, tenantId, event);
+        eventIds.push(event.id);
+        return event;
+      },
+      sections: (...names) => {
+        for (const name of names) sections.add(name);
+      },
+    });
+    if (sections.size > 0) await publisher.changed(tx, tenantId, ...sections);
+    return made;
+  });
+  if (sections.size > 0) publisher.nudge();
+  return { result, sealed: await sealedAll(ledger, tenantId, eventIds) };
+}
+
+async function sealedAll(
+  ledger: Services['ledger'],
+  tenantId: string,
+  eventIds: readonly string[],
+): Promise<readonly SealedEvent[]> {
+  try {
+    return await Promise.all(eventIds.map((id) => ledger.sealed(tenantId, id)));
+  } catch (cause) {
+    if (cause instanceof GatewayError) throw cause;
+    throw new GatewayError('evidence.seal_failed', { cause });
+  }
+}
+
+/** Lets one transaction at a time through for `name`; the lock goes with the transaction. */
+export async function lockFor(tx: Transaction, tenantId: string, name: string): Promise<void> {
+  await tx.$executeRaw`select pg_advisory_xact_lock(hashtextextended(${`${tenantId} ${name}`}, 0))`;
+}

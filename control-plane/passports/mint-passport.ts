@@ -1,0 +1,91 @@
+import { GatewayError } from '../../shared/errors.ts';
+import type { JsonObject } from '../../shared/json.ts';
+import type { PassportClaims } from '../../shared/passport/claims.ts';
+import { buildClaims, type PassportGrant, signPassport } from '../../shared/passport/issue.ts';
+import { agentChain, commitChange } from '../events.ts';
+import type { Services } from '../services.ts';
+
+export const passportIssuer = 'sallyport';
+/** In `user_id`: the passport is bound to no one user, but to whomever its agent acts for. */
+export const anyUser = '*';
+
+export interface MintRequest extends Omit<PassportGrant, 'issuer' | 'nowMs'> {
+  /** The principal who asked for it. */
+  readonly issuedBy: string;
+}
+
+export interface MintedPassport {
+  readonly token: string;
+  readonly claims: PassportClaims;
+  /** RFC 3339. */
+  readonly expiresAt: string;
+  /** The event that proves the issue. */
+  readonly evidenceId: string;
+}
+
+/**
+ * Signs, stores and seals a new passport for an agent; the error names the step that failed, and
+ * a passport whose issue could not be proved is never handed out.
+ */
+export async function mintPassport(
+  services: Services,
+  { issuedBy, ...grant }: MintRequest,
+): Promise<MintedPassport> {
+  const nowMs = services.clock.now();
+  const claims = buildClaims({ ...grant, issuer: passportIssuer, nowMs });
+  const token = await sign(services, claims);
+  const expiresAt = new Date(claims.exp * 1000);
+  try {
+    const { result } = await commitChange(services, claims.tenant_id, async (tx, notes) => {
+      await tx.passport.create({
+        data: {
+          tenantId: claims.tenant_id,
+          jti: claims.jti,
+          kind: 'agent',
+          agentId: claims.sub,
+          userId: claims.user_id,
+          audience: claims.aud,
+          riskTier: claims.risk_tier,
+          approvalHash: claims.approval_hash,
+          issuedAt: new Date(nowMs),
+          expiresAt,
+        },
+      });
+      return notes.event({
+        type: 'passport.issued',
+        chainId: agentChain(claims.sub),
+        agentId: claims.sub,
+        userId: claims.user_id,
+        data: issuedData(claims, issuedBy),
+      });
+    });
+    return { token, claims, expiresAt: expiresAt.toISOString(), evidenceId: result.id };
+  } catch (cause) {
+    if (cause instanceof GatewayError) throw cause;
+    throw new GatewayError('passport.persist_failed', { cause });
+  }
+}
+
+async function sign({ signingKeys }: Services, claims: PassportClaims): Promise<string> {
+  try {
+    return signPassport(claims, await signingKeys.active(claims.tenant_id, 'passport'));
+  } catch (cause) {
+    throw new GatewayError('passport.sign_failed', { cause });
+  }
+}
+
+function issuedData(claims: PassportClaims, issuedBy: string): JsonObject {
+  return {
+    allowed_resources: claims.allowed_resources,
+    allowed_tools: claims.allowed_tools,
+    approval_hash: claims.approval_hash,
+    audience: claims.aud,
+    expires_at: new Date(claims.exp * 1000).toISOString(),
+    goal: claims.goal,
+    issued_by: issuedBy,
+    jti: claims.jti,
+    policy_hash: claims.policy_hash,
+    policy_id: claims.policy_id,
+    risk_tier: claims.risk_tier,
+  };
+}

@@ -1,0 +1,54 @@
+import { policyHash } from '../../shared/policy/hash.ts';
+import { parsePolicy } from '../../shared/policy/validate.ts';
+import { commitChange, lockFor } from '../events.ts';
+import type { Caller } from '../http/route.ts';
+import { assertWithinPlan } from '../plan.ts';
+import type { Services } from '../services.ts';
+import type { Policy } from '../store/generated/client.ts';
+import { assertMayPublish } from './policy-record.ts';
+import { notePolicy, publishDraft } from './publish-policy.ts';
+
+export interface NewPolicy {
+  readonly name: string;
+  /** A definition, or its JSON text. */
+  readonly rules: unknown;
+  readonly publish: boolean;
+}
+
+/** Stores a policy as a draft, or published at once. Nothing invalid and nothing half is stored. */
+export async function createPolicy(
+  services: Services,
+  caller: Caller,
+  { name, rules, publish }: NewPolicy,
+): Promise<Policy> {
+  if (publish) assertMayPublish(caller);
+  const definition = parsePolicy(rules);
+  const { tenantId, principal } = caller;
+  const now = new Date(services.clock.now());
+  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
+    await lockFor(tx, tenantId, 'policies');
+    const present = await tx.policy.count({ where: { tenantId, lifecycle: { not: 'archived' } } });
+    await assertWithinPlan(tx, tenantId, { feature: 'policies', present });
+    const draft = await tx.policy.create({
+      data: {
+        tenantId,
+        name,
+        definitionId: definition.id,
+        version: firstVersion(definition.version),
+        definition: JSON.stringify(definition),
+        policyHash: policyHash(definition),
+        createdBy: principal,
+        createdAt: now,
+        updatedAt: now,
+      },
+    });
+    await notePolicy(notes, 'policy.created', draft, principal);
+    return publish ? publishDraft(tx, notes, draft, { principal, now }) : draft;
+  });
+  return result;
+}
+
+/** The stored version starts at the definition's own, as far as that counts versions. */
+function firstVersion(version: number): number {
+  return Number.isInteger(version) && version >= 1 && version <= 1_000_000_000 ? version : 1;
+}

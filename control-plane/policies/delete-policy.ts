@@ -1,0 +1,31 @@
+import { commitChange } from '../events.ts';
+import type { Caller } from '../http/route.ts';
+import type { Services } from '../services.ts';
+import { assertMayPublish, lifecycleInvalid, lockPolicy } from './policy-record.ts';
+import { archivePolicy, notePolicy } from './publish-policy.ts';
+
+/** Removes a draft, archives a published policy; an archived one stays for ever. */
+export async function deletePolicy(
+  services: Services,
+  caller: Caller,
+  id: number,
+): Promise<'deleted' | 'archived'> {
+  const { tenantId, principal } = caller;
+  const now = new Date(services.clock.now());
+  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
+    const row = await lockPolicy(tx, tenantId, id);
+    switch (row.lifecycle) {
+      case 'draft':
+        await tx.policy.delete({ where: { tenantId_id: { tenantId, id } } });
+        await notePolicy(notes, 'policy.deleted', row, principal);
+        return 'deleted' as const;
+      case 'published':
+        assertMayPublish(caller);
+        await archivePolicy(tx, notes, row, { principal, now });
+        return 'archived' as const;
+      default:
+        throw lifecycleInvalid(row, 'deleted');
+    }
+  });
+  return result;
+}

@@ -1,0 +1,78 @@
+import { GatewayError } from '../../shared/errors.ts';
+import { compilePolicies } from '../../shared/policy/compile.ts';
+import type { PolicyDefinition } from '../../shared/policy/definition.ts';
+import type { PolicySet } from '../../shared/policy/policy-set.ts';
+import type { PublishedPolicy } from '../../shared/sync/sections.ts';
+import type { Services } from '../services.ts';
+
+/** Which policies are published: row id and hash, in the order of ids. */
+export type PublishedRefs = readonly (readonly [id: number, hash: string])[];
+
+interface Compiled {
+  readonly key: string;
+  readonly policies: Promise<PolicySet>;
+}
+
+// Kept with the database client, so that two programs in one process never share a set.
+const compiledSets = new WeakMap<Services['db'], Map<string, Compiled>>();
+
+/**
+ * The compiled set of exactly these published policies. Compiled once per tenant and set: the
+ * refs are read with every decision, so a set that is not current is never used.
+ */
+export function compiledPolicies(
+  services: Pick<Services, 'db'>,
+  tenantId: string,
+  refs: PublishedRefs,
+): Promise<PolicySet> {
+  const sets = compiledSets.get(services.db) ?? new Map<string, Compiled>();
+  compiledSets.set(services.db, sets);
+  const key = JSON.stringify(refs);
+  const known = sets.get(tenantId);
+  if (known?.key === key) return known.policies;
+  const policies = compile(services, tenantId, refs);
+  const entry = { key, policies };
+  sets.set(tenantId, entry);
+  // What failed once is tried again, never remembered.
+  policies.catch(() => {
+    if (sets.get(tenantId) === entry) sets.delete(tenantId);
+  });
+  return policies;
+}
+
+/** The published policies of a tenant right now, compiled. */
+export async function loadPublishedPolicies(
+  services: Pick<Services, 'db'>,
+  tenantId: string,
+): Promise<PolicySet> {
+  const rows = await services.db.policy.findMany({
+    where: { tenantId, lifecycle: 'published' },
+    select: { id: true, policyHash: true },
+    orderBy: { id: 'asc' },
+  });
+  const refs: PublishedRefs = rows.map((row) => [row.id, row.policyHash]);
+  return compiledPolicies(services, tenantId, refs);
+}
+
+async function compile(
+  { db }: Pick<Services, 'db'>,
+  tenantId: string,
+  refs: PublishedRefs,
+): Promise<PolicySet> {
+  try {
+    const rows = await db.policy.findMany({
+      where: { tenantId, id: { in: refs.map(([id]) => id) } },
+      select: { id: true, definition: true },
+    });
+    const definitions = new Map(rows.map((row) => [row.id, row.definition]));
+    return compilePolicies(refs.map(([id, hash]) => readPublished(id, hash, definitions.get(id))));
+  } catch (cause) {
+    throw new GatewayError('policy.load_failed', { cause });
+  }
+}
+
+/** The compiler refuses a definition that is not the one its hash was published for. */
+function readPublished(id: number, hash: string, text: string | undefined): PublishedPolicy {
+  if (text === undefined) throw new Error(`published policy ${id} is gone`);
+  return { id, hash, definition: JSON.parse(text) as PolicyDefinition };
+}

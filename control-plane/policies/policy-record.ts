@@ -1,0 +1,49 @@
+import type { PolicyLifecycle, PolicyRecord } from '../../shared/contract/policies.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import type { JsonObject } from '../../shared/json.ts';
+import type { Caller } from '../http/route.ts';
+import type { Transaction } from '../services.ts';
+import type { Policy } from '../store/generated/client.ts';
+
+/** A stored policy as the API shows it. */
+export function policyRecord(row: Policy): PolicyRecord {
+  return {
+    id: row.id,
+    name: row.name,
+    version: row.version,
+    lifecycle: row.lifecycle as PolicyLifecycle,
+    policy_hash: row.policyHash,
+    definition_id: row.definitionId,
+    rules_json: JSON.parse(row.definition) as JsonObject,
+    created_by: row.createdBy,
+    created_at: row.createdAt.toISOString(),
+    updated_at: row.updatedAt.toISOString(),
+    published_at: row.publishedAt?.toISOString(),
+    published_by: row.publishedBy ?? undefined,
+    archived_at: row.archivedAt?.toISOString(),
+    cloned_from: row.clonedFrom ?? undefined,
+  };
+}
+
+/** Publishing, and archiving what is published, is more than writing. */
+export function assertMayPublish({ permissions }: Caller): void {
+  if (permissions.has('policy.publish')) return;
+  throw new GatewayError('auth.insufficient_permission', {
+    message: 'The API key lacks the permission policy.publish.',
+    details: { scope: 'policy.publish' },
+  });
+}
+
+/** Reads a tenant's policy and holds it until the transaction ends, so that none changes it beside. */
+export async function lockPolicy(tx: Transaction, tenantId: string, id: number): Promise<Policy> {
+  await tx.$queryRaw`select id from policy where tenant_id = ${tenantId} and id = ${id} for update`;
+  const row = await tx.policy.findUnique({ where: { tenantId_id: { tenantId, id } } });
+  if (row === null) throw new GatewayError('policy.not_found');
+  return row;
+}
+
+export function lifecycleInvalid(row: Policy, wish: string): GatewayError {
+  return new GatewayError('policy.lifecycle_invalid', {
+    message: `Policy ${row.id} is ${row.lifecycle}: it cannot be ${wish}. POST /v1/policies/${row.id}/versions makes a draft of it.`,
+  });
+}

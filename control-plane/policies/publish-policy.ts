@@ -1,0 +1,71 @@
+import type { ChangeNotes } from '../events.ts';
+import { lockFor } from '../events.ts';
+import type { Transaction } from '../services.ts';
+import type { Policy } from '../store/generated/client.ts';
+
+interface Publication {
+  readonly principal: string;
+  readonly now: Date;
+}
+
+/**
+ * Publishes a draft inside the caller's transaction: the published policy with the same
+ * definition id is archived first, so that one of them rules at any time.
+ */
+export async function publishDraft(
+  tx: Transaction,
+  notes: ChangeNotes,
+  draft: Policy,
+  { principal, now }: Publication,
+): Promise<Policy> {
+  const { tenantId, id, definitionId } = draft;
+  await lockFor(tx, tenantId, `publish ${definitionId}`);
+  const former = await tx.policy.findMany({
+    where: { tenantId, definitionId, lifecycle: 'published', id: { not: id } },
+  });
+  for (const row of former) await archivePolicy(tx, notes, row, { principal, now });
+  const published = await tx.policy.update({
+    where: { tenantId_id: { tenantId, id } },
+    data: { lifecycle: 'published', publishedAt: now, publishedBy: principal, updatedAt: now },
+  });
+  notes.sections('policies');
+  await notePolicy(notes, 'policy.published', published, principal);
+  return published;
+}
+
+/** Archives a published policy, unless somebody else just did. */
+export async function archivePolicy(
+  tx: Transaction,
+  notes: ChangeNotes,
+  row: Policy,
+  { principal, now }: Publication,
+): Promise<void> {
+  const { count } = await tx.policy.updateMany({
+    where: { tenantId: row.tenantId, id: row.id, lifecycle: 'published' },
+    data: { lifecycle: 'archived', archivedAt: now, updatedAt: now },
+  });
+  if (count === 0) return;
+  notes.sections('policies');
+  await notePolicy(notes, 'policy.archived', row, principal);
+}
+
+/** The event of a change to a policy. */
+export async function notePolicy(
+  notes: ChangeNotes,
+  type: `policy.${string}`,
+  { id, name, definitionId, version, policyHash }: Policy,
+  principal: string,
+): Promise<void> {
+  await notes.event({
+    type,
+    chainId: `policy:${id}`,
+    data: {
+      by: principal,
+      definition_id: definitionId,
+      name,
+      policy_hash: policyHash,
+      policy_id: id,
+      version,
+    },
+  });
+}

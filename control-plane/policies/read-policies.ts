@@ -1,0 +1,26 @@
+import type { PolicyLifecycle } from '../../shared/contract/policies.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import type { Caller } from '../http/route.ts';
+import type { Services } from '../services.ts';
+import type { Policy } from '../store/generated/client.ts';
+
+export async function listPolicies(
+  { db }: Services,
+  { tenantId }: Caller,
+  { lifecycle }: { readonly lifecycle?: PolicyLifecycle | undefined },
+): Promise<readonly Policy[]> {
+  return db.policy.findMany({
+    where: { tenantId, ...(lifecycle === undefined ? {} : { lifecycle }) },
+    orderBy: { id: 'asc' },
+  });
+}
+
+export async function getPolicy(
+  { db }: Services,
+  { tenantId }: Caller,
+  id: number,
+): Promise<Policy> {
+  const row = await db.policy.findUnique({ where: { tenantId_id: { tenantId, id } } });
+  if (row === null) throw new GatewayError('policy.not_found');
+  return row;
+}

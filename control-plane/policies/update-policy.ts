@@ -1,0 +1,80 @@
+import type { PolicyLifecycle } from '../../shared/contract/policies.ts';
+import { policyHash } from '../../shared/policy/hash.ts';
+import { parsePolicy } from '../../shared/policy/validate.ts';
+import { type ChangeNotes, commitChange } from '../events.ts';
+import type { Caller } from '../http/route.ts';
+import type { Services, Transaction } from '../services.ts';
+import type { Policy } from '../store/generated/client.ts';
+import { assertMayPublish, lifecycleInvalid, lockPolicy } from './policy-record.ts';
+import { notePolicy, publishDraft } from './publish-policy.ts';
+
+export interface PolicyChange {
+  readonly name?: string | undefined;
+  /** A definition, or its JSON text. */
+  readonly rules?: unknown;
+  readonly lifecycle?: PolicyLifecycle | undefined;
+}
+
+/**
+ * Changes a draft, publishes it, or both in that order and in one transaction. What was
+ * published or archived is immutable.
+ */
+export async function updatePolicy(
+  services: Services,
+  caller: Caller,
+  { id, change }: { readonly id: number; readonly change: PolicyChange },
+): Promise<Policy> {
+  const { tenantId, principal } = caller;
+  if (change.lifecycle === 'published') assertMayPublish(caller);
+  const edit = readEdit(change);
+  const now = new Date(services.clock.now());
+  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
+    const draft = await lockPolicy(tx, tenantId, id);
+    if (draft.lifecycle !== 'draft') throw lifecycleInvalid(draft, 'changed');
+    if (change.lifecycle === 'archived') throw lifecycleInvalid(draft, 'archived, only deleted');
+    const edited = edit === undefined ? draft : await applyEdit(tx, notes, { draft, edit, now, principal });
+    return change.lifecycle === 'published'
+      ? publishDraft(tx, notes, edited, { principal, now })
+      : edited;
+  });
+  return result;
+}
+
+interface Edit {
+  readonly name?: string;
+  readonly definition?: string;
+  readonly definitionId?: string;
+  readonly policyHash?: string;
+}
+
+function readEdit({ name, rules }: PolicyChange): Edit | undefined {
+  if (name === undefined && rules === undefined) return undefined;
+  const naming = name === undefined ? {} : { name };
+  if (rules === undefined) return naming;
+  const definition = parsePolicy(rules);
+  return {
+    ...naming,
+    definition: JSON.stringify(definition),
+    definitionId: definition.id,
+    policyHash: policyHash(definition),
+  };
+}
+
+async function applyEdit(
+  tx: Transaction,
+  notes: ChangeNotes,
+  { draft, edit, now, principal }: {
+    readonly draft: Policy;
+    readonly edit: Edit;
+    readonly now: Date;
+    readonly principal: string;
+  },
+): Promise<Policy> {
+  const { tenantId, id } = draft;
+  const edited = await tx.policy.update({
+    where: { tenantId_id: { tenantId, id } },
+    data: { ...edit, version: draft.version + 1, updatedAt: now },
+  });
+  await notePolicy(notes, 'policy.updated', edited, principal);
+  return edited;
+}

@@ -1,0 +1,3 @@
+import { riskTiers } from '../../shared/decision/action.ts';
+import { approvalStatuses, type ToolRecord } from '../../shared/manifest/tool-record.ts';
+

@@ -1,0 +1,163 @@
+import { z } from 'zod';
+import { jsonObject, riskTier, rowIdParam, text } from './fields.ts';
+import { operation } from './operation.ts';
+
+export const approvalStates = [
+  'pending',
+  'context_requested',
+  'reauth_required',
+  'tool_reapproval_required',
+  'escalated',
+  'approved',
+  'modified',
+  'denied',
+  'expired',
+] as const;
+
+export const approvalActions = [
+  'approve',
+  'deny',
+  'modify',
+  'request_context',
+  'require_reauth',
+  'require_tool_reapproval',
+  'escalate',
+  'expire',
+] as const;
+
+const vote = z.object({
+  principal: z.string(),
+  role: z.string(),
+  action: z.string(),
+  source: z.string(),
+  comment: z.string().optional(),
+  voted_at: z.string(),
+});
+
+const approvalRecord = z.object({
+  id: z.number().int(),
+  kind: z.enum(['action', 'tool']),
+  status: z.enum(approvalStates),
+  agent_id: z.string(),
+  user_id: z.string(),
+  tool: z.string(),
+  resource: z.string(),
+  risk_tier: riskTier,
+  reason_code: z.string(),
+  summary: z.string(),
+  goal: z.string().optional(),
+  chain_id: z.string(),
+  policy_hash: z.string().optional(),
+  tool_manifest_hash: z.string().optional(),
+  action_digest: z.string(),
+  effective_digest: z.string().optional(),
+  channels: z.array(z.string()),
+  min_role: z.string(),
+  quorum: z.number().int(),
+  /** What the agent asked for; only for callers who may decide. */
+  proposed_args: jsonObject.optional(),
+  /** What may be performed, after `modify`; only for callers who may decide. */
+  effective_args: jsonObject.optional(),
+  requested_at: z.string(),
+  expires_at: z.string(),
+  escalated_by: z.string().optional(),
+  decided_by: z.string().optional(),
+  decided_at: z.string().optional(),
+  comment: z.string().optional(),
+  event_hash: z.string().optional(),
+  grant_expires_at: z.string().optional(),
+  used_at: z.string().optional(),
+  votes: z.array(vote),
+});
+export type ApprovalRecord = z.output<typeof approvalRecord>;
+
+export const listApprovals = operation({
+  id: 'listApprovals',
+  method: 'GET',
+  path: '/v1/approvals',
+  tag: 'Approvals',
+  summary: 'The tenant’s approval queue, newest first',
+  auth: 'bearer',
+  permission: 'read',
+  query: z.object({
+    status: z.enum(approvalStates).optional(),
+    kind: z.enum(['action', 'tool']).optional(),
+    agent_id: text(64).optional(),
+    limit: z.coerce.number().int().min(1).max(1000).default(100),
+    /** Continues after the page that gave this `next_cursor`. */
+    cursor: z.coerce.number().int().min(1).max(2_147_483_647).optional(),
+  }),
+  success: {
+    status: 200,
+    description: 'One page of approvals.',
+    schema: z.object({
+      approvals: z.array(approvalRecord),
+      next_cursor: z.string().nullable(),
+    }),
+  },
+  errors: [],
+});
+
+export const decideApproval = operation({
+  id: 'decideApproval',
+  method: 'POST',
+  path: '/v1/approvals/{id}/decide',
+  tag: 'Approvals',
+  summary: 'Decide on an approval',
+  description:
+    'Who decides is the principal of the API key. Nobody decides on their own request, and a second decision on a closed approval is refused.',
+  auth: 'bearer',
+  permission: 'approval.decide',
+  budget: 'control',
+  params: rowIdParam,
+  body: z.object({
+    action: z.enum(approvalActions),
+    comment: text(4000).optional(),
+    /** For `modify`: the arguments that may be performed instead. */
+    modified_args: jsonObject.optional(),
+  }),
+  bodyExample: { action: 'approve', comment: 'Parcel was damaged, see ticket 77' },
+  success: {
+    status: 200,
+    description: 'The new status, and the hash of the ledger row that binds decider and action.',
+    schema: z.object({
+      id: z.number().int(),
+      status: z.enum(approvalStates),
+      action: z.enum(approvalActions),
+      event_hash: z.string(),
+      evidence_id: z.string(),
+      decided_by: z.string(),
+      /** Votes that a quorum still waits for. */
+      votes_missing: z.number().int(),
+      effective_digest: z.string().optional(),
+      grant_expires_at: z.string().optional(),
+    }),
+  },
+  errors: [
+    'args.schema_invalid',
+    'approval.not_found',
+    'approval.transition_invalid',
+    'approval.precondition_unmet',
+    'approval.self_decision',
+    'approval.role_insufficient',
+    'approval.already_voted',
+  ],
+});
+
+export const expireApprovals = operation({
+  id: 'expireApprovals',
+  method: 'POST',
+  path: '/v1/approvals/expire',
+  tag: 'Approvals',
+  summary: 'Expire every approval past its window',
+  auth: 'bearer',
+  permission: 'approval.decide',
+  budget: 'control',
+  success: {
+    status: 200,
+    description: 'How many were expired by this call.',
+    schema: z.object({ expired: z.number().int(), count: z.number().int() }),
+    example: { expired: 2, count: 2 },
+  },
+  errors: [],
+});

@@ -1,0 +1,182 @@
+import { z } from 'zod';
+import {
+  agentId,
+  goal,
+  jsonObject,
+  name,
+  resourceId,
+  riskTier,
+  text,
+  toolId,
+  userId,
+} from './fields.ts';
+import { operation } from './operation.ts';
+
+export const passportClaims = z.object({
+  iss: z.string(),
+  sub: z.string(),
+  aud: z.string(),
+  tenant_id: z.string(),
+  user_id: z.string(),
+  goal: z.string(),
+  allowed_tools: z.array(z.string()).readonly(),
+  allowed_resources: z.array(z.string()).readonly(),
+  resource_constraints: jsonObject,
+  risk_tier: riskTier,
+  policy_id: z.string(),
+  policy_hash: z.string(),
+  approval_hash: z.string().nullable(),
+  jti: z.string(),
+  iat: z.number(),
+  nbf: z.number(),
+  exp: z.number(),
+  lease_size: z.number().optional(),
+});
+
+export const toolList = z.array(toolId).min(1).max(1000);
+export const resourceList = z.array(resourceId).max(1000);
+
+const issued = z.object({
+  /** The compact JWS; `token` is the same under the name that issue-passport uses. */
+  passport: z.string(),
+  token: z.string(),
+  claims: passportClaims,
+  jti: z.string(),
+  expires_at: z.string(),
+  evidence_id: z.string(),
+});
+
+export const issuePassport = operation({
+  id: 'issuePassport',
+  method: 'POST',
+  path: '/v1/passports/issue',
+  tag: 'Passports',
+  summary: 'Issue a signed, single-use passport',
+  description:
+    'A registered agent never receives more tools than its capabilities. `ttl_seconds` is from 5 to 3600.',
+  auth: 'bearer',
+  permission: 'passport.issue',
+  body: z.object({
+    tenant_id: name(128),
+    agent_id: agentId,
+    user_id: userId,
+    goal,
+    allowed_tools: toolList,
+    allowed_resources: resourceList.optional(),
+    resource_constraints: jsonObject.optional(),
+    risk_tier: riskTier,
+    policy_id: name(256),
+    approval_hash: text(128).nullable().optional(),
+    audience: name(512),
+    ttl_seconds: z.number().int(),
+  }),
+  bodyExample: {
+    tenant_id: 'default',
+    agent_id: '7',
+    user_id: 'user_12',
+    goal: 'Refund the customer for a damaged parcel',
+    allowed_tools: ['payments.refund'],
+    risk_tier: 'medium',
+    policy_id: 'refunds',
+    audience: 'gateway://agents',
+    ttl_seconds: 300,
+  },
+  success: { status: 200, description: 'The signed passport and its claims.', schema: issued },
+  errors: [
+    'args.schema_invalid',
+    'passport.ttl_invalid',
+    'passport.tool_not_allowed',
+    'tenant.mismatch',
+    'agent.mismatch',
+    'passport.sign_failed',
+    'passport.persist_failed',
+  ],
+});
+
+export const verifyPassport = operation({
+  id: 'verifyPassport',
+  method: 'POST',
+  path: '/v1/passports/verify',
+  tag: 'Passports',
+  summary: 'Check a passport without using it',
+  description:
+    'Answers 200 for whatever string it is given; `errors` names each check that failed.',
+  auth: 'bearer',
+  permission: 'passport.verify',
+  body: z.object({ passport: z.string(), audience: text(512).optional() }),
+  bodyExample: { passport: 'eyJ…', audience: 'gateway://agents' },
+  success: {
+    status: 200,
+    description: 'What is wrong with it, if anything.',
+    schema: z.object({
+      valid: z.boolean(),
+      errors: z.array(
+        z.object({ check: z.string(), reason_code: z.string(), message: z.string() }),
+      ),
+      claims: passportClaims.optional(),
+    }),
+    example: {
+      valid: false,
+      errors: [
+        {
+          check: 'expiry',
+          reason_code: 'passport.expired',
+          message: 'The passport has expired.',
+        },
+      ],
+    },
+  },
+  errors: ['args.schema_invalid'],
+});
+
+export const revokePassport = operation({
+  id: 'revokePassport',
+  method: 'POST',
+  path: '/v1/passports/revoke',
+  tag: 'Passports',
+  summary: 'Revoke a passport, whether or not it was ever seen here',
+  auth: 'bearer',
+  permission: 'passport.revoke',
+  budget: 'control',
+  body: z.object({ jti: name(256), reason: text(1000).optional() }),
+  bodyExample: { jti: 'pp_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d', reason: 'Agent misbehaved' },
+  success: {
+    status: 200,
+    description: 'Revoked, durably and for every replica.',
+    schema: z.object({
+      jti: z.string(),
+      revoked: z.literal(true),
+      revoked_at: z.string(),
+      reason: z.string().optional(),
+    }),
+  },
+  errors: ['args.schema_invalid'],
+});
+
+export const publicJwk = z.object({
+  kty: z.string(),
+  crv: z.string(),
+  x: z.string(),
+  y: z.string().optional(),
+  kid: z.string(),
+  use: z.string().optional(),
+  alg: z.string().optional(),
+});
+
+export const getPassportJwks = operation({
+  id: 'getPassportJwks',
+  method: 'GET',
+  path: '/v1/passports/jwks',
+  tag: 'Passports',
+  summary: 'The keys that passports are verified with',
+  description:
+    'The active keys, and retired ones until no passport signed by them can be valid. Needs no key.',
+  auth: 'none',
+  budget: 'address',
+  success: {
+    status: 200,
+    description: 'A JSON Web Key Set (RFC 7517).',
+    schema: z.object({ keys: z.array(publicJwk) }),
+  },
+  errors: [],
+});

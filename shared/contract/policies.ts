@@ -1,0 +1,180 @@
+import { z } from 'zod';
+import { jsonObject, name, rowIdParam } from './fields.ts';
+import { operation } from './operation.ts';
+
+export const policyLifecycles = ['draft', 'published', 'archived'] as const;
+export type PolicyLifecycle = (typeof policyLifecycles)[number];
+
+/** A definition, or the JSON text of one. The policy engine validates it and says what is wrong where. */
+const rulesJson = z.union([jsonObject, z.string().max(1_048_576)]);
+
+const policyRecord = z.object({
+  id: z.number().int(),
+  name: z.string(),
+  version: z.number().int(),
+  lifecycle: z.enum(policyLifecycles),
+  policy_hash: z.string(),
+  /** The id inside the definition; at most one published policy carries it. */
+  definition_id: z.string(),
+  rules_json: jsonObject,
+  created_by: z.string(),
+  created_at: z.string(),
+  updated_at: z.string(),
+  published_at: z.string().optional(),
+  published_by: z.string().optional(),
+  archived_at: z.string().optional(),
+  cloned_from: z.number().int().optional(),
+});
+export type PolicyRecord = z.output<typeof policyRecord>;
+
+const definitionExample = {
+  id: 'refunds',
+  version: 1,
+  rules: [
+    {
+      name: 'small',
+      decision: 'allow',
+      reason: 'refund.small_in_scope',
+      when: { all: [{ path: 'args.amount', operator: '<=', value: 25 }] },
+    },
+  ],
+};
+
+export const listPolicies = operation({
+  id: 'listPolicies',
+  method: 'GET',
+  path: '/v1/policies',
+  tag: 'Policies',
+  summary: 'The tenant’s policies',
+  auth: 'bearer',
+  permission: 'read',
+  query: z.object({ lifecycle: z.enum(policyLifecycles).optional() }),
+  success: {
+    status: 200,
+    description: 'Every policy, oldest first.',
+    schema: z.object({ policies: z.array(policyRecord) }),
+  },
+  errors: [],
+});
+
+export const createPolicy = operation({
+  id: 'createPolicy',
+  method: 'POST',
+  path: '/v1/policies',
+  tag: 'Policies',
+  summary: 'Store a policy as a draft, or publish it at once',
+  description: 'Nothing invalid is stored. `publish: true` needs the permission `policy.publish`.',
+  auth: 'bearer',
+  permission: 'policy.write',
+  body: z.object({ name: name(100), rules_json: rulesJson, publish: z.boolean().default(false) }),
+  bodyExample: { name: 'Refunds', rules_json: definitionExample, publish: true },
+  success: { status: 201, description: 'The stored policy.', schema: policyRecord },
+  errors: [
+    'args.schema_invalid',
+    'policy.invalid',
+    'auth.insufficient_permission',
+    'plan.cap_reached',
+  ],
+});
+
+export const getPolicy = operation({
+  id: 'getPolicy',
+  method: 'GET',
+  path: '/v1/policies/{id}',
+  tag: 'Policies',
+  summary: 'One policy',
+  auth: 'bearer',
+  permission: 'read',
+  params: rowIdParam,
+  success: { status: 200, description: 'The policy.', schema: policyRecord },
+  errors: ['policy.not_found'],
+});
+
+export const updatePolicy = operation({
+  id: 'updatePolicy',
+  method: 'PUT',
+  path: '/v1/policies/{id}',
+  tag: 'Policies',
+  summary: 'Change or publish a draft',
+  description:
+    'Changing name or rules bumps the version; `lifecycle: "published"` alone publishes without bumping, and archives the published policy with the same definition id.',
+  auth: 'bearer',
+  permission: 'policy.write',
+  params: rowIdParam,
+  body: z
+    .object({
+      name: name(100).optional(),
+      rules_json: rulesJson.optional(),
+      lifecycle: z.enum(policyLifecycles).optional(),
+    })
+    .refine((body) => Object.values(body).some((value) => value !== undefined), {
+      message: 'give at least one of name, rules_json, lifecycle',
+    }),
+  bodyExample: { lifecycle: 'published' },
+  success: { status: 200, description: 'The policy as it is now.', schema: policyRecord },
+  errors: [
+    'policy.not_found',
+    'policy.invalid',
+    'policy.lifecycle_invalid',
+    'auth.insufficient_permission',
+  ],
+});
+
+export const deletePolicy = operation({
+  id: 'deletePolicy',
+  method: 'DELETE',
+  path: '/v1/policies/{id}',
+  tag: 'Policies',
+  summary: 'Remove a draft, or archive a published policy',
+  auth: 'bearer',
+  permission: 'policy.write',
+  params: rowIdParam,
+  success: {
+    status: 200,
+    description: 'Whether the row is gone or archived.',
+    schema: z.object({ id: z.number().int(), outcome: z.enum(['deleted', 'archived']) }),
+  },
+  errors: ['policy.not_found', 'policy.lifecycle_invalid', 'auth.insufficient_permission'],
+});
+
+export const replayPolicy = operation({
+  id: 'replayPolicy',
+  method: 'POST',
+  path: '/v1/policies/replay',
+  tag: 'Policies',
+  summary: 'Try a policy on one context; nothing is stored',
+  auth: 'bearer',
+  permission: 'read',
+  body: z.object({
+    policy: jsonObject,
+    context: jsonObject,
+    expected: z
+      .object({ decision: z.string().optional(), reason_code: z.string().optional() })
+      .optional(),
+  }),
+  bodyExample: {
+    policy: definitionExample,
+    context: { tool: { name: 'payments.refund' }, args: { amount: 20 } },
+    expected: { decision: 'allow', reason_code: 'refund.small_in_scope' },
+  },
+  success: {
+    status: 200,
+    description: 'The verdict with the result of each condition.',
+    schema: z.object({
+      verdict: jsonObject,
+      policy_hash: z.string(),
+      evidence_hash: z.string(),
+      conformance: z
+        .object({
+          passed: z.boolean(),
+          expected: z.object({
+            decision: z.string().optional(),
+            reason_code: z.string().optional(),
+          }),
+          actual: z.object({ decision: z.string(), reason_code: z.string() }),
+        })
+        .optional(),
+    }),
+  },
+  errors: ['args.schema_invalid', 'policy.invalid'],
+});

@@ -1,0 +1,75 @@
+import { z } from 'zod';
+import { approvalStatuses } from '../manifest/tool-record.ts';
+import { jsonObject, riskTier } from './fields.ts';
+import { operation } from './operation.ts';
+
+const drift = z.object({
+  class: z.string(),
+  severity: z.string(),
+  path: z.string(),
+  reason_code: z.string(),
+  material: z.boolean(),
+});
+
+const manifestExample = {
+  name: 'payments.refund',
+  description: 'Refunds a payment',
+  inputSchema: {
+    type: 'object',
+    properties: { amount: { type: 'number' } },
+    required: ['amount'],
+  },
+  sideEffectProfile: ['write'],
+  riskTier: 'medium',
+};
+
+export const ingestTool = operation({
+  id: 'ingestTool',
+  method: 'POST',
+  path: '/v1/tools/ingest',
+  tag: 'Tools',
+  summary: 'Register a tool’s manifest and classify how it drifted from the approved one',
+  auth: 'bearer',
+  permission: 'tool.write',
+  body: z.object({ manifest: jsonObject }),
+  bodyExample: { manifest: manifestExample },
+  success: {
+    status: 200,
+    description: 'The normalised manifest, its hash, the tool’s status and the drift.',
+    schema: z.object({
+      name: z.string(),
+      manifest_hash: z.string(),
+      surface_hash: z.string(),
+      manifest: jsonObject,
+      approval_status: z.enum(approvalStatuses),
+      risk_tier: riskTier,
+      drift: z.array(drift),
+      /** The approval that would let the tool work again. */
+      approval_request_id: z.string().optional(),
+    }),
+  },
+  errors: ['args.schema_invalid'],
+});
+
+export const diffTools = operation({
+  id: 'diffTools',
+  method: 'POST',
+  path: '/v1/tools/diff',
+  tag: 'Tools',
+  summary: 'Classify the drift between two manifests; nothing is stored',
+  auth: 'bearer',
+  permission: 'read',
+  body: z.object({ before: jsonObject, after: jsonObject }),
+  bodyExample: { before: manifestExample, after: { ...manifestExample, riskTier: 'high' } },
+  success: {
+    status: 200,
+    description: 'Each difference with its class and reason code.',
+    schema: z.object({
+      before_hash: z.string(),
+      after_hash: z.string(),
+      material: z.boolean(),
+      drift: z.array(drift),
+    }),
+  },
+  errors: ['args.schema_invalid'],
+});
