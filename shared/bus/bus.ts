@@ -3,17 +3,28 @@ export interface Change {
   /** Position in the tenant's stream; opaque, ascending. */
   readonly id: string;
   readonly name: string;
+  /** The section as it stands when the change is read: what this change stored, or something later. */
   readonly value: string;
 }
 
 export interface Follower {
-  /** Called for each change, in order. Never called again after `close`. */
+  /**
+   * Called for changes, in order; changes of one section that come close together may arrive
+   * as one. Never called again after `close`.
+   */
   onChange(change: Change): void;
   /**
-   * Called when changes may have been missed (the stream was trimmed, flushed, or the
-   * connection was gone too long): the follower must load all sections again.
+   * Called when changes may have been missed (the stream was trimmed, flushed, or rewritten):
+   * the follower must load again. Changes after that moment keep coming.
    */
   onGap(): void;
+  /** Sections to hear about. Default: all. What is not wanted is never fetched. */
+  readonly wants?: ((name: string) => boolean) | undefined;
+}
+
+export interface StoreOptions {
+  /** After this long without being stored again the section is gone. Default: kept. */
+  readonly ttlMs?: number | undefined;
 }
 
 export interface Subscription {
@@ -35,13 +46,23 @@ export type ClaimResult = {
 export interface Bus {
   readonly kind: 'memory' | 'redis';
 
-  /** All sections of a tenant, with the stream position they are current at. */
+  /** All sections of a tenant, or those named, with the stream position they are current at. */
   load(
     tenantId: string,
+    names?: readonly string[],
   ): Promise<{ readonly sections: ReadonlyMap<string, string>; readonly at: string }>;
   read(tenantId: string, name: string): Promise<string | undefined>;
   /** Stores a section and appends it to the stream, both or neither. */
-  publish(tenantId: string, name: string, value: string): Promise<void>;
+  publish(tenantId: string, name: string, value: string, options?: StoreOptions): Promise<void>;
+  /**
+   * The same if the section still is `expected` (undefined: absent), else nothing and false:
+   * so that of two writers the slower cannot put back what the faster has overtaken.
+   */
+  replace(
+    tenantId: string,
+    name: string,
+    change: { readonly expected: string | undefined; readonly value: string } & StoreOptions,
+  ): Promise<boolean>;
   /** Follows a tenant's stream strictly after `from`, surviving reconnects, until closed. */
   follow(tenantId: string, from: string, follower: Follower): Subscription;
 

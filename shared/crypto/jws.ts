@@ -2,6 +2,9 @@ import { sign, verify } from 'node:crypto';
 import { isJsonObject, type JsonObject } from '../json.ts';
 import type { SigningKey, VerificationKey, VerificationKeys } from './signing-key.ts';
 
+/** What a token that comes from outside may be long. */
+const tokenLengthMax = 65_536;
+
 const compactForm = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/;
 
 export type JwsResult =
@@ -29,9 +32,17 @@ export function signDetached(text: string, typ: string, key: SigningKey): string
   return `${header}..${signature.toString('base64url')}`;
 }
 
-/** Verifies form, `typ`, key and signature of a compact JWS, in that order. Never throws. */
-export function verifyJws(token: string, typ: string, keys: VerificationKeys): JwsResult {
-  const parsed = parseJws(token, typ, keys);
+/**
+ * Verifies form, `typ`, key and signature of a compact JWS, in that order. Never throws.
+ * A token longer than `lengthMax` is refused unread.
+ */
+export function verifyJws(
+  token: string,
+  typ: string,
+  keys: VerificationKeys,
+  lengthMax = tokenLengthMax,
+): JwsResult {
+  const parsed = parseJws(token, typ, keys, lengthMax);
   if (!parsed.ok) return parsed;
   return verifyBytes(parsed.signed, parsed.signature, parsed.key)
     ? { ok: true, payload: parsed.payload, kid: parsed.key.kid }
@@ -44,7 +55,7 @@ export async function verifyJwsAsync(
   typ: string,
   keys: VerificationKeys,
 ): Promise<JwsResult> {
-  const parsed = parseJws(token, typ, keys);
+  const parsed = parseJws(token, typ, keys, tokenLengthMax);
   if (!parsed.ok) return parsed;
   const { signed, signature, key, payload } = parsed;
   const matches = await new Promise<boolean>((resolve) => {
@@ -86,8 +97,8 @@ type Parsed =
       readonly detail: string;
     };
 
-function parseJws(token: string, typ: string, keys: VerificationKeys): Parsed {
-  if (token.length > 65_536 || !compactForm.test(token)) {
+function parseJws(token: string, typ: string, keys: VerificationKeys, lengthMax: number): Parsed {
+  if (token.length > lengthMax || !compactForm.test(token)) {
     return { ok: false, problem: 'malformed', detail: 'not three base64url parts' };
   }
   const [header = '', body = '', signature = ''] = token.split('.');

@@ -1,0 +1,115 @@
+import type { Redis } from 'ioredis';
+import { z } from 'zod';
+import type { Log } from '../log.ts';
+import type { Follower } from './bus.ts';
+import { answer, runScript, settled } from './redis-connection.ts';
+import { sinceScript } from './redis-scripts.ts';
+import type { TenantKeys } from './tenant-keys.ts';
+
+/** How long one read waits for news, which is also how soon a silently emptied stream is noticed. */
+export const blockMs = 1_000;
+const entriesPerRead = 500;
+const pauseAfterFailureMs = 100;
+
+const sinceReply = z.tuple([z.enum(['ok', 'gap'])], z.string());
+const valuesReply = z.array(z.string().nullable());
+
+interface Following {
+  readonly redis: Redis;
+  readonly keys: TenantKeys;
+  readonly from: string;
+  readonly follower: Follower;
+  readonly log: Log;
+  readonly closed: AbortSignal;
+}
+
+interface Entry {
+  readonly id: string;
+  readonly name: string;
+}
+
+/**
+ * Follows one stream until closed, on a connection of its own. Each round first asks, in one
+ * atomic step, what came after the last entry seen and whether that entry is still there; the
+ * blocking read only says when to ask again, so nothing can slip between the two.
+ */
+export async function followStream(following: Following): Promise<void> {
+  const { redis, log, closed } = following;
+  let position = following.from;
+  while (!closed.aborted) {
+    try {
+      const next = await readOnce(following, position);
+      if (next === position) await waitForNews(following, position);
+      position = next;
+    } catch (error) {
+      if (closed.aborted) return;
+      log.debug({ error }, 'following the sync bus failed; trying again');
+      await settled(redis, blockMs);
+      await pause(closed);
+    }
+  }
+}
+
+/** Delivers what came after `position`; returns where to go on. */
+async function readOnce(following: Following, position: string): Promise<string> {
+  const { redis, keys, follower, closed } = following;
+  const reply = await runScript(redis, sinceScript, [keys.stream], [position, entriesPerRead]);
+  const [outcome, ...rest] = answer(sinceReply, reply);
+  if (outcome === 'gap') {
+    if (!closed.aborted) follower.onGap();
+    await pause(closed);
+    return rest[0] ?? '0-0';
+  }
+  const entries = pairs(rest);
+  await deliver(following, entries);
+  return entries.at(-1)?.id ?? position;
+}
+
+async function deliver(following: Following, entries: readonly Entry[]): Promise<void> {
+  const { redis, keys, follower, closed } = following;
+  const wanted = latestOfEach(entries).filter(({ name }) => follower.wants?.(name) ?? true);
+  if (wanted.length === 0) return;
+  const sections = wanted.map(({ name }) => keys.section(name));
+  const values = answer(valuesReply, await redis.mget(sections));
+  for (const [index, { id, name }] of wanted.entries()) {
+    const value = values[index];
+    // Gone since: it ran out, or somebody deleted it. The heartbeat tells which.
+    if (typeof value !== 'string') continue;
+    if (closed.aborted) return;
+    follower.onChange({ id, name, value });
+  }
+}
+
+async function waitForNews({ redis, keys }: Following, position: string): Promise<void> {
+  await redis.call('XREAD', 'COUNT', 1, 'BLOCK', blockMs, 'STREAMS', keys.stream, position);
+}
+
+function latestOfEach(entries: readonly Entry[]): readonly Entry[] {
+  const latest = new Map<string, Entry>();
+  for (const entry of entries) {
+    latest.delete(entry.name);
+    latest.set(entry.name, entry);
+  }
+  return [...latest.values()];
+}
+
+function pairs(flat: readonly string[]): readonly Entry[] {
+  const entries: Entry[] = [];
+  for (let index = 0; index + 1 < flat.length; index += 2) {
+    entries.push({ id: flat[index] ?? '', name: flat[index + 1] ?? '' });
+  }
+  return entries;
+}
+
+function pause(closed: AbortSignal): Promise<void> {
+  if (closed.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer);
+      closed.removeEventListener('abort', done);
+      resolve();
+    };
+    const timer = setTimeout(done, pauseAfterFailureMs);
+    closed.addEventListener('abort', done);
+  });
+}

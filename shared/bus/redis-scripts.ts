@@ -1,0 +1,134 @@
+import { hash } from 'node:crypto';
+
+/** A Lua script and its SHA-1, by which Redis remembers it. */
+export interface Script {
+  readonly source: string;
+  readonly sha1: string;
+}
+
+function script(source: string): Script {
+  return { source, sha1: hash('sha1', source, 'hex') };
+}
+
+// The epoch marks since when this Redis remembers: whoever finds it missing sets it, to the
+// later of Redis' clock and the caller's, so that a slow clock cannot vouch for lost claims.
+const ensureEpoch = `
+local function ensureEpoch(key, callerMs)
+  local epoch = redis.call('GET', key)
+  if not epoch then
+    local time = redis.call('TIME')
+    local nowMs = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+    epoch = string.format('%.0f', math.max(nowMs, tonumber(callerMs)))
+    redis.call('SET', key, epoch)
+  end
+  return epoch
+end
+`;
+
+/**
+ * KEYS section, stream, index, epoch; ARGV name, value, ttlMs or 0, entriesMax, nonce, callerMs,
+ * 'any' or 'if', expected ('' for absent). Returns 1 when stored.
+ *
+ * Stream ids are `<n>-<nonce>`: n rises by one, so that a hole shows; the nonce tells an entry
+ * from another one of the same number in a stream that was lost and begun again. The first n is
+ * the time in ms, so that a stream begun again continues above the one that was lost. What may
+ * fail comes first and the section last: an error leaves the section as it was.
+ */
+export const storeScript = script(`
+${ensureEpoch}
+local name, value, ttlMs, entriesMax, nonce = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
+ensureEpoch(KEYS[4], ARGV[6])
+if ARGV[7] == 'if' and (redis.call('GET', KEYS[1]) or '') ~= ARGV[8] then return 0 end
+local last = redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)
+local fields = {'name', name}
+local n
+if last[1] then
+  n = tonumber(string.match(last[1][1], '^(%d+)')) + 1
+else
+  n = tonumber(redis.call('TIME')[1]) * 1000
+  fields = {'name', name, 'first', '1'}
+end
+redis.call('SADD', KEYS[3], name)
+redis.call('XADD', KEYS[2], 'MAXLEN', '=', entriesMax, string.format('%.0f', n) .. '-' .. nonce, unpack(fields))
+if ttlMs > 0 then
+  redis.call('SET', KEYS[1], value, 'PX', ttlMs)
+else
+  redis.call('SET', KEYS[1], value)
+end
+return 1
+`);
+
+/**
+ * KEYS stream, index; ARGV section key prefix, then names (none: all). Returns the last stream
+ * id and name, value, name, value … Names whose section ran out leave the index, if the user may write.
+ */
+export const loadScript = script(`
+local names = {}
+if #ARGV > 1 then
+  for i = 2, #ARGV do names[#names + 1] = ARGV[i] end
+else
+  names = redis.call('SMEMBERS', KEYS[2])
+end
+local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
+local reply = { last[1] and last[1][1] or '0-0' }
+for _, name in ipairs(names) do
+  local value = redis.call('GET', ARGV[1] .. name)
+  if value then
+    reply[#reply + 1] = name
+    reply[#reply + 1] = value
+  elseif #ARGV == 1 then
+    redis.pcall('SREM', KEYS[2], name)
+  end
+end
+return reply
+`);
+
+/**
+ * KEYS stream; ARGV from, count. Returns 'ok' with ids and names after `from`, or 'gap' with the
+ * id to go on from: when the entry followed last is no longer there, when numbers do not follow
+ * each other, or when the first entry after nothing is not the stream's first.
+ */
+export const sinceScript = script(`
+local from, count = ARGV[1], ARGV[2]
+local function gap()
+  local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
+  return { 'gap', last[1] and last[1][1] or '0-0' }
+end
+local entries
+if from == '0-0' then
+  entries = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', count)
+  if entries[1] and entries[1][2][3] ~= 'first' then return gap() end
+else
+  if #redis.call('XRANGE', KEYS[1], from, from) == 0 then return gap() end
+  entries = redis.call('XRANGE', KEYS[1], '(' .. from, '+', 'COUNT', count)
+end
+local reply = { 'ok' }
+local before = from ~= '0-0' and tonumber(string.match(from, '^(%d+)')) or nil
+for _, entry in ipairs(entries) do
+  local n = tonumber(string.match(entry[1], '^(%d+)'))
+  if before and n ~= before + 1 then return gap() end
+  before = n
+  reply[#reply + 1] = entry[1]
+  reply[#reply + 1] = entry[2][2]
+end
+return reply
+`);
+
+/** KEYS claim, epoch; ARGV ttlMs, callerMs. Returns 1 or 0, and the epoch in ms. */
+export const claimScript = script(`
+${ensureEpoch}
+local epoch = ensureEpoch(KEYS[2], ARGV[2])
+local taken = redis.call('SET', KEYS[1], '1', 'NX', 'PX', ARGV[1])
+return { taken and 1 or 0, epoch }
+`);
+
+/** KEYS counter; ARGV windowMs. Returns the count and the ms left. */
+export const countScript = script(`
+local count = redis.call('INCR', KEYS[1])
+local left = redis.call('PTTL', KEYS[1])
+if left < 0 then
+  redis.call('PEXPIRE', KEYS[1], ARGV[1])
+  left = tonumber(ARGV[1])
+end
+return { count, left }
+`);

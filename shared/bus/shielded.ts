@@ -1,0 +1,18 @@
+import type { Log } from '../log.ts';
+import type { Follower } from './bus.ts';
+
+/** A follower whose own failures are logged and end there: they are no failures of the bus. */
+export function shielded(follower: Follower, log: Log): Follower {
+  const guard = (call: () => void) => {
+    try {
+      call();
+    } catch (error) {
+      log.error({ error }, 'a follower of the sync bus failed');
+    }
+  };
+  return {
+    onChange: (change) => guard(() => follower.onChange(change)),
+    onGap: () => guard(() => follower.onGap()),
+    wants: follower.wants,
+  };
+}

@@ -1,0 +1,92 @@
+import { z } from 'zod';
+import { sha256 } from '../crypto/hash.ts';
+import { signJws, verifyJws } from '../crypto/jws.ts';
+import type { SigningKey, VerificationKeys } from '../crypto/signing-key.ts';
+import { envelopeSchema, sidecarSectionSchema, tenantSectionSchemas } from './section-schemas.ts';
+import {
+  type SectionBodies,
+  type SectionEnvelope,
+  type SectionName,
+  type SidecarSectionBody,
+  sectionType,
+  type TenantSection,
+  tenantSections,
+} from './sections.ts';
+
+/** A tenant with tens of thousands of policies and tools stays well below. */
+export const sectionLengthMax = 64 * 1024 * 1024;
+
+/** The body that goes with a section's name. */
+export type BodyOf<Name extends SectionName> = Name extends TenantSection
+  ? SectionBodies[Name]
+  : SidecarSectionBody;
+
+/** Why a section or heartbeat was not taken. */
+export type SyncProblem = 'malformed' | 'signature_invalid' | 'wrong_tenant' | 'wrong_section';
+
+export interface Refused {
+  readonly ok: false;
+  readonly problem: SyncProblem;
+  readonly detail: string;
+}
+
+export type OpenedSection<Name extends SectionName = SectionName> =
+  | {
+      readonly ok: true;
+      readonly envelope: SectionEnvelope<BodyOf<Name>>;
+      readonly digest: string;
+    }
+  | Refused;
+
+export function isTenantSection(name: string): name is TenantSection {
+  return (tenantSections as readonly string[]).includes(name);
+}
+
+/** Signs one version of a section as a compact JWS; `typ` keeps it apart from all else that is signed. */
+export function signSection(envelope: SectionEnvelope, key: SigningKey): string {
+  return signJws(envelope, sectionType, key);
+}
+
+/** What a heartbeat names a section by: SHA-256 of the signed text itself. */
+export function sectionDigest(token: string): string {
+  return sha256(token);
+}
+
+/**
+ * Verifies a section and reads its body. Refuses, in this order: a bad form or signature, another
+ * tenant's, another section's (a section copied to another key), and a body that is not one.
+ * Never throws.
+ */
+export function openSection<Name extends SectionName>(
+  token: string,
+  keys: VerificationKeys,
+  expected: { readonly tenant: string; readonly section: Name },
+): OpenedSection<Name> {
+  const verified = verifyJws(token, sectionType, keys, sectionLengthMax);
+  if (!verified.ok) return verified;
+  const envelope = envelopeSchema.safeParse(verified.payload);
+  if (!envelope.success) return malformed(envelope.error);
+  const { tenant, section, version, body } = envelope.data;
+  if (tenant !== expected.tenant) {
+    return { ok: false, problem: 'wrong_tenant', detail: `it is of tenant ${tenant}` };
+  }
+  if (section !== expected.section) {
+    return { ok: false, problem: 'wrong_section', detail: `it is section ${section}` };
+  }
+  const parsed = schemaOf(expected.section).safeParse(body);
+  if (!parsed.success) return malformed(parsed.error);
+  const opened = { tenant, section, version, body: parsed.data };
+  return { ok: true, envelope: opened, digest: sectionDigest(token) };
+}
+
+export function malformed(error: z.ZodError): Refused {
+  return { ok: false, problem: 'malformed', detail: z.prettifyError(error) };
+}
+
+// The name decides the schema, which TypeScript cannot follow through a lookup.
+function schemaOf<Name extends SectionName>(name: Name): z.ZodType<BodyOf<Name>> {
+  const schema: z.ZodType = isTenantSection(name)
+    ? tenantSectionSchemas[name]
+    : sidecarSectionSchema;
+  return schema as z.ZodType<BodyOf<Name>>;
+}

@@ -1,0 +1,13 @@
+import { setTimeout as pause } from 'node:timers/promises';
+
+/** Awaits a condition that something else will make true; fails after `withinMs`, saying what was awaited. */
+export async function until(
+  condition: () => boolean | Promise<boolean>,
+  { withinMs = 10_000, what = condition.toString() } = {},
+): Promise<void> {
+  const deadline = performance.now() + withinMs;
+  while (!(await condition())) {
+    if (performance.now() > deadline) throw new Error(`never came true: ${what}`);
+    await pause(5);
+  }
+}
