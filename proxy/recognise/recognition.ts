@@ -8,11 +8,15 @@ export type RefusalForm =
   | { readonly kind: 'http' }
   | {
       readonly kind: 'mcp';
-      /** The JSON-RPC id of the call. */
-      readonly id: string | number;
+      /** The JSON-RPC id of the call; null when it could not be read, or there is none. */
+      readonly id: string | number | null;
       readonly method: string;
       /** `tools/call` is refused by a tool result, every other method by a JSON-RPC error. */
       readonly tool?: string | undefined;
+      /** The tool has an `outputSchema`: the verdict goes into `_meta`. */
+      readonly hasOutputSchema?: boolean | undefined;
+      /** Revision 2026-07-28 or later: results carry a `resultType`. */
+      readonly isStateless?: boolean | undefined;
     };
 
 /** A tool call: to be decided, and performed only in the form that was judged. */
@@ -30,7 +34,10 @@ export interface RecognisedAction {
     readonly goal?: string | undefined;
     readonly idempotencyKey?: string | undefined;
   };
-  /** Builds the request from the judged arguments, never from the bytes that came in. */
+  /**
+   * Builds the request from the judged arguments, never from the bytes that came in. Throws a
+   * GatewayError for other arguments than `args` that cannot be written as such a request.
+   */
   build(args: JsonObject): Outgoing;
 }
 
@@ -40,6 +47,8 @@ export interface RecognisedPass {
   readonly binding: Binding;
   /** What it was, for the record: `passthrough`, `mcp/initialize`, `mcp/tools/list`, … */
   readonly what: string;
+  /** How to refuse it, should something else than its arguments forbid it. */
+  readonly form: RefusalForm;
   readonly outgoing: Outgoing;
 }
 

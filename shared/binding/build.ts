@@ -1,0 +1,110 @@
+import { GatewayError } from '../errors.ts';
+import type { JsonObject, JsonValue } from '../json.ts';
+import { argumentText, refuseMethodOverride, refuseTwins, setMember } from './args.ts';
+import type { Binding } from './binding.ts';
+import { writeForm } from './form.ts';
+import { allowedHeaders } from './headers.ts';
+import { encodeSegment, type PathTemplate, parsePathTemplate } from './path.ts';
+
+export interface BuiltRequest {
+  readonly method: string;
+  /** Origin form: path and query. */
+  readonly path: string;
+  /** `[name, value, …]`, lower-case names, without Host and framing. */
+  readonly headers: readonly string[];
+  readonly body: Buffer | null;
+}
+
+export type BodyKind = 'json' | 'form' | 'none';
+
+const bodiless: ReadonlySet<string> = new Set(['GET', 'HEAD', 'DELETE', 'OPTIONS']);
+
+/** Where arguments go that the path does not name: a body of this kind, or (`none`) the query. */
+export function bodyKind(binding: Pick<Binding, 'body' | 'method'>): BodyKind {
+  return binding.body ?? (bodiless.has(binding.method ?? '') ? 'none' : 'json');
+}
+
+/**
+ * Builds the one request that stands for these arguments: each argument has exactly one place,
+ * decided by its name and the binding alone, and exactly one spelling there.
+ */
+export function buildRequest(
+  binding: Binding,
+  args: JsonObject,
+  { agentHeaders = [] }: { readonly agentHeaders?: readonly string[] } = {},
+): BuiltRequest {
+  const template = templateOf(binding);
+  const kind = bodyKind(binding);
+  refuseTwins(args);
+  refuseMethodOverride(Object.keys(args));
+  const rest = new Map(
+    Object.entries(args).filter((entry): entry is [string, JsonValue] => entry[1] !== undefined),
+  );
+  const path = fillPath(template, rest);
+  const query = takeQuery(kind === 'none' ? [...rest.keys()] : template.queryNames, rest);
+  const headers = allowedHeaders(agentHeaders, binding.headers);
+  if (kind !== 'none') headers.push('content-type', contentTypes[kind]);
+  return {
+    method: binding.method ?? 'GET',
+    path: query === '' ? path : `${path}?${query}`,
+    headers,
+    body: kind === 'none' ? null : Buffer.from(writeBody(kind, rest)),
+  };
+}
+
+const contentTypes = {
+  json: 'application/json',
+  form: 'application/x-www-form-urlencoded',
+} as const;
+
+// Bindings are immutable values; each is parsed once, however many calls it serves.
+const templates = new WeakMap<Binding, PathTemplate>();
+
+/** The parsed path template of an `http` binding. */
+export function templateOf(binding: Binding): PathTemplate {
+  const known = templates.get(binding);
+  if (known !== undefined) return known;
+  const template = parsePathTemplate(binding.path ?? '');
+  templates.set(binding, template);
+  return template;
+}
+
+function fillPath(template: PathTemplate, rest: Map<string, JsonValue>): string {
+  let path = '';
+  for (const segment of template.segments) {
+    if ('literal' in segment) {
+      path += `/${segment.literal}`;
+      continue;
+    }
+    path += `/${encodeSegment(plainText(segment.parameter, rest.get(segment.parameter)))}`;
+    rest.delete(segment.parameter);
+  }
+  return path;
+}
+
+function takeQuery(names: readonly string[], rest: Map<string, JsonValue>): string {
+  const entries: [string, string][] = [];
+  for (const name of names) {
+    if (!rest.has(name)) continue;
+    entries.push([name, plainText(name, rest.get(name))]);
+    rest.delete(name);
+  }
+  return writeForm(entries);
+}
+
+function writeBody(kind: 'json' | 'form', rest: Map<string, JsonValue>): string {
+  if (kind === 'form') {
+    return writeForm([...rest].map(([name, value]) => [name, plainText(name, value)]));
+  }
+  const body: Record<string, JsonValue> = {};
+  for (const [name, value] of rest) setMember(body, name, value);
+  return JSON.stringify(body);
+}
+
+function plainText(name: string, value: JsonValue | undefined): string {
+  const text = argumentText(value);
+  if (text !== undefined) return text;
+  throw new GatewayError('args.schema_invalid', {
+    message: `The argument ${JSON.stringify(name.slice(0, 100))} must be text, a number or a boolean here${value === undefined ? '; it is missing' : ''}.`,
+  });
+}

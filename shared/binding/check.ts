@@ -1,0 +1,133 @@
+import { GatewayError } from '../errors.ts';
+import type { Binding, BindingUpstream } from './binding.ts';
+import { headerProblem } from './headers.ts';
+import { endpointOf } from './match.ts';
+import { parsePathTemplate } from './path.ts';
+import { isResourceTemplate } from './resource.ts';
+import { readUpstreamUrl } from './upstream.ts';
+
+const nameForm = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$/;
+// No dot: `mcp.<server>.<tool>` must name one server and one tool only.
+const serverForm = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
+const toolForm = /^[A-Za-z0-9_-]+(?:[./:][A-Za-z0-9_-]+)*$/;
+const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
+
+/**
+ * What is wrong with a binding beyond the types of its fields; each message names the field and
+ * what to do. Empty: it can be used.
+ */
+export function checkBinding(binding: Binding): string[] {
+  const problems = [...checkName(binding), ...checkHost(binding.host)];
+  switch (binding.protocol) {
+    case 'http':
+      problems.push(...checkHttp(binding));
+      break;
+    case 'mcp':
+      problems.push(...checkMcp(binding));
+      break;
+    case 'passthrough':
+      problems.push(
+        ...unused(binding, ['tool', 'method', 'path', 'body', 'resource', 'headers', 'upstream']),
+      );
+      break;
+    default:
+      problems.push('protocol: must be http, mcp or passthrough.');
+  }
+  if (binding.upstream !== undefined) problems.push(...checkUpstream(binding.upstream));
+  if (binding.resource !== undefined && !isResourceTemplate(binding.resource)) {
+    problems.push(`resource: "${binding.resource}" has a brace that belongs to no {name}.`);
+  }
+  for (const name of binding.headers ?? []) {
+    const problem = headerProblem(name);
+    if (problem !== undefined) problems.push(`headers: ${problem}.`);
+  }
+  return problems;
+}
+
+function checkName({ name, protocol }: Binding): string[] {
+  if (!nameForm.test(name)) {
+    return ['name: must be 1 to 100 letters, digits, "_", "-" or ".", a letter or digit first.'];
+  }
+  return protocol === 'mcp' && !serverForm.test(name)
+    ? ['name: the name of an MCP server has at most 64 characters and no dot.']
+    : [];
+}
+
+/** The URL parser knows the one spelling of names, IPv4 and IPv6 literals; any other is refused. */
+function checkHost(host: string): string[] {
+  const url = URL.parse(`http://${host}/`);
+  const problem = 'host: must be a lower-case A-label name or an IP literal (IPv6 in brackets)';
+  if (url === null || url.pathname !== '/' || url.username !== '' || url.password !== '') {
+    return [`${problem}, with :port only where it is neither 80 nor 443.`];
+  }
+  if (url.hostname.endsWith('.')) return [`${problem}, without a trailing dot.`];
+  if (url.hostname === 'sallyport.internal') return ['host: this name is Sallyport’s own.'];
+  if (url.host !== host || url.port === '443') {
+    return [`${problem}; write ${url.port === '443' ? url.hostname : url.host}.`];
+  }
+  return [];
+}
+
+function checkHttp(binding: Binding): string[] {
+  const problems: string[] = [];
+  if (binding.tool === undefined) problems.push('tool: an http binding needs the tool’s id.');
+  else if (!toolForm.test(binding.tool)) {
+    problems.push(`tool: "${binding.tool}" is not a tool id such as payments.refund.`);
+  }
+  if (binding.method === undefined || !methods.includes(binding.method)) {
+    problems.push(`method: must be one of ${methods.join(', ')}.`);
+  }
+  if ((binding.method === 'GET' || binding.method === 'HEAD') && hasBody(binding)) {
+    problems.push(`body: ${binding.method} has none; arguments go into the query.`);
+  }
+  if (binding.path === undefined) problems.push('path: an http binding needs a path template.');
+  else problems.push(...checkTemplate(binding.path));
+  return problems;
+}
+
+function hasBody({ body }: Binding): boolean {
+  return body === 'json' || body === 'form';
+}
+
+function checkTemplate(path: string): string[] {
+  try {
+    parsePathTemplate(path);
+    return [];
+  } catch (error) {
+    if (error instanceof GatewayError) return [error.message];
+    throw error;
+  }
+}
+
+function checkMcp(binding: Binding): string[] {
+  const problems = unused(binding, ['tool', 'method', 'body']);
+  const { path, query } = endpointOf(binding);
+  const found = checkTemplate(path);
+  if (found.length > 0) return [...problems, ...found];
+  if (parsePathTemplate(path).segments.some((segment) => 'parameter' in segment)) {
+    problems.push('path: an MCP endpoint is one fixed path.');
+  }
+  if (!/^[!"$-z|~]*$/.test(query))
+    problems.push('path: the query of an MCP endpoint is fixed text.');
+  return problems;
+}
+
+function checkUpstream(upstream: BindingUpstream): string[] {
+  const problems: string[] = [];
+  const url = readUpstreamUrl(upstream.url);
+  if (url === undefined) {
+    problems.push(
+      'upstream.url: must be an absolute http or https URL, without user, query and fragment.',
+    );
+  } else problems.push(...checkTemplate(url.path).map((problem) => `upstream.url: ${problem}`));
+  if (!methods.includes(upstream.method)) {
+    problems.push(`upstream.method: must be one of ${methods.join(', ')}.`);
+  }
+  return problems;
+}
+
+function unused(binding: Binding, fields: readonly (keyof Binding)[]): string[] {
+  return fields
+    .filter((field) => binding[field] !== undefined)
+    .map((field) => `${field}: has no meaning for protocol ${binding.protocol}; leave it out.`);
+}

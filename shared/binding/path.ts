@@ -1,0 +1,150 @@
+import { GatewayError } from '../errors.ts';
+
+/** One segment of a path template: text, or a parameter that fills the whole segment. */
+export type TemplateSegment = { readonly literal: string } | { readonly parameter: string };
+
+/** `/v1/payments/{payment_id}{?expand}`: segments, and the names that may stand in the query. */
+export interface PathTemplate {
+  readonly segments: readonly TemplateSegment[];
+  readonly queryNames: readonly string[];
+  /** How many segments are literal: the more, the more specific. */
+  readonly literals: number;
+}
+
+// RFC 3986 pchar without percent-encoding and without `;`, so that a literal has one spelling.
+const literalForm = /^[A-Za-z0-9\-._~!$&'()*+,=:@]*$/;
+const parameterForm = /^\{([A-Za-z_][A-Za-z0-9_-]*)\}$/;
+// RFC 6570, form-style query expansion.
+const queryForm = /^(.*?)\{\?([A-Za-z0-9_.$[\]-]+(?:,[A-Za-z0-9_.$[\]-]+)*)\}$/;
+
+/** Reads a path template; throws `binding.invalid` with what is wrong with it. */
+export function parsePathTemplate(template: string): PathTemplate {
+  const [, path = template, names = ''] = queryForm.exec(template) ?? [];
+  if (!path.startsWith('/')) throw invalid(template, 'must start with /');
+  const texts = path.slice(1).split('/');
+  const segments = texts.map((text, index) =>
+    parseSegment(template, text, index === texts.length - 1),
+  );
+  const queryNames = names === '' ? [] : names.split(',');
+  const all = [...parametersOf(segments), ...queryNames];
+  if (all.includes('__proto__')) throw invalid(template, 'cannot have a parameter __proto__');
+  if (new Set(all).size !== all.length) throw invalid(template, 'names a parameter twice');
+  const literals = segments.filter((segment) => 'literal' in segment).length;
+  return { segments, queryNames, literals };
+}
+
+function parseSegment(template: string, text: string, isLast: boolean): TemplateSegment {
+  const parameter = parameterForm.exec(text)?.[1];
+  if (parameter !== undefined) return { parameter };
+  if (text === '' && !isLast) throw invalid(template, 'has an empty segment');
+  if (text === '.' || text === '..') throw invalid(template, 'has a dot segment');
+  if (!literalForm.test(text)) {
+    throw invalid(
+      template,
+      `has the segment "${text}", which is neither plain text nor {name} for the whole segment`,
+    );
+  }
+  return { literal: text };
+}
+
+function parametersOf(segments: readonly TemplateSegment[]): string[] {
+  return segments.flatMap((segment) => ('parameter' in segment ? [segment.parameter] : []));
+}
+
+function invalid(template: string, what: string): GatewayError {
+  return new GatewayError('binding.invalid', { message: `path: "${template}" ${what}.` });
+}
+
+// Printable ASCII but `#`, `;` and the backslash; `?` is cut off before.
+const sentForm = /^\/[!"$-:<-[\]-~]*$/;
+const encodedSeparator = /%(?:2f|5c)/i;
+
+/**
+ * Splits the path of a request into segments, each percent-decoded exactly once. Refuses every
+ * spelling that an upstream might read as another path: dot segments, empty segments, encoded
+ * separators, `;`, backslashes, control characters, text that changes when decoded again.
+ */
+export function splitPath(path: string): string[] {
+  if (!sentForm.test(path) || encodedSeparator.test(path)) throw refused();
+  const texts = path.slice(1).split('/');
+  const last = texts.length - 1;
+  return texts.map((text, index) => {
+    const value = text.includes('%') ? decodeOnce(text) : text;
+    if (value === '' && index === last) return value;
+    if (!isSegmentValue(value)) throw refused();
+    return value;
+  });
+}
+
+function decodeOnce(text: string): string {
+  try {
+    // Decodes once and accepts only well-formed UTF-8.
+    return decodeURIComponent(text);
+  } catch (cause) {
+    throw new GatewayError('proxy.path_refused', { cause });
+  }
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+const unfitForSegment = /[/\\;\u0000-\u001f\u007f-\u009f]|%[0-9a-f]{2}/i;
+
+/** True for a value that every upstream reads as this one segment, encoded or not. */
+function isSegmentValue(value: string): boolean {
+  return value !== '' && value !== '.' && value !== '..' && !unfitForSegment.test(value);
+}
+
+/** A value as one path segment; refuses what `splitPath` would refuse to read back. */
+export function encodeSegment(value: string): string {
+  if (!isSegmentValue(value) || !value.isWellFormed()) {
+    throw new GatewayError('proxy.path_refused', {
+      message: 'An argument cannot be written as one segment of the path.',
+    });
+  }
+  return encodeURIComponent(value);
+}
+
+/** The parameters that fit segments to a template, or undefined. */
+export function matchSegments(
+  template: PathTemplate,
+  segments: readonly string[],
+): readonly (readonly [string, string])[] | undefined {
+  if (template.segments.length !== segments.length) return undefined;
+  const parameters: [string, string][] = [];
+  for (const [index, wanted] of template.segments.entries()) {
+    const sent = segments[index] ?? '';
+    if ('literal' in wanted) {
+      if (wanted.literal !== sent) return undefined;
+    } else if (sent === '') return undefined;
+    else parameters.push([wanted.parameter, sent]);
+  }
+  return parameters;
+}
+
+/** True when some path fits both templates. */
+export function templatesMeet(one: PathTemplate, other: PathTemplate): boolean {
+  if (one.segments.length !== other.segments.length) return false;
+  return one.segments.every((segment, index) => {
+    const against = other.segments[index];
+    if (against === undefined) return false;
+    if ('literal' in segment && 'literal' in against) return segment.literal === against.literal;
+    // A parameter takes anything but the empty segment after a trailing slash.
+    const literal =
+      'literal' in segment ? segment.literal : 'literal' in against && against.literal;
+    return literal !== '';
+  });
+}
+
+/** What splits a request target; a fragment has no place in one. */
+export function splitTarget(target: string): { path: string; query: string } {
+  const mark = target.indexOf('?');
+  return mark < 0
+    ? { path: target, query: '' }
+    : { path: target.slice(0, mark), query: target.slice(mark + 1) };
+}
+
+function refused(): GatewayError {
+  return new GatewayError('proxy.path_refused', {
+    message:
+      'The path is written in a way that cannot be judged: no dot or empty segments, no encoded separators, no ";" and no backslash.',
+  });
+}

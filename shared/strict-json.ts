@@ -1,0 +1,214 @@
+import { isUtf8 } from 'node:buffer';
+import { GatewayError } from './errors.ts';
+import { isJsonObject, type JsonValue } from './json.ts';
+
+export interface StrictJsonLimits {
+  /** Levels of arrays and objects; a lone object is one level. Default 64. */
+  readonly depthMax?: number;
+  /**
+   * `exact` (default) refuses a number that JSON would not print back with the same value;
+   * `rounded` takes what JSON makes of it.
+   */
+  readonly numbers?: 'exact' | 'rounded';
+}
+
+/** What a scan of the text found that the parsed value cannot tell any more. */
+interface Scan {
+  /** Colons outside strings: the members of all objects, duplicates counted. */
+  members: number;
+  /** An escaped surrogate occurs, so that strings may be ill-formed. */
+  surrogateEscaped: boolean;
+}
+
+/**
+ * Parses JSON (RFC 8259) of which every reader makes the same value: UTF-8 without BOM, one
+ * value and nothing after it, no key twice in an object however it is escaped, no lone
+ * surrogate, no number that changes when it is printed again, and no deep nesting.
+ * `__proto__` is a key like any other.
+ */
+export function parseStrictJson(bytes: Uint8Array, limits: StrictJsonLimits = {}): JsonValue {
+  const text = decodeUtf8(bytes);
+  const scan = scanText(text, limits.depthMax ?? 64, limits.numbers ?? 'exact');
+  const value = parse(text);
+  if (scan.surrogateEscaped) refuseLoneSurrogates(value);
+  if (scan.members > 0 && countMembers(value) !== scan.members) {
+    throw new GatewayError('args.duplicate_key');
+  }
+  return value;
+}
+
+/** The text of UTF-8 bytes; refuses invalid sequences and a byte order mark. */
+export function decodeUtf8(bytes: Uint8Array): string {
+  if (!isUtf8(bytes)) {
+    throw new GatewayError('args.encoding_invalid', { message: 'The body is not valid UTF-8.' });
+  }
+  if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) {
+    throw new GatewayError('args.encoding_invalid', {
+      message: 'The body starts with a byte order mark; leave it out.',
+    });
+  }
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
+}
+
+function parse(text: string): JsonValue {
+  try {
+    return JSON.parse(text) as JsonValue;
+  } catch (cause) {
+    throw new GatewayError('args.schema_invalid', { message: 'The body is not JSON.', cause });
+  }
+}
+
+const quote = 0x22;
+const backslash = 0x5c;
+
+/**
+ * Walks the text once, without recursion. It need not be JSON yet: what the scan takes for
+ * structure in a malformed text does not matter, because the parser refuses that text.
+ */
+function scanText(text: string, depthMax: number, numbers: 'exact' | 'rounded'): Scan {
+  const scan: Scan = { members: 0, surrogateEscaped: false };
+  let depth = 0;
+  let at = 0;
+  while (at < text.length) {
+    const code = text.charCodeAt(at);
+    if (code === quote) {
+      at = skipString(text, at + 1, scan);
+    } else if (code === 0x2d || (code >= 0x30 && code <= 0x39)) {
+      const end = numberEnd(text, at + 1);
+      if (numbers === 'exact') refuseUnsafeNumber(text, at, end);
+      at = end;
+    } else {
+      if (code === 0x7b || code === 0x5b) {
+        if (++depth > depthMax) throw tooDeep(depthMax);
+      } else if (code === 0x7d || code === 0x5d) depth--;
+      else if (code === 0x3a) scan.members++;
+      at++;
+    }
+  }
+  return scan;
+}
+
+/** The position after the string that began before `start`. */
+function skipString(text: string, start: number, scan: Scan): number {
+  let at = start;
+  while (at < text.length) {
+    const code = text.charCodeAt(at);
+    if (code === quote) return at + 1;
+    if (code !== backslash) {
+      at++;
+      continue;
+    }
+    if (text.charCodeAt(at + 1) === 0x75 && (text.charCodeAt(at + 2) | 0x20) === 0x64) {
+      scan.surrogateEscaped = true;
+    }
+    at += 2;
+  }
+  return at;
+}
+
+function numberEnd(text: string, start: number): number {
+  let at = start;
+  for (; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    const isNumeric =
+      (code >= 0x30 && code <= 0x39) ||
+      code === 0x2e ||
+      code === 0x2b ||
+      code === 0x2d ||
+      code === 0x65 ||
+      code === 0x45;
+    if (!isNumeric) break;
+  }
+  return at;
+}
+
+/** Fifteen decimal digits always fit a double; an integer of so many is kept as it is. */
+const safeDigits = 15;
+
+function refuseUnsafeNumber(text: string, start: number, end: number): void {
+  if (end - start <= safeDigits && isPlainInteger(text, start, end)) return;
+  const token = text.slice(start, end);
+  // A malformed token: the parser refuses it with a better message.
+  if (!decimalForm.test(token)) return;
+  const number = Number(token);
+  if (Number.isFinite(number) && decimal(token) === decimal(String(number))) return;
+  throw new GatewayError('args.number_unsafe', {
+    message: 'A number cannot be kept exactly; send it as a string, or with fewer digits.',
+  });
+}
+
+function isPlainInteger(text: string, start: number, end: number): boolean {
+  const first = text.charCodeAt(start);
+  // A lone minus zero would lose its sign.
+  if (first === 0x2d)
+    return text.charCodeAt(start + 1) !== 0x30 && digitsOnly(text, start + 1, end);
+  return digitsOnly(text, start, end);
+}
+
+function digitsOnly(text: string, start: number, end: number): boolean {
+  for (let at = start; at < end; at++) {
+    const code = text.charCodeAt(at);
+    if (code < 0x30 || code > 0x39) return false;
+  }
+  return true;
+}
+
+const decimalForm = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/;
+
+/** One spelling for all spellings of a decimal number: sign, digits without outer zeros, exponent. */
+function decimal(token: string): string {
+  const [, sign = '', whole = '', fraction = '', exponent = '0'] = decimalForm.exec(token) ?? [];
+  const digits = withoutOuterZeros(whole + fraction);
+  if (digits.text === '') return `${sign}0`;
+  return `${sign}${digits.text}e${Number(exponent) - fraction.length + digits.trailing}`;
+}
+
+/** Loops and no expression: `0+$` would take quadratic time on a long run of inner zeros. */
+function withoutOuterZeros(digits: string): { text: string; trailing: number } {
+  let start = 0;
+  let end = digits.length;
+  while (start < end && digits.charCodeAt(start) === 0x30) start++;
+  while (end > start && digits.charCodeAt(end - 1) === 0x30) end--;
+  return { text: digits.slice(start, end), trailing: digits.length - end };
+}
+
+/** Recursion is bounded: the scan has refused what is nested deeper than the limit. */
+function countMembers(value: JsonValue | undefined): number {
+  if (typeof value !== 'object' || value === null) return 0;
+  let count = 0;
+  if (Array.isArray(value)) {
+    for (const item of value as readonly JsonValue[]) {
+      if (typeof item === 'object') count += countMembers(item);
+    }
+    return count;
+  }
+  for (const member of Object.values(value)) {
+    count += typeof member === 'object' ? 1 + countMembers(member) : 1;
+  }
+  return count;
+}
+
+function refuseLoneSurrogates(value: JsonValue | undefined): void {
+  if (typeof value === 'string') {
+    if (!value.isWellFormed()) throw loneSurrogate();
+  } else if (Array.isArray(value)) {
+    for (const item of value as readonly JsonValue[]) refuseLoneSurrogates(item);
+  } else if (isJsonObject(value)) {
+    for (const name of Object.keys(value)) {
+      if (!name.isWellFormed()) throw loneSurrogate();
+      refuseLoneSurrogates(value[name]);
+    }
+  }
+}
+
+function tooDeep(depthMax: number): GatewayError {
+  return new GatewayError('args.too_deep', {
+    message: `The body is nested deeper than ${depthMax} levels.`,
+  });
+}
+
+function loneSurrogate(): GatewayError {
+  return new GatewayError('args.encoding_invalid', {
+    message: 'A string holds half of a surrogate pair.',
+  });
+}
