@@ -67,7 +67,7 @@ export function addressRules(allowed: readonly string[]): AddressRules {
   const exceptions = allowed.map(cidr);
   return {
     refusal(address) {
-      const bytes = parseAddress(address);
+      const bytes = addressBytes(address);
       return bytes === undefined ? 'reserved' : judge(bytes, exceptions);
     },
   };
@@ -89,7 +89,7 @@ function judge(bytes: Uint8Array, exceptions: readonly Range[]): AddressKind | u
 /** Reads `10.0.0.0/8` or a single address. Throws on anything else, bits beyond the prefix included. */
 export function cidr(text: string): Range {
   const [address = '', prefix, ...rest] = text.trim().split('/');
-  const bytes = parseAddress(address);
+  const bytes = addressBytes(address);
   const prefixBits = prefix === undefined ? (bytes?.length ?? 0) * 8 : Number(prefix);
   const wellFormed =
     bytes !== undefined &&
@@ -125,8 +125,8 @@ function contains(range: Range, bytes: Uint8Array): boolean {
   return difference >> (8 - rest) === 0;
 }
 
-/** The bytes of an address, 4 or 16; an IPv4-mapped one gives 4. */
-function parseAddress(text: string): Uint8Array | undefined {
+/** The bytes of an address, 4 or 16; an IPv4-mapped one gives 4. Undefined when it is none. */
+export function addressBytes(text: string): Uint8Array | undefined {
   const host = normaliseHost(text.split('%')[0] ?? '');
   if (host === undefined) return undefined;
   if (host.includes(':')) return parseIpv6(host);
