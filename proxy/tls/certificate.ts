@@ -1,0 +1,189 @@
+import {
+  createHash,
+  createPrivateKey,
+  createPublicKey,
+  type KeyObject,
+  randomBytes,
+  sign,
+} from 'node:crypto';
+import forge from 'node-forge';
+import { addressBytes } from '../../shared/address.ts';
+
+const { asn1 } = forge;
+type Node = forge.asn1.Asn1;
+
+const oids = {
+  commonName: '2.5.4.3',
+  organization: '2.5.4.10',
+  ecdsaWithSha256: '1.2.840.10045.4.3.2',
+  subjectKeyIdentifier: '2.5.29.14',
+  keyUsage: '2.5.29.15',
+  subjectAltName: '2.5.29.17',
+  basicConstraints: '2.5.29.19',
+  authorityKeyIdentifier: '2.5.29.35',
+  extendedKeyUsage: '2.5.29.37',
+  serverAuth: '1.3.6.1.5.5.7.3.1',
+} as const;
+
+interface Validity {
+  readonly notBeforeMs: number;
+  readonly notAfterMs: number;
+}
+
+/** Who signs: the authority's key and the name that stands in its certificate. */
+export interface Issuer {
+  readonly key: KeyObject;
+  readonly commonName: string;
+}
+
+const organization = 'Sallyport';
+// RFC 5280, upper bound of a common name.
+const commonNameMax = 64;
+
+/** A self-signed certificate for `issuer`, able to sign leaves and nothing below them. PEM. */
+export function authorityCertificate(issuer: Issuer, validity: Validity): string {
+  const publicKey = createPublicKey(issuer.key);
+  return certificate({
+    issuer,
+    commonName: issuer.commonName,
+    publicKey,
+    validity,
+    extensions: [
+      extension(oids.basicConstraints, sequence(boolean(true), integer(0)), true),
+      // Bits 5 and 6: keyCertSign and cRLSign.
+      extension(oids.keyUsage, bitString('\x01\x06'), true),
+      extension(oids.subjectKeyIdentifier, octets(keyIdentifier(publicKey))),
+      extension(oids.authorityKeyIdentifier, authorityKeyIdentifier(publicKey)),
+    ],
+  });
+}
+
+/** A server certificate for one host, a DNS name or an IP address, signed by `issuer`. PEM. */
+export function leafCertificate(
+  issuer: Issuer,
+  { host, publicKey, validity }: { host: string; publicKey: KeyObject; validity: Validity },
+): string {
+  return certificate({
+    issuer,
+    commonName: host.length <= commonNameMax ? host : 'server',
+    publicKey,
+    validity,
+    extensions: [
+      extension(oids.basicConstraints, sequence(), true),
+      // Bit 0: digitalSignature, all that an EC key does in TLS.
+      extension(oids.keyUsage, bitString('\x07\x80'), true),
+      extension(oids.extendedKeyUsage, sequence(oid(oids.serverAuth))),
+      extension(oids.subjectAltName, sequence(generalName(host))),
+      extension(oids.subjectKeyIdentifier, octets(keyIdentifier(publicKey))),
+      extension(oids.authorityKeyIdentifier, authorityKeyIdentifier(createPublicKey(issuer.key))),
+    ],
+  });
+}
+
+interface Contents {
+  readonly issuer: Issuer;
+  readonly commonName: string;
+  readonly publicKey: KeyObject;
+  readonly validity: Validity;
+  readonly extensions: readonly Node[];
+}
+
+/** RFC 5280 section 4.1. The signature is made by node:crypto: forge's own takes 25 ms. */
+function certificate({ issuer, commonName, publicKey, validity, extensions }: Contents): string {
+  const algorithm = sequence(oid(oids.ecdsaWithSha256));
+  const toBeSigned = sequence(
+    context(0, [integer(2)]),
+    serialNumber(),
+    algorithm,
+    distinguishedName(issuer.commonName),
+    sequence(time(validity.notBeforeMs), time(validity.notAfterMs)),
+    distinguishedName(commonName),
+    asn1.fromDer(publicKey.export({ type: 'spki', format: 'der' }).toString('latin1')),
+    context(3, [sequence(...extensions)]),
+  );
+  const signature = sign('sha256', Buffer.from(der(toBeSigned), 'latin1'), issuer.key);
+  const signed = sequence(toBeSigned, algorithm, bitString(`\0${signature.toString('latin1')}`));
+  return pem('CERTIFICATE', Buffer.from(der(signed), 'latin1'));
+}
+
+function pem(label: string, bytes: Buffer): string {
+  const lines = bytes.toString('base64').match(/.{1,64}/g) ?? [];
+  return `-----BEGIN ${label}-----\n${lines.join('\n')}\n-----END ${label}-----\n`;
+}
+
+/** Positive and never zero, 127 bits of randomness (RFC 5280 section 4.1.2.2). */
+function serialNumber(): Node {
+  const bytes = randomBytes(16);
+  bytes[0] = ((bytes[0] ?? 0) & 0x3f) | 0x40;
+  return universal(asn1.Type.INTEGER, bytes.toString('latin1'));
+}
+
+function distinguishedName(commonName: string): Node {
+  const attribute = (type: string, value: string) =>
+    universal(asn1.Type.SET, [sequence(oid(type), universal(asn1.Type.UTF8, value))]);
+  return sequence(
+    attribute(oids.organization, organization),
+    attribute(oids.commonName, commonName),
+  );
+}
+
+/** UTCTime up to 2049, GeneralizedTime after it (RFC 5280 section 4.1.2.5). */
+function time(ms: number): Node {
+  const date = new Date(ms);
+  return date.getUTCFullYear() < 2050
+    ? universal(asn1.Type.UTCTIME, asn1.dateToUtcTime(date))
+    : universal(asn1.Type.GENERALIZEDTIME, asn1.dateToGeneralizedTime(date));
+}
+
+function extension(id: string, value: Node, critical = false): Node {
+  const parts = critical ? [oid(id), boolean(true)] : [oid(id)];
+  return sequence(...parts, octets(der(value)));
+}
+
+/** `dNSName` is context tag 2, `iPAddress` context tag 7 (RFC 5280 section 4.2.1.6). */
+function generalName(host: string): Node {
+  const address = addressBytes(host);
+  return address === undefined
+    ? primitiveContext(2, host)
+    : primitiveContext(7, Buffer.from(address).toString('latin1'));
+}
+
+function authorityKeyIdentifier(publicKey: KeyObject): Node {
+  return sequence(primitiveContext(0, keyIdentifier(publicKey)));
+}
+
+/** RFC 7093 section 2, method 4: a hash over the whole SubjectPublicKeyInfo, 160 bits of it. */
+function keyIdentifier(publicKey: KeyObject): string {
+  const spki = publicKey.export({ type: 'spki', format: 'der' });
+  return createHash('sha256').update(spki).digest().subarray(0, 20).toString('latin1');
+}
+
+function universal(type: forge.asn1.Type, value: string | Node[]): Node {
+  return asn1.create(asn1.Class.UNIVERSAL, type, Array.isArray(value), value);
+}
+
+const sequence = (...parts: Node[]) => universal(asn1.Type.SEQUENCE, parts);
+const octets = (bytes: string) => universal(asn1.Type.OCTETSTRING, bytes);
+const bitString = (bytes: string) => universal(asn1.Type.BITSTRING, bytes);
+const boolean = (value: boolean) => universal(asn1.Type.BOOLEAN, value ? '\xff' : '\0');
+const integer = (value: number) => universal(asn1.Type.INTEGER, String.fromCharCode(value));
+const oid = (value: string) => universal(asn1.Type.OID, asn1.oidToDer(value).getBytes());
+const der = (node: Node) => asn1.toDer(node).getBytes();
+
+function context(tag: number, parts: Node[]): Node {
+  return asn1.create(asn1.Class.CONTEXT_SPECIFIC, tag, true, parts);
+}
+
+function primitiveContext(tag: number, bytes: string): Node {
+  return asn1.create(asn1.Class.CONTEXT_SPECIFIC, tag, false, bytes);
+}
+
+/** A private key from PEM, or undefined when it is none of ours: EC on P-256. */
+export function readPrivateKey(text: string): KeyObject | undefined {
+  try {
+    const key = createPrivateKey(text);
+    return key.asymmetricKeyDetails?.namedCurve === 'prime256v1' ? key : undefined;
+  } catch {
+    return undefined;
+  }
+}
