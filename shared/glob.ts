@@ -1,0 +1,201 @@
+/** What a glob names decides what parts its segments: `.` in tool ids, `/` and `:` in resources. */
+export type GlobKind = 'tool' | 'resource';
+
+export type GlobMatcher = (text: string) => boolean;
+
+type Token =
+  | { readonly kind: 'literal'; readonly char: number }
+  /** One or more characters, of one segment or of several. */
+  | { readonly kind: 'segment' | 'across' };
+
+const star = 0x2a;
+const separators: Readonly<Record<GlobKind, readonly number[]>> = {
+  tool: [0x2e],
+  resource: [0x2f, 0x3a],
+};
+
+const cacheMax = 10_000;
+const caches: Readonly<Record<GlobKind, Map<string, GlobMatcher>>> = {
+  tool: new Map(),
+  resource: new Map(),
+};
+
+/**
+ * A matcher for a glob (design 15): `*` is one or more characters within a segment, `**` (or a
+ * longer run) one or more characters of any kind, a lone `*` or `**` everything; all else stands
+ * for itself, case included. Matching takes time linear in the text. Matchers are cached.
+ */
+export function compileGlob(pattern: string, kind: GlobKind): GlobMatcher {
+  const cache = caches[kind];
+  const known = cache.get(pattern);
+  if (known !== undefined) return known;
+  const matcher = build(pattern, kind);
+  if (cache.size >= cacheMax) cache.clear();
+  cache.set(pattern, matcher);
+  return matcher;
+}
+
+/** True when at least one of the globs matches. */
+export function matchesAnyGlob(patterns: readonly string[], text: string, kind: GlobKind): boolean {
+  for (const pattern of patterns) {
+    if (pattern === text || compileGlob(pattern, kind)(text)) return true;
+  }
+  return false;
+}
+
+function build(pattern: string, kind: GlobKind): GlobMatcher {
+  if (isEverything(pattern)) return () => true;
+  const first = pattern.indexOf('*');
+  if (first === -1) return (text) => text === pattern;
+  const prefix = pattern.slice(0, first);
+  const rest = pattern.slice(first);
+  if (/^\*{2,}$/.test(rest)) {
+    return (text) => text.length > prefix.length && text.startsWith(prefix);
+  }
+  const apart = separators[kind];
+  if (rest === '*') {
+    return (text) =>
+      text.length > prefix.length &&
+      text.startsWith(prefix) &&
+      isOneSegment(text, prefix.length, apart);
+  }
+  const tokens = tokenise(pattern);
+  return (text) => text.startsWith(prefix) && run(tokens, text, apart);
+}
+
+function isEverything(pattern: string): boolean {
+  return /^\*+$/.test(pattern);
+}
+
+function isOneSegment(text: string, from: number, apart: readonly number[]): boolean {
+  for (let at = from; at < text.length; at++) {
+    if (apart.includes(text.charCodeAt(at))) return false;
+  }
+  return true;
+}
+
+function tokenise(pattern: string): readonly Token[] {
+  const tokens: Token[] = [];
+  for (let at = 0; at < pattern.length; at++) {
+    const char = pattern.charCodeAt(at);
+    if (char !== star) {
+      tokens.push({ kind: 'literal', char });
+      continue;
+    }
+    const start = at;
+    while (pattern.charCodeAt(at + 1) === star) at++;
+    tokens.push({ kind: at === start ? 'segment' : 'across' });
+  }
+  return tokens;
+}
+
+function accepts(token: Token | undefined, char: number, apart: readonly number[]): boolean {
+  switch (token?.kind) {
+    case undefined:
+      return false;
+    case 'literal':
+      return token.char === char;
+    case 'segment':
+      return !apart.includes(char);
+    case 'across':
+      return true;
+  }
+}
+
+/**
+ * Follows all ways to match at once, so that no text can make it go back: `states[i]` is 1 when
+ * the first `i` tokens are satisfied.
+ */
+function run(tokens: readonly Token[], text: string, apart: readonly number[]): boolean {
+  const states = startOf(tokens);
+  for (let at = 0; at < text.length; at++) {
+    if (!step(tokens, states, text.charCodeAt(at), apart)) return false;
+  }
+  return states[tokens.length] === 1;
+}
+
+function startOf(tokens: readonly Token[]): Uint8Array {
+  const states = new Uint8Array(tokens.length + 1);
+  states[0] = 1;
+  return states;
+}
+
+/** Moves every state by one character, in place from the last down; false when none is left. */
+function step(
+  tokens: readonly Token[],
+  states: Uint8Array,
+  char: number,
+  apart: readonly number[],
+): boolean {
+  let alive = false;
+  for (let state = tokens.length; state >= 0; state--) {
+    const stays = states[state] === 1 && staysAt(tokens[state], char, apart);
+    const comes = states[state - 1] === 1 && accepts(tokens[state - 1], char, apart);
+    states[state] = stays || comes ? 1 : 0;
+    if (stays || comes) alive = true;
+  }
+  return alive;
+}
+
+function staysAt(token: Token | undefined, char: number, apart: readonly number[]): boolean {
+  return token?.kind !== 'literal' && accepts(token, char, apart);
+}
+
+const coverStepsMax = 20_000;
+
+/**
+ * True when `general` matches whatever `specific` matches. Exact, by running both over every
+ * text that `specific` allows; a pair too intricate to settle counts as not covered.
+ */
+export function globCovers(general: string, specific: string, kind: GlobKind): boolean {
+  if (isEverything(general) || general === specific) return true;
+  if (isEverything(specific)) return false;
+  if (!specific.includes('*')) return compileGlob(general, kind)(specific);
+  const apart = separators[kind];
+  const wide = tokenise(general);
+  const narrow = tokenise(specific);
+  const alphabet = alphabetOf([...wide, ...narrow], apart);
+  const seen = new Set<string>();
+  const open = [{ at: 0, states: startOf(wide) }];
+  for (let pair = open.pop(); pair !== undefined; pair = open.pop()) {
+    const { at, states } = pair;
+    const key = `${at}|${states.join('')}`;
+    if (seen.has(key)) continue;
+    if (seen.size >= coverStepsMax) return false;
+    seen.add(key);
+    if (at === narrow.length) {
+      if (states[wide.length] !== 1) return false;
+      continue;
+    }
+    for (const char of alphabet) {
+      if (!accepts(narrow[at], char, apart)) continue;
+      const moved = states.slice();
+      step(wide, moved, char, apart);
+      open.push({ at: at + 1, states: moved });
+      if (staysAt(narrow[at], char, apart)) open.push({ at, states: moved });
+    }
+  }
+  return true;
+}
+
+/** Every character that either glob tells apart, and one (a private-use one) for all others. */
+function alphabetOf(tokens: readonly Token[], apart: readonly number[]): readonly number[] {
+  const chars = new Set(apart);
+  for (const token of tokens) if (token.kind === 'literal') chars.add(token.char);
+  let other = 0xe000;
+  while (chars.has(other)) other++;
+  return [...chars, other];
+}
+
+/**
+ * The requested tools (ids or globs) that an agent may have: those that one of its capabilities
+ * covers whole, each once, in the order asked for.
+ */
+export function clampTools(
+  requested: readonly string[],
+  capabilities: readonly string[],
+): readonly string[] {
+  return [...new Set(requested)].filter((tool) =>
+    capabilities.some((capability) => globCovers(capability, tool, 'tool')),
+  );
+}

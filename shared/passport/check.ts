@@ -1,0 +1,221 @@
+import type { Action } from '../decision/action.ts';
+import type { PassportState } from '../decision/state.ts';
+import type { ErrorCode } from '../errors.ts';
+import { matchesAnyGlob } from '../glob.ts';
+import { constraintNames, violates } from './constraints.ts';
+
+type SignedPassport = Extract<PassportState, { readonly form: 'signed' }>;
+
+/** One failed check, as the verify operation reports it. */
+export interface PassportFailure {
+  readonly check: string;
+  readonly reason_code: ErrorCode;
+  readonly message: string;
+}
+
+/** What a passport is held against. What is absent is not checked. */
+export interface PassportTarget {
+  readonly tenantId: string;
+  readonly nowMs: number;
+  readonly audience?: string | undefined;
+  readonly action?: Pick<Action, 'agentId' | 'userId' | 'tool' | 'resource' | 'args'> | undefined;
+  /** The agent's present capabilities, the upper bound on the tools of any of its passports. */
+  readonly capabilities?: readonly string[] | undefined;
+}
+
+type Check = (passport: SignedPassport, target: PassportTarget) => PassportFailure | undefined;
+
+/**
+ * How far this clock may run behind the issuer's. Only `nbf` has leeway: without it a passport
+ * would be refused in the moment it arrives; expiry is exact.
+ */
+const clockLeewayMs = 5_000;
+
+const checks: readonly Check[] = [
+  checkSource,
+  checkExpiry,
+  checkNotBefore,
+  checkTenant,
+  checkAudience,
+  checkRevocation,
+  checkUse,
+  checkAgent,
+  checkUser,
+  checkTool,
+  checkResource,
+  ...constraintNames.map(
+    (name): Check =>
+      ({ claims }, { action }) => {
+        if (action === undefined) return undefined;
+        const violation = violates(name, claims.resource_constraints, action);
+        return violation && failure(name, violation.reasonCode, violation.message);
+      },
+  ),
+];
+
+/** The first check that a passport fails, in the order of design 3; undefined when it passes all. */
+export function firstPassportFailure(
+  passport: PassportState,
+  target: PassportTarget,
+): PassportFailure | undefined {
+  if (passport.form !== 'signed') return formFailure(passport);
+  for (const check of checks) {
+    const failed = check(passport, target);
+    if (failed !== undefined) return failed;
+  }
+  return undefined;
+}
+
+/** Every check that a passport fails. */
+export function passportFailures(
+  passport: PassportState,
+  target: PassportTarget,
+): readonly PassportFailure[] {
+  if (passport.form !== 'signed') return [formFailure(passport)];
+  return checks.map((check) => check(passport, target)).filter((failed) => failed !== undefined);
+}
+
+function failure(check: string, reason_code: ErrorCode, message: string): PassportFailure {
+  return { check, reason_code, message };
+}
+
+function formFailure({ form, detail }: Exclude<PassportState, SignedPassport>): PassportFailure {
+  return form === 'malformed'
+    ? failure('form', 'passport.malformed', `The passport is malformed: ${detail}.`)
+    : failure(
+        'signature',
+        'passport.signature_invalid',
+        `The passport does not verify: ${detail}.`,
+      );
+}
+
+/** A lease is spent number by number by the sidecar it was made for, and never shown by an agent. */
+function checkSource({ claims, source }: SignedPassport): PassportFailure | undefined {
+  return (source === 'lease') === (claims.lease_size !== undefined)
+    ? undefined
+    : failure('form', 'passport.malformed', 'A lease is not a passport that can be presented.');
+}
+
+function checkExpiry({ claims }: SignedPassport, { nowMs }: PassportTarget) {
+  // RFC 7519, section 4.1.4: on or after exp it is not accepted.
+  return nowMs < claims.exp * 1000
+    ? undefined
+    : failure('exp', 'passport.expired', `The passport expired at ${at(claims.exp)}.`);
+}
+
+function checkNotBefore({ claims }: SignedPassport, { nowMs }: PassportTarget) {
+  return nowMs + clockLeewayMs >= claims.nbf * 1000
+    ? undefined
+    : failure(
+        'nbf',
+        'passport.not_yet_valid',
+        `The passport is not valid before ${at(claims.nbf)}.`,
+      );
+}
+
+function at(seconds: number): string {
+  const date = new Date(seconds * 1000);
+  return Number.isNaN(date.getTime()) ? `second ${seconds}` : date.toISOString();
+}
+
+function checkTenant({ claims }: SignedPassport, { tenantId }: PassportTarget) {
+  return claims.tenant_id === tenantId
+    ? undefined
+    : failure('tenant', 'passport.tenant_mismatch', 'The passport belongs to another tenant.');
+}
+
+function checkAudience({ claims }: SignedPassport, { audience }: PassportTarget) {
+  return audience === undefined || claims.aud === audience
+    ? undefined
+    : failure(
+        'audience',
+        'passport.audience_mismatch',
+        `The passport is for ${claims.aud}, not for ${audience}.`,
+      );
+}
+
+function checkRevocation({ revoked }: SignedPassport): PassportFailure | undefined {
+  return revoked
+    ? failure('revocation', 'passport.revoked', 'The passport was revoked.')
+    : undefined;
+}
+
+function checkUse({ use }: SignedPassport): PassportFailure | undefined {
+  switch (use) {
+    case 'unclaimed':
+    case 'claimed':
+      return undefined;
+    case 'replayed':
+      return failure('replay', 'passport.replay_detected', 'The passport was used before.');
+    case 'unavailable':
+      return failure(
+        'replay',
+        'passport.claim_unavailable',
+        'Whether the passport was used before cannot be told right now.',
+      );
+  }
+}
+
+function checkAgent({ claims }: SignedPassport, { action }: PassportTarget) {
+  return action === undefined || claims.sub === action.agentId
+    ? undefined
+    : failure(
+        'agent',
+        'passport.agent_mismatch',
+        `The passport belongs to agent ${claims.sub}, not to agent ${action.agentId}.`,
+      );
+}
+
+function checkUser({ claims }: SignedPassport, { action }: PassportTarget) {
+  return action === undefined || claims.user_id === action.userId
+    ? undefined
+    : failure(
+        'user',
+        'passport.user_mismatch',
+        `The passport was issued for user ${claims.user_id}, not for user ${action.userId}.`,
+      );
+}
+
+function checkTool({ claims }: SignedPassport, { action, capabilities }: PassportTarget) {
+  if (action === undefined) return undefined;
+  if (!matchesAnyGlob(claims.allowed_tools, action.tool, 'tool')) {
+    return failure(
+      'tool',
+      'passport.tool_not_allowed',
+      `The passport covers ${list(claims.allowed_tools)}, not ${action.tool}.`,
+    );
+  }
+  return capabilities === undefined || matchesAnyGlob(capabilities, action.tool, 'tool')
+    ? undefined
+    : failure(
+        'tool',
+        'passport.tool_not_allowed',
+        `The agent's capabilities no longer cover ${action.tool}.`,
+      );
+}
+
+function checkResource({ claims }: SignedPassport, { action }: PassportTarget) {
+  const allowed = claims.allowed_resources;
+  if (action === undefined || allowed.length === 0) return undefined;
+  return coversResource(allowed, action.resource)
+    ? undefined
+    : failure(
+        'resource',
+        'passport.resource_not_allowed',
+        `The passport covers the resources ${list(allowed)}, not ${action.resource}.`,
+      );
+}
+
+// `.` and `..` segments, also percent-encoded: upstream they may name what lies outside the glob.
+const dotSegments = /(?:^|[/:\\]|%2f|%5c)(?:\.|%2e){1,2}(?:$|[/:\\]|%2f|%5c)/i;
+
+function coversResource(allowed: readonly string[], resource: string): boolean {
+  if (!dotSegments.test(resource)) return matchesAnyGlob(allowed, resource, 'resource');
+  return allowed.some((pattern) => pattern === resource || pattern === '*' || pattern === '**');
+}
+
+function list(globs: readonly string[]): string {
+  if (globs.length === 0) return 'nothing';
+  const more = globs.length - 5;
+  return more > 0 ? `${globs.slice(0, 5).join(', ')} and ${more} more` : globs.join(', ');
+}

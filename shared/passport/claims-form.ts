@@ -1,0 +1,66 @@
+import { riskTiers } from '../decision/action.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../json.ts';
+import type { PassportClaims } from './claims.ts';
+import { ttlSecondsMax } from './issue.ts';
+
+type Form = (value: JsonValue | undefined) => boolean;
+
+const isText: Form = (value) => typeof value === 'string';
+const isName: Form = (value) => typeof value === 'string' && value !== '' && value.length <= 1024;
+const isSeconds: Form = (value) => Number.isSafeInteger(value) && Number(value) > 0;
+const isNames: Form = (value) => Array.isArray(value) && value.every(isName);
+const isTier: Form = (value) => riskTiers.some((tier) => tier === value);
+// No dot: `<jti>.<n>` is how the uses of a lease are named, and nothing else may look like one.
+const isJti: Form = (value) => typeof value === 'string' && /^[A-Za-z0-9_-]{1,128}$/.test(value);
+const isLeaseSize: Form = (value) =>
+  value === undefined || (Number.isSafeInteger(value) && Number(value) > 0);
+
+const forms: Readonly<Record<keyof PassportClaims, Form>> = {
+  iss: isName,
+  sub: isName,
+  aud: isName,
+  tenant_id: isName,
+  user_id: isName,
+  goal: isText,
+  allowed_tools: isNames,
+  allowed_resources: isNames,
+  resource_constraints: isJsonObject,
+  risk_tier: isTier,
+  policy_id: isText,
+  policy_hash: isText,
+  approval_hash: (value) => value === null || isText(value),
+  jti: isJti,
+  iat: isSeconds,
+  nbf: isSeconds,
+  exp: isSeconds,
+  lease_size: isLeaseSize,
+};
+const names = Object.keys(forms) as readonly (keyof PassportClaims)[];
+
+const leaseTtlSecondsMax = 86_400;
+
+/**
+ * What is wrong with a passport's claims, or undefined. A claim that is not known here is
+ * refused: it may be a restriction that a newer control plane meant to be kept.
+ */
+export function claimsProblem(payload: JsonObject): string | undefined {
+  for (const name of names) {
+    const value = Object.hasOwn(payload, name) ? payload[name] : undefined;
+    if (!forms[name](value)) return `the claim ${name} is missing or not of its type`;
+  }
+  const unknown = Object.keys(payload).find((name) => !Object.hasOwn(forms, name));
+  if (unknown !== undefined) return `the claim ${unknown} is not known`;
+  return lifeProblem(Number(payload.iat), Number(payload.nbf), Number(payload.exp), payload);
+}
+
+function lifeProblem(
+  iat: number,
+  nbf: number,
+  exp: number,
+  { lease_size }: JsonObject,
+): string | undefined {
+  if (nbf < iat) return 'nbf lies before iat';
+  if (exp <= nbf) return 'exp does not lie after nbf';
+  const longest = lease_size === undefined ? ttlSecondsMax : leaseTtlSecondsMax;
+  return exp - iat > longest ? `the passport lives longer than ${longest} seconds` : undefined;
+}
