@@ -3,10 +3,10 @@ import type { createKey as createKeyOperation, KeyRecord } from '../../shared/co
 import { generateApiKey } from '../../shared/crypto/api-key.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { newId } from '../../shared/ids.ts';
+import { type ChangeNotes, commitChange } from '../events.ts';
 import { permissionsOf } from '../http/roles.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services, Transaction } from '../services.ts';
-import { administrationEvent, awaitSealed } from './administration.ts';
 import { hashApiKey } from './key-directory.ts';
 import { keyRecordOf } from './key-record.ts';
 
@@ -30,17 +30,13 @@ export async function createKey(
 ): Promise<KeyRecord & { readonly key: string }> {
   const granted = grant(wanted, caller);
   const { tenantId } = caller;
-  const made = await services.db.$transaction(async (tx) => {
+  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     const expiresAt = await boundedExpiry(tx, services, { caller, wanted });
     await requireAgent(tx, tenantId, granted.agentId);
-    return insertKey(tx, services, {
-      tenantId,
-      by: caller.principal,
-      wanted: { ...granted, expiresAt },
-    });
+    const wantedKey = { ...granted, expiresAt };
+    return insertKey(tx, { ...services, notes }, { tenantId, by: caller.principal, wantedKey });
   });
-  await awaitSealed(services, tenantId, made.eventId);
-  return { ...made.record, key: made.key };
+  return { ...result.record, key: result.key };
 }
 
 /**
@@ -110,18 +106,18 @@ async function requireAgent(
 interface Insertion {
   readonly tenantId: string;
   readonly by: string;
-  readonly wanted: NewApiKey;
+  readonly wantedKey: NewApiKey;
 }
 
-/** Stores a new key and its event. For the first key of a tenant there is no maker to ask. */
+/** Stores a new key and its event, without asking who makes it: a tenant's first key has no maker. */
 export async function insertKey(
   tx: Transaction,
-  { clock, vault, ledger }: Pick<Services, 'clock' | 'vault' | 'ledger'>,
-  { tenantId, by, wanted }: Insertion,
-): Promise<{ readonly key: string; readonly record: KeyRecord; readonly eventId: string }> {
+  { clock, vault, notes }: Pick<Services, 'clock' | 'vault'> & { readonly notes: ChangeNotes },
+  { tenantId, by, wantedKey }: Insertion,
+): Promise<{ readonly key: string; readonly record: KeyRecord }> {
   const key = generateApiKey();
   const now = clock.now();
-  const { agentId = null, expiresAt = null, ...rest } = wanted;
+  const { agentId = null, expiresAt = null, ...rest } = wantedKey;
   const row = await tx.apiKey.create({
     data: {
       ...rest,
@@ -137,23 +133,20 @@ export async function insertKey(
     },
   });
   const { name, role, scope, principal } = row;
-  const event = administrationEvent(
-    { clock },
-    {
-      type: 'key.created',
-      chainId: 'keys:api',
+  const expires = expiresAt?.toISOString() ?? null;
+  await notes.event({
+    type: 'key.created',
+    chainId: 'keys:api',
+    data: {
       by,
-      data: {
-        key_id: row.id,
-        name,
-        role,
-        scope,
-        principal,
-        agent_id: agentId,
-        expires_at: expiresAt?.toISOString() ?? null,
-      },
+      key_id: row.id,
+      name,
+      role,
+      scope,
+      principal,
+      agent_id: agentId,
+      expires_at: expires,
     },
-  );
-  await ledger.record(tx, tenantId, event);
-  return { key, record: keyRecordOf(row), eventId: event.id };
+  });
+  return { key, record: keyRecordOf(row) };
 }

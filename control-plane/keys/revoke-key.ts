@@ -1,8 +1,8 @@
 import type { KeyRecord } from '../../shared/contract/keys.ts';
 import { GatewayError } from '../../shared/errors.ts';
+import { commitChange } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
-import { administrationEvent, awaitSealed } from './administration.ts';
 import { keyDirectory } from './key-directory.ts';
 import { keyRecordOf } from './key-record.ts';
 
@@ -12,9 +12,9 @@ export async function revokeKey(
   caller: Caller,
   id: string,
 ): Promise<KeyRecord> {
-  const { clock, ledger } = services;
+  const { clock } = services;
   const { tenantId, principal } = caller;
-  const { row, eventId } = await services.db.$transaction(async (tx) => {
+  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     const found = await tx.apiKey.findFirst({ where: { tenantId, id } });
     if (found === null) throw new GatewayError('key.not_found');
     if (found.role === 'owner' && caller.role !== 'owner') {
@@ -24,17 +24,16 @@ export async function revokeKey(
       where: { tenantId, id, revokedAt: null },
       data: { revokedAt: new Date(clock.now()) },
     });
-    if (count === 0) return { row: await tx.apiKey.findUniqueOrThrow({ where: { id } }) };
-    const event = administrationEvent(services, {
-      type: 'key.revoked',
-      chainId: 'keys:api',
-      by: principal,
-      data: { key_id: id, name: found.name, role: found.role, principal: found.principal },
-    });
-    await ledger.record(tx, tenantId, event);
-    return { row: await tx.apiKey.findUniqueOrThrow({ where: { id } }), eventId: event.id };
+    if (count > 0) {
+      const { name, role, principal: stoodFor } = found;
+      await notes.event({
+        type: 'key.revoked',
+        chainId: 'keys:api',
+        data: { by: principal, key_id: id, name, role, principal: stoodFor },
+      });
+    }
+    return tx.apiKey.findUniqueOrThrow({ where: { id } });
   });
-  keyDirectory(services).forget(row.hash);
-  if (eventId !== undefined) await awaitSealed(services, tenantId, eventId);
-  return keyRecordOf(row);
+  keyDirectory(services).forget(result.hash);
+  return keyRecordOf(result);
 }

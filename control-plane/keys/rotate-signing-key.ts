@@ -1,8 +1,8 @@
 import type { z } from 'zod';
 import type { rotateSigningKey as rotateOperation } from '../../shared/contract/keys.ts';
+import { commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
-import type { KeyPurpose, Services } from '../services.ts';
-import { administrationEvent, awaitSealed, lockFor } from './administration.ts';
+import type { Services } from '../services.ts';
 import { algorithmOf, insertActiveKey } from './signing-keys.ts';
 
 type Rotated = z.input<NonNullable<(typeof rotateOperation)['success']['schema']>>;
@@ -14,41 +14,27 @@ export async function rotateSigningKey(
   { tenantId, principal }: Caller,
   purpose: RotatablePurpose,
 ): Promise<Rotated> {
-  const { db, clock, ledger, publisher, signingKeys } = services;
+  const { clock, signingKeys } = services;
   const alg = algorithmOf(purpose);
   // A tenant that never signed anything has a first key to retire after this.
   await signingKeys.active(tenantId, purpose, alg);
-  const { eventId, rotated } = await db.$transaction(async (tx) => {
-    await lockFor(tx, `signing_key ${tenantId} ${purpose}`);
-    const rotatedAt = new Date(clock.now());
-    const old = await tx.signingKey.findFirstOrThrow({
-      where: { tenantId, purpose, state: 'active' },
-    });
-    await tx.signingKey.update({
-      where: { tenantId_kid: { tenantId, kid: old.kid } },
-      data: { state: 'retired', retiredAt: rotatedAt },
-    });
+  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
+    await lockFor(tx, tenantId, `signing_key ${purpose}`);
+    const retiredAt = new Date(clock.now());
+    const active = { tenantId, purpose, state: 'active' };
+    const old = await tx.signingKey.findFirstOrThrow({ where: active });
+    await tx.signingKey.updateMany({ where: active, data: { state: 'retired', retiredAt } });
     const made = await insertActiveKey(tx, services, { tenantId, purpose, alg });
-    if (made === undefined) throw new Error(`two active ${purpose} keys`);
-    const event = administrationEvent(services, {
+    if (made === undefined) throw new Error(`there are two active ${purpose} keys`);
+    const keys = { purpose, alg, active_key_id: made.kid, retired_key_id: old.kid };
+    await notes.event({
       type: 'signing_key.rotated',
       chainId: `signing-keys:${purpose}`,
-      by: principal,
-      data: { purpose, alg, active_key_id: made.kid, retired_key_id: old.kid },
+      data: { by: principal, ...keys },
     });
-    await ledger.record(tx, tenantId, event);
-    if (purpose === 'passport') await publisher.changed(tx, tenantId, 'keys');
-    const rotated = {
-      purpose,
-      alg,
-      active_key_id: made.kid,
-      retired_key_id: old.kid,
-      rotated_at: rotatedAt.toISOString(),
-    };
-    return { eventId: event.id, rotated };
+    if (purpose === 'passport') notes.sections('keys');
+    return { ...keys, rotated_at: retiredAt.toISOString() };
   });
-  signingKeys.rotated?.(tenantId, purpose satisfies KeyPurpose);
-  if (purpose === 'passport') publisher.nudge();
-  await awaitSealed(services, tenantId, eventId);
-  return rotated;
+  signingKeys.rotated?.(tenantId, purpose);
+  return result;
 }

@@ -1,0 +1,42 @@
+import type { HeldCredential } from '../../shared/binding/binding.ts';
+import { matchesAnyGlob } from '../../shared/glob.ts';
+import type { Services } from '../services.ts';
+import { reaches } from './affected-sidecars.ts';
+import { openCredential } from './stored-credential.ts';
+
+type Deps = Pick<Services, 'db' | 'vault'>;
+
+/**
+ * The credentials bound to tools that an agent may call, secrets included: for its sidecar, under
+ * encryption, and nobody else. In the order in which a sidecar tries them.
+ */
+export async function credentialsOfAgent(
+  deps: Deps,
+  tenantId: string,
+  agentId: string,
+): Promise<readonly HeldCredential[]> {
+  const id = Number(agentId);
+  if (!Number.isSafeInteger(id)) return [];
+  const agent = await deps.db.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
+  if (agent === null || agent.disabledAt !== null) return [];
+  const held = await openAll(deps, tenantId);
+  return held.filter(({ bind }) => reaches(agent.capabilities, bind.tools));
+}
+
+/** The credential for one call, if there is one: the first by name, as at a sidecar. */
+export async function credentialForCall(
+  deps: Deps,
+  tenantId: string,
+  { tool, host }: { readonly tool: string; readonly host: string },
+): Promise<HeldCredential | undefined> {
+  const held = await openAll(deps, tenantId);
+  return held.find(
+    ({ bind }) => bind.hosts.includes(host) && matchesAnyGlob(bind.tools, tool, 'tool'),
+  );
+}
+
+/** What is sealed counts, not the columns, so that all are opened before any is chosen. */
+async function openAll({ db, vault }: Deps, tenantId: string): Promise<readonly HeldCredential[]> {
+  const rows = await db.credential.findMany({ where: { tenantId }, orderBy: { name: 'asc' } });
+  return rows.map((row) => openCredential(vault, row));
+}

@@ -1,0 +1,13 @@
+import type { CredentialRecord } from '../../shared/contract/credentials.ts';
+import type { Caller } from '../http/route.ts';
+import type { Services } from '../services.ts';
+import { credentialRecordOf } from './stored-credential.ts';
+
+/** The tenant's credentials as metadata, by name. */
+export async function listCredentials(
+  { db }: Pick<Services, 'db'>,
+  { tenantId }: Caller,
+): Promise<readonly CredentialRecord[]> {
+  const rows = await db.credential.findMany({ where: { tenantId }, orderBy: { name: 'asc' } });
+  return rows.map(credentialRecordOf);
+}

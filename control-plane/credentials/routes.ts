@@ -1,0 +1,16 @@
+import * as contract from '../../shared/contract/credentials.ts';
+import { type Route, route } from '../http/route.ts';
+import type { Services } from '../services.ts';
+import { listCredentials } from './list-credentials.ts';
+import { storeCredential } from './store-credential.ts';
+
+export function credentialRoutes(services: Services): readonly Route[] {
+  return [
+    route(contract.listCredentials, async (_input, caller) => ({
+      body: { credentials: [...(await listCredentials(services, caller))] },
+    })),
+    route(contract.storeCredential, async ({ body }, caller) => ({
+      body: await storeCredential(services, caller, body),
+    })),
+  ];
+}

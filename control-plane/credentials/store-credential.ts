@@ -1,0 +1,78 @@
+import type { z } from 'zod';
+import type {
+  CredentialRecord,
+  storeCredential as storeOperation,
+} from '../../shared/contract/credentials.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import { newId } from '../../shared/ids.ts';
+import { sidecarSection } from '../../shared/sync/sections.ts';
+import { commitChange, lockFor } from '../events.ts';
+import type { Caller } from '../http/route.ts';
+import { normaliseHost } from '../runtime/host.ts';
+import type { Services } from '../services.ts';
+import { affectedSidecars } from './affected-sidecars.ts';
+import { injectionProblem } from './injection.ts';
+import { credentialRecordOf, sealCredential } from './stored-credential.ts';
+
+type Wanted = z.output<NonNullable<(typeof storeOperation)['body']>>;
+
+/** Stores a credential, or a new version of the one of that name; its secret is never shown again. */
+export async function storeCredential(
+  services: Services,
+  { tenantId, principal }: Caller,
+  wanted: Wanted,
+): Promise<CredentialRecord> {
+  const { vault, clock } = services;
+  const { name, inject } = wanted;
+  const bind = readBind(wanted);
+  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
+    // The version is part of what the ciphertext is bound to: one writer at a time.
+    await lockFor(tx, tenantId, `credential ${name}`);
+    const where = { tenantId_name: { tenantId, name } };
+    const before = await tx.credential.findUnique({ where });
+    const id = before?.id ?? newId('cred', clock.now());
+    const version = (before?.version ?? 0) + 1;
+    const sealed = sealCredential(
+      vault,
+      { tenantId, id, version },
+      { secret: wanted.secret, inject, bind },
+    );
+    const now = new Date(clock.now());
+    const written = { version, inject: { ...inject }, ...bind, sealed, updatedAt: now };
+    const row = await tx.credential.upsert({
+      where,
+      create: { id, tenantId, name, createdBy: principal, createdAt: now, ...written },
+      update: written,
+    });
+    await notes.event({
+      type: 'credential.stored',
+      chainId: `credentials:${name}`,
+      data: { by: principal, credential_id: id, name, version, inject: { in: inject.in }, bind },
+    });
+    const globs = [...bind.tools, ...(before?.tools ?? [])];
+    notes.sections(...(await affectedSidecars(tx, tenantId, globs)).map(sidecarSection));
+    return row;
+  });
+  return credentialRecordOf(result);
+}
+
+/** Tools and hosts in the form that is compared; throws `credential.invalid` for what can never fit. */
+function readBind({ secret, inject, bind }: Wanted): { tools: string[]; hosts: string[] } {
+  const problems: string[] = [];
+  const injection = injectionProblem(inject, secret);
+  if (injection !== undefined) problems.push(injection);
+  for (const tool of bind.tools) {
+    if (!/^[0-9A-Za-z_*-]+([./:][0-9A-Za-z_*-]+)*$/.test(tool)) {
+      problems.push(`bind.tools: "${tool}" is not a tool id or glob`);
+    }
+  }
+  const hosts = bind.hosts.map((host) => {
+    const normal = normaliseHost(host);
+    if (normal === undefined) problems.push(`bind.hosts: "${host}" is not one host`);
+    return normal ?? host;
+  });
+  if (problems.length > 0) {
+    throw new GatewayError('credential.invalid', { message: `${problems.join('; ')}.` });
+  }
+  return { tools: [...new Set(bind.tools)], hosts: [...new Set(hosts)] };
+}

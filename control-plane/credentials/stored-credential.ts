@@ -1,0 +1,55 @@
+import { z } from 'zod';
+import type { HeldCredential } from '../../shared/binding/binding.ts';
+import type { CredentialRecord } from '../../shared/contract/credentials.ts';
+import type { SealedPlace, Vault } from '../services.ts';
+import type { CredentialModel } from '../store/generated/models/Credential.ts';
+
+/**
+ * What is sealed: the secret together with how and where it may be used. The columns beside it
+ * only repeat that for listing, so that someone who can write to the database cannot send a
+ * secret to a host it was not stored for.
+ */
+const sealedForm = z.object({
+  secret: z.string(),
+  inject: z.object({
+    in: z.enum(['bearer', 'header', 'basic', 'query']),
+    name: z.string().optional(),
+    format: z.string().optional(),
+  }),
+  bind: z.object({ tools: z.array(z.string()), hosts: z.array(z.string()) }),
+});
+type SealedForm = z.output<typeof sealedForm>;
+
+interface Whose {
+  readonly tenantId: string;
+  readonly id: string;
+  readonly version: number;
+}
+
+function placeOf({ tenantId, id, version }: Whose): SealedPlace {
+  return { tenantId, purpose: 'credential', id, version };
+}
+
+export function sealCredential(vault: Vault, whose: Whose, credential: SealedForm): string {
+  return vault.seal(JSON.stringify(credential), placeOf(whose));
+}
+
+/** The credential of a row; throws `credential.unreadable`. */
+export function openCredential(vault: Vault, row: CredentialModel): HeldCredential {
+  const text = vault.open(row.sealed, placeOf(row)).toString('utf8');
+  return { id: row.id, version: row.version, ...sealedForm.parse(JSON.parse(text)) };
+}
+
+/** A stored credential as callers see it: never with its secret. */
+export function credentialRecordOf(row: CredentialModel): CredentialRecord {
+  return {
+    id: row.id,
+    name: row.name,
+    version: row.version,
+    inject: row.inject as CredentialRecord['inject'],
+    bind: { tools: row.tools, hosts: row.hosts },
+    created_by: row.createdBy,
+    created_at: row.createdAt.toISOString(),
+    updated_at: row.updatedAt.toISOString(),
+  };
+}

@@ -1,0 +1,34 @@
+import type { Binding } from '../../shared/binding/binding.ts';
+import type { BindingRecord } from '../../shared/contract/bindings.ts';
+import { canonicalJson } from '../../shared/crypto/jcs.ts';
+import type { Vault } from '../services.ts';
+import type { BindingModel } from '../store/generated/models/Binding.ts';
+
+/**
+ * The keyed hash that a binding's row carries: someone who can only write to the database cannot
+ * point a tool, and with it a credential, at another host.
+ */
+export function bindingMac(
+  vault: Pick<Vault, 'mac'>,
+  { tenantId, binding }: { readonly tenantId: string; readonly binding: Binding },
+): string {
+  return vault.mac('binding', canonicalJson({ tenant: tenantId, binding }));
+}
+
+/** The binding of a row, or undefined when it is not what the control plane wrote. */
+export function bindingOf(row: BindingModel, vault: Pick<Vault, 'mac'>): Binding | undefined {
+  const binding = row.definition as unknown as Binding;
+  const isOurs =
+    binding.name === row.name && row.mac === bindingMac(vault, { tenantId: row.tenantId, binding });
+  return isOurs ? binding : undefined;
+}
+
+/** A stored binding as callers see it. */
+export function bindingRecordOf(row: BindingModel): BindingRecord {
+  const binding = row.definition as unknown as Binding;
+  return {
+    ...(binding as BindingRecord),
+    updated_by: row.updatedBy,
+    updated_at: row.updatedAt.toISOString(),
+  };
+}

@@ -1,0 +1,37 @@
+import type { z } from 'zod';
+import type { putUser as putOperation } from '../../shared/contract/users.ts';
+import { commitChange } from '../events.ts';
+import type { Caller } from '../http/route.ts';
+import type { Services } from '../services.ts';
+import { type UserRecord, userRecordOf } from './user-record.ts';
+
+type Fields = z.output<NonNullable<(typeof putOperation)['body']>>;
+
+/**
+ * Writes a user's directory entry, whole. The event says what role was given; the address is
+ * personal data, which an append-only ledger could never forget, and stays out of it.
+ */
+export async function putUser(
+  services: Services,
+  { tenantId, principal }: Caller,
+  { id, fields }: { readonly id: string; readonly fields: Fields },
+): Promise<UserRecord> {
+  const { email = null, role = null } = fields;
+  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
+    const written = { email, role, updatedAt: new Date(services.clock.now()) };
+    const row = await tx.directoryUser.upsert({
+      where: { tenantId_id: { tenantId, id } },
+      create: { tenantId, id, ...written },
+      update: written,
+    });
+    await notes.event({
+      type: 'user.written',
+      chainId: 'users:directory',
+      userId: id,
+      data: { by: principal, role, has_email: email !== null },
+    });
+    notes.sections('agents');
+    return row;
+  });
+  return userRecordOf(result);
+}

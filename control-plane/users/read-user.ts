@@ -1,0 +1,15 @@
+import { GatewayError } from '../../shared/errors.ts';
+import type { Caller } from '../http/route.ts';
+import type { Services } from '../services.ts';
+import { type UserRecord, userRecordOf } from './user-record.ts';
+
+/** What policies know of a user. */
+export async function readUser(
+  { db }: Pick<Services, 'db'>,
+  { tenantId }: Caller,
+  id: string,
+): Promise<UserRecord> {
+  const row = await db.directoryUser.findUnique({ where: { tenantId_id: { tenantId, id } } });
+  if (row === null) throw new GatewayError('user.not_found');
+  return userRecordOf(row);
+}

@@ -1,0 +1,16 @@
+import * as contract from '../../shared/contract/users.ts';
+import { type Route, route } from '../http/route.ts';
+import type { Services } from '../services.ts';
+import { putUser } from './put-user.ts';
+import { readUser } from './read-user.ts';
+
+export function userRoutes(services: Services): readonly Route[] {
+  return [
+    route(contract.getUser, async ({ params }, caller) => ({
+      body: await readUser(services, caller, params.id),
+    })),
+    route(contract.putUser, async ({ params, body }, caller) => ({
+      body: await putUser(services, caller, { id: params.id, fields: body }),
+    })),
+  ];
+}
