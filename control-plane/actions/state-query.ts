@@ -1,4 +1,5 @@
 import type { Pool } from 'pg';
+import type { StoredTool } from '../tools/tool-record.ts';
 
 /** What a decision needs to know about one action; everything is looked up within the tenant. */
 export interface StateKeys {
@@ -12,17 +13,6 @@ export interface StateKeys {
   /** Under which a passport, if one was given, may have been revoked. */
   readonly revocationIds: readonly string[];
   readonly approvalHash: string | undefined;
-}
-
-export interface ToolRow {
-  readonly name: string;
-  readonly manifest_hash: string;
-  readonly approved_hash: string | null;
-  readonly approval_status: string;
-  readonly risk_tier: string;
-  readonly drift_reason: string | null;
-  /** JSON text of the approved manifest. */
-  readonly approved_manifest: string | null;
 }
 
 export interface ApprovalRow {
@@ -55,7 +45,7 @@ export interface StateRow {
     readonly email: string | null;
     readonly role: string | null;
   } | null;
-  readonly tool: ToolRow | null;
+  readonly tool: StoredTool | null;
   readonly policies: readonly (readonly [number, string])[];
   readonly revoked: boolean;
   readonly approval: ApprovalRow | null;

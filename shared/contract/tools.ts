@@ -5,9 +5,12 @@ import { operation } from './operation.ts';
 
 const drift = z.object({
   class: z.string(),
-  severity: z.string(),
-  path: z.string(),
   reason_code: z.string(),
+  severity: z.string(),
+  /** JSON pointer into the manifest. */
+  path: z.string(),
+  message: z.string(),
+  /** Whether the tool must be approved again because of it. */
   material: z.boolean(),
 });
 

@@ -1,0 +1,70 @@
+import { openStates } from '../../shared/approval/states.ts';
+import { sidecarSection } from '../../shared/sync/sections.ts';
+import { type ChangeNotes, commitChange } from '../events.ts';
+import type { Services, Transaction } from '../services.ts';
+import type { Approval } from '../store/generated/client.ts';
+
+const batchSize = 200;
+
+/** Expires every open approval of a tenant that is past its window; returns how many. */
+export async function expireApprovals(services: Services, tenantId: string): Promise<number> {
+  let total = 0;
+  for (;;) {
+    const expired = await expireBatch(services, tenantId);
+    total += expired;
+    if (expired < batchSize) return total;
+  }
+}
+
+async function expireBatch(services: Services, tenantId: string): Promise<number> {
+  const overdue = {
+    tenantId,
+    status: { in: [...openStates] },
+    expiresAt: { lte: new Date(services.clock.now()) },
+  };
+  // The common case, nothing to do, takes no transaction.
+  if ((await services.db.approval.findFirst({ where: overdue, select: { id: true } })) === null) {
+    return 0;
+  }
+  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
+    const rows = await tx.approval.findMany({
+      where: overdue,
+      orderBy: { id: 'asc' },
+      take: batchSize,
+    });
+    let expired = 0;
+    for (const row of rows) if (await expireApproval(services, tx, notes, row)) expired += 1;
+    return expired;
+  });
+  return result;
+}
+
+/**
+ * Expires one approval inside the caller's transaction, with its event; false when somebody
+ * decided or expired it first.
+ */
+export async function expireApproval(
+  { clock }: Pick<Services, 'clock'>,
+  tx: Transaction,
+  notes: ChangeNotes,
+  approval: Approval,
+): Promise<boolean> {
+  const { tenantId, id, status } = approval;
+  const { count } = await tx.approval.updateMany({
+    where: { tenantId, id, status },
+    data: { status: 'expired', decidedAt: new Date(clock.now()) },
+  });
+  if (count === 0) return false;
+  if (approval.sidecarId !== null) notes.sections(sidecarSection(approval.sidecarId));
+  await notes.event({
+    type: 'approval.expired',
+    chainId: approval.chainId,
+    agentId: approval.kind === 'action' ? approval.agentId : undefined,
+    userId: approval.userId,
+    tool: approval.tool,
+    resource: approval.resource,
+    reasonCode: 'approval.expired',
+    data: { action_digest: approval.actionDigest, approval_id: id, from: status },
+  });
+  return true;
+}

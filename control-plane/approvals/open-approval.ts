@@ -1,0 +1,176 @@
+import type { Action, RiskTier } from '../../shared/decision/action.ts';
+import type { ApprovalTerms } from '../../shared/decision/verdict.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import { openStates } from '../../shared/approval/states.ts';
+import { sidecarSection } from '../../shared/sync/sections.ts';
+import { agentChain, type ChangeNotes, commitChange, lockFor } from '../events.ts';
+import type { Services, Transaction } from '../services.ts';
+import type { Approval } from '../store/generated/client.ts';
+import { sealArgs } from './approval-args.ts';
+import { expireApproval } from './expire-approvals.ts';
+
+/** How many undecided approvals one agent can have: a flood hides what matters. */
+const openMax = 100;
+
+export interface ApprovalRequest {
+  readonly action: Action;
+  readonly actionDigest: string;
+  readonly terms: ApprovalTerms;
+  readonly riskTier: RiskTier;
+  readonly reasonCode: string;
+  readonly summary: string;
+  readonly matchedRules: readonly string[];
+  readonly policyHash?: string | undefined;
+  readonly manifestHash?: string | undefined;
+  /** The sidecar that waits for it. */
+  readonly sidecarId?: string | undefined;
+  /** When the passport that came with the action was issued to its user, in ms since the epoch. */
+  readonly authenticatedAtMs?: number | undefined;
+}
+
+/** Finds the open approval for exactly this action, or opens one: at most one exists at any time. */
+export async function openApproval(
+  services: Services,
+  request: ApprovalRequest,
+): Promise<Approval> {
+  const { tenantId, agentId } = request.action;
+  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
+    await lockFor(tx, tenantId, `approvals of ${agentId}`);
+    const found = await findOpen(services, tx, notes, request);
+    if (found !== undefined) return adopt(tx, notes, found, request);
+    await assertRoomForOne(services, tx, request.action);
+    return create(services, tx, notes, request);
+  });
+  return result;
+}
+
+async function findOpen(
+  services: Services,
+  tx: Transaction,
+  notes: ChangeNotes,
+  { action, actionDigest }: ApprovalRequest,
+): Promise<Approval | undefined> {
+  const { tenantId, agentId } = action;
+  const found = await tx.approval.findMany({
+    where: { tenantId, agentId, actionDigest, kind: 'action', status: { in: [...openStates] } },
+  });
+  for (const approval of found) {
+    if (approval.expiresAt.getTime() > services.clock.now()) return approval;
+    await expireApproval(services, tx, notes, approval);
+  }
+  return undefined;
+}
+
+/** What a later presentation of the same action changes: who waits, and that its user is back. */
+async function adopt(
+  tx: Transaction,
+  notes: ChangeNotes,
+  approval: Approval,
+  { sidecarId, authenticatedAtMs = 0 }: ApprovalRequest,
+): Promise<Approval> {
+  const { reauthRequiredAt } = approval;
+  const isBack = reauthRequiredAt !== null && authenticatedAtMs > reauthRequiredAt.getTime();
+  const moves = sidecarId !== undefined && sidecarId !== approval.sidecarId;
+  if (!isBack && !moves) return approval;
+  if (moves) {
+    notes.sections(sidecarSection(sidecarId));
+    if (approval.sidecarId !== null) notes.sections(sidecarSection(approval.sidecarId));
+  }
+  const { count } = await tx.approval.updateMany({
+    where: { tenantId: approval.tenantId, id: approval.id, status: approval.status },
+    data: { ...(isBack ? { reauthRequiredAt: null } : {}), ...(moves ? { sidecarId } : {}) },
+  });
+  // Decided in this very moment: the next presentation will find the decision.
+  if (count === 0) throw new GatewayError('approval.unavailable');
+  return { ...approval, ...(moves ? { sidecarId } : {}) };
+}
+
+async function assertRoomForOne(
+  { clock }: Services,
+  tx: Transaction,
+  { tenantId, agentId }: Action,
+): Promise<void> {
+  const open = await tx.approval.count({
+    where: {
+      tenantId,
+      agentId,
+      status: { in: [...openStates] },
+      expiresAt: { gt: new Date(clock.now()) },
+    },
+  });
+  if (open >= openMax) throw new GatewayError('approval.too_many_open');
+}
+
+async function create(
+  services: Services,
+  tx: Transaction,
+  notes: ChangeNotes,
+  request: ApprovalRequest,
+): Promise<Approval> {
+  const { action, terms, sidecarId } = request;
+  const { tenantId, agentId } = action;
+  const nowMs = services.clock.now();
+  const tenant = await tx.tenant.findUniqueOrThrow({ where: { id: tenantId } });
+  const slaSeconds = terms.slaSeconds ?? tenant.approvalSlaSeconds;
+  const bare = await tx.approval.create({
+    data: {
+      tenantId,
+      agentId,
+      userId: action.userId,
+      tool: action.tool,
+      resource: action.resource,
+      riskTier: request.riskTier,
+      reasonCode: request.reasonCode,
+      summary: request.summary,
+      chainId: agentChain(agentId),
+      policyHash: request.policyHash ?? null,
+      manifestHash: request.manifestHash ?? null,
+      actionDigest: request.actionDigest,
+      channels: [...terms.channels],
+      minRole: terms.minRole,
+      quorum: terms.quorum,
+      goal: action.goal ?? null,
+      sidecarId: sidecarId ?? null,
+      requestedAt: new Date(nowMs),
+      expiresAt: new Date(nowMs + slaSeconds * 1000),
+    },
+  });
+  // The envelope binds the row's id, which is known only now.
+  const approval = await tx.approval.update({
+    where: { tenantId_id: { tenantId, id: bare.id } },
+    data: { proposedArgs: sealArgs(services, bare, { which: 'proposed', args: action.args }) },
+  });
+  if (sidecarId !== undefined) notes.sections(sidecarSection(sidecarId));
+  await noteRequest(notes, approval, request);
+  return approval;
+}
+
+async function noteRequest(
+  notes: ChangeNotes,
+  approval: Approval,
+  { action, matchedRules, terms }: ApprovalRequest,
+): Promise<void> {
+  await notes.event({
+    type: 'approval.requested',
+    chainId: approval.chainId,
+    agentId: approval.agentId,
+    userId: approval.userId,
+    tool: approval.tool,
+    resource: approval.resource,
+    reasonCode: approval.reasonCode,
+    data: {
+      action_digest: approval.actionDigest,
+      approval_id: approval.id,
+      channels: terms.channels,
+      expires_at: approval.expiresAt.toISOString(),
+      goal: action.goal,
+      manifest_hash: approval.manifestHash ?? undefined,
+      matched_rules: matchedRules,
+      min_role: terms.minRole,
+      policy_hash: approval.policyHash ?? undefined,
+      quorum: terms.quorum,
+      risk_tier: approval.riskTier,
+    },
+  });
+}
+

@@ -1,0 +1,73 @@
+import { openStates } from '../../shared/approval/states.ts';
+import type { RiskTier } from '../../shared/decision/action.ts';
+import type { ChangeNotes } from '../events.ts';
+import type { Services, Transaction } from '../services.ts';
+import { expireApproval } from './expire-approvals.ts';
+import { toolApprovalDigest } from './tool-approval-digest.ts';
+
+export interface ToolApprovalRequest {
+  readonly tenantId: string;
+  /** The principal who submitted the manifest: it is their request, so another decides on it. */
+  readonly requestedBy: string;
+  readonly tool: string;
+  readonly manifestHash: string;
+  readonly riskTier: RiskTier;
+  readonly reasonCode: string;
+  readonly now: Date;
+}
+
+/**
+ * Finds the open approval of this manifest, or opens one, inside the transaction that registers
+ * it. The caller holds the tool's lock.
+ */
+export async function openToolApproval(
+  services: Services,
+  tx: Transaction,
+  notes: ChangeNotes,
+  request: ToolApprovalRequest,
+): Promise<number> {
+  const { tenantId, tool, manifestHash, now } = request;
+  const found = await tx.approval.findMany({
+    where: { tenantId, kind: 'tool', tool, manifestHash, status: { in: [...openStates] } },
+  });
+  for (const approval of found) {
+    if (approval.expiresAt > now) return approval.id;
+    await expireApproval(services, tx, notes, approval);
+  }
+  const tenant = await tx.tenant.findUniqueOrThrow({ where: { id: tenantId } });
+  const expiresAt = new Date(now.getTime() + tenant.approvalSlaSeconds * 1000);
+  const { id } = await tx.approval.create({
+    data: {
+      tenantId,
+      kind: 'tool',
+      agentId: '',
+      userId: request.requestedBy,
+      tool,
+      resource: `tool:${tool}`,
+      riskTier: request.riskTier,
+      reasonCode: request.reasonCode,
+      summary: `Approve this version of the tool ${tool}.`,
+      chainId: `tool:${tool}`,
+      manifestHash,
+      actionDigest: toolApprovalDigest(tenantId, tool, manifestHash),
+      channels: [],
+      requestedAt: now,
+      expiresAt,
+    },
+  });
+  await notes.event({
+    type: 'approval.requested',
+    chainId: `tool:${tool}`,
+    tool,
+    reasonCode: request.reasonCode,
+    data: {
+      approval_id: id,
+      expires_at: expiresAt.toISOString(),
+      kind: 'tool',
+      manifest_hash: manifestHash,
+      requested_by: request.requestedBy,
+      risk_tier: request.riskTier,
+    },
+  });
+  return id;
+}

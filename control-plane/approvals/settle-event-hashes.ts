@@ -1,0 +1,27 @@
+import { sidecarSection } from '../../shared/sync/sections.ts';
+import type { Services } from '../services.ts';
+
+/**
+ * Gives decided approvals the hash of the ledger row that proves their decision, as soon as that
+ * row exists. A decision whose sealing had to wait is settled here later; without its hash a
+ * grant cannot be used.
+ */
+export async function settleEventHashes(
+  { db, publisher }: Pick<Services, 'db' | 'publisher'>,
+  tenantId: string,
+): Promise<void> {
+  const settled = await db.$transaction(async (tx) => {
+    const rows = await tx.$queryRaw<{ sidecar_id: string | null }[]>`
+      update approval a set event_hash = e.event_hash
+      from evidence_row e
+      where a.tenant_id = ${tenantId} and a.event_id is not null and a.event_hash is null
+        and e.tenant_id = a.tenant_id and e.event_id = a.event_id
+      returning a.sidecar_id`;
+    const sections = new Set(rows.flatMap(({ sidecar_id: id }) => (id === null ? [] : [id])));
+    if (sections.size > 0) {
+      await publisher.changed(tx, tenantId, ...[...sections].map(sidecarSection));
+    }
+    return sections.size;
+  });
+  if (settled > 0) publisher.nudge();
+}

@@ -1,0 +1,33 @@
+import * as contract from '../../shared/contract/tools.ts';
+import { riskTierOf } from '../../shared/manifest/manifest.ts';
+import { type Route, route } from '../http/route.ts';
+import type { Services } from '../services.ts';
+import { diffTools } from './diff-tools.ts';
+import { ingestTool } from './ingest-tool.ts';
+
+export function toolRoutes(services: Services): Route[] {
+  return [
+    route(contract.ingestTool, async ({ body }, caller) => {
+      const ingested = await ingestTool(services, caller, body.manifest);
+      const { manifest, approvalId } = ingested;
+      return {
+        body: {
+          name: manifest.name,
+          manifest_hash: ingested.manifestHash,
+          surface_hash: ingested.surfaceHash,
+          manifest,
+          approval_status: ingested.standing.approvalStatus,
+          risk_tier: riskTierOf(manifest),
+          drift: [...ingested.drift],
+          approval_request_id: approvalId === undefined ? undefined : String(approvalId),
+        },
+      };
+    }),
+    route(contract.diffTools, async ({ body }) => {
+      const { beforeHash, afterHash, material, drift } = diffTools(body.before, body.after);
+      return {
+        body: { before_hash: beforeHash, after_hash: afterHash, material, drift: [...drift] },
+      };
+    }),
+  ];
+}
