@@ -1,9 +1,10 @@
 import type { Log } from '../../shared/log.ts';
 import type { Spool } from '../evidence/spool.ts';
+import type { RecogniseDeps } from '../recognise/recognise.ts';
 import type { Credentials } from '../replica/credentials.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Forward } from '../upstream/forward.ts';
-import type { InternalHost } from './internal-host.ts';
+import type { InternalHostDeps } from './internal-host.ts';
 import type { JudgeDeps } from './judge.ts';
 import type { LiveCalls } from './live-calls.ts';
 
@@ -13,7 +14,9 @@ export interface EnforceDeps extends JudgeDeps {
   readonly credentials: Credentials;
   readonly forward: Forward;
   readonly live: LiveCalls;
-  readonly internal: InternalHost;
+  readonly internal: InternalHostDeps;
+  /** What recognition needs, from the replica as it is now. */
+  readonly recognition: () => RecogniseDeps;
   readonly metrics: Metrics;
   readonly log: Log;
   /** How long a call is held for a human's decision. */

@@ -1,6 +1,6 @@
 import type { Action } from '../../shared/decision/action.ts';
 import { mayProceed, type Verdict } from '../../shared/decision/verdict.ts';
-import { type ErrorCode, type GatewayError, toGatewayError } from '../../shared/errors.ts';
+import { toGatewayError } from '../../shared/errors.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 import { recognise } from '../recognise/recognise.ts';
 import type {
@@ -10,13 +10,14 @@ import type {
   RefusalForm,
 } from '../recognise/recognition.ts';
 import type { EnforceDeps } from './deps.ts';
-import { awaitDecision, openApproval } from './hold.ts';
-import { answerInternal, isInternal } from './internal-host.ts';
+import { awaitDecision, type HoldOutcome, openApproval, outcomeOf } from './hold.ts';
+import { answerInternal, internalHost } from './internal-host.ts';
 import { type Judgement, judge } from './judge.ts';
-import { isBlocked } from './live-calls.ts';
+import { passOn } from './pass-on.ts';
 import { perform } from './perform.ts';
-import { type CallFacts, decisionRecord, plainRecord } from './record.ts';
+import { decisionHeader, factsOf, type Progress, type Way } from './progress.ts';
 import { type Refusal, refuse } from './refuse.ts';
+import { recordRefusal, writeDown } from './write-down.ts';
 
 /**
  * What happens to one request of the agent: understood, judged, written down, and only then
@@ -24,77 +25,161 @@ import { type Refusal, refuse } from './refuse.ts';
  * refused.
  */
 export async function enforce(exchange: Exchange, deps: EnforceDeps): Promise<void> {
-  let form: RefusalForm = { kind: 'http' };
+  if (exchange.host === internalHost) {
+    answerInternal(exchange, deps.internal);
+    return;
+  }
+  const facts = {
+    tool: `http.${exchange.method.toLowerCase()}.${exchange.host}`,
+    resource: exchange.target,
+  };
+  let progress: Progress = {
+    form: { kind: 'http' },
+    facts: factsOf(exchange, facts),
+    evidenceId: undefined,
+  };
+  const advance = (step: Partial<Progress>) => {
+    progress = { ...progress, ...step };
+  };
   try {
-    if (isInternal(exchange)) return await answerInternal(exchange, deps.internal);
-    const recognition = await recognise(exchange, deps.recognise());
-    if (recognition.kind !== 'pass') form = recognition.form;
+    const recognition = await recognise(exchange, deps.recognition());
+    advance({ form: recognition.form });
     switch (recognition.kind) {
       case 'refusal':
-        return await refuseUnjudged(exchange, recognition, deps);
+        return await refuseUnjudged(exchange, { ...progress, refusal: recognition }, deps);
       case 'pass':
-        return await passOn(exchange, recognition, deps);
+        return await passOn(exchange, recognition, { deps, advance });
       case 'action':
-        return await enforceAction(exchange, recognition, deps);
+        return await enforceAction(exchange, recognition, { deps, advance });
     }
   } catch (thrown) {
-    await refuseFailed(exchange, form, toGatewayError(thrown), deps);
+    await refuseFailed(exchange, progress, { thrown, deps });
   }
 }
 
 /** A tool call: judged on its arguments, held where a human must agree. */
-async function enforceAction(
-  exchange: Exchange,
-  call: RecognisedAction,
-  deps: EnforceDeps,
-): Promise<void> {
-  const { identity } = deps;
-  const facts = factsOf(exchange, call.tool, call.resource);
-  const action: Action = {
-    tenantId: identity.tenantId,
-    agentId: identity.agentId,
-    userId: identity.userId,
-    tool: call.tool,
-    resource: call.resource,
-    args: call.args,
-    goal: call.hints.goal,
-  };
+async function enforceAction(exchange: Exchange, call: RecognisedAction, way: Way): Promise<void> {
+  const { deps, advance } = way;
+  const facts = factsOf(exchange, call);
+  advance({ facts });
   deps.replica.assertFresh();
-  let judgement = await settle(action, call.hints.passport, deps);
-  let evidenceId = await recordVerdict(judgement, facts, deps);
+  let judgement = await judge(actionOf(call, deps), call.hints.passport, deps);
+  let evidenceId = await writeDown(judgement, facts, way);
   if (judgement.verdict.decision === 'require_approval' && judgement.verdict.enforced) {
-    const approval = judgement.approval ?? (await openApproval(judgement, deps));
-    const decided = await awaitDecision(approval, exchange.signal, deps);
-    if (decided.status !== 'approved' && decided.status !== 'modified') {
-      return refuse(
-        exchange,
-        {
-          form: call.form,
-          approval: decided,
-          evidenceId,
-          ...pendingRefusal(judgement.verdict, decided.status),
-        },
-        deps,
-      );
+    const held = await hold(exchange, judgement, deps);
+    if (held.outcome !== 'granted') {
+      return answerHeld(exchange, {
+        form: call.form,
+        verdict: judgement.verdict,
+        evidenceId,
+        ...held,
+      });
     }
     deps.replica.assertFresh();
-    judgement = await settle(action, undefined, deps);
-    evidenceId = await recordVerdict(judgement, facts, deps);
+    judgement = await judge(actionOf(call, deps), undefined, deps);
+    evidenceId = await writeDown(judgement, facts, way);
   }
-  const { verdict } = judgement;
+  const { verdict, action } = judgement;
   if (!mayProceed(verdict)) {
-    return refuse(exchange, { form: call.form, evidenceId, ...verdictRefusal(verdict) }, deps);
+    return refuse(exchange.res, {
+      form: call.form,
+      evidenceEventId: evidenceId,
+      ...refusalBy(verdict),
+    });
   }
+  const credential = call.binding && (await deps.credentials.forCall(call.tool, call.binding));
   await perform(
     exchange,
     {
-      outgoing: call.build(judgement.action.args),
-      binding: call.binding,
-      form: call.form,
+      outgoing: call.build(action.args),
       facts,
+      credential,
       evidenceId,
-      verdict,
+      responseHeaders: decisionHeader(verdict.decision, verdict.reasonCode, evidenceId),
     },
     deps,
   );
+}
+
+function actionOf(call: RecognisedAction, { identity }: EnforceDeps): Action {
+  const { tool, resource, args, hints } = call;
+  const { tenantId, agentId, userId } = identity;
+  return { tenantId, agentId, userId, tool, resource, args, goal: hints.goal };
+}
+
+/** Asks a human, or joins a request that already waits, and waits for the answer. */
+async function hold(
+  exchange: Exchange,
+  judgement: Judgement,
+  deps: EnforceDeps,
+): Promise<{ readonly outcome: HoldOutcome; readonly approvalId: number }> {
+  const approval = judgement.approval ?? (await openApproval(judgement, deps));
+  const known = outcomeOf(judgement.approval);
+  const outcome =
+    known === 'pending' ? await awaitDecision(approval.id, exchange.signal, deps) : known;
+  return { outcome, approvalId: approval.id };
+}
+
+function answerHeld(
+  exchange: Exchange,
+  held: {
+    readonly form: RefusalForm;
+    readonly verdict: Verdict;
+    readonly evidenceId: string;
+    readonly outcome: HoldOutcome;
+    readonly approvalId: number;
+  },
+): void {
+  const { form, evidenceId, approvalId, outcome, verdict } = held;
+  const common = { form, approvalId, evidenceEventId: evidenceId };
+  if (outcome === 'pending') {
+    refuse(exchange.res, {
+      ...common,
+      decision: 'require_approval',
+      reasonCode: 'approval.pending',
+      message: `${verdict.summary} It was not performed yet.`,
+    });
+    return;
+  }
+  refuse(exchange.res, {
+    ...common,
+    reasonCode: outcome === 'denied' ? 'approval.denied' : 'approval.expired',
+  });
+}
+
+function refusalBy(verdict: Verdict): Omit<Refusal, 'form'> {
+  const { decision, reasonCode, summary, nextSteps } = verdict;
+  return { decision, reasonCode, message: summary, nextSteps };
+}
+
+/** A request that could not be understood as exactly one call. */
+async function refuseUnjudged(
+  exchange: Exchange,
+  { refusal, facts }: Progress & { readonly refusal: RecognisedRefusal },
+  deps: EnforceDeps,
+): Promise<void> {
+  const { code, message, form } = refusal;
+  const evidenceEventId = await recordRefusal(code, facts, deps);
+  refuse(exchange.res, { form, reasonCode: code, message, evidenceEventId });
+}
+
+/** Anything that went wrong before an answer began: denied for its own reason, and recorded. */
+async function refuseFailed(
+  exchange: Exchange,
+  { form, facts, evidenceId }: Progress,
+  { thrown, deps }: { readonly thrown: unknown; readonly deps: EnforceDeps },
+): Promise<void> {
+  const error = toGatewayError(thrown);
+  if (error.code === 'internal.unexpected')
+    deps.log.error({ err: thrown }, 'a call failed unexpectedly');
+  const recorded = evidenceId ?? (await recordRefusal(error.code, facts, deps));
+  if (evidenceId !== undefined && !error.code.startsWith('upstream.')) {
+    await recordRefusal(error.code, facts, deps);
+  }
+  refuse(exchange.res, {
+    form,
+    reasonCode: error.code,
+    message: error.message,
+    evidenceEventId: recorded,
+  });
 }

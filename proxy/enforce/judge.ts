@@ -6,11 +6,12 @@ import { decide } from '../../shared/decision/decide.ts';
 import type { DecisionState, PassportState } from '../../shared/decision/state.ts';
 import type { Effect, Verdict } from '../../shared/decision/verdict.ts';
 import { GatewayError } from '../../shared/errors.ts';
-import { issuedBeforeEpoch } from '../../shared/passport/check.ts';
+import { issuedBeforeEpoch } from '../../shared/passport/single-use.ts';
 import { readPassportAsync } from '../../shared/passport/verify.ts';
 import type { DeliveredApproval } from '../../shared/sync/sections.ts';
 import type { ControlPlane } from '../control-plane.ts';
 import type { Replica } from '../replica/replica.ts';
+import type { LiveDrift } from './live-drift.ts';
 
 /** Who this sidecar acts for, from its enrolment; an agent cannot change it. */
 export interface Identity {
@@ -25,9 +26,12 @@ export interface JudgeDeps {
   readonly identity: Identity;
   readonly replica: Replica;
   readonly bus: Bus;
+  readonly liveDrift: LiveDrift;
   readonly controlPlane: ControlPlane;
   readonly clock: Clock;
 }
+
+const agentAudience = 'gateway://agents';
 
 export interface Judgement {
   readonly verdict: Verdict;
@@ -46,12 +50,23 @@ export async function judge(
   presented: string | undefined,
   deps: JudgeDeps,
 ): Promise<Judgement> {
-  if (presented !== undefined) return judgeWith(action, await readPresented(presented, deps), deps);
+  if (presented !== undefined) return judgePresented(action, presented, deps);
   const use = deps.replica.nextUse();
   if (use === undefined) throw new GatewayError('passport.lease_exhausted');
   const byLease = await judgeWith(action, use, deps);
   if (byLease.verdict.decision !== 'require_approval') return byLease;
   return judgeByApproval(byLease, deps);
+}
+
+/** A passport that the agent presents says for which user it acts. */
+async function judgePresented(
+  action: Action,
+  presented: string,
+  deps: JudgeDeps,
+): Promise<Judgement> {
+  const passport = await readPresented(presented, deps);
+  const userId = passport.form === 'signed' ? passport.claims.user_id : action.userId;
+  return judgeWith({ ...action, userId }, passport, deps);
 }
 
 /** Looks for a human's decision on this very action. */
@@ -100,19 +115,28 @@ async function judgeWith(
 }
 
 function stateFor(action: Action, passport: PassportState, deps: JudgeDeps): DecisionState {
-  const { replica, identity } = deps;
+  const { replica, identity, liveDrift } = deps;
   return {
     point: 'enforcement',
-    audience: `sidecar://${identity.sidecarId}`,
+    audience: audienceOf(passport, identity),
     tenant: replica.tenant,
     environment: identity.environment,
     killSwitches: replica.killSwitches,
     agent: replica.agent(action.agentId),
     user: replica.user(action.userId),
-    tool: replica.tool(action.tool),
+    tool: liveDrift.recordOf(action.tool),
     passport,
     policies: replica.policies,
   };
+}
+
+/** Passports for agents in general are good here, too (contract 2.6). */
+function audienceOf(passport: PassportState, { sidecarId }: Identity): string {
+  const isGeneral =
+    passport.form === 'signed' &&
+    passport.source === 'presented' &&
+    passport.claims.aud === agentAudience;
+  return isGeneral ? agentAudience : `sidecar://${sidecarId}`;
 }
 
 async function readPresented(token: string, { replica }: JudgeDeps): Promise<PassportState> {

@@ -1,10 +1,10 @@
 import type { Binding, HeldCredential } from '../../shared/binding/binding.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import type { Exchange } from '../ingress/exchange.ts';
+import { reflectionFilter } from '../upstream/credential-guard.ts';
 import type { Outcome, ResponseFilter } from '../upstream/forward.ts';
 import { injectCredential } from '../upstream/inject.ts';
 import type { Outgoing } from '../upstream/outgoing.ts';
-import { reflectionFilter } from '../upstream/reflection.ts';
 import type { EnforceDeps } from './deps.ts';
 import { isBlocked } from './live-calls.ts';
 import { type CallFacts, outcomeRecord } from './record.ts';

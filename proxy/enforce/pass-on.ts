@@ -1,0 +1,47 @@
+import { surfaceHash } from '../../shared/manifest/hash.ts';
+import type { Exchange } from '../ingress/exchange.ts';
+import type { RecognisedPass } from '../recognise/recognition.ts';
+import { toolsListFilter } from '../recognise/tools-list.ts';
+import type { ResponseFilter } from '../upstream/forward.ts';
+import type { EnforceDeps } from './deps.ts';
+import { perform } from './perform.ts';
+import { decisionHeader, factsOf, type Way } from './progress.ts';
+import { writeDownPass } from './write-down.ts';
+
+/**
+ * What carries no arguments to judge: an MCP server's handshake and lists, a model provider's
+ * stream. It needs a fresh replica and no kill switch against it, and is recorded like any call.
+ */
+export async function passOn(exchange: Exchange, pass: RecognisedPass, way: Way): Promise<void> {
+  const { deps, advance } = way;
+  const isMcp = pass.binding.protocol === 'mcp';
+  const facts = factsOf(exchange, { tool: passedTool(pass), resource: exchange.target });
+  advance({ facts });
+  deps.replica.assertFresh();
+  const reasonCode = isMcp ? 'binding.mcp_passed' : 'binding.passthrough';
+  const evidenceId = await writeDownPass({ facts, reasonCode }, way);
+  await perform(
+    exchange,
+    {
+      outgoing: pass.outgoing,
+      facts,
+      credential: isMcp ? await deps.credentials.forServer(pass.binding) : undefined,
+      evidenceId,
+      filter: isMcp ? watchTools(pass.binding.name, deps) : undefined,
+      responseHeaders: decisionHeader('allow', reasonCode, evidenceId),
+    },
+    deps,
+  );
+}
+
+/** `mcp.<server>/<method>`, or `passthrough.<binding>`. */
+export function passedTool({ binding, what }: Pick<RecognisedPass, 'binding' | 'what'>): string {
+  return binding.protocol === 'mcp'
+    ? `mcp.${binding.name}/${what.replace(/^mcp\//, '')}`
+    : `passthrough.${binding.name}`;
+}
+
+/** Holds every tool that a server lists against its approved form, as the list passes. */
+function watchTools(server: string, { liveDrift }: EnforceDeps): ResponseFilter {
+  return toolsListFilter({ server, surfaceHash, observe: (listed) => liveDrift.observe(listed) });
+}

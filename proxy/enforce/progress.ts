@@ -1,0 +1,43 @@
+import type { Exchange } from '../ingress/exchange.ts';
+import type { RefusalForm } from '../recognise/recognition.ts';
+import type { EnforceDeps } from './deps.ts';
+import type { CallFacts } from './record.ts';
+
+/** How far a request got, so that whatever goes wrong is refused and recorded as what it is. */
+export interface Progress {
+  readonly form: RefusalForm;
+  readonly facts: CallFacts;
+  /** Id of the decision's event, once it is written down. */
+  readonly evidenceId: string | undefined;
+}
+
+export interface Way {
+  readonly deps: EnforceDeps;
+  readonly advance: (step: Partial<Progress>) => void;
+}
+
+export function factsOf(
+  exchange: Exchange,
+  { tool, resource }: { readonly tool: string; readonly resource: string },
+): CallFacts {
+  return {
+    tool,
+    resource: withoutQuery(resource),
+    host: `${exchange.host}:${exchange.port}`,
+    method: exchange.method,
+  };
+}
+
+/** Queries of calls that were not understood may hold anything, secrets included. */
+function withoutQuery(resource: string): string {
+  return resource.split('?')[0]?.slice(0, 1024) ?? '';
+}
+
+export function decisionHeader(
+  decision: string,
+  reasonCode: string,
+  evidenceId: string,
+): Record<string, string> {
+  const reason = reasonCode.replaceAll(/[^\x21-\x7e]/g, '_');
+  return { 'Sallyport-Decision': `${decision}; reason=${reason}; evidence=${evidenceId}` };
+}
