@@ -3,6 +3,7 @@ import { GatewayError } from '../../shared/errors.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 import { reflectionFilter } from '../upstream/credential-guard.ts';
 import type { Outcome, ResponseFilter } from '../upstream/forward.ts';
+import { combineFilters } from '../upstream/filters.ts';
 import { injectCredential } from '../upstream/inject.ts';
 import type { Outgoing } from '../upstream/outgoing.ts';
 import type { EnforceDeps } from './deps.ts';
@@ -61,12 +62,7 @@ export async function perform(
 function filterFor({ credential, filter }: PermittedCall): ResponseFilter | undefined {
   if (credential === undefined) return filter;
   const guard = reflectionFilter([credential.secret]);
-  return filter === undefined ? guard : both(guard, filter);
-}
-
-/** One filter after another; the second sees what the first let through. */
-function both(first: ResponseFilter, second: ResponseFilter): ResponseFilter {
-  return { ...second, ...first };
+  return filter === undefined ? guard : combineFilters(guard, filter);
 }
 
 /** The call has happened: if its outcome cannot be written down, that is an incident for the log. */
