@@ -56,7 +56,7 @@ function bodyFormat(contentType: string | undefined, bodyType: BodyType): 'json'
 
 /**
  * JSON that can be kept as it was meant: valid UTF-8, at most 64 levels, no whole number beyond
- * 2^53, no lone surrogates, no `__proto__`. Of a key given twice the last one counts, everywhere
+ * 2^53, no lone surrogates, no U+0000 (which Postgres cannot keep), no `__proto__`. Of a key given twice the last one counts, everywhere
  * alike, for only the parsed value is ever looked at.
  */
 function parseJson(raw: Buffer): unknown {
@@ -81,11 +81,7 @@ function decode(raw: Buffer): string {
 
 function refuseUnkeepable(value: unknown, path: string, depth: number): void {
   if (typeof value === 'string') {
-    if (!value.isWellFormed()) {
-      throw new GatewayError('args.encoding_invalid', {
-        message: `${path}: holds half of a surrogate pair.`,
-      });
-    }
+    refuseText(value, path);
   } else if (typeof value === 'number') {
     if (Number.isInteger(value) ? !Number.isSafeInteger(value) : !Number.isFinite(value)) {
       throw new GatewayError('args.number_unsafe', {
@@ -113,7 +109,15 @@ function refuseName(name: string, path: string): void {
       message: `${path}: a member may not be called __proto__.`,
     });
   }
-  refuseUnkeepable(name, path, 0);
+  refuseText(name, path);
+}
+
+/** Refuses text that cannot be stored: half a surrogate pair, U+0000. */
+export function refuseText(text: string, path: string): void {
+  if (text.isWellFormed() && !text.includes('\0')) return;
+  throw new GatewayError('args.encoding_invalid', {
+    message: `${path}: holds U+0000 or half of a surrogate pair.`,
+  });
 }
 
 function parseForm(raw: Buffer): Record<string, string> {
@@ -129,6 +133,7 @@ export function readPairs(pairs: URLSearchParams, where: string): Record<string,
         message: `${where}: ${name.slice(0, 100)} may be given once only.`,
       });
     }
+    refuseText(value, `${where}: ${name.slice(0, 100)}`);
     values[name] = value;
   }
   return values;

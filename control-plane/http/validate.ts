@@ -2,7 +2,7 @@ import type { Request } from 'express';
 import type { z } from 'zod';
 import type { AnyOperation } from '../../shared/contract/operation.ts';
 import { type ErrorCode, GatewayError } from '../../shared/errors.ts';
-import { readPairs } from './body.ts';
+import { readPairs, refuseText } from './body.ts';
 import type { Input } from './route.ts';
 
 const issuesMax = 10;
@@ -13,6 +13,7 @@ export function validateInput(
   req: Request,
   bodyValue: unknown,
 ): Input<AnyOperation> {
+  for (const value of Object.values(req.params)) refuseText(String(value), 'path');
   return {
     params: check(operation.params, operation.params && req.params, 'path', 'request.invalid'),
     query: readQuery(operation, req.originalUrl),
