@@ -1,0 +1,35 @@
+import { sha256 } from '../crypto/hash.ts';
+import { canonicalJson } from '../crypto/jcs.ts';
+import type { Action } from '../decision/action.ts';
+import type { JsonObject } from '../json.ts';
+
+/** Everything about an action that a human approves. Goal, mode and audience are not part of it. */
+export interface ActionIdentity {
+  readonly tenant: string;
+  readonly agent_id: string;
+  readonly user_id: string;
+  readonly tool: string;
+  readonly resource: string;
+  readonly args: JsonObject;
+  /** Hash of the tool's manifest; null for a tool that is not registered. */
+  readonly manifest_hash: string | null;
+}
+
+/** `sha256:<hex>` over the JCS form. Two actions have the same digest only if they are the same. */
+export function actionDigest(identity: ActionIdentity): string {
+  const { tenant, agent_id, user_id, tool, resource, args, manifest_hash } = identity;
+  return sha256(canonicalJson({ tenant, agent_id, user_id, tool, resource, args, manifest_hash }));
+}
+
+/** The digest of an action on a tool that has (now) this manifest. */
+export function digestOf(action: Action, manifestHash: string | undefined): string {
+  return actionDigest({
+    tenant: action.tenantId,
+    agent_id: action.agentId,
+    user_id: action.userId,
+    tool: action.tool,
+    resource: action.resource,
+    args: action.args,
+    manifest_hash: manifestHash ?? null,
+  });
+}

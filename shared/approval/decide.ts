@@ -1,0 +1,216 @@
+import type { ErrorCode } from '../errors.ts';
+import { roleAbove, roleSuffices } from './roles.ts';
+import { type ApprovalAction, type ApprovalState, isOpen, stateAt, transition } from './states.ts';
+
+/** What is on record about an approval when somebody acts on it. */
+export interface ApprovalFacts {
+  readonly kind: 'action' | 'tool';
+  readonly status: ApprovalState;
+  readonly agentId: string;
+  readonly userId: string;
+  /** The user's address in the directory: a principal may be named by it. */
+  readonly userEmail?: string | undefined;
+  readonly minRole: string;
+  readonly quorum: number;
+  readonly expiresAtMs: number;
+  readonly escalatedBy?: string | undefined;
+}
+
+export interface Decider {
+  /** Whom the API key stands for. */
+  readonly principal: string;
+  readonly role: string;
+  /** The agent that the key is bound to, if any. */
+  readonly agentId?: string | undefined;
+}
+
+/** An earlier act on the same approval that left it open. */
+export interface Vote {
+  readonly principal: string;
+  readonly action: ApprovalAction;
+  /** For `modify`: digest of the action with the modified arguments. */
+  readonly effectiveDigest?: string | undefined;
+}
+
+export interface DecisionAttempt {
+  readonly approval: ApprovalFacts;
+  readonly decider: Decider;
+  readonly action: ApprovalAction;
+  /** For `modify`: digest of the action with the modified arguments. */
+  readonly effectiveDigest?: string | undefined;
+  readonly nowMs: number;
+  /** The delegating user has authenticated again since that was asked for. */
+  readonly reauthenticated: boolean;
+  /** The tool's current manifest is approved. */
+  readonly manifestApproved: boolean;
+  /** All earlier acts, the oldest first. */
+  readonly votes: readonly Vote[];
+}
+
+export type DecisionOutcome =
+  | {
+      readonly ok: true;
+      /** The state afterwards; unchanged while votes are missing. */
+      readonly status: ApprovalState;
+      /** The state moved to one that nothing leads out of. */
+      readonly isFinal: boolean;
+      /** Votes of this kind still missing. */
+      readonly votesMissing: number;
+      readonly minRole: string;
+      readonly escalatedBy?: string | undefined;
+    }
+  | { readonly ok: false; readonly code: ErrorCode; readonly message: string };
+
+type Refusal = Extract<DecisionOutcome, { readonly ok: false }>;
+
+/**
+ * Judges one act on an approval (design 7): who may, then whether the state allows it, then what
+ * it waits for, then the votes. Pure; the caller records the act and stores the outcome.
+ */
+export function judgeDecision(attempt: DecisionAttempt): DecisionOutcome {
+  return (
+    refuseOwnRequest(attempt) ??
+    refuseRole(attempt) ??
+    refuseTransition(attempt) ??
+    refuseEscalator(attempt) ??
+    refusePrecondition(attempt) ??
+    refuseSecondVote(attempt) ??
+    move(attempt)
+  );
+}
+
+function refuse(code: ErrorCode, message: string): Refusal {
+  return { ok: false, code, message };
+}
+
+function refuseOwnRequest({ approval, decider }: DecisionAttempt): Refusal | undefined {
+  const { agentId, userId, userEmail } = approval;
+  const requesters = [userId, userEmail, agentId, `agent:${agentId}`];
+  const isOwn =
+    decider.agentId === agentId ||
+    requesters.some((name) => name !== undefined && isSame(name, decider.principal));
+  return isOwn
+    ? refuse('approval.self_decision', 'Nobody decides on their own request; ask somebody else.')
+    : undefined;
+}
+
+/** Names of people differ in case and white space more often than people do. */
+function isSame(one: string, other: string): boolean {
+  return fold(one) === fold(other);
+}
+
+function fold(name: string): string {
+  return name.normalize('NFKC').trim().toLowerCase();
+}
+
+function refuseRole({ approval, decider }: DecisionAttempt): Refusal | undefined {
+  return roleSuffices(decider.role, approval.minRole)
+    ? undefined
+    : refuse(
+        'approval.role_insufficient',
+        `This approval needs the role ${approval.minRole}; the key has ${decider.role}.`,
+      );
+}
+
+function refuseTransition({ approval, action, nowMs }: DecisionAttempt): Refusal | undefined {
+  const state = stateAt(approval, nowMs);
+  const overdue = state !== approval.status;
+  if (overdue && action === 'expire') return undefined;
+  if (overdue) {
+    return refuse('approval.transition_invalid', 'The approval expired: nobody decided in time.');
+  }
+  const isForActionsOnly = action === 'modify' || action === 'require_tool_reapproval';
+  if (transition(state, action) === undefined || (approval.kind === 'tool' && isForActionsOnly)) {
+    return refuse(
+      'approval.transition_invalid',
+      `An approval that is ${state} does not allow ${action}.`,
+    );
+  }
+  return undefined;
+}
+
+const deciding: readonly ApprovalAction[] = ['approve', 'deny', 'modify'];
+
+function refuseEscalator({ approval, decider, action }: DecisionAttempt): Refusal | undefined {
+  const { escalatedBy } = approval;
+  return escalatedBy !== undefined &&
+    deciding.includes(action) &&
+    isSame(escalatedBy, decider.principal)
+    ? refuse(
+        'approval.already_voted',
+        'Whoever escalated an approval does not decide it; somebody else must.',
+      )
+    : undefined;
+}
+
+function refusePrecondition(attempt: DecisionAttempt): Refusal | undefined {
+  const { action, effectiveDigest } = attempt;
+  if (action !== 'approve' && action !== 'modify') return undefined;
+  if (isDemanded('require_reauth', 'reauth_required', attempt) && !attempt.reauthenticated) {
+    return refuse(
+      'approval.precondition_unmet',
+      'The delegating user must authenticate again first: the same action has to be presented with a passport issued since.',
+    );
+  }
+  const waitsForTool = isDemanded('require_tool_reapproval', 'tool_reapproval_required', attempt);
+  if (waitsForTool && !attempt.manifestApproved) {
+    return refuse(
+      'approval.precondition_unmet',
+      "The tool's current manifest must be approved first.",
+    );
+  }
+  return action === 'modify' && effectiveDigest === undefined
+    ? refuse('approval.precondition_unmet', 'Modifying needs the arguments to approve instead.')
+    : undefined;
+}
+
+/** A demand once raised stands, also after the approval moved on to another open state. */
+function isDemanded(
+  action: ApprovalAction,
+  state: ApprovalState,
+  { approval, votes }: DecisionAttempt,
+): boolean {
+  return approval.status === state || votes.some((vote) => vote.action === action);
+}
+
+function refuseSecondVote(attempt: DecisionAttempt): Refusal | undefined {
+  const { action, decider } = attempt;
+  if (action !== 'approve' && action !== 'modify') return undefined;
+  return standingVotes(attempt).some((vote) => isSame(vote.principal, decider.principal))
+    ? refuse('approval.already_voted', 'The same person cannot decide twice.')
+    : undefined;
+}
+
+/** Votes since the approval was last put off: what was asked or escalated since may change minds. */
+function standingVotes({ votes }: DecisionAttempt): readonly Vote[] {
+  const isVote = ({ action }: Vote) => action === 'approve' || action === 'modify';
+  return votes.slice(votes.findLastIndex((vote) => !isVote(vote)) + 1);
+}
+
+function move(attempt: DecisionAttempt): DecisionOutcome {
+  const { approval, action, decider } = attempt;
+  const isEscalation = action === 'escalate';
+  const kept = {
+    minRole: isEscalation ? roleAbove(approval.minRole) : approval.minRole,
+    escalatedBy: isEscalation ? decider.principal : approval.escalatedBy,
+  };
+  const votesMissing = missingVotes(attempt);
+  if (votesMissing > 0) {
+    return { ok: true, status: approval.status, isFinal: false, votesMissing, ...kept };
+  }
+  // refuseTransition let only `expire` pass where the table has no answer.
+  const status = transition(approval.status, action) ?? 'expired';
+  return { ok: true, status, isFinal: !isOpen(status), votesMissing: 0, ...kept };
+}
+
+/** Votes for exactly the same thing that are still missing, this one counted. One denial suffices. */
+function missingVotes(attempt: DecisionAttempt): number {
+  const { approval, action, effectiveDigest } = attempt;
+  if (action !== 'approve' && action !== 'modify') return 0;
+  const others = standingVotes(attempt).filter(
+    (vote) =>
+      vote.action === action && (action === 'approve' || vote.effectiveDigest === effectiveDigest),
+  );
+  const people = new Set(others.map((vote) => fold(vote.principal)));
+  return Math.max(0, approval.quorum - people.size - 1);
+}

@@ -1,0 +1,145 @@
+import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv';
+import { Ajv2019 } from 'ajv/dist/2019.js';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { RE2JS } from 're2js';
+import { sha256 } from '../crypto/hash.ts';
+import { canonicalJson } from '../crypto/jcs.ts';
+import type { JsonObject, JsonValue } from '../json.ts';
+
+/** Says what is wrong with arguments, or undefined when they are as the schema wants them. */
+export type ArgsValidator = (args: JsonObject) => string | undefined;
+
+/** JSON Schema's default dialect for MCP is 2020-12. */
+const dialects = [
+  { form: /^https?:\/\/json-schema\.org\/draft\/2020-12\/schema#?$/, Ajv: Ajv2020 },
+  { form: /^https?:\/\/json-schema\.org\/draft\/2019-09\/schema#?$/, Ajv: Ajv2019 },
+  { form: /^https?:\/\/json-schema\.org\/draft-0[67]\/schema#?$/, Ajv },
+] as const;
+
+const cacheMax = 2_000;
+const cache = new Map<string, ArgsValidator>();
+
+/**
+ * A validator for one `inputSchema`, compiled at its first use and kept. Formats assert nothing;
+ * references reach only into the schema itself; patterns run in linear time. Arguments are never
+ * changed. Under a schema that does not compile every call is refused.
+ */
+export function argsValidator(schema: JsonObject): ArgsValidator {
+  const key = sha256(canonicalJson(schema));
+  const known = cache.get(key);
+  if (known !== undefined) return known;
+  let compiled: ArgsValidator | undefined;
+  const validator: ArgsValidator = (args) => {
+    compiled ??= compile(schema);
+    return compiled(args);
+  };
+  if (cache.size >= cacheMax) cache.clear();
+  cache.set(key, validator);
+  return validator;
+}
+
+/** Why a schema cannot be compiled, or undefined when it can. */
+export function schemaProblem(schema: JsonObject): string | undefined {
+  const built = build(schema);
+  return typeof built === 'string' ? built : undefined;
+}
+
+function compile(schema: JsonObject): ArgsValidator {
+  const validate = build(schema);
+  if (typeof validate === 'string') {
+    return () =>
+      `The tool's approved inputSchema cannot be used, so no call is possible: ${validate}`;
+  }
+  return (args) => judge(validate, args);
+}
+
+function judge(validate: ValidateFunction, args: JsonObject): string | undefined {
+  try {
+    return validate(args) === true ? undefined : explain(validate.errors?.[0]);
+  } catch {
+    // A schema that refers to itself without end exhausts the stack.
+    return 'args cannot be checked against the inputSchema';
+  }
+}
+
+const regExp = (pattern: string) => {
+  const compiled = RE2JS.compile(RE2JS.translateRegExp(pattern));
+  return { test: (text: string) => compiled.matcher(text).find() };
+};
+// Read only when validators are written out as standalone code, which is never done here.
+regExp.code = 're2';
+
+const options: Options = {
+  strict: false,
+  validateFormats: false,
+  // Members such as `constructor` are data, never inherited.
+  ownProperties: true,
+  logger: false,
+  // A schema's own ids must not be visible to the next tool's schema.
+  addUsedSchema: false,
+  // 0.29 is a multiple of 0.01, whatever binary fractions say.
+  multipleOfPrecision: 9,
+  validateSchema: false,
+  meta: false,
+  code: { regExp },
+};
+
+function build(schema: JsonObject): ValidateFunction | string {
+  const dialect = dialectOf(schema);
+  // Would make validators answer with a promise.
+  if (schema.$async !== undefined) return '$async is not supported';
+  if (dialect === undefined) return `$schema ${JSON.stringify(schema.$schema)} is not supported`;
+  try {
+    const { $schema: _, ...body } = schema;
+    if (!wellFormed(dialect, body)) return 'it is not a valid JSON Schema';
+    const ajv = new dialect(options);
+    ajv.removeKeyword('uniqueItems');
+    ajv.addKeyword({ keyword: 'uniqueItems', type: 'array', validate: validateUnique });
+    return ajv.compile(body);
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+function dialectOf({ $schema }: JsonObject) {
+  if ($schema === undefined) return Ajv2020;
+  return dialects.find(({ form }) => typeof $schema === 'string' && form.test($schema))?.Ajv;
+}
+
+type Dialect = NonNullable<ReturnType<typeof dialectOf>>;
+const metaValidators = new Map<Dialect, InstanceType<Dialect>>();
+
+function wellFormed(dialect: Dialect, schema: JsonObject): boolean {
+  const meta = metaValidators.get(dialect) ?? new dialect({ strict: false, logger: false });
+  metaValidators.set(dialect, meta);
+  return meta.validateSchema(schema) === true;
+}
+
+/** The usual comparison of each item with each other takes minutes for a body of many small items. */
+function validateUnique(isWanted: boolean, items: readonly JsonValue[]): boolean {
+  return !isWanted || new Set(items.map(canonicalJson)).size === items.length;
+}
+
+function explain(error: ErrorObject | undefined): string {
+  if (error === undefined) return 'args do not match the inputSchema';
+  const where = `args${error.instancePath.split('/').slice(1).map(member).join('')}`;
+  const { params } = error;
+  switch (error.keyword) {
+    case 'additionalProperties':
+      return `${where} has a member that is not allowed: ${JSON.stringify(params.additionalProperty)}`;
+    case 'enum':
+      return `${where} must be one of ${JSON.stringify(params.allowedValues).slice(0, 500)}`;
+    case 'const':
+      return `${where} must be ${JSON.stringify(params.allowedValue).slice(0, 500)}`;
+    case 'uniqueItems':
+      return `${where} must not hold the same item twice`;
+    default:
+      return `${where} ${error.message ?? 'does not match the inputSchema'}`;
+  }
+}
+
+/** One step of a JSON pointer, as a path reads in code. */
+function member(step: string): string {
+  const name = step.replaceAll('~1', '/').replaceAll('~0', '~');
+  return /^\d+$/.test(name) ? `[${name}]` : `.${name}`;
+}
