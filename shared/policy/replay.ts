@@ -1,0 +1,88 @@
+import { sha256 } from '../crypto/hash.ts';
+import { canonicalJson } from '../crypto/jcs.ts';
+import type { Decision } from '../decision/verdict.ts';
+import type { JsonValue } from '../json.ts';
+import { compileCondition } from './condition.ts';
+import type { PolicyContext } from './context.ts';
+import type { Operator, PolicyDefinition, PolicyRule, RuleDecision } from './definition.ts';
+import { policyHash } from './hash.ts';
+import { combine } from './outcome.ts';
+import { groupConditions, ruleLabel } from './rule.ts';
+import { compileScope } from './scope.ts';
+import { permits } from './severity.ts';
+
+export interface ConditionResult {
+  readonly path: string;
+  readonly operator: Operator;
+  /** The literal, or what the `$ref` path holds; absent when that leads nowhere. */
+  readonly expected?: JsonValue | undefined;
+  /** What the path holds; absent when it leads nowhere. */
+  readonly actual?: JsonValue | undefined;
+  readonly result: boolean;
+}
+
+export interface RuleEvidence {
+  readonly rule: string;
+  readonly decision: RuleDecision;
+  readonly matched: boolean;
+  readonly condition_results: readonly ConditionResult[];
+}
+
+/** The answer of `POST /v1/policies/replay`, without its conformance. */
+export interface PolicyReplay {
+  readonly verdict: {
+    readonly decision: Decision;
+    readonly reason_code: string;
+    readonly matched_rules: readonly string[];
+    readonly evidence: readonly RuleEvidence[];
+  };
+  readonly policy_hash: string;
+  /** Over the JCS form of `verdict`: the same replay gives the same hash. */
+  readonly evidence_hash: string;
+}
+
+/**
+ * Evaluates one valid policy on one context and shows every condition's result. It answers what
+ * the policy says, whatever its own mode: a policy in `monitor` is tried as if it were enforced.
+ * Where `applies_to` leaves the context out, no rule matches. Throws `args.schema_invalid` for a
+ * context that JSON cannot hold faithfully.
+ */
+export function replayPolicy(definition: PolicyDefinition, context: PolicyContext): PolicyReplay {
+  const hash = policyHash(definition);
+  const applies = compileScope(definition).every(({ holds }) => holds(context));
+  const evidence = definition.rules.map((rule) => tryRule(rule, context, applies));
+  const { decision, reasonCode, matchedRules } = combine(
+    definition.rules
+      .filter((_, index) => evidence[index]?.matched)
+      .map((rule) => ({
+        label: ruleLabel(definition, rule),
+        rule,
+        policyMode: 'enforce',
+        policyHash: hash,
+      })),
+  );
+  const verdict = { decision, reason_code: reasonCode, matched_rules: matchedRules, evidence };
+  return { verdict, policy_hash: hash, evidence_hash: sha256(canonicalJson(verdict)) };
+}
+
+function tryRule(rule: PolicyRule, context: PolicyContext, applies: boolean): RuleEvidence {
+  const { quantifier, conditions } = groupConditions(rule.when);
+  const results = conditions.map((condition): ConditionResult => {
+    const { holds, actual, expected } = compileCondition(condition, permits(rule.decision));
+    return {
+      path: condition.path,
+      operator: condition.operator,
+      expected: expected(context),
+      actual: actual(context),
+      result: holds(context),
+    };
+  });
+  const holds = ({ result }: ConditionResult) => result;
+  const groupHolds = quantifier === 'all' ? results.every(holds) : results.some(holds);
+  return {
+    rule: rule.name,
+    decision: rule.decision,
+    matched: applies && groupHolds,
+    condition_results: results,
+  };
+}

@@ -1,0 +1,105 @@
+import { modes } from '../decision/action.ts';
+import type { JsonObject, JsonValue } from '../json.ts';
+import { type PolicyDefinition, ruleDecisions } from './definition.ts';
+import { policyLimits as limits } from './definition-limits.ts';
+import { joinPath, parseJson, refuse, show, snapshotJson } from './json-bounds.ts';
+import { readInteger, readLabel, readList, readObject, readOneOf, readText } from './shape.ts';
+import { checkCondition, type PatternBudget } from './validate-condition.ts';
+
+/** Roles that an approval can ask for, rising. */
+export const approvalRoles = ['approver', 'admin', 'owner'] as const;
+
+const definitionKeys = ['id', 'version', 'description', 'mode', 'applies_to', 'rules'];
+const scopeKeys = ['tools', 'agents'];
+const ruleKeys = ['name', 'decision', 'reason', 'approval', 'when'];
+const approvalKeys = ['channel', 'min_role', 'quorum', 'sla_seconds', 'grant'];
+const groupForm = 'must be an object with exactly one of all, any: an array of conditions';
+
+/**
+ * Reads a policy from outside: a PolicyDefinition (contract 2.4) or a JSON text of one. Returns a
+ * copy exactly as submitted, no defaults added, since that is what `policyHash` is over. Anything
+ * amiss is `policy.invalid`, with a message that names the path and, for enums, the allowed words.
+ */
+export function parsePolicy(input: unknown): PolicyDefinition {
+  const policy = snapshotJson(typeof input === 'string' ? parseJson(input) : input);
+  checkDefinition(policy);
+  return policy;
+}
+
+function checkDefinition(policy: JsonValue): asserts policy is JsonValue & PolicyDefinition {
+  const { id, version, description, mode, applies_to, rules } = readObject(
+    policy,
+    '',
+    definitionKeys,
+  );
+  readLabel(id, 'id', limits.idLength);
+  if (typeof version !== 'number') refuse('version', `${show(version)} is not a number`);
+  if (description !== undefined) readText(description, 'description', limits.descriptionLength);
+  if (mode !== undefined) readOneOf(mode, 'mode', modes);
+  if (applies_to !== undefined) checkScope(applies_to);
+  checkRules(rules);
+}
+
+function checkScope(scope: JsonValue): void {
+  const lists = readObject(scope, 'applies_to', scopeKeys);
+  for (const key of scopeKeys) {
+    const list = lists[key];
+    if (list === undefined) continue;
+    const path = joinPath('applies_to', key);
+    readList(list, path, { max: limits.scopeEntries, of: key }).forEach((entry, index) => {
+      readLabel(entry, `${path}[${index}]`, limits.scopeEntryLength);
+    });
+  }
+}
+
+function checkRules(value: JsonValue | undefined): void {
+  const firstByName = new Map<string, number>();
+  const budget = { left: limits.patternInstructions };
+  readList(value, 'rules', { max: limits.rules, of: 'rules' }).forEach((item, index) => {
+    const path = `rules[${index}]`;
+    const rule = readObject(item, path, ruleKeys);
+    const name = readLabel(rule.name, joinPath(path, 'name'), limits.nameLength);
+    const first = firstByName.get(name);
+    if (first !== undefined) {
+      refuse(joinPath(path, 'name'), `${show(name)} is also the name of rules[${first}]`);
+    }
+    firstByName.set(name, index);
+    checkRule(rule, path, budget);
+  });
+}
+
+function checkRule(rule: JsonObject, path: string, budget: PatternBudget): void {
+  readOneOf(rule.decision, joinPath(path, 'decision'), ruleDecisions);
+  readLabel(rule.reason, joinPath(path, 'reason'), limits.reasonLength);
+  const { approval } = rule;
+  if (approval !== undefined) checkApproval(approval, joinPath(path, 'approval'));
+  checkGroup(rule.when, joinPath(path, 'when'), budget);
+}
+
+function checkApproval(value: JsonValue, path: string): void {
+  const { channel, min_role, quorum, sla_seconds } = readObject(value, path, approvalKeys);
+  if (channel !== undefined) readLabel(channel, joinPath(path, 'channel'), limits.channelLength);
+  if (min_role !== undefined) readOneOf(min_role, joinPath(path, 'min_role'), approvalRoles);
+  if (quorum !== undefined) readInteger(quorum, joinPath(path, 'quorum'), limits.quorum);
+  if (sla_seconds !== undefined) {
+    readInteger(sla_seconds, joinPath(path, 'sla_seconds'), limits.slaSeconds);
+  }
+}
+
+function checkGroup(value: JsonValue | undefined, path: string, budget: PatternBudget): void {
+  if (value === undefined || Array.isArray(value)) {
+    refuse(path, value === undefined ? `required: ${groupForm}` : `an array; ${groupForm}`);
+  }
+  const group = readObject(value, path, ['all', 'any']);
+  const [quantifier, other] = Object.keys(group);
+  if (quantifier === undefined || other !== undefined) refuse(path, groupForm);
+  const listPath = joinPath(path, quantifier);
+  const conditions = readList(group[quantifier], listPath, {
+    max: limits.conditionsPerRule,
+    of: 'conditions',
+  });
+  if (conditions.length === 0) refuse(listPath, 'must hold at least one condition');
+  conditions.forEach((condition, index) => {
+    checkCondition(condition, `${listPath}[${index}]`, budget);
+  });
+}
