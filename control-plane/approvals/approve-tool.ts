@@ -11,7 +11,11 @@ export async function settleTool(
   tx: Transaction,
   notes: ChangeNotes,
   approval: Approval,
-  { status, principal, now }: {
+  {
+    status,
+    principal,
+    now,
+  }: {
     readonly status: ApprovalState;
     readonly principal: string;
     readonly now: Date;
@@ -39,6 +43,11 @@ export async function settleTool(
     type: status === 'denied' ? 'tool.rejected' : 'tool.reapproved',
     chainId: `tool:${name}`,
     tool: name,
-    data: { approval_id: approval.id, by: principal, current: isCurrent, manifest_hash: manifestHash },
+    data: {
+      approval_id: approval.id,
+      by: principal,
+      current: isCurrent,
+      manifest_hash: manifestHash,
+    },
   });
 }
