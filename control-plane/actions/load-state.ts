@@ -7,8 +7,8 @@ import type {
   KillSwitch,
   PassportState,
 } from '../../shared/decision/state.ts';
-import type { PassportReading } from '../../shared/passport/verify.ts';
 import { revocationId } from '../../shared/passport/single-use.ts';
+import type { PassportReading } from '../../shared/passport/verify.ts';
 import { agentRowId } from '../agents/agent-row-id.ts';
 import { approvalProof } from '../approvals/approval-proof.ts';
 import { readPresented } from '../passports/read-passport.ts';

@@ -1,8 +1,8 @@
-import { openStates } from '../../shared/approval/states.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
 import { type ChangeNotes, commitChange } from '../events.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
+import { openStates } from './open-states.ts';
 
 const batchSize = 200;
 
@@ -19,7 +19,7 @@ export async function expireApprovals(services: Services, tenantId: string): Pro
 async function expireBatch(services: Services, tenantId: string): Promise<number> {
   const overdue = {
     tenantId,
-    status: { in: [...openStates] },
+    status: { in: openStates },
     expiresAt: { lte: new Date(services.clock.now()) },
   };
   // The common case, nothing to do, takes no transaction.

@@ -1,13 +1,13 @@
 import type { Action, RiskTier } from '../../shared/decision/action.ts';
 import type { ApprovalTerms } from '../../shared/decision/verdict.ts';
 import { GatewayError } from '../../shared/errors.ts';
-import { openStates } from '../../shared/approval/states.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
 import { agentChain, type ChangeNotes, commitChange, lockFor } from '../events.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
 import { sealArgs } from './approval-args.ts';
 import { expireApproval } from './expire-approvals.ts';
+import { openStates } from './open-states.ts';
 
 /** How many undecided approvals one agent can have: a flood hides what matters. */
 const openMax = 100;
@@ -52,7 +52,7 @@ async function findOpen(
 ): Promise<Approval | undefined> {
   const { tenantId, agentId } = action;
   const found = await tx.approval.findMany({
-    where: { tenantId, agentId, actionDigest, kind: 'action', status: { in: [...openStates] } },
+    where: { tenantId, agentId, actionDigest, kind: 'action', status: { in: openStates } },
   });
   for (const approval of found) {
     if (approval.expiresAt.getTime() > services.clock.now()) return approval;
@@ -94,7 +94,7 @@ async function assertRoomForOne(
     where: {
       tenantId,
       agentId,
-      status: { in: [...openStates] },
+      status: { in: openStates },
       expiresAt: { gt: new Date(clock.now()) },
     },
   });
@@ -173,4 +173,3 @@ async function noteRequest(
     },
   });
 }
-

@@ -1,8 +1,8 @@
-import { openStates } from '../../shared/approval/states.ts';
 import type { RiskTier } from '../../shared/decision/action.ts';
 import type { ChangeNotes } from '../events.ts';
 import type { Services, Transaction } from '../services.ts';
 import { expireApproval } from './expire-approvals.ts';
+import { openStates } from './open-states.ts';
 import { toolApprovalDigest } from './tool-approval-digest.ts';
 
 export interface ToolApprovalRequest {
@@ -28,7 +28,7 @@ export async function openToolApproval(
 ): Promise<number> {
   const { tenantId, tool, manifestHash, now } = request;
   const found = await tx.approval.findMany({
-    where: { tenantId, kind: 'tool', tool, manifestHash, status: { in: [...openStates] } },
+    where: { tenantId, kind: 'tool', tool, manifestHash, status: { in: openStates } },
   });
   for (const approval of found) {
     if (approval.expiresAt > now) return approval.id;

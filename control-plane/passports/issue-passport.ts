@@ -1,7 +1,7 @@
+import type { RiskTier } from '../../shared/decision/action.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { clampTools } from '../../shared/glob.ts';
 import type { JsonObject } from '../../shared/json.ts';
-import type { RiskTier } from '../../shared/decision/action.ts';
 import { agentRowId } from '../agents/agent-row-id.ts';
 import type { Caller } from '../http/route.ts';
 import { loadPublishedPolicies } from '../policies/load-published.ts';
@@ -68,7 +68,9 @@ async function toolsFor(
 ): Promise<readonly string[]> {
   const id = agentRowId(agentId);
   const agent =
-    id === undefined ? null : await db.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
+    id === undefined
+      ? null
+      : await db.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
   if (agent === null) return [...new Set(allowedTools)];
   if (agent.disabledAt !== null) throw new GatewayError('agent.not_found');
   const tools = clampTools(allowedTools, agent.capabilities);

@@ -1,5 +1,5 @@
-import type { PassportClaims } from '../../shared/passport/claims.ts';
 import { type PassportFailure, passportFailures } from '../../shared/passport/check.ts';
+import type { PassportClaims } from '../../shared/passport/claims.ts';
 import { revocationId } from '../../shared/passport/single-use.ts';
 import { agentRowId } from '../agents/agent-row-id.ts';
 import { approvalProof } from '../approvals/approval-proof.ts';

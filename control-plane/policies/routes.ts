@@ -25,7 +25,9 @@ export function policyRoutes(services: Services): Route[] {
     route(contract.updatePolicy, async ({ params, body }, caller) => {
       const { name, rules_json, lifecycle } = body;
       const change = { name, rules: rules_json, lifecycle };
-      return { body: policyRecord(await updatePolicy(services, caller, { id: params.id, change })) };
+      return {
+        body: policyRecord(await updatePolicy(services, caller, { id: params.id, change })),
+      };
     }),
     route(contract.deletePolicy, async ({ params }, caller) => {
       const outcome = await deletePolicy(services, caller, params.id);

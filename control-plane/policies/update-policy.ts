@@ -32,7 +32,8 @@ export async function updatePolicy(
     const draft = await lockPolicy(tx, tenantId, id);
     if (draft.lifecycle !== 'draft') throw lifecycleInvalid(draft, 'changed');
     if (change.lifecycle === 'archived') throw lifecycleInvalid(draft, 'archived, only deleted');
-    const edited = edit === undefined ? draft : await applyEdit(tx, notes, { draft, edit, now, principal });
+    const edited =
+      edit === undefined ? draft : await applyEdit(tx, notes, { draft, edit, now, principal });
     return change.lifecycle === 'published'
       ? publishDraft(tx, notes, edited, { principal, now })
       : edited;
@@ -63,7 +64,12 @@ function readEdit({ name, rules }: PolicyChange): Edit | undefined {
 async function applyEdit(
   tx: Transaction,
   notes: ChangeNotes,
-  { draft, edit, now, principal }: {
+  {
+    draft,
+    edit,
+    now,
+    principal,
+  }: {
     readonly draft: Policy;
     readonly edit: Edit;
     readonly now: Date;

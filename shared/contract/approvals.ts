@@ -1,29 +1,7 @@
 import { z } from 'zod';
+import { approvalActions, approvalStates } from '../approval/states.ts';
 import { jsonObject, riskTier, rowIdParam, text } from './fields.ts';
 import { operation } from './operation.ts';
-
-export const approvalStates = [
-  'pending',
-  'context_requested',
-  'reauth_required',
-  'tool_reapproval_required',
-  'escalated',
-  'approved',
-  'modified',
-  'denied',
-  'expired',
-] as const;
-
-export const approvalActions = [
-  'approve',
-  'deny',
-  'modify',
-  'request_context',
-  'require_reauth',
-  'require_tool_reapproval',
-  'escalate',
-  'expire',
-] as const;
 
 const vote = z.object({
   principal: z.string(),

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { decisions } from '../decision/verdict.ts';
 import { jsonObject, name, rowIdParam } from './fields.ts';
 import { operation } from './operation.ts';
 
@@ -137,6 +138,32 @@ export const deletePolicy = operation({
   errors: ['policy.not_found', 'policy.lifecycle_invalid', 'auth.insufficient_permission'],
 });
 
+const conditionResult = z.object({
+  path: z.string(),
+  operator: z.string(),
+  /** The literal, or what the `$ref` path holds; absent when that leads nowhere. */
+  expected: z.unknown().optional(),
+  /** What the path holds; absent when it leads nowhere. */
+  actual: z.unknown().optional(),
+  result: z.boolean(),
+});
+
+const replayVerdict = z.object({
+  decision: z.enum(decisions),
+  reason_code: z.string(),
+  matched_rules: z.array(z.string()).readonly(),
+  evidence: z
+    .array(
+      z.object({
+        rule: z.string(),
+        decision: z.string(),
+        matched: z.boolean(),
+        condition_results: z.array(conditionResult).readonly(),
+      }),
+    )
+    .readonly(),
+});
+
 export const replayPolicy = operation({
   id: 'replayPolicy',
   method: 'POST',
@@ -161,7 +188,7 @@ export const replayPolicy = operation({
     status: 200,
     description: 'The verdict with the result of each condition.',
     schema: z.object({
-      verdict: jsonObject,
+      verdict: replayVerdict,
       policy_hash: z.string(),
       evidence_hash: z.string(),
       conformance: z

@@ -1,0 +1,74 @@
+import type { ApprovalState } from '../../shared/approval/states.ts';
+import type { ApprovalRecord } from '../../shared/contract/approvals.ts';
+import type { RiskTier } from '../../shared/decision/action.ts';
+import type { Caller } from '../http/route.ts';
+import type { Services } from '../services.ts';
+import type { Approval, ApprovalVote } from '../store/generated/client.ts';
+import { openArgs } from './approval-args.ts';
+
+export type ApprovalWithVotes = Approval & { readonly votes: readonly ApprovalVote[] };
+
+/** An approval as the API shows it. Arguments are decrypted for those who may decide, only. */
+export function approvalRecord(
+  services: Pick<Services, 'vault'>,
+  { permissions }: Caller,
+  row: ApprovalWithVotes,
+): ApprovalRecord {
+  const args = permissions.has('approval.decide') ? argsOf(services, row) : {};
+  return {
+    id: row.id,
+    kind: row.kind === 'tool' ? 'tool' : 'action',
+    status: row.status as ApprovalState,
+    agent_id: row.agentId,
+    user_id: row.userId,
+    tool: row.tool,
+    resource: row.resource,
+    risk_tier: row.riskTier as RiskTier,
+    reason_code: row.reasonCode,
+    summary: row.summary,
+    goal: row.goal ?? undefined,
+    chain_id: row.chainId,
+    policy_hash: row.policyHash ?? undefined,
+    tool_manifest_hash: row.manifestHash ?? undefined,
+    action_digest: row.actionDigest,
+    channels: row.channels,
+    min_role: row.minRole,
+    quorum: row.quorum,
+    ...args,
+    requested_at: row.requestedAt.toISOString(),
+    expires_at: row.expiresAt.toISOString(),
+    ...outcomeOf(row),
+    votes: row.votes.map(voteRecord),
+  };
+}
+
+function argsOf(services: Pick<Services, 'vault'>, row: Approval) {
+  return {
+    proposed_args: openArgs(services, row, 'proposed'),
+    effective_args: openArgs(services, row, 'effective'),
+  };
+}
+
+function outcomeOf(row: Approval) {
+  return {
+    effective_digest: row.effectiveDigest ?? undefined,
+    escalated_by: row.escalatedBy ?? undefined,
+    decided_by: row.decidedBy ?? undefined,
+    decided_at: row.decidedAt?.toISOString(),
+    comment: row.comment ?? undefined,
+    event_hash: row.eventHash ?? undefined,
+    grant_expires_at: row.grantExpiresAt?.toISOString(),
+    used_at: row.usedAt?.toISOString(),
+  };
+}
+
+function voteRecord(vote: ApprovalVote) {
+  return {
+    principal: vote.principal,
+    role: vote.role,
+    action: vote.action,
+    source: vote.source,
+    comment: vote.comment ?? undefined,
+    voted_at: vote.votedAt.toISOString(),
+  };
+}

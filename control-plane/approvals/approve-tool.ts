@@ -1,0 +1,53 @@
+import type { ApprovalState } from '../../shared/approval/states.ts';
+import { type ChangeNotes, lockFor } from '../events.ts';
+import type { Transaction } from '../services.ts';
+import type { Approval } from '../store/generated/client.ts';
+
+/**
+ * Carries out the decision on a version of a tool: an approval stands for that manifest hash and
+ * no other, a denial rejects it while it is the current one.
+ */
+export async function settleTool(
+  tx: Transaction,
+  notes: ChangeNotes,
+  approval: Approval,
+  {
+    status,
+    principal,
+    now,
+  }: {
+    readonly status: ApprovalState;
+    readonly principal: string;
+    readonly now: Date;
+  },
+): Promise<void> {
+  const { tenantId, tool: name, manifestHash } = approval;
+  if (manifestHash === null || (status !== 'approved' && status !== 'denied')) return;
+  await lockFor(tx, tenantId, `tool ${name}`);
+  const tool = await tx.tool.findUniqueOrThrow({ where: { tenantId_name: { tenantId, name } } });
+  const isCurrent = tool.manifestHash === manifestHash;
+  if (status === 'denied' && !isCurrent) return;
+  const standing =
+    status === 'denied'
+      ? { approvalStatus: 'rejected' }
+      : {
+          approvedHash: manifestHash,
+          ...(isCurrent ? { approvalStatus: 'approved', driftReason: null } : {}),
+        };
+  await tx.tool.update({
+    where: { tenantId_name: { tenantId, name } },
+    data: { ...standing, updatedAt: now },
+  });
+  notes.sections('tools');
+  await notes.event({
+    type: status === 'denied' ? 'tool.rejected' : 'tool.reapproved',
+    chainId: `tool:${name}`,
+    tool: name,
+    data: {
+      approval_id: approval.id,
+      by: principal,
+      current: isCurrent,
+      manifest_hash: manifestHash,
+    },
+  });
+}

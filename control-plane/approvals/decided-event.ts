@@ -1,0 +1,52 @@
+import type { DecisionOutcome } from '../../shared/approval/decide.ts';
+import type { EvidenceEvent } from '../../shared/evidence/event.ts';
+import type { ChangeNotes } from '../events.ts';
+import type { Caller } from '../http/route.ts';
+import type { Approval } from '../store/generated/client.ts';
+import type { ApprovalDecision, Grant } from './decide-approval.ts';
+
+interface Decided {
+  readonly caller: Caller;
+  readonly decision: ApprovalDecision;
+  readonly approval: Approval;
+  readonly outcome: Extract<DecisionOutcome, { readonly ok: true }>;
+  /** What an approving act stands for. */
+  readonly digest: string | undefined;
+  readonly grant: Grant | undefined;
+}
+
+/**
+ * Notes the event of an act on an approval. Its ledger row is what a grant rests on: approval-proof.ts
+ * reads status, digest and expiry from here.
+ */
+export async function noteDecision(
+  notes: ChangeNotes,
+  { caller, decision, approval, outcome, digest, grant }: Decided,
+): Promise<EvidenceEvent> {
+  return notes.event({
+    type: 'approval.decided',
+    chainId: approval.chainId,
+    agentId: approval.kind === 'action' ? approval.agentId : undefined,
+    userId: approval.userId,
+    tool: approval.tool,
+    resource: approval.resource,
+    decision: decision.action,
+    reasonCode: outcome.status === 'denied' ? 'approval.denied' : undefined,
+    data: {
+      action: decision.action,
+      action_digest: approval.actionDigest,
+      approval_id: approval.id,
+      by: caller.principal,
+      comment: decision.comment,
+      effective_digest: digest,
+      from: approval.status,
+      grant_expires_at: grant?.expiresAt.toISOString(),
+      kind: approval.kind,
+      manifest_hash: approval.manifestHash ?? undefined,
+      role: caller.role,
+      source: decision.source,
+      status: outcome.status,
+      votes_missing: outcome.votesMissing,
+    },
+  });
+}

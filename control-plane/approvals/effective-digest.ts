@@ -1,0 +1,77 @@
+import { actionDigest } from '../../shared/approval/action-digest.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import type { JsonObject } from '../../shared/json.ts';
+import type { Services, Transaction } from '../services.ts';
+import type { Approval } from '../store/generated/client.ts';
+import { toolRecord } from '../tools/tool-record.ts';
+import { openArgs } from './approval-args.ts';
+import type { ApprovalDecision } from './decide-approval.ts';
+import { toolApprovalDigest } from './tool-approval-digest.ts';
+
+/**
+ * The digest of what an approving act stands for; undefined for an act that grants nothing.
+ * What the record shows a human must be what its digest says: a row that was tampered with is
+ * refused, for the decider saw something else than would be granted.
+ */
+export async function effectiveDigest(
+  services: Pick<Services, 'vault'>,
+  tx: Transaction,
+  { approval, decision }: { readonly approval: Approval; readonly decision: ApprovalDecision },
+): Promise<string | undefined> {
+  if (decision.action === 'approve') return shownDigest(services, approval);
+  if (decision.action !== 'modify' || decision.modifiedArgs === undefined) return undefined;
+  shownDigest(services, approval);
+  await assertArgsFitTool(tx, approval, decision.modifiedArgs);
+  return digestWith(approval, decision.modifiedArgs);
+}
+
+function shownDigest(services: Pick<Services, 'vault'>, approval: Approval): string {
+  const { tenantId, tool, manifestHash, actionDigest: recorded } = approval;
+  const shown =
+    approval.kind === 'tool'
+      ? toolApprovalDigest(tenantId, tool, manifestHash ?? '')
+      : digestWith(approval, openArgs(services, approval, 'proposed') ?? {});
+  if (shown === recorded) return recorded;
+  throw new GatewayError('approval.invalid', {
+    message: 'The approval does not show the action it was requested for; nothing was decided.',
+  });
+}
+
+function digestWith(approval: Approval, args: JsonObject): string {
+  return actionDigest({
+    tenant: approval.tenantId,
+    agent_id: approval.agentId,
+    user_id: approval.userId,
+    tool: approval.tool,
+    resource: approval.resource,
+    args,
+    manifest_hash: approval.manifestHash,
+  });
+}
+
+async function assertArgsFitTool(
+  tx: Transaction,
+  { tenantId, tool: name }: Approval,
+  args: JsonObject,
+): Promise<void> {
+  const tool = await tx.tool.findUnique({ where: { tenantId_name: { tenantId, name } } });
+  if (tool === null) return;
+  const version =
+    tool.approvedHash === null
+      ? null
+      : await tx.toolVersion.findUnique({
+          where: { tenantId_name_hash: { tenantId, name, hash: tool.approvedHash } },
+        });
+  const record = toolRecord({
+    name,
+    manifest_hash: tool.manifestHash,
+    approved_hash: tool.approvedHash,
+    approval_status: tool.approvalStatus,
+    risk_tier: tool.riskTier,
+    drift_reason: tool.driftReason,
+    approved_manifest: version?.manifest ?? null,
+  });
+  const problem = record.validateArgs?.(args);
+  if (problem === undefined) return;
+  throw new GatewayError('args.schema_invalid', { message: `modified_args: ${problem}` });
+}

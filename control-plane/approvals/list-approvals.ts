@@ -1,0 +1,40 @@
+import type { ApprovalState } from '../../shared/approval/states.ts';
+import type { Caller } from '../http/route.ts';
+import type { Services } from '../services.ts';
+import type { ApprovalWithVotes } from './approval-record.ts';
+import { expireApprovals } from './expire-approvals.ts';
+import { settleEventHashes } from './settle-event-hashes.ts';
+
+export interface ApprovalQuery {
+  readonly status?: ApprovalState | undefined;
+  readonly kind?: 'action' | 'tool' | undefined;
+  readonly agent_id?: string | undefined;
+  readonly limit: number;
+  /** Only approvals with a smaller id. */
+  readonly cursor?: number | undefined;
+}
+
+/** One page of the tenant's approvals, the newest first; none is shown open past its window. */
+export async function listApprovals(
+  services: Services,
+  { tenantId }: Caller,
+  { status, kind, agent_id, limit, cursor }: ApprovalQuery,
+): Promise<{ readonly rows: readonly ApprovalWithVotes[]; readonly nextCursor: string | null }> {
+  await expireApprovals(services, tenantId);
+  await settleEventHashes(services, tenantId);
+  const found = await services.db.approval.findMany({
+    where: {
+      tenantId,
+      ...(status === undefined ? {} : { status }),
+      ...(kind === undefined ? {} : { kind }),
+      ...(agent_id === undefined ? {} : { agentId: agent_id }),
+      ...(cursor === undefined ? {} : { id: { lt: cursor } }),
+    },
+    include: { votes: { orderBy: { votedAt: 'asc' } } },
+    orderBy: { id: 'desc' },
+    take: limit + 1,
+  });
+  const rows = found.slice(0, limit);
+  const last = found.length > limit ? rows.at(-1) : undefined;
+  return { rows, nextCursor: last === undefined ? null : String(last.id) };
+}

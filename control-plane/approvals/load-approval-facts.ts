@@ -1,0 +1,67 @@
+import { z } from 'zod';
+import type { DecisionAttempt, Vote } from '../../shared/approval/decide.ts';
+import type { ApprovalAction, ApprovalState } from '../../shared/approval/states.ts';
+import type { Transaction } from '../services.ts';
+import type { Approval } from '../store/generated/client.ts';
+import type { ApprovalWithVotes } from './approval-record.ts';
+
+type Facts = Pick<DecisionAttempt, 'approval' | 'reauthenticated' | 'manifestApproved' | 'votes'>;
+
+/** What judging an act on an approval depends on, read inside the transaction that will store it. */
+export async function factsFor(tx: Transaction, approval: ApprovalWithVotes): Promise<Facts> {
+  const { tenantId, userId } = approval;
+  const user = await tx.directoryUser.findUnique({
+    where: { tenantId_id: { tenantId, id: userId } },
+  });
+  return {
+    approval: {
+      kind: approval.kind === 'tool' ? 'tool' : 'action',
+      status: approval.status as ApprovalState,
+      agentId: approval.agentId,
+      userId,
+      userEmail: user?.email ?? undefined,
+      minRole: approval.minRole,
+      quorum: approval.quorum,
+      expiresAtMs: approval.expiresAt.getTime(),
+      escalatedBy: approval.escalatedBy ?? undefined,
+    },
+    // Cleared when the same action came with a passport of its user issued since; see open-approval.ts.
+    reauthenticated: approval.reauthRequiredAt === null,
+    manifestApproved: await isManifestApproved(tx, approval),
+    votes: await votesOn(tx, approval),
+  };
+}
+
+async function isManifestApproved(
+  tx: Transaction,
+  { tenantId, tool: name }: Approval,
+): Promise<boolean> {
+  const tool = await tx.tool.findUnique({ where: { tenantId_name: { tenantId, name } } });
+  return (
+    tool !== null && tool.approvalStatus === 'approved' && tool.approvedHash === tool.manifestHash
+  );
+}
+
+const voteEvent = z.object({ data: z.object({ effective_digest: z.string().optional() }) });
+
+/** The earlier acts; what exactly a vote was for stands in the ledger alone. */
+async function votesOn(
+  tx: Transaction,
+  { tenantId, votes }: ApprovalWithVotes,
+): Promise<readonly Vote[]> {
+  const rows = await tx.evidenceRow.findMany({
+    where: { tenantId, eventId: { in: votes.map(({ eventId }) => eventId) } },
+    select: { eventId: true, canonical: true },
+  });
+  const digests = new Map(
+    rows.map(({ eventId, canonical }) => [
+      eventId,
+      voteEvent.parse(JSON.parse(canonical)).data.effective_digest,
+    ]),
+  );
+  return votes.map(({ principal, action, eventId }) => ({
+    principal,
+    action: action as ApprovalAction,
+    effectiveDigest: digests.get(eventId),
+  }));
+}

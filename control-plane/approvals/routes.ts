@@ -1,0 +1,50 @@
+import type { ApprovalState } from '../../shared/approval/states.ts';
+import * as contract from '../../shared/contract/approvals.ts';
+import { type Route, route } from '../http/route.ts';
+import type { Services } from '../services.ts';
+import { approvalRecord } from './approval-record.ts';
+import { decideApproval } from './decide-approval.ts';
+import { expireApprovals } from './expire-approvals.ts';
+import { listApprovals } from './list-approvals.ts';
+import { settleEventHashes } from './settle-event-hashes.ts';
+
+export function approvalRoutes(services: Services): Route[] {
+  return [
+    route(contract.listApprovals, async ({ query }, caller) => {
+      const { rows, nextCursor } = await listApprovals(services, caller, query);
+      const approvals = rows.map((row) => approvalRecord(services, caller, row));
+      return { body: { approvals, next_cursor: nextCursor } };
+    }),
+    route(contract.decideApproval, async ({ params, body }, caller) => {
+      const { approval, votesMissing, eventId, eventHash } = await decideApproval(
+        services,
+        caller,
+        {
+          id: params.id,
+          action: body.action,
+          comment: body.comment,
+          modifiedArgs: body.modified_args,
+          source: 'api',
+        },
+      );
+      return {
+        body: {
+          id: approval.id,
+          status: approval.status as ApprovalState,
+          action: body.action,
+          event_hash: eventHash,
+          evidence_id: eventId,
+          decided_by: caller.principal,
+          votes_missing: votesMissing,
+          effective_digest: approval.effectiveDigest ?? undefined,
+          grant_expires_at: approval.grantExpiresAt?.toISOString(),
+        },
+      };
+    }),
+    route(contract.expireApprovals, async (_input, { tenantId }) => {
+      const expired = await expireApprovals(services, tenantId);
+      await settleEventHashes(services, tenantId);
+      return { body: { expired, count: expired } };
+    }),
+  ];
+}

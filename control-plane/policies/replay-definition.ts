@@ -1,0 +1,45 @@
+import type { JsonObject } from '../../shared/json.ts';
+import type { PolicyContext } from '../../shared/policy/context.ts';
+import { type PolicyReplay, replayPolicy } from '../../shared/policy/replay.ts';
+import { parsePolicy } from '../../shared/policy/validate.ts';
+
+interface Expected {
+  readonly decision?: string | undefined;
+  readonly reason_code?: string | undefined;
+}
+
+interface Conformance {
+  readonly passed: boolean;
+  readonly expected: { decision?: string; reason_code?: string };
+  readonly actual: { readonly decision: string; readonly reason_code: string };
+}
+
+/** Tries a policy on one context and, when told what to expect, says whether it did that. */
+export function replayDefinition({
+  policy,
+  context,
+  expected,
+}: {
+  readonly policy: JsonObject;
+  readonly context: JsonObject;
+  readonly expected?: Expected | undefined;
+}): PolicyReplay & { readonly conformance?: Conformance } {
+  const replay = replayPolicy(parsePolicy(policy), context as PolicyContext);
+  if (expected === undefined) return replay;
+  return { ...replay, conformance: compare(expected, replay.verdict) };
+}
+
+function compare(
+  expected: Expected,
+  { decision, reason_code }: { readonly decision: string; readonly reason_code: string },
+): Conformance {
+  const agrees = (wish: string | undefined, got: string) => wish === undefined || wish === got;
+  return {
+    passed: agrees(expected.decision, decision) && agrees(expected.reason_code, reason_code),
+    expected: {
+      ...(expected.decision === undefined ? {} : { decision: expected.decision }),
+      ...(expected.reason_code === undefined ? {} : { reason_code: expected.reason_code }),
+    },
+    actual: { decision, reason_code },
+  };
+}
