@@ -1,0 +1,83 @@
+import type { ServerResponse } from 'node:http';
+import type { JsonObject } from '../../shared/json.ts';
+import type { Exchange } from '../ingress/exchange.ts';
+
+/** A host that exists only inside the proxy. */
+export const internalHost = 'sallyport.internal';
+
+/** How an approval stands; nothing that a human wrote, and nothing of other agents. */
+export interface ApprovalView {
+  readonly status: string;
+  /** RFC 3339. */
+  readonly expiresAt?: string | undefined;
+}
+
+export interface InternalHostDeps {
+  /** An approval of this sidecar's agent; undefined for any other. */
+  readonly approval: (id: number) => ApprovalView | undefined;
+  /** What this agent may call and what is gated. */
+  readonly manifest: () => JsonObject;
+  /** The local authority's certificate, PEM. */
+  readonly caCertificate: () => string;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly type: string;
+  readonly text: string;
+}
+
+/** Answers a request to `http://sallyport.internal/`. Only GET and HEAD, and nothing changes by it. */
+export function answerInternal(
+  exchange: Pick<Exchange, 'method' | 'target' | 'res'>,
+  deps: InternalHostDeps,
+): void {
+  const { method, res } = exchange;
+  if (method !== 'GET' && method !== 'HEAD') {
+    res.setHeader('Allow', 'GET, HEAD');
+    send(res, problem(405, 'request.method_not_allowed', 'This path answers GET only.'));
+    return;
+  }
+  send(res, answerTo(exchange.target, deps));
+}
+
+function answerTo(target: string, deps: InternalHostDeps): Answer {
+  if (target === '/manifest') return json(200, deps.manifest());
+  if (target === '/ca.crt') {
+    return { status: 200, type: 'application/x-pem-file', text: deps.caCertificate() };
+  }
+  const id = /^\/approvals\/([1-9]\d{0,14})$/.exec(target)?.[1];
+  const approval = id === undefined ? undefined : deps.approval(Number(id));
+  if (id !== undefined && approval === undefined) {
+    return problem(404, 'approval.not_found', 'No such approval for this agent.');
+  }
+  return approval === undefined
+    ? problem(404, 'request.not_found', 'Here are /approvals/{id}, /manifest and /ca.crt.')
+    : json(200, approvalBody(id ?? '', approval));
+}
+
+function approvalBody(id: string, { status, expiresAt }: ApprovalView): JsonObject {
+  return { id, status, ...(expiresAt === undefined ? {} : { expires_at: expiresAt }) };
+}
+
+function json(status: number, body: JsonObject): Answer {
+  return { status, type: 'application/json', text: JSON.stringify(body) };
+}
+
+function problem(status: number, reasonCode: string, error: string): Answer {
+  return json(status, { error, reason_code: reasonCode });
+}
+
+function send(res: ServerResponse, { status, type, text }: Answer): void {
+  if (res.headersSent || res.destroyed) return;
+  const bytes = Buffer.from(text, 'utf8');
+  res.writeHead(status, {
+    'Content-Type': type,
+    'Content-Length': String(bytes.length),
+    'Cache-Control': 'no-store',
+    'X-Content-Type-Options': 'nosniff',
+    ...(res.req.complete ? {} : { Connection: 'close' }),
+  });
+  if (res.req.method === 'HEAD') res.end();
+  else res.end(bytes);
+}

@@ -1,0 +1,113 @@
+import type { JsonObject, JsonValue } from '../../shared/json.ts';
+import type { RefusalForm } from '../recognise/recognition.ts';
+
+type McpForm = Extract<RefusalForm, { kind: 'mcp' }>;
+
+/** An answer with its framing. */
+export interface McpRefusal {
+  readonly status: number;
+  readonly contentType: string;
+  readonly text: string;
+}
+
+interface McpRefusalParts {
+  readonly body: JsonObject;
+  /** What the same refusal would be in plain HTTP. */
+  readonly httpStatus: number;
+  /** The `Accept` header of the call. */
+  readonly accept: string;
+}
+
+/** Where the verdict stands in `_meta`; the prefix is a reversed domain, as MCP asks. */
+export const verdictKey = 'internal.sallyport/decision';
+
+// JSON-RPC 2.0, section 5.1, and MCP 2026-07-28 for disagreeing headers.
+const parseError = -32_700;
+const invalidRequest = -32_600;
+const invalidParams = -32_602;
+const headerMismatch = -32_020;
+/** Outside what JSON-RPC reserves (-32768 to -32000): refused by policy. */
+export const refusedError = -31_403;
+
+/**
+ * A refusal as MCP: a tool result that the model can read for `tools/call`, a JSON-RPC error for
+ * everything else. It comes with status 200, because a client takes any other for the end of its
+ * session; only a message without a usable id, which no client could find in a 200, and
+ * disagreeing headers (as the revision demands) keep their HTTP status.
+ */
+export function mcpRefusal(form: McpForm, parts: McpRefusalParts): McpRefusal {
+  const code = String(parts.body.reason_code);
+  const message: JsonObject =
+    form.tool === undefined || form.id === null
+      ? { jsonrpc: '2.0', id: form.id, error: rpcError(parts.body) }
+      : { jsonrpc: '2.0', id: form.id, result: toolResult(form, parts.body) };
+  const keepsStatus = form.id === null || code === 'mcp.header_mismatch';
+  const status = keepsStatus ? Math.max(parts.httpStatus, 400) : 200;
+  const text = JSON.stringify(message);
+  return acceptsEventsOnly(parts.accept)
+    ? { status, contentType: 'text/event-stream', text: `event: message\ndata: ${text}\n\n` }
+    : { status, contentType: 'application/json', text };
+}
+
+function rpcError(body: JsonObject): JsonObject {
+  return { code: rpcCode(String(body.reason_code)), message: summary(body), data: body };
+}
+
+function rpcCode(reasonCode: string): number {
+  switch (reasonCode) {
+    case 'mcp.header_mismatch':
+      return headerMismatch;
+    case 'mcp.malformed':
+    case 'mcp.batch_refused':
+      return invalidRequest;
+    case 'args.ambiguous':
+      return invalidParams;
+    case 'args.schema_invalid':
+    case 'args.encoding_invalid':
+    case 'args.duplicate_key':
+    case 'args.number_unsafe':
+    case 'args.too_deep':
+    case 'args.too_large':
+      return parseError;
+    default:
+      return refusedError;
+  }
+}
+
+function toolResult(form: McpForm, body: JsonObject): JsonObject {
+  const content: JsonValue = [{ type: 'text', text: explanation(body) }];
+  return {
+    ...(form.isStateless ? { resultType: 'complete' } : {}),
+    content,
+    isError: true,
+    // Clients hold structured content against the tool's own outputSchema.
+    ...(form.hasOutputSchema ? { _meta: { [verdictKey]: body } } : { structuredContent: body }),
+  };
+}
+
+/** What happened and what to do, for a model to read. */
+function explanation(body: JsonObject): string {
+  const steps = Array.isArray(body.next_steps) ? (body.next_steps as readonly JsonValue[]) : [];
+  const todo = steps.map((step) => `- ${String(step)}`).join('\n');
+  return todo === '' ? summary(body) : `${summary(body)}\nWhat to do:\n${todo}`;
+}
+
+const words: Readonly<Record<string, string>> = {
+  require_approval: 'Waiting for a human decision',
+  require_tool_reapproval: 'Waiting for the tool to be approved again',
+};
+
+function summary(body: JsonObject): string {
+  const word = words[String(body.decision)] ?? 'Denied';
+  return `${word}: ${String(body.reason_code)}. ${String(body.error)}`;
+}
+
+/** JSON is what clients read best; events only for one that accepts nothing else. */
+function acceptsEventsOnly(accept: string): boolean {
+  const types = accept
+    .split(',')
+    .filter((range) => !/;\s*q=0(?:\.0*)?\s*$/i.test(range))
+    .map((range) => (range.split(';', 1)[0] ?? '').trim().toLowerCase());
+  if (!types.includes('text/event-stream')) return false;
+  return !types.some((type) => ['application/json', 'application/*', '*/*'].includes(type));
+}

@@ -1,0 +1,123 @@
+import type { ServerResponse } from 'node:http';
+import type { Decision } from '../../shared/decision/verdict.ts';
+import { errorKinds, isErrorCode } from '../../shared/errors.ts';
+import type { JsonObject } from '../../shared/json.ts';
+import type { RefusalForm } from '../recognise/recognition.ts';
+import { internalHost } from './internal-host.ts';
+import { type McpRefusal, mcpRefusal } from './refuse-mcp.ts';
+
+/** Why a call does not go through, and what the agent can do about it. */
+export interface Refusal {
+  readonly form: RefusalForm;
+  /** A code of `shared/errors.ts`, or one that a policy stamped. */
+  readonly reasonCode: string;
+  /** Default `deny`. */
+  readonly decision?: Decision | undefined;
+  /** What happened, in a sentence. Default: the code's own text. */
+  readonly message?: string | undefined;
+  readonly nextSteps?: readonly string[] | undefined;
+  readonly approvalId?: string | number | undefined;
+  readonly evidenceEventId?: string | undefined;
+  /** Default: 202 for a pending approval, the code's own for malformed calls and upstream failures, else 403. */
+  readonly status?: number | undefined;
+  readonly retryAfterSeconds?: number | undefined;
+  /** For this answer only, for example `Allow` or `Proxy-Authenticate`. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+}
+
+/** How long an agent should wait before it asks again whether a human has decided. */
+const approvalRetrySeconds = 5;
+
+/** Families of codes that say something about the call or the upstream, not about permission. */
+const ownStatus =
+  /^(?:args|credential\.reflected|internal|mcp|proxy|rate_limited|request|upstream)(?:\.|$)/;
+
+/** Answers a call that does not go through, in the form that its client understands. */
+export function refuse(res: ServerResponse, refusal: Refusal): void {
+  if (res.headersSent || res.destroyed) return;
+  const body = refusalBody(refusal);
+  const headers = {
+    ...commonHeaders(res, refusal, String(body.decision)),
+    ...refusal.headers,
+  };
+  if (refusal.form.kind === 'mcp') {
+    const accept = res.req.headers.accept ?? '';
+    answer(res, headers, mcpRefusal(refusal.form, { body, httpStatus: statusOf(refusal), accept }));
+    return;
+  }
+  answer(res, headers, {
+    status: statusOf(refusal),
+    contentType: 'application/json',
+    text: JSON.stringify(body),
+  });
+}
+
+function refusalBody(refusal: Refusal): JsonObject {
+  const code = refusal.reasonCode;
+  const text = isErrorCode(code) ? errorKinds[code].text : 'The action is not allowed.';
+  const { approvalId, evidenceEventId } = refusal;
+  return {
+    error: refusal.message ?? text,
+    reason_code: code,
+    decision: refusal.decision ?? 'deny',
+    ...(approvalId === undefined ? {} : { approval_request_id: String(approvalId) }),
+    ...(evidenceEventId === undefined ? {} : { evidence_event_id: evidenceEventId }),
+    next_steps: [...(refusal.nextSteps ?? []), ...approvalSteps(refusal)],
+  };
+}
+
+function approvalSteps({ decision, approvalId }: Refusal): string[] {
+  if (decision !== 'require_approval' || approvalId === undefined) return [];
+  return [
+    `Wait for the decision: GET ${approvalLocation(approvalId)} through this proxy says how it stands.`,
+    'Then repeat the same call, unchanged; it goes through once.',
+  ];
+}
+
+export function approvalLocation(approvalId: string | number): string {
+  return `http://${internalHost}/approvals/${approvalId}`;
+}
+
+function statusOf(refusal: Refusal): number {
+  if (refusal.status !== undefined) return refusal.status;
+  if (isPending(refusal)) return 202;
+  const code = refusal.reasonCode;
+  return isErrorCode(code) && ownStatus.test(code) ? errorKinds[code].status : 403;
+}
+
+function isPending({ decision, approvalId }: Refusal): boolean {
+  return decision === 'require_approval' && approvalId !== undefined;
+}
+
+function commonHeaders(
+  res: ServerResponse,
+  refusal: Refusal,
+  decision: string,
+): Record<string, string> {
+  const retryAfter =
+    refusal.retryAfterSeconds ?? (isPending(refusal) ? approvalRetrySeconds : undefined);
+  return {
+    'Sallyport-Decision': decision,
+    'Cache-Control': 'no-store',
+    'X-Content-Type-Options': 'nosniff',
+    ...(retryAfter === undefined ? {} : { 'Retry-After': String(Math.ceil(retryAfter)) }),
+    ...(isPending(refusal) ? { Location: approvalLocation(refusal.approvalId ?? '') } : {}),
+    // A body that is still on its way will not be read: the connection cannot be used again.
+    ...(res.req.complete ? {} : { Connection: 'close' }),
+  };
+}
+
+function answer(
+  res: ServerResponse,
+  headers: Readonly<Record<string, string>>,
+  { status, contentType, text }: McpRefusal,
+): void {
+  const bytes = Buffer.from(text, 'utf8');
+  res.writeHead(status, {
+    ...headers,
+    'Content-Type': contentType,
+    'Content-Length': String(bytes.length),
+  });
+  if (res.req.method === 'HEAD') res.end();
+  else res.end(bytes);
+}

@@ -1,0 +1,88 @@
+import type { IncomingMessage } from 'node:http';
+import { GatewayError } from '../../shared/errors.ts';
+import type { RecognisedAction } from './recognition.ts';
+
+/** Hop-by-hop headers (RFC 9110, section 7.6.1) and what the next hop sets for itself. */
+const ofThisHop: ReadonlySet<string> = new Set([
+  'connection',
+  'content-length',
+  'expect',
+  'forwarded',
+  'host',
+  'http2-settings',
+  'keep-alive',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'x-real-ip',
+]);
+const neverForwarded = /^(?:action-|proxy-|sallyport-|x-forwarded-)/;
+
+/** Headers by which frameworks let a request stand for another method or path. */
+const overrides: ReadonlySet<string> = new Set([
+  'x-http-method',
+  'x-http-method-override',
+  'x-method-override',
+  'x-original-method',
+  'x-original-uri',
+  'x-original-url',
+  'x-rewrite-url',
+]);
+
+/** The value of a header that may be given once only. */
+export function singleHeader(req: IncomingMessage, name: string): string | undefined {
+  let found: string | undefined;
+  const raw = req.rawHeaders;
+  for (let index = 0; index + 1 < raw.length; index += 2) {
+    if (raw[index]?.toLowerCase() !== name) continue;
+    if (found !== undefined) {
+      throw new GatewayError('proxy.request_invalid', {
+        message: `The header ${name} is given more than once.`,
+      });
+    }
+    found = raw[index + 1];
+  }
+  return found;
+}
+
+/** What the agent says about its call: the passport it presents, its goal, an idempotency key. */
+export function readHints(req: IncomingMessage): RecognisedAction['hints'] {
+  return {
+    passport: singleHeader(req, 'action-passport'),
+    goal: goalText(singleHeader(req, 'action-goal')),
+    idempotencyKey: singleHeader(req, 'action-idempotency-key'),
+  };
+}
+
+/** Node reads header bytes as Latin-1; a goal in UTF-8 is put right again. */
+function goalText(value: string | undefined): string | undefined {
+  if (value === undefined) return undefined;
+  const text = Buffer.from(value, 'latin1').toString('utf8');
+  return text.includes('\ufffd') ? value : text;
+}
+
+/** Refuses a request that asks to be read as another one. */
+export function refuseOverrides(req: IncomingMessage): void {
+  for (const name of Object.keys(req.headers)) {
+    if (!overrides.has(name)) continue;
+    throw new GatewayError('proxy.method_refused', {
+      message: `The header ${name} would change what is called; call that itself.`,
+    });
+  }
+}
+
+/** The headers that go on where nothing is rebuilt: all but those of this hop and of Sallyport. */
+export function forwardedHeaders(req: IncomingMessage): string[] {
+  const named = new Set(
+    (req.headers.connection ?? '').split(',').map((name) => name.trim().toLowerCase()),
+  );
+  const kept: string[] = [];
+  const raw = req.rawHeaders;
+  for (let index = 0; index + 1 < raw.length; index += 2) {
+    const name = (raw[index] ?? '').toLowerCase();
+    if (ofThisHop.has(name) || neverForwarded.test(name) || named.has(name)) continue;
+    kept.push(name, raw[index + 1] ?? '');
+  }
+  return kept;
+}

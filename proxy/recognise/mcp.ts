@@ -1,0 +1,179 @@
+import { refuseTwins } from '../../shared/binding/args.ts';
+import type { Binding } from '../../shared/binding/binding.ts';
+import { allowedHeaders } from '../../shared/binding/headers.ts';
+import { mcpPathByDefault } from '../../shared/binding/match.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import type { JsonObject } from '../../shared/json.ts';
+import type { Exchange } from '../ingress/exchange.ts';
+import type { Outgoing } from '../upstream/outgoing.ts';
+import { readHints } from './agent-headers.ts';
+import {
+  type Agreement,
+  agree,
+  type McpHeaders,
+  readMcpHeaders,
+  sessionHeaders,
+  writeMcpHeaders,
+} from './mcp-headers.ts';
+import {
+  type McpMessage,
+  parseMessage,
+  refuseLookalikes,
+  salvageId,
+  writeMessage,
+} from './mcp-message.ts';
+import { methodResource, passes, readToolCall, toolResource } from './mcp-methods.ts';
+import { readBody, requireMediaType, requireNoBody } from './read-body.ts';
+import type { RecogniseDeps } from './recognise.ts';
+import type { RecognisedAction, RecognisedPass, Recognition, RefusalForm } from './recognition.ts';
+import { refusalOf } from './refusal.ts';
+
+type McpRequest = Extract<McpMessage, { kind: 'request' }>;
+
+/** One message to one server, with what is needed to send it on. */
+interface McpCall<Message extends McpMessage> {
+  readonly exchange: Exchange;
+  readonly binding: Binding;
+  readonly headers: McpHeaders;
+  readonly agreement: Agreement;
+  readonly message: Message;
+}
+
+/** A request to an MCP endpoint over Streamable HTTP, of whichever revision. */
+export async function recogniseMcp(
+  exchange: Exchange,
+  binding: Binding,
+  deps: RecogniseDeps,
+): Promise<Recognition> {
+  if (exchange.method !== 'POST') return recogniseStream(exchange, binding);
+  let body: Buffer | undefined;
+  try {
+    requireMediaType(exchange.req, 'application/json');
+    body = await readBody(exchange.req, deps.limits.bodyBytesMax);
+    const message = parseMessage(body, deps.limits);
+    const headers = readMcpHeaders(exchange.req.rawHeaders);
+    const agreement = agree(headers, message);
+    return recogniseMessage({ exchange, binding, headers, agreement, message }, deps);
+  } catch (error) {
+    const id = body === undefined ? null : salvageId(body);
+    return refusalOf(error, { kind: 'mcp', id, method: '' });
+  }
+}
+
+/** GET opens the server's stream and DELETE ends the session, in revisions that have them. */
+async function recogniseStream(exchange: Exchange, binding: Binding): Promise<RecognisedPass> {
+  const { method, req } = exchange;
+  if (method !== 'GET' && method !== 'DELETE') {
+    throw new GatewayError('proxy.method_refused', {
+      message: 'An MCP endpoint answers POST, GET and DELETE.',
+    });
+  }
+  await requireNoBody(req);
+  const headers = [
+    ...allowedHeaders(req.rawHeaders, binding.headers),
+    ...sessionHeaders(readMcpHeaders(req.rawHeaders)),
+  ];
+  return {
+    kind: 'pass',
+    binding,
+    what: method === 'GET' ? 'mcp/stream' : 'mcp/session-end',
+    form: { kind: 'http' },
+    outgoing: { ...destination(exchange, binding), method, headers, body: null },
+  };
+}
+
+function recogniseMessage(call: McpCall<McpMessage>, deps: RecogniseDeps): Recognition {
+  const { message } = call;
+  if (message.kind === 'response') return pass(call, 'mcp/response');
+  if (message.kind === 'notification') return pass(call, `mcp/${message.method}`);
+  if (passes(message.method, message.params)) return pass(call, `mcp/${message.method}`);
+  const request = { ...call, message };
+  return message.method === 'tools/call' ? toolCall(request, deps) : otherMethod(request);
+}
+
+function pass(call: McpCall<McpMessage>, what: string): RecognisedPass {
+  const { message, agreement, binding } = call;
+  const form: RefusalForm = {
+    kind: 'mcp',
+    id: message.kind === 'request' ? message.id : null,
+    method: message.kind === 'response' ? '' : message.method,
+    isStateless: agreement.isStateless,
+  };
+  return { kind: 'pass', binding, what, form, outgoing: send(call) };
+}
+
+function toolCall(call: McpCall<McpRequest>, deps: RecogniseDeps): RecognisedAction {
+  const { binding, message } = call;
+  refuseLookalikes(message.params ?? {}, ['name', 'arguments']);
+  const { name, args, rest } = readToolCall(message.params);
+  refuseTwins(args);
+  const tool = `mcp.${binding.name}.${name}`;
+  return action(call, {
+    tool,
+    resource: toolResource(binding, name, args),
+    args,
+    form: { ...formOf(call), tool, hasOutputSchema: deps.toolHasOutputSchema(tool) },
+    params: (judged) => ({ name, arguments: judged, ...rest }),
+  });
+}
+
+function otherMethod(call: McpCall<McpRequest>): RecognisedAction {
+  const { binding, message } = call;
+  const { _meta: meta, ...args } = message.params ?? {};
+  refuseLookalikes(args, ['uri', 'name', 'taskId']);
+  refuseTwins(args);
+  return action(call, {
+    tool: `mcp.${binding.name}/${message.method}`,
+    resource: methodResource(message.method, args),
+    args,
+    form: formOf(call),
+    params: (judged) => (meta === undefined ? judged : { ...judged, _meta: meta }),
+  });
+}
+
+function formOf(call: McpCall<McpRequest>): Extract<RefusalForm, { kind: 'mcp' }> {
+  const { id, method } = call.message;
+  return { kind: 'mcp', id, method, isStateless: call.agreement.isStateless };
+}
+
+interface ActionParts extends Pick<RecognisedAction, 'tool' | 'resource' | 'args' | 'form'> {
+  readonly params: (judged: JsonObject) => JsonObject;
+}
+
+function action(call: McpCall<McpRequest>, { params, ...parts }: ActionParts): RecognisedAction {
+  const { binding, message, exchange } = call;
+  const build = (judged: JsonObject) =>
+    send({ ...call, message: { ...message, params: params(judged) } });
+  // Built at once: what cannot be written is refused before it is judged.
+  const asJudged = build(parts.args);
+  return {
+    kind: 'action',
+    binding,
+    ...parts,
+    hints: readHints(exchange.req),
+    build: (judged) => (judged === parts.args ? asJudged : build(judged)),
+  };
+}
+
+/** The message written anew, with headers that say the same. */
+function send({ exchange, binding, headers, message, agreement }: McpCall<McpMessage>): Outgoing {
+  return {
+    ...destination(exchange, binding),
+    method: 'POST',
+    headers: [
+      ...allowedHeaders(exchange.req.rawHeaders, binding.headers),
+      'content-type',
+      'application/json',
+      ...writeMcpHeaders(headers, message, agreement),
+    ],
+    body: writeMessage(message),
+  };
+}
+
+/** The endpoint as the binding writes it, however the agent spelled it. */
+function destination(
+  { scheme, host, port }: Exchange,
+  binding: Binding,
+): Pick<Outgoing, 'scheme' | 'host' | 'port' | 'path'> {
+  return { scheme, host, port, path: binding.path ?? mcpPathByDefault };
+}

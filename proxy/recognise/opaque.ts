@@ -1,0 +1,63 @@
+import type { Binding } from '../../shared/binding/binding.ts';
+import { splitTarget } from '../../shared/binding/path.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import type { JsonObject } from '../../shared/json.ts';
+import type { Exchange } from '../ingress/exchange.ts';
+import type { Outgoing } from '../upstream/outgoing.ts';
+import { forwardedHeaders, readHints, refuseOverrides } from './agent-headers.ts';
+import { canonicalPath, opaqueQuery } from './opaque-path.ts';
+import { announcesBody } from './read-body.ts';
+import type { RecognisedAction, RecognisedPass } from './recognition.ts';
+
+/**
+ * A call on a host without bindings: `http.<method>.<host>` on its path. The body is opaque and
+ * streamed. The query and a port other than the scheme's own are arguments, so that policies see
+ * them and an approval covers no other query or port.
+ */
+export function recogniseOpaque(exchange: Exchange): RecognisedAction {
+  refuseOverrides(exchange.req);
+  if (exchange.method === 'TRACE' || exchange.method === 'CONNECT') {
+    throw new GatewayError('proxy.method_refused');
+  }
+  const target = splitTarget(exchange.target);
+  const resource = canonicalPath(target.path);
+  const query = opaqueQuery(target.query);
+  const isOwnPort = exchange.port === (exchange.scheme === 'https' ? 443 : 80);
+  const args: JsonObject = {
+    ...(query === '' ? {} : { query }),
+    ...(isOwnPort ? {} : { port: exchange.port }),
+  };
+  const headers = forwardedHeaders(exchange.req);
+  return {
+    kind: 'action',
+    tool: `http.${exchange.method.toLowerCase()}.${exchange.host}`,
+    resource,
+    args,
+    form: { kind: 'http' },
+    hints: readHints(exchange.req),
+    build: (judged) => outgoing(exchange, withQuery(resource, judged), headers),
+  };
+}
+
+/** Only the query can be changed: host and port are where the agent's connection leads. */
+function withQuery(path: string, { query = '' }: JsonObject): string {
+  if (typeof query !== 'string') throw new GatewayError('args.schema_invalid');
+  return query === '' ? path : `${path}?${opaqueQuery(query)}`;
+}
+
+/** A host that is passed through whole: streamed and recorded, not judged by argument. */
+export function recognisePassthrough(exchange: Exchange, binding: Binding): RecognisedPass {
+  if (!exchange.target.startsWith('/')) throw new GatewayError('proxy.path_refused');
+  return {
+    kind: 'pass',
+    binding,
+    what: 'passthrough',
+    form: { kind: 'http' },
+    outgoing: outgoing(exchange, exchange.target, forwardedHeaders(exchange.req)),
+  };
+}
+
+function outgoing(exchange: Exchange, path: string, headers: readonly string[]): Outgoing {
+  const { scheme, host, port, method, req } = exchange;
+  return { scheme, host, port, method, path, headers, body: announcesBody(req) ? req : null };
+}

@@ -1,0 +1,104 @@
+import type { IncomingMessage } from 'node:http';
+import { GatewayError } from '../../shared/errors.ts';
+import { singleHeader } from './agent-headers.ts';
+
+/** True when the request announces a body; it may still turn out to be empty. */
+export function announcesBody(req: IncomingMessage): boolean {
+  const length = req.headers['content-length'];
+  return req.headers['transfer-encoding'] !== undefined || (length !== undefined && length !== '0');
+}
+
+/**
+ * Reads a body whole. Refuses one that is longer than `bytesMax` (without reading the rest), that
+ * is encoded, or that breaks off. Nothing may have been read from the request before.
+ */
+export async function readBody(req: IncomingMessage, bytesMax: number): Promise<Buffer> {
+  refuseEncoding(req);
+  if (Number(req.headers['content-length'] ?? 0) > bytesMax) throw tooLarge(bytesMax);
+  return announcesBody(req) ? collect(req, bytesMax) : Buffer.alloc(0);
+}
+
+function collect(req: IncomingMessage, bytesMax: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    const settle = (finish: () => void) => {
+      req.off('data', onData).off('end', onEnd).off('error', onBreak).off('close', onBreak);
+      finish();
+    };
+    const onData = (chunk: Buffer) => {
+      size += chunk.length;
+      chunks.push(chunk);
+      if (size <= bytesMax) return;
+      req.pause();
+      settle(() => reject(tooLarge(bytesMax)));
+    };
+    const onEnd = () =>
+      settle(() => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)));
+    const onBreak = () => settle(() => reject(brokenOff()));
+    if (req.destroyed) return reject(brokenOff());
+    req.on('data', onData).on('end', onEnd).on('error', onBreak).on('close', onBreak);
+  });
+}
+
+/** Refuses a body where the binding knows none; an empty one, however framed, is no body. */
+export async function requireNoBody(req: IncomingMessage): Promise<void> {
+  if (!announcesBody(req)) return;
+  const bytes = await readBody(req, 0).catch((error: unknown) => {
+    if (error instanceof GatewayError && error.code === 'args.too_large') return undefined;
+    throw error;
+  });
+  if (bytes === undefined || bytes.length > 0) {
+    throw new GatewayError('proxy.content_type_refused', {
+      message: 'The binding of this call takes no body; send the arguments in the query.',
+    });
+  }
+}
+
+/** Content codings would hide from judgement what the upstream sees. */
+function refuseEncoding(req: IncomingMessage): void {
+  const coding = singleHeader(req, 'content-encoding');
+  if (coding !== undefined && coding.trim().toLowerCase() !== 'identity') {
+    throw new GatewayError('args.encoding_invalid', {
+      message: 'The body is encoded; send it without Content-Encoding.',
+    });
+  }
+  const transfer = singleHeader(req, 'transfer-encoding');
+  if (transfer !== undefined && transfer.trim().toLowerCase() !== 'chunked') {
+    throw new GatewayError('proxy.request_invalid', {
+      message: 'The only transfer coding that is read is chunked.',
+    });
+  }
+}
+
+// RFC 9110, section 8.3.1: type, then parameters; a value may be quoted.
+const mediaTypeForm = /^\s*([^\s;,]+)\s*((?:;\s*[^\s;,=]+\s*=\s*(?:"[^"\\,;]*"|[^\s;,"]*)\s*)*)$/;
+
+/** Refuses any media type but `wanted`, and any charset but UTF-8. */
+export function requireMediaType(req: IncomingMessage, wanted: string): void {
+  const sent = singleHeader(req, 'content-type');
+  const [, type = '', parameters = ''] = mediaTypeForm.exec(sent ?? '') ?? [];
+  if (type.toLowerCase() !== wanted) {
+    throw new GatewayError('proxy.content_type_refused', {
+      message: `This call takes a body of type ${wanted} only.`,
+    });
+  }
+  for (const [, name = '', value = ''] of parameters.matchAll(
+    /;\s*([^\s=]+)\s*=\s*"?([^\s";]*)/g,
+  )) {
+    if (name.toLowerCase() === 'charset' && value.toLowerCase() === 'utf-8') continue;
+    throw new GatewayError('args.encoding_invalid', {
+      message: `The body must be UTF-8, and its type plain ${wanted}.`,
+    });
+  }
+}
+
+function tooLarge(bytesMax: number): GatewayError {
+  return new GatewayError('args.too_large', {
+    message: `The body is larger than ${bytesMax} bytes.`,
+  });
+}
+
+function brokenOff(): GatewayError {
+  return new GatewayError('proxy.request_invalid', { message: 'The request broke off.' });
+}

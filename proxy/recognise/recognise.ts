@@ -1,0 +1,50 @@
+import type { BindingIndex } from '../../shared/binding/match.ts';
+import { splitPath, splitTarget } from '../../shared/binding/path.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import type { Exchange } from '../ingress/exchange.ts';
+import { recogniseCall } from './http.ts';
+import { recogniseMcp } from './mcp.ts';
+import { recogniseOpaque, recognisePassthrough } from './opaque.ts';
+import type { Recognition } from './recognition.ts';
+import { refusalOf } from './refusal.ts';
+
+export interface RecogniseLimits {
+  /** Bodies of bound calls, in bytes. */
+  readonly bodyBytesMax: number;
+  /** Levels of nesting in a JSON body. */
+  readonly depthMax: number;
+}
+
+export const limitsByDefault: RecogniseLimits = { bodyBytesMax: 1_048_576, depthMax: 64 };
+
+export interface RecogniseDeps {
+  readonly index: BindingIndex;
+  /** Whether the approved manifest of a tool has an `outputSchema`. */
+  readonly toolHasOutputSchema: (tool: string) => boolean;
+  readonly limits: RecogniseLimits;
+}
+
+/**
+ * Says what a request means: an action to be judged, something that passes, or a refusal. Never
+ * rejects; whatever cannot be understood in exactly one way is a refusal.
+ */
+export async function recognise(exchange: Exchange, deps: RecogniseDeps): Promise<Recognition> {
+  try {
+    return await recogniseOn(exchange, deps);
+  } catch (error) {
+    return refusalOf(error, { kind: 'http' });
+  }
+}
+
+async function recogniseOn(exchange: Exchange, deps: RecogniseDeps): Promise<Recognition> {
+  const bound = deps.index.forHost(exchange.host, exchange.port);
+  if (bound === undefined) return recogniseOpaque(exchange);
+  if (bound.passthrough !== undefined) return recognisePassthrough(exchange, bound.passthrough);
+  const { path, query } = splitTarget(exchange.target);
+  const segments = splitPath(path);
+  const server = bound.mcpAt(segments, query);
+  if (server !== undefined) return recogniseMcp(exchange, server, deps);
+  const call = bound.callAt(exchange.method, segments);
+  if (call !== undefined) return recogniseCall(exchange, call, deps.limits);
+  throw new GatewayError('proxy.unbound_call');
+}

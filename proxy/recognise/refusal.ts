@@ -1,0 +1,8 @@
+import { toGatewayError } from '../../shared/errors.ts';
+import type { RecognisedRefusal, RefusalForm } from './recognition.ts';
+
+/** Anything thrown while a request was read, as a refusal in the form its client understands. */
+export function refusalOf(error: unknown, form: RefusalForm): RecognisedRefusal {
+  const { code, message } = toGatewayError(error);
+  return { kind: 'refusal', code, message, form };
+}
