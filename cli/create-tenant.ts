@@ -1,6 +1,7 @@
 import fs from 'node:fs';
 import { readConfig } from '../control-plane/config.ts';
-import { createTenant as create } from '../control-plane/keys/create-tenant.ts';
+import { openServices } from '../control-plane/main.ts';
+import { createTenant as create } from '../control-plane/tenants.ts';
 
 /** `sallyport admin create-tenant NAME`: prints the first owner key of a new tenant, once. */
 export async function createTenant(name: string): Promise<number> {
@@ -8,7 +9,12 @@ export async function createTenant(name: string): Promise<number> {
     env: process.env,
     readFile: (path) => fs.readFileSync(path, 'utf8'),
   });
-  const { tenantId, key } = await create(config, name);
-  console.log(`Tenant ${tenantId} is ready. Its owner key, shown this once:\n\n  ${key}\n`);
-  return 0;
+  const { services, close } = await openServices(config);
+  try {
+    const { tenantId, key } = await create(services, name);
+    console.log(`Tenant ${tenantId} is ready. Its owner key, shown this once:\n\n  ${key}\n`);
+    return 0;
+  } finally {
+    await close();
+  }
 }

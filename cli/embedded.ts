@@ -1,4 +1,3 @@
-import { randomInt } from 'node:crypto';
 import fs from 'node:fs';
 import { join } from 'node:path';
 import { readConfig as readControlPlaneConfig } from '../control-plane/config.ts';
@@ -8,7 +7,7 @@ import { type Sidecar, startSidecar } from '../proxy/main.ts';
 import { registerAgent } from '../shared/contract/agents.ts';
 import { createClient } from '../shared/contract/client.ts';
 import { createEnrolmentToken } from '../shared/contract/sidecars.ts';
-import { formatApiKey } from '../shared/crypto/api-key.ts';
+import { generateApiKey } from '../shared/crypto/api-key.ts';
 
 /** Both programs in one process, on a bus of their own. */
 export interface Embedded {
@@ -69,15 +68,9 @@ function withDefaults(given: Environment): Environment {
 function bootstrapKey(dataDir: string, env: Environment): string {
   const path = join(dataDir, 'bootstrap-key');
   if (!fs.existsSync(path)) {
-    fs.writeFileSync(path, `${newApiKey()}\n`, { mode: 0o600 });
+    fs.writeFileSync(path, `${generateApiKey()}\n`, { mode: 0o600 });
   }
   return `${readFile(path).trim()}=${env.SALLYPORT_TENANT ?? 'default'}:owner:gateway:owner`;
-}
-
-const base62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-
-function newApiKey(): string {
-  return formatApiKey(Array.from({ length: 30 }, () => base62[randomInt(62)]).join(''));
 }
 
 function firstKey(devKeys: string): string {

@@ -1,5 +1,5 @@
-import { createServer, type Server } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:https';
+import type { AddressInfo, Server as NetServer } from 'node:net';
 import type { SecureContextOptions } from 'node:tls';
 
 /** A request as the payments API saw it. */
@@ -46,7 +46,7 @@ function answer(path: string, body: string): object {
     : { refund_id: 're_1', ...(JSON.parse(body) as object), status: 'refunded' };
 }
 
-export async function listen(server: Pick<Server, 'listen' | 'address' | 'once'>): Promise<number> {
+export async function listen(server: NetServer): Promise<number> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(0, '127.0.0.1', resolve);

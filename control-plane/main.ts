@@ -1,0 +1,132 @@
+import { once } from 'node:events';
+import fs from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { pino } from 'pino';
+import type { Bus } from '../shared/bus/bus.ts';
+import { openBus } from '../shared/bus/open.ts';
+import { systemClock } from '../shared/clock.ts';
+import type { Log } from '../shared/log.ts';
+import { SettingsError } from '../shared/settings.ts';
+import { createApp } from './app.ts';
+import { startExpirySweep } from './approvals/expiry-sweep.ts';
+import { type Config, readConfig } from './config.ts';
+import { createLedger } from './evidence/ledger.ts';
+import { defaultLimits } from './http/budget.ts';
+import { createHttpServer } from './http/server.ts';
+import { loadMasterKey } from './keys/master-key.ts';
+import { createSigningKeys } from './keys/signing-keys.ts';
+import { createVault } from './keys/vault.ts';
+import { allRoutes } from './routes.ts';
+import type { Services } from './services.ts';
+import { openStore } from './store/open.ts';
+import { StoreError } from './store/store-error.ts';
+import { createPublisher } from './sync/publisher.ts';
+import { ensureDevelopmentTenants } from './tenants.ts';
+
+export interface ControlPlane {
+  /** `http://<host>:<port>`; the API is below `/api`. */
+  readonly origin: string;
+  readonly bus: Bus;
+  readonly services: Services;
+  close(): Promise<void>;
+}
+
+/** Builds the control plane and serves; what was begun before a failure is closed again. */
+export async function startControlPlane(
+  config: Config,
+  log: Log = logFor(config),
+): Promise<ControlPlane> {
+  const { services, close: closeServices } = await openServices(config, log);
+  try {
+    await ensureDevelopmentTenants(services);
+    const server = await serve(services);
+    const sweep = startExpirySweep(services);
+    const close = async () => {
+      await sweep.close();
+      await closeServer(server);
+      await closeServices();
+    };
+    return { origin: originOf(config, server), bus: services.bus, services, close };
+  } catch (error) {
+    await closeServices();
+    throw error;
+  }
+}
+
+/** What use cases need, without the server: for administration from the command line, too. */
+export async function openServices(
+  config: Config,
+  log: Log = logFor(config),
+): Promise<{ readonly services: Services; close(): Promise<void> }> {
+  const clock = systemClock;
+  const vault = createVault(loadMasterKey(config));
+  const store = await openStore({ databaseUrl: config.databaseUrl, dataDir: config.dataDir, log });
+  const bus = await openBus({ redisUrl: config.redisUrl, log, clock });
+  const { db, pool } = store;
+  const signingKeys = createSigningKeys({ db, vault, clock });
+  const ledger = createLedger({ db, pool, signingKeys, clock, log });
+  const publisher = createPublisher({ config, clock, log, db, pool, bus, vault, signingKeys });
+  const services = { config, clock, log, db, pool, bus, vault, signingKeys, ledger, publisher };
+  const close = async () => {
+    await publisher.close();
+    await ledger.close();
+    await bus.close();
+    await store.close();
+  };
+  return { services, close };
+}
+
+async function serve(services: Services) {
+  const { config } = services;
+  const limits = {
+    requestsPerMinute: { ...defaultLimits.requestsPerMinute, tenant: config.requestsPerMinute },
+  };
+  const app = createApp(allRoutes(services), services, { limits });
+  const server = createHttpServer(app);
+  server.listen(config.apiPort, config.apiHost);
+  await once(server, 'listening');
+  return server;
+}
+
+function originOf({ apiHost }: Config, server: { address(): AddressInfo | string | null }): string {
+  const { port } = server.address() as AddressInfo;
+  return `http://${apiHost.includes(':') ? `[${apiHost}]` : apiHost}:${port}`;
+}
+
+/** Lets requests under way finish for a while, then cuts what is left. */
+async function closeServer(server: ReturnType<typeof createHttpServer>): Promise<void> {
+  const closed = once(server, 'close');
+  server.close();
+  server.closeIdleConnections();
+  const timer = setTimeout(() => server.closeAllConnections(), 5_000);
+  await closed;
+  clearTimeout(timer);
+}
+
+function logFor({ logLevel }: Config): Log {
+  return pino({ name: 'sallyport-control-plane', level: logLevel }, pino.destination(2));
+}
+
+async function main(): Promise<void> {
+  const config = readConfig({
+    env: process.env,
+    readFile: (path) => fs.readFileSync(path, 'utf8'),
+  });
+  const controlPlane = await startControlPlane(config);
+  const stop = () => {
+    controlPlane.close().then(
+      () => process.exit(0),
+      () => process.exit(1),
+    );
+  };
+  process.once('SIGTERM', stop);
+  process.once('SIGINT', stop);
+}
+
+if (import.meta.main) {
+  main().catch((error: Error) => {
+    const isOperators = error instanceof SettingsError || error instanceof StoreError;
+    process.stderr.write(`sallyport: ${isOperators ? error.message : error.stack}\n`);
+    process.exit(1);
+  });
+}

@@ -1,0 +1,32 @@
+import { actionRoutes } from './actions/routes.ts';
+import { agentRoutes } from './agents/routes.ts';
+import { approvalRoutes } from './approvals/routes.ts';
+import { credentialRoutes } from './credentials/routes.ts';
+import { evidenceRoutes } from './evidence/routes.ts';
+import type { Route } from './http/route.ts';
+import { keyRoutes } from './keys/routes.ts';
+import { passportRoutes } from './passports/routes.ts';
+import { policyRoutes } from './policies/routes.ts';
+import { bindingRoutes } from './runtime/routes.ts';
+import type { Services } from './services.ts';
+import { sidecarRoutes } from './sidecars/routes.ts';
+import { toolRoutes } from './tools/routes.ts';
+import { userRoutes } from './users/routes.ts';
+
+/** Every operation of the control plane, bound to its use case. */
+export function allRoutes(services: Services): readonly Route[] {
+  return [
+    ...actionRoutes(services),
+    ...passportRoutes(services),
+    ...approvalRoutes(services),
+    ...policyRoutes(services),
+    ...toolRoutes(services),
+    ...agentRoutes(services),
+    ...evidenceRoutes(services),
+    ...credentialRoutes(services),
+    ...keyRoutes(services),
+    ...bindingRoutes(services),
+    ...sidecarRoutes(services),
+    ...userRoutes(services),
+  ];
+}

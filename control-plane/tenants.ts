@@ -1,0 +1,59 @@
+import type { Config } from './config.ts';
+import { commitChange } from './events.ts';
+import { insertKey } from './keys/create-key.ts';
+import { parseDevKeys } from './keys/dev-keys.ts';
+import type { Services } from './services.ts';
+
+/** Makes the tenants that development keys name, so that a first start needs no ceremony. */
+export async function ensureDevelopmentTenants({
+  db,
+  config,
+}: Pick<Services, 'db' | 'config'>): Promise<void> {
+  for (const id of developmentTenants(config)) {
+    await db.tenant.upsert({ where: { id }, update: {}, create: { id, name: id } });
+  }
+}
+
+function developmentTenants(config: Config): ReadonlySet<string> {
+  const keys = parseDevKeys(config);
+  return new Set(keys.map(({ tenantId }) => tenantId));
+}
+
+/** A new tenant and its first owner key, which has no maker. The key is returned for the only time. */
+export async function createTenant(
+  services: Services,
+  name: string,
+): Promise<{ readonly tenantId: string; readonly key: string }> {
+  const tenantId = tenantIdOf(name);
+  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
+    await tx.tenant.create({ data: { id: tenantId, name } });
+    await notes.event({ type: 'tenant.created', chainId: 'tenant:settings', data: { name } });
+    return insertKey(
+      tx,
+      { ...services, notes },
+      {
+        tenantId,
+        by: 'operator',
+        wantedKey: {
+          name: 'first owner',
+          role: 'owner',
+          scope: 'tenant',
+          principal: 'owner',
+          agentId: undefined,
+          expiresAt: undefined,
+        },
+      },
+    );
+  });
+  return { tenantId, key: result.key };
+}
+
+const tenantForm = /^[0-9a-z][0-9a-z_-]{0,62}$/;
+
+/** A tenant's id is its name in lower case; names that would not make one are refused. */
+function tenantIdOf(name: string): string {
+  const id = name.trim().toLowerCase().replaceAll(/\s+/g, '-');
+  if (!tenantForm.test(id))
+    throw new TypeError('A tenant is named by 1 to 63 letters, digits, _ or -.');
+  return id;
+}
