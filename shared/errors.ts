@@ -168,6 +168,7 @@ export const errorKinds = {
   'proxy.auth_required': refusal(407, 'This proxy needs its token: send Proxy-Authorization.'),
   'proxy.host_mismatch': refusal(421, 'CONNECT authority, SNI and Host must agree.'),
   'proxy.request_invalid': refusal(400, 'The request is not one this proxy forwards.'),
+  'proxy.request_timeout': refusal(408, 'The request did not arrive in time.'),
   'proxy.protocol_refused': refusal(403, 'This protocol is not forwarded.'),
   'proxy.upgrade_refused': refusal(403, 'No binding allows an upgrade here.'),
   'proxy.method_refused': refusal(405, 'This method is not forwarded.'),
