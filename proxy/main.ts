@@ -32,7 +32,7 @@ import { createDecisionMetrics } from './telemetry/decision-metrics.ts';
 import { startReports } from './telemetry/reports.ts';
 import { type Authority, loadAuthority } from './tls/authority.ts';
 import { trustBundle } from './tls/trust-bundle.ts';
-import { createGuard } from './upstream/address-guard.ts';
+import { createGuard, type Guard } from './upstream/address-guard.ts';
 import { createForward } from './upstream/forward.ts';
 
 const version = '0.1.0';
@@ -101,13 +101,30 @@ async function build(
     snapshotFile: join(dataDir, 'snapshot.json'),
   });
   closing.add(() => replica.close());
-  const controlPlane = connectControlPlane({ url: config.controlPlaneUrl, enrolment, clock: systemClock });
-  const { spool } = openEvidence(config, { enrolment, controlPlane, log, closing });
-  const deps = enforcement(config, { enrolment, authority, replica, bus, controlPlane, spool, log, closing });
-  const urls = await listen(config, { deps, authority, log, closing });
-  const reports = startReports({ replica, spool, controlPlane, version, log, clock: systemClock });
+  const controlPlane = connectControlPlane({
+    url: config.controlPlaneUrl,
+    enrolment,
+    clock: systemClock,
+  });
+  const guard = createGuard({
+    allowPrivate: listOf(config.allowPrivate),
+    ownPorts: ownPorts(config),
+  });
+  const registry = new Registry();
+  const base = { enrolment, authority, replica, bus, controlPlane, guard, registry, log, closing };
+  const parts = { ...base, spool: openEvidence(config, base) };
+  const deps = enforcement(config, parts);
+  const urls = await listen(config, deps, parts);
+  const reports = startReports({ replica, spool: parts.spool, controlPlane, version, log });
   closing.add(() => reports.close());
   return { ...urls, caPath, identity, close: () => closing.run() };
+}
+
+function listOf(text: string): string[] {
+  return text
+    .split(',')
+    .map((item) => item.trim())
+    .filter((item) => item !== '');
 }
 
 interface Parts {
@@ -116,6 +133,8 @@ interface Parts {
   readonly replica: Replica;
   readonly bus: Bus;
   readonly controlPlane: ControlPlane;
+  readonly guard: Guard;
+  readonly registry: Registry;
   readonly spool: Spool;
   readonly log: Log;
   readonly closing: Closing;
@@ -123,8 +142,8 @@ interface Parts {
 
 function openEvidence(
   config: Config,
-  { enrolment, controlPlane, log, closing }: Pick<Parts, 'enrolment' | 'controlPlane' | 'log' | 'closing'>,
-): { readonly spool: Spool } {
+  { enrolment, controlPlane, log, closing }: Omit<Parts, 'spool'>,
+): Spool {
   const spool = Spool.open({
     folder: join(config.dataDir, 'spool'),
     log,
@@ -140,7 +159,7 @@ function openEvidence(
     log,
   });
   closing.add(() => uploader.close());
-  return { spool };
+  return spool;
 }
 
 function enforcement(config: Config, parts: Parts): EnforceDeps {
@@ -166,17 +185,14 @@ function enforcement(config: Config, parts: Parts): EnforceDeps {
     const ended = live.endBlocked(replica.killSwitches, clock.now());
     if (ended > 0) log.warn({ ended }, 'a kill switch ended calls under way');
   });
-  const guard = createGuard({
-    allowPrivate: config.allowPrivate.split(',').map((range) => range.trim()).filter((range) => range !== ''),
-    ownPorts: ownPorts(config),
+  const forward = createForward({
+    guard: parts.guard,
+    timeouts: { headersMs: config.upstreamTimeoutMs },
   });
-  const forward = createForward({ guard, timeouts: { headersMs: config.upstreamTimeoutMs } });
   closing.add(() => forward.close());
   return {
     identity,
     replica,
-    bus: parts.bus,
-    controlPlane: parts.controlPlane,
     clock,
     log,
     live,
@@ -184,8 +200,123 @@ function enforcement(config: Config, parts: Parts): EnforceDeps {
     credentials,
     spool,
     forward,
-    guard,
+    bus: parts.bus,
+    controlPlane: parts.controlPlane,
     holdMs: config.holdMs,
-    registry: new Registry(),
+    metrics: createDecisionMetrics(parts.registry, { replica, spool, live }),
+    recognition: recognitionOf(replica, liveDrift),
+    internal: {
+      approval: (id) => {
+        const approval = replica.approvalById(id);
+        return (
+          approval && {
+            status: approval.status,
+            expiresAt: new Date(approval.expiresAtMs).toISOString(),
+          }
+        );
+      },
+      manifest: () => agentManifest({ replica, identity }),
+      caCertificate: () => parts.authority.certPem,
+    },
   };
+}
+
+/** Bindings are compiled once per change of their section. */
+function recognitionOf(replica: Replica, liveDrift: LiveDrift): EnforceDeps['recognition'] {
+  let index: BindingIndex | undefined;
+  replica.onChange('bindings', () => {
+    index = undefined;
+  });
+  return () => {
+    index ??= compileBindings(replica.bindings);
+    return {
+      index,
+      limits: limitsByDefault,
+      toolHasOutputSchema: (tool) => liveDrift.hasOutputSchema(tool),
+    };
+  };
+}
+
+/** Opens the ports: the proxy for the agent, and the admin port for health and metrics. */
+async function listen(
+  config: Config,
+  deps: EnforceDeps,
+  parts: Parts,
+): Promise<Pick<Sidecar, 'proxyUrl' | 'adminUrl'>> {
+  const { authority, guard, log, registry, closing } = parts;
+  const ingress = createIngress({
+    authority,
+    guard,
+    log,
+    token: config.proxyToken,
+    handle: (exchange) => enforce(exchange, deps),
+    passthrough: (host, port) => (isPassthrough(deps, host, port) ? 'tunnel' : 'intercept'),
+    onTunnel: (tunnel) => enforceTunnel(tunnel, deps),
+    onRefusal: ({ code }) => deps.metrics.decided('deny', code),
+  });
+  const proxy = await ingress.listen(config.proxyPort, config.proxyHost);
+  closing.add(() => ingress.close(drainMs));
+  const admin = await createAdmin({
+    port: config.adminPort,
+    host: config.proxyHost,
+    registry,
+    caPem: authority.certPem,
+    ready: async () => readiness(deps.replica),
+  });
+  closing.add(() => admin.close());
+  guard.ownPorts.add(proxy.port);
+  guard.ownPorts.add(admin.port);
+  const host = config.proxyHost.includes(':') ? `[${config.proxyHost}]` : config.proxyHost;
+  return { proxyUrl: `http://${host}:${proxy.port}`, adminUrl: `http://${host}:${admin.port}` };
+}
+
+/** Without a verified snapshot no host is known to be one: it is read, and refused in good form. */
+function isPassthrough(deps: EnforceDeps, host: string, port: number): boolean {
+  try {
+    return deps.recognition().index.forHost(host, port)?.passthrough !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+function readiness(replica: Replica): {
+  readonly ready: boolean;
+  readonly reasons: readonly string[];
+} {
+  const { fresh, reason } = replica.freshness();
+  return { ready: fresh, reasons: reason === undefined ? [] : [reason] };
+}
+
+/** Our own ports on this machine are no place for an agent to go, whatever policy says. */
+function ownPorts({ controlPlaneUrl }: Config): number[] {
+  const { protocol, port } = new URL(controlPlaneUrl);
+  return [Number(port) || (protocol === 'https:' ? 443 : 80)];
+}
+
+function logFor({ logLevel }: Config): Log {
+  return pino({ name: 'sallyport-sidecar', level: logLevel }, pino.destination(2));
+}
+
+async function main(): Promise<void> {
+  const config = readConfig({
+    env: process.env,
+    readFile: (path) => fs.readFileSync(path, 'utf8'),
+  });
+  const sidecar = await startSidecar(config);
+  const stop = () => {
+    sidecar.close().then(
+      () => process.exit(0),
+      () => process.exit(1),
+    );
+  };
+  process.once('SIGTERM', stop);
+  process.once('SIGINT', stop);
+}
+
+if (import.meta.main) {
+  main().catch((error: Error) => {
+    const text = error instanceof SettingsError ? error.message : error.stack;
+    process.stderr.write(`sallyport: ${text}\n`);
+    process.exit(1);
+  });
 }

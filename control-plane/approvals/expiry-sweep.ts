@@ -26,6 +26,9 @@ async function sweep(services: Services): Promise<void> {
     const tenants = await services.db.tenant.findMany({ select: { id: true } });
     for (const { id } of tenants) await expireApprovals(services, id);
   } catch (error) {
-    services.log.warn({ err: error }, 'overdue approvals could not be expired; the next sweep tries again');
+    services.log.warn(
+      { err: error },
+      'overdue approvals could not be expired; the next sweep tries again',
+    );
   }
 }

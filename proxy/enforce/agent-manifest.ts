@@ -7,7 +7,13 @@ import type { Identity } from './judge.ts';
  * What this agent may call: its capabilities, the tools that are bound, and what the policies say
  * of each before its arguments are known. Nothing of other agents, and no hosts' secrets.
  */
-export function agentManifest({ replica, identity }: { readonly replica: Replica; readonly identity: Identity }): JsonObject {
+export function agentManifest({
+  replica,
+  identity,
+}: {
+  readonly replica: Replica;
+  readonly identity: Identity;
+}): JsonObject {
   const agent = replica.agent(identity.agentId);
   return {
     agent_id: identity.agentId,
@@ -19,7 +25,10 @@ export function agentManifest({ replica, identity }: { readonly replica: Replica
   };
 }
 
-function describe({ name, protocol, tool, host, method, path }: Binding, replica: Replica): JsonObject {
+function describe(
+  { name, protocol, tool, host, method, path }: Binding,
+  replica: Replica,
+): JsonObject {
   const where = { name, protocol, host, ...(method && { method }), ...(path && { path }) };
   if (tool === undefined) return where;
   const { decision, reasonCode } = replica.policies.evaluate({ tool: { name: tool }, args: {} });

@@ -114,7 +114,11 @@ export function outcomeRecord(
 
 /** The record of a tool whose server describes it otherwise than was approved. */
 export function driftRecord(
-  { tool, approved, observed }: { readonly tool: string; readonly approved: string; readonly observed: string },
+  {
+    tool,
+    approved,
+    observed,
+  }: { readonly tool: string; readonly approved: string; readonly observed: string },
   witness: Witness,
 ): SpoolRecord {
   const facts = { tool, resource: `tool:${tool}`, host: '', method: '' };

@@ -31,7 +31,10 @@ export async function enforceTunnel(tunnel: Tunnel, deps: EnforceDeps): Promise<
     if (error instanceof GatewayError) await recordRefusal(error.code, facts, deps);
     throw error;
   }
-  const evidenceId = await writeDownPass({ facts, reasonCode: 'binding.passthrough' }, { deps, advance: () => {} });
+  const evidenceId = await writeDownPass(
+    { facts, reasonCode: 'binding.passthrough' },
+    { deps, advance: () => {} },
+  );
   void follow(tunnel, { facts, evidenceId, subject, deps });
 }
 
@@ -43,7 +46,10 @@ interface Followed {
 }
 
 /** Ends the tunnel when a kill switch is armed, and records how it ended. Never rejects. */
-async function follow(tunnel: Tunnel, { facts, evidenceId, subject, deps }: Followed): Promise<void> {
+async function follow(
+  tunnel: Tunnel,
+  { facts, evidenceId, subject, deps }: Followed,
+): Promise<void> {
   const startedAt = deps.clock.monotonic();
   const never = new AbortController().signal;
   const end = await deps.live.track({ ...subject, signal: never }, (signal) => {
@@ -53,7 +59,9 @@ async function follow(tunnel: Tunnel, { facts, evidenceId, subject, deps }: Foll
   const outcome = { responseBytes: end.receivedBytes, detail: end.failure };
   const durationMs = deps.clock.monotonic() - startedAt;
   try {
-    await deps.spool.append(outcomeRecord({ decisionId: evidenceId, facts, outcome, durationMs }, deps));
+    await deps.spool.append(
+      outcomeRecord({ decisionId: evidenceId, facts, outcome, durationMs }, deps),
+    );
   } catch (error) {
     deps.log.error({ err: error, evidenceId }, 'the end of a tunnel could not be recorded');
   }

@@ -19,7 +19,10 @@ export interface DecisionMetrics {
  * What the sidecar decides and how current it is. Labels are bounded: reasons that policies make
  * up count as `policy`, and nothing comes from paths or arguments.
  */
-export function createDecisionMetrics(registry: Registry, { replica, spool, live }: Observed): DecisionMetrics {
+export function createDecisionMetrics(
+  registry: Registry,
+  { replica, spool, live }: Observed,
+): DecisionMetrics {
   const registers = [registry];
   const decisions = new Counter({
     name: 'sallyport_decisions_total',
@@ -37,8 +40,18 @@ export function createDecisionMetrics(registry: Registry, { replica, spool, live
       for (const section of tenantSections) this.set({ section }, versions[section] ?? 0);
     },
   });
-  gauge(registry, 'sallyport_replica_age_seconds', 'Age of the state that decisions are made by', () => replica.freshness().ageMs / 1000);
-  gauge(registry, 'sallyport_spool_records', 'Evidence records not yet sealed by the control plane', () => spool.depth);
+  gauge(
+    registry,
+    'sallyport_replica_age_seconds',
+    'Age of the state that decisions are made by',
+    () => replica.freshness().ageMs / 1000,
+  );
+  gauge(
+    registry,
+    'sallyport_spool_records',
+    'Evidence records not yet sealed by the control plane',
+    () => spool.depth,
+  );
   gauge(registry, 'sallyport_calls_in_flight', 'Calls and tunnels under way', () => live.size);
   return {
     decided: (decision, reasonCode) => {
