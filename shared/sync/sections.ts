@@ -90,6 +90,9 @@ export interface SidecarSectionBody {
   readonly credentialsVersion: number;
 }
 
+/** Topic (of the tenant) on which a sidecar asks for a lease; the message is its id. */
+export const leaseTopic = 'leases';
+
 /** A section as it is signed. `version` only ever rises. */
 export interface SectionEnvelope<Body = unknown> {
   readonly tenant: string;

@@ -1,0 +1,103 @@
+import type { Bus, Subscription } from '../../shared/bus/bus.ts';
+import { tenantTopic } from '../../shared/bus/tenant-keys.ts';
+import type { Clock } from '../../shared/clock.ts';
+import type { Log } from '../../shared/log.ts';
+import { leaseTopic } from '../../shared/sync/sections.ts';
+import { heartbeatSection } from '../../shared/sync/signed-heartbeat.ts';
+import type { Origin, SectionStore } from './section-store.ts';
+
+const retryMs = 250;
+const askAgainMs = 250;
+
+interface ReaderOptions {
+  readonly bus: Bus;
+  readonly tenantId: string;
+  readonly sidecarId: string;
+  readonly store: SectionStore;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Called after a section or heartbeat was taken over. */
+  readonly onTaken: (name: string) => void;
+}
+
+/** Brings a tenant's sections from the bus into the store, through restarts of either side. */
+export class BusReader {
+  readonly #options: ReaderOptions;
+  #following: Subscription | undefined;
+  #retry: NodeJS.Timeout | undefined;
+  #loading: Promise<boolean> | undefined;
+  #loadAgain = false;
+  #askedAtMs = Number.NEGATIVE_INFINITY;
+  #closed = false;
+
+  constructor(options: ReaderOptions) {
+    this.#options = options;
+  }
+
+  /** Loads once and follows from there; when the bus is away, goes on trying in the background. */
+  async open(): Promise<void> {
+    await this.#load();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#retry);
+    await this.#loading;
+    await this.#following?.close();
+  }
+
+  /** Asks for a lease if there is none to use, soon again at the earliest. */
+  askForLease(): void {
+    const { bus, store, clock, tenantId, sidecarId } = this.#options;
+    const nowMs = clock.monotonic();
+    if (this.#closed || store.leases.usable || nowMs - this.#askedAtMs < askAgainMs) return;
+    this.#askedAtMs = nowMs;
+    // Nothing is lost when it fails: the next heartbeat or call asks again.
+    bus.notify(tenantTopic(tenantId, leaseTopic), sidecarId).catch(() => {});
+  }
+
+  /** One load at a time; a gap that shows meanwhile asks for another one. */
+  async #load(): Promise<void> {
+    if (this.#loading !== undefined) {
+      this.#loadAgain = true;
+      return;
+    }
+    this.#loading = this.#loadOnce();
+    const loaded = await this.#loading;
+    this.#loading = undefined;
+    if (this.#closed) return;
+    if (!loaded) {
+      this.#retry = setTimeout(() => void this.#load(), retryMs);
+    } else if (this.#loadAgain) {
+      this.#loadAgain = false;
+      await this.#load();
+    }
+  }
+
+  async #loadOnce(): Promise<boolean> {
+    const { bus, store, log, tenantId } = this.#options;
+    try {
+      const { sections, at } = await bus.load(tenantId, store.names);
+      if (this.#closed) return true;
+      const origin = this.#following === undefined ? 'found' : 'received';
+      for (const name of store.names) this.#take(name, sections.get(name), origin);
+      this.#following ??= bus.follow(tenantId, at, {
+        wants: (name) => store.names.includes(name),
+        onChange: ({ name, value }) => this.#take(name, value, 'received'),
+        onGap: () => void this.#load(),
+      });
+      this.askForLease();
+      return true;
+    } catch (error) {
+      log.debug({ error }, 'the replica could not be loaded; trying again');
+      return false;
+    }
+  }
+
+  #take(name: string, token: string | undefined, origin: Origin): void {
+    const { store, onTaken } = this.#options;
+    if (this.#closed || token === undefined || !store.take(name, token, origin)) return;
+    onTaken(name);
+    if (name === heartbeatSection) this.askForLease();
+  }
+}

@@ -1,0 +1,98 @@
+import type { Binding } from '../../shared/binding/binding.ts';
+import { type VerificationKeys, verificationKeys } from '../../shared/crypto/signing-key.ts';
+import type { AgentRecord, DirectoryUser, KillSwitch } from '../../shared/decision/state.ts';
+import type { ToolRecord } from '../../shared/manifest/tool-record.ts';
+import { argsValidator } from '../../shared/manifest/validator.ts';
+import type { PolicyCompiler } from '../../shared/policy/compile.ts';
+import type { PolicySet } from '../../shared/policy/policy-set.ts';
+import type {
+  PublishedTool,
+  SectionBodies,
+  SidecarSectionBody,
+  TenantSection,
+} from '../../shared/sync/sections.ts';
+import { HeldApprovals } from './held-approvals.ts';
+
+/** The sections of a tenant in the form that decisions use. */
+export interface HeldState {
+  readonly tenant?: SectionBodies['tenant'];
+  readonly policies?: PolicySet;
+  readonly tools?: ReadonlyMap<string, HeldTool>;
+  readonly agents?: ReadonlyMap<string, AgentRecord>;
+  readonly users?: ReadonlyMap<string, DirectoryUser>;
+  readonly bindings?: readonly Binding[];
+  readonly killSwitches?: readonly KillSwitch[];
+  readonly revocations?: Revocations;
+  readonly passportKeys?: VerificationKeys;
+  readonly approvals?: HeldApprovals;
+  readonly credentialsVersion?: number;
+  readonly lease?: string | undefined;
+}
+
+export interface HeldTool {
+  readonly record: ToolRecord;
+  readonly published: PublishedTool;
+}
+
+export interface Revocations {
+  readonly jtis: ReadonlySet<string>;
+  readonly agentIds: ReadonlySet<string>;
+  readonly sidecarIds: ReadonlySet<string>;
+}
+
+type Apply<Body> = (body: Body, compiler: PolicyCompiler) => HeldState;
+
+/** What each section contributes. Throws when a body cannot be used; nothing is changed then. */
+const contributions: { readonly [Name in TenantSection]: Apply<SectionBodies[Name]> } = {
+  tenant: (tenant) => ({ tenant }),
+  policies: ({ policies }, compiler) => ({ policies: compiler.compile(policies) }),
+  tools: ({ tools }) => ({ tools: new Map(tools.map((tool) => [tool.name, holdTool(tool)])) }),
+  agents: ({ agents, users }) => ({ agents: byId(agents), users: byId(users) }),
+  bindings: ({ bindings }) => ({ bindings }),
+  kill_switches: ({ killSwitches }) => ({ killSwitches }),
+  revocations: ({ jtis, agentIds, sidecarIds }) => ({
+    revocations: {
+      jtis: new Set(jtis),
+      agentIds: new Set(agentIds),
+      sidecarIds: new Set(sidecarIds),
+    },
+  }),
+  keys: ({ passportKeys }) => ({ passportKeys: verificationKeys(passportKeys) }),
+};
+
+/** The state with one tenant section taken over. */
+export function applyTenantSection<Name extends TenantSection>(
+  state: HeldState,
+  name: Name,
+  body: SectionBodies[Name],
+  compiler: PolicyCompiler,
+): HeldState {
+  return { ...state, ...contributions[name](body, compiler) };
+}
+
+/** The state with this sidecar's own section taken over. */
+export function applySidecarSection(state: HeldState, body: SidecarSectionBody): HeldState {
+  return {
+    ...state,
+    approvals: new HeldApprovals(body.approvals),
+    credentialsVersion: body.credentialsVersion,
+    lease: body.lease,
+  };
+}
+
+function holdTool(published: PublishedTool): HeldTool {
+  const { name, manifestHash, approvedHash, approvalStatus, riskTier, driftReason } = published;
+  const record = { name, manifestHash, approvedHash, approvalStatus, riskTier, driftReason };
+  const { inputSchema } = published;
+  return {
+    published,
+    record:
+      inputSchema === undefined ? record : { ...record, validateArgs: argsValidator(inputSchema) },
+  };
+}
+
+function byId<Item extends { readonly id: string }>(
+  items: readonly Item[],
+): ReadonlyMap<string, Item> {
+  return new Map(items.map((item) => [item.id, item]));
+}

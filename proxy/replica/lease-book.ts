@@ -1,0 +1,86 @@
+import type { Clock } from '../../shared/clock.ts';
+import type { VerificationKeys } from '../../shared/crypto/signing-key.ts';
+import type { PassportClaims } from '../../shared/passport/claims.ts';
+import { leasePassport } from '../../shared/passport/single-use.ts';
+import { readPassport } from '../../shared/passport/verify.ts';
+
+interface Owner {
+  readonly tenantId: string;
+  readonly sidecarId: string;
+}
+
+interface Lease {
+  claims: PassportClaims;
+  next: number;
+}
+
+/**
+ * The lease that plain calls are made under. A number is given out once: a lease that was there
+ * when this process came is never used, for the process before may have, and none is gone back to.
+ */
+export class LeaseBook {
+  readonly #owner: Owner;
+  readonly #clock: Clock;
+  /** Leases not to be used (again), with their expiry in seconds. */
+  readonly #closed = new Map<string, number>();
+  #current: Lease | undefined;
+
+  constructor(owner: Owner, clock: Clock) {
+    this.#owner = owner;
+    this.#clock = clock;
+  }
+
+  /** Closes a lease that was found rather than received; returns why it is none, if so. */
+  found(token: string, keys: VerificationKeys): string | undefined {
+    const claims = this.#read(token, keys);
+    if (typeof claims === 'string') return claims;
+    if (claims.jti !== this.#current?.claims.jti) this.#closed.set(claims.jti, claims.exp);
+    return undefined;
+  }
+
+  /** Goes over to a lease that was received; returns why it is none, if so. */
+  received(token: string, keys: VerificationKeys): string | undefined {
+    const claims = this.#read(token, keys);
+    if (typeof claims === 'string') return claims;
+    if (claims.jti === this.#current?.claims.jti) {
+      // Signed again, over the same numbers: what was given out stays given out.
+      this.#current.claims = claims;
+      return undefined;
+    }
+    if (this.#closed.has(claims.jti)) return undefined;
+    this.drop();
+    this.#current = { claims, next: 0 };
+    return undefined;
+  }
+
+  /** Gives the current lease up, for good. */
+  drop(): void {
+    const { claims } = this.#current ?? {};
+    if (claims !== undefined) this.#closed.set(claims.jti, claims.exp);
+    this.#current = undefined;
+    const nowSeconds = this.#clock.now() / 1000;
+    // Long past expiry, so that a wall clock set back reopens nothing.
+    for (const [jti, exp] of this.#closed) if (exp + 86_400 < nowSeconds) this.#closed.delete(jti);
+  }
+
+  /** The next single-use passport; undefined when there is no lease, or it is over or used up. */
+  next(): PassportClaims | undefined {
+    if (!this.usable || this.#current === undefined) return undefined;
+    return leasePassport(this.#current.claims, this.#current.next++);
+  }
+
+  get usable(): boolean {
+    if (this.#current === undefined) return false;
+    const { claims, next } = this.#current;
+    return next < (claims.lease_size ?? 0) && this.#clock.now() < claims.exp * 1000;
+  }
+
+  #read(token: string, keys: VerificationKeys): PassportClaims | string {
+    const reading = readPassport(token, keys);
+    if (reading.form !== 'signed') return reading.detail;
+    const { claims } = reading;
+    if (claims.tenant_id !== this.#owner.tenantId) return 'it is another tenant’s';
+    if (claims.aud !== `sidecar://${this.#owner.sidecarId}`) return 'it is another sidecar’s';
+    return claims.lease_size === undefined ? 'it is no lease' : claims;
+  }
+}

@@ -1,0 +1,154 @@
+import type { Clock } from '../../shared/clock.ts';
+import type { VerificationKeys } from '../../shared/crypto/signing-key.ts';
+import type { Log } from '../../shared/log.ts';
+import { PolicyCompiler } from '../../shared/policy/compile.ts';
+import { type SectionName, sidecarSection, tenantSections } from '../../shared/sync/sections.ts';
+import { heartbeatSection, openHeartbeat } from '../../shared/sync/signed-heartbeat.ts';
+import { isTenantSection, openSection, sectionDigest } from '../../shared/sync/signed-section.ts';
+import { FreshnessGauge, type HeldVersion } from './freshness.ts';
+import { applySidecarSection, applyTenantSection, type HeldState } from './held-state.ts';
+import { LeaseBook } from './lease-book.ts';
+import type { Snapshot } from './snapshot-file.ts';
+
+export interface StoreOptions {
+  readonly tenantId: string;
+  readonly sidecarId: string;
+  /** The keys pinned at enrolment. */
+  readonly sectionKeys: VerificationKeys;
+  readonly maxStalenessMs: number;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** `found`: it was there when this process came. `received`: it came since. */
+export type Origin = 'found' | 'received';
+
+interface HeldSection extends HeldVersion {
+  readonly token: string;
+}
+
+/**
+ * What was verified and taken over. A text from outside changes nothing unless it is signed by a
+ * pinned key, for this tenant, under its own name, and newer than what is held.
+ */
+export class SectionStore {
+  readonly leases: LeaseBook;
+  readonly gauge: FreshnessGauge;
+  readonly #options: StoreOptions;
+  readonly #own: SectionName;
+  readonly #held = new Map<string, HeldSection>();
+  readonly #compiler = new PolicyCompiler();
+  readonly #reported = new Set<string>();
+  #state: HeldState = {};
+  #heartbeat: string | undefined;
+  #lease: { readonly token: string; readonly origin: Origin } | undefined;
+  #refused = 0;
+
+  constructor(options: StoreOptions) {
+    this.#options = options;
+    this.#own = sidecarSection(options.sidecarId);
+    this.leases = new LeaseBook(options, options.clock);
+    this.gauge = new FreshnessGauge(options);
+  }
+
+  get state(): HeldState {
+    return this.#state;
+  }
+
+  /** How many texts were refused. */
+  get refused(): number {
+    return this.#refused;
+  }
+
+  /** True once every section of the tenant is held. */
+  get complete(): boolean {
+    return tenantSections.every((name) => this.#held.has(name));
+  }
+
+  /** The names that are of interest, the heartbeat last: it is held against the others. */
+  get names(): readonly string[] {
+    return [...tenantSections, this.#own, heartbeatSection];
+  }
+
+  versions(): Readonly<Record<string, number>> {
+    return Object.fromEntries([...this.#held].map(([name, { version }]) => [name, version]));
+  }
+
+  snapshot(): Snapshot {
+    const sections = Object.fromEntries([...this.#held].map(([name, { token }]) => [name, token]));
+    return { sections, heartbeat: this.#heartbeat };
+  }
+
+  /** Takes a text from outside over, if it deserves it; returns true when it did. Never throws. */
+  take(name: string, token: string, origin: Origin): boolean {
+    if (name === heartbeatSection) return this.#takeHeartbeat(token);
+    if (!isTenantSection(name) && name !== this.#own) return false;
+    return this.#takeSection(name as SectionName, token, origin);
+  }
+
+  #takeHeartbeat(token: string): boolean {
+    if (token === this.#heartbeat) return false;
+    const { tenantId, sectionKeys } = this.#options;
+    const opened = openHeartbeat(token, sectionKeys, { tenant: tenantId });
+    if (!opened.ok) return this.#refuse(heartbeatSection, opened.problem, opened.detail);
+    if (!this.gauge.accept(opened.heartbeat)) {
+      return this.#refuse(heartbeatSection, 'replayed', 'its sequence was seen before');
+    }
+    this.#heartbeat = token;
+    this.gauge.compare(this.#held);
+    return true;
+  }
+
+  #takeSection(name: SectionName, token: string, origin: Origin): boolean {
+    const held = this.#held.get(name);
+    if (held?.token === token) return false;
+    const { tenantId, sectionKeys } = this.#options;
+    const opened = openSection(token, sectionKeys, { tenant: tenantId, section: name });
+    if (!opened.ok) return this.#refuse(name, opened.problem, opened.detail);
+    const { version } = opened.envelope;
+    if (held !== undefined && version <= held.version) {
+      return this.#refuse(name, 'older', `version ${version} where ${held.version} is held`);
+    }
+    try {
+      this.#state = this.#applied(name, opened.envelope.body);
+    } catch (error) {
+      return this.#refuse(name, 'unusable', String(error));
+    }
+    this.#held.set(name, { version, digest: sectionDigest(token), token });
+    this.#followLease(name, origin);
+    this.gauge.compare(this.#held);
+    this.#reported.clear();
+    return true;
+  }
+
+  #applied(name: SectionName, body: unknown): HeldState {
+    // `openSection` has read the body as what goes with this name.
+    return isTenantSection(name)
+      ? applyTenantSection(this.#state, name, body as never, this.#compiler)
+      : applySidecarSection(this.#state, body as never);
+  }
+
+  /** A lease can be read once both it and the key it is signed with are here, in either order. */
+  #followLease(changed: SectionName, origin: Origin): void {
+    const { lease, passportKeys } = this.#state;
+    if (changed === this.#own && lease !== this.#lease?.token) {
+      this.#lease = lease === undefined ? undefined : { token: lease, origin };
+      if (lease === undefined) this.leases.drop();
+    }
+    if (this.#lease === undefined || passportKeys === undefined) return;
+    if (changed !== this.#own && changed !== 'keys') return;
+    const { token, origin: came } = this.#lease;
+    const problem = this.leases[came](token, passportKeys);
+    if (problem !== undefined) this.#refuse('lease', 'unusable', problem);
+  }
+
+  /** Reports each kind of refusal once until something is taken over: an attacker could fill the log. */
+  #refuse(name: string, problem: string, detail: string): false {
+    this.#refused += 1;
+    const kind = `${name} ${problem}`;
+    if (this.#reported.has(kind)) return false;
+    this.#reported.add(kind);
+    this.#options.log.warn({ section: name, problem, detail }, 'refused what stands on the bus');
+    return false;
+  }
+}

@@ -1,0 +1,171 @@
+import { describe, expect, it } from 'vitest';
+import { FreshnessGauge, type HeldVersion } from '../../../proxy/replica/freshness.ts';
+import { type Heartbeat, tenantSections } from '../../../shared/sync/sections.ts';
+import { type ManualClock, manualClock } from '../../support/manual-clock.ts';
+
+const held = new Map<string, HeldVersion>(
+  tenantSections.map((name) => [name, { version: 1, digest: `sha256:${name}` }]),
+);
+
+function gaugeAt(clock: ManualClock) {
+  const gauge = new FreshnessGauge({ clock, maxStalenessMs: 30_000 });
+  let sequence = 0;
+  return {
+    gauge,
+    beat(change: Partial<Heartbeat> = {}) {
+      const sections = Object.fromEntries(held);
+      sequence += 1;
+      const beat = { tenant: 'acme', sequence, time: clock.now(), sections, ...change };
+      const accepted = gauge.accept(beat);
+      gauge.compare(held);
+      return accepted;
+    },
+  };
+}
+
+describe('freshness', () => {
+  it('nothing is fresh before a heartbeat', () => {
+    const { gauge } = gaugeAt(manualClock());
+    expect(gauge.age()).toMatchObject({ fresh: false, reason: 'no heartbeat was seen' });
+  });
+
+  it('a heartbeat over exactly what is held makes it fresh, until it is too old', () => {
+    const clock = manualClock();
+    const { gauge, beat } = gaugeAt(clock);
+    beat();
+    expect(gauge.age()).toEqual({ fresh: true, ageMs: 0 });
+    clock.advance(30_000);
+    expect(gauge.age()).toMatchObject({ fresh: true, ageMs: 30_000 });
+    clock.advance(1);
+    expect(gauge.age()).toMatchObject({ fresh: false, ageMs: 30_001 });
+  });
+
+  it.each([
+    ['another version', { policies: { version: 2, digest: 'sha256:policies' } }],
+    ['another digest', { policies: { version: 1, digest: 'sha256:other' } }],
+    ['a section that is not known here', { quotas: { version: 1, digest: 'sha256:quotas' } }],
+  ])('a heartbeat that names %s proves nothing', (_what, other) => {
+    const { gauge, beat } = gaugeAt(manualClock());
+    beat({ sections: { ...Object.fromEntries(held), ...other } });
+    expect(gauge.age().fresh).toBe(false);
+  });
+
+  it('a heartbeat that leaves a section out proves nothing', () => {
+    const { gauge, beat } = gaugeAt(manualClock());
+    const { kill_switches: _, ...sections } = Object.fromEntries(held);
+    beat({ sections });
+    expect(gauge.age().fresh).toBe(false);
+  });
+
+  it('a mismatch leaves the age growing from the last proof', () => {
+    const clock = manualClock();
+    const { gauge, beat } = gaugeAt(clock);
+    beat();
+    const dropped = { ...Object.fromEntries(held), policies: { version: 2, digest: 'x' } };
+    for (let second = 1; second <= 30; second++) {
+      clock.advance(1_000);
+      beat({ sections: dropped });
+      expect(gauge.age()).toMatchObject({ fresh: true, ageMs: second * 1_000 });
+    }
+    clock.advance(1_000);
+    beat({ sections: dropped });
+    expect(gauge.age()).toMatchObject({
+      fresh: false,
+      reason: 'section policies is held in version 1, current is 2',
+    });
+  });
+
+  it('a section that arrives after its heartbeat is fresh from the heartbeat on', () => {
+    const clock = manualClock();
+    const { gauge, beat } = gaugeAt(clock);
+    const newer = new Map(held).set('policies', { version: 2, digest: 'new' });
+    beat({ sections: Object.fromEntries(newer) });
+    clock.advance(700);
+    gauge.compare(newer);
+    expect(gauge.age()).toEqual({ fresh: true, ageMs: 700 });
+  });
+
+  it('a repeated or older sequence counts for nothing', () => {
+    const clock = manualClock();
+    const { gauge, beat } = gaugeAt(clock);
+    expect(beat({ sequence: 5 })).toBe(true);
+    clock.advance(20_000);
+    expect(beat({ sequence: 5 })).toBe(false);
+    expect(beat({ sequence: 4 })).toBe(false);
+    expect(gauge.age().ageMs).toBe(20_000);
+  });
+
+  it('at first contact a heartbeat far from this wall clock, on either side, proves nothing', () => {
+    for (const offMs of [-31_000, 31_000, -86_400_000]) {
+      const clock = manualClock();
+      const { gauge, beat } = gaugeAt(clock);
+      beat({ time: clock.now() + offMs });
+      expect(gauge.age().fresh).toBe(false);
+    }
+  });
+
+  it('the age at first contact counts the time a heartbeat was under way', () => {
+    const clock = manualClock();
+    const { gauge, beat } = gaugeAt(clock);
+    beat({ time: clock.now() - 10_000 });
+    expect(gauge.age()).toMatchObject({ fresh: true, ageMs: 10_000 });
+    clock.advance(20_001);
+    expect(gauge.age().fresh).toBe(false);
+  });
+
+  it('a stream that is held back and played on later makes nothing fresh', () => {
+    const clock = manualClock();
+    const { gauge, beat } = gaugeAt(clock);
+    beat();
+    const recorded = Array.from({ length: 600 }, (_, second) => clock.now() + second * 1_000);
+    clock.advance(120_000);
+    for (const time of recorded.slice(0, 80)) beat({ time });
+    expect(gauge.age().fresh).toBe(false);
+    expect(gauge.age().ageMs).toBeGreaterThan(40_000);
+  });
+
+  it('a wall clock that is set, forward or back, changes no age', () => {
+    const clock = manualClock();
+    const { gauge, beat } = gaugeAt(clock);
+    beat();
+    for (const stepMs of [3_600_000, -7_200_000]) {
+      clock.setWall(clock.now() + stepMs);
+      clock.advance(5_000);
+      expect(gauge.age()).toMatchObject({ fresh: true });
+    }
+    expect(gauge.age().ageMs).toBe(10_000);
+  });
+
+  it('after a step of this wall clock new heartbeats go on to count', () => {
+    const clock = manualClock();
+    const { gauge, beat } = gaugeAt(clock);
+    const publisherMs = clock.now();
+    beat({ time: publisherMs });
+    clock.setWall(clock.now() + 3_600_000);
+    clock.advance(25_000);
+    beat({ time: publisherMs + 25_000 });
+    expect(gauge.age()).toEqual({ fresh: true, ageMs: 0 });
+  });
+
+  it('after a step of the publisher’s clock new heartbeats go on to count', () => {
+    for (const stepMs of [-20_000, 20_000]) {
+      const clock = manualClock();
+      const { gauge, beat } = gaugeAt(clock);
+      beat();
+      clock.advance(25_000);
+      beat({ time: clock.now() + stepMs });
+      expect(gauge.age().fresh).toBe(true);
+      clock.advance(30_001);
+      expect(gauge.age().fresh).toBe(false);
+    }
+  });
+
+  it('a heartbeat from the future buys no more time than any other', () => {
+    const clock = manualClock();
+    const { gauge, beat } = gaugeAt(clock);
+    beat();
+    beat({ time: clock.now() + 86_400_000 });
+    clock.advance(30_001);
+    expect(gauge.age().fresh).toBe(false);
+  });
+});
