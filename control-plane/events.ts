@@ -5,6 +5,7 @@ import { newId } from '../shared/ids.ts';
 import type { JsonObject } from '../shared/json.ts';
 import type { SectionName } from '../shared/sync/sections.ts';
 import type { Services, Transaction } from './services.ts';
+import { transaction } from './store/transaction.ts';
 
 export interface NewEvent {
   /** For example `policy.published`. */
@@ -64,7 +65,7 @@ export async function commitChange<Result>(
   const { db, ledger, publisher, clock } = services;
   const eventIds: string[] = [];
   const sections = new Set<SectionName>();
-  const result = await db.$transaction(async (tx) => {
+  const result = await transaction(db, async (tx) => {
     // A transaction that is tried again must not keep what a former try noted.
     eventIds.length = 0;
     sections.clear();

@@ -1,5 +1,6 @@
 import { sidecarSection } from '../../shared/sync/sections.ts';
 import type { Services } from '../services.ts';
+import { transaction } from '../store/transaction.ts';
 
 /**
  * Gives decided approvals the hash of the ledger row that proves their decision, as soon as that
@@ -10,7 +11,7 @@ export async function settleEventHashes(
   { db, publisher }: Pick<Services, 'db' | 'publisher'>,
   tenantId: string,
 ): Promise<void> {
-  const settled = await db.$transaction(async (tx) => {
+  const settled = await transaction(db, async (tx) => {
     const rows = await tx.$queryRaw<{ sidecar_id: string | null }[]>`
       update approval a set event_hash = e.event_hash
       from evidence_row e

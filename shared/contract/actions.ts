@@ -26,7 +26,7 @@ export const actionResponse = z.object({
   decision: z.enum(decisions),
   reason_code: z.string(),
   summary: z.string(),
-  matched_rules: z.array(z.string()),
+  matched_rules: z.array(z.string()).readonly(),
   approval_request_id: z.string().optional(),
   chain_id: z.string(),
   risk_tier: riskTier,
@@ -37,9 +37,10 @@ export const actionResponse = z.object({
   enforced: z.boolean(),
   explain: z.object({
     summary: z.string(),
-    matched_rules: z.array(z.string()),
-    next_steps: z.array(z.string()),
-    observed: z.array(observedRule),
+    matched_rules: z.array(z.string()).readonly(),
+    next_steps: z.array(z.string()).readonly(),
+    /** What rules of policies in `monitor` would have decided. */
+    observed: z.array(observedRule).readonly().optional(),
   }),
 });
 export type ActionResponse = z.output<typeof actionResponse>;
@@ -69,7 +70,6 @@ const responseExample = {
     summary: 'A human must approve this action.',
     matched_rules: ['refunds/over_25'],
     next_steps: ['Wait for approval 42, then send the action again.'],
-    observed: [],
   },
 };
 

@@ -1,0 +1,63 @@
+import type { Action, Environment } from '../../shared/decision/action.ts';
+import type { DecisionState } from '../../shared/decision/state.ts';
+import type { Verdict } from '../../shared/decision/verdict.ts';
+import { argumentsEvidence } from '../../shared/evidence/arguments.ts';
+import type { EvidenceEvent } from '../../shared/evidence/event.ts';
+import { agentChain, newEvent } from '../events.ts';
+import type { Services } from '../services.ts';
+
+export interface Decided {
+  readonly action: Action;
+  readonly point: DecisionState['point'];
+  readonly environment: Environment;
+  readonly verdict: Verdict;
+  readonly approvalId?: number | undefined;
+  /** Who asked: the principal of the API key. */
+  readonly principal: string;
+}
+
+/**
+ * The event of a decision, and the salt that its digest of the arguments is keyed with: kept
+ * apart, encrypted, so that the values cannot be guessed from the ledger and can be forgotten.
+ */
+export function decisionEvent(
+  { action, point, environment, verdict, approvalId, principal }: Decided,
+  clock: Services['clock'],
+): { readonly event: EvidenceEvent; readonly salt: string } {
+  const { evidence, salt } = argumentsEvidence(action.args);
+  const event = newEvent(
+    {
+      type: 'decision',
+      chainId: agentChain(action.agentId),
+      agentId: action.agentId,
+      userId: action.userId,
+      tool: action.tool,
+      resource: action.resource,
+      decision: verdict.decision,
+      reasonCode: verdict.reasonCode,
+      data: {
+        approval_id: approvalId,
+        args_digest: evidence.args_digest,
+        args_shape: evidence.args_shape,
+        asked_by: principal,
+        enforced: verdict.enforced,
+        environment,
+        goal: action.goal,
+        manifest_hash: verdict.toolManifestHash,
+        matched_rules: verdict.matchedRules,
+        mode: verdict.mode,
+        observed: verdict.observed.length === 0 ? undefined : verdict.observed.map(observedOf),
+        passport_jti: verdict.passportJti,
+        point,
+        policy_hash: verdict.policyHash,
+        risk_tier: verdict.riskTier,
+      },
+    },
+    clock,
+  );
+  return { event, salt };
+}
+
+function observedOf({ rule, decision, reason }: Verdict['observed'][number]) {
+  return { decision, reason, rule };
+}

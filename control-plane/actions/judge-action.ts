@@ -1,0 +1,93 @@
+import type { Action, Environment, Mode } from '../../shared/decision/action.ts';
+import type { DecisionState } from '../../shared/decision/state.ts';
+import type { Verdict } from '../../shared/decision/verdict.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import type { EvidenceEvent } from '../../shared/evidence/event.ts';
+import { agentChain } from '../events.ts';
+import { toAnswerable } from '../http/errors.ts';
+import type { Services } from '../services.ts';
+import { decisionEvent } from './decision-event.ts';
+import { loadState } from './load-state.ts';
+import { type ReachedVerdict, reachVerdict } from './reach-verdict.ts';
+
+export interface Judging {
+  readonly action: Action;
+  /** Compact JWS. */
+  readonly passport?: string | undefined;
+  readonly point: DecisionState['point'];
+  readonly environment: Environment;
+  /** Who asks: the principal of the API key. */
+  readonly principal: string;
+}
+
+export interface JudgedAction extends ReachedVerdict {
+  /** The sealed decision. */
+  readonly eventId: string;
+  readonly chainId: string;
+  /** Set when the decision is a refusal because something broke. */
+  readonly failure?: GatewayError | undefined;
+}
+
+/**
+ * Judges one action and seals the decision before anybody hears of it. Whatever breaks on the
+ * way is a refusal, sealed like any other; a decision that cannot be sealed is
+ * `evidence.seal_failed`, thrown.
+ */
+export async function judgeAction(services: Services, judging: Judging): Promise<JudgedAction> {
+  const reached = await reach(services, judging);
+  const { event, salt } = decisionEvent({ ...judging, ...reached }, services.clock);
+  await seal(services, judging.action.tenantId, event, salt);
+  return { ...reached, eventId: event.id, chainId: agentChain(judging.action.agentId) };
+}
+
+async function reach(
+  services: Services,
+  judging: Judging,
+): Promise<ReachedVerdict & { readonly failure?: GatewayError }> {
+  const { action, principal } = judging;
+  try {
+    const state = await loadState(services, judging);
+    return await reachVerdict(services, { action, state, principal });
+  } catch (thrown) {
+    const failure = toAnswerable(thrown);
+    services.log.error({ err: failure, cause: failure.cause }, 'a decision failed: denied');
+    return { verdict: failedVerdict(failure, action.mode), failure };
+  }
+}
+
+/** A refusal for want of a decision: enforced whatever mode was asked for. */
+function failedVerdict({ code, message }: GatewayError, mode: Mode | undefined): Verdict {
+  return {
+    decision: 'deny',
+    reasonCode: code,
+    summary: message,
+    mode: mode ?? 'enforce',
+    enforced: true,
+    matchedRules: [],
+    observed: [],
+    riskTier: 'medium',
+    nextSteps: ['Try again; if it goes on, tell whoever runs the gateway.'],
+    effects: [],
+  };
+}
+
+async function seal(
+  { db, vault, ledger, log }: Services,
+  tenantId: string,
+  event: EvidenceEvent,
+  salt: string,
+): Promise<void> {
+  try {
+    const place = { tenantId, purpose: 'evidence_salt', id: event.id, version: 1 };
+    await db.evidenceSalt.create({
+      data: { tenantId, eventId: event.id, sealed: vault.seal(salt, place) },
+    });
+    await ledger.seal(tenantId, event);
+  } catch (cause) {
+    log.error({ err: cause, event: event.id }, 'a decision could not be sealed: denied');
+    throw new GatewayError('evidence.seal_failed', {
+      cause,
+      details: { decision: 'deny', chain_id: event.chain_id, evidence_event_id: event.id },
+    });
+  }
+}

@@ -1,0 +1,15 @@
+import * as contract from '../../shared/contract/actions.ts';
+import { type Route, route } from '../http/route.ts';
+import type { Services } from '../services.ts';
+import { preflight } from './preflight.ts';
+
+export function actionRoutes(services: Services): Route[] {
+  return [
+    route(contract.preflight, async ({ body }, caller) => ({
+      body: await preflight(services, caller, body),
+    })),
+    route(contract.decideAction, async ({ body }, caller) => ({
+      body: await preflight(services, caller, body),
+    })),
+  ];
+}
