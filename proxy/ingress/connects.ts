@@ -1,12 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import type { TLSSocket } from 'node:tls';
 import { GatewayError, toGatewayError } from '../../shared/errors.ts';
 import type { Authority } from '../../shared/host.ts';
 import { dialTcp } from '../upstream/dial.ts';
 import { classifyFailure } from '../upstream/failure.ts';
 import { connectTarget, internalHost, readHead } from './head.ts';
-import { intercept } from './intercept.ts';
+import { type Intercepted, intercept } from './intercept.ts';
 import type { IngressContext } from './options.ts';
 import type { Peer } from './peer.ts';
 import { refuseSocket } from './refusal.ts';
@@ -27,7 +26,7 @@ interface Connect {
 export function createConnects(
   context: IngressContext,
   proves: (authorization: string | undefined) => boolean,
-  onSecure: (secure: TLSSocket, authority: Authority, refusal: GatewayError | undefined) => void,
+  onIntercepted: (intercepted: Intercepted, authority: Authority) => void,
 ): Connects {
   const { limits, log, guard } = context;
 
@@ -52,10 +51,10 @@ export function createConnects(
       socket,
       head,
       authority,
-      leaf: context.authority.leafFor(host),
+      leaf: () => context.authority.leafFor(host),
       handshakeMs: limits.handshakeMs,
       log,
-      onSecure: (secure, refusal) => onSecure(secure, authority, refusal),
+      onReady: (intercepted) => onIntercepted(intercepted, authority),
     });
   }
 
@@ -107,7 +106,7 @@ export function createConnects(
       connect.socket.on('error', () => {});
       // An answer that is under way and a tunnel cannot share the socket.
       if (peer?.current !== undefined) connect.socket.destroy();
-      else if (peer?.authority !== undefined) refuseSocket(connect.socket, nested());
+      else if (peer?.inside !== undefined) refuseSocket(connect.socket, nested());
       else void answered(connect);
     },
   };

@@ -89,18 +89,23 @@ function authorityIn(text: string | undefined, defaultPort?: number): Authority 
   return visible.test(text ?? '') ? splitAuthority(text ?? '', defaultPort) : undefined;
 }
 
-/** The target of a request inside an intercepted connection to `authority`. */
-export function securedTarget(
+/** The target of a request inside a CONNECT, which named the authority. */
+export function innerTarget(
   req: IncomingMessage,
   host: string | undefined,
-  authority: Authority,
+  inside: Authority & { readonly scheme: 'http' | 'https' },
 ): Target | GatewayError {
   const path = req.url ?? '';
   if (!isOriginForm(path)) {
-    return refuse('proxy.request_invalid', 'Inside TLS only the origin form is accepted.');
+    return refuse('proxy.request_invalid', 'Inside CONNECT only the origin form is accepted.');
   }
-  const agreed = agrees({ host, authority, defaultPort: 443, mayLack: req.httpVersion === '1.0' });
-  return agreed ?? { ...authority, scheme: 'https', path };
+  const agreed = agrees({
+    host,
+    authority: inside,
+    defaultPort: inside.scheme === 'https' ? 443 : 80,
+    mayLack: req.httpVersion === '1.0',
+  });
+  return agreed ?? { ...inside, path };
 }
 
 /** The target of a request sent to the proxy itself: absolute form, or the sidecar's own host. */

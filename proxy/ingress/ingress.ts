@@ -45,9 +45,9 @@ export function createIngress(options: IngressOptions): Ingress {
   const requests = createRequests(context, proves, () => {
     if (draining) setImmediate(() => server.closeIdleConnections());
   });
-  const connects = createConnects(context, proves, (secure, authority, refusal) => {
-    peers.set(secure, { authority, refusal, waiting: [] });
-    server.emit('connection', secure);
+  const connects = createConnects(context, proves, ({ scheme, socket, refusal }, authority) => {
+    peers.set(socket, { inside: { ...authority, scheme }, refusal, waiting: [] });
+    server.emit('connection', socket);
   });
 
   server.on('connection', (socket: Socket) => {

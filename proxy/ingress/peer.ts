@@ -2,10 +2,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { GatewayError } from '../../shared/errors.ts';
 import type { Authority } from '../../shared/host.ts';
 
-/** One connection on which requests arrive: plain, or inside an intercepted CONNECT. */
+/** One connection on which requests arrive: plain, or inside a CONNECT. */
 export interface Peer {
-  /** Where the CONNECT led; undefined on a plain connection. */
-  readonly authority?: Authority | undefined;
+  /** Where the CONNECT led, and what was inside; undefined on a plain connection. */
+  readonly inside?: (Authority & { readonly scheme: 'http' | 'https' }) | undefined;
   /** Answer to every request here: the connection itself was wrong. */
   readonly refusal?: GatewayError | undefined;
   /** The `Proxy-Authorization` value that was proven on this connection. */

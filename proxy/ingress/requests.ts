@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { GatewayError, toGatewayError } from '../../shared/errors.ts';
-import { plainTarget, readHead, securedTarget, type Target } from './head.ts';
+import { innerTarget, plainTarget, readHead, type Target } from './head.ts';
 import { LiveExchange } from './live-exchange.ts';
 import type { IngressContext } from './options.ts';
 import type { Peer, Waiting } from './peer.ts';
@@ -29,7 +29,7 @@ export function createRequests(
     if (peer.refusal !== undefined) return peer.refusal;
     const head = readHead(req, { headerCountMax: limits.headerCountMax, mayUpgrade });
     if (head instanceof GatewayError) return head;
-    if (peer.authority !== undefined) return securedTarget(req, head.host, peer.authority);
+    if (peer.inside !== undefined) return innerTarget(req, head.host, peer.inside);
     const { proxyAuthorization } = head;
     if (peer.provenAuthorization === undefined || peer.provenAuthorization !== proxyAuthorization) {
       if (!proves(proxyAuthorization)) return new GatewayError('proxy.auth_required');

@@ -97,11 +97,17 @@ describe('real clients reach http and https upstreams through the proxy', () => 
     expect(proxy.exchanges.map(({ scheme }) => scheme)).toEqual(['http', 'https']);
   });
 
-  it('undici ProxyAgent that tunnels http too is answered that this is no TLS', async () => {
+  it('undici ProxyAgent that tunnels plain http too', async () => {
     const dispatcher = new ProxyAgent({ uri: proxy.url, proxyTunnel: true });
-    cleanup.add(() => dispatcher.destroy());
-    await expect(fetch(`http://127.0.0.1:${httpPort}/`, { dispatcher })).rejects.toThrow();
-    expect(proxy.exchanges).toEqual([]);
+    cleanup.add(() => dispatcher.close());
+    for (const path of ['/1', '/2']) {
+      const answer = await fetch(`http://127.0.0.1:${httpPort}${path}`, { dispatcher });
+      expect(((await answer.json()) as Echoed).url).toBe(path);
+    }
+    expect(proxy.exchanges.map(({ scheme, port }) => [scheme, port])).toEqual([
+      ['http', httpPort],
+      ['http', httpPort],
+    ]);
   });
 
   it('fetch of node with NODE_USE_ENV_PROXY', async () => {
@@ -111,11 +117,11 @@ describe('real clients reach http and https upstreams through the proxy', () => 
     }`;
     const output = await run(
       process.execPath,
-      ['--input-type=module', '-e', program, '--', `https://127.0.0.1:${httpsPort}/p?q=1`],
+      ['--input-type=module', '-e', program, '--', ...targets()],
       proxyEnv(),
     );
-    expect(output).toBe('x\n');
-    expect(proxy.exchanges).toHaveLength(1);
+    expect(output).toBe('x\nx\n');
+    expect(proxy.exchanges).toHaveLength(2);
   });
 
   it('http and https modules of node with NODE_USE_ENV_PROXY', async () => {
