@@ -57,7 +57,9 @@ function checkName({ name, protocol }: Binding): string[] {
 function checkHost(host: string): string[] {
   const url = URL.parse(`http://${host}/`);
   const problem = 'host: must be a lower-case A-label name or an IP literal (IPv6 in brackets)';
-  if (url === null || url.pathname !== '/' || url.username !== '' || url.password !== '') {
+  const isPlain =
+    url?.pathname === '/' && url.username === '' && /^(?:[a-z0-9_.-]+|\[.+\])$/.test(url.hostname);
+  if (url === null || !isPlain) {
     return [`${problem}, with :port only where it is neither 80 nor 443.`];
   }
   if (url.hostname.endsWith('.')) return [`${problem}, without a trailing dot.`];

@@ -1,0 +1,72 @@
+import { expect } from 'vitest';
+import type { Binding } from '../../../../shared/binding/binding.ts';
+import { codeOf, RecogniseServer, written } from '../support.ts';
+
+export const host = 'api.example.com';
+const bindings: readonly Binding[] = [
+  {
+    name: 'refund',
+    protocol: 'http',
+    host,
+    tool: 'payments.refund',
+    method: 'POST',
+    path: '/v1/payments/{payment_id}/refund',
+    resource: 'payment:{payment_id}',
+  },
+  {
+    name: 'read',
+    protocol: 'http',
+    host,
+    tool: 'payments.read',
+    method: 'POST',
+    path: '/v1/payments/{payment_id}/read',
+  },
+  {
+    name: 'list',
+    protocol: 'http',
+    host,
+    tool: 'payments.list',
+    method: 'GET',
+    path: '/v1/payments',
+  },
+  {
+    name: 'transfer',
+    protocol: 'http',
+    host,
+    tool: 'payments.transfer',
+    method: 'POST',
+    path: '/v1/transfers',
+    body: 'form',
+  },
+  { name: 'payments', protocol: 'mcp', host, path: '/mcp' },
+];
+
+export const server = new RecogniseServer(bindings);
+
+/** `same`: the plain call's action and the plain call's bytes. Else the refusal's code. */
+export type Disguise = readonly [name: string, request: Buffer, becomes: string];
+
+export async function expectDisguise(
+  plainCall: Buffer,
+  [, request, becomes]: Disguise,
+): Promise<void> {
+  const expected = await server.send(plainCall);
+  if (expected === 'unparsed' || expected.kind !== 'action') throw new Error('the plain call');
+  const seen = await server.send(request, {}, true);
+  if (becomes !== 'same') {
+    expect(codeOf(seen)).toBe(becomes);
+    return;
+  }
+  if (seen === 'unparsed' || seen.kind !== 'action') throw new Error(JSON.stringify(seen));
+  expect(seen.tool).toBe(expected.tool);
+  expect(seen.resource).toBe(expected.resource);
+  expect(seen.args).toEqual(expected.args);
+  expect(sortedBody(seen.build(seen.args))).toEqual(sortedBody(expected.build(expected.args)));
+}
+
+/** Members may come in another order; everything else must be the same byte for byte. */
+function sortedBody(outgoing: Parameters<typeof written>[0]): unknown {
+  const { body: text, ...rest } = written(outgoing) as { body: string | null };
+  const isJson = outgoing.headers.includes('application/json');
+  return { ...rest, body: isJson && text !== null ? JSON.parse(text) : text };
+}

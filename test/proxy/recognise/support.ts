@@ -1,0 +1,135 @@
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import type { Exchange } from '../../../proxy/ingress/exchange.ts';
+import {
+  limitsByDefault,
+  type RecogniseDeps,
+  recognise,
+} from '../../../proxy/recognise/recognise.ts';
+import type { RecognisedAction, Recognition } from '../../../proxy/recognise/recognition.ts';
+import type { Outgoing } from '../../../proxy/upstream/outgoing.ts';
+import type { Binding } from '../../../shared/binding/binding.ts';
+import { compileBindings } from '../../../shared/binding/match.ts';
+
+/** What came of one raw request: `unparsed` when Node's own parser refused it. */
+export type Seen = Recognition | 'unparsed';
+
+export interface Where {
+  readonly scheme?: 'http' | 'https';
+  readonly host?: string;
+  readonly port?: number;
+}
+
+/** A real HTTP server on loopback that recognises what it is sent. */
+export class RecogniseServer {
+  readonly #server: Server;
+  #seen: ((seen: Seen) => void) | undefined;
+  readonly #deps: RecogniseDeps;
+  #where: Required<Where> = { scheme: 'https', host: 'api.example.com', port: 443 };
+
+  constructor(bindings: readonly Binding[], deps: Partial<RecogniseDeps> = {}) {
+    this.#deps = {
+      index: compileBindings(bindings),
+      toolHasOutputSchema: () => false,
+      limits: limitsByDefault,
+      ...deps,
+    };
+    this.#server = createServer((req, res) => {
+      const gone = new AbortController();
+      res.on('close', () => gone.abort());
+      const exchange: Exchange = {
+        ...this.#where,
+        method: req.method ?? '',
+        // Ingress takes authority and scheme of an absolute form away.
+        target: (req.url ?? '').replace(/^https?:\/\/[^/]*/i, ''),
+        req,
+        res,
+        signal: gone.signal,
+      };
+      void recognise(exchange, this.#deps).then((seen) => {
+        this.#seen?.(seen);
+        res.setHeader('Connection', 'close');
+        res.end();
+      });
+    });
+    this.#server.on('clientError', (_, socket) => {
+      this.#seen?.('unparsed');
+      socket.destroy();
+    });
+  }
+
+  async open(): Promise<void> {
+    this.#server.listen(0, '127.0.0.1');
+    await once(this.#server, 'listening');
+  }
+
+  async close(): Promise<void> {
+    this.#server.closeAllConnections();
+    this.#server.close();
+    await once(this.#server, 'close');
+  }
+
+  /** Sends bytes as they are and returns what the first request in them was taken for. */
+  async send(raw: string | Buffer, where: Where = {}, end = false): Promise<Seen> {
+    this.#where = { scheme: 'https', host: 'api.example.com', port: 443, ...where };
+    const { promise, resolve } = Promise.withResolvers<Seen>();
+    this.#seen = resolve;
+    const socket = connect((this.#server.address() as AddressInfo).port, '127.0.0.1');
+    socket.on('error', () => {});
+    const bytes = typeof raw === 'string' ? Buffer.from(raw, 'utf8') : raw;
+    if (end) socket.end(bytes);
+    else socket.write(bytes);
+    const seen = await promise;
+    this.#seen = undefined;
+    socket.destroy();
+    return seen;
+  }
+}
+
+export interface RawRequest {
+  readonly method?: string;
+  readonly target?: string;
+  /** Header lines; Host is added, and Content-Length when neither framing is among them. */
+  readonly headers?: readonly string[];
+  readonly body?: string | Buffer;
+}
+
+/** One HTTP/1.1 request as bytes. */
+export function raw({ method = 'GET', target = '/', headers = [], body = '' }: RawRequest): Buffer {
+  const bytes = typeof body === 'string' ? Buffer.from(body, 'utf8') : body;
+  const isFramed = headers.some((line) => /^(content-length|transfer-encoding):/i.test(line));
+  const framing = isFramed || bytes.length === 0 ? [] : [`Content-Length: ${bytes.length}`];
+  const hasHost = headers.some((line) => /^host:/i.test(line));
+  const host = hasHost ? [] : ['Host: api.example.com'];
+  const head = [`${method} ${target} HTTP/1.1`, ...host, ...headers, ...framing, '', ''];
+  return Buffer.concat([Buffer.from(head.join('\r\n'), 'latin1'), bytes]);
+}
+
+export const jsonType = 'Content-Type: application/json';
+export const formType = 'Content-Type: application/x-www-form-urlencoded';
+
+/** A POST with a JSON body. */
+export function post(target: string, body: unknown, headers: readonly string[] = []): Buffer {
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  return raw({ method: 'POST', target, headers: [jsonType, ...headers], body: text });
+}
+
+export function expectAction(seen: Seen): RecognisedAction {
+  if (seen === 'unparsed' || seen.kind !== 'action') {
+    throw new Error(`expected an action, got ${JSON.stringify(seen)}`);
+  }
+  return seen;
+}
+
+/** A refusal's code, or what it was instead. */
+export function codeOf(seen: Seen): string {
+  if (seen === 'unparsed') return 'unparsed';
+  return seen.kind === 'refusal' ? seen.code : seen.kind;
+}
+
+/** An outgoing request in a form that two can be compared by. */
+export function written(outgoing: Outgoing): unknown {
+  const { body, ...rest } = outgoing;
+  return { ...rest, body: Buffer.isBuffer(body) ? body.toString('utf8') : body };
+}

@@ -1,0 +1,215 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { Binding } from '../../../shared/binding/binding.ts';
+import { buildRequest } from '../../../shared/binding/build.ts';
+import { buildUpstreamRequest, readUpstreamUrl } from '../../../shared/binding/upstream.ts';
+import { GatewayError } from '../../../shared/errors.ts';
+import type { JsonObject } from '../../../shared/json.ts';
+
+const refund: Binding = {
+  name: 'refund',
+  protocol: 'http',
+  host: 'api.example.com',
+  tool: 'payments.refund',
+  method: 'POST',
+  path: '/v1/payments/{payment_id}/refund{?dry_run}',
+  headers: ['X-Tenant'],
+};
+
+function build(binding: Binding, args: JsonObject, agentHeaders: readonly string[] = []) {
+  const { body, ...rest } = buildRequest(binding, args, { agentHeaders });
+  return { ...rest, body: body?.toString('utf8') ?? null };
+}
+
+function codeOf(act: () => unknown): string {
+  try {
+    act();
+    return 'accepted';
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    return error.code;
+  }
+}
+
+describe('a built request', () => {
+  it('puts each argument into its one place', () => {
+    expect(build(refund, { payment_id: 'pay 1', amount: 900, dry_run: true, tags: ['a'] })).toEqual(
+      {
+        method: 'POST',
+        path: '/v1/payments/pay%201/refund?dry_run=true',
+        headers: ['content-type', 'application/json'],
+        body: '{"amount":900,"tags":["a"]}',
+      },
+    );
+  });
+
+  it('has the query for what GET, HEAD and DELETE do not name in the path', () => {
+    for (const method of ['GET', 'HEAD', 'DELETE']) {
+      const binding = { ...refund, method, path: '/v1/payments/{id}' };
+      expect(build(binding, { id: 7, 'a b': 'c&d', flag: false })).toEqual({
+        method,
+        path: '/v1/payments/7?a%20b=c%26d&flag=false',
+        headers: [],
+        body: null,
+      });
+    }
+  });
+
+  it('has the query where a body is declared to be none', () => {
+    const binding: Binding = { ...refund, path: '/v1/x', body: 'none' };
+    expect(build(binding, { a: '1' })).toMatchObject({
+      path: '/v1/x?a=1',
+      headers: [],
+      body: null,
+    });
+  });
+
+  it('has a form where one is declared', () => {
+    const binding: Binding = { ...refund, path: '/v1/x', body: 'form' };
+    expect(build(binding, { a: 'ü&=', b: 2 })).toMatchObject({
+      path: '/v1/x',
+      headers: ['content-type', 'application/x-www-form-urlencoded'],
+      body: 'a=%C3%BC%26%3D&b=2',
+    });
+  });
+
+  it('has an empty object for no arguments where a JSON body is expected', () => {
+    expect(build({ ...refund, path: '/v1/x' }, {}).body).toBe('{}');
+  });
+
+  it('keeps __proto__ as the data it is', () => {
+    const args = JSON.parse('{"payment_id":"p","__proto__":{"a":1}}') as JsonObject;
+    expect(build(refund, args).body).toBe('{"__proto__":{"a":1}}');
+  });
+
+  it('leaves out members that are undefined', () => {
+    expect(build(refund, { payment_id: 'p', a: undefined }).body).toBe('{}');
+  });
+
+  it.each<[string, JsonObject, string]>([
+    ['a missing path parameter', {}, 'args.schema_invalid'],
+    ['an object in the path', { payment_id: {} }, 'args.schema_invalid'],
+    ['null in the path', { payment_id: null }, 'args.schema_invalid'],
+    ['a list in the query', { payment_id: 'p', dry_run: [1] }, 'args.schema_invalid'],
+    ['a slash in the path', { payment_id: 'a/b' }, 'proxy.path_refused'],
+    ['dot segments in the path', { payment_id: '..' }, 'proxy.path_refused'],
+    ['an escape in the path', { payment_id: '%2e%2e' }, 'proxy.path_refused'],
+    ['an empty path parameter', { payment_id: '' }, 'proxy.path_refused'],
+    ['a lone surrogate in the path', { payment_id: '\ud800' }, 'proxy.path_refused'],
+    [
+      'a lone surrogate in the query',
+      { payment_id: 'p', dry_run: '\ud800' },
+      'args.encoding_invalid',
+    ],
+    ['names that differ in case only', { payment_id: 'p', Payment_Id: 'q' }, 'args.ambiguous'],
+    ['_method', { payment_id: 'p', _method: 'DELETE' }, 'proxy.method_refused'],
+  ])('cannot be made from %s', (_, args, code) => {
+    expect(codeOf(() => build(refund, args))).toBe(code);
+  });
+
+  it('takes from the agent only the headers that are allowed', () => {
+    const sent = [
+      ...['Accept', 'text/plain', 'accept', 'application/json', 'User-Agent', 'bot'],
+      ...['Authorization', 'Bearer x', 'Cookie', 'a=b', 'X-Tenant', 't1', 'Content-Type', 'x/y'],
+      ...[
+        'Content-Encoding',
+        'gzip',
+        'X-Forwarded-For',
+        '1.1.1.1',
+        'Host',
+        'evil',
+        'Accept-Encoding',
+      ],
+      ...['gzip', 'traceparent', '00-1', 'Action-Passport', 'ey', 'Mcp-Name', 'x', 'Expect', '100'],
+    ];
+    expect(build(refund, { payment_id: 'p' }, sent).headers).toEqual([
+      ...['accept', 'text/plain, application/json', 'user-agent', 'bot', 'x-tenant', 't1'],
+      ...['traceparent', '00-1', 'content-type', 'application/json'],
+    ]);
+  });
+
+  it('refuses a header that is given twice and is no list', () => {
+    const sent = ['X-Tenant', 'a', 'x-tenant', 'b'];
+    expect(codeOf(() => build(refund, { payment_id: 'p' }, sent))).toBe('proxy.request_invalid');
+  });
+
+  it('never lets through what a binding cannot allow, even if it was stored', () => {
+    const binding = { ...refund, headers: ['Host', 'Transfer-Encoding', 'X-HTTP-Method-Override'] };
+    const sent = ['Host', 'a', 'Transfer-Encoding', 'b', 'X-HTTP-Method-Override', 'DELETE'];
+    expect(build(binding, { payment_id: 'p' }, sent).headers).toEqual([
+      'content-type',
+      'application/json',
+    ]);
+  });
+
+  it('has a target without a byte that is not printable ASCII, whatever the arguments', () => {
+    const text = fc.string({ unit: 'binary' });
+    fc.assert(
+      fc.property(text, fc.dictionary(text, text), (id, rest) => {
+        const binding = { ...refund, method: 'GET', path: '/v1/{id}' };
+        try {
+          expect(build(binding, { ...rest, id }).path).toMatch(/^[!-~]+$/);
+        } catch (error) {
+          expect(error).toBeInstanceOf(GatewayError);
+        }
+      }),
+    );
+  });
+});
+
+describe('the request by which execute forwards', () => {
+  const forwarded: Binding = {
+    ...refund,
+    upstream: {
+      url: 'https://Payments.internal:8443/api/{payment_id}/refunds{?dry_run}',
+      method: 'PUT',
+      headers: { 'X-Env': 'prod', 'Content-Type': 'text/evil' },
+    },
+  };
+
+  it('is built from the upstream’s URL, method and headers', () => {
+    const { body, ...rest } = buildUpstreamRequest(forwarded, { payment_id: 'p', amount: 1 });
+    expect({ ...rest, body: body?.toString() }).toEqual({
+      scheme: 'https',
+      host: 'payments.internal',
+      port: 8443,
+      method: 'PUT',
+      path: '/api/p/refunds',
+      headers: ['content-type', 'application/json', 'x-env', 'prod'],
+      body: '{"amount":1}',
+    });
+  });
+
+  it('has a query for GET, though the agent’s own call has a form', () => {
+    const upstream = { url: 'http://127.0.0.1:9000', method: 'GET' };
+    const built = buildUpstreamRequest({ ...forwarded, body: 'form', upstream }, { a: 'b' });
+    expect(built).toMatchObject({ host: '127.0.0.1', port: 9000, path: '/?a=b', body: null });
+  });
+
+  it('cannot be built without an upstream', () => {
+    expect(codeOf(() => buildUpstreamRequest(refund, {}))).toBe('binding.invalid');
+  });
+
+  it.each([
+    'ftp://a/',
+    'https://',
+    '//a/b',
+    'https://user@a/',
+    'https://a/#x',
+    'https://a\\b/',
+    'https://a b/',
+    'javascript:alert(1)',
+    '',
+  ])('cannot go to %s', (url) => {
+    expect(readUpstreamUrl(url)).toBeUndefined();
+  });
+
+  it('reads an IPv6 literal without its brackets', () => {
+    expect(readUpstreamUrl('http://[::1]:81/x')).toEqual({
+      scheme: 'http',
+      host: '::1',
+      port: 81,
+      path: '/x',
+    });
+  });
+});
