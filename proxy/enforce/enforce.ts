@@ -3,12 +3,7 @@ import { mayProceed, type Verdict } from '../../shared/decision/verdict.ts';
 import { toGatewayError } from '../../shared/errors.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 import { recognise } from '../recognise/recognise.ts';
-import type {
-  RecognisedAction,
-  RecognisedPass,
-  RecognisedRefusal,
-  RefusalForm,
-} from '../recognise/recognition.ts';
+import type { RecognisedAction, RecognisedRefusal, RefusalForm } from '../recognise/recognition.ts';
 import type { EnforceDeps } from './deps.ts';
 import { awaitDecision, type HoldOutcome, openApproval, outcomeOf } from './hold.ts';
 import { answerInternal, internalHost } from './internal-host.ts';

@@ -1,4 +1,4 @@
-import type { Binding, HeldCredential } from '../../shared/binding/binding.ts';
+import type { HeldCredential } from '../../shared/binding/binding.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 import { reflectionFilter } from '../upstream/credential-guard.ts';
