@@ -7,6 +7,7 @@ export const policyLimits = {
   channelLength: 100,
   scopeEntries: 1000,
   scopeEntryLength: 256,
+  scopeGlobs: 100,
   rules: 2000,
   conditionsPerRule: 100,
   pathLength: 256,

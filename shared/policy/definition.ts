@@ -38,6 +38,9 @@ export type ConditionGroup =
   | { readonly all: readonly PolicyCondition[] }
   | { readonly any: readonly PolicyCondition[] };
 
+/** Roles that an approval can ask for, rising. */
+export const approvalRoles = ['approver', 'admin', 'owner'] as const;
+
 export interface RuleApproval {
   readonly channel?: string | undefined;
   readonly min_role?: string | undefined;

@@ -1,9 +1,8 @@
 import type { ApprovalTerms, Decision } from '../decision/verdict.ts';
-import type { RuleApproval } from './definition.ts';
+import { approvalRoles, type RuleApproval } from './definition.ts';
 import type { PolicyOutcome } from './policy-set.ts';
 import type { RuleSource } from './rule.ts';
 import { ruleEffects, severity } from './severity.ts';
-import { approvalRoles } from './validate.ts';
 
 /** What the rules that matched come to (DESIGN 3, stage 5). They are given in order of (policy id, rule index). */
 export function combine(matched: readonly RuleSource[]): PolicyOutcome {

@@ -1,13 +1,11 @@
 import { modes } from '../decision/action.ts';
 import type { JsonObject, JsonValue } from '../json.ts';
-import { type PolicyDefinition, ruleDecisions } from './definition.ts';
+import { approvalRoles, type PolicyDefinition, ruleDecisions } from './definition.ts';
 import { policyLimits as limits } from './definition-limits.ts';
 import { joinPath, parseJson, refuse, show, snapshotJson } from './json-bounds.ts';
+import { isToolGlob } from './scope.ts';
 import { readInteger, readLabel, readList, readObject, readOneOf, readText } from './shape.ts';
 import { checkCondition, type PatternBudget } from './validate-condition.ts';
-
-/** Roles that an approval can ask for, rising. */
-export const approvalRoles = ['approver', 'admin', 'owner'] as const;
 
 const definitionKeys = ['id', 'version', 'description', 'mode', 'applies_to', 'rules'];
 const scopeKeys = ['tools', 'agents'];
@@ -33,6 +31,7 @@ function checkDefinition(policy: JsonValue): asserts policy is JsonValue & Polic
     definitionKeys,
   );
   readLabel(id, 'id', limits.idLength);
+  if (version === undefined) refuse('version', 'required: a number');
   if (typeof version !== 'number') refuse('version', `${show(version)} is not a number`);
   if (description !== undefined) readText(description, 'description', limits.descriptionLength);
   if (mode !== undefined) readOneOf(mode, 'mode', modes);
@@ -46,9 +45,12 @@ function checkScope(scope: JsonValue): void {
     const list = lists[key];
     if (list === undefined) continue;
     const path = joinPath('applies_to', key);
-    readList(list, path, { max: limits.scopeEntries, of: key }).forEach((entry, index) => {
-      readLabel(entry, `${path}[${index}]`, limits.scopeEntryLength);
-    });
+    const entries = readList(list, path, { max: limits.scopeEntries, of: key }).map(
+      (entry, index) => readLabel(entry, `${path}[${index}]`, limits.scopeEntryLength),
+    );
+    if (entries.filter(isToolGlob).length > limits.scopeGlobs) {
+      refuse(path, `more than ${limits.scopeGlobs} globs`);
+    }
   }
 }
 

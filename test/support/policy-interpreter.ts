@@ -1,3 +1,4 @@
+import { RE2JS } from 're2js';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
 import type { JsonValue } from '../../shared/json.ts';
 import type { PolicyContext } from '../../shared/policy/context.ts';
@@ -96,9 +97,20 @@ function matchesOf(policy: PolicyDefinition, context: PolicyContext): Match[] {
 }
 
 function isListed(list: readonly string[] | undefined, value: JsonValue | undefined): boolean {
-  return (
-    list === undefined || list.length === 0 || list.includes('*') || list.includes(String(value))
-  );
+  if (list === undefined || list.length === 0 || list.includes('*')) return true;
+  return typeof value === 'string' && list.some((entry) => fits(entry, value));
+}
+
+/** Globs: `*` eats one or more characters other than a dot, `**` one or more of any. */
+function fits(glob: string, text: string): boolean {
+  if (glob === '') return text === '';
+  if (!glob.startsWith('*')) return text[0] === glob[0] && fits(glob.slice(1), text.slice(1));
+  const stars = glob.startsWith('**') ? 2 : 1;
+  for (let eaten = 1; eaten <= text.length; eaten += 1) {
+    if (stars === 1 && text[eaten - 1] === '.') return false;
+    if (fits(glob.slice(stars), text.slice(eaten))) return true;
+  }
+  return false;
 }
 
 function ruleMatches(rule: PolicyRule, context: PolicyContext): boolean {
@@ -130,7 +142,7 @@ export function conditionHolds(
       if (typeof left === 'string') return typeof right === 'string' && left.includes(right);
       return Array.isArray(left) && left.some((item) => isEqual(item, right));
     case 'matches':
-      return typeof left === 'string' && new RegExp(String(right), 'u').test(left);
+      return typeof left === 'string' && RE2JS.compile(String(right)).matcher(left).find();
     default:
       return isOrdered(operator, left, right);
   }

@@ -1,0 +1,38 @@
+import { describe, expect, it } from 'vitest';
+import { compilePolicies } from '../../../shared/policy/compile.ts';
+import { parsePolicy } from '../../../shared/policy/validate.ts';
+import { publish } from '../../support/policy-arbitraries.ts';
+import { interpret } from '../../support/policy-interpreter.ts';
+import { loadPolicyVectors } from '../../support/policy-vectors.ts';
+
+const vectors = loadPolicyVectors();
+
+describe('golden policy cases, by the pure function', () => {
+  it.each(vectors)('$name', ({ policies, context, expect: expected }) => {
+    const published = policies.map((policy, index) => publish(index + 1, parsePolicy(policy)));
+    const outcome = compilePolicies(published).evaluate(context);
+    const { decision, reason, matched, observed = [], approval, deciding } = expected;
+    expect(outcome).toMatchObject({ decision, reasonCode: reason, matchedRules: matched });
+    expect(outcome.observed.map(({ rule }) => rule)).toEqual(observed);
+    if (approval) expect(outcome.approval).toEqual(approval);
+    if (deciding) {
+      const source = published.find(({ definition }) => definition.id === deciding);
+      expect(outcome.policyHash).toBe(source?.hash);
+    }
+    if (reason === 'policy.no_match') expect(outcome.policyHash).toBeUndefined();
+  });
+
+  it.each(vectors)(
+    '$name, and the plain interpreter agrees',
+    ({ policies, context, expect: e }) => {
+      const published = policies.map((policy, index) => publish(index + 1, policy));
+      const { decision, reason, matched, observed = [] } = e;
+      expect(interpret(published, context)).toEqual({ decision, reason, matched, observed });
+    },
+  );
+
+  it('are many, and none has the name of another', () => {
+    expect(vectors.length).toBeGreaterThanOrEqual(80);
+    expect(new Set(vectors.map(({ name }) => name)).size).toBe(vectors.length);
+  });
+});
