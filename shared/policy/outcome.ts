@@ -16,6 +16,7 @@ export function combine(matched: readonly RuleSource[]): PolicyOutcome {
     decision,
     reasonCode: winner.rule.reason,
     policyHash: winner.policyHash,
+    decidedBy: winner.label,
     matchedRules: enforcing.map(({ label }) => label),
     observed: observe(matched.filter((source) => !isEnforcing(source))),
     approval: decision === 'require_approval' ? jointTerms(enforcing) : undefined,
@@ -30,7 +31,7 @@ function noMatch(matched: readonly RuleSource[]): PolicyOutcome {
     reasonCode: 'policy.no_match',
     matchedRules: [],
     observed: observe(matched),
-    nextSteps: ['Ask an administrator for a policy that allows this action.'],
+    nextSteps: [],
   };
 }
 
@@ -41,6 +42,7 @@ function cautioned(matched: readonly RuleSource[], caution: RuleSource): PolicyO
     decision: 'warn',
     reasonCode: caution.rule.reason,
     policyHash: caution.policyHash,
+    decidedBy: caution.label,
     matchedRules: matched.filter(counts).map(({ label }) => label),
     observed: observe(matched.filter((source) => !counts(source))),
     nextSteps: [],

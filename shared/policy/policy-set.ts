@@ -7,7 +7,11 @@ export interface PolicyOutcome {
   readonly reasonCode: string;
   /** Hash of the policy that decided; undefined when nothing matched. */
   readonly policyHash?: string | undefined;
+  /** `<definition id>/<rule name>` of the rule whose decision and reason these are. */
+  readonly decidedBy?: string | undefined;
+  /** Every rule that matched and counts, by (policy id, rule index). */
   readonly matchedRules: readonly string[];
+  /** Rules that matched without counting: of `monitor` policies, and of `warn` policies that changed nothing. */
   readonly observed: readonly {
     readonly rule: string;
     readonly decision: string;
@@ -15,6 +19,7 @@ export interface PolicyOutcome {
   }[];
   /** The terms of all matching `require_approval` rules together. */
   readonly approval?: ApprovalTerms | undefined;
+  /** Empty unless the rule's decision calls for steps of its own. */
   readonly nextSteps: readonly string[];
 }
 

@@ -1,37 +1,34 @@
 import type { Decision } from '../decision/verdict.ts';
 import type { RuleDecision } from './definition.ts';
 
+interface RuleEffect {
+  readonly decision: Decision;
+  /** What the reason alone does not tell; for the plain decisions the verdict knows better. */
+  readonly nextSteps: readonly string[];
+}
+
 /** What each decision of a rule comes to, and what an agent can do about it. */
-export const ruleEffects: Readonly<
-  Record<RuleDecision, { readonly decision: Decision; readonly nextSteps: readonly string[] }>
-> = {
+export const ruleEffects: Readonly<Record<RuleDecision, RuleEffect>> = {
   allow: { decision: 'allow', nextSteps: [] },
   warn: { decision: 'warn', nextSteps: [] },
-  require_approval: {
-    decision: 'require_approval',
-    nextSteps: ['Wait until a human has approved this action, then retry it unchanged.'],
-  },
-  require_tool_reapproval: {
-    decision: 'require_tool_reapproval',
-    nextSteps: ['Have the tool approved again, then retry.'],
-  },
-  deny: {
-    decision: 'deny',
-    nextSteps: ['Do not retry this action as it is: a policy refuses it.'],
-  },
+  require_approval: { decision: 'require_approval', nextSteps: [] },
+  require_tool_reapproval: { decision: 'require_tool_reapproval', nextSteps: [] },
+  deny: { decision: 'deny', nextSteps: [] },
   require_reauth: {
     decision: 'deny',
     nextSteps: [
-      'Have the delegating user authenticate again, then retry with a passport issued after that.',
+      'Ask the user to authenticate again, then retry with a passport issued after that.',
     ],
   },
   require_policy_update: {
     decision: 'deny',
-    nextSteps: ['Have an administrator update the policies, then retry.'],
+    nextSteps: ['Ask the operator to update the policies; until then the decision stays the same.'],
   },
   dry_run: {
     decision: 'deny',
-    nextSteps: ['Nothing was executed: a policy lets this action run as a dry run only.'],
+    nextSteps: [
+      'Nothing was executed: a policy lets this action run only as a rehearsal. Do not report it as done.',
+    ],
   },
 };
 

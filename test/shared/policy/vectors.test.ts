@@ -20,6 +20,7 @@ describe('golden policy cases, by the pure function', () => {
       expect(outcome.policyHash).toBe(source?.hash);
     }
     if (reason === 'policy.no_match') expect(outcome.policyHash).toBeUndefined();
+    else expect(matched).toContain(outcome.decidedBy);
   });
 
   it.each(vectors)(
