@@ -9,9 +9,9 @@ type Token =
   | { readonly kind: 'segment' | 'across' };
 
 const star = 0x2a;
-const separators: Readonly<Record<GlobKind, readonly number[]>> = {
-  tool: [0x2e],
-  resource: [0x2f, 0x3a],
+const separators: Readonly<Record<GlobKind, readonly string[]>> = {
+  tool: ['.'],
+  resource: ['/', ':'],
 };
 
 const cacheMax = 10_000;
@@ -52,13 +52,13 @@ function build(pattern: string, kind: GlobKind): GlobMatcher {
   if (/^\*{2,}$/.test(rest)) {
     return (text) => text.length > prefix.length && text.startsWith(prefix);
   }
-  const apart = separators[kind];
   if (rest === '*') {
     return (text) =>
       text.length > prefix.length &&
       text.startsWith(prefix) &&
-      isOneSegment(text, prefix.length, apart);
+      isOneSegment(text, prefix.length, kind);
   }
+  const apart = separatorCodes(kind);
   const tokens = tokenise(pattern);
   return (text) => text.startsWith(prefix) && run(tokens, text, apart);
 }
@@ -67,11 +67,12 @@ function isEverything(pattern: string): boolean {
   return /^\*+$/.test(pattern);
 }
 
-function isOneSegment(text: string, from: number, apart: readonly number[]): boolean {
-  for (let at = from; at < text.length; at++) {
-    if (apart.includes(text.charCodeAt(at))) return false;
-  }
-  return true;
+function isOneSegment(text: string, from: number, kind: GlobKind): boolean {
+  return separators[kind].every((separator) => !text.includes(separator, from));
+}
+
+function separatorCodes(kind: GlobKind): readonly number[] {
+  return separators[kind].map((separator) => separator.charCodeAt(0));
 }
 
 function tokenise(pattern: string): readonly Token[] {
@@ -151,7 +152,7 @@ export function globCovers(general: string, specific: string, kind: GlobKind): b
   if (isEverything(general) || general === specific) return true;
   if (isEverything(specific)) return false;
   if (!specific.includes('*')) return compileGlob(general, kind)(specific);
-  const apart = separators[kind];
+  const apart = separatorCodes(kind);
   const wide = tokenise(general);
   const narrow = tokenise(specific);
   const alphabet = alphabetOf([...wide, ...narrow], apart);

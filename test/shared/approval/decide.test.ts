@@ -1,0 +1,262 @@
+import { describe, expect, it } from 'vitest';
+import {
+  type ApprovalFacts,
+  type DecisionAttempt,
+  judgeDecision,
+} from '../../../shared/approval/decide.ts';
+import {
+  type ApprovalAction,
+  type ApprovalState,
+  approvalActions,
+  approvalStates,
+  isOpen,
+  stateAt,
+  transition,
+} from '../../../shared/approval/states.ts';
+import { nowMs } from '../fixtures.ts';
+import { loadVectors } from '../load-vectors.ts';
+
+interface TransitionVector {
+  readonly name: string;
+  readonly from: ApprovalState;
+  readonly action: ApprovalAction;
+  readonly to?: ApprovalState;
+  readonly refused?: string;
+  readonly after?: 'reauthenticated' | 'manifestApproved';
+}
+
+const approval: ApprovalFacts = {
+  kind: 'action',
+  status: 'pending',
+  agentId: '7',
+  userId: 'alice',
+  userEmail: 'alice@acme.com',
+  minRole: 'approver',
+  quorum: 1,
+  expiresAtMs: nowMs + 3_600_000,
+};
+
+interface Change extends Partial<Omit<DecisionAttempt, 'approval'>> {
+  readonly approval?: Partial<ApprovalFacts>;
+}
+
+function judge({ approval: facts, ...more }: Change = {}) {
+  return judgeDecision({
+    approval: { ...approval, ...facts },
+    decider: { principal: 'bob', role: 'approver' },
+    action: 'approve',
+    effectiveDigest: 'sha256:d',
+    nowMs,
+    reauthenticated: false,
+    manifestApproved: false,
+    votes: [],
+    ...more,
+  });
+}
+
+const vectors = loadVectors<TransitionVector>('approval/transitions.yaml');
+
+describe('the table of states', () => {
+  it('is covered whole', () => {
+    expect(vectors).toHaveLength(approvalStates.length * approvalActions.length);
+    expect(new Set(vectors.map(({ from, action }) => `${from} ${action}`)).size).toBe(72);
+  });
+
+  it.each(vectors)('$name', ({ from, action, to, refused, after }) => {
+    expect(transition(from, action)).toBe(to);
+    const attempt: Change = { approval: { status: from }, action };
+    if (refused !== undefined) {
+      expect(judge(attempt)).toMatchObject({ ok: false, code: refused });
+      return;
+    }
+    const moved = { ok: true, status: to, isFinal: to !== undefined && !isOpen(to) };
+    if (after === undefined) {
+      expect(judge(attempt)).toMatchObject(moved);
+      return;
+    }
+    expect(judge(attempt)).toMatchObject({ ok: false, code: 'approval.precondition_unmet' });
+    expect(judge({ ...attempt, [after]: true })).toMatchObject(moved);
+  });
+});
+
+describe('who may decide', () => {
+  it.each([
+    ['the delegating user', { principal: 'alice', role: 'owner' }],
+    ['the user under another spelling', { principal: ' Alice ', role: 'owner' }],
+    ['the user by e-mail', { principal: 'ALICE@acme.com', role: 'owner' }],
+    ['the agent by its id', { principal: '7', role: 'owner' }],
+    ['the agent by its name as a principal', { principal: 'agent:7', role: 'owner' }],
+    ['a key bound to the agent', { principal: 'svc', role: 'owner', agentId: '7' }],
+  ])('%s does not decide on their own request', (_, decider) => {
+    for (const action of approvalActions) {
+      expect(judge({ decider, action })).toMatchObject({
+        ok: false,
+        code: 'approval.self_decision',
+      });
+    }
+  });
+
+  it.each([
+    ['approver', 'approver', true],
+    ['admin', 'approver', true],
+    ['owner', 'approver', true],
+    ['approver', 'admin', false],
+    ['admin', 'admin', true],
+    ['admin', 'owner', false],
+    ['owner', 'owner', true],
+    ['developer', 'approver', false],
+    ['agent', 'agent', false],
+    ['', 'approver', false],
+    ['approver', 'developer', true],
+    ['admin', 'cfo', false],
+    ['owner', 'cfo', true],
+    ['approver', '', false],
+  ])('role %s where %s is asked for: %s', (role, minRole, may) => {
+    const outcome = judge({ decider: { principal: 'bob', role }, approval: { minRole } });
+    expect(outcome.ok).toBe(may);
+    if (!outcome.ok) expect(outcome.code).toBe('approval.role_insufficient');
+  });
+
+  it('who may not decide is told so before learning anything of the state', () => {
+    const decider = { principal: 'alice', role: 'owner' };
+    expect(judge({ decider, approval: { status: 'denied' } })).toMatchObject({
+      code: 'approval.self_decision',
+    });
+  });
+});
+
+describe('escalation', () => {
+  it.each([
+    ['approver', 'admin'],
+    ['admin', 'owner'],
+    ['owner', 'owner'],
+  ])('raises the role from %s to %s and remembers who escalated', (minRole, raised) => {
+    const decider = { principal: 'bob', role: 'owner' };
+    expect(judge({ action: 'escalate', decider, approval: { minRole } })).toMatchObject({
+      status: 'escalated',
+      minRole: raised,
+      escalatedBy: 'bob',
+    });
+  });
+
+  it.each(['approve', 'deny', 'modify'] as const)('the escalator does not %s', (action) => {
+    const escalated = { status: 'escalated', escalatedBy: 'Bob', minRole: 'admin' } as const;
+    const attempt = { action, approval: escalated };
+    const bob = { principal: 'bob', role: 'admin' };
+    expect(judge({ ...attempt, decider: bob })).toMatchObject({ code: 'approval.already_voted' });
+    const carol = { principal: 'carol', role: 'admin' };
+    expect(judge({ ...attempt, decider: carol })).toMatchObject({ ok: true, isFinal: true });
+  });
+
+  it('the escalator may still ask for context', () => {
+    const attempt = { approval: { status: 'escalated', escalatedBy: 'bob' } } as const;
+    expect(judge({ ...attempt, action: 'request_context' }).ok).toBe(true);
+  });
+});
+
+describe('expiry', () => {
+  it('an approval past its window is expired, swept or not', () => {
+    expect(stateAt({ status: 'pending', expiresAtMs: nowMs }, nowMs)).toBe('expired');
+    expect(stateAt({ status: 'pending', expiresAtMs: nowMs + 1 }, nowMs)).toBe('pending');
+    expect(stateAt({ status: 'approved', expiresAtMs: nowMs - 1 }, nowMs)).toBe('approved');
+  });
+
+  it.each(approvalActions)('past the window %s decides nothing any more', (action) => {
+    const outcome = judge({ action, approval: { expiresAtMs: nowMs } });
+    if (action === 'expire') expect(outcome).toMatchObject({ ok: true, status: 'expired' });
+    else expect(outcome).toMatchObject({ ok: false, code: 'approval.transition_invalid' });
+  });
+});
+
+describe('quorum', () => {
+  const two = { approval: { quorum: 2 } } as const;
+  const vote = (principal: string, action: ApprovalAction, effectiveDigest?: string) => ({
+    principal,
+    action,
+    effectiveDigest,
+  });
+
+  it('the first of two votes leaves the state as it is, the second moves it', () => {
+    expect(judge(two)).toMatchObject({ ok: true, status: 'pending', votesMissing: 1 });
+    expect(judge({ ...two, votes: [vote('carol', 'approve')] })).toMatchObject({
+      status: 'approved',
+      votesMissing: 0,
+    });
+  });
+
+  it.each(['bob', 'BOB '])('the same person (%s) cannot vote twice', (principal) => {
+    expect(judge({ ...two, votes: [vote(principal, 'approve')] })).toMatchObject({
+      ok: false,
+      code: 'approval.already_voted',
+    });
+  });
+
+  it('one person under two spellings is one vote', () => {
+    const votes = [vote('carol', 'approve'), vote('Carol', 'approve')];
+    expect(judge({ approval: { quorum: 3 }, votes })).toMatchObject({ votesMissing: 1 });
+  });
+
+  it('one denial suffices, also from somebody who had approved', () => {
+    const votes = [vote('bob', 'approve')];
+    expect(judge({ ...two, action: 'deny', votes })).toMatchObject({ status: 'denied' });
+  });
+
+  it('votes for other arguments do not add up', () => {
+    const modify = { ...two, action: 'modify' } as const;
+    expect(judge({ ...modify, votes: [vote('carol', 'approve')] })).toMatchObject({
+      votesMissing: 1,
+    });
+    expect(judge({ ...modify, votes: [vote('carol', 'modify', 'sha256:x')] })).toMatchObject({
+      votesMissing: 1,
+    });
+    expect(judge({ ...modify, votes: [vote('carol', 'modify', 'sha256:d')] })).toMatchObject({
+      status: 'modified',
+    });
+  });
+
+  it('what was approved before more context was asked for counts no more', () => {
+    const votes = [vote('carol', 'approve'), vote('dave', 'request_context')];
+    const approvalFacts = { quorum: 2, status: 'context_requested' } as const;
+    expect(judge({ approval: approvalFacts, votes })).toMatchObject({
+      status: 'context_requested',
+      votesMissing: 1,
+    });
+  });
+
+  it('modifying without arguments is refused', () => {
+    expect(judge({ action: 'modify', effectiveDigest: undefined })).toMatchObject({
+      code: 'approval.precondition_unmet',
+    });
+  });
+});
+
+describe('what was demanded', () => {
+  const asked = (action: ApprovalAction) => [{ principal: 'carol', action }];
+
+  it('re-authentication is not shaken off by moving to another state', () => {
+    const attempt: Change = {
+      approval: { status: 'context_requested' },
+      votes: asked('require_reauth'),
+    };
+    expect(judge(attempt)).toMatchObject({ code: 'approval.precondition_unmet' });
+    expect(judge({ ...attempt, reauthenticated: true })).toMatchObject({ status: 'approved' });
+  });
+
+  it('nor is the approval of the tool', () => {
+    const attempt: Change = {
+      approval: { status: 'escalated' },
+      votes: asked('require_tool_reapproval'),
+    };
+    expect(judge(attempt)).toMatchObject({ code: 'approval.precondition_unmet' });
+    expect(judge({ ...attempt, manifestApproved: true })).toMatchObject({ status: 'approved' });
+  });
+
+  it.each(['modify', 'require_tool_reapproval'] as const)(
+    'an approval of a tool knows no %s',
+    (action) => {
+      expect(judge({ action, approval: { kind: 'tool' } })).toMatchObject({
+        code: 'approval.transition_invalid',
+      });
+    },
+  );
+});

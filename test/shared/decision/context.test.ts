@@ -1,0 +1,89 @@
+import { describe, expect, it } from 'vitest';
+import type { Action } from '../../../shared/decision/action.ts';
+import { buildContext } from '../../../shared/decision/context.ts';
+import { parseResource } from '../../../shared/decision/resource.ts';
+import { baseAction, baseState, signedPassport } from '../fixtures.ts';
+
+const resourceOf = (change: Partial<Action>) =>
+  buildContext({ ...baseAction, ...change }, baseState).resource;
+
+describe('what policies see', () => {
+  it('everything that the contract names', () => {
+    expect(buildContext(baseAction, { ...baseState, passport: signedPassport() })).toEqual({
+      tenant: { id: 'acme', name: 'Acme' },
+      agent: { id: '7', name: 'refund-bot', goal: 'support' },
+      user: { id: 'alice', email: 'alice@acme.com', role: 'support' },
+      tool: {
+        name: 'mcp.payments.refund',
+        current_manifest_hash: baseState.tool?.manifestHash,
+        risk_tier: 'medium',
+      },
+      passport: {
+        goal: 'settle refunds',
+        resource_constraints: {},
+        audience: 'gateway://agents',
+        tenant_id: 'acme',
+      },
+      args: baseAction.args,
+      resource: { id: 'pay_1', type: 'payment', customer_id: 'cus_1' },
+      environment: 'prod',
+    });
+  });
+
+  it('nothing that is not on record, whatever the request claims', () => {
+    const action = { ...baseAction, agentName: 'ceo-bot', goal: 'stated' };
+    const state = { ...baseState, agent: undefined, user: undefined, tool: undefined };
+    const context = buildContext(action, state);
+    expect(context).toMatchObject({
+      agent: { id: '7', goal: 'stated' },
+      user: { id: 'alice' },
+      tool: { name: 'mcp.payments.refund' },
+    });
+    expect(context.agent).not.toHaveProperty('name');
+    expect(context).not.toHaveProperty('passport');
+  });
+
+  it('the goal an agent was registered for, not the one it states', () => {
+    const context = buildContext({ ...baseAction, goal: 'anything' }, baseState);
+    expect(context.agent).toMatchObject({ goal: 'support' });
+  });
+
+  it('no record of another user', () => {
+    const state = { ...baseState, user: { id: 'bob', role: 'admin' } };
+    expect(buildContext(baseAction, state).user).toEqual({ id: 'alice' });
+  });
+
+  it('nothing of a passport that does not verify', () => {
+    const passport = { form: 'signature_invalid', detail: 'x' } as const;
+    expect(buildContext(baseAction, { ...baseState, passport })).not.toHaveProperty('passport');
+  });
+});
+
+describe('resources', () => {
+  it.each([
+    ['payment:pay_1', { type: 'payment', id: 'pay_1' }],
+    ['pay_1', { id: 'pay_1' }],
+    ['a:b:c', { type: 'a', id: 'b:c' }],
+    [':x', { id: ':x' }],
+    ['x:', { type: 'x', id: '' }],
+    ['', { id: '' }],
+  ])('%j is read as %j', (resource, parsed) => {
+    expect(parseResource(resource)).toEqual(parsed);
+  });
+
+  it('a customer resource names its customer', () => {
+    expect(resourceOf({ resource: 'customer:cus_9', args: {} })).toMatchObject({
+      customer_id: 'cus_9',
+    });
+  });
+
+  it('where resource and arguments disagree, no customer is named', () => {
+    const resource = resourceOf({ resource: 'customer:cus_9', args: { customer_id: 'cus_1' } });
+    expect(resource).not.toHaveProperty('customer_id');
+  });
+
+  it('no customer is inherited', () => {
+    const args = JSON.parse('{"__proto__": {"customer_id": "cus_1"}}');
+    expect(resourceOf({ args })).not.toHaveProperty('customer_id');
+  });
+});

@@ -1,0 +1,270 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { digestOf } from '../../../shared/approval/action-digest.ts';
+import { type Action, type Mode, modes } from '../../../shared/decision/action.ts';
+import { decide } from '../../../shared/decision/decide.ts';
+import { explainVerdict } from '../../../shared/decision/explain.ts';
+import { isEnforcing } from '../../../shared/decision/mode.ts';
+import { passportStatus } from '../../../shared/decision/passport-status.ts';
+import type {
+  AgentRecord,
+  ApprovalProof,
+  DecisionState,
+  KillSwitch,
+  PassportState,
+} from '../../../shared/decision/state.ts';
+import { type Decision, decisions, mayProceed } from '../../../shared/decision/verdict.ts';
+import type { ToolRecord } from '../../../shared/manifest/tool-record.ts';
+import type { PassportClaims } from '../../../shared/passport/claims.ts';
+import type { PolicySet } from '../../../shared/policy/policy-set.ts';
+import { alwaysPolicies, noPolicies, unaskedPolicies } from '../../support/policy-sets.ts';
+import { baseAction, baseState, nowMs, signedPassport } from '../fixtures.ts';
+import { loadVectors } from '../load-vectors.ts';
+
+type SignedState = Extract<PassportState, { form: 'signed' }>;
+type PassportGiven = Partial<Omit<SignedState, 'form' | 'claims'>> & {
+  readonly form?: PassportState['form'];
+  readonly claims?: Partial<PassportClaims>;
+};
+
+interface DecisionVector {
+  readonly name: string;
+  readonly mode?: Mode;
+  readonly point?: DecisionState['point'];
+  readonly action?: Partial<Action>;
+  readonly agent?: 'none' | Partial<AgentRecord>;
+  readonly tool?: 'none' | Partial<ToolRecord>;
+  readonly argsProblem?: string;
+  readonly passport?: PassportGiven;
+  readonly approval?: Partial<ApprovalProof>;
+  readonly killSwitches?: readonly Partial<KillSwitch>[];
+  readonly policies: Decision | 'none' | 'unasked';
+  readonly reason?: string;
+  readonly gives: readonly [Decision, string];
+  readonly enforced?: boolean;
+  readonly status?: number;
+  readonly effects?: readonly string[];
+  readonly durable?: boolean;
+}
+
+function policiesOf({ policies, reason = 'rule.reason' }: DecisionVector): PolicySet {
+  if (policies === 'none') return noPolicies;
+  return policies === 'unasked' ? unaskedPolicies : alwaysPolicies(policies, reason);
+}
+
+function recordOf<Full extends object>(base: Full | undefined, given?: 'none' | Partial<Full>) {
+  if (given === 'none' || base === undefined) return undefined;
+  return { ...base, ...given };
+}
+
+function passportOf(vector: DecisionVector, action: Action): PassportState | undefined {
+  if (vector.passport === undefined) return undefined;
+  const { form = 'signed', claims, ...more } = vector.passport;
+  if (form !== 'signed') return { form, detail: 'given so' };
+  const approval = vector.approval && {
+    approvalId: 5,
+    eventHash: 'h',
+    actionDigest: digestOf(action, baseState.tool?.manifestHash),
+    granted: true,
+    used: false,
+    expiresAtMs: nowMs + 1,
+    ...vector.approval,
+  };
+  return signedPassport(claims, { ...more, approval });
+}
+
+function judge(vector: DecisionVector) {
+  const action = { ...baseAction, ...vector.action };
+  const tool = recordOf(baseState.tool, vector.tool);
+  const state: DecisionState = {
+    ...baseState,
+    point: vector.point ?? 'preflight',
+    tenant: { ...baseState.tenant, mode: vector.mode ?? 'enforce' },
+    agent: recordOf(baseState.agent, vector.agent),
+    tool: tool && { ...tool, validateArgs: () => vector.argsProblem },
+    passport: passportOf(vector, action),
+    killSwitches: (vector.killSwitches ?? []).map((given, index) => ({
+      id: `ks_${index}`,
+      kind: 'block_tool',
+      reason: 'incident 12',
+      ...given,
+    })),
+    policies: policiesOf(vector),
+  };
+  return decide(action, state, nowMs);
+}
+
+describe('the story of a decision', () => {
+  const vectors = loadVectors<DecisionVector>('decision/stages.yaml');
+
+  it.each(vectors)('$name', (vector) => {
+    const verdict = judge(vector);
+    expect([verdict.decision, verdict.reasonCode]).toEqual(vector.gives);
+    expect(verdict.enforced).toBe(vector.enforced ?? true);
+    expect(verdict.effects.map(({ kind }) => kind)).toEqual(vector.effects ?? []);
+    expect(passportStatus(verdict)).toBe(vector.status ?? 200);
+    const claim = verdict.effects.find((effect) => effect.kind === 'claim_passport');
+    if (vector.durable !== undefined) expect(claim).toMatchObject({ durable: vector.durable });
+  });
+
+  it.each(vectors)('every refusal says what to do: $name', (vector) => {
+    const verdict = judge(vector);
+    expect(verdict.summary).not.toBe('');
+    const isRefusal = verdict.decision !== 'allow' && vector.policies !== 'warn';
+    if (isRefusal) expect(verdict.nextSteps.length).toBeGreaterThan(0);
+  });
+
+  it.each(vectors)('the same bytes in, the same verdict out: $name', (vector) => {
+    expect(judge(vector)).toEqual(judge(vector));
+  });
+});
+
+describe('effects', () => {
+  it('a claim outlives the passport it is for', () => {
+    const verdict = decide(baseAction, { ...baseState, passport: signedPassport() }, nowMs);
+    const { jti, exp } = signedPassport().claims;
+    expect(verdict.effects).toEqual([
+      { kind: 'claim_passport', jti, expiresAtMs: exp * 1000, durable: false },
+    ]);
+    expect(verdict.passportJti).toBe(jti);
+  });
+
+  it('once the claim is known to be taken, the same decision is a replay', () => {
+    const taken = { ...baseState, passport: signedPassport({}, { use: 'replayed' }) } as const;
+    expect(decide(baseAction, taken, nowMs)).toMatchObject({
+      decision: 'deny',
+      reasonCode: 'passport.replay_detected',
+      effects: [],
+    });
+  });
+
+  it('an approval is opened on the terms of the rules', () => {
+    const terms = { channels: ['chat_a'], minRole: 'admin', quorum: 2, slaSeconds: 60 };
+    const policies = alwaysPolicies('require_approval', 'r', terms);
+    expect(decide(baseAction, { ...baseState, policies }, nowMs).effects).toEqual([
+      { kind: 'open_approval', terms },
+    ]);
+  });
+
+  it('arguments that JSON cannot hold faithfully satisfy no approval', () => {
+    const action = { ...baseAction, args: { note: '\ud800' } };
+    const approval = {
+      approvalId: 1,
+      eventHash: 'h',
+      actionDigest: 'x',
+      granted: true,
+      used: false,
+      expiresAtMs: nowMs + 1,
+    };
+    const passport = signedPassport({ approval_hash: 'h' }, { approval });
+    expect(decide(action, { ...baseState, passport }, nowMs)).toMatchObject({
+      decision: 'deny',
+      reasonCode: 'approval.invalid',
+    });
+  });
+});
+
+describe('what a verdict says', () => {
+  it('the hashes and the risk that it rests on', () => {
+    const verdict = decide(baseAction, baseState, nowMs);
+    expect(verdict).toMatchObject({
+      riskTier: 'medium',
+      toolManifestHash: baseState.tool?.manifestHash,
+      matchedRules: ['test/allow'],
+      mode: 'enforce',
+    });
+    expect(verdict.policyHash).toMatch(/^sha256:/);
+  });
+
+  it('without a tool on record the passport tells the risk, without one medium', () => {
+    const state = { ...baseState, tool: undefined };
+    const passport = signedPassport({ risk_tier: 'critical' });
+    expect(decide(baseAction, { ...state, passport }, nowMs).riskTier).toBe('critical');
+    expect(decide(baseAction, state, nowMs).riskTier).toBe('medium');
+  });
+
+  it('a kill switch gives its reason', () => {
+    const killSwitch = { id: 'k', kind: 'block_tool', reason: 'incident 12' } as const;
+    const verdict = decide(baseAction, { ...baseState, killSwitches: [killSwitch] }, nowMs);
+    expect(verdict.summary).toContain('incident 12');
+  });
+
+  it('explains itself in the form of the contract, observed rules only where there are any', () => {
+    const verdict = decide(baseAction, baseState, nowMs);
+    expect(explainVerdict(verdict)).toEqual({
+      summary: verdict.summary,
+      matched_rules: ['test/allow'],
+      next_steps: [],
+    });
+    const observed = [{ rule: 'p/r', decision: 'deny', reason: 'x' }];
+    expect(explainVerdict({ ...verdict, observed })).toMatchObject({ observed });
+  });
+});
+
+describe('modes', () => {
+  const anyMode = fc.constantFrom(...modes);
+  const anyDecision = fc.constantFrom(...decisions);
+  const forced = fc.array(
+    fc.record({
+      id: fc.constant('k'),
+      kind: fc.constant('force_mode' as const),
+      mode: anyMode,
+      reason: fc.constant('r'),
+    }),
+    { maxLength: 3 },
+  );
+  const rank = (mode: Mode) => modes.indexOf(mode);
+
+  it('at an enforcement point neither request nor kill switch loosens the mode', () => {
+    fc.assert(
+      fc.property(anyMode, fc.option(anyMode), forced, anyDecision, (tenant, asked, ks, given) => {
+        const state: DecisionState = {
+          ...baseState,
+          point: 'enforcement',
+          tenant: { ...baseState.tenant, mode: tenant },
+          killSwitches: ks,
+          policies: alwaysPolicies(given, 'r'),
+        };
+        const verdict = decide({ ...baseAction, mode: asked ?? undefined }, state, nowMs);
+        const least = Math.max(rank(tenant), ...ks.map(({ mode }) => rank(mode)));
+        expect(rank(verdict.mode)).toBe(Math.max(least, asked === null ? 0 : rank(asked)));
+        if (isEnforcing(tenant) && given !== 'allow' && given !== 'warn') {
+          expect(mayProceed(verdict)).toBe(false);
+        }
+      }),
+    );
+  });
+
+  it('what may proceed in a mode may proceed in every looser one', () => {
+    fc.assert(
+      fc.property(anyMode, anyMode, anyDecision, fc.boolean(), (one, other, given, signed) => {
+        const [looser, tighter] = rank(one) <= rank(other) ? [one, other] : [other, one];
+        const proceeds = (mode: Mode) =>
+          mayProceed(
+            decide(
+              baseAction,
+              {
+                ...baseState,
+                tenant: { ...baseState.tenant, mode },
+                passport: signed ? signedPassport() : undefined,
+                policies: alwaysPolicies(given, 'r'),
+              },
+              nowMs,
+            ),
+          );
+        if (proceeds(tighter)) expect(proceeds(looser)).toBe(true);
+      }),
+    );
+  });
+
+  it('an armed block stops the call in every mode', () => {
+    for (const mode of modes) {
+      const state: DecisionState = {
+        ...baseState,
+        tenant: { ...baseState.tenant, mode },
+        killSwitches: [{ id: 'k', kind: 'block_agent', agentId: '7', reason: 'r' }],
+      };
+      expect(mayProceed(decide(baseAction, state, nowMs))).toBe(false);
+    }
+  });
+});

@@ -1,0 +1,171 @@
+import { isDeepStrictEqual } from 'node:util';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../../shared/json.ts';
+import { manifestHash, sameButName, surfaceHash } from '../../../shared/manifest/hash.ts';
+import { riskTierOf } from '../../../shared/manifest/manifest.ts';
+import { parseManifest } from '../../../shared/manifest/normalise.ts';
+
+const full = {
+  name: 'mcp.payments.refund',
+  title: 'Refund',
+  description: 'Refunds a payment.',
+  serverOrigin: 'https://mcp.payments.example',
+  protocol: 'mcp',
+  publisherIdentity: 'Payments Ltd',
+  publisherVerified: true,
+  inputSchema: { type: 'object', required: ['b', 'a'], properties: { a: {}, b: {} } },
+  outputSchema: { type: 'object' },
+  oauthScopes: ['write', 'read', 'write'],
+  sideEffectProfile: ['write', 'payment'],
+  riskTier: 'high',
+  executionCapability: 'network',
+  sensitiveDataExposure: 'pii',
+};
+
+describe('normalising manifests', () => {
+  it('keeps every field of a full manifest, sets sorted', () => {
+    expect(parseManifest(full)).toEqual({
+      ...full,
+      inputSchema: { ...full.inputSchema, required: ['a', 'b'] },
+      oauthScopes: ['read', 'write'],
+      sideEffectProfile: ['payment', 'write'],
+    });
+  });
+
+  it('a name is enough, and says nothing of the risk', () => {
+    const manifest = parseManifest({ name: 'x' });
+    expect(manifest).toEqual({ name: 'x' });
+    expect(riskTierOf(manifest)).toBe('medium');
+  });
+
+  it('a bundle of several tools registers its own name only', () => {
+    expect(parseManifest({ name: 'bundle', tools: [{ name: 'a' }, { name: 'b' }] }).name).toBe(
+      'bundle',
+    );
+  });
+
+  it('is a fixed point: a normal form is its own', () => {
+    const once = parseManifest(full);
+    expect(parseManifest(once)).toEqual(once);
+    expect(manifestHash(parseManifest(once))).toBe(manifestHash(once));
+  });
+
+  it.each<[unknown, string]>([
+    [undefined, 'manifest '],
+    [null, 'manifest '],
+    ['x', 'manifest '],
+    [[], 'manifest '],
+    [{}, 'manifest.name '],
+    [{ name: undefined }, 'manifest.name '],
+    [{ name: null }, 'manifest.name '],
+    [{ name: '' }, 'manifest.name '],
+    [{ name: 5 }, 'manifest.name '],
+    [{ name: 'a*' }, 'manifest.name '],
+    [{ name: 'a\nb' }, 'manifest.name '],
+    [{ name: 'a'.repeat(257) }, 'manifest.name '],
+    [{ name: 'x', description: 5 }, 'manifest.description '],
+    [{ name: 'x', publisherVerified: 'yes' }, 'manifest.publisherVerified '],
+    [{ name: 'x', inputSchema: true }, 'manifest.inputSchema '],
+    [{ name: 'x', outputSchema: [] }, 'manifest.outputSchema '],
+    [{ name: 'x', oauthScopes: 'read' }, 'manifest.oauthScopes '],
+    [{ name: 'x', oauthScopes: ['a', 5] }, 'manifest.oauthScopes[1] '],
+    [{ name: 'x', sideEffectProfile: [''] }, 'manifest.sideEffectProfile[0] '],
+    [{ name: 'x', riskTier: 'extreme' }, 'manifest.riskTier '],
+    [{ name: 'x', executionCapability: [] }, 'manifest.executionCapability '],
+    [{ name: 'x', annotations: 'none' }, 'manifest.annotations '],
+  ])('%j is refused, naming the field', (input, field) => {
+    expect(() => parseManifest(input)).toThrow(
+      expect.objectContaining({
+        code: 'args.schema_invalid',
+        message: expect.stringContaining(field),
+      }),
+    );
+  });
+
+  it.each([
+    { name: 'x', description: '\ud800' },
+    { name: 'x', inputSchema: { default: Number.NaN } },
+    { name: 'x', inputSchema: JSON.parse(`${'{"not":'.repeat(200)}{}${'}'.repeat(200)}`) },
+  ])('what has no canonical form is refused (%#)', (input) => {
+    expect(() => parseManifest(input)).toThrow(
+      expect.objectContaining({ code: 'args.schema_invalid' }),
+    );
+  });
+
+  it('a member called __proto__ is kept as data and counts in the hash', () => {
+    const manifest = parseManifest(JSON.parse('{"name":"x","__proto__":{"riskTier":"low"}}'));
+    expect(riskTierOf(manifest)).toBe('medium');
+    expect(manifestHash(manifest)).not.toBe(manifestHash(parseManifest({ name: 'x' })));
+  });
+});
+
+describe('hashes', () => {
+  it('do not depend on the order of members', () => {
+    const reversed = Object.fromEntries(Object.entries(full).reverse());
+    expect(manifestHash(parseManifest(reversed))).toBe(manifestHash(parseManifest(full)));
+    expect(manifestHash(parseManifest(full))).toMatch(/^sha256:[0-9a-f]{64}$/);
+  });
+
+  it('the surface of a manifest is that of the same tool on the wire', () => {
+    const wire: JsonObject = {
+      name: full.name,
+      title: full.title,
+      description: full.description,
+      inputSchema: { properties: { b: {}, a: {} }, required: ['a', 'b'], type: 'object' },
+      outputSchema: full.outputSchema,
+      annotations: {},
+      icons: [{ src: 'x' }],
+      _meta: { at: 1 },
+      execution: { taskSupport: 'optional' },
+    };
+    expect(surfaceHash(wire)).toBe(surfaceHash(parseManifest(full)));
+  });
+
+  it.each<JsonObject>([
+    { title: 'x' },
+    { description: 'x' },
+    { inputSchema: {} },
+    { outputSchema: {} },
+    { annotations: { readOnlyHint: true } },
+    { name: 'y' },
+  ])('the surface changes with %j', (change) => {
+    expect(surfaceHash({ ...full, ...change })).not.toBe(surfaceHash(full));
+  });
+
+  it('the surface does not change with what tools/list does not show', () => {
+    expect(surfaceHash({ ...full, riskTier: 'low', oauthScopes: [] })).toBe(surfaceHash(full));
+  });
+
+  it('a tool on the wire that is none is refused, not hashed', () => {
+    for (const tool of [{}, { name: 5 }, { name: 'x', inputSchema: 'y' }] as JsonObject[]) {
+      expect(() => surfaceHash(tool)).toThrow();
+    }
+  });
+
+  it('are equal for equal manifests and for no others', () => {
+    const value = fc.jsonValue({ maxDepth: 2 }).map((json) => JSON.parse(JSON.stringify(json)));
+    const hashOf = (extra: unknown) => manifestHash(parseManifest({ name: 'x', extra: [extra] }));
+    fc.assert(
+      fc.property(value, value, (one, other) => {
+        expect(hashOf(one) === hashOf(other)).toBe(isDeepStrictEqual(one, other));
+        expect(hashOf(one)).toBe(hashOf(structuredClone(one)));
+      }),
+    );
+  });
+});
+
+describe('renaming', () => {
+  it('the same tool under another name is a rename', () => {
+    expect(sameButName(full, { ...full, name: 'mcp.payments.refund_v2' })).toBe(true);
+  });
+
+  it('the same name is no rename, nor is another tool', () => {
+    expect(sameButName(full, { ...full })).toBe(false);
+    expect(sameButName(full, { ...full, name: 'y', description: 'Pays.' })).toBe(false);
+  });
+
+  it('two tools that show nothing but a name are not the same', () => {
+    expect(sameButName({ name: 'a' }, { name: 'b', description: '' })).toBe(false);
+  });
+});

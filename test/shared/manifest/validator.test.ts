@@ -1,0 +1,140 @@
+import { describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../../shared/json.ts';
+import { argsValidator, schemaProblem } from '../../../shared/manifest/validator.ts';
+
+const refund: JsonObject = {
+  type: 'object',
+  properties: {
+    amount: { type: 'number', exclusiveMinimum: 0, maximum: 100 },
+    currency: { enum: ['EUR', 'USD'] },
+    items: { type: 'array', items: { type: 'object', properties: { sku: { type: 'string' } } } },
+  },
+  required: ['amount'],
+  additionalProperties: false,
+};
+
+describe('checking arguments', () => {
+  it.each<[JsonObject, string | undefined]>([
+    [{ amount: 5 }, undefined],
+    [{ amount: 5, currency: 'EUR', items: [{ sku: 'a' }] }, undefined],
+    [{}, "args must have required property 'amount'"],
+    [{ amount: '5' }, 'args.amount must be number'],
+    [{ amount: 101 }, 'args.amount must be <= 100'],
+    [{ amount: 5, currency: 'GBP' }, 'args.currency must be one of ["EUR","USD"]'],
+    [{ amount: 5, items: [{}, { sku: 1 }] }, 'args.items[1].sku must be string'],
+    [{ amount: 5, note: 'x' }, 'args has a member that is not allowed: "note"'],
+  ])('%j: %s', (args, problem) => {
+    expect(argsValidator(refund)(args)).toBe(problem);
+  });
+
+  it('never changes the arguments, neither by defaults nor by coercion', () => {
+    const args = Object.freeze({ n: '5' });
+    const schema = { properties: { n: { type: 'number' }, m: { default: 1 } } };
+    expect(argsValidator(schema)(args)).toBe('args.n must be number');
+    expect(args).toEqual({ n: '5' });
+  });
+
+  it('names such as constructor and __proto__ are data, never inherited', () => {
+    expect(argsValidator({ required: ['constructor'] })({})).toBeDefined();
+    const sneaky = JSON.parse('{"amount": 5, "__proto__": {"currency": "GBP"}}') as JsonObject;
+    expect(argsValidator(refund)(sneaky)).toContain('__proto__');
+  });
+
+  it('formats assert nothing', () => {
+    expect(argsValidator({ properties: { a: { format: 'email' } } })({ a: 'no' })).toBeUndefined();
+  });
+
+  it('decimal fractions are multiples of a cent', () => {
+    const validate = argsValidator({ properties: { amount: { multipleOf: 0.01 } } });
+    expect(validate({ amount: 0.29 })).toBeUndefined();
+    expect(validate({ amount: 19.99 })).toBeUndefined();
+    expect(validate({ amount: 0.295 })).toBeDefined();
+  });
+
+  it('understands 2020-12 by default, and drafts 6, 7 and 2019-09 by name', () => {
+    const pairs = { properties: { a: { prefixItems: [{ type: 'string' }], items: false } } };
+    expect(argsValidator(pairs)({ a: ['x', 1] })).toBeDefined();
+    for (const $schema of [
+      'http://json-schema.org/draft-07/schema#',
+      'http://json-schema.org/draft-06/schema',
+      'https://json-schema.org/draft/2019-09/schema',
+    ]) {
+      const schema = {
+        $schema,
+        properties: { a: { items: [{ type: 'string' }], additionalItems: false } },
+      };
+      expect(argsValidator(schema)({ a: ['x'] })).toBeUndefined();
+      expect(argsValidator(schema)({ a: ['x', 1] })).toBeDefined();
+    }
+  });
+
+  it('follows references within the schema', () => {
+    const schema = {
+      $defs: { node: { properties: { next: { $ref: '#/$defs/node' }, id: { type: 'string' } } } },
+      $ref: '#/$defs/node',
+    };
+    expect(argsValidator(schema)({ next: { next: { id: 5 } } })).toBe(
+      'args.next.next.id must be string',
+    );
+  });
+
+  it('patterns mean what they mean in JavaScript', () => {
+    const validate = argsValidator({
+      properties: { a: { pattern: '^\\u00e9\\/(?<letter>\\p{L})$' } },
+    });
+    expect(validate({ a: 'é/x' })).toBeUndefined();
+    expect(validate({ a: 'é/1' })).toBeDefined();
+    expect(argsValidator({ properties: { a: { pattern: '^a$' } } })({ a: 'a\n' })).toBeDefined();
+  });
+});
+
+describe('schemas that cannot be used refuse every call', () => {
+  it.each<[string, JsonObject]>([
+    ['an unknown type', { type: 'wat' }],
+    ['a remote reference', { $ref: 'https://evil.example/schema.json' }],
+    ['a dangling reference', { $ref: '#/$defs/none' }],
+    ["another tool's id", { $ref: 'tool-a' }],
+    ['an unsupported dialect', { $schema: 'http://json-schema.org/draft-04/schema#' }],
+    ['a dialect that is no text', { $schema: 5 }],
+    ['a pattern without linear time', { properties: { a: { pattern: '(?=x)' } } }],
+    ['a broken pattern', { properties: { a: { pattern: '(' } } }],
+    ['asynchronous validation', { $async: true }],
+    ['a negative length', { properties: { a: { minLength: -1 } } }],
+  ])('%s', (_, schema) => {
+    argsValidator({ $id: 'tool-a', type: 'object' })({});
+    expect(argsValidator(schema)({ a: 'x' })).toMatch(/inputSchema/);
+    expect(schemaProblem(schema)).toBeDefined();
+  });
+
+  it('a schema that goes round without end refuses instead of throwing', () => {
+    expect(argsValidator({ $dynamicRef: '#x' })({})).toMatch(/inputSchema/);
+    expect(argsValidator({ allOf: [{ $ref: '#' }] })({})).toMatch(/inputSchema/);
+  });
+
+  it('two tools may use the same ids', () => {
+    const one = { $id: 'same', properties: { a: { $id: 'inner', type: 'string' } } };
+    const other = { $id: 'same', properties: { a: { $id: 'inner', type: 'number' } } };
+    expect(argsValidator(one)({ a: 'x' })).toBeUndefined();
+    expect(argsValidator(other)({ a: 1 })).toBeUndefined();
+    expect(argsValidator(other)({ a: 'x' })).toBeDefined();
+  });
+});
+
+describe('hostile arguments are checked in bounded time', () => {
+  it.each<[string, JsonObject, JsonObject]>([
+    [
+      'a pattern that would backtrack',
+      { properties: { a: { pattern: '^(a+)+$' } } },
+      { a: `${'a'.repeat(5_000)}b` },
+    ],
+    [
+      'many items that must differ',
+      { properties: { a: { uniqueItems: true } } },
+      { a: [...Array.from({ length: 50_000 }, (_, i) => ({ i })), { i: 0 }] },
+    ],
+  ])('%s', (_, schema, args) => {
+    const before = performance.now();
+    expect(argsValidator(schema)(args)).toBeDefined();
+    expect(performance.now() - before).toBeLessThan(3_000);
+  });
+});
