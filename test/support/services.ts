@@ -9,6 +9,7 @@ import { createVault } from '../../control-plane/keys/vault.ts';
 import type { Services } from '../../control-plane/services.ts';
 import { openStore } from '../../control-plane/store/open.ts';
 import { openBus } from '../../shared/bus/open.ts';
+import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 import { type Log, silentLog } from '../../shared/log.ts';
 import { type ManualClock, manualClock } from './manual-clock.ts';
 import { freshDatabase } from './postgres.ts';
@@ -78,4 +79,15 @@ export function testConfig(env: Readonly<Record<string, string>> = {}): Config {
     throw new Error('tests read no secret files');
   };
   return readConfig({ env, readFile });
+}
+
+/** The events of a tenant, sealed ones first, as they were recorded. */
+export async function eventsOf(
+  { db }: Pick<Services, 'db'>,
+  tenantId: string,
+): Promise<readonly EvidenceEvent[]> {
+  const rows = await db.evidenceRow.findMany({ where: { tenantId }, orderBy: { position: 'asc' } });
+  const waiting = await db.eventOutbox.findMany({ where: { tenantId }, orderBy: { id: 'asc' } });
+  const texts = [...rows.map(({ canonical }) => canonical), ...waiting.map(({ event }) => event)];
+  return texts.map((text) => JSON.parse(text) as EvidenceEvent);
 }
