@@ -4,6 +4,7 @@ import { GatewayError } from '../../shared/errors.ts';
 
 export const bodyBytesMaxDefault = 1_048_576;
 const depthMax = 64;
+const discardBytesMax = 8 * 1_048_576;
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /** Reads a body whole, refusing it as soon as it is known to be over `bytesMax`. */
@@ -17,12 +18,28 @@ export async function readBody(req: IncomingMessage, bytesMax: number): Promise<
   if (Number(req.headers['content-length'] ?? 0) > bytesMax) throw tooLarge(bytesMax);
   const chunks: Buffer[] = [];
   let bytes = 0;
-  for await (const chunk of req as AsyncIterable<Buffer>) {
+  // Kept open when refused half-way, for the answer goes out on the same connection.
+  const arriving: AsyncIterable<Buffer> = req.iterator({ destroyOnReturn: false });
+  for await (const chunk of arriving) {
     bytes += chunk.length;
     if (bytes > bytesMax) throw tooLarge(bytesMax);
     chunks.push(chunk);
   }
   return chunks.length === 1 ? (chunks[0] ?? Buffer.alloc(0)) : Buffer.concat(chunks, bytes);
+}
+
+/**
+ * Takes in and drops what is left of a request that was answered early: a connection closed with
+ * bytes unread is reset, and the client may never see the answer. Ends with the server's time for
+ * a request, or after `discardBytesMax`.
+ */
+export function discardRest(req: IncomingMessage): void {
+  let bytes = 0;
+  req.on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes > discardBytesMax) req.destroy();
+  });
+  req.on('error', () => undefined);
 }
 
 function tooLarge(bytesMax: number): GatewayError {

@@ -7,6 +7,8 @@ import type { Caller } from './route.ts';
 
 /** What is known of a request while it is served; its access log line is made from it. */
 export interface RequestRecord {
+  /** Noted first: a socket that is gone has none. */
+  readonly address: string;
   readonly requestId: string;
   readonly traceparent: string;
   operationId?: string;
@@ -41,6 +43,7 @@ export function requestLog(
   return (req: Request, res: Response, next: NextFunction) => {
     const startedAt = clock.monotonic();
     const record: RequestRecord = {
+      address: req.socket.remoteAddress ?? 'unknown',
       requestId: requestIdOf(req.get('x-request-id')),
       traceparent: traceOf(req.get('traceparent')),
     };
@@ -88,7 +91,7 @@ function writeLine(log: Services['log'], { req, res, record, ms }: Finished): vo
     tenant: caller?.tenantId,
     principal: caller?.principal,
     keyId: caller?.keyId,
-    address: req.socket.remoteAddress,
+    address: record.address,
     reasonCode: error?.code,
   };
   const level = error?.kind.level ?? 'info';

@@ -2,6 +2,8 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Response } from 'express';
 import type { AnyOperation } from '../../shared/contract/operation.ts';
+import { toAnswerable } from './errors.ts';
+import { recordOf } from './request-log.ts';
 import type { Reply } from './route.ts';
 
 const jsonType = 'application/json; charset=utf-8';
@@ -41,5 +43,15 @@ async function sendStream(
     res.end();
     return;
   }
-  await pipeline(Readable.from(stream, { objectMode: true }), res);
+  await pipeline(Readable.from(noting(stream, res), { objectMode: true }), res);
+}
+
+/** A failing stream ends the connection at once: what failed must be on record by then. */
+async function* noting(stream: AsyncIterable<string | Uint8Array>, res: Response) {
+  try {
+    yield* stream;
+  } catch (thrown) {
+    recordOf(res).error = toAnswerable(thrown);
+    throw thrown;
+  }
 }

@@ -2,7 +2,7 @@ import type { Request, RequestHandler, Response } from 'express';
 import type { AnyOperation } from '../../shared/contract/operation.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { type Authenticate, authorise } from './authenticate.ts';
-import { bodyBytesMaxDefault, parseBody, readBody } from './body.ts';
+import { bodyBytesMaxDefault, discardRest, parseBody, readBody } from './body.ts';
 import type { Budgets } from './budget.ts';
 import { sendError, toAnswerable } from './errors.ts';
 import { recordOf } from './request-log.ts';
@@ -77,8 +77,7 @@ export function answerError(req: Request, res: Response, thrown: unknown): void 
     res.destroy();
     return;
   }
-  // What is left of an unread body is not worth receiving.
-  if (!req.complete) res.setHeader('connection', 'close');
+  if (!req.complete) discardRest(req);
   sendError(res, error, req.headers.authorization !== undefined);
 }
 

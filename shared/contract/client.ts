@@ -91,15 +91,17 @@ async function exchange(
   const header = await authorization();
   const headers = new Headers({ accept: operation.success.contentType ?? 'application/json' });
   if (header !== '') headers.set('authorization', header);
-  if (body !== undefined) headers.set('content-type', 'application/json');
+  const url = urlOf(baseUrl, operation.path, { params, query });
+  const text = body === undefined ? undefined : JSON.stringify(body);
+  if (text !== undefined) headers.set('content-type', 'application/json');
   try {
-    return await send(urlOf(baseUrl, operation.path, { params, query }), {
+    return await send(url, {
       method: operation.method,
       headers,
       // A key must not follow a redirect.
       redirect: 'manual',
       signal: AbortSignal.timeout(timeoutMs),
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(text === undefined ? {} : { body: text }),
     });
   } catch (cause) {
     throw transportError(cause);

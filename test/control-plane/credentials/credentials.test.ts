@@ -1,0 +1,210 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  credentialForCall,
+  credentialsOfAgent,
+} from '../../../control-plane/credentials/held-credentials.ts';
+import { credentialRoutes } from '../../../control-plane/credentials/routes.ts';
+import { startApi, type TestApi } from '../../support/api.ts';
+import { eventsOf, type TestServices, testServices } from '../../support/services.ts';
+
+const secret = 'sk_live_hunter2';
+let services: TestServices;
+let api: TestApi;
+
+beforeAll(async () => {
+  services = await testServices();
+  api = await startApi(credentialRoutes(services), services, {
+    limits: { requestsPerMinute: { tenant: 1e6, control: 1e6, sidecar: 1e6, address: 1e6 } },
+  });
+});
+
+afterAll(async () => {
+  await api?.close();
+  await services?.close();
+});
+
+const body = (more: object = {}) => ({
+  name: 'payments',
+  secret,
+  inject: { in: 'bearer' },
+  bind: { tools: ['payments.*'], hosts: ['api.payments.example'] },
+  ...more,
+});
+const store = async (tenantId: string, wanted: object) =>
+  api.send('POST', '/api/v1/credentials', { key: await api.key({ tenantId }), body: wanted });
+
+describe('a stored credential', () => {
+  it('never shows its secret: not in the answer, the list, the database, nor the ledger', async () => {
+    const stored = await store('t1', body());
+    expect(stored.status).toBe(200);
+    expect(stored.body).toMatchObject({ name: 'payments', version: 1, inject: { in: 'bearer' } });
+    const listed = await api.send('GET', '/api/v1/credentials', {
+      key: await api.key({ tenantId: 't1' }),
+    });
+    const rows = await services.db.credential.findMany({ where: { tenantId: 't1' } });
+    const events = await eventsOf(services, 't1');
+    expect(events.map(({ type }) => type)).toEqual(['credential.stored']);
+    for (const text of [stored.text, listed.text, JSON.stringify(rows), JSON.stringify(events)]) {
+      expect(text).not.toContain('hunter2');
+    }
+  });
+
+  it('is what the bound call gets, and no other', async () => {
+    await store(
+      't2',
+      body({ bind: { tools: ['payments.*'], hosts: ['API.Payments.Example:443'] } }),
+    );
+    const ask = (tool: string, host: string, tenantId = 't2') =>
+      credentialForCall(services, tenantId, { tool, host });
+    expect(await ask('payments.refund', 'api.payments.example')).toMatchObject({ secret });
+    expect(await ask('payments.refund.all', 'api.payments.example')).toBeUndefined();
+    expect(await ask('crm.read', 'api.payments.example')).toBeUndefined();
+    expect(await ask('payments.refund', 'api.payments.example:8443')).toBeUndefined();
+    expect(await ask('payments.refund', 'evil.example')).toBeUndefined();
+    expect(await ask('payments.refund', 'api.payments.example', 't1-other')).toBeUndefined();
+  });
+
+  it('gets a new version under its name, and the old secret is gone', async () => {
+    const first = await store('t3', body());
+    const second = await store('t3', body({ secret: 'sk_new' }));
+    expect(second.body).toMatchObject({ id: first.body?.id, version: 2 });
+    const call = { tool: 'payments.refund', host: 'api.payments.example' };
+    expect(await credentialForCall(services, 't3', call)).toMatchObject({
+      secret: 'sk_new',
+      version: 2,
+    });
+    expect(await services.db.credential.count({ where: { tenantId: 't3' } })).toBe(1);
+  });
+
+  it('stored by many at once gets a version for each', async () => {
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, (_, index) => store('race', body({ secret: `s${index}` }))),
+    );
+    expect(answers.map((answer) => answer.body?.version).sort()).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+    const row = await services.db.credential.findFirstOrThrow({ where: { tenantId: 'race' } });
+    expect(row.version).toBe(8);
+    const call = { tool: 'payments.refund', host: 'api.payments.example' };
+    expect((await credentialForCall(services, 'race', call))?.secret).toMatch(/^s\d$/);
+  });
+
+  it('goes where it was stored for, whatever someone writes into the database', async () => {
+    await store('t4', body());
+    await services.db.credential.updateMany({
+      where: { tenantId: 't4' },
+      data: { hosts: ['evil.example'], tools: ['*'] },
+    });
+    const evil = { tool: 'payments.refund', host: 'evil.example' };
+    expect(await credentialForCall(services, 't4', evil)).toBeUndefined();
+    await services.db.credential.updateMany({ where: { tenantId: 't4' }, data: { version: 9 } });
+    await expect(credentialForCall(services, 't4', evil)).rejects.toMatchObject({
+      code: 'credential.unreadable',
+    });
+  });
+
+  it('reaches the sidecars whose agents may call its tools, and moves those alone', async () => {
+    const agent = async (name: string, capabilities: string[]) => {
+      const { id } = await services.db.agent.create({
+        data: { tenantId: 't5', name, capabilities },
+      });
+      await services.db.sidecar.create({
+        data: {
+          id: `sc_${name}`,
+          tenantId: 't5',
+          agentId: String(id),
+          userId: 'u',
+          environment: 'prod',
+          signingJwk: {},
+          encryptionJwk: {},
+          revokedAt: name === 'gone' ? new Date() : null,
+        },
+      });
+      return String(id);
+    };
+    const payer = await agent('payer', ['payments.refund']);
+    const broad = await agent('broad', ['*']);
+    const reader = await agent('reader', ['crm.read']);
+    await agent('gone', ['payments.refund']);
+    await store('t5', body());
+    const moved = await services.db.syncSection.findMany({ where: { tenantId: 't5' } });
+    expect(moved.map(({ name }) => name).sort()).toEqual(['sidecar:sc_broad', 'sidecar:sc_payer']);
+    expect(await credentialsOfAgent(services, 't5', payer)).toHaveLength(1);
+    expect(await credentialsOfAgent(services, 't5', broad)).toHaveLength(1);
+    expect(await credentialsOfAgent(services, 't5', reader)).toEqual([]);
+    expect(await credentialsOfAgent(services, 't5', 'none')).toEqual([]);
+    expect(await credentialsOfAgent(services, 't1', payer)).toEqual([]);
+  });
+
+  it('that moves to other tools tells those who lose it', async () => {
+    const { id } = await services.db.agent.create({
+      data: { tenantId: 't6', name: 'payer', capabilities: ['payments.refund'] },
+    });
+    await services.db.sidecar.create({
+      data: {
+        id: 'sc_6',
+        tenantId: 't6',
+        agentId: String(id),
+        userId: 'u',
+        environment: 'prod',
+        signingJwk: {},
+        encryptionJwk: {},
+      },
+    });
+    await store('t6', body());
+    await store('t6', body({ bind: { tools: ['crm.*'], hosts: ['crm.example'] } }));
+    const section = await services.db.syncSection.findFirstOrThrow({ where: { tenantId: 't6' } });
+    expect(section).toMatchObject({ name: 'sidecar:sc_6', version: 2n });
+  });
+});
+
+describe('what cannot be stored', () => {
+  it.each<[string, object]>([
+    ['a secret that ends a header line', body({ secret: 'a\r\nx: y' })],
+    ['a secret with space around it', body({ secret: ' a' })],
+    ['a secret that a header cannot carry', body({ secret: 'schlüssel' })],
+    ['a header without a name', body({ inject: { in: 'header' } })],
+    ['a header that frames', body({ inject: { in: 'header', name: 'Content-Length' } })],
+    [
+      'a header of the proxy’s own',
+      body({ inject: { in: 'header', name: 'Proxy-Authorization' } }),
+    ],
+    ['a bearer with a header name', body({ inject: { in: 'bearer', name: 'x' } })],
+    ['a parameter without a name', body({ inject: { in: 'query' } })],
+    ['a format without the secret', body({ inject: { in: 'bearer', format: 'Token' } })],
+    [
+      'a format with the secret twice',
+      body({ inject: { in: 'bearer', format: '{secret}{secret}' } }),
+    ],
+    ['a user name after the secret', body({ inject: { in: 'basic', format: '{secret}:user' } })],
+    ['a wildcard host', body({ bind: { tools: ['a'], hosts: ['*'] } })],
+    ['a host with a path', body({ bind: { tools: ['a'], hosts: ['a.example/x'] } })],
+    ['a tool that is no glob', body({ bind: { tools: ['a b'], hosts: ['a.example'] } })],
+  ])('%s', async (_what, wanted) => {
+    const answer = await store('wrong', wanted);
+    expect([answer.status, answer.body?.reason_code]).toEqual([400, 'credential.invalid']);
+    expect(answer.text).not.toContain('hunter2');
+    expect(await services.db.credential.count({ where: { tenantId: 'wrong' } })).toBe(0);
+  });
+
+  it.each<[string, object]>([
+    ['bound to no host', body({ bind: { tools: ['a'], hosts: [] } })],
+    ['bound to no tool', body({ bind: { tools: [], hosts: ['a.example'] } })],
+    ['without a secret', body({ secret: '' })],
+    ['with a field that does not exist', body({ secrte: 'x' })],
+  ])('a credential %s', async (_what, wanted) => {
+    const answer = await store('wrong', wanted);
+    expect([answer.status, answer.body?.reason_code]).toEqual([400, 'args.schema_invalid']);
+    expect(answer.text).not.toContain('hunter2');
+  });
+});
+
+it.each([
+  ['a header', { in: 'header', name: 'X-Api-Key' }],
+  [
+    'a header in a scheme of its own',
+    { in: 'header', name: 'Authorization', format: 'Token {secret}' },
+  ],
+  ['a password', { in: 'basic', format: 'user:{secret}' }],
+  ['a parameter', { in: 'query', name: 'api_key' }],
+])('a secret can be %s', async (what, inject) => {
+  expect((await store('ways', body({ name: what.replaceAll(' ', '-'), inject }))).status).toBe(200);
+});

@@ -1,0 +1,194 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { bindingRoutes } from '../../../control-plane/runtime/routes.ts';
+import { bindingOf } from '../../../control-plane/runtime/stored-binding.ts';
+import { startApi, type TestApi } from '../../support/api.ts';
+import { type TestServices, testServices } from '../../support/services.ts';
+
+let services: TestServices;
+let api: TestApi;
+
+beforeAll(async () => {
+  services = await testServices();
+  api = await startApi(bindingRoutes(services), services, {
+    limits: { requestsPerMinute: { tenant: 1e6, control: 1e6, sidecar: 1e6, address: 1e6 } },
+  });
+});
+
+afterAll(async () => {
+  await api?.close();
+  await services?.close();
+});
+
+const keys = new Map<string, Promise<string>>();
+const keyOf = (tenantId: string): Promise<string> => {
+  const key = keys.get(tenantId) ?? api.key({ tenantId, principal: 'alice' });
+  keys.set(tenantId, key);
+  return key;
+};
+const put = async (tenantId: string, name: string, body: unknown) =>
+  api.send('PUT', `/api/v1/runtime/bindings/${name}`, { key: await keyOf(tenantId), body });
+const list = async (tenantId: string) => {
+  const answer = await api.send('GET', '/api/v1/runtime/bindings', { key: await keyOf(tenantId) });
+  return answer.body?.bindings as Record<string, unknown>[];
+};
+const http = (more: object = {}) => ({
+  protocol: 'http',
+  tool: 'payments.refund',
+  host: 'api.payments.example',
+  method: 'POST',
+  path: '/v1/refunds/{id}',
+  ...more,
+});
+
+describe('a binding', () => {
+  it('is kept with its host in the one spelling that is compared', async () => {
+    const answer = await put('t1', 'refunds', http({ host: 'API.Payments.Example.:443' }));
+    expect(answer.status).toBe(200);
+    expect(answer.body).toMatchObject({ name: 'refunds', host: 'api.payments.example' });
+    expect(await list('t1')).toEqual([answer.body]);
+  });
+
+  it('written again replaces the whole of what it was', async () => {
+    await put('t2', 'refunds', http({ resource: 'refund:{id}' }));
+    const again = await put('t2', 'refunds', http());
+    expect(again.status).toBe(200);
+    expect(again.body).not.toHaveProperty('resource');
+    expect(await list('t2')).toHaveLength(1);
+  });
+
+  it('reaches the sidecars and the ledger, and so does its removal', async () => {
+    await put('t3', 'refunds', http());
+    const where = { tenantId_name: { tenantId: 't3', name: 'bindings' } };
+    const { version } = await services.db.syncSection.findUniqueOrThrow({ where });
+    const removed = await api.send('DELETE', '/api/v1/runtime/bindings/refunds', {
+      key: await keyOf('t3'),
+    });
+    expect([removed.status, removed.body?.name]).toEqual([200, 'refunds']);
+    expect(await list('t3')).toEqual([]);
+    const after = await services.db.syncSection.findUniqueOrThrow({ where });
+    expect(after.version).toBe(version + 1n);
+  });
+
+  it('of another tenant neither shows nor stands in the way', async () => {
+    await put('t4', 'refunds', http());
+    expect(await list('t5')).toEqual([]);
+    expect((await put('t5', 'mine', http())).status).toBe(200);
+  });
+
+  it('whose row was changed in the database is known not to be ours', async () => {
+    await put('t6', 'refunds', http());
+    const row = await services.db.binding.findFirstOrThrow({ where: { tenantId: 't6' } });
+    expect(bindingOf(row, services.vault)).toMatchObject({
+      name: 'refunds',
+      tool: 'payments.refund',
+    });
+    const definition = { ...(row.definition as object), host: 'evil.example' };
+    expect(bindingOf({ ...row, definition }, services.vault)).toBeUndefined();
+    expect(bindingOf({ ...row, tenantId: 't1' }, services.vault)).toBeUndefined();
+    expect(bindingOf({ ...row, name: 'other' }, services.vault)).toBeUndefined();
+    expect(bindingOf({ ...row, mac: null }, services.vault)).toBeUndefined();
+  });
+
+  it('that is not there cannot be removed', async () => {
+    const answer = await api.send('DELETE', '/api/v1/runtime/bindings/none', {
+      key: await keyOf('t1'),
+    });
+    expect([answer.status, answer.body?.reason_code]).toEqual([404, 'binding.not_found']);
+  });
+});
+
+describe('bindings that cover the same calls', () => {
+  it.each<[string, object, object]>([
+    ['the same path', http(), http({ tool: 'payments.other' })],
+    ['two templates that one path fits', http({ path: '/a/{x}' }), http({ path: '/{y}/b' })],
+    [
+      'a passthrough beside a call',
+      http(),
+      { protocol: 'passthrough', host: 'api.payments.example' },
+    ],
+    [
+      'two servers at one endpoint',
+      { protocol: 'mcp', host: 'm.example' },
+      { protocol: 'mcp', host: 'M.example', path: '/mcp' },
+    ],
+    [
+      'a call at a server’s endpoint',
+      { protocol: 'mcp', host: 'm.example', path: '/mcp' },
+      http({ host: 'm.example', path: '/mcp' }),
+    ],
+  ])('are refused: %s', async (what, one, other) => {
+    expect(
+      (await put(what.length + what.slice(0, 4).replaceAll(/\W/g, ''), 'one', one)).status,
+    ).toBe(200);
+    const tenant = what.length + what.slice(0, 4).replaceAll(/\W/g, '');
+    const answer = await put(tenant, 'other', other);
+    expect([answer.status, answer.body?.reason_code]).toEqual([409, 'binding.overlap']);
+    expect(answer.body?.binding).toBe('one');
+    expect(await list(tenant)).toHaveLength(1);
+  });
+
+  it('are taken where one is more specific, or the method, host or port differs', async () => {
+    expect((await put('many', 'one', http({ path: '/a/{x}' }))).status).toBe(200);
+    for (const [name, body] of Object.entries({
+      literal: http({ path: '/a/b' }),
+      method: http({ path: '/a/{x}', method: 'PUT' }),
+      host: http({ path: '/a/{x}', host: 'other.example' }),
+      port: http({ path: '/a/{x}', host: 'api.payments.example:8443' }),
+    })) {
+      expect((await put('many', name, body)).status).toBe(200);
+    }
+  });
+
+  it('written at the same moment let one through', async () => {
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, (_, index) => put('race', `b${index}`, http())),
+    );
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(7).fill(409)]);
+    expect(await list('race')).toHaveLength(1);
+  });
+});
+
+describe('what cannot be a binding', () => {
+  it.each<[string, object]>([
+    ['a call without a tool', http({ tool: undefined })],
+    ['a path with dot segments', http({ path: '/v1/../admin' })],
+    ['a wildcard host', http({ host: '*.example' })],
+    ['a host with a path', http({ host: 'a.example/x' })],
+    ['a passthrough with a tool', http({ protocol: 'passthrough' })],
+    [
+      'an upstream that carries a secret',
+      http({
+        upstream: {
+          url: 'https://a.example/x',
+          method: 'POST',
+          headers: { Authorization: 'Bearer x' },
+        },
+      }),
+    ],
+    [
+      'an upstream header that splits',
+      http({
+        upstream: { url: 'https://a.example/x', method: 'POST', headers: { 'x-a': 'b\r\nc: d' } },
+      }),
+    ],
+    [
+      'an upstream that is no web address',
+      http({ upstream: { url: 'file:///etc/passwd', method: 'POST' } }),
+    ],
+    [
+      'an upstream with a password',
+      http({ upstream: { url: 'https://u:p@a.example/', method: 'POST' } }),
+    ],
+  ])('%s', async (_what, body) => {
+    const answer = await put('wrong', 'w', body);
+    expect([answer.status, answer.body?.reason_code]).toEqual([400, 'binding.invalid']);
+    expect(await list('wrong')).toEqual([]);
+  });
+
+  it('has a field that does not exist, or a name that is none', async () => {
+    expect((await put('wrong', 'w', http({ hots: 'x' }))).body?.reason_code).toBe(
+      'args.schema_invalid',
+    );
+    expect((await put('wrong', 'a%20b', http())).status).toBe(400);
+  });
+});

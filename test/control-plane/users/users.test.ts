@@ -1,0 +1,56 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { userRoutes } from '../../../control-plane/users/routes.ts';
+import { getUser, putUser } from '../../../shared/contract/users.ts';
+import { startApi, type TestApi } from '../../support/api.ts';
+import { eventsOf, type TestServices, testServices } from '../../support/services.ts';
+
+let services: TestServices;
+let api: TestApi;
+
+beforeAll(async () => {
+  services = await testServices();
+  api = await startApi(userRoutes(services), services);
+});
+
+afterAll(async () => {
+  await api?.close();
+  await services?.close();
+});
+
+it('a user is what was last written, whole, and reaches the sidecars', async () => {
+  const client = await api.client({ tenantId: 't1' });
+  const params = { id: 'user/12 ü' };
+  await client.call(putUser, { params, body: { email: 'dana@a.example', role: 'lead' } });
+  const read = await client.call(getUser, { params });
+  expect(read).toMatchObject({ id: 'user/12 ü', email: 'dana@a.example', role: 'lead' });
+  await client.call(putUser, { params, body: { role: 'agent' } });
+  expect(await client.call(getUser, { params })).toMatchObject({ email: null, role: 'agent' });
+  const section = await services.db.syncSection.findFirstOrThrow({ where: { tenantId: 't1' } });
+  expect(section).toMatchObject({ name: 'agents', version: 2n });
+});
+
+it('the ledger learns of the role, and never of the address', async () => {
+  const events = await eventsOf(services, 't1');
+  expect(events[0]).toMatchObject({
+    type: 'user.written',
+    user_id: 'user/12 ü',
+    data: { role: 'lead', has_email: true },
+  });
+  expect(JSON.stringify(events)).not.toContain('dana@a.example');
+});
+
+it('written by many at once is written', async () => {
+  const client = await api.client({ tenantId: 't2' });
+  const roles = Array.from({ length: 8 }, (_, index) => `role ${index}`);
+  await Promise.all(
+    roles.map((role) => client.call(putUser, { params: { id: 'u' }, body: { role } })),
+  );
+  expect(roles).toContain((await client.call(getUser, { params: { id: 'u' } })).role);
+});
+
+it('a user whom nobody wrote is not found', async () => {
+  const client = await api.client({ tenantId: 't3' });
+  await expect(client.call(getUser, { params: { id: 'none' } })).rejects.toMatchObject({
+    code: 'user.not_found',
+  });
+});

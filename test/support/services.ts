@@ -1,0 +1,93 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Config, readConfig } from '../../control-plane/config.ts';
+import { createSigningKeys } from '../../control-plane/keys/signing-keys.ts';
+import { createVault } from '../../control-plane/keys/vault.ts';
+import type { Services } from '../../control-plane/services.ts';
+import { openStore } from '../../control-plane/store/open.ts';
+import { openBus } from '../../shared/bus/open.ts';
+import type { EvidenceEvent } from '../../shared/evidence/event.ts';
+import { type Log, silentLog } from '../../shared/log.ts';
+import { type ManualClock, manualClock } from './manual-clock.ts';
+import { freshDatabase } from './postgres.ts';
+import { standInLedger, standInPublisher } from './stand-in.ts';
+
+export interface TestServices extends Services {
+  readonly clock: ManualClock;
+  /** Closes everything and removes what was made. */
+  close(): Promise<void>;
+}
+
+export interface TestServicesOptions {
+  /** Default: a database of its own on the run's Postgres. `embedded`: PGlite in a folder of its own. */
+  readonly databaseUrl?: string | 'embedded';
+  /** Default: a bus in this process. */
+  readonly redisUrl?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly log?: Log;
+  /** Default: one that starts now and moves only when told. */
+  readonly clock?: ManualClock;
+  /** 32 bytes; services that share a database must share it. */
+  readonly masterKey?: Buffer;
+}
+
+/** Services as a running control plane has them: every part real, the clock the test's. */
+export async function testServices(options: TestServicesOptions = {}): Promise<TestServices> {
+  const { log = silentLog, clock = manualClock(Date.now()), redisUrl } = options;
+  const isEmbedded = options.databaseUrl === 'embedded';
+  const database =
+    options.databaseUrl === undefined ? await freshDatabase() : { url: options.databaseUrl };
+  const dataDir = mkdtempSync(join(tmpdir(), 'sallyport-test-'));
+  const config = testConfig({
+    SALLYPORT_DATA_DIR: dataDir,
+    ...(isEmbedded ? {} : { DATABASE_URL: database.url }),
+    ...options.env,
+  });
+  const store = await openStore({ databaseUrl: config.databaseUrl, dataDir, log });
+  const bus = await openBus({ redisUrl, log, clock });
+  const vault = createVault(options.masterKey ?? randomBytes(32));
+  const { db, pool } = store;
+  const signingKeys = createSigningKeys({ db, vault, clock });
+  const ledger = standInLedger({ db });
+  const publisher = standInPublisher();
+  return {
+    config,
+    clock,
+    log,
+    db,
+    pool,
+    bus,
+    vault,
+    signingKeys,
+    ledger,
+    publisher,
+    close: async () => {
+      await bus.close();
+      await store.close();
+      await rm(dataDir, { recursive: true, force: true });
+      if ('drop' in database) await database.drop();
+    },
+  };
+}
+
+/** A configuration as the given environment makes it. */
+export function testConfig(env: Readonly<Record<string, string>> = {}): Config {
+  const readFile = () => {
+    throw new Error('tests read no secret files');
+  };
+  return readConfig({ env, readFile });
+}
+
+/** The events of a tenant, sealed ones first, as they were recorded. */
+export async function eventsOf(
+  { db }: Pick<Services, 'db'>,
+  tenantId: string,
+): Promise<readonly EvidenceEvent[]> {
+  const rows = await db.evidenceRow.findMany({ where: { tenantId }, orderBy: { position: 'asc' } });
+  const waiting = await db.eventOutbox.findMany({ where: { tenantId }, orderBy: { id: 'asc' } });
+  const texts = [...rows.map(({ canonical }) => canonical), ...waiting.map(({ event }) => event)];
+  return texts.map((text) => JSON.parse(text) as EvidenceEvent);
+}
