@@ -27,9 +27,9 @@ export function isRevoked(jti: string, revoked: ReadonlySet<string>): boolean {
 /**
  * True when a passport was issued before the bus began to remember claims (or when that cannot
  * be told): whether it was used cannot be known, so its use is `unavailable`, never `claimed`.
- * A jti made in the same millisecond counts as before.
+ * `epochMs` and the issuer's clock are taken to agree.
  */
 export function issuedBeforeEpoch(jti: string, epochMs: number): boolean {
   const issuedMs = idTimeMs(jti);
-  return issuedMs === undefined || !(issuedMs > epochMs);
+  return issuedMs === undefined || issuedMs < epochMs;
 }

@@ -1,0 +1,71 @@
+import type { JsonObject, JsonValue } from '../json.ts';
+import type { PolicyContext } from '../policy/context.ts';
+import type { Action } from './action.ts';
+import { parseResource } from './resource.ts';
+import type { DecisionState } from './state.ts';
+
+/**
+ * What policies see of an action (contract 2.4). Names, e-mail and role come from the tenant's
+ * records, never from the request; what is not known is absent.
+ */
+export function buildContext(action: Action, state: DecisionState): PolicyContext {
+  const context = {
+    tenant: { id: state.tenant.id, name: state.tenant.name },
+    agent: agentOf(action, state),
+    user: userOf(action, state),
+    tool: toolOf(action, state),
+    args: action.args,
+    resource: resourceOf(action),
+    environment: state.environment,
+  };
+  const passport = passportOf(state);
+  return passport === undefined ? context : { ...context, passport };
+}
+
+/** The goal that an agent was registered for outranks the one it states. */
+function agentOf({ agentId, goal: stated }: Action, { agent }: DecisionState): JsonObject {
+  const goal = agent?.goal ?? stated;
+  if (agent === undefined) return goal === undefined ? { id: agentId } : { id: agentId, goal };
+  const { name } = agent;
+  return goal === undefined ? { id: agentId, name } : { id: agentId, name, goal };
+}
+
+function userOf({ userId }: Action, { user }: DecisionState): JsonObject {
+  if (user === undefined || user.id !== userId) return { id: userId };
+  const { email, role } = user;
+  if (email === undefined) return role === undefined ? { id: userId } : { id: userId, role };
+  return role === undefined ? { id: userId, email } : { id: userId, email, role };
+}
+
+function toolOf(action: Action, { tool }: DecisionState): JsonObject {
+  return tool === undefined
+    ? { name: action.tool }
+    : {
+        name: action.tool,
+        current_manifest_hash: tool.manifestHash,
+        risk_tier: tool.riskTier,
+      };
+}
+
+function passportOf({ passport }: DecisionState): JsonObject | undefined {
+  if (passport?.form !== 'signed') return undefined;
+  const { goal, resource_constraints, aud, tenant_id } = passport.claims;
+  return { goal, resource_constraints, audience: aud, tenant_id };
+}
+
+function resourceOf(action: Action): JsonObject {
+  const { type, id } = parseResource(action.resource);
+  const customer_id = customerOf(type, id, action.args);
+  if (type === undefined) return customer_id === undefined ? { id } : { id, customer_id };
+  return customer_id === undefined ? { id, type } : { id, type, customer_id };
+}
+
+/**
+ * The customer that a `customer:<id>` resource names, else `args.customer_id`. Where the two
+ * disagree nobody can say whose the resource is, and it is absent.
+ */
+function customerOf(type: string | undefined, id: string, args: JsonObject): JsonValue | undefined {
+  const stated = Object.hasOwn(args, 'customer_id') ? args.customer_id : undefined;
+  if (type !== 'customer') return stated;
+  return stated === undefined || String(stated) === id ? id : undefined;
+}

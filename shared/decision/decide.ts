@@ -1,0 +1,259 @@
+import { type ErrorCode, errorKinds, isErrorCode } from '../errors.ts';
+import type { ToolRecord } from '../manifest/tool-record.ts';
+import { firstPassportFailure } from '../passport/check.ts';
+import type { PolicyOutcome } from '../policy/policy-set.ts';
+import type { Action, Mode, RiskTier } from './action.ts';
+import { buildContext } from './context.ts';
+import { judgeGrant } from './grant.ts';
+import { blockingSwitch } from './kill-switch.ts';
+import { effectiveMode, isEnforcing } from './mode.ts';
+import { stepsFor, stepsForDecision } from './next-steps.ts';
+import type { DecisionState, PassportState } from './state.ts';
+import type { ApprovalTerms, Decision, Effect, Verdict } from './verdict.ts';
+
+/** One decision being made. */
+interface Case {
+  readonly action: Action;
+  readonly state: DecisionState;
+  readonly nowMs: number;
+  readonly mode: Mode;
+}
+
+/** What a stage found, before the mode is applied to it. */
+interface Finding {
+  readonly decision: Decision;
+  readonly reasonCode: string;
+  readonly summary: string;
+  readonly nextSteps: readonly string[];
+  readonly outcome?: PolicyOutcome;
+  readonly effect?: Effect;
+}
+
+/**
+ * Decides one action (design 3): mode, kill switches, identity, passport, tool, policy, approval;
+ * the first stage that refuses ends it. Pure and synchronous: what must happen because of the
+ * verdict is listed in its effects, and the caller carries them out before it acts on it.
+ *
+ * A passport that passes its checks unclaimed is to be claimed whatever the rest says. Where the
+ * claim fails, the caller decides again with `use` `replayed` or `unavailable`.
+ */
+export function decide(action: Action, state: DecisionState, nowMs: number): Verdict {
+  const one: Case = { action, state, nowMs, mode: effectiveMode(action, state, nowMs) };
+
+  const blocked = judgeKillSwitches(one);
+  if (blocked !== undefined) return { ...conclude(one, blocked), enforced: true };
+
+  const refused = judgeIdentity(one) ?? judgePassport(one);
+  if (refused !== undefined) return applyMode(conclude(one, refused));
+
+  const claim = claimEffect(one);
+  const finding = judgeTool(one) ?? judgePolicy(one);
+  return applyMode(conclude(one, finding, claim));
+}
+
+function judgeKillSwitches({ action, state, nowMs }: Case): Finding | undefined {
+  const armed = blockingSwitch(state.killSwitches, action, nowMs);
+  return armed && deny('runtime.kill_switch', `A kill switch blocks this call: ${armed.reason}`);
+}
+
+/** An unknown agent may be asked about, but nothing is done for it. */
+function judgeIdentity({ action, state, mode }: Case): Finding | undefined {
+  const { agent, tenant, point } = state;
+  if (action.tenantId !== tenant.id) return deny('tenant.mismatch');
+  if (agent === undefined) {
+    return mode === 'strict' || point === 'enforcement'
+      ? deny('agent.not_found', `No agent ${action.agentId} is registered.`)
+      : undefined;
+  }
+  return agent.id === action.agentId ? undefined : deny('agent.mismatch');
+}
+
+function judgePassport({ action, state, nowMs, mode }: Case): Finding | undefined {
+  if (state.passport === undefined) {
+    return mode === 'strict' ? deny('passport.missing') : undefined;
+  }
+  const failed = firstPassportFailure(state.passport, {
+    tenantId: state.tenant.id,
+    nowMs,
+    audience: action.audience ?? state.audience,
+    action,
+    capabilities: state.agent?.capabilities,
+  });
+  return failed && deny(failed.reason_code, failed.message);
+}
+
+/** Leases are numbered by the sidecar that holds them; what an agent presents is claimed. */
+function claimEffect({ state }: Case): Effect | undefined {
+  const { passport, tool } = state;
+  if (passport?.form !== 'signed') return undefined;
+  if (passport.source !== 'presented' || passport.use !== 'unclaimed') return undefined;
+  const { jti, exp, risk_tier } = passport.claims;
+  return {
+    kind: 'claim_passport',
+    jti,
+    expiresAtMs: exp * 1000,
+    durable: isHigh(risk_tier) || isHigh(tool?.riskTier),
+  };
+}
+
+function isHigh(tier: RiskTier | undefined): boolean {
+  return tier === 'high' || tier === 'critical';
+}
+
+function judgeTool({ action, state, mode }: Case): Finding | undefined {
+  const { tool } = state;
+  if (tool === undefined) {
+    return mode === 'strict'
+      ? deny('tool.unregistered', `No tool ${action.tool} is registered.`)
+      : undefined;
+  }
+  const unapproved = judgeManifest(tool);
+  if (unapproved !== undefined) return unapproved;
+  const problem = tool.validateArgs?.(action.args);
+  return problem === undefined ? undefined : deny('args.schema_invalid', problem);
+}
+
+function judgeManifest(tool: ToolRecord): Finding | undefined {
+  switch (tool.approvalStatus) {
+    case 'approved':
+      return tool.approvedHash === undefined || tool.approvedHash === tool.manifestHash
+        ? undefined
+        : reapprove(tool, 'tool.manifest_changed');
+    case 'reapproval_required':
+      return reapprove(tool, 'tool.reapproval_required');
+    case 'pending_approval':
+      return {
+        decision: 'require_tool_reapproval',
+        reasonCode: 'tool.pending_approval',
+        summary: `The tool ${tool.name} has not been approved yet.`,
+        nextSteps: stepsFor('tool.pending_approval'),
+      };
+    case 'rejected':
+      return deny('tool.rejected', `A human rejected the tool ${tool.name}.`);
+  }
+}
+
+function reapprove({ name, driftReason }: ToolRecord, byDefault: ErrorCode): Finding {
+  return {
+    decision: 'require_tool_reapproval',
+    reasonCode: driftReason ?? byDefault,
+    summary: `The tool ${name} changed since it was approved${driftReason === undefined ? '' : ` (${driftReason})`}.`,
+    nextSteps: stepsForDecision('require_tool_reapproval'),
+  };
+}
+
+/** Policy, and the approval that may satisfy it. A bad approval never rides along on an allow. */
+function judgePolicy(one: Case): Finding {
+  const { action, state, nowMs } = one;
+  const outcome = state.policies.evaluate(buildContext(action, state));
+  switch (outcome.decision) {
+    case 'deny':
+    case 'require_tool_reapproval':
+      return fromOutcome(outcome);
+    case 'allow':
+    case 'warn':
+    case 'require_approval': {
+      const grant = judgeGrant(action, state, nowMs);
+      if (grant?.refused !== undefined) return { ...deny(grant.refused), outcome };
+      if (outcome.decision !== 'require_approval') return fromOutcome(outcome, grant?.effect);
+      return grant === undefined
+        ? fromOutcome(outcome, { kind: 'open_approval', terms: outcome.approval ?? termsByDefault })
+        : satisfied(outcome, grant.effect);
+    }
+  }
+}
+
+const termsByDefault: ApprovalTerms = { channels: [], minRole: 'approver', quorum: 1 };
+
+function satisfied(outcome: PolicyOutcome, effect: Effect): Finding {
+  return {
+    decision: 'allow',
+    reasonCode: 'approval.satisfied',
+    summary: 'A human approved exactly this action.',
+    nextSteps: nothing,
+    outcome,
+    effect,
+  };
+}
+
+const verbs: Readonly<Record<Decision, string>> = {
+  allow: 'allows this action',
+  warn: 'allows this action with a warning',
+  deny: 'denies this action',
+  require_approval: 'requires a human to approve this action',
+  require_tool_reapproval: 'requires the tool to be approved again',
+};
+
+function fromOutcome(outcome: PolicyOutcome, effect?: Effect): Finding {
+  const { decision, reasonCode, matchedRules, nextSteps } = outcome;
+  const rule = matchedRules[0];
+  const finding: Finding = {
+    decision,
+    reasonCode,
+    summary:
+      rule === undefined
+        ? textOf(reasonCode)
+        : `Policy ${verbs[decision]}: ${reasonCode} (rule ${rule}).`,
+    nextSteps: nextSteps.length > 0 ? nextSteps : stepsOf(outcome),
+    outcome,
+  };
+  return effect === undefined ? finding : { ...finding, effect };
+}
+
+function textOf(reasonCode: string): string {
+  return isErrorCode(reasonCode) ? errorKinds[reasonCode].text : reasonCode;
+}
+
+function stepsOf({ decision, reasonCode, matchedRules }: PolicyOutcome): readonly string[] {
+  return matchedRules.length === 0 && isErrorCode(reasonCode)
+    ? stepsFor(reasonCode)
+    : stepsForDecision(decision);
+}
+
+function deny(reasonCode: ErrorCode, summary: string = errorKinds[reasonCode].text): Finding {
+  return { decision: 'deny', reasonCode, summary, nextSteps: stepsFor(reasonCode) };
+}
+
+const nothing: readonly never[] = [];
+
+function conclude({ state, mode }: Case, finding: Finding, claim?: Effect): Verdict {
+  const { outcome, effect } = finding;
+  const { tool, passport } = state;
+  return {
+    decision: finding.decision,
+    reasonCode: finding.reasonCode,
+    summary: finding.summary,
+    mode,
+    enforced: isEnforcing(mode),
+    matchedRules: outcome?.matchedRules ?? nothing,
+    observed: outcome?.observed ?? nothing,
+    riskTier: tool?.riskTier ?? riskOf(passport) ?? 'medium',
+    toolManifestHash: tool?.manifestHash,
+    policyHash: outcome?.policyHash,
+    nextSteps: finding.nextSteps,
+    effects: effectsOf(claim, effect, mode),
+    passportJti: passport?.form === 'signed' ? passport.claims.jti : undefined,
+  };
+}
+
+function riskOf(passport: PassportState | undefined): RiskTier | undefined {
+  return passport?.form === 'signed' ? passport.claims.risk_tier : undefined;
+}
+
+/** Nobody is asked to approve what is not held back. */
+function effectsOf(
+  claim: Effect | undefined,
+  effect: Effect | undefined,
+  mode: Mode,
+): readonly Effect[] {
+  const due = effect?.kind === 'open_approval' && !isEnforcing(mode) ? undefined : effect;
+  if (claim === undefined) return due === undefined ? nothing : [due];
+  return due === undefined ? [claim] : [claim, due];
+}
+
+/** In `warn` a refusal is answered as a warning with the refusal's reason. */
+function applyMode(verdict: Verdict): Verdict {
+  const { mode, decision } = verdict;
+  if (mode !== 'warn' || decision === 'allow' || decision === 'warn') return verdict;
+  return { ...verdict, decision: 'warn' };
+}

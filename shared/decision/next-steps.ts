@@ -1,0 +1,115 @@
+import type { ErrorCode } from '../errors.ts';
+
+const none: readonly string[] = [];
+
+const newPassport =
+  'Get a new passport for this agent, user, tool and resource, and send the call again with it.';
+
+/**
+ * What to do about a refusal, written for the model that reads it: concrete, and honest about
+ * what will not help.
+ */
+const steps: Partial<Record<ErrorCode, readonly string[]>> = {
+  'runtime.kill_switch': [
+    'Stop using this tool for now; retrying does not help while the kill switch is armed.',
+    'Tell the user that an operator blocked it, and continue with work that does not need it.',
+  ],
+  'tenant.mismatch': ['Report this to the operator: the call was judged for another tenant.'],
+  'agent.not_found': [
+    'Have the agent registered (POST /v1/agents/register) and use the agent_id it is given.',
+  ],
+  'agent.mismatch': ['Use the agent_id that this agent was registered under.'],
+  'passport.missing': [
+    'This tenant requires a passport for every call: get one for this agent, user, tool and resource, and send it with the call.',
+  ],
+  'passport.malformed': [
+    'Send the passport exactly as it was issued: one compact JWS.',
+    newPassport,
+  ],
+  'passport.signature_invalid': [newPassport],
+  'passport.expired': [newPassport],
+  'passport.not_yet_valid': ['Wait until the passport is valid, then send the call again.'],
+  'passport.audience_mismatch': [
+    'Use a passport that was issued for this audience; one for another gateway is never accepted.',
+  ],
+  'passport.revoked': [
+    'Do not use this passport again. Ask the operator why it was revoked before getting another.',
+  ],
+  'passport.replay_detected': [
+    'A passport is good for one call. If the first call succeeded, do not repeat it.',
+    newPassport,
+  ],
+  'passport.claim_unavailable': ['Send the call again in a few seconds with a new passport.'],
+  'passport.tenant_mismatch': ['Use a passport of this tenant.'],
+  'passport.agent_mismatch': ['Use a passport that was issued to this agent.'],
+  'passport.user_mismatch': ['Use a passport that was issued for the user you act for.'],
+  'passport.tool_not_allowed': [
+    'Use a tool that the passport covers, or ask for a passport that covers this one.',
+  ],
+  'passport.resource_not_allowed': [
+    'Act on a resource that the passport covers, or ask for a passport that covers this one.',
+  ],
+  'args.amount_exceeds_limit': [
+    'Lower the amount to what the passport allows, or ask for a passport with a higher limit.',
+    'Do not split the amount over several calls.',
+  ],
+  'args.resource_out_of_scope': [
+    'Act only for the customer that the passport names, and name that customer in args.customer_id.',
+  ],
+  'args.external_recipient': [
+    'Send only to recipients in the allowed domains, written as plain addresses (name@domain).',
+  ],
+  'args.digest_mismatch': [
+    'Send exactly the arguments that the passport was issued for, or ask for a new passport.',
+  ],
+  'args.schema_invalid': ['Correct the arguments as the summary says, and send the call again.'],
+  'tool.unregistered': [
+    'Use a registered tool, or ask the operator to register this one (POST /v1/tools/ingest).',
+  ],
+  'tool.rejected': ['Do not use this tool: a human rejected it. Use another one.'],
+  'tool.pending_approval': [
+    'Ask a human to approve the tool; until then every call of it is refused.',
+  ],
+  'policy.no_match': [
+    'Nothing permits this action. Choose one that a policy allows, or ask the operator for a rule that covers this tool and resource.',
+  ],
+  'approval.invalid': [
+    'Ask for approval of exactly this action: send it without the approval-bound passport.',
+  ],
+  'approval.expired': ['The approval is too old: send the action again to ask for a new one.'],
+  'approval.used': [
+    'An approval is good for one call, and this one was used. Do not repeat the action unless it is meant to happen twice; then ask for approval again.',
+  ],
+};
+
+const reapproval: readonly string[] = [
+  'Do not retry: the tool differs from what was approved, and a human must approve its present manifest first.',
+  'Tell the user which tool is held back, and continue with work that does not need it.',
+];
+const approval: readonly string[] = [
+  'Wait for a human to decide, then send exactly the same action again; another action needs another approval.',
+];
+const denial: readonly string[] = [
+  'Do not retry the same call: the decision stays the same. Change the action so that the rule no longer applies, or ask the user how to go on.',
+];
+
+export function stepsFor(code: ErrorCode): readonly string[] {
+  return steps[code] ?? none;
+}
+
+/** Steps for an outcome whose reason a policy's author chose. */
+export function stepsForDecision(
+  decision: 'allow' | 'warn' | 'deny' | 'require_approval' | 'require_tool_reapproval',
+): readonly string[] {
+  switch (decision) {
+    case 'allow':
+    case 'warn':
+      return none;
+    case 'deny':
+      return denial;
+    case 'require_approval':
+      return approval;
+    case 'require_tool_reapproval':
+      return reapproval;
+  }
+}

@@ -1,0 +1,60 @@
+import { describe, expect, it } from 'vitest';
+import type { Action } from '../../../shared/decision/action.ts';
+import type { PassportState } from '../../../shared/decision/state.ts';
+import { firstPassportFailure, passportFailures } from '../../../shared/passport/check.ts';
+import type { PassportClaims } from '../../../shared/passport/claims.ts';
+import { baseAction, nowMs, signedPassport } from '../fixtures.ts';
+import { loadVectors } from '../load-vectors.ts';
+
+interface CheckVector {
+  readonly name: string;
+  readonly at?: number;
+  readonly claims?: Partial<PassportClaims>;
+  readonly passport?: Partial<Extract<PassportState, { form: 'signed' }>>;
+  readonly action?: Partial<Action>;
+  readonly capabilities?: readonly string[];
+  readonly fails: readonly { readonly check: string; readonly reason_code: string }[];
+}
+
+describe('passport checks', () => {
+  it.each(loadVectors<CheckVector>('passport/checks.yaml'))('$name', (vector) => {
+    const passport = signedPassport(vector.claims, vector.passport);
+    const target = {
+      tenantId: 'acme',
+      audience: 'gateway://agents',
+      nowMs: nowMs + (vector.at ?? 0) * 1000,
+      action: { ...baseAction, ...vector.action },
+      capabilities: vector.capabilities,
+    };
+    const failures = passportFailures(passport, target);
+    expect(failures.map(({ check, reason_code }) => ({ check, reason_code }))).toEqual(
+      vector.fails,
+    );
+    expect(firstPassportFailure(passport, target)).toEqual(failures[0]);
+    for (const { message } of failures) expect(message).toMatch(/\.$/);
+  });
+
+  it('without an action, only what the passport says of itself is checked', () => {
+    const passport = signedPassport({
+      sub: '99',
+      allowed_tools: [],
+      resource_constraints: { max_amount: 0 },
+    });
+    expect(passportFailures(passport, { tenantId: 'acme', nowMs })).toEqual([]);
+  });
+
+  it.each([
+    ['malformed', 'form', 'passport.malformed'],
+    ['signature_invalid', 'signature', 'passport.signature_invalid'],
+  ] as const)('a passport that is %s fails that one check', (form, check, reason_code) => {
+    const failures = passportFailures({ form, detail: 'x' }, { tenantId: 'acme', nowMs });
+    expect(failures).toMatchObject([{ check, reason_code }]);
+  });
+
+  it('an absurd time in a passport is reported, not thrown', () => {
+    const passport = signedPassport({ exp: Number.MAX_SAFE_INTEGER, nbf: Number.MAX_SAFE_INTEGER });
+    expect(passportFailures(passport, { tenantId: 'acme', nowMs })).toMatchObject([
+      { reason_code: 'passport.not_yet_valid' },
+    ]);
+  });
+});

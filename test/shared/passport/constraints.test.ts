@@ -1,0 +1,63 @@
+import { describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../../shared/json.ts';
+import { firstPassportFailure } from '../../../shared/passport/check.ts';
+import { argsDigest } from '../../../shared/passport/constraints.ts';
+import { externalRecipient } from '../../../shared/passport/recipients.ts';
+import { baseAction, nowMs, signedPassport } from '../fixtures.ts';
+import { loadVectors } from '../load-vectors.ts';
+
+interface ConstraintVector {
+  readonly name: string;
+  readonly constraints: JsonObject;
+  readonly args: JsonObject;
+  readonly resource?: string;
+  readonly fails: string | null;
+}
+
+describe('constraints of a passport', () => {
+  it.each(loadVectors<ConstraintVector>('passport/constraints.yaml'))('$name', (vector) => {
+    const { constraints, args, resource = 'payment:pay_1', fails } = vector;
+    const failure = firstPassportFailure(signedPassport({ resource_constraints: constraints }), {
+      tenantId: 'acme',
+      nowMs,
+      action: { ...baseAction, args, resource },
+    });
+    expect(failure?.reason_code ?? null).toBe(fails);
+  });
+
+  it('arguments that JSON cannot hold have no digest', () => {
+    expect(argsDigest({ a: '\ud800' })).toBeUndefined();
+  });
+
+  it('names such as constructor are data', () => {
+    const args = JSON.parse('{"__proto__": {"amount": 900}, "amount": 1}') as JsonObject;
+    const failure = firstPassportFailure(
+      signedPassport({ resource_constraints: { max_amount: 10 } }),
+      { tenantId: 'acme', nowMs, action: { ...baseAction, args } },
+    );
+    expect(failure?.reason_code).toBe('args.amount_exceeds_limit');
+  });
+});
+
+describe('recipients', () => {
+  const allowed = ['acme.com', '*.partner.example', 'münchen.example'];
+
+  it.each(
+    loadVectors<{ name: string; args: JsonObject; inside: boolean }>('passport/recipients.yaml'),
+  )('$name: inside is $inside', ({ args, inside }) => {
+    expect(externalRecipient(args, allowed) === undefined).toBe(inside);
+  });
+
+  it('a domain that cannot be read allows nobody', () => {
+    expect(externalRecipient({ to: 'a@b' }, ['b', '', '*', '*.', 'a@b.com'])).toBe('a@b');
+    expect(externalRecipient({ to: 'a@acme.com' }, ['*', '**.com', '*.com/'])).toBe('a@acme.com');
+  });
+
+  it('a hostile address is judged in linear time', () => {
+    const before = performance.now();
+    for (const part of ['a.', ' ', '<', '"a" ', 'a-']) {
+      expect(externalRecipient({ to: `${part.repeat(100_000)}@x` }, allowed)).toBeDefined();
+    }
+    expect(performance.now() - before).toBeLessThan(2_000);
+  });
+});

@@ -1,0 +1,64 @@
+import { describe, expect, it } from 'vitest';
+import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
+import { idTimeMs } from '../../../shared/ids.ts';
+import { buildClaims, type PassportGrant, signPassport } from '../../../shared/passport/issue.ts';
+import { nowMs } from '../fixtures.ts';
+
+const grant: PassportGrant = {
+  issuer: 'https://gateway.example',
+  agentId: '7',
+  audience: 'gateway://agents',
+  tenantId: 'acme',
+  userId: 'alice',
+  goal: 'settle refunds',
+  allowedTools: ['mcp.payments.*'],
+  riskTier: 'low',
+  policyId: 'refunds',
+  policyHash: 'sha256:00',
+  ttlSeconds: 300,
+  nowMs: nowMs + 999,
+};
+
+describe('issuing passports', () => {
+  it('a passport lives from the second of its issue for its time to live', () => {
+    const claims = buildClaims(grant);
+    expect(claims.iat).toBe(nowMs / 1000);
+    expect(claims.nbf).toBe(claims.iat);
+    expect(claims.exp - claims.iat).toBe(300);
+    expect(idTimeMs(claims.jti)).toBe(nowMs + 999);
+  });
+
+  it('every passport has a jti of its own', () => {
+    expect(new Set(Array.from({ length: 100 }, () => buildClaims(grant).jti)).size).toBe(100);
+  });
+
+  it('what is not given restricts nothing and is bound to no approval', () => {
+    expect(buildClaims(grant)).toMatchObject({
+      allowed_resources: [],
+      resource_constraints: {},
+      approval_hash: null,
+    });
+    expect(buildClaims(grant)).not.toHaveProperty('lease_size');
+    expect(buildClaims({ ...grant, leaseSize: 100 }).lease_size).toBe(100);
+  });
+
+  it.each([4, 3601, 0, -300, 5.5, Number.NaN, Number.POSITIVE_INFINITY])(
+    'a time to live of %s seconds is refused',
+    (ttlSeconds) => {
+      expect(() => buildClaims({ ...grant, ttlSeconds })).toThrow(
+        expect.objectContaining({ code: 'passport.ttl_invalid' }),
+      );
+    },
+  );
+
+  it('the shortest and the longest life are allowed', () => {
+    expect(buildClaims({ ...grant, ttlSeconds: 5 }).exp).toBe(nowMs / 1000 + 5);
+    expect(buildClaims({ ...grant, ttlSeconds: 3600 }).exp).toBe(nowMs / 1000 + 3600);
+  });
+
+  it('a team key does not sign passports', () => {
+    expect(() => signPassport(buildClaims(grant), generateSigningKey('ES256'))).toThrow(
+      expect.objectContaining({ code: 'passport.sign_failed' }),
+    );
+  });
+});
