@@ -159,7 +159,7 @@ export const errorKinds = {
   'key.role_exceeds_own': refusal(403, 'A key cannot be given more than its maker holds.'),
 
   // Evidence
-  'evidence.seal_failed': outage(503, 'The decision could not be recorded.'),
+  'evidence.seal_failed': outage(500, 'The decision could not be recorded.'),
   'evidence.cursor_invalid': refusal(400, 'The cursor is not one this ledger gave out.'),
   'evidence.event_invalid': refusal(400, 'The event is not valid.'),
   'evidence.id_conflict': refusal(409, 'Another event was already recorded under this id.'),
@@ -168,6 +168,7 @@ export const errorKinds = {
   'proxy.auth_required': refusal(407, 'This proxy needs its token: send Proxy-Authorization.'),
   'proxy.host_mismatch': refusal(421, 'CONNECT authority, SNI and Host must agree.'),
   'proxy.request_invalid': refusal(400, 'The request is not one this proxy forwards.'),
+  'proxy.request_timeout': refusal(408, 'The request did not arrive in time.'),
   'proxy.protocol_refused': refusal(403, 'This protocol is not forwarded.'),
   'proxy.upgrade_refused': refusal(403, 'No binding allows an upgrade here.'),
   'proxy.method_refused': refusal(405, 'This method is not forwarded.'),

@@ -1,5 +1,5 @@
+import { anyUser } from '../../shared/passport/claims.ts';
 import { agentChain } from '../events.ts';
-import { anyUser } from '../passports/mint-passport.ts';
 import type { Services } from '../services.ts';
 import type { Sidecar } from '../store/generated/client.ts';
 import { isUserOfPassport } from './passport-user.ts';

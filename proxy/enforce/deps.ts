@@ -2,7 +2,7 @@ import type { Log } from '../../shared/log.ts';
 import type { Spool } from '../evidence/spool.ts';
 import type { RecogniseDeps } from '../recognise/recognise.ts';
 import type { Credentials } from '../replica/credentials.ts';
-import type { Metrics } from '../telemetry/metrics.ts';
+import type { DecisionMetrics } from '../telemetry/decision-metrics.ts';
 import type { Forward } from '../upstream/forward.ts';
 import type { InternalHostDeps } from './internal-host.ts';
 import type { JudgeDeps } from './judge.ts';
@@ -17,7 +17,7 @@ export interface EnforceDeps extends JudgeDeps {
   readonly internal: InternalHostDeps;
   /** What recognition needs, from the replica as it is now. */
   readonly recognition: () => RecogniseDeps;
-  readonly metrics: Metrics;
+  readonly metrics: DecisionMetrics;
   readonly log: Log;
   /** How long a call is held for a human's decision. */
   readonly holdMs: number;

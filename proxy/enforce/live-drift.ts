@@ -3,7 +3,7 @@ import type { ListedTool } from '../recognise/tools-list.ts';
 import type { Replica } from '../replica/replica.ts';
 
 interface LiveDriftOptions {
-  readonly replica: Pick<Replica, 'tool' | 'approvedSurface'>;
+  readonly replica: Pick<Replica, 'tool' | 'publishedTool'>;
   /** Reports a tool that changed since approval; called once per changed form. */
   readonly report: (drift: {
     readonly tool: string;
@@ -22,6 +22,8 @@ export class LiveDrift {
   /** Surface hash seen last, of tools that differ from their approved form. */
   readonly #changed = new Map<string, string>();
 
+  readonly #withOutputSchema = new Set<string>();
+
   constructor(options: LiveDriftOptions) {
     this.#options = options;
   }
@@ -30,7 +32,7 @@ export class LiveDrift {
     tool,
     surfaceHash: observed,
   }: Pick<ListedTool, 'tool' | 'surfaceHash'>): 'keep' | 'withhold' {
-    const approved = this.#options.replica.approvedSurface(tool);
+    const approved = this.#options.replica.publishedTool(tool)?.approvedSurfaceHash;
     if (approved === undefined || approved === observed) {
       this.#changed.delete(tool);
       return 'keep';
@@ -42,12 +44,17 @@ export class LiveDrift {
     return 'withhold';
   }
 
+  /** Whether the agent's client has been told of an `outputSchema`, against which it checks results. */
+  hasOutputSchema(tool: string): boolean {
+    return this.#withOutputSchema.has(tool);
+  }
+
   /** The tool as decisions must see it: its record, or the fact that it is no longer what was approved. */
   recordOf(tool: string): ToolRecord | undefined {
     const record = this.#options.replica.tool(tool);
     const observed = this.#changed.get(tool);
     if (record === undefined || observed === undefined) return record;
-    if (this.#options.replica.approvedSurface(tool) === observed) {
+    if (this.#options.replica.publishedTool(tool)?.approvedSurfaceHash === observed) {
       this.#changed.delete(tool);
       return record;
     }

@@ -112,6 +112,17 @@ export function outcomeRecord(
   };
 }
 
+/** The record of a tool whose server describes it otherwise than was approved. */
+export function driftRecord(
+  { tool, approved, observed }: { readonly tool: string; readonly approved: string; readonly observed: string },
+  witness: Witness,
+): SpoolRecord {
+  const facts = { tool, resource: `tool:${tool}`, host: '', method: '' };
+  const event = eventOf('tool.drifted', witness, facts);
+  const data = { approved_surface_hash: approved, observed_surface_hash: observed };
+  return { event: { ...event, reason_code: 'tool.manifest_changed', data } };
+}
+
 function eventOf(type: string, { identity, clock }: Witness, facts: CallFacts): EvidenceEvent {
   const now = clock.now();
   return {

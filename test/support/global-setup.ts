@@ -1,4 +1,5 @@
 import type { TestProject } from 'vitest/node';
+import { startPostgres } from './postgres.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -10,6 +11,10 @@ declare module 'vitest' {
 }
 
 /** Starts what the tests share and returns how to end it. */
-export async function setup(_project: TestProject): Promise<() => Promise<void>> {
-  return async () => {};
+export async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const postgres = await startPostgres();
+  project.provide('postgresUrl', postgres.url);
+  return async () => {
+    await postgres.stop();
+  };
 }

@@ -1,0 +1,64 @@
+import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { PGlite } from '@electric-sql/pglite';
+import { PGLiteSocketServer } from '@electric-sql/pglite-socket';
+import { lockFolder } from './folder-lock.ts';
+import { StoreError } from './store-error.ts';
+
+export interface EmbeddedPostgres {
+  /** Folder of its Unix socket, as libpq and `pg` take it for a host. */
+  readonly host: string;
+  close(): Promise<void>;
+}
+
+const socketName = '.s.PGSQL.5432';
+// sun_path holds 104 bytes on macOS and 108 on Linux, the closing zero included.
+const socketPathBytesMax = 103;
+
+/**
+ * Starts Postgres inside this process on `<dataDir>/postgres`, reachable through a Unix socket in
+ * a folder that only this user may enter: the socket server asks nobody who they are.
+ */
+export async function startEmbedded(dataDir: string): Promise<EmbeddedPostgres> {
+  const folder = resolve(dataDir);
+  const lock = lockFolder(folder);
+  try {
+    return await serve(folder, lock.release);
+  } catch (cause) {
+    lock.release();
+    if (cause instanceof StoreError) throw cause;
+    throw new StoreError(`The embedded database in ${folder} cannot be opened: ${String(cause)}`, {
+      cause,
+    });
+  }
+}
+
+async function serve(folder: string, release: () => void): Promise<EmbeddedPostgres> {
+  const database = await PGlite.create(join(folder, 'postgres'));
+  const host = socketFolder(folder);
+  const path = join(host, socketName);
+  // What a killed predecessor left; the lock says that nobody listens there.
+  rmSync(path, { force: true });
+  const server = new PGLiteSocketServer({ db: database, path, maxConnections: 4 });
+  await server.start();
+  return {
+    host,
+    async close() {
+      await server.stop();
+      await database.close();
+      if (!host.startsWith(folder)) rmSync(host, { recursive: true, force: true });
+      release();
+    },
+  };
+}
+
+function socketFolder(folder: string): string {
+  const inside = join(folder, 'run');
+  if (Buffer.byteLength(join(inside, socketName)) > socketPathBytesMax) {
+    return mkdtempSync(join(tmpdir(), 'sallyport-'));
+  }
+  mkdirSync(inside, { recursive: true, mode: 0o700 });
+  chmodSync(inside, 0o700);
+  return inside;
+}

@@ -1,0 +1,60 @@
+import { GatewayError } from '../../shared/errors.ts';
+import { formatAuthority } from '../../shared/host.ts';
+import type { Tunnel } from '../ingress/tunnel.ts';
+import type { EnforceDeps } from './deps.ts';
+import { isBlocked } from './live-calls.ts';
+import { passedTool } from './pass-on.ts';
+import { type CallFacts, outcomeRecord } from './record.ts';
+import { recordRefusal, writeDownPass } from './write-down.ts';
+
+/**
+ * A tunnel to a passthrough host: unread, but only on a fresh replica, recorded before it stands
+ * and after it ended, and broken off by a kill switch. Throws to refuse it.
+ */
+export async function enforceTunnel(tunnel: Tunnel, deps: EnforceDeps): Promise<void> {
+  const binding = deps.recognition().index.forHost(tunnel.host, tunnel.port)?.passthrough;
+  if (binding === undefined) throw new GatewayError('proxy.unbound_call');
+  const host = formatAuthority(tunnel);
+  const facts: CallFacts = {
+    tool: passedTool({ binding, what: 'passthrough' }),
+    resource: host,
+    host,
+    method: 'CONNECT',
+  };
+  const subject = { tool: facts.tool, agentId: deps.identity.agentId };
+  try {
+    deps.replica.assertFresh();
+    if (isBlocked(subject, deps.replica.killSwitches, deps.clock.now())) {
+      throw new GatewayError('runtime.kill_switch');
+    }
+  } catch (error) {
+    if (error instanceof GatewayError) await recordRefusal(error.code, facts, deps);
+    throw error;
+  }
+  const evidenceId = await writeDownPass({ facts, reasonCode: 'binding.passthrough' }, { deps, advance: () => {} });
+  void follow(tunnel, { facts, evidenceId, subject, deps });
+}
+
+interface Followed {
+  readonly facts: CallFacts;
+  readonly evidenceId: string;
+  readonly subject: { readonly tool: string; readonly agentId: string };
+  readonly deps: EnforceDeps;
+}
+
+/** Ends the tunnel when a kill switch is armed, and records how it ended. Never rejects. */
+async function follow(tunnel: Tunnel, { facts, evidenceId, subject, deps }: Followed): Promise<void> {
+  const startedAt = deps.clock.monotonic();
+  const never = new AbortController().signal;
+  const end = await deps.live.track({ ...subject, signal: never }, (signal) => {
+    signal.addEventListener('abort', () => tunnel.close(), { once: true });
+    return tunnel.ended;
+  });
+  const outcome = { responseBytes: end.receivedBytes, detail: end.failure };
+  const durationMs = deps.clock.monotonic() - startedAt;
+  try {
+    await deps.spool.append(outcomeRecord({ decisionId: evidenceId, facts, outcome, durationMs }, deps));
+  } catch (error) {
+    deps.log.error({ err: error, evidenceId }, 'the end of a tunnel could not be recorded');
+  }
+}

@@ -1,0 +1,124 @@
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
+import { GatewayError, toGatewayError } from '../../shared/errors.ts';
+import type { Authority } from '../../shared/host.ts';
+import { dialTcp } from '../upstream/dial.ts';
+import { classifyFailure } from '../upstream/failure.ts';
+import { connectTarget, internalHost, readHead } from './head.ts';
+import { intercept } from './intercept.ts';
+import type { IngressContext } from './options.ts';
+import type { Peer } from './peer.ts';
+import { refuseSocket } from './refusal.ts';
+import { ownPort } from './requests.ts';
+import { join, type TunnelEnd } from './tunnel.ts';
+
+interface Connects {
+  accept(peer: Peer | undefined, connect: Connect): void;
+}
+
+interface Connect {
+  readonly req: IncomingMessage;
+  readonly socket: Socket;
+  readonly head: Buffer;
+}
+
+/** Answers CONNECT: by interception, by a tunnel, or by a refusal. */
+export function createConnects(
+  context: IngressContext,
+  proves: (authorization: string | undefined) => boolean,
+  onSecure: (secure: TLSSocket, authority: Authority, refusal: GatewayError | undefined) => void,
+): Connects {
+  const { limits, log, guard } = context;
+
+  function judge({ req }: Connect): Authority | GatewayError {
+    const { headerCountMax } = limits;
+    const head = readHead(req, { headerCountMax, mayUpgrade: false });
+    if (head instanceof GatewayError) return head;
+    if (!proves(head.proxyAuthorization)) return new GatewayError('proxy.auth_required');
+    const authority = connectTarget(req, head.host);
+    if (authority instanceof GatewayError) return authority;
+    return guard.isOwn(authority.host, authority.port) ? ownPort(authority) : authority;
+  }
+
+  async function open(connect: Connect): Promise<void> {
+    const authority = judge(connect);
+    if (authority instanceof GatewayError) throw authority;
+    const { host, port } = authority;
+    const tunnelled = host !== internalHost && context.passthrough(host, port) === 'tunnel';
+    if (tunnelled) return tunnel(connect, authority);
+    const { socket, head } = connect;
+    intercept({
+      socket,
+      head,
+      authority,
+      leaf: context.authority.leafFor(host),
+      handshakeMs: limits.handshakeMs,
+      log,
+      onSecure: (secure, refusal) => onSecure(secure, authority, refusal),
+    });
+  }
+
+  async function tunnel({ socket, head }: Connect, authority: Authority): Promise<void> {
+    const stop = new AbortController();
+    const { promise: ended, resolve } = Promise.withResolvers<TunnelEnd>();
+    const held = { ...authority, ended, close: () => stop.abort() };
+    let end: TunnelEnd = { sentBytes: 0, receivedBytes: 0, failure: 'It was refused.' };
+    try {
+      await context.onTunnel(held);
+      const { connectMs: connectTimeoutMs } = limits;
+      const upstream = await dialTcp({
+        ...authority,
+        guard,
+        connectTimeoutMs,
+        signal: stop.signal,
+      });
+      const breakOff = () => {
+        socket.destroy();
+        upstream.destroy();
+      };
+      stop.signal.addEventListener('abort', breakOff, { once: true });
+      if (stop.signal.aborted || socket.destroyed) breakOff();
+      else socket.write('HTTP/1.1 200 Connection Established\r\n\r\n');
+      if (head.length > 0) socket.unshift(head);
+      end = await join({ agent: socket, upstream, idleMs: limits.tunnelIdleMs });
+    } catch (thrown) {
+      const error = thrown instanceof GatewayError ? thrown : dialFailure(thrown);
+      end = { ...end, failure: error.message };
+      throw error;
+    } finally {
+      resolve(end);
+    }
+  }
+
+  async function answered(connect: Connect): Promise<void> {
+    try {
+      await open(connect);
+    } catch (thrown) {
+      const error = toGatewayError(thrown);
+      log[error.kind.level]({ err: thrown, code: error.code }, 'CONNECT refused');
+      context.refused(error);
+      refuseSocket(connect.socket, error);
+    }
+  }
+
+  return {
+    accept(peer, connect) {
+      connect.socket.on('error', () => {});
+      // An answer that is under way and a tunnel cannot share the socket.
+      if (peer?.current !== undefined) connect.socket.destroy();
+      else if (peer?.authority !== undefined) refuseSocket(connect.socket, nested());
+      else void answered(connect);
+    },
+  };
+}
+
+function nested(): GatewayError {
+  return new GatewayError('proxy.request_invalid', { message: 'CONNECT within CONNECT.' });
+}
+
+function dialFailure(error: unknown): GatewayError {
+  const { failure } = classifyFailure(error, false);
+  const code = failure === 'client_gone' ? 'upstream.unreachable' : failure;
+  return new GatewayError(code, { cause: error });
+}

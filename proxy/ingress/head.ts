@@ -1,0 +1,170 @@
+import type { IncomingMessage } from 'node:http';
+import { type ErrorCode, GatewayError } from '../../shared/errors.ts';
+import { type Authority, splitAuthority } from '../../shared/host.ts';
+
+/** The control data of a request that the ingress judges itself. */
+export interface RequestHead {
+  readonly host: string | undefined;
+  readonly proxyAuthorization: string | undefined;
+}
+
+/** The host that the sidecar itself answers. */
+export const internalHost = 'sallyport.internal';
+
+const refuse = (code: ErrorCode, message?: string) =>
+  new GatewayError(code, message === undefined ? {} : { message });
+
+/**
+ * Reads the head of a request, strictly where parsers are known to differ. The parser has refused
+ * what is malformed by RFC 9112; here goes what it lets through.
+ */
+export function readHead(
+  req: IncomingMessage,
+  { headerCountMax, mayUpgrade }: { headerCountMax: number; mayUpgrade: boolean },
+): RequestHead | GatewayError {
+  const raw = req.rawHeaders;
+  if (raw.length > headerCountMax * 2) return refuse('proxy.headers_too_large');
+  let host: string | undefined;
+  let proxyAuthorization: string | undefined;
+  let lengths = 0;
+  let codings = 0;
+  for (let index = 0; index < raw.length; index += 2) {
+    const value = raw[index + 1] ?? '';
+    switch (raw[index]?.toLowerCase()) {
+      case 'host':
+        if (host !== undefined) return refuse('proxy.request_invalid', 'Host is given twice.');
+        host = value;
+        break;
+      case 'content-length':
+        lengths++;
+        break;
+      case 'transfer-encoding':
+        codings++;
+        if (value.toLowerCase() !== 'chunked') {
+          return refuse('proxy.request_invalid', 'Only the chunked transfer coding is accepted.');
+        }
+        break;
+      case 'upgrade':
+        if (!mayUpgrade) return refuse('proxy.upgrade_refused');
+        break;
+      case 'proxy-authorization':
+        proxyAuthorization = value;
+        break;
+    }
+  }
+  return framingFault(req, lengths, codings) ?? { host, proxyAuthorization };
+}
+
+function framingFault(
+  req: IncomingMessage,
+  lengths: number,
+  codings: number,
+): GatewayError | undefined {
+  const { method, httpVersion } = req;
+  if (method === 'TRACE') return refuse('proxy.method_refused');
+  if (httpVersion !== '1.1' && httpVersion !== '1.0') {
+    return refuse('proxy.request_invalid', 'Only HTTP/1.1 and HTTP/1.0 are spoken here.');
+  }
+  if (lengths + codings > 1) {
+    return refuse('proxy.request_invalid', 'The length of the body is given more than once.');
+  }
+  // RFC 9112 section 6.1: a transfer coding in HTTP/1.0 is a framing fault.
+  if (codings > 0 && httpVersion === '1.0') {
+    return refuse('proxy.request_invalid', 'HTTP/1.0 knows no transfer coding.');
+  }
+  return undefined;
+}
+
+/** Where a request goes, and what it asks for there. */
+export interface Target extends Authority {
+  readonly scheme: 'http' | 'https';
+  /** Origin form: path and query. */
+  readonly path: string;
+}
+
+const visible = /^[\x21-\x7e]+$/;
+
+/** On the wire a host is ASCII: the bytes of anything else mean different things to different readers. */
+function authorityIn(text: string | undefined, defaultPort?: number): Authority | undefined {
+  return visible.test(text ?? '') ? splitAuthority(text ?? '', defaultPort) : undefined;
+}
+
+/** The target of a request inside an intercepted connection to `authority`. */
+export function securedTarget(
+  req: IncomingMessage,
+  host: string | undefined,
+  authority: Authority,
+): Target | GatewayError {
+  const path = req.url ?? '';
+  if (!isOriginForm(path)) {
+    return refuse('proxy.request_invalid', 'Inside TLS only the origin form is accepted.');
+  }
+  const agreed = agrees({ host, authority, defaultPort: 443, mayLack: req.httpVersion === '1.0' });
+  return agreed ?? { ...authority, scheme: 'https', path };
+}
+
+/** The target of a request sent to the proxy itself: absolute form, or the sidecar's own host. */
+export function plainTarget(req: IncomingMessage, host: string | undefined): Target | GatewayError {
+  const url = req.url ?? '';
+  if (url.startsWith('/')) return ownTarget(req, host);
+  const parts = /^http:\/\/([^/?]*)(\/[^?]*)?(\?.*)?$/i.exec(url);
+  if (parts === null || !visible.test(url) || url.includes('#')) {
+    return refuse(
+      'proxy.request_invalid',
+      'Send http:// requests in absolute form, and CONNECT for https:// ones.',
+    );
+  }
+  const authority = authorityIn(parts[1], 80);
+  if (authority === undefined) return refuse('proxy.request_invalid', 'The host is not valid.');
+  const mayLack = req.httpVersion === '1.0';
+  const agreed = agrees({ host, authority, defaultPort: 80, mayLack });
+  const path = `${parts[2] ?? '/'}${parts[3] ?? ''}`;
+  return agreed ?? { ...authority, scheme: 'http', path };
+}
+
+/** Origin form is for the sidecar's own host only: this is no web server. */
+function ownTarget(req: IncomingMessage, host: string | undefined): Target | GatewayError {
+  const authority = authorityIn(host, 80);
+  if (authority?.host !== internalHost || !isOriginForm(req.url ?? '')) {
+    return refuse('proxy.request_invalid', 'This is a proxy: send absolute-form requests.');
+  }
+  return { ...authority, scheme: 'http', path: req.url ?? '' };
+}
+
+function isOriginForm(path: string): boolean {
+  return path.startsWith('/') && visible.test(path) && !path.includes('#');
+}
+
+interface Agreement {
+  readonly host: string | undefined;
+  readonly authority: Authority;
+  readonly defaultPort: number;
+  readonly mayLack: boolean;
+}
+
+/** Undefined when the Host header names the authority, port included. */
+function agrees({ host, authority, defaultPort, mayLack }: Agreement): GatewayError | undefined {
+  if (host === undefined) {
+    return mayLack ? undefined : refuse('proxy.request_invalid', 'Host is missing.');
+  }
+  const named = authorityIn(host, defaultPort);
+  if (named === undefined) return refuse('proxy.request_invalid', 'Host is not valid.');
+  const same = named.host === authority.host && named.port === authority.port;
+  return same ? undefined : refuse('proxy.host_mismatch');
+}
+
+/** Where a CONNECT leads. Its Host header may leave out the port, which then is the authority's. */
+export function connectTarget(
+  req: IncomingMessage,
+  host: string | undefined,
+): Authority | GatewayError {
+  const authority = authorityIn(req.url);
+  if (authority === undefined) {
+    return refuse('proxy.request_invalid', 'CONNECT needs host:port.');
+  }
+  const { 'content-length': length, 'transfer-encoding': coding } = req.headers;
+  if (length !== undefined || coding !== undefined) {
+    return refuse('proxy.request_invalid', 'CONNECT has no body.');
+  }
+  return agrees({ host, authority, defaultPort: authority.port, mayLack: true }) ?? authority;
+}

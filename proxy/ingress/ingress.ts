@@ -1,0 +1,155 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { GatewayError } from '../../shared/errors.ts';
+import { tokenCheck } from './authentication.ts';
+import { createConnects } from './connects.ts';
+import { defaultLimits, type IngressLimits } from './limits.ts';
+import type { IngressContext, IngressOptions } from './options.ts';
+import type { Peer } from './peer.ts';
+import { refuseSocket } from './refusal.ts';
+import { createRequests } from './requests.ts';
+
+/** The sidecar's way in: one forward proxy on one port. */
+export interface Ingress {
+  readonly server: Server;
+  /** Listens and says where. Beyond loopback only with a token. */
+  listen(port: number, host?: string): Promise<AddressInfo>;
+  /** Takes no more, lets what is under way finish for at most `graceMs`, and ends the rest. */
+  close(graceMs: number): Promise<void>;
+}
+
+const checkEveryMs = 2_000;
+
+/**
+ * An HTTP/1.1 forward proxy that reads what passes: `http://` requests in absolute form, `https://`
+ * ones inside an intercepted CONNECT. Both are parsed by one server and end in `handle`.
+ */
+export function createIngress(options: IngressOptions): Ingress {
+  const limits = { ...defaultLimits, ...options.limits };
+  const proves = options.token === undefined ? () => true : tokenCheck(options.token);
+  const sockets = new Set<Socket>();
+  const peers = new WeakMap<Duplex, Peer>();
+  let draining = false;
+
+  const context: IngressContext = {
+    ...options,
+    limits,
+    draining: () => draining,
+    refused(error, host) {
+      options.log.info({ code: error.code }, error.message);
+      options.onRefusal?.({ code: error.code, host });
+    },
+  };
+  const server = createHttpServer(limits);
+  const requests = createRequests(context, proves, () => {
+    if (draining) setImmediate(() => server.closeIdleConnections());
+  });
+  const connects = createConnects(context, proves, (secure, authority, refusal) => {
+    peers.set(secure, { authority, refusal, waiting: [] });
+    server.emit('connection', secure);
+  });
+
+  server.on('connection', (socket: Socket) => {
+    // Intercepted connections come here too; they end with the socket below them.
+    if (peers.has(socket)) return;
+    peers.set(socket, { waiting: [] });
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+  });
+  server.on('request', (req, res) => {
+    const peer = peers.get(req.socket);
+    if (peer === undefined) req.socket.destroy();
+    else requests.accept(peer, { req, res });
+  });
+  server.on('connect', (req, socket: Socket, head: Buffer) => {
+    connects.accept(peers.get(socket), { req, socket, head });
+  });
+  if (options.onUpgrade !== undefined) {
+    server.on('upgrade', (req, socket, head) => {
+      const peer = peers.get(socket);
+      if (peer === undefined) socket.destroy();
+      else requests.upgrade(peer, req, socket, head);
+    });
+  }
+  server.on('timeout', (socket: Socket) => {
+    const peer = peers.get(socket);
+    if (peer !== undefined) requests.stalled(peer);
+  });
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    const refusal = parserRefusal(error);
+    // Where an answer is under way another one would corrupt it.
+    if (refusal === undefined || peers.get(socket)?.current !== undefined) {
+      socket.destroy();
+      return;
+    }
+    context.refused(refusal);
+    refuseSocket(socket, refusal);
+  });
+
+  async function close(graceMs: number): Promise<void> {
+    draining = true;
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    server.closeIdleConnections();
+    const timer = setTimeout(() => {
+      for (const socket of sockets) socket.destroy();
+    }, graceMs);
+    await closed;
+    clearTimeout(timer);
+  }
+
+  async function listen(port: number, host = '127.0.0.1'): Promise<AddressInfo> {
+    if (options.token === undefined && !isLoopback(host)) {
+      throw new Error(`Set SALLYPORT_PROXY_TOKEN to listen on ${host}: anybody there could act.`);
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    server.once('error', reject);
+    server.listen(port, host, resolve);
+    await promise;
+    server.off('error', reject);
+    const address = server.address();
+    if (address === null || typeof address === 'string') throw new Error('No TCP port.');
+    options.guard.ownPorts.add(address.port);
+    return address;
+  }
+
+  return { server, listen, close };
+}
+
+function createHttpServer(limits: IngressLimits): Server {
+  const server = createServer({
+    maxHeaderSize: limits.headerBytesMax,
+    headersTimeout: limits.headMs,
+    // A long upload is no attack; silence within one is, and `timeout` sees it.
+    requestTimeout: 0,
+    keepAliveTimeout: limits.keepAliveMs,
+    connectionsCheckingInterval: checkEveryMs,
+    // Judged with the other rules, so that it is answered in the same form.
+    requireHostHeader: false,
+    insecureHTTPParser: false,
+  });
+  server.timeout = limits.bodyIdleMs;
+  server.maxConnections = limits.connectionsMax;
+  // The parser would drop what exceeds its count in silence; requests are refused by our own.
+  server.maxHeadersCount = 0;
+  return server;
+}
+
+/** What the HTTP parser's complaint means to the agent; undefined when nobody is there to read it. */
+function parserRefusal(error: NodeJS.ErrnoException): GatewayError | undefined {
+  switch (error.code) {
+    case 'ECONNRESET':
+    case 'EPIPE':
+      return undefined;
+    case 'HPE_HEADER_OVERFLOW':
+      return new GatewayError('proxy.headers_too_large');
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new GatewayError('proxy.request_timeout');
+    default:
+      return new GatewayError('proxy.request_invalid', { cause: error });
+  }
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127(?:\.\d{1,3}){3}$/.test(host);
+}

@@ -1,0 +1,43 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Exchange } from './exchange.ts';
+import type { Target } from './head.ts';
+
+const agentGone = new Error('The agent went away.');
+
+/** An exchange whose abort signal costs nothing until somebody asks for it. */
+export class LiveExchange implements Exchange {
+  readonly scheme: 'http' | 'https';
+  readonly host: string;
+  readonly port: number;
+  readonly method: string;
+  readonly target: string;
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  #abort: AbortController | undefined;
+  #broken = false;
+
+  constructor(target: Target, req: IncomingMessage, res: ServerResponse) {
+    this.scheme = target.scheme;
+    this.host = target.host;
+    this.port = target.port;
+    this.method = req.method ?? '';
+    this.target = target.path;
+    this.req = req;
+    this.res = res;
+  }
+
+  get signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      this.#abort = new AbortController();
+      if (this.#broken) this.#abort.abort(agentGone);
+    }
+    return this.#abort.signal;
+  }
+
+  /** The connection is done with this exchange; unless its answer is out, the agent has left. */
+  closed(): void {
+    if (this.res.writableFinished) return;
+    this.#broken = true;
+    this.#abort?.abort(agentGone);
+  }
+}

@@ -1,0 +1,50 @@
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { ErrorCode, GatewayError } from '../../shared/errors.ts';
+import type { Log } from '../../shared/log.ts';
+import type { Authority as CertificateAuthority } from '../tls/authority.ts';
+import type { Guard } from '../upstream/address-guard.ts';
+import type { Exchange } from './exchange.ts';
+import type { Target } from './head.ts';
+import type { IngressLimits } from './limits.ts';
+import type { Tunnel } from './tunnel.ts';
+
+/** A request to change protocols, taken off the HTTP parser. */
+export interface Upgrade {
+  readonly target: Target;
+  readonly req: IncomingMessage;
+  readonly socket: Duplex;
+  readonly head: Buffer;
+}
+
+/** What the ingress itself refused, for metrics and the record. */
+export interface IngressRefusal {
+  readonly code: ErrorCode;
+  readonly host?: string | undefined;
+}
+
+export interface IngressOptions {
+  readonly authority: CertificateAuthority;
+  /** Answers an exchange; resolves when the answer is out. May throw a GatewayError to refuse. */
+  readonly handle: (exchange: Exchange) => Promise<void>;
+  /** Whether a CONNECT is read or passes unread. The sidecar's own host is always read. */
+  readonly passthrough: (host: string, port: number) => 'intercept' | 'tunnel';
+  /** Called before a tunnel is dialled; a GatewayError thrown here refuses it. */
+  readonly onTunnel: (tunnel: Tunnel) => Promise<void> | void;
+  readonly guard: Guard;
+  /** What callers must prove; required where the proxy listens beyond loopback. */
+  readonly token?: string | undefined;
+  readonly limits?: Partial<IngressLimits> | undefined;
+  /** Takes over allowed upgrades; a GatewayError refuses. Without it every upgrade is refused. */
+  readonly onUpgrade?: ((upgrade: Upgrade) => Promise<void>) | undefined;
+  readonly onRefusal?: ((refusal: IngressRefusal) => void) | undefined;
+  readonly log: Log;
+}
+
+/** What the parts of the ingress share. */
+export interface IngressContext extends Omit<IngressOptions, 'limits'> {
+  readonly limits: IngressLimits;
+  readonly refused: (error: GatewayError, host?: string) => void;
+  /** True once the ingress closes: connections are not kept. */
+  readonly draining: () => boolean;
+}

@@ -1,0 +1,21 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { GatewayError } from '../../shared/errors.ts';
+import type { Authority } from '../../shared/host.ts';
+
+/** One connection on which requests arrive: plain, or inside an intercepted CONNECT. */
+export interface Peer {
+  /** Where the CONNECT led; undefined on a plain connection. */
+  readonly authority?: Authority | undefined;
+  /** Answer to every request here: the connection itself was wrong. */
+  readonly refusal?: GatewayError | undefined;
+  /** The `Proxy-Authorization` value that was proven on this connection. */
+  provenAuthorization?: string | undefined;
+  /** The exchange that is being answered; the next one waits for it. */
+  current?: Waiting | undefined;
+  readonly waiting: Waiting[];
+}
+
+export interface Waiting {
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+}

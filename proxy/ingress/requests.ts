@@ -1,0 +1,128 @@
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { GatewayError, toGatewayError } from '../../shared/errors.ts';
+import { plainTarget, readHead, securedTarget, type Target } from './head.ts';
+import { LiveExchange } from './live-exchange.ts';
+import type { IngressContext } from './options.ts';
+import type { Peer, Waiting } from './peer.ts';
+import { refuseRequest, refuseSocket } from './refusal.ts';
+
+interface Requests {
+  /** Takes a parsed request; on each connection one is answered after the other. */
+  accept(peer: Peer, waiting: Waiting): void;
+  upgrade(peer: Peer, req: IncomingMessage, socket: Duplex, head: Buffer): void;
+  /** Refuses a request whose body stopped coming. */
+  stalled(peer: Peer): void;
+}
+
+const ignore = () => {};
+
+/** Takes requests from connections to `handle`. `onIdle` is told when a connection falls idle. */
+export function createRequests(
+  context: IngressContext,
+  proves: (authorization: string | undefined) => boolean,
+  onIdle: () => void,
+): Requests {
+  const { limits, log } = context;
+
+  function judge(peer: Peer, req: IncomingMessage, mayUpgrade: boolean): Target | GatewayError {
+    if (peer.refusal !== undefined) return peer.refusal;
+    const head = readHead(req, { headerCountMax: limits.headerCountMax, mayUpgrade });
+    if (head instanceof GatewayError) return head;
+    if (peer.authority !== undefined) return securedTarget(req, head.host, peer.authority);
+    const { proxyAuthorization } = head;
+    if (peer.provenAuthorization === undefined || peer.provenAuthorization !== proxyAuthorization) {
+      if (!proves(proxyAuthorization)) return new GatewayError('proxy.auth_required');
+      peer.provenAuthorization = proxyAuthorization;
+    }
+    const target = plainTarget(req, head.host);
+    if (target instanceof GatewayError) return target;
+    return context.guard.isOwn(target.host, target.port) ? ownPort(target) : target;
+  }
+
+  function answer(peer: Peer, { req, res }: Waiting): void {
+    if (context.draining()) res.shouldKeepAlive = false;
+    const target = judge(peer, req, false);
+    if (target instanceof GatewayError) {
+      context.refused(target);
+      refuseRequest(res, target);
+      return;
+    }
+    const exchange = new LiveExchange(target, req, res);
+    res.once('close', () => exchange.closed());
+    void handled(exchange);
+  }
+
+  async function handled(exchange: LiveExchange): Promise<void> {
+    const { res } = exchange;
+    try {
+      await context.handle(exchange);
+      if (res.writableEnded || res.destroyed) return;
+      throw new Error('The exchange was left without an answer.');
+    } catch (thrown) {
+      const error = toGatewayError(thrown);
+      log[error.kind.level]({ err: thrown, code: error.code }, 'exchange failed');
+      refuseRequest(res, error);
+    }
+  }
+
+  function begin(peer: Peer, waiting: Waiting): void {
+    peer.current = waiting;
+    waiting.res.once('close', () => {
+      peer.current = undefined;
+      const next = peer.waiting.shift();
+      if (next === undefined) onIdle();
+      else if (next.req.socket.destroyed) peer.waiting.length = 0;
+      else begin(peer, next);
+    });
+    answer(peer, waiting);
+  }
+
+  return {
+    accept(peer, waiting) {
+      waiting.res.on('error', ignore);
+      if (peer.current === undefined) begin(peer, waiting);
+      else if (peer.waiting.length < limits.pipelinedMax) peer.waiting.push(waiting);
+      else waiting.req.socket.destroy();
+    },
+    upgrade(peer, req, socket, head) {
+      socket.on('error', ignore);
+      // An answer that is under way and a new protocol cannot share the socket.
+      if (peer.current !== undefined) {
+        socket.destroy();
+        return;
+      }
+      void upgraded(socket, async () => {
+        const target = judge(peer, req, true);
+        if (target instanceof GatewayError) throw target;
+        if (context.onUpgrade === undefined) throw new GatewayError('proxy.upgrade_refused');
+        await context.onUpgrade({ target, req, socket, head });
+      });
+    },
+    stalled(peer) {
+      const { current } = peer;
+      if (current === undefined || current.req.complete || current.req.readableLength > 0) return;
+      const error = new GatewayError('proxy.request_timeout');
+      context.refused(error);
+      refuseRequest(current.res, error);
+    },
+  };
+
+  async function upgraded(socket: Duplex, run: () => Promise<void>): Promise<void> {
+    try {
+      await run();
+    } catch (thrown) {
+      const error = toGatewayError(thrown);
+      log[error.kind.level]({ err: thrown, code: error.code }, 'upgrade refused');
+      context.refused(error);
+      refuseSocket(socket, error);
+    }
+  }
+}
+
+/** The refusal of a target that is one of Sallyport's own ports. */
+export function ownPort({ host, port }: { host: string; port: number }): GatewayError {
+  return new GatewayError('proxy.address_refused', {
+    message: `${host}:${port} is Sallyport itself; it is not reached through the proxy.`,
+  });
+}

@@ -1,0 +1,53 @@
+import type { Socket } from 'node:net';
+import type { Authority } from '../../shared/host.ts';
+
+/** How a tunnel ended. */
+export interface TunnelEnd {
+  readonly sentBytes: number;
+  readonly receivedBytes: number;
+  /** Undefined when both sides closed in order. */
+  readonly failure?: string | undefined;
+}
+
+/** A connection that passes unread. */
+export interface Tunnel extends Authority {
+  readonly ended: Promise<TunnelEnd>;
+  /** Breaks it off, before or after it stands. */
+  close(): void;
+}
+
+interface Ends {
+  readonly agent: Socket;
+  readonly upstream: Socket;
+  readonly idleMs: number;
+}
+
+/** Carries bytes both ways, half-closing as the ends do, until both are done. */
+export function join({ agent, upstream, idleMs }: Ends): Promise<TunnelEnd> {
+  const { promise, resolve } = Promise.withResolvers<TunnelEnd>();
+  let failure: string | undefined;
+  let open = 2;
+  for (const [end, other] of [
+    [agent, upstream],
+    [upstream, agent],
+  ] as const) {
+    end.setTimeout(idleMs, () => {
+      failure ??= 'The tunnel was silent for too long.';
+      agent.destroy();
+      upstream.destroy();
+    });
+    end.on('error', (error: Error) => {
+      failure ??= error.message;
+      other.destroy();
+    });
+    end.once('close', () => {
+      // What this end had sent is still written out; then the other end closes too.
+      other.destroySoon();
+      open--;
+      if (open > 0) return;
+      resolve({ sentBytes: upstream.bytesWritten, receivedBytes: upstream.bytesRead, failure });
+    });
+    end.pipe(other);
+  }
+  return promise;
+}

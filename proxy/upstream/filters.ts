@@ -1,0 +1,50 @@
+import type { ResponseFilter } from './forward.ts';
+
+type Mode = 'pass' | 'stream' | 'buffer';
+
+const bufferBytesMax = 1024 * 1024;
+
+/** The body size up to which a filter's answer is buffered. */
+export function bufferLimit(filter: ResponseFilter): number {
+  return filter.bytesMax ?? bufferBytesMax;
+}
+
+/** One filter that does what all of these do, in their order: the first sees what came in. */
+export function combineFilters(...filters: readonly ResponseFilter[]): ResponseFilter {
+  let active: readonly { readonly filter: ResponseFilter; readonly mode: Mode }[] = [];
+  return {
+    bytesMax: Math.min(...filters.map(bufferLimit)),
+    head(status, headers) {
+      const modes: Mode[] = [];
+      for (const filter of filters) {
+        const mode = filter.head(status, headers);
+        if (mode === 'cut') return 'cut';
+        modes.push(mode);
+      }
+      active = filters.flatMap((filter, index) => {
+        const mode = modes[index] ?? 'pass';
+        return mode === 'pass' ? [] : [{ filter, mode }];
+      });
+      if (modes.includes('buffer')) return 'buffer';
+      return active.length === 0 ? 'pass' : 'stream';
+    },
+    chunk(bytes, last) {
+      let passed = bytes;
+      for (const { filter } of active) {
+        const result = filter.chunk?.(passed, last) ?? passed;
+        if (result === 'cut') return 'cut';
+        passed = result;
+      }
+      return passed;
+    },
+    whole(bytes) {
+      let passed = bytes;
+      for (const { filter, mode } of active) {
+        const result = mode === 'buffer' ? filter.whole?.(passed) : filter.chunk?.(passed, true);
+        if (result === 'cut') return 'cut';
+        passed = result ?? passed;
+      }
+      return passed;
+    },
+  };
+}

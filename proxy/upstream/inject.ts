@@ -1,0 +1,84 @@
+import type { HeldCredential } from '../../shared/binding/binding.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import { outboundHeaders, withHeader } from './headers.ts';
+import type { Outgoing } from './outgoing.ts';
+
+const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+
+/**
+ * Puts a credential into a request in place of whatever the agent sent there. `bearer`:
+ * `Authorization: Bearer`, unless a format says otherwise. `basic`: `format` is `user:{secret}`;
+ * without one a secret with a colon is the pair, and any other the user name. Refuses secrets and
+ * names that would break out of their place.
+ */
+export function injectCredential(outgoing: Outgoing, credential: HeldCredential): Outgoing {
+  const { inject, secret } = credential;
+  // Control characters of any kind end a header line somewhere (RFC 9110 section 5.5); a lone
+  // surrogate has no bytes.
+  if (/[\p{Cc}\p{Cs}]/u.test(secret) || secret === '') throw unusable(credential, 'its secret');
+  switch (inject.in) {
+    case 'bearer':
+      return withValue(outgoing, credential, 'authorization', spell(credential, 'Bearer {secret}'));
+    case 'header':
+      return withValue(outgoing, credential, headerName(credential), spell(credential, '{secret}'));
+    case 'basic':
+      return withValue(outgoing, credential, 'authorization', basic(credential));
+    case 'query':
+      return withQuery(outgoing, credential);
+  }
+}
+
+function spell({ inject, secret }: HeldCredential, byDefault: string): string {
+  return (inject.format ?? byDefault).replaceAll('{secret}', () => secret);
+}
+
+function basic(credential: HeldCredential): string {
+  const pair = spell(credential, credential.secret.includes(':') ? '{secret}' : '{secret}:');
+  return `Basic ${Buffer.from(pair).toString('base64')}`;
+}
+
+function headerName(credential: HeldCredential): string {
+  const name = credential.inject.name ?? '';
+  // A name that hygiene would remove is no place for a credential.
+  const removable = outboundHeaders([name, '']).length === 0;
+  if (!token.test(name) || removable) throw unusable(credential, 'its header name');
+  return name;
+}
+
+function withValue(
+  outgoing: Outgoing,
+  credential: HeldCredential,
+  name: string,
+  value: string,
+): Outgoing {
+  if (!/^[\x20-\x7e]+$/.test(value)) throw unusable(credential, 'its secret or format');
+  return { ...outgoing, headers: withHeader(outgoing.headers, name, value) };
+}
+
+function withQuery(outgoing: Outgoing, credential: HeldCredential): Outgoing {
+  const { name } = credential.inject;
+  if (name === undefined || name === '') throw unusable(credential, 'its parameter name');
+  const [path = '', ...rest] = outgoing.path.split('?');
+  const kept = rest
+    .join('?')
+    .split('&')
+    .filter((pair) => pair !== '' && parameterName(pair) !== name);
+  const value = spell(credential, '{secret}');
+  const added = `${encodeURIComponent(name)}=${encodeURIComponent(value)}`;
+  return { ...outgoing, path: `${path}?${[...kept, added].join('&')}` };
+}
+
+function parameterName(pair: string): string {
+  const name = (pair.split('=')[0] ?? '').replaceAll('+', ' ');
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
+}
+
+function unusable(credential: HeldCredential, what: string): GatewayError {
+  return new GatewayError('credential.invalid', {
+    message: `Credential ${credential.id} cannot be injected: ${what} cannot stand there.`,
+  });
+}

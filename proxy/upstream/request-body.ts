@@ -1,0 +1,77 @@
+import { IncomingMessage } from 'node:http';
+import { Readable } from 'node:stream';
+import type { Outgoing } from './outgoing.ts';
+
+/** What is sent; `gone` when the agent went away before its body was whole. */
+type ReadyBody = Buffer | Readable | null | 'gone';
+
+// Up to this, a body is read whole before it is sent: one write instead of several.
+const collectedBytesMax = 64 * 1024;
+
+/**
+ * Calls `ready` with the body to send and, where it streams, its length if the agent said one. An
+ * agent's own request is shielded: an upstream that stops reading must not cost the agent the
+ * connection on which it waits for the answer.
+ */
+export function readyBody(
+  body: Outgoing['body'],
+  ready: (body: ReadyBody, lengthBytes?: number) => void,
+): void {
+  if (!(body instanceof IncomingMessage)) {
+    ready(body);
+    return;
+  }
+  const declared = body.headers['content-length'];
+  const lengthBytes = declared === undefined ? undefined : Number(declared);
+  // Neither length nor transfer coding: there is no body (RFC 9112 section 6.3).
+  const absent = lengthBytes === undefined && body.headers['transfer-encoding'] === undefined;
+  if (absent || lengthBytes === 0) {
+    ready(null);
+    return;
+  }
+  if (body.destroyed) {
+    ready('gone');
+    return;
+  }
+  const isSmall = lengthBytes !== undefined && lengthBytes <= collectedBytesMax;
+  if (isSmall) collect(body, ready);
+  else ready(shielded(body), lengthBytes);
+}
+
+function collect(req: IncomingMessage, ready: (body: ReadyBody) => void): void {
+  const chunks: Buffer[] = [];
+  const onData = (chunk: Buffer) => chunks.push(chunk);
+  const done = (body: ReadyBody) => {
+    req.off('data', onData).off('end', onEnd).off('close', onClose);
+    ready(body);
+  };
+  const onEnd = () => {
+    const [first] = chunks;
+    done(chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks));
+  };
+  const onClose = () => done('gone');
+  req.on('data', onData).on('end', onEnd).on('close', onClose);
+}
+
+function shielded(req: IncomingMessage): Readable {
+  const body = new Readable({
+    read: () => {
+      req.resume();
+    },
+    destroy(error, callback) {
+      req.off('data', onData).off('end', onEnd).off('close', onClose);
+      // What nobody wants any more is read and dropped, so that the answer can still get through.
+      req.resume();
+      callback(error);
+    },
+  });
+  const onData = (chunk: Buffer) => {
+    if (!body.push(chunk)) req.pause();
+  };
+  const onEnd = () => body.push(null);
+  const onClose = () => {
+    if (!req.complete) body.destroy(new Error('The agent went away while sending.'));
+  };
+  req.on('data', onData).on('end', onEnd).on('close', onClose).pause();
+  return body;
+}

@@ -1,0 +1,265 @@
+import type { ServerResponse } from 'node:http';
+import type { Dispatcher } from 'undici';
+import { GatewayError } from '../../shared/errors.ts';
+import { classifyFailure } from './failure.ts';
+import { bufferLimit } from './filters.ts';
+import type { ForwardOptions, Outcome, ResponseFilter } from './forward.ts';
+import { inboundHeaders, withHeader } from './headers.ts';
+
+type Controller = Dispatcher.DispatchController;
+type ParsedHeaders = Parameters<NonNullable<Dispatcher.DispatchHandler['onResponseStart']>>[2];
+
+interface RelaySettings {
+  readonly res: ServerResponse;
+  readonly options: ForwardOptions;
+  readonly bodyIdleMs: number;
+  readonly resolve: (outcome: Outcome) => void;
+}
+
+const nothing = Buffer.alloc(0);
+
+/** Carries one answer from an upstream to the agent, and says once how that ended. */
+export class ResponseRelay implements Dispatcher.DispatchHandler {
+  readonly #res: ServerResponse;
+  readonly #options: ForwardOptions;
+  readonly #bodyIdleMs: number;
+  readonly #resolve: (outcome: Outcome) => void;
+  #controller: Controller | undefined;
+  #settled = false;
+  #status: number | undefined;
+  #mode: 'pass' | 'stream' | 'buffer' = 'pass';
+  #head: string[] = [];
+  #buffered: Buffer[] = [];
+  #bufferedBytes = 0;
+  #lengthBytes: number | undefined;
+  #responseBytes = 0;
+  #headWritten = false;
+  #ended = false;
+  #waitingForAgent = false;
+  #silenceAllowed = false;
+  #idle: NodeJS.Timeout | undefined;
+
+  constructor({ res, options, bodyIdleMs, resolve }: RelaySettings) {
+    this.#res = res;
+    this.#options = options;
+    this.#bodyIdleMs = bodyIdleMs;
+    this.#resolve = resolve;
+  }
+
+  /** False once it has ended, whatever way. */
+  get wanted(): boolean {
+    return !this.#settled;
+  }
+
+  /** Begins to notice that the agent goes away or that the caller breaks off. */
+  watch(): void {
+    const { signal } = this.#options;
+    if (signal.aborted) {
+      this.#onAbort();
+      return;
+    }
+    if (this.#res.destroyed) {
+      this.clientGone('The agent was gone already.');
+      return;
+    }
+    this.#res.once('close', this.#onClose);
+    signal.addEventListener('abort', this.#onAbort, { once: true });
+  }
+
+  clientGone(detail: string): void {
+    this.#fail('client_gone', detail);
+  }
+
+  onRequestStart(controller: Controller): void {
+    this.#controller = controller;
+    if (this.#settled) controller.abort(new Error('No longer wanted.'));
+  }
+
+  onResponseStart(controller: Controller, status: number, headers: ParsedHeaders): void {
+    // Interim answers are between the upstream and this hop (RFC 9110 section 15.2).
+    if (status < 200 || this.#settled) return;
+    this.#status = status;
+    const lengthKnown = headers['transfer-encoding'] === undefined && status !== 204;
+    this.#head = this.#answerHeaders(controller, lengthKnown);
+    const mode = this.#options.filter?.head(status, filterView(headers)) ?? 'pass';
+    if (mode === 'cut') {
+      this.#cut();
+      return;
+    }
+    const bodiless = status === 204 || status === 304 || this.#res.req.method === 'HEAD';
+    this.#mode = bodiless ? 'pass' : mode;
+    const length = headers['content-length'];
+    if (lengthKnown && !bodiless && length !== undefined) this.#lengthBytes = Number(length);
+    this.#silenceAllowed = /^text\/event-stream/i.test(String(headers['content-type'] ?? ''));
+    if (this.#mode !== 'buffer') this.#writeHead();
+    // An answer that is whole within this turn needs neither an early head nor a timer.
+    process.nextTick(this.#afterTurn);
+  }
+
+  onResponseData(_controller: Controller, chunk: Buffer): void {
+    if (this.#settled) return;
+    this.#idle?.refresh();
+    if (this.#mode === 'buffer') {
+      this.#buffer(chunk);
+      return;
+    }
+    const passed = this.#mode === 'pass' ? chunk : this.#filtered(chunk, false);
+    if (passed === 'cut') {
+      this.#cut();
+      return;
+    }
+    this.#write(passed);
+  }
+
+  onResponseEnd(): void {
+    if (this.#settled) return;
+    this.#ended = true;
+    const last = this.#lastBytes();
+    if (last === 'cut') {
+      this.#cut();
+      return;
+    }
+    if (this.#settled) return;
+    this.#responseBytes += last.length;
+    const complete = this.#lengthBytes === undefined || this.#lengthBytes === this.#responseBytes;
+    if (!complete) {
+      this.#fail('upstream.reset', 'The answer is not as long as it said.');
+      return;
+    }
+    if (last.length === 0) this.#res.end();
+    else this.#res.end(last);
+  }
+
+  onResponseError(_controller: Controller, error: Error): void {
+    if (this.#settled) return;
+    const { failure, detail } = classifyFailure(error, this.#controller !== undefined);
+    this.#fail(failure, detail);
+  }
+
+  #answerHeaders(controller: Controller, lengthKnown: boolean): string[] {
+    let answer = inboundHeaders(textOf(controller.rawHeaders), lengthKnown);
+    for (const [name, value] of Object.entries(this.#options.responseHeaders ?? {})) {
+      answer = withHeader(answer, name, value);
+    }
+    return answer;
+  }
+
+  #writeHead(): void {
+    try {
+      this.#res.writeHead(this.#status ?? 502, this.#head);
+      this.#headWritten = true;
+    } catch {
+      this.#fail('upstream.reset', 'The answer has a header that cannot be passed on.');
+    }
+  }
+
+  #write(bytes: Buffer): void {
+    if (bytes.length === 0) return;
+    this.#responseBytes += bytes.length;
+    if (this.#res.write(bytes) || this.#waitingForAgent) return;
+    this.#waitingForAgent = true;
+    this.#controller?.pause();
+    this.#res.once('drain', this.#onDrain);
+  }
+
+  #buffer(chunk: Buffer): void {
+    this.#bufferedBytes += chunk.length;
+    const limit = this.#options.filter === undefined ? 0 : bufferLimit(this.#options.filter);
+    if (this.#bufferedBytes <= limit) this.#buffered.push(chunk);
+    else
+      this.#fail('upstream.reset', `The answer is larger than the ${limit} bytes that are read.`);
+  }
+
+  /** What is still to be sent when the upstream has sent all. */
+  #lastBytes(): Buffer | 'cut' {
+    if (this.#mode === 'pass') return nothing;
+    if (this.#mode === 'stream') return this.#filtered(nothing, true);
+    const body = Buffer.concat(this.#buffered);
+    const whole = this.#guarded((filter) => filter.whole?.(body) ?? body);
+    if (whole === 'cut') return 'cut';
+    this.#lengthBytes = undefined;
+    this.#head = withHeader(this.#head, 'content-length', String(whole.length));
+    this.#writeHead();
+    return whole;
+  }
+
+  #filtered(bytes: Buffer, last: boolean): Buffer | 'cut' {
+    return this.#guarded((filter) => filter.chunk?.(bytes, last) ?? bytes);
+  }
+
+  /** A filter that throws has judged nothing: the answer does not go on. */
+  #guarded(run: (filter: ResponseFilter) => Buffer | 'cut'): Buffer | 'cut' {
+    const { filter } = this.#options;
+    if (filter === undefined) return nothing;
+    try {
+      return run(filter);
+    } catch (error) {
+      this.#fail('upstream.reset', `The answer could not be read: ${String(error)}`);
+      return nothing;
+    }
+  }
+
+  #cut(): void {
+    this.#fail('credential.reflected', 'The upstream sent the credential back.');
+  }
+
+  #fail(failure: NonNullable<Outcome['failure']>, detail: string): void {
+    if (this.#settled) return;
+    this.#settle({ failure, detail });
+    this.#controller?.abort(new Error(detail));
+    if (this.#headWritten) this.#res.destroy();
+  }
+
+  #settle(ending: Pick<Outcome, 'failure' | 'detail'>): void {
+    this.#settled = true;
+    clearTimeout(this.#idle);
+    this.#res.off('close', this.#onClose);
+    this.#res.off('drain', this.#onDrain);
+    this.#options.signal.removeEventListener('abort', this.#onAbort);
+    this.#resolve({ status: this.#status, responseBytes: this.#responseBytes, ...ending });
+  }
+
+  readonly #afterTurn = (): void => {
+    if (this.#settled || this.#ended) return;
+    if (this.#headWritten && this.#responseBytes === 0) this.#res.flushHeaders();
+    this.#idle = setTimeout(this.#onIdle, this.#bodyIdleMs);
+  };
+
+  readonly #onIdle = (): void => {
+    if (this.#waitingForAgent) {
+      this.clientGone('The agent stopped reading.');
+      return;
+    }
+    if (this.#silenceAllowed) this.#idle?.refresh();
+    else this.#fail('upstream.timeout', 'The upstream fell silent within its answer.');
+  };
+
+  readonly #onDrain = (): void => {
+    this.#waitingForAgent = false;
+    this.#idle?.refresh();
+    this.#controller?.resume();
+  };
+
+  readonly #onClose = (): void => {
+    if (this.#settled) return;
+    if (this.#ended && this.#res.writableFinished) this.#settle({});
+    else this.clientGone('The agent went away.');
+  };
+
+  readonly #onAbort = (): void => {
+    const { reason } = this.#options.signal;
+    const known = reason instanceof GatewayError;
+    this.clientGone(known ? reason.message : 'The agent went away.');
+  };
+}
+
+function textOf(raw: Controller['rawHeaders']): string[] {
+  if (!Array.isArray(raw)) return [];
+  return raw.map((part) => (typeof part === 'string' ? part : part.toString('latin1')));
+}
+
+function filterView(headers: ParsedHeaders): Readonly<Record<string, string | readonly string[]>> {
+  const view: Record<string, string | readonly string[]> = {};
+  for (const [name, value] of Object.entries(headers)) if (value !== undefined) view[name] = value;
+  return view;
+}

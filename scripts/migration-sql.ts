@@ -1,0 +1,18 @@
+// Prints the SQL that leads from the Prisma schema of a commit (default HEAD) to the one in the
+// working tree, for the folder of a new migration.
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { startPostgres } from '../test/support/postgres.ts';
+import { schemaSql } from '../test/support/schema-engine.ts';
+
+const schema = 'prisma/schema.prisma';
+const before = execFileSync('git', ['show', `${process.argv[2] ?? 'HEAD'}:${schema}`], {
+  encoding: 'utf8',
+});
+const server = await startPostgres();
+try {
+  const after = readFileSync(schema, 'utf8');
+  process.stdout.write(await schemaSql(after, { databaseUrl: server.url, before }));
+} finally {
+  await server.stop();
+}

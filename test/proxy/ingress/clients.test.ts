@@ -1,0 +1,234 @@
+import { spawn } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { join } from 'node:path';
+import { fetch, ProxyAgent } from 'undici';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { internalHost } from '../../../proxy/ingress/head.ts';
+import type { Authority } from '../../../proxy/tls/authority.ts';
+import {
+  asItCame,
+  bodyOf,
+  Cleanup,
+  httpsUpstream,
+  httpUpstream,
+  startProxy,
+  type TestProxy,
+  temporaryFolder,
+  testAuthority,
+} from '../../support/proxy.ts';
+
+let cleanup: Cleanup;
+let proxy: TestProxy;
+let upstreams: Authority;
+let httpPort: number;
+let httpsPort: number;
+let caFile: string;
+
+async function echo(req: IncomingMessage, res: ServerResponse): Promise<void> {
+  const body = (await bodyOf(req)).toString();
+  res.setHeader('content-type', 'application/json');
+  res.end(JSON.stringify({ method: req.method, url: req.url, headers: req.headers, body }));
+}
+
+beforeEach(async () => {
+  cleanup = new Cleanup();
+  upstreams = testAuthority(cleanup);
+  httpPort = await httpUpstream(cleanup, echo);
+  httpsPort = await httpsUpstream(cleanup, upstreams, echo);
+  proxy = await startProxy(cleanup, { ca: [upstreams.certPem] });
+  caFile = join(temporaryFolder(cleanup), 'ca.pem');
+  writeFileSync(caFile, proxy.authority.certPem);
+});
+afterEach(() => cleanup.run());
+
+function run(command: string, args: string[], env: Record<string, string> = {}): Promise<string> {
+  return new Promise((resolve) => {
+    const child = spawn(command, args, { env: { PATH: process.env.PATH, ...env } });
+    let text = '';
+    child.stdout.on('data', (chunk) => {
+      text += chunk;
+    });
+    child.stderr.on('data', (chunk) => {
+      text += chunk;
+    });
+    child.on('close', () => resolve(text));
+  });
+}
+
+interface Echoed {
+  method: string;
+  url: string;
+  headers: Record<string, string>;
+  body: string;
+}
+
+describe('real clients reach http and https upstreams through the proxy', () => {
+  const proxyEnv = () => ({
+    HTTP_PROXY: proxy.url,
+    HTTPS_PROXY: proxy.url,
+    http_proxy: proxy.url,
+    https_proxy: proxy.url,
+    NO_PROXY: '',
+    no_proxy: '',
+    NODE_USE_ENV_PROXY: '1',
+    NODE_EXTRA_CA_CERTS: caFile,
+    REQUESTS_CA_BUNDLE: caFile,
+    CURL_CA_BUNDLE: caFile,
+  });
+  const targets = () => [
+    `http://127.0.0.1:${httpPort}/p?q=1`,
+    `https://127.0.0.1:${httpsPort}/p?q=1`,
+  ];
+
+  it('undici ProxyAgent', async () => {
+    const dispatcher = new ProxyAgent({
+      uri: proxy.url,
+      proxyTunnel: false,
+      requestTls: { ca: proxy.authority.certPem },
+    });
+    cleanup.add(() => dispatcher.close());
+    for (const url of targets()) {
+      const answer = await fetch(url, { dispatcher, method: 'POST', body: '{"a":1}' });
+      const echoed = (await answer.json()) as Echoed;
+      expect(echoed).toMatchObject({ method: 'POST', url: '/p?q=1', body: '{"a":1}' });
+      expect(echoed.headers.host).toBe(new URL(url).host);
+    }
+    expect(proxy.exchanges.map(({ scheme }) => scheme)).toEqual(['http', 'https']);
+  });
+
+  it('undici ProxyAgent that tunnels http too is answered that this is no TLS', async () => {
+    const dispatcher = new ProxyAgent({ uri: proxy.url, proxyTunnel: true });
+    cleanup.add(() => dispatcher.destroy());
+    await expect(fetch(`http://127.0.0.1:${httpPort}/`, { dispatcher })).rejects.toThrow();
+    expect(proxy.exchanges).toEqual([]);
+  });
+
+  it('fetch of node with NODE_USE_ENV_PROXY', async () => {
+    const program = `for (const url of process.argv.slice(1)) {
+      const answer = await fetch(url, { method: 'POST', body: 'x' });
+      console.log((await answer.json()).body);
+    }`;
+    const output = await run(
+      process.execPath,
+      ['--input-type=module', '-e', program, '--', `https://127.0.0.1:${httpsPort}/p?q=1`],
+      proxyEnv(),
+    );
+    expect(output).toBe('x\n');
+    expect(proxy.exchanges).toHaveLength(1);
+  });
+
+  it('http and https modules of node with NODE_USE_ENV_PROXY', async () => {
+    const program = `import http from 'node:http'; import https from 'node:https';
+    for (const url of process.argv.slice(1)) {
+      await new Promise((resolve) => (url.startsWith('https') ? https : http).get(url, (res) => {
+        res.resume().on('end', () => { console.log(res.statusCode); resolve(); });
+      }));
+    }`;
+    const output = await run(
+      process.execPath,
+      ['--input-type=module', '-e', program, '--', ...targets()],
+      proxyEnv(),
+    );
+    expect(output).toBe('200\n200\n');
+    expect(proxy.exchanges).toHaveLength(2);
+  });
+
+  it('curl, with a body behind Expect: 100-continue too', async () => {
+    const big = 'x'.repeat(200_000);
+    const file = join(temporaryFolder(cleanup), 'body');
+    writeFileSync(file, big);
+    for (const url of targets()) {
+      const output = await run(
+        'curl',
+        ['-sS', '-H', 'Expect: 100-continue', '--data-binary', `@${file}`, url],
+        proxyEnv(),
+      );
+      const echoed = JSON.parse(output) as Echoed;
+      expect(echoed.body).toBe(big);
+      expect(echoed.headers['content-length']).toBe('200000');
+      expect(echoed.headers.expect).toBeUndefined();
+      expect(echoed.headers['proxy-connection']).toBeUndefined();
+    }
+    expect(proxy.exchanges).toHaveLength(2);
+  });
+
+  it('python requests', async () => {
+    const program = `import requests, sys
+for url in sys.argv[1:]:
+    with requests.Session() as session:
+        for _ in range(2):
+            print(session.post(url, json={"a": 1}, timeout=10).json()["body"])`;
+    const output = await run('python3', ['-c', program, ...targets()], proxyEnv());
+    expect(output).toBe('{"a": 1}\n'.repeat(4));
+    expect(proxy.exchanges).toHaveLength(4);
+  });
+
+  it('curl and python are there to be asked', async () => {
+    expect(await run('curl', ['--version'])).toContain('curl');
+    expect(await run('python3', ['-c', 'import requests; print("requests")'])).toContain(
+      'requests',
+    );
+  });
+});
+
+describe('the sidecar’s own host', () => {
+  it.each([
+    ['through the proxy', (url: string) => ['-x', url, `http://${internalHost}/manifest`]],
+    ['straight', (url: string) => ['-H', `Host: ${internalHost}`, `${url}/manifest`]],
+    ['over TLS', (url: string) => ['-x', url, `https://${internalHost}/manifest`]],
+  ])('is answered %s, and never dialled', async (_how, args) => {
+    const own = await startProxy(cleanup, {
+      authority: proxy.authority,
+      passthrough: () => 'tunnel',
+      handle: async ({ host, target, res }) => {
+        res.end(`${host} ${target}`);
+      },
+    });
+    expect(await run('curl', ['-sS', '--cacert', caFile, ...args(own.url)])).toBe(
+      'sallyport.internal /manifest',
+    );
+    expect(own.tunnels).toEqual([]);
+  });
+});
+
+describe('a token', () => {
+  it('is required where the proxy listens beyond loopback', async () => {
+    await expect(proxy.ingress.listen(0, '0.0.0.0')).rejects.toThrow(/SALLYPORT_PROXY_TOKEN/);
+  });
+
+  it.each([
+    ['http, none', 'http', [], 407],
+    ['http, wrong', 'http', ['-U', 'x:wrong'], 407],
+    ['http, password', 'http', ['-U', 'x:s3cret'], 200],
+    ['http, user name', 'http', ['-U', 's3cret:'], 200],
+    ['http, bearer', 'http', ['--proxy-header', 'Proxy-Authorization: Bearer s3cret'], 200],
+    ['http, bearer longer', 'http', ['--proxy-header', 'Proxy-Authorization: Bearer s3cret2'], 407],
+    ['https, none', 'https', [], 407],
+    ['https, password', 'https', ['-U', 'x:s3cret'], 200],
+  ])('%s', async (_what, scheme, args, status) => {
+    const guarded = await startProxy(cleanup, {
+      authority: proxy.authority,
+      ca: [upstreams.certPem],
+      token: 's3cret',
+      handle: async (exchange) => {
+        expect(asItCame(exchange).headers.join('\n').toLowerCase()).not.toContain('proxy-auth');
+        exchange.res.end('done');
+      },
+    });
+    const port = scheme === 'http' ? httpPort : httpsPort;
+    const common = ['-sS', '-o', '/dev/null', '--cacert', caFile, '-x', guarded.url];
+    const written = [
+      '-w',
+      status === 407 && scheme === 'https' ? '%{http_connect}' : '%{http_code}',
+    ];
+    const output = await run('curl', [
+      ...common,
+      ...written,
+      ...args,
+      `${scheme}://127.0.0.1:${port}/`,
+    ]);
+    expect(output).toContain(String(status));
+    expect(guarded.refusals).toEqual(status === 407 ? ['proxy.auth_required'] : []);
+  });
+});
