@@ -159,7 +159,7 @@ export const errorKinds = {
   'key.role_exceeds_own': refusal(403, 'A key cannot be given more than its maker holds.'),
 
   // Evidence
-  'evidence.seal_failed': outage(503, 'The decision could not be recorded.'),
+  'evidence.seal_failed': outage(500, 'The decision could not be recorded.'),
   'evidence.cursor_invalid': refusal(400, 'The cursor is not one this ledger gave out.'),
   'evidence.event_invalid': refusal(400, 'The event is not valid.'),
   'evidence.id_conflict': refusal(409, 'Another event was already recorded under this id.'),

@@ -1,22 +1,36 @@
 import type { Services } from '../services.ts';
 import { expireApprovals } from './expire-approvals.ts';
+import { settleEventHashes } from './settle-event-hashes.ts';
 
-const everyMs = 30_000;
+const intervalMs = 15_000;
+
+export interface ExpirySweep {
+  /** Resolves when no round is under way any more. */
+  close(): Promise<void>;
+}
 
 /**
- * Expires overdue approvals of all tenants now and then, so that who waits hears of it. Reading
- * and using an approval check its time themselves; nothing depends on the sweep being in time.
+ * Expires what nobody decided in time without waiting for somebody to look, and settles
+ * decisions whose sealing had to wait. Rounds never overlap; a failed one is logged and the next
+ * one tries again.
  */
-export function startExpirySweep(services: Services): { close(): Promise<void> } {
-  let running: Promise<void> = Promise.resolve();
-  const timer = setInterval(() => {
-    running = running.then(() => sweep(services));
-  }, everyMs);
-  timer.unref();
+export function startExpirySweep(services: Services): ExpirySweep {
+  let stopped = false;
+  let round: Promise<void> = Promise.resolve();
+  let timer: NodeJS.Timeout | undefined;
+  const schedule = () => {
+    if (stopped) return;
+    timer = setTimeout(() => {
+      round = sweep(services).finally(schedule);
+    }, intervalMs);
+    timer.unref();
+  };
+  schedule();
   return {
     async close() {
-      clearInterval(timer);
-      await running;
+      stopped = true;
+      clearTimeout(timer);
+      await round;
     },
   };
 }
@@ -24,11 +38,11 @@ export function startExpirySweep(services: Services): { close(): Promise<void> }
 async function sweep(services: Services): Promise<void> {
   try {
     const tenants = await services.db.tenant.findMany({ select: { id: true } });
-    for (const { id } of tenants) await expireApprovals(services, id);
-  } catch (error) {
-    services.log.warn(
-      { err: error },
-      'overdue approvals could not be expired; the next sweep tries again',
-    );
+    for (const { id } of tenants) {
+      await expireApprovals(services, id);
+      await settleEventHashes(services, id);
+    }
+  } catch (err) {
+    services.log.error({ err }, 'overdue approvals could not be expired');
   }
 }

@@ -2,11 +2,12 @@ import type { RiskTier } from '../../shared/decision/action.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { clampTools } from '../../shared/glob.ts';
 import type { JsonObject } from '../../shared/json.ts';
+import { anyUser } from '../../shared/passport/claims.ts';
 import { agentRowId } from '../agents/agent-row-id.ts';
 import type { Caller } from '../http/route.ts';
 import { loadPublishedPolicies } from '../policies/load-published.ts';
 import type { Services } from '../services.ts';
-import { anyUser, type MintedPassport, mintPassport } from './mint-passport.ts';
+import { type MintedPassport, mintPassport } from './mint-passport.ts';
 
 export interface PassportRequest {
   readonly tenantId: string;

@@ -6,8 +6,6 @@ import { agentChain, commitChange } from '../events.ts';
 import type { Services } from '../services.ts';
 
 export const passportIssuer = 'sallyport';
-/** In `user_id`: the passport is bound to no one user, but to whomever its agent acts for. */
-export const anyUser = '*';
 
 export interface MintRequest extends Omit<PassportGrant, 'issuer' | 'nowMs'> {
   /** The principal who asked for it. */

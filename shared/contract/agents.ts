@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { goal, jsonObject, name, riskTier, text, toolId, userId } from './fields.ts';
 import { operation } from './operation.ts';
-import { passportClaims, resourceList, toolList } from './passports.ts';
+import { claimsExample, passportClaims, resourceList, toolList } from './passports.ts';
 
 export const registerAgent = operation({
   id: 'registerAgent',
@@ -38,6 +38,16 @@ export const registerAgent = operation({
       created_at: z.string(),
       updated_at: z.string(),
     }),
+    example: {
+      agent_id: 7,
+      name: 'support-bot',
+      kind: 'support',
+      capabilities: ['payments.refund', 'mcp.tickets.*'],
+      goal: 'Answer customers',
+      blast_radius: 'medium',
+      created_at: '2026-11-20T10:00:00.000Z',
+      updated_at: '2026-11-20T10:00:00.000Z',
+    },
   },
   errors: ['args.schema_invalid', 'plan.cap_reached'],
 });
@@ -72,6 +82,12 @@ export const issueAgentPassport = operation({
       expires_at: z.string(),
       evidence_id: z.string(),
     }),
+    example: {
+      token: 'eyJ…',
+      claims: claimsExample,
+      expires_at: '2026-11-20T10:05:00.000Z',
+      evidence_id: 'ev_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d',
+    },
   },
   errors: [
     'args.schema_invalid',

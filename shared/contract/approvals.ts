@@ -49,6 +49,28 @@ const approvalRecord = z.object({
 });
 export type ApprovalRecord = z.output<typeof approvalRecord>;
 
+const recordExample = {
+  id: 42,
+  kind: 'action',
+  status: 'pending',
+  agent_id: '7',
+  user_id: 'user_12',
+  tool: 'payments.refund',
+  resource: 'payment:pay_81',
+  risk_tier: 'high',
+  reason_code: 'refund.needs_human',
+  summary: 'Policy requires a human to approve this action.',
+  chain_id: 'agent:7',
+  action_digest: `sha256:${'3e'.repeat(32)}`,
+  channels: ['chat_a'],
+  min_role: 'approver',
+  quorum: 1,
+  proposed_args: { amount: 40, currency: 'EUR' },
+  requested_at: '2026-11-20T10:00:00.000Z',
+  expires_at: '2026-11-20T11:00:00.000Z',
+  votes: [],
+} as const;
+
 export const listApprovals = operation({
   id: 'listApprovals',
   method: 'GET',
@@ -72,6 +94,7 @@ export const listApprovals = operation({
       approvals: z.array(approvalRecord),
       next_cursor: z.string().nullable(),
     }),
+    example: { approvals: [recordExample], next_cursor: null },
   },
   errors: [],
 });
@@ -110,6 +133,17 @@ export const decideApproval = operation({
       effective_digest: z.string().optional(),
       grant_expires_at: z.string().optional(),
     }),
+    example: {
+      id: 42,
+      status: 'approved',
+      action: 'approve',
+      event_hash: `sha256:${'4f'.repeat(32)}`,
+      evidence_id: 'ev_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d',
+      decided_by: 'alice',
+      votes_missing: 0,
+      effective_digest: `sha256:${'3e'.repeat(32)}`,
+      grant_expires_at: '2026-11-20T11:10:00.000Z',
+    },
   },
   errors: [
     'args.schema_invalid',

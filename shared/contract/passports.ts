@@ -36,6 +36,26 @@ export const passportClaims = z.object({
 export const toolList = z.array(toolId).min(1).max(1000);
 export const resourceList = z.array(resourceId).max(1000);
 
+export const claimsExample = {
+  iss: 'sallyport',
+  sub: '7',
+  aud: 'gateway://agents',
+  tenant_id: 'default',
+  user_id: 'user_12',
+  goal: 'Refund the customer for a damaged parcel',
+  allowed_tools: ['payments.refund'],
+  allowed_resources: [],
+  resource_constraints: {},
+  risk_tier: 'medium',
+  policy_id: 'refunds',
+  policy_hash: `sha256:${'5d'.repeat(32)}`,
+  approval_hash: null,
+  jti: 'pp_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d',
+  iat: 1_795_168_800,
+  nbf: 1_795_168_800,
+  exp: 1_795_169_100,
+} as const;
+
 const issued = z.object({
   /** The compact JWS; `token` is the same under the name that issue-passport uses. */
   passport: z.string(),
@@ -81,7 +101,19 @@ export const issuePassport = operation({
     audience: 'gateway://agents',
     ttl_seconds: 300,
   },
-  success: { status: 200, description: 'The signed passport and its claims.', schema: issued },
+  success: {
+    status: 200,
+    description: 'The signed passport and its claims.',
+    schema: issued,
+    example: {
+      passport: 'eyJ…',
+      token: 'eyJ…',
+      claims: claimsExample,
+      jti: claimsExample.jti,
+      expires_at: '2026-11-20T10:05:00.000Z',
+      evidence_id: 'ev_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d',
+    },
+  },
   errors: [
     'args.schema_invalid',
     'passport.ttl_invalid',
@@ -149,6 +181,12 @@ export const revokePassport = operation({
       revoked_at: z.string(),
       reason: z.string().optional(),
     }),
+    example: {
+      jti: 'pp_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d',
+      revoked: true,
+      revoked_at: '2026-11-20T10:00:00.000Z',
+      reason: 'Agent misbehaved',
+    },
   },
   errors: ['args.schema_invalid'],
 });
@@ -162,6 +200,15 @@ export const publicJwk = z.object({
   use: z.string().optional(),
   alg: z.string().optional(),
 });
+
+export const jwkExample = {
+  kty: 'OKP',
+  crv: 'Ed25519',
+  x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo',
+  kid: 'kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k',
+  use: 'sig',
+  alg: 'EdDSA',
+} as const;
 
 export const getPassportJwks = operation({
   id: 'getPassportJwks',
@@ -177,6 +224,7 @@ export const getPassportJwks = operation({
     status: 200,
     description: 'A JSON Web Key Set (RFC 7517).',
     schema: z.object({ keys: z.array(publicJwk) }),
+    example: { keys: [jwkExample] },
   },
   errors: [],
 });

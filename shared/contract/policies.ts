@@ -41,6 +41,21 @@ const definitionExample = {
   ],
 };
 
+const recordExample = {
+  id: 12,
+  name: 'Refunds',
+  version: 1,
+  lifecycle: 'published',
+  policy_hash: `sha256:${'5d'.repeat(32)}`,
+  definition_id: 'refunds',
+  rules_json: definitionExample,
+  created_by: 'alice',
+  created_at: '2026-11-20T10:00:00.000Z',
+  updated_at: '2026-11-20T10:00:00.000Z',
+  published_at: '2026-11-20T10:00:00.000Z',
+  published_by: 'alice',
+} as const;
+
 export const listPolicies = operation({
   id: 'listPolicies',
   method: 'GET',
@@ -54,6 +69,7 @@ export const listPolicies = operation({
     status: 200,
     description: 'Every policy, oldest first.',
     schema: z.object({ policies: z.array(policyRecord) }),
+    example: { policies: [recordExample] },
   },
   errors: [],
 });
@@ -69,7 +85,12 @@ export const createPolicy = operation({
   permission: 'policy.write',
   body: z.object({ name: name(100), rules_json: rulesJson, publish: z.boolean().default(false) }),
   bodyExample: { name: 'Refunds', rules_json: definitionExample, publish: true },
-  success: { status: 201, description: 'The stored policy.', schema: policyRecord },
+  success: {
+    status: 201,
+    description: 'The stored policy.',
+    schema: policyRecord,
+    example: recordExample,
+  },
   errors: [
     'args.schema_invalid',
     'policy.invalid',
@@ -87,7 +108,12 @@ export const getPolicy = operation({
   auth: 'bearer',
   permission: 'read',
   params: rowIdParam,
-  success: { status: 200, description: 'The policy.', schema: policyRecord },
+  success: {
+    status: 200,
+    description: 'The policy.',
+    schema: policyRecord,
+    example: recordExample,
+  },
   errors: ['policy.not_found'],
 });
 
@@ -112,7 +138,12 @@ export const updatePolicy = operation({
       message: 'give at least one of name, rules_json, lifecycle',
     }),
   bodyExample: { lifecycle: 'published' },
-  success: { status: 200, description: 'The policy as it is now.', schema: policyRecord },
+  success: {
+    status: 200,
+    description: 'The policy as it is now.',
+    schema: policyRecord,
+    example: recordExample,
+  },
   errors: [
     'policy.not_found',
     'policy.invalid',
@@ -134,6 +165,7 @@ export const deletePolicy = operation({
     status: 200,
     description: 'Whether the row is gone or archived.',
     schema: z.object({ id: z.number().int(), outcome: z.enum(['deleted', 'archived']) }),
+    example: { id: 12, outcome: 'archived' },
   },
   errors: ['policy.not_found', 'policy.lifecycle_invalid', 'auth.insufficient_permission'],
 });
@@ -202,6 +234,30 @@ export const replayPolicy = operation({
         })
         .optional(),
     }),
+    example: {
+      verdict: {
+        decision: 'allow',
+        reason_code: 'refund.small_in_scope',
+        matched_rules: ['refunds/small'],
+        evidence: [
+          {
+            rule: 'small',
+            decision: 'allow',
+            matched: true,
+            condition_results: [
+              { path: 'args.amount', operator: '<=', expected: 25, actual: 20, result: true },
+            ],
+          },
+        ],
+      },
+      policy_hash: `sha256:${'5d'.repeat(32)}`,
+      evidence_hash: `sha256:${'7a'.repeat(32)}`,
+      conformance: {
+        passed: true,
+        expected: { decision: 'allow', reason_code: 'refund.small_in_scope' },
+        actual: { decision: 'allow', reason_code: 'refund.small_in_scope' },
+      },
+    },
   },
   errors: ['args.schema_invalid', 'policy.invalid'],
 });

@@ -13,7 +13,9 @@ import {
   userId,
 } from './fields.ts';
 import { operation } from './operation.ts';
-import { publicJwk } from './passports.ts';
+import { jwkExample, publicJwk } from './passports.ts';
+
+const sidecarExample = 'sc_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d';
 
 const shared = { tag: 'Sidecars' } as const;
 const bySidecar = { ...shared, auth: 'sidecar', budget: 'sidecar' } as const;
@@ -47,6 +49,14 @@ export const createEnrolmentToken = operation({
       environment,
       max_uses: z.number().int(),
     }),
+    example: {
+      token: 'set_QmFzZTY0VVJMb2YzMnJhbmRvbWJ5dGVzMDEyMzQ1Njc',
+      expires_at: '2026-11-20T10:10:00.000Z',
+      agent_id: '7',
+      user_id: 'user_12',
+      environment: 'prod',
+      max_uses: 1,
+    },
   },
   errors: ['args.schema_invalid', 'agent.not_found'],
 });
@@ -70,6 +80,12 @@ export const enrolSidecar = operation({
     encryption_jwk: enrolledJwk,
     version: text(64).optional(),
   }),
+  bodyExample: {
+    token: 'set_QmFzZTY0VVJMb2YzMnJhbmRvbWJ5dGVzMDEyMzQ1Njc',
+    signing_jwk: { kty: 'OKP', crv: 'Ed25519', x: jwkExample.x },
+    encryption_jwk: { kty: 'OKP', crv: 'X25519', x: 'hSDwCYkwp1R0i33ctD73Wg2_Og0mOBr066SpjqqbTmo' },
+    version: '0.1.0',
+  },
   success: {
     status: 201,
     description: 'Whom the sidecar acts for, and the keys it must pin.',
@@ -85,6 +101,16 @@ export const enrolSidecar = operation({
       audience: z.string(),
       hold_ms: z.number().int().optional(),
     }),
+    example: {
+      sidecar_id: sidecarExample,
+      tenant_id: 'default',
+      agent_id: '7',
+      user_id: 'user_12',
+      environment: 'prod',
+      section_keys: [jwkExample],
+      passport_keys: [jwkExample],
+      audience: `sidecar://${sidecarExample}`,
+    },
   },
   errors: ['args.schema_invalid', 'sidecar.token_invalid'],
 });
@@ -97,6 +123,14 @@ const report = z.object({
   last_decision_at: z.iso.datetime().optional(),
   version: text(64).optional(),
 });
+
+const reportExample = {
+  versions: { policies: 4, tools: 2 },
+  age_ms: 120,
+  spool_depth: 0,
+  last_decision_at: '2026-11-20T10:00:00.000Z',
+  version: '0.1.0',
+} as const;
 
 const sidecarRecord = z.object({
   id: z.string(),
@@ -122,6 +156,20 @@ export const listSidecars = operation({
     status: 200,
     description: 'Every sidecar of the tenant, oldest first.',
     schema: z.object({ sidecars: z.array(sidecarRecord) }),
+    example: {
+      sidecars: [
+        {
+          id: sidecarExample,
+          agent_id: '7',
+          user_id: 'user_12',
+          environment: 'prod',
+          enrolled_at: '2026-11-20T09:00:00.000Z',
+          last_seen_at: '2026-11-20T10:00:00.000Z',
+          acked_record: 812,
+          report: reportExample,
+        },
+      ],
+    },
   },
   errors: [],
 });
@@ -133,10 +181,12 @@ export const reportSidecar = operation({
   path: '/v1/sidecars/report',
   summary: 'What the sidecar holds and how it fares',
   body: report,
+  bodyExample: reportExample,
   success: {
     status: 200,
     description: 'Noted.',
     schema: z.object({ seen_at: z.string() }),
+    example: { seen_at: '2026-11-20T10:00:00.000Z' },
   },
   errors: ['args.schema_invalid', 'sidecar.revoked'],
 });
@@ -151,6 +201,7 @@ export const getSidecarCredentials = operation({
     status: 200,
     description: 'A compact JWE (ECDH-ES, A256GCM) of `{credentials: HeldCredential[]}`.',
     schema: z.object({ jwe: z.string(), version: z.number().int() }),
+    example: { jwe: 'eyJhbGciOiJFQ0RILUVTIn0..…', version: 1_795_168_800_001 },
   },
   errors: ['sidecar.revoked', 'credential.unreadable'],
 });
@@ -187,10 +238,33 @@ export const uploadEvidence = operation({
       .min(1)
       .max(1000),
   }),
+  bodyExample: {
+    segment: 'eyJ…',
+    records: [
+      {
+        event: {
+          id: 'ev_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d',
+          type: 'decision',
+          chain_id: 'agent:7',
+          occurred_at: '2026-11-20T10:00:00.000Z',
+          source: `sidecar:${sidecarExample}`,
+          agent_id: '7',
+          user_id: 'user_12',
+          tool: 'payments.refund',
+          resource: 'payment:pay_81',
+          decision: 'allow',
+          reason_code: 'refund.small_in_scope',
+          data: { args_shape: { amount: 'number' } },
+        },
+        salt: 'MDEyMzQ1Njc4OWFiY2RlZg==',
+      },
+    ],
+  },
   success: {
     status: 200,
     description: 'Everything up to `acked` is sealed: the sidecar may drop it.',
     schema: z.object({ sealed: z.number().int(), acked: spoolPosition }),
+    example: { sealed: 1, acked: { record: 813, hash: '6c'.repeat(32) } },
   },
   errors: [
     'args.schema_invalid',
@@ -228,10 +302,21 @@ export const openSidecarApproval = operation({
     }),
     action_digest: digest,
   }),
+  bodyExample: {
+    tool: 'payments.refund',
+    resource: 'payment:pay_81',
+    args: { amount: 40, currency: 'EUR' },
+    reason_code: 'refund.needs_human',
+    matched_rules: ['refunds/over_25'],
+    risk_tier: 'high',
+    terms: { channels: [], minRole: 'approver', quorum: 1 },
+    action_digest: `sha256:${'3e'.repeat(32)}`,
+  },
   success: {
     status: 201,
     description: 'The open approval for exactly this action.',
     schema: z.object({ approval_id: z.number().int(), status: z.string(), expires_at: z.string() }),
+    example: { approval_id: 42, status: 'pending', expires_at: '2026-11-20T11:00:00.000Z' },
   },
   errors: ['args.schema_invalid', 'approval.invalid', 'approval.too_many_open', 'sidecar.revoked'],
 });
@@ -247,6 +332,7 @@ export const spendSidecarApproval = operation({
     status: 200,
     description: 'Nobody else may use it any more.',
     schema: z.object({ spent: z.literal(true), event_hash: z.string() }),
+    example: { spent: true, event_hash: `sha256:${'4f'.repeat(32)}` },
   },
   errors: [
     'approval.not_found',
@@ -264,10 +350,15 @@ export const claimSidecarPassport = operation({
   path: '/v1/sidecars/passports/claim',
   summary: 'The durable second lock on a passport’s single use, for high and critical risk',
   body: z.object({ jti: name(256), expires_at: z.iso.datetime() }),
+  bodyExample: {
+    jti: 'pp_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d',
+    expires_at: '2026-11-20T10:05:00.000Z',
+  },
   success: {
     status: 200,
     description: 'Whether the caller was first.',
     schema: z.object({ claimed: z.boolean() }),
+    example: { claimed: true },
   },
   errors: ['args.schema_invalid', 'sidecar.revoked'],
 });
@@ -286,6 +377,7 @@ export const revokeSidecar = operation({
     status: 200,
     description: 'Revoked.',
     schema: z.object({ id: z.string(), revoked: z.literal(true), revoked_at: z.string() }),
+    example: { id: sidecarExample, revoked: true, revoked_at: '2026-11-20T10:00:00.000Z' },
   },
   errors: ['sidecar.not_found'],
 });

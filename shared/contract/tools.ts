@@ -26,6 +26,15 @@ const manifestExample = {
   riskTier: 'medium',
 };
 
+const driftExample = {
+  class: 'risk_tier_raised',
+  reason_code: 'tool.risk_tier_raised',
+  severity: 'high',
+  path: '/riskTier',
+  message: 'risk went from medium to high',
+  material: true,
+} as const;
+
 export const ingestTool = operation({
   id: 'ingestTool',
   method: 'POST',
@@ -50,6 +59,16 @@ export const ingestTool = operation({
       /** The approval that would let the tool work again. */
       approval_request_id: z.string().optional(),
     }),
+    example: {
+      name: 'payments.refund',
+      manifest_hash: `sha256:${'1b'.repeat(32)}`,
+      surface_hash: `sha256:${'2c'.repeat(32)}`,
+      manifest: manifestExample,
+      approval_status: 'reapproval_required',
+      risk_tier: 'high',
+      drift: [driftExample],
+      approval_request_id: '43',
+    },
   },
   errors: ['args.schema_invalid'],
 });
@@ -73,6 +92,12 @@ export const diffTools = operation({
       material: z.boolean(),
       drift: z.array(drift),
     }),
+    example: {
+      before_hash: `sha256:${'0a'.repeat(32)}`,
+      after_hash: `sha256:${'1b'.repeat(32)}`,
+      material: true,
+      drift: [driftExample],
+    },
   },
   errors: ['args.schema_invalid'],
 });

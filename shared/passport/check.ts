@@ -2,6 +2,7 @@ import type { Action } from '../decision/action.ts';
 import type { PassportState } from '../decision/state.ts';
 import type { ErrorCode } from '../errors.ts';
 import { matchesAnyGlob } from '../glob.ts';
+import { anyUser } from './claims.ts';
 import { constraintNames, violates } from './constraints.ts';
 
 type SignedPassport = Extract<PassportState, { readonly form: 'signed' }>;
@@ -167,12 +168,13 @@ function checkAgent({ claims }: SignedPassport, { action }: PassportTarget) {
 }
 
 function checkUser({ claims }: SignedPassport, { action }: PassportTarget) {
-  return action === undefined || claims.user_id === action.userId
+  const { user_id } = claims;
+  return action === undefined || user_id === action.userId || user_id === anyUser
     ? undefined
     : failure(
         'user',
         'passport.user_mismatch',
-        `The passport was issued for user ${claims.user_id}, not for user ${action.userId}.`,
+        `The passport was issued for user ${user_id}, not for user ${action.userId}.`,
       );
 }
 

@@ -3,6 +3,9 @@ import type { JsonObject } from '../json.ts';
 
 export const passportType = 'action-passport+jwt';
 
+/** In `user_id`: the passport is bound to no one user, but to whomever its agent acts for. */
+export const anyUser = '*';
+
 /** The payload of an Action Passport. Times are seconds since the Unix epoch (RFC 7519). */
 export interface PassportClaims {
   readonly iss: string;

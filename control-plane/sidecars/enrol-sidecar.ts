@@ -1,0 +1,148 @@
+import { createPublicKey } from 'node:crypto';
+import { jwkThumbprint, type PublicJwk } from '../../shared/crypto/signing-key.ts';
+import type { Environment } from '../../shared/decision/action.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import { newId } from '../../shared/ids.ts';
+import { sidecarSection } from '../../shared/sync/sections.ts';
+import { commitChange } from '../events.ts';
+import type { Services, Transaction } from '../services.ts';
+import type { EnrolmentToken, Sidecar } from '../store/generated/client.ts';
+import { tokenHash } from './enrolment-token.ts';
+
+/** A public key as a sidecar sends it. */
+export interface SentJwk {
+  readonly kty: string;
+  readonly crv: string;
+  readonly x: string;
+}
+
+export interface Enrolment {
+  readonly token: string;
+  /** Ed25519: what the sidecar proves itself with. */
+  readonly signingJwk: SentJwk;
+  /** X25519: what its credentials are encrypted to. */
+  readonly encryptionJwk: SentJwk;
+  readonly version?: string | undefined;
+}
+
+export interface EnrolledSidecar {
+  readonly sidecarId: string;
+  readonly tenantId: string;
+  readonly agentId: string;
+  readonly userId: string;
+  readonly environment: Environment;
+  readonly sectionKeys: readonly PublicJwk[];
+  readonly passportKeys: readonly PublicJwk[];
+  /** What passports for this sidecar must be for. */
+  readonly audience: string;
+}
+
+/**
+ * Enrols a sidecar's own keys. The token says for whom it acts; the keys that the sidecar must
+ * pin come back over the same connection.
+ */
+export async function enrolSidecar(
+  services: Services,
+  enrolment: Enrolment,
+): Promise<EnrolledSidecar> {
+  const signingJwk = readKey('signing_jwk', enrolment.signingJwk, 'Ed25519');
+  const encryptionJwk = readKey('encryption_jwk', enrolment.encryptionJwk, 'X25519');
+  const hash = tokenHash(enrolment.token);
+  const token = await services.db.enrolmentToken.findUnique({ where: { hash } });
+  if (token === null) throw new GatewayError('sidecar.token_invalid');
+  const { tenantId } = token;
+  // Made before the transaction: embedded mode has one connection.
+  const keys = await pinnedKeys(services, tenantId);
+  const { result: sidecar } = await commitChange(services, tenantId, async (tx, notes) => {
+    await useToken(tx, token, services.clock.now());
+    const created = await insert(services, tx, { token, signingJwk, encryptionJwk });
+    notes.sections(sidecarSection(created.id));
+    await notes.event({
+      type: 'sidecar.enrolled',
+      chainId: `sidecar:${created.id}`,
+      agentId: created.agentId,
+      userId: created.userId,
+      data: {
+        encryption_kid: encryptionJwk.kid,
+        environment: created.environment,
+        sidecar_id: created.id,
+        signing_kid: signingJwk.kid,
+        token_by: token.createdBy,
+        version: enrolment.version,
+      },
+    });
+    return created;
+  });
+  return {
+    sidecarId: sidecar.id,
+    tenantId,
+    agentId: sidecar.agentId,
+    userId: sidecar.userId,
+    environment: sidecar.environment as Environment,
+    audience: sidecarAudience(sidecar.id),
+    ...keys,
+  };
+}
+
+export function sidecarAudience(sidecarId: string): string {
+  return `sidecar://${sidecarId}`;
+}
+
+/** A key of exactly this curve, under the thumbprint computed here. */
+function readKey(field: string, { kty, x }: SentJwk, crv: 'Ed25519' | 'X25519'): PublicJwk {
+  const bare = { kty, crv, x };
+  try {
+    createPublicKey({ key: bare, format: 'jwk' });
+  } catch {
+    throw new GatewayError('args.schema_invalid', {
+      message: `${field}: is not an ${crv} public key.`,
+    });
+  }
+  return { ...bare, kid: jwkThumbprint(bare) };
+}
+
+/** Takes one use of the token, if it has one left and its time is not over: one statement decides. */
+async function useToken(tx: Transaction, token: EnrolmentToken, nowMs: number): Promise<void> {
+  const { count } = await tx.enrolmentToken.updateMany({
+    where: { hash: token.hash, usesLeft: { gt: 0 }, expiresAt: { gt: new Date(nowMs) } },
+    data: { usesLeft: { decrement: 1 } },
+  });
+  if (count === 0) throw new GatewayError('sidecar.token_invalid');
+}
+
+async function insert(
+  { clock }: Services,
+  tx: Transaction,
+  {
+    token,
+    signingJwk,
+    encryptionJwk,
+  }: {
+    readonly token: EnrolmentToken;
+    readonly signingJwk: PublicJwk;
+    readonly encryptionJwk: PublicJwk;
+  },
+): Promise<Sidecar> {
+  const nowMs = clock.now();
+  return tx.sidecar.create({
+    data: {
+      id: newId('sc', nowMs),
+      tenantId: token.tenantId,
+      agentId: token.agentId,
+      userId: token.userId,
+      environment: token.environment,
+      signingJwk: { ...signingJwk, use: 'sig', alg: 'EdDSA' },
+      encryptionJwk: { ...encryptionJwk, use: 'enc' },
+      enrolledAt: new Date(nowMs),
+    },
+  });
+}
+
+async function pinnedKeys({ signingKeys }: Services, tenantId: string) {
+  await signingKeys.active(tenantId, 'sync');
+  await signingKeys.active(tenantId, 'passport');
+  return {
+    sectionKeys: await signingKeys.publicKeys(tenantId, 'sync'),
+    passportKeys: await signingKeys.publicKeys(tenantId, 'passport'),
+  };
+}

@@ -1,0 +1,32 @@
+import { hash } from 'node:crypto';
+import type { JsonObject } from '../../shared/json.ts';
+import { newEvent } from '../events.ts';
+import type { Services } from '../services.ts';
+import type { Sidecar } from '../store/generated/client.ts';
+
+const onceMs = 24 * 60 * 60_000;
+
+/**
+ * Seals that something is wrong with a sidecar's evidence: once per case, for a sidecar tries
+ * again. Where it cannot be told whether it was reported, it is reported again.
+ */
+export async function reportIncident(
+  { bus, clock, ledger, log }: Services,
+  { tenantId, id, agentId }: Sidecar,
+  incident: {
+    readonly type: `sidecar.evidence_${string}`;
+    readonly key: string;
+    readonly data: JsonObject;
+  },
+): Promise<void> {
+  const { type, key, data } = incident;
+  log.error({ sidecar: id, type, ...data }, 'a sidecar’s evidence is not in order');
+  const name = `incident:${id}:${hash('sha256', `${type} ${key}`, 'hex')}`;
+  const first = await bus.claim(tenantId, name, onceMs).catch(() => ({ status: 'claimed' }));
+  if (first.status === 'taken') return;
+  const event = newEvent(
+    { type, chainId: `sidecar:${id}`, agentId, data: { ...data, sidecar_id: id } },
+    clock,
+  );
+  await ledger.seal(tenantId, event);
+}

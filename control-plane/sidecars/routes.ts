@@ -1,0 +1,102 @@
+import * as contract from '../../shared/contract/sidecars.ts';
+import type { Route } from '../http/route.ts';
+import { route } from '../http/route.ts';
+import { claimDurably } from '../passports/claim-passport.ts';
+import type { Services } from '../services.ts';
+import { enrolSidecar } from './enrol-sidecar.ts';
+import { createEnrolmentToken } from './enrolment-token.ts';
+import { listSidecars, reportSidecar, revokeSidecar } from './fleet.ts';
+import { openSidecarApproval, spendSidecarApproval } from './sidecar-approvals.ts';
+import { sidecarCredentials } from './sidecar-credentials.ts';
+import { sidecarRecord } from './sidecar-record.ts';
+import { uploadEvidence } from './upload-evidence.ts';
+
+export function sidecarRoutes(services: Services): Route[] {
+  return [...fleetRoutes(services), ...ownRoutes(services)];
+}
+
+/** For those who run the fleet, and for a sidecar's first call. */
+function fleetRoutes(services: Services): Route[] {
+  return [
+    route(contract.createEnrolmentToken, async ({ body }, caller) => {
+      const { agent_id, user_id, environment, max_uses } = body;
+      const { token, expiresAt } = await createEnrolmentToken(services, caller, {
+        agentId: agent_id,
+        userId: user_id,
+        environment,
+        maxUses: max_uses,
+      });
+      const expires_at = expiresAt.toISOString();
+      return { body: { token, expires_at, agent_id, user_id, environment, max_uses } };
+    }),
+    route(contract.enrolSidecar, async ({ body }) => {
+      const enrolled = await enrolSidecar(services, {
+        token: body.token,
+        signingJwk: body.signing_jwk,
+        encryptionJwk: body.encryption_jwk,
+        version: body.version,
+      });
+      return {
+        body: {
+          sidecar_id: enrolled.sidecarId,
+          tenant_id: enrolled.tenantId,
+          agent_id: enrolled.agentId,
+          user_id: enrolled.userId,
+          environment: enrolled.environment,
+          section_keys: [...enrolled.sectionKeys],
+          passport_keys: [...enrolled.passportKeys],
+          audience: enrolled.audience,
+        },
+      };
+    }),
+    route(contract.listSidecars, async (_input, caller) => ({
+      body: { sidecars: (await listSidecars(services, caller)).map(sidecarRecord) },
+    })),
+    route(contract.revokeSidecar, async ({ params: { id } }, caller) => {
+      const revokedAt = await revokeSidecar(services, caller, id);
+      return { body: { id, revoked: true as const, revoked_at: revokedAt.toISOString() } };
+    }),
+  ];
+}
+
+/** For a sidecar itself. */
+function ownRoutes(services: Services): Route[] {
+  return [
+    route(contract.reportSidecar, async ({ body }, caller) => {
+      const seenAt = await reportSidecar(services, caller, body);
+      return { body: { seen_at: seenAt.toISOString() } };
+    }),
+    route(contract.getSidecarCredentials, async (_input, caller) => ({
+      headers: { 'cache-control': 'no-store' },
+      body: await sidecarCredentials(services, caller),
+    })),
+    route(contract.uploadEvidence, async ({ body }, caller) => ({
+      body: await uploadEvidence(services, caller, body),
+    })),
+    route(contract.openSidecarApproval, async ({ body }, caller) => {
+      const { tool, resource, args, goal } = body;
+      const approval = await openSidecarApproval(services, caller, {
+        action: { tool, resource, args, goal },
+        userId: body.user_id,
+        passportJti: body.passport_jti,
+        reasonCode: body.reason_code,
+        matchedRules: body.matched_rules,
+        policyHash: body.policy_hash,
+        manifestHash: body.manifest_hash,
+        riskTier: body.risk_tier,
+        terms: body.terms,
+        actionDigest: body.action_digest,
+      });
+      const { id, status, expiresAt } = approval;
+      return { body: { approval_id: id, status, expires_at: expiresAt.toISOString() } };
+    }),
+    route(contract.spendSidecarApproval, async ({ params }, caller) => {
+      const { eventHash } = await spendSidecarApproval(services, caller, params.id);
+      return { body: { spent: true as const, event_hash: eventHash } };
+    }),
+    route(contract.claimSidecarPassport, async ({ body }, { tenantId }) => {
+      const claim = { jti: body.jti, expiresAtMs: Date.parse(body.expires_at) };
+      return { body: { claimed: await claimDurably(services, tenantId, claim) } };
+    }),
+  ];
+}

@@ -1,0 +1,137 @@
+import { actionDigest } from '../../shared/approval/action-digest.ts';
+import type { Action, RiskTier } from '../../shared/decision/action.ts';
+import type { ApprovalTerms } from '../../shared/decision/verdict.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import { idTimeMs } from '../../shared/ids.ts';
+import { approvalProof } from '../approvals/approval-proof.ts';
+import { openApproval } from '../approvals/open-approval.ts';
+import { settleEventHashes } from '../approvals/settle-event-hashes.ts';
+import { spendApproval } from '../approvals/spend-approval.ts';
+import type { Caller } from '../http/route.ts';
+import type { Services } from '../services.ts';
+import type { Approval, Sidecar } from '../store/generated/client.ts';
+import { ownSidecar } from './fleet.ts';
+import { isUserOfPassport } from './passport-user.ts';
+
+export interface SidecarApprovalRequest {
+  readonly action: Pick<Action, 'tool' | 'resource' | 'args' | 'goal'>;
+  /** The user of the passport that the agent presented, when not the enrolment's. */
+  readonly userId?: string | undefined;
+  readonly passportJti?: string | undefined;
+  readonly reasonCode: string;
+  readonly matchedRules: readonly string[];
+  readonly policyHash?: string | undefined;
+  readonly manifestHash?: string | undefined;
+  readonly riskTier: RiskTier;
+  readonly terms: ApprovalTerms;
+  /** As the sidecar computed it; computed again here, over the sidecar's own agent and user. */
+  readonly actionDigest: string;
+}
+
+/** Asks a human about an action of the sidecar's own agent. */
+export async function openSidecarApproval(
+  services: Services,
+  caller: Caller,
+  request: SidecarApprovalRequest,
+): Promise<Approval> {
+  const sidecar = await ownSidecar(services, caller);
+  const { userId, authenticatedAtMs } = await userOf(services, sidecar, request);
+  const { tenantId, agentId } = sidecar;
+  const action: Action = { ...request.action, tenantId, agentId, userId };
+  const { manifestHash } = request;
+  assertDigest(action, { manifestHash, claimed: request.actionDigest });
+  return openApproval(services, {
+    action,
+    actionDigest: request.actionDigest,
+    terms: request.terms,
+    riskTier: request.riskTier,
+    reasonCode: request.reasonCode,
+    summary: `The agent asks to call ${action.tool} on ${action.resource}.`,
+    matchedRules: request.matchedRules,
+    policyHash: request.policyHash,
+    manifestHash,
+    sidecarId: sidecar.id,
+    authenticatedAtMs,
+  });
+}
+
+/**
+ * Whom the agent acts for: the enrolment's user, or the one whose passport it presented. Only
+ * such a passport also says when that user was last there.
+ */
+async function userOf(
+  services: Services,
+  sidecar: Sidecar,
+  { userId = sidecar.userId, passportJti: jti }: SidecarApprovalRequest,
+): Promise<{ readonly userId: string; readonly authenticatedAtMs: number | undefined }> {
+  const isProved =
+    jti !== undefined && (await isUserOfPassport(services, sidecar, { jti, userId }));
+  if (isProved) return { userId, authenticatedAtMs: idTimeMs(jti) };
+  if (userId === sidecar.userId) return { userId, authenticatedAtMs: undefined };
+  throw new GatewayError('approval.invalid', {
+    message: 'user_id: the sidecar’s agent holds no passport of that user.',
+  });
+}
+
+function assertDigest(
+  action: Action,
+  {
+    manifestHash,
+    claimed,
+  }: { readonly manifestHash: string | undefined; readonly claimed: string },
+): void {
+  const digest = actionDigest({
+    tenant: action.tenantId,
+    agent_id: action.agentId,
+    user_id: action.userId,
+    tool: action.tool,
+    resource: action.resource,
+    args: action.args,
+    manifest_hash: manifestHash ?? null,
+  });
+  if (digest === claimed) return;
+  throw new GatewayError('approval.invalid', {
+    message: 'action_digest: is not that of the action, for this sidecar’s agent and user.',
+  });
+}
+
+/**
+ * Uses up a grant of the sidecar's own, right before it performs the action. What the ledger
+ * says of the decision counts, not what the row says.
+ */
+export async function spendSidecarApproval(
+  services: Services,
+  caller: Caller,
+  id: number,
+): Promise<{ readonly eventHash: string }> {
+  const sidecar = await ownSidecar(services, caller);
+  const { tenantId } = sidecar;
+  await settleEventHashes(services, tenantId);
+  const approval = await services.db.approval.findUnique({
+    where: { tenantId_id: { tenantId, id } },
+  });
+  if (approval === null || approval.sidecarId !== sidecar.id) {
+    throw new GatewayError('approval.not_found');
+  }
+  const eventHash = await assertGranted(services, approval);
+  const usedBy = `sidecar:${sidecar.id}`;
+  if (!(await spendApproval(services, tenantId, { approvalId: id, eventHash, usedBy }))) {
+    throw new GatewayError('approval.used');
+  }
+  return { eventHash };
+}
+
+async function assertGranted({ db, clock }: Services, approval: Approval): Promise<string> {
+  const { tenantId, id, eventId, eventHash, status } = approval;
+  if (status === 'expired') throw new GatewayError('approval.expired');
+  if (eventId === null || eventHash === null) throw new GatewayError('approval.invalid');
+  const row = await db.evidenceRow.findFirst({ where: { tenantId, eventId, eventHash } });
+  const proof =
+    row === null
+      ? undefined
+      : approvalProof(eventHash, { id, used: approval.usedAt !== null, canonical: row.canonical });
+  if (proof?.granted !== true) throw new GatewayError('approval.invalid');
+  if (proof.used) throw new GatewayError('approval.used');
+  if (proof.expiresAtMs <= clock.now()) throw new GatewayError('approval.expired');
+  return eventHash;
+}

@@ -1,0 +1,26 @@
+import { CompactEncrypt, importJWK, type JWK } from 'jose';
+import { credentialsOfAgent } from '../credentials/held-credentials.ts';
+import type { Caller } from '../http/route.ts';
+import type { Services } from '../services.ts';
+import { credentialsVersion } from './credentials-version.ts';
+import { ownSidecar } from './fleet.ts';
+
+/**
+ * The credentials bound to tools of the sidecar's agent, as a compact JWE that only the key of
+ * its enrolment opens.
+ */
+export async function sidecarCredentials(
+  services: Services,
+  caller: Caller,
+): Promise<{ readonly jwe: string; readonly version: number }> {
+  const { tenantId, agentId, encryptionJwk } = await ownSidecar(services, caller);
+  // Read first: should credentials change in between, the sidecar will see a newer version and ask again.
+  const version = await credentialsVersion(services.db, tenantId, agentId);
+  const credentials = await credentialsOfAgent(services, tenantId, agentId);
+  const key = await importJWK(encryptionJwk as unknown as JWK, 'ECDH-ES');
+  const plaintext = Buffer.from(JSON.stringify({ credentials }), 'utf8');
+  const jwe = await new CompactEncrypt(plaintext)
+    .setProtectedHeader({ alg: 'ECDH-ES', enc: 'A256GCM' })
+    .encrypt(key);
+  return { jwe, version };
+}

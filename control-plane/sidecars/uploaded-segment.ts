@@ -1,0 +1,45 @@
+import { z } from 'zod';
+import { canonicalJson } from '../../shared/crypto/jcs.ts';
+import { verifyJws } from '../../shared/crypto/jws.ts';
+import { type PublicJwk, verificationKeys } from '../../shared/crypto/signing-key.ts';
+import type { EvidenceEvent } from '../../shared/evidence/event.ts';
+import { type SpoolHead, spoolHeadType, spoolLinkHash } from '../../shared/evidence/spool-head.ts';
+import type { Sidecar } from '../store/generated/client.ts';
+
+/** One record of the spool. */
+export interface UploadedRecord {
+  readonly event: EvidenceEvent;
+  /** What the digest of the arguments is keyed with, base64. */
+  readonly salt?: string | undefined;
+}
+
+const position = z.strictObject({
+  record: z.number().int().min(0),
+  hash: z.string().regex(/^[0-9a-f]{64}$/),
+});
+const headForm = z.strictObject({ sidecar: z.string(), after: position, last: position });
+
+/**
+ * Holds records against the head that the sidecar signed: its own key, its own name, and the
+ * hashes that link record to record. Says what is wrong, if anything.
+ */
+export function readUpload(
+  sidecar: Pick<Sidecar, 'id' | 'signingJwk'>,
+  { segment, records }: { readonly segment: string; readonly records: readonly UploadedRecord[] },
+): SpoolHead | { readonly problem: string } {
+  const keys = verificationKeys([sidecar.signingJwk as unknown as PublicJwk]);
+  const verified = verifyJws(segment, spoolHeadType, keys);
+  if (!verified.ok) return { problem: `the segment does not verify: ${verified.detail}` };
+  const parsed = headForm.safeParse(verified.payload);
+  if (!parsed.success) return { problem: 'the segment is not a spool head' };
+  const head = parsed.data;
+  if (head.sidecar !== sidecar.id) return { problem: 'the segment is another sidecar’s' };
+  if (head.last.record - head.after.record !== records.length) {
+    return { problem: 'the segment counts other records' };
+  }
+  const hash = records.reduce(
+    (previous, record) => spoolLinkHash(previous, canonicalJson(record)),
+    head.after.hash,
+  );
+  return hash === head.last.hash ? head : { problem: 'the records are not those of the segment' };
+}

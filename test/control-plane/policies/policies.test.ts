@@ -1,0 +1,252 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  createPolicy,
+  deletePolicy,
+  getPolicy,
+  listPolicies,
+  replayPolicy,
+  updatePolicy,
+} from '../../../shared/contract/policies.ts';
+import { sha256 } from '../../../shared/crypto/hash.ts';
+import { canonicalJson } from '../../../shared/crypto/jcs.ts';
+import { type Gateway, refusalOf, rule, startGateway } from '../../support/gateway.ts';
+
+let gateway: Gateway;
+beforeAll(async () => {
+  gateway = await startGateway();
+});
+afterAll(() => gateway.close());
+
+let count = 0;
+function definition(more: object = {}) {
+  count += 1;
+  return { id: `refunds-${count}`, version: 1, rules: [rule('allow', 'pay')], ...more };
+}
+
+async function draft(rules_json: object | string = definition()) {
+  return gateway.owner.call(createPolicy, { body: { name: 'Refunds', rules_json: rules_json as string } });
+}
+
+async function publish(id: number) {
+  return gateway.owner.call(updatePolicy, { params: { id }, body: { lifecycle: 'published' } });
+}
+
+async function get(id: number) {
+  return gateway.owner.call(getPolicy, { params: { id } });
+}
+
+async function eventTypes(policyId: number): Promise<string[]> {
+  const rows = await gateway.services.db.evidenceRow.findMany({
+    where: { tenantId: 'default', chainId: `policy:${policyId}` },
+    orderBy: { seq: 'asc' },
+  });
+  return rows.map((row) => row.type);
+}
+
+describe('creating a policy', () => {
+  it('stores a draft whose hash is over the definition as it was submitted', async () => {
+    const rules_json = definition({ description: 'small ones' });
+    const stored = await draft(rules_json);
+    expect(stored).toMatchObject({ lifecycle: 'draft', version: 1, created_by: 'owner', rules_json });
+    expect(stored.policy_hash).toBe(sha256(canonicalJson(rules_json)));
+    expect(await eventTypes(stored.id)).toEqual(['policy.created']);
+  });
+
+  it('takes the JSON text of a definition for the definition', async () => {
+    const rules_json = definition();
+    const stored = await draft(JSON.stringify(rules_json));
+    expect(stored.policy_hash).toBe(sha256(canonicalJson(rules_json)));
+  });
+
+  it.each([
+    ['an operator that does not exist', { rules: [rule('allow', 'x', { when: { all: [{ path: 'a', operator: 'eq', value: 1 }] } })] }],
+    ['a bare array of conditions', { rules: [rule('allow', 'x', { when: [] as never })] }],
+    ['neither all nor any', { rules: [rule('allow', 'x', { when: {} })] }],
+    ['an unknown decision', { rules: [rule('permit')] }],
+    ['no rules', { rules: undefined }],
+  ])('refuses %s and stores nothing', async (_what, more) => {
+    const before = await gateway.services.db.policy.count();
+    const error = await refusalOf(draft(definition(more)));
+    expect(error.code).toBe('policy.invalid');
+    expect(await gateway.services.db.policy.count()).toBe(before);
+  });
+
+  it('names the offending path and the allowed words', async () => {
+    const when = { all: [{ path: 'args.amount', operator: 'eq', value: 1 }] };
+    const { message } = await refusalOf(draft(definition({ rules: [rule('allow', 'x', { when })] })));
+    expect(message).toContain('rules[0].when.all[0].operator');
+    expect(message).toContain('==, !=');
+  });
+
+  it('refuses publishing to a key that may only write, and stores nothing', async () => {
+    const developer = await gateway.as({ role: 'developer' });
+    const before = await gateway.services.db.policy.count();
+    const body = { name: 'Refunds', rules_json: definition(), publish: true };
+    const error = await refusalOf(developer.call(createPolicy, { body }));
+    expect(error.code).toBe('auth.insufficient_permission');
+    expect(await gateway.services.db.policy.count()).toBe(before);
+  });
+
+  it('stops at what the plan allows', async () => {
+    const { db } = gateway.services;
+    await db.tenant.create({ data: { id: 'small', name: 'small', plan: 'free' } });
+    const owner = await gateway.as({ tenantId: 'small' });
+    const create = () =>
+      owner.call(createPolicy, { body: { name: 'p', rules_json: definition() } });
+    for (let n = 0; n < 10; n++) await create();
+    const error = await refusalOf(create());
+    expect(error.code).toBe('plan.cap_reached');
+    expect(error.details).toMatchObject({ status: 402, feature: 'policies', min_tier: 'team' });
+  });
+
+  it('does not let many at once slip past the plan', async () => {
+    const { db } = gateway.services;
+    await db.tenant.create({ data: { id: 'busy', name: 'busy', plan: 'free' } });
+    const owner = await gateway.as({ tenantId: 'busy' });
+    const tries = Array.from({ length: 16 }, () =>
+      owner.call(createPolicy, { body: { name: 'p', rules_json: definition() } }),
+    );
+    await Promise.allSettled(tries);
+    expect(await db.policy.count({ where: { tenantId: 'busy' } })).toBe(10);
+  });
+});
+
+describe('the life of a policy', () => {
+  it('bumps version and hash with every change to a draft', async () => {
+    const first = await draft();
+    const rules_json = { ...first.rules_json, description: 'other' };
+    const body = { rules_json };
+    const second = await gateway.owner.call(updatePolicy, { params: { id: first.id }, body });
+    expect(second.version).toBe(2);
+    expect(second.policy_hash).not.toBe(first.policy_hash);
+    const named = await gateway.owner.call(updatePolicy, {
+      params: { id: first.id },
+      body: { name: 'New name' },
+    });
+    expect(named).toMatchObject({ version: 3, name: 'New name', policy_hash: second.policy_hash });
+  });
+
+  it('publishes without bumping, and archives the published one of the same definition', async () => {
+    const rules_json = definition();
+    const former = await draft(rules_json);
+    await publish(former.id);
+    const next = await draft({ ...rules_json, description: 'next' });
+    const published = await publish(next.id);
+    expect(published).toMatchObject({ lifecycle: 'published', version: 1, published_by: 'owner' });
+    expect(await get(former.id)).toMatchObject({ lifecycle: 'archived' });
+    expect(await eventTypes(former.id)).toEqual([
+      'policy.created',
+      'policy.published',
+      'policy.archived',
+    ]);
+  });
+
+  it('leaves one published when two drafts of a definition are published at once', async () => {
+    const rules_json = definition();
+    const drafts = await Promise.all([1, 2, 3, 4].map((n) => draft({ ...rules_json, version: n })));
+    await Promise.all(drafts.map(({ id }) => publish(id)));
+    const stored = await gateway.services.db.policy.findMany({
+      where: { tenantId: 'default', definitionId: rules_json.id },
+    });
+    expect(stored.map((row) => row.lifecycle).sort()).toEqual([
+      'archived',
+      'archived',
+      'archived',
+      'published',
+    ]);
+  });
+
+  it.each(['name', 'rules_json', 'lifecycle'] as const)(
+    'refuses to change the %s of a published policy',
+    async (field) => {
+      const { id } = await draft();
+      await publish(id);
+      const body = { [field]: { name: 'x', rules_json: definition(), lifecycle: 'draft' }[field] };
+      const error = await refusalOf(gateway.owner.call(updatePolicy, { params: { id }, body }));
+      expect(error.code).toBe('policy.lifecycle_invalid');
+    },
+  );
+
+  it('removes a draft, archives a published policy, and keeps an archived one', async () => {
+    const one = await draft();
+    const remove = (id: number) => gateway.owner.call(deletePolicy, { params: { id } });
+    expect(await remove(one.id)).toEqual({ id: one.id, outcome: 'deleted' });
+    expect((await refusalOf(get(one.id))).code).toBe('policy.not_found');
+    const two = await draft();
+    await publish(two.id);
+    expect(await remove(two.id)).toEqual({ id: two.id, outcome: 'archived' });
+    expect((await refusalOf(remove(two.id))).code).toBe('policy.lifecycle_invalid');
+    expect(await get(two.id)).toMatchObject({ lifecycle: 'archived' });
+  });
+
+  it('does not let a writer archive what is published', async () => {
+    const { id } = await draft();
+    await publish(id);
+    const developer = await gateway.as({ role: 'developer' });
+    const error = await refusalOf(developer.call(deletePolicy, { params: { id } }));
+    expect(error.code).toBe('auth.insufficient_permission');
+    expect(await get(id)).toMatchObject({ lifecycle: 'published' });
+  });
+
+  it('moves the section that sidecars follow with publishing, and not with drafts', async () => {
+    const version = async () => {
+      const where = { tenantId_name: { tenantId: 'default', name: 'policies' } };
+      return (await gateway.services.db.syncSection.findUnique({ where }))?.version ?? 0n;
+    };
+    const { id } = await draft();
+    const before = await version();
+    await gateway.owner.call(updatePolicy, { params: { id }, body: { name: 'n' } });
+    expect(await version()).toBe(before);
+    await publish(id);
+    expect(await version()).toBeGreaterThan(before);
+  });
+});
+
+describe('other tenants', () => {
+  it('find no policy of this one, whatever they do to it', async () => {
+    const { id } = await draft();
+    const stranger = await gateway.as({ tenantId: 'other' });
+    const calls = [
+      () => stranger.call(getPolicy, { params: { id } }),
+      () => stranger.call(updatePolicy, { params: { id }, body: { name: 'mine' } }),
+      () => stranger.call(deletePolicy, { params: { id } }),
+    ];
+    for (const call of calls) expect((await refusalOf(call())).code).toBe('policy.not_found');
+    expect(await stranger.call(listPolicies)).toEqual({ policies: [] });
+    expect(await get(id)).toMatchObject({ name: 'Refunds' });
+  });
+});
+
+describe('replay', () => {
+  const context = { tool: { name: 'pay' }, args: { amount: 20 } };
+
+  it('shows every condition, stores nothing, and says whether it went as expected', async () => {
+    const before = await gateway.services.db.evidenceRow.count();
+    const policy = definition();
+    const expected = { decision: 'allow', reason_code: 'test.allow' };
+    const replay = await gateway.owner.call(replayPolicy, { body: { policy, context, expected } });
+    expect(replay.verdict).toMatchObject({ decision: 'allow', reason_code: 'test.allow' });
+    expect(replay.verdict.evidence[0]?.condition_results[0]).toMatchObject({ result: true });
+    expect(replay.conformance?.passed).toBe(true);
+    expect(replay.policy_hash).toBe(sha256(canonicalJson(policy)));
+    expect(await gateway.services.db.evidenceRow.count()).toBe(before);
+  });
+
+  it('says what it was when it was not what was expected', async () => {
+    const body = { policy: definition(), context, expected: { decision: 'deny' } };
+    const { conformance } = await gateway.owner.call(replayPolicy, { body });
+    expect(conformance).toMatchObject({ passed: false, actual: { decision: 'allow' } });
+  });
+
+  it('gives no conformance unless told what to expect', async () => {
+    const body = { policy: definition(), context };
+    expect((await gateway.owner.call(replayPolicy, { body })).conformance).toBeUndefined();
+  });
+
+  it('refuses an invalid policy', async () => {
+    const error = await refusalOf(
+      gateway.owner.call(replayPolicy, { body: { policy: { id: 'x' }, context } }),
+    );
+    expect(error.code).toBe('policy.invalid');
+  });
+});
