@@ -354,7 +354,7 @@ describe('what passes', () => {
       'a compressed body',
       'GET',
       `${head('Content-Encoding: gzip\r\nContent-Length: 3\r\n')}\x1f\x8b!`,
-      /Content-Encoding: gzip\r\n[\s\S]*\r\n\r\n\x1f\x8b!$/,
+      /Content-Encoding: gzip\r\n[\s\S]*\r\n\r\n..!$/,
     ],
   ])('%s', async (_what, method, answer, expected) => {
     const port = await rawUpstream((socket) => socket.write(Buffer.from(answer, 'latin1')));
