@@ -1,7 +1,8 @@
+import { digestOf } from '../../shared/approval/action-digest.ts';
 import type { DeliveredApproval } from '../../shared/sync/sections.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
 import type { EnforceDeps } from './deps.ts';
-import { digestOf, type Judgement } from './judge.ts';
+import type { Judgement } from './judge.ts';
 
 /** How a held call may go on. */
 export type HoldOutcome = 'granted' | 'denied' | 'expired' | 'pending';
@@ -11,7 +12,11 @@ export async function openApproval(
   { action, verdict }: Judgement,
   deps: Pick<EnforceDeps, 'controlPlane' | 'replica'>,
 ): Promise<Pick<DeliveredApproval, 'id' | 'expiresAtMs'>> {
-  return deps.controlPlane.openApproval(action, digestOf(action, deps), verdict);
+  return deps.controlPlane.openApproval(
+    action,
+    digestOf(action, deps.replica.tool(action.tool)?.manifestHash),
+    verdict,
+  );
 }
 
 /**

@@ -1,4 +1,4 @@
-import { actionDigest } from '../../shared/approval/action-digest.ts';
+import { digestOf } from '../../shared/approval/action-digest.ts';
 import type { Bus } from '../../shared/bus/bus.ts';
 import type { Clock } from '../../shared/clock.ts';
 import type { Action, Environment } from '../../shared/decision/action.ts';
@@ -72,7 +72,9 @@ async function judgePresented(
 /** Looks for a human's decision on this very action. */
 async function judgeByApproval(byLease: Judgement, deps: JudgeDeps): Promise<Judgement> {
   const { action } = byLease;
-  const approval = deps.replica.approvalFor(digestOf(action, deps));
+  const approval = deps.replica.approvalFor(
+    digestOf(action, deps.replica.tool(action.tool)?.manifestHash),
+  );
   if (approval === undefined) return byLease;
   if (approval.status !== 'approved' && approval.status !== 'modified') {
     return { ...byLease, approval };
@@ -84,18 +86,6 @@ async function judgeByApproval(byLease: Judgement, deps: JudgeDeps): Promise<Jud
       : action;
   const passport = await readPresented(approval.passport, deps);
   return { ...(await judgeWith(granted, passport, deps)), approval };
-}
-
-export function digestOf(action: Action, { replica }: Pick<JudgeDeps, 'replica'>): string {
-  return actionDigest({
-    tenant: action.tenantId,
-    agent_id: action.agentId,
-    user_id: action.userId,
-    tool: action.tool,
-    resource: action.resource,
-    args: action.args,
-    manifest_hash: replica.tool(action.tool)?.manifestHash ?? null,
-  });
 }
 
 async function judgeWith(

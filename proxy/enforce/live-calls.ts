@@ -1,26 +1,10 @@
+import { blockingSwitch } from '../../shared/decision/kill-switch.ts';
 import type { KillSwitch } from '../../shared/decision/state.ts';
-import { compileGlob } from '../../shared/glob.ts';
 
 interface LiveCall {
   readonly tool: string;
   readonly agentId: string;
   readonly abort: AbortController;
-}
-
-/** True when an armed switch stops this tool or agent at `nowMs`, whatever the mode. */
-export function isBlocked(
-  call: { readonly tool: string; readonly agentId: string },
-  switches: readonly KillSwitch[],
-  nowMs: number,
-): boolean {
-  return switches.some(
-    (armed) =>
-      (armed.expiresAtMs === undefined || armed.expiresAtMs > nowMs) &&
-      ((armed.kind === 'block_tool' &&
-        armed.tool !== undefined &&
-        compileGlob(armed.tool, 'tool')(call.tool)) ||
-        (armed.kind === 'block_agent' && armed.agentId === call.agentId)),
-  );
 }
 
 /** The calls under way, so that arming a kill switch ends the ones it blocks. */
@@ -53,7 +37,7 @@ export class LiveCalls {
   endBlocked(switches: readonly KillSwitch[], nowMs: number): number {
     let ended = 0;
     for (const call of this.#calls) {
-      if (!isBlocked(call, switches, nowMs)) continue;
+      if (blockingSwitch(switches, call, nowMs) === undefined) continue;
       call.abort.abort(new Error('a kill switch was armed'));
       ended += 1;
     }

@@ -1,4 +1,5 @@
 import type { HeldCredential } from '../../shared/binding/binding.ts';
+import { blockingSwitch } from '../../shared/decision/kill-switch.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 import { reflectionFilter } from '../upstream/credential-guard.ts';
@@ -7,7 +8,6 @@ import type { Outcome, ResponseFilter } from '../upstream/forward.ts';
 import { injectCredential } from '../upstream/inject.ts';
 import type { Outgoing } from '../upstream/outgoing.ts';
 import type { EnforceDeps } from './deps.ts';
-import { isBlocked } from './live-calls.ts';
 import { type CallFacts, outcomeRecord } from './record.ts';
 
 /** A call that may be performed: judged, and its decision written down. */
@@ -33,7 +33,7 @@ export async function perform(
 ): Promise<void> {
   const { identity, replica, clock, live, forward } = deps;
   const subject = { tool: call.facts.tool, agentId: identity.agentId };
-  if (isBlocked(subject, replica.killSwitches, clock.now()))
+  if (blockingSwitch(replica.killSwitches, subject, clock.now()) !== undefined)
     throw new GatewayError('runtime.kill_switch');
 
   const startedAt = clock.monotonic();

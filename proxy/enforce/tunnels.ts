@@ -1,8 +1,8 @@
+import { blockingSwitch } from '../../shared/decision/kill-switch.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { formatAuthority } from '../../shared/host.ts';
 import type { Tunnel } from '../ingress/tunnel.ts';
 import type { EnforceDeps } from './deps.ts';
-import { isBlocked } from './live-calls.ts';
 import { passedTool } from './pass-on.ts';
 import { type CallFacts, outcomeRecord } from './record.ts';
 import { recordRefusal, writeDownPass } from './write-down.ts';
@@ -24,7 +24,7 @@ export async function enforceTunnel(tunnel: Tunnel, deps: EnforceDeps): Promise<
   const subject = { tool: facts.tool, agentId: deps.identity.agentId };
   try {
     deps.replica.assertFresh();
-    if (isBlocked(subject, deps.replica.killSwitches, deps.clock.now())) {
+    if (blockingSwitch(deps.replica.killSwitches, subject, deps.clock.now()) !== undefined) {
       throw new GatewayError('runtime.kill_switch');
     }
   } catch (error) {

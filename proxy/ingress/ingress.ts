@@ -28,7 +28,10 @@ const checkEveryMs = 2_000;
 export function createIngress(options: IngressOptions): Ingress {
   const limits = { ...defaultLimits, ...options.limits };
   const proves = options.token === undefined ? () => true : tokenCheck(options.token);
+  /** Accepted connections, whatever they carry. */
   const sockets = new Set<Socket>();
+  /** Connections that the HTTP parser reads, intercepted ones among them. */
+  const parsed = new Set<Socket>();
   const peers = new WeakMap<Duplex, Peer>();
   let draining = false;
 
@@ -42,8 +45,8 @@ export function createIngress(options: IngressOptions): Ingress {
     },
   };
   const server = createHttpServer(limits);
-  const requests = createRequests(context, proves, () => {
-    if (draining) setImmediate(() => server.closeIdleConnections());
+  const requests = createRequests(context, proves, (socket) => {
+    if (draining) socket.destroySoon();
   });
   const connects = createConnects(context, proves, ({ scheme, socket, refusal }, authority) => {
     peers.set(socket, { inside: { ...authority, scheme }, refusal, waiting: [] });
@@ -51,6 +54,8 @@ export function createIngress(options: IngressOptions): Ingress {
   });
 
   server.on('connection', (socket: Socket) => {
+    parsed.add(socket);
+    socket.once('close', () => parsed.delete(socket));
     // Intercepted connections come here too; they end with the socket below them.
     if (peers.has(socket)) return;
     peers.set(socket, { waiting: [] });
@@ -63,10 +68,12 @@ export function createIngress(options: IngressOptions): Ingress {
     else requests.accept(peer, { req, res });
   });
   server.on('connect', (req, socket: Socket, head: Buffer) => {
+    parsed.delete(socket);
     connects.accept(peers.get(socket), { req, socket, head });
   });
   if (options.onUpgrade !== undefined) {
-    server.on('upgrade', (req, socket, head) => {
+    server.on('upgrade', (req, socket: Socket, head) => {
+      parsed.delete(socket);
       const peer = peers.get(socket);
       if (peer === undefined) socket.destroy();
       else requests.upgrade(peer, req, socket, head);
@@ -90,7 +97,9 @@ export function createIngress(options: IngressOptions): Ingress {
   async function close(graceMs: number): Promise<void> {
     draining = true;
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-    server.closeIdleConnections();
+    for (const socket of parsed) {
+      if (peers.get(socket)?.current === undefined) socket.destroy();
+    }
     const timer = setTimeout(() => {
       for (const socket of sockets) socket.destroy();
     }, graceMs);

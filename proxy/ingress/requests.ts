@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { GatewayError, toGatewayError } from '../../shared/errors.ts';
 import { innerTarget, plainTarget, readHead, type Target } from './head.ts';
@@ -21,7 +22,7 @@ const ignore = () => {};
 export function createRequests(
   context: IngressContext,
   proves: (authorization: string | undefined) => boolean,
-  onIdle: () => void,
+  onIdle: (socket: Socket) => void,
 ): Requests {
   const { limits, log } = context;
 
@@ -71,7 +72,7 @@ export function createRequests(
     waiting.res.once('close', () => {
       peer.current = undefined;
       const next = peer.waiting.shift();
-      if (next === undefined) onIdle();
+      if (next === undefined) onIdle(waiting.req.socket);
       else if (next.req.socket.destroyed) peer.waiting.length = 0;
       else begin(peer, next);
     });

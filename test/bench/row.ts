@@ -1,4 +1,4 @@
-/** One line of a benchmark: ours and a baseline, measured side by side in the same run. */
+/** One line of `npm run bench`: ours and what it is measured against, in the same run. */
 export interface BenchRow {
   readonly row: string;
   readonly ours: number;
@@ -7,6 +7,6 @@ export interface BenchRow {
   /** `ours / baseline`. */
   readonly ratio: number;
   readonly unit: string;
-  /** Half the distance between the best and the worst run, relative to the median. */
+  /** Largest less smallest of the rounds, over the median, of ours. */
   readonly spread: number;
 }

@@ -24,7 +24,9 @@ function definition(more: object = {}) {
 }
 
 async function draft(rules_json: object | string = definition()) {
-  return gateway.owner.call(createPolicy, { body: { name: 'Refunds', rules_json: rules_json as string } });
+  return gateway.owner.call(createPolicy, {
+    body: { name: 'Refunds', rules_json: rules_json as string },
+  });
 }
 
 async function publish(id: number) {
@@ -47,7 +49,12 @@ describe('creating a policy', () => {
   it('stores a draft whose hash is over the definition as it was submitted', async () => {
     const rules_json = definition({ description: 'small ones' });
     const stored = await draft(rules_json);
-    expect(stored).toMatchObject({ lifecycle: 'draft', version: 1, created_by: 'owner', rules_json });
+    expect(stored).toMatchObject({
+      lifecycle: 'draft',
+      version: 1,
+      created_by: 'owner',
+      rules_json,
+    });
     expect(stored.policy_hash).toBe(sha256(canonicalJson(rules_json)));
     expect(await eventTypes(stored.id)).toEqual(['policy.created']);
   });
@@ -59,7 +66,10 @@ describe('creating a policy', () => {
   });
 
   it.each([
-    ['an operator that does not exist', { rules: [rule('allow', 'x', { when: { all: [{ path: 'a', operator: 'eq', value: 1 }] } })] }],
+    [
+      'an operator that does not exist',
+      { rules: [rule('allow', 'x', { when: { all: [{ path: 'a', operator: 'eq', value: 1 }] } })] },
+    ],
     ['a bare array of conditions', { rules: [rule('allow', 'x', { when: [] as never })] }],
     ['neither all nor any', { rules: [rule('allow', 'x', { when: {} })] }],
     ['an unknown decision', { rules: [rule('permit')] }],
@@ -73,7 +83,9 @@ describe('creating a policy', () => {
 
   it('names the offending path and the allowed words', async () => {
     const when = { all: [{ path: 'args.amount', operator: 'eq', value: 1 }] };
-    const { message } = await refusalOf(draft(definition({ rules: [rule('allow', 'x', { when })] })));
+    const { message } = await refusalOf(
+      draft(definition({ rules: [rule('allow', 'x', { when })] })),
+    );
     expect(message).toContain('rules[0].when.all[0].operator');
     expect(message).toContain('==, !=');
   });

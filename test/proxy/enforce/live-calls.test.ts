@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isBlocked, LiveCalls } from '../../../proxy/enforce/live-calls.ts';
+import { LiveCalls } from '../../../proxy/enforce/live-calls.ts';
 import type { KillSwitch } from '../../../shared/decision/state.ts';
 
 const blockTool = (tool: string, expiresAtMs?: number): KillSwitch => ({
@@ -11,25 +11,6 @@ const blockTool = (tool: string, expiresAtMs?: number): KillSwitch => ({
 });
 const blockAgent: KillSwitch = { id: 'ks_2', kind: 'block_agent', agentId: '7', reason: 'x' };
 const call = { tool: 'bank.pay', agentId: '7' };
-
-describe('isBlocked', () => {
-  it.each([
-    ['its tool', blockTool('bank.pay'), true],
-    ['a glob over its tool', blockTool('bank.*'), true],
-    ['another tool', blockTool('bank.read'), false],
-    ['its agent', blockAgent, true],
-    ['another agent', { ...blockAgent, agentId: '8' }, false],
-    ['its tool, but the switch ran out', blockTool('bank.pay', 999), false],
-    ['its tool, the switch still holds', blockTool('bank.pay', 1001), true],
-    [
-      'only a mode',
-      { id: 'ks_3', kind: 'force_mode', mode: 'strict', reason: 'x' } as KillSwitch,
-      false,
-    ],
-  ])('a switch on %s', (_what, armed, blocked) => {
-    expect(isBlocked(call, [armed], 1000)).toBe(blocked);
-  });
-});
 
 describe('LiveCalls', () => {
   it('arming a kill switch aborts the calls it blocks and no others', async () => {

@@ -1,0 +1,28 @@
+import { createIngress } from '../../../proxy/ingress/ingress.ts';
+import { loadAuthority } from '../../../proxy/tls/authority.ts';
+import { createGuard } from '../../../proxy/upstream/address-guard.ts';
+import { createForward } from '../../../proxy/upstream/forward.ts';
+import { outboundHeaders } from '../../../proxy/upstream/headers.ts';
+import { systemClock } from '../../../shared/clock.ts';
+import { silentLog } from '../../../shared/log.ts';
+
+// Sallyport's own ingress and forward with nothing decided between them. BENCH_DATA holds its
+// authority, BENCH_CA is trusted upstream. Prints its port.
+const { BENCH_DATA: dataDir = '', BENCH_CA: ca = '' } = process.env;
+const guard = createGuard({ allowPrivate: ['127.0.0.0/8'] });
+const forward = createForward({ guard, ca: [ca] });
+const ingress = createIngress({
+  authority: loadAuthority({ dataDir, clock: systemClock }),
+  guard,
+  log: silentLog,
+  passthrough: () => 'intercept',
+  onTunnel: () => {},
+  handle: async ({ scheme, host, port, method, target, req, res, signal }) => {
+    const headers = outboundHeaders(req.rawHeaders);
+    const outgoing = { scheme, host, port, method, path: target, headers, body: req };
+    const { failure } = await forward(outgoing, res, { signal });
+    if (failure !== undefined && !res.headersSent) res.writeHead(502).end(failure);
+  },
+});
+const { port } = await ingress.listen(0);
+console.log(JSON.stringify({ port }));

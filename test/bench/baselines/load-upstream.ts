@@ -1,0 +1,51 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { Server } from 'node:net';
+
+// The upstream of the proxy benchmarks: answers a small JSON to whatever it is sent.
+// Arguments: PEM of certificate and key for TLS, in BENCH_CERT and BENCH_KEY. Prints its ports.
+const answer = Buffer.from(JSON.stringify({ ok: true, text: 'x'.repeat(1000) }));
+
+function listener(req: IncomingMessage, res: ServerResponse): void {
+  req.resume().on('end', () => {
+    const bytes = Number(/^\/download\/(\d+)$/.exec(req.url ?? '')?.[1] ?? 0);
+    if (bytes > 0) return download(res, bytes);
+    res.writeHead(200, { 'content-type': 'application/json', 'content-length': answer.length });
+    res.end(answer);
+  });
+}
+
+const piece = Buffer.alloc(65_536, 'x');
+
+function download(res: ServerResponse, bytes: number): void {
+  res.writeHead(200, { 'content-type': 'application/octet-stream', 'content-length': bytes });
+  let left = bytes;
+  const more = () => {
+    while (left > 0) {
+      const part = left < piece.length ? piece.subarray(0, left) : piece;
+      left -= part.length;
+      if (!res.write(part)) {
+        res.once('drain', more);
+        return;
+      }
+    }
+    res.end();
+  };
+  more();
+}
+
+function listen(server: Server): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      if (address === null || typeof address === 'string') reject(new Error('no port'));
+      else resolve(address.port);
+    });
+  });
+}
+
+const { BENCH_CERT: cert, BENCH_KEY: key } = process.env;
+const options = { keepAliveTimeout: 60_000 };
+const http = await listen(createServer(options, listener));
+const https = await listen(createTlsServer({ ...options, cert, key }, listener));
+console.log(JSON.stringify({ http, https }));

@@ -1,0 +1,156 @@
+import type { LookupAddress } from 'node:dns';
+import { createServer } from 'node:net';
+import { networkInterfaces } from 'node:os';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createGuard, literalRefusal } from '../../../proxy/upstream/address-guard.ts';
+import { dialTcp } from '../../../proxy/upstream/dial.ts';
+import { Cleanup, httpUpstream, listening, raw, startProxy } from '../../support/proxy.ts';
+
+let cleanup: Cleanup;
+beforeEach(() => {
+  cleanup = new Cleanup();
+});
+afterEach(() => cleanup.run());
+
+/** A fake resolver: the names of the network's edge. Each answer is used once, the last for ever. */
+function resolver(answers: Record<string, string[][]>) {
+  const asked: string[] = [];
+  const resolve = (
+    hostname: string,
+    _options: unknown,
+    callback: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
+  ) => {
+    asked.push(hostname);
+    const list = answers[hostname] ?? [[]];
+    const addresses = (list.length > 1 ? list.shift() : list[0]) ?? [];
+    callback(
+      null,
+      addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 })),
+    );
+  };
+  return { resolve, asked };
+}
+
+function lookup(guard: ReturnType<typeof createGuard>, host: string, all = true): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    guard.lookup(80)(host, { all }, (error, address) => (error ? reject(error) : resolve(address)));
+  });
+}
+
+describe('names', () => {
+  it('are refused when any of their addresses is', async () => {
+    const { resolve } = resolver({
+      'mixed.example': [['8.8.8.8', '127.0.0.1']],
+      'mixed6.example': [['8.8.8.8', '::1']],
+    });
+    const guard = createGuard({ allowPrivate: [], resolve });
+    await expect(lookup(guard, 'mixed.example')).rejects.toMatchObject({
+      code: 'proxy.address_refused',
+    });
+    await expect(lookup(guard, 'mixed6.example')).rejects.toMatchObject({
+      code: 'proxy.address_refused',
+    });
+  });
+
+  it.each(['169.254.169.254', 'fe80::1', '::ffff:169.254.169.254', 'fd00:ec2::254'])(
+    'that lead to %s are refused whatever is allowed',
+    async (address) => {
+      const { resolve } = resolver({ 'meta.example': [[address]] });
+      const guard = createGuard({ allowPrivate: ['0.0.0.0/0', '::/0'], resolve });
+      await expect(lookup(guard, 'meta.example')).rejects.toMatchObject({
+        code: 'proxy.address_refused',
+      });
+    },
+  );
+
+  it('without an address fail as names that do not exist', async () => {
+    const guard = createGuard({ allowPrivate: [], resolve: resolver({}).resolve });
+    await expect(lookup(guard, 'nowhere.example')).rejects.toMatchObject({ code: 'ENOTFOUND' });
+  });
+
+  it('are handed over in the form the socket asked for', async () => {
+    const { resolve } = resolver({ 'ok.example': [['8.8.8.8', '1.1.1.1']] });
+    const guard = createGuard({ allowPrivate: [], resolve });
+    expect(await lookup(guard, 'ok.example', false)).toBe('8.8.8.8');
+    expect(await lookup(guard, 'ok.example')).toHaveLength(2);
+  });
+
+  it('that answer differently the second time gain nothing: they are resolved once per connection', async () => {
+    const port = await httpUpstream(cleanup, (_req, res) => res.end('secret'));
+    const { resolve, asked } = resolver({ 'rebind.example': [['203.0.113.1'], ['127.0.0.1']] });
+    const guard = createGuard({ allowPrivate: ['203.0.113.1'], resolve });
+    const proxy = await startProxy(cleanup, { guard, timeouts: { connectMs: 300 } });
+    const request = `GET http://rebind.example:${port}/ HTTP/1.1\r\nHost: rebind.example:${port}\r\nConnection: close\r\n\r\n`;
+    expect(await raw(proxy.port, request)).not.toContain('secret');
+    expect(asked).toHaveLength(1);
+    expect(await raw(proxy.port, request)).toContain('proxy.address_refused');
+  });
+});
+
+describe('Sallyport’s own ports', () => {
+  it('are out of reach under every name and address of this machine', async () => {
+    const { resolve } = resolver({ 'me.example': [['127.0.0.1']] });
+    const guard = createGuard({ allowPrivate: ['0.0.0.0/0', '::/0'], resolve });
+    const proxy = await startProxy(cleanup, { guard });
+    const own = Object.values(networkInterfaces())
+      .flatMap((list) => list ?? [])
+      .filter(({ family }) => family === 'IPv4')
+      .map(({ address }) => address);
+    const hosts = [
+      '127.0.0.1',
+      '127.9.9.9',
+      'localhost',
+      'x.localhost',
+      '0.0.0.0',
+      '[::1]',
+      '[::]',
+      '[::ffff:127.0.0.1]',
+      'me.example',
+      ...own,
+    ];
+    for (const host of hosts) {
+      const answer = await raw(
+        proxy.port,
+        `GET http://${host}:${proxy.port}/ HTTP/1.1\r\nHost: ${host}:${proxy.port}\r\nConnection: close\r\n\r\n`,
+      );
+      expect(answer, host).toContain('proxy.address_refused');
+    }
+    expect(guard.refusal('127.0.0.1', proxy.port + 1)).toBeUndefined();
+  });
+});
+
+describe('sockets', () => {
+  it('to literal addresses are judged too', async () => {
+    const server = createServer();
+    const port = await listening(server, cleanup);
+    const guard = createGuard({ allowPrivate: [] });
+    expect(literalRefusal(guard, '127.0.0.1', port)?.code).toBe('proxy.address_refused');
+    const signal = new AbortController().signal;
+    await expect(
+      dialTcp({ host: '127.0.0.1', port, guard, connectTimeoutMs: 1000, signal }),
+    ).rejects.toMatchObject({ code: 'proxy.address_refused' });
+  });
+
+  it('are given up when nobody wants them any more', async () => {
+    const guard = createGuard({ allowPrivate: ['203.0.113.0/24'], resolve: () => {} });
+    const abort = new AbortController();
+    const dialled = dialTcp({
+      host: 'slow.example',
+      port: 1,
+      guard,
+      connectTimeoutMs: 5000,
+      signal: abort.signal,
+    });
+    abort.abort();
+    await expect(dialled).rejects.toMatchObject({ code: 'ABORT_ERR' });
+    await expect(
+      dialTcp({
+        host: 'slow.example',
+        port: 1,
+        guard,
+        connectTimeoutMs: 20,
+        signal: new AbortController().signal,
+      }),
+    ).rejects.toMatchObject({ code: 'ETIMEDOUT' });
+  });
+});

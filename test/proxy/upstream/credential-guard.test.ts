@@ -1,0 +1,238 @@
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { reflectionFilter } from '../../../proxy/upstream/credential-guard.ts';
+import { combineFilters } from '../../../proxy/upstream/filters.ts';
+import type { ResponseFilter } from '../../../proxy/upstream/forward.ts';
+
+const secret = 'sk_live_4eC39HqLyjWDarjtT1zdp7dc';
+const text = { 'content-type': 'text/plain' };
+
+/** Passes chunks through a filter; gives what went on, and whether it was cut. */
+function pass(filter: ResponseFilter, chunks: readonly Buffer[], headers = text) {
+  expect(filter.head(200, headers)).toBe('stream');
+  const passed: Buffer[] = [];
+  for (const [index, chunk] of [...chunks, Buffer.alloc(0)].entries()) {
+    const result = filter.chunk?.(chunk, index === chunks.length);
+    if (result === 'cut') return { passed: Buffer.concat(passed), cut: true };
+    if (result !== undefined) passed.push(result);
+  }
+  return { passed: Buffer.concat(passed), cut: false };
+}
+
+function split(bytes: Buffer, size: number): Buffer[] {
+  const chunks: Buffer[] = [];
+  for (let at = 0; at < bytes.length; at += size) chunks.push(bytes.subarray(at, at + size));
+  return chunks;
+}
+
+const hex = (value: string, prefix: string, width: number) =>
+  [...Buffer.from(value)]
+    .map((byte) => `${prefix}${byte.toString(16).padStart(width, '0')}`)
+    .join('');
+
+const spellings: [string, string][] = [
+  ['plain', secret],
+  ['in JSON', JSON.stringify({ token: secret })],
+  ['base64', Buffer.from(secret).toString('base64')],
+  ['base64 behind one byte', Buffer.from(`:${secret}`).toString('base64')],
+  ['base64 behind two bytes', Buffer.from(`a:${secret}`).toString('base64')],
+  ['base64 within a longer text', Buffer.from(`user name:${secret}, and more`).toString('base64')],
+  ['base64url', Buffer.from(`\xff\xff:${secret}`, 'latin1').toString('base64url')],
+  ['every byte percent-encoded', hex(secret, '%', 2)],
+  [
+    'every byte percent-encoded in capitals',
+    hex(secret, '%', 2).toUpperCase().replaceAll('%', '%'),
+  ],
+  ['one byte percent-encoded', secret.replace('_', '%5F')],
+  ['escaped in JSON', hex(secret, '\\u', 4)],
+  ['half escaped', secret.replaceAll('_', '\\u005f')],
+];
+
+describe('an answer that carries the secret is cut', () => {
+  it.each(spellings)('%s, in one piece', (_what, spelled) => {
+    expect(pass(reflectionFilter([secret]), [Buffer.from(`before ${spelled} after`)]).cut).toBe(
+      true,
+    );
+  });
+
+  it.each(spellings)('%s, however it is split', (_what, spelled) => {
+    const bytes = Buffer.from(`before ${spelled} after`);
+    for (let size = 1; size <= 20; size++) {
+      const { passed, cut } = pass(reflectionFilter([secret]), split(bytes, size));
+      expect(cut).toBe(true);
+      // Nothing of it went on before it was recognised.
+      expect(
+        'before '.startsWith(passed.toString()) || passed.toString().startsWith('before '),
+      ).toBe(true);
+      expect(passed.length).toBeLessThan('before '.length + spelled.length);
+    }
+  });
+
+  it.each([
+    ['plain', secret],
+    ['within', `Bearer ${secret}`],
+    ['base64', Buffer.from(`x:${secret}`).toString('base64')],
+    ['one of several', ['a', `b=${secret}`]],
+  ])('in a header value: %s', (_what, value) => {
+    expect(reflectionFilter([secret]).head(200, { 'x-echo': value })).toBe('cut');
+  });
+
+  it('in the name of a header', () => {
+    expect(reflectionFilter(['abcdefgh']).head(200, { 'x-abcdefgh': '1' })).toBe('cut');
+  });
+
+  it('of several secrets any one counts', () => {
+    expect(pass(reflectionFilter(['first-secret', secret]), [Buffer.from(secret)]).cut).toBe(true);
+    expect(
+      pass(reflectionFilter(['first-secret', secret]), [Buffer.from('first-secret')]).cut,
+    ).toBe(true);
+  });
+
+  it.each([
+    ['gzip', gzipSync],
+    ['x-gzip', gzipSync],
+    ['deflate', deflateSync],
+    ['br', brotliCompressSync],
+    ['zstd', zstdCompressSync],
+  ])('encoded as %s although identity was asked for', (encoding, encode) => {
+    const filter = reflectionFilter([secret]);
+    expect(filter.head(200, { 'content-encoding': encoding })).toBe('buffer');
+    expect(filter.whole?.(encode(Buffer.from(`x ${secret}`)))).toBe('cut');
+    const harmless = encode(Buffer.from('nothing here'));
+    expect(filter.whole?.(harmless)).toBe(harmless);
+  });
+
+  it.each([
+    ['an encoding that cannot be read', 'compress', Buffer.from('x')],
+    ['two encodings', 'gzip, br', Buffer.from('x')],
+    ['bytes that are not what they say', 'gzip', Buffer.from('x')],
+    ['a body that unpacks without end', 'gzip', gzipSync(Buffer.alloc(40 * 1024 * 1024))],
+  ])('%s is cut, for it cannot be judged', (_what, encoding, bytes) => {
+    const filter = reflectionFilter([secret]);
+    expect(filter.head(200, { 'content-encoding': encoding })).toBe('buffer');
+    expect(filter.whole?.(bytes)).toBe('cut');
+  });
+});
+
+describe('an answer that does not carry it is left as it is', () => {
+  it.each([
+    '',
+    secret.slice(0, -1),
+    secret.slice(1),
+    `${secret.slice(0, 10)}-${secret.slice(10)}`,
+    '%%%',
+    '\\\\\\',
+    'a+b+c',
+    'sk_live_sk_live_',
+  ])('%j', (body) => {
+    for (const size of [1, 3, 1000]) {
+      const { passed, cut } = pass(reflectionFilter([secret]), split(Buffer.from(body), size));
+      expect(cut).toBe(false);
+      expect(passed.toString()).toBe(body);
+    }
+  });
+
+  it('whatever the bytes and wherever they are split', () => {
+    const pieces = fc.array(
+      fc.constantFrom(
+        'sk_live_4e',
+        'C39',
+        '%5F',
+        '\\u005f',
+        'x',
+        ' ',
+        '4eC39HqLyjWDarj',
+        '%',
+        '\\',
+        '+',
+        'c2tf',
+      ),
+      { maxLength: 60 },
+    );
+    fc.assert(
+      fc.property(pieces, fc.integer({ min: 1, max: 40 }), (parts, size) => {
+        const body = parts.join('');
+        const { passed, cut } = pass(reflectionFilter([secret]), split(Buffer.from(body), size));
+        expect(cut).toBe(false);
+        expect(passed.toString()).toBe(body);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('and any secret is found in any text that holds it, wherever it is split', () => {
+    const any = fc.string({ minLength: 4, maxLength: 30 });
+    const spell = fc.constantFrom<(value: string) => string>(
+      (value) => value,
+      (value) => Buffer.from(value).toString('base64'),
+      (value) => Buffer.from(`1${value}2`).toString('base64url'),
+      encodeURIComponent,
+      (value) => new URLSearchParams({ q: value }).toString(),
+      (value) => JSON.stringify(value),
+    );
+    fc.assert(
+      fc.property(
+        any,
+        fc.string(),
+        fc.string(),
+        spell,
+        fc.integer({ min: 1, max: 20 }),
+        (value, before, after, how, size) => {
+          // Of a few bytes base64 leaves too little to look for.
+          if (value.trim().length < 6) return;
+          const body = Buffer.from(`${before} ${how(value)} ${after}`);
+          expect(pass(reflectionFilter([value]), split(body, size)).cut).toBe(true);
+        },
+      ),
+      { numRuns: 2000 },
+    );
+  });
+
+  it('events pass at once: only what could begin the secret is held back', () => {
+    const filter = reflectionFilter([secret]);
+    filter.head(200, { 'content-type': 'text/event-stream' });
+    const event = Buffer.from('data: {"a":1}\n\n');
+    expect(filter.chunk?.(event, false)).toEqual(event);
+    expect(filter.chunk?.(Buffer.from('data: sk_l'), false)).toEqual(Buffer.from('data: '));
+    expect(filter.chunk?.(Buffer.from('ater\n\n'), false)).toEqual(Buffer.from('sk_later\n\n'));
+  });
+
+  it('bytes that are not text are scanned for their first MiB', () => {
+    const headers = { 'content-type': 'application/octet-stream' };
+    const mebi = Buffer.alloc(1024 * 1024, 'x');
+    expect(pass(reflectionFilter([secret]), [Buffer.from(secret), mebi], headers).cut).toBe(true);
+    expect(pass(reflectionFilter([secret]), [mebi, Buffer.from(secret)], headers).cut).toBe(false);
+    expect(pass(reflectionFilter([secret]), [mebi, Buffer.from(secret)]).cut).toBe(true);
+  });
+
+  it('without a secret there is nothing to look for', () => {
+    expect(reflectionFilter([]).head(200, text)).toBe('pass');
+    expect(reflectionFilter(['']).head(200, text)).toBe('pass');
+  });
+});
+
+describe('filters together', () => {
+  const upper: ResponseFilter = {
+    head: () => 'buffer',
+    whole: (bytes) => Buffer.from(bytes.toString().toUpperCase()),
+  };
+
+  it('a buffering and a streaming one both see the body', () => {
+    const both = combineFilters(reflectionFilter([secret]), upper);
+    expect(both.head(200, text)).toBe('buffer');
+    expect(both.whole?.(Buffer.from('abc'))?.toString()).toBe('ABC');
+    const again = combineFilters(reflectionFilter([secret]), upper);
+    again.head(200, text);
+    expect(again.whole?.(Buffer.from(secret))).toBe('cut');
+  });
+
+  it('one that passes is left out, and one that cuts ends it', () => {
+    const passing: ResponseFilter = { head: () => 'pass', chunk: () => 'cut' };
+    const streams = combineFilters(passing, reflectionFilter([secret]));
+    expect(streams.head(200, text)).toBe('stream');
+    expect(streams.chunk?.(Buffer.from('ok'), false)?.toString()).toBe('ok');
+    expect(combineFilters(passing, passing).head(200, text)).toBe('pass');
+    expect(combineFilters(passing, { head: () => 'cut' }).head(200, text)).toBe('cut');
+  });
+});
