@@ -1,3 +1,4 @@
+import { foldCase } from '../../shared/binding/args.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/json.ts';
 import { parseStrictJson } from '../../shared/strict-json.ts';
@@ -103,6 +104,6 @@ function isKept(definition: JsonValue, options: ToolsListOptions): boolean {
 /** Some clients match member names without regard to case. */
 function refuseLookalike(object: JsonObject, name: string): void {
   for (const member of Object.keys(object)) {
-    if (member !== name && member.toLowerCase() === name) throw new GatewayError('mcp.malformed');
+    if (member !== name && foldCase(member) === name) throw new GatewayError('mcp.malformed');
   }
 }

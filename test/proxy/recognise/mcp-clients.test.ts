@@ -19,11 +19,13 @@ import { MiniProxy } from './mini-proxy.ts';
 const info = { name: 'test', version: '1.0.0' };
 const text = (value: string) => ({ content: [{ type: 'text' as const, text: value }] });
 const outputSchema = { total: z.number() };
+// Clients of 2026-07-28 repeat this argument in the header Mcp-Param-Client.
+const customer = z.string().meta({ 'x-mcp-header': 'Client' });
 
 /** Tools: one to allow, one to deny, one with an output schema to deny, one to withhold. */
 function register(server: Pick<McpServer, 'registerTool'>): void {
-  server.registerTool('refund.list', { inputSchema: { customer: z.string() } }, ({ customer }) =>
-    text(`refunds of ${customer}`),
+  server.registerTool('refund.list', { inputSchema: { customer } }, ({ customer: of }) =>
+    text(`refunds of ${of}`),
   );
   server.registerTool('refund.create', { inputSchema: { amount: z.number() } }, () => text('done'));
   server.registerTool('report', { outputSchema }, () => ({
@@ -64,7 +66,7 @@ function statelessServer(): Server {
     return server;
   });
   const answer = toNodeHandler(handler);
-  return createServer((req, res) => void answer(req, res));
+  return createServer((req, res) => void answer(req as Parameters<typeof answer>[0], res));
 }
 
 interface AnyClient {
