@@ -54,11 +54,10 @@ describe('a tools/list answer in JSON', () => {
 
   it('shows every tool to the observer, under the binding’s name', () => {
     const { filter, seen } = filterFor();
-    filter.whole?.(Buffer.from(JSON.stringify(answer([good, evil, good]))));
+    filter.whole?.(Buffer.from(JSON.stringify(answer([good, evil]))));
     expect(seen).toEqual([
       { tool: 'mcp.payments.refund.list', surfaceHash: 'hash of Lists' },
       { tool: 'mcp.payments.refund.create', surfaceHash: 'hash of changed' },
-      { tool: 'mcp.payments.refund.list', surfaceHash: 'hash of Lists' },
     ]);
   });
 
@@ -66,6 +65,19 @@ describe('a tools/list answer in JSON', () => {
     expect(
       whole(answer([{ description: 'x' }, { name: 7 }, null, 'refund.list', [], good])),
     ).toEqual(answer([good]));
+  });
+
+  it('shows of two tools of one name only the first, and no other is observed', () => {
+    const { filter, seen } = filterFor();
+    const changed = { ...good, description: 'changed' };
+    for (const [tools, kept] of [
+      [[good, changed], [good]],
+      [[changed, good], []],
+    ]) {
+      const out = filter.whole?.(Buffer.from(JSON.stringify(answer(tools))));
+      expect(JSON.parse(String(out))).toEqual(answer(kept));
+    }
+    expect(seen).toHaveLength(2);
   });
 
   it('is filtered inside a batch, too', () => {
@@ -118,7 +130,9 @@ describe('the head of an answer decides how it is read', () => {
     [200, json, 'buffer'],
     [200, events, 'stream'],
     [200, { 'Content-Type': 'Text/Event-Stream' }, 'stream'],
-    [200, { ...events, 'content-encoding': 'gzip' }, 'buffer'],
+    [200, { ...events, 'content-encoding': 'gzip' }, 'cut'],
+    [200, { ...json, 'content-encoding': 'br' }, 'cut'],
+    [200, { ...json, 'content-encoding': 'identity' }, 'buffer'],
     [200, {}, 'buffer'],
     [200, { 'content-type': 'text/plain' }, 'buffer'],
     [202, {}, 'buffer'],
