@@ -28,7 +28,7 @@ interface Scan {
  */
 export function parseStrictJson(bytes: Uint8Array, limits: StrictJsonLimits = {}): JsonValue {
   const text = decodeUtf8(bytes);
-  const scan = scanText(text, limits.depthMax ?? 64, limits.numbers ?? 'exact');
+  const scan = scanBytes(bytes, limits.depthMax ?? 64, limits.numbers ?? 'exact');
   const value = parse(text);
   if (scan.surrogateEscaped) refuseLoneSurrogates(value);
   if (scan.members > 0 && countMembers(value) !== scan.members) {
@@ -62,26 +62,27 @@ const quote = 0x22;
 const backslash = 0x5c;
 
 /**
- * Walks the text once, without recursion. It need not be JSON yet: what the scan takes for
- * structure in a malformed text does not matter, because the parser refuses that text.
+ * Walks the bytes once, without recursion; bytes of other than ASCII characters never look like
+ * structure. It need not be JSON yet: what the scan makes of a malformed text does not matter,
+ * because the parser refuses that text.
  */
-function scanText(text: string, depthMax: number, numbers: 'exact' | 'rounded'): Scan {
+function scanBytes(bytes: Uint8Array, depthMax: number, numbers: 'exact' | 'rounded'): Scan {
   const scan: Scan = { members: 0, surrogateEscaped: false };
   let depth = 0;
   let at = 0;
-  while (at < text.length) {
-    const code = text.charCodeAt(at);
-    if (code === quote) {
-      at = skipString(text, at + 1, scan);
-    } else if (code === 0x2d || (code >= 0x30 && code <= 0x39)) {
-      const end = numberEnd(text, at + 1);
-      if (numbers === 'exact') refuseUnsafeNumber(text, at, end);
+  while (at < bytes.length) {
+    const byte = bytes[at] ?? 0;
+    if (byte === quote) {
+      at = skipString(bytes, at + 1, scan);
+    } else if (byte === 0x2d || isDigit(byte)) {
+      const end = numberEnd(bytes, at + 1);
+      if (numbers === 'exact') refuseUnsafeNumber(bytes, at, end);
       at = end;
     } else {
-      if (code === 0x7b || code === 0x5b) {
+      if (byte === 0x7b || byte === 0x5b) {
         if (++depth > depthMax) throw tooDeep(depthMax);
-      } else if (code === 0x7d || code === 0x5d) depth--;
-      else if (code === 0x3a) scan.members++;
+      } else if (byte === 0x7d || byte === 0x5d) depth--;
+      else if (byte === 0x3a) scan.members++;
       at++;
     }
   }
@@ -89,16 +90,17 @@ function scanText(text: string, depthMax: number, numbers: 'exact' | 'rounded'):
 }
 
 /** The position after the string that began before `start`. */
-function skipString(text: string, start: number, scan: Scan): number {
+function skipString(bytes: Uint8Array, start: number, scan: Scan): number {
   let at = start;
-  while (at < text.length) {
-    const code = text.charCodeAt(at);
-    if (code === quote) return at + 1;
-    if (code !== backslash) {
+  while (at < bytes.length) {
+    const byte = bytes[at];
+    if (byte === quote) return at + 1;
+    if (byte !== backslash) {
       at++;
       continue;
     }
-    if (text.charCodeAt(at + 1) === 0x75 && (text.charCodeAt(at + 2) | 0x20) === 0x64) {
+    // An escape of D800 to DFFF; the case of the hex digit does not matter.
+    if (bytes[at + 1] === 0x75 && ((bytes[at + 2] ?? 0) | 0x20) === 0x64) {
       scan.surrogateEscaped = true;
     }
     at += 2;
@@ -106,28 +108,27 @@ function skipString(text: string, start: number, scan: Scan): number {
   return at;
 }
 
-function numberEnd(text: string, start: number): number {
+function isDigit(byte: number): boolean {
+  return byte >= 0x30 && byte <= 0x39;
+}
+
+/** The position after a run of digits, points, signs and exponent marks. */
+function numberEnd(bytes: Uint8Array, start: number): number {
   let at = start;
-  for (; at < text.length; at++) {
-    const code = text.charCodeAt(at);
-    const isNumeric =
-      (code >= 0x30 && code <= 0x39) ||
-      code === 0x2e ||
-      code === 0x2b ||
-      code === 0x2d ||
-      code === 0x65 ||
-      code === 0x45;
-    if (!isNumeric) break;
+  for (; at < bytes.length; at++) {
+    const byte = bytes[at] ?? 0;
+    const isNumeric = isDigit(byte) || byte === 0x2e || byte === 0x2b || byte === 0x2d;
+    if (!isNumeric && (byte | 0x20) !== 0x65) break;
   }
   return at;
 }
 
-/** Fifteen decimal digits always fit a double; an integer of so many is kept as it is. */
-const safeDigits = 15;
+/** A double keeps any decimal of 15 digits (DBL_DIG), with or without a point among them. */
+const safeLength = 15;
 
-function refuseUnsafeNumber(text: string, start: number, end: number): void {
-  if (end - start <= safeDigits && isPlainInteger(text, start, end)) return;
-  const token = text.slice(start, end);
+function refuseUnsafeNumber(bytes: Uint8Array, start: number, end: number): void {
+  if (end - start <= safeLength && isShortDecimal(bytes, start, end)) return;
+  const token = Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('latin1');
   // A malformed token: the parser refuses it with a better message.
   if (!decimalForm.test(token)) return;
   const number = Number(token);
@@ -137,18 +138,12 @@ function refuseUnsafeNumber(text: string, start: number, end: number): void {
   });
 }
 
-function isPlainInteger(text: string, start: number, end: number): boolean {
-  const first = text.charCodeAt(start);
-  // A lone minus zero would lose its sign.
-  if (first === 0x2d)
-    return text.charCodeAt(start + 1) !== 0x30 && digitsOnly(text, start + 1, end);
-  return digitsOnly(text, start, end);
-}
-
-function digitsOnly(text: string, start: number, end: number): boolean {
-  for (let at = start; at < end; at++) {
-    const code = text.charCodeAt(at);
-    if (code < 0x30 || code > 0x39) return false;
+/** Digits and points without exponent; not minus zero, which would lose its sign. */
+function isShortDecimal(bytes: Uint8Array, start: number, end: number): boolean {
+  if (bytes[start] === 0x2d && bytes[start + 1] === 0x30) return false;
+  for (let at = start + 1; at < end; at++) {
+    const byte = bytes[at] ?? 0;
+    if (!isDigit(byte) && byte !== 0x2e) return false;
   }
   return true;
 }

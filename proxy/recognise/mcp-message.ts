@@ -1,3 +1,4 @@
+import { foldCase } from '../../shared/binding/args.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/json.ts';
 import { parseStrictJson } from '../../shared/strict-json.ts';
@@ -79,7 +80,7 @@ function parseId(id: JsonValue | undefined): McpId {
 /** Refuses members that differ in case only from names that mean something. */
 export function refuseLookalikes(object: JsonObject, names: readonly string[]): void {
   for (const name of Object.keys(object)) {
-    const meant = names.find((known) => known.toLowerCase() === name.toLowerCase());
+    const meant = names.find((known) => foldCase(known) === foldCase(name));
     if (meant === undefined || meant === name) continue;
     throw malformed(`${JSON.stringify(name)} must be written ${meant}`);
   }

@@ -1,3 +1,4 @@
+import { foldCase } from '../../shared/binding/args.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/json.ts';
 import { parseStrictJson } from '../../shared/strict-json.ts';
@@ -35,10 +36,12 @@ export function toolsListFilter(options: ToolsListOptions): ResponseFilter {
   const rewrite = (data: Buffer) => filterAnswer(data, options);
   const stream = new SseFilter(rewrite, bytesMax);
   return {
+    bytesMax,
     head: (status, headers) => {
       // Clients take a result from a 2xx answer only.
       if (status < 200 || status > 299) return 'pass';
-      return isEventStream(headers) && !isEncoded(headers) ? 'stream' : 'buffer';
+      if (isEncoded(headers)) return 'cut';
+      return isEventStream(headers) ? 'stream' : 'buffer';
     },
     chunk: (bytes) => stream.push(bytes),
     whole: (bytes) => {
@@ -59,7 +62,7 @@ function isEventStream(headers: Headers): boolean {
   return headerText(headers, 'content-type').startsWith('text/event-stream');
 }
 
-/** Encoded answers were not asked for; read as they are, they are cut. */
+/** Encoded answers were not asked for, and cannot be read. */
 function isEncoded(headers: Headers): boolean {
   const coding = headerText(headers, 'content-encoding');
   return coding !== '' && coding !== 'identity';
@@ -88,14 +91,21 @@ function filterMessage(message: JsonValue, options: ToolsListOptions): JsonValue
   const { tools } = result;
   if (tools === undefined) return message;
   if (!Array.isArray(tools)) throw new GatewayError('mcp.malformed');
-  const kept = (tools as readonly JsonValue[]).filter((definition) => isKept(definition, options));
+  const named = new Map<string, JsonObject>();
+  for (const definition of tools as readonly JsonValue[]) {
+    // Without a name no client could call it, and no policy could speak of it. Of two tools of
+    // one name only the first is shown, so that what was observed is what the agent sees.
+    if (!isJsonObject(definition) || typeof definition.name !== 'string') continue;
+    if (!named.has(definition.name)) named.set(definition.name, definition);
+  }
+  const kept = [...named].flatMap(([name, definition]) =>
+    isKept(name, definition, options) ? [definition] : [],
+  );
   return { ...message, result: { ...result, tools: kept } };
 }
 
-/** A tool without a name is none: no client could call it, and no policy could speak of it. */
-function isKept(definition: JsonValue, options: ToolsListOptions): boolean {
-  if (!isJsonObject(definition) || typeof definition.name !== 'string') return false;
-  const tool = `mcp.${options.server}.${definition.name}`;
+function isKept(name: string, definition: JsonObject, options: ToolsListOptions): boolean {
+  const tool = `mcp.${options.server}.${name}`;
   const surfaceHash = options.surfaceHash(definition);
   return options.observe({ tool, definition, surfaceHash }) === 'keep';
 }
@@ -103,6 +113,6 @@ function isKept(definition: JsonValue, options: ToolsListOptions): boolean {
 /** Some clients match member names without regard to case. */
 function refuseLookalike(object: JsonObject, name: string): void {
   for (const member of Object.keys(object)) {
-    if (member !== name && member.toLowerCase() === name) throw new GatewayError('mcp.malformed');
+    if (member !== name && foldCase(member) === name) throw new GatewayError('mcp.malformed');
   }
 }

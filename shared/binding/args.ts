@@ -38,11 +38,19 @@ export function refuseMethodOverride(names: Iterable<string>): void {
   }
 }
 
+/**
+ * One spelling for names that case-insensitive readers take for the same. Upper case first: it
+ * also brings together what has an upper case only, as the long s does with s.
+ */
+export function foldCase(name: string): string {
+  return name.toUpperCase().toLowerCase();
+}
+
 class NameSet {
   readonly #seen = new Set<string>();
 
   add(name: string): void {
-    const folded = name.toLowerCase();
+    const folded = foldCase(name);
     if (this.#seen.has(folded)) {
       throw new GatewayError('args.ambiguous', {
         message: `The argument ${JSON.stringify(name.slice(0, 100))} is given more than once.`,

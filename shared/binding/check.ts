@@ -1,7 +1,8 @@
 import { GatewayError } from '../errors.ts';
+import { splitAuthority } from '../host.ts';
 import type { Binding, BindingUpstream } from './binding.ts';
 import { headerProblem } from './headers.ts';
-import { endpointOf } from './match.ts';
+import { authorityKey, endpointOf } from './match.ts';
 import { parsePathTemplate } from './path.ts';
 import { isResourceTemplate } from './resource.ts';
 import { readUpstreamUrl } from './upstream.ts';
@@ -53,21 +54,15 @@ function checkName({ name, protocol }: Binding): string[] {
     : [];
 }
 
-/** The URL parser knows the one spelling of names, IPv4 and IPv6 literals; any other is refused. */
+/** The host must be in the one spelling that calls are compared with. */
 function checkHost(host: string): string[] {
-  const url = URL.parse(`http://${host}/`);
   const problem = 'host: must be a lower-case A-label name or an IP literal (IPv6 in brackets)';
-  const isPlain =
-    url?.pathname === '/' && url.username === '' && /^(?:[a-z0-9_.-]+|\[.+\])$/.test(url.hostname);
-  if (url === null || !isPlain) {
+  const authority = splitAuthority(host, 443);
+  if (authority === undefined)
     return [`${problem}, with :port only where it is neither 80 nor 443.`];
-  }
-  if (url.hostname.endsWith('.')) return [`${problem}, without a trailing dot.`];
-  if (url.hostname === 'sallyport.internal') return ['host: this name is Sallyport’s own.'];
-  if (url.host !== host || url.port === '443') {
-    return [`${problem}; write ${url.port === '443' ? url.hostname : url.host}.`];
-  }
-  return [];
+  if (authority.host === 'sallyport.internal') return ['host: this name is Sallyport’s own.'];
+  const canonical = authorityKey(authority.host, authority.port);
+  return canonical === host ? [] : [`${problem}; write ${canonical}.`];
 }
 
 function checkHttp(binding: Binding): string[] {

@@ -1,3 +1,4 @@
+import { formatAuthority, splitAuthority } from '../host.ts';
 import type { Binding } from './binding.ts';
 import { templateOf } from './build.ts';
 import {
@@ -38,15 +39,13 @@ export const mcpPathByDefault = '/mcp';
  * host cannot be reached around its bindings by calling 443 without TLS or 80 with it.
  */
 export function authorityKey(host: string, port: number): string {
-  const literal = host.includes(':') && !host.startsWith('[') ? `[${host}]` : host;
-  return port === 80 || port === 443 ? literal : `${literal}:${port}`;
+  return formatAuthority({ host, port: port === 80 ? 443 : port }, 443);
 }
 
-/** `host` of a binding in the form of `authorityKey`. */
-function keyOf(binding: Binding): string {
-  const [, host = binding.host, port = '443'] =
-    /^(\[[^\]]*\]|[^:]*)(?::(\d+))?$/.exec(binding.host.toLowerCase()) ?? [];
-  return authorityKey(host, Number(port));
+/** `host` of a binding in the form of `authorityKey`; one that is no host is found by no call. */
+function keyOf({ host }: Binding): string {
+  const authority = splitAuthority(host, 443);
+  return authority === undefined ? host : authorityKey(authority.host, authority.port);
 }
 
 /**

@@ -155,6 +155,7 @@ const json: readonly Disguise[] = [
   ['a key twice', withBody('{"amount":1,"amount":900,"to":"cus_1"}'), 'args.duplicate_key'],
   ['a key twice, once escaped', withBody('{"amount":1,"\\u0061mount":900}'), 'args.duplicate_key'],
   ['a key in another case too', withBody('{"amount":1,"Amount":900}'), 'args.ambiguous'],
+  ['a key in another alphabet’s case too', withBody('{"tos":1,"to\u017f":2}'), 'args.ambiguous'],
   ['the path parameter in the body', withBody('{"payment_id":"pay_2"}'), 'args.ambiguous'],
   ['the path parameter in another case', withBody('{"Payment_ID":"pay_2"}'), 'args.ambiguous'],
   [

@@ -100,6 +100,7 @@ const messages: readonly Disguise[] = [
     'mcp.malformed',
   ],
   ['a second PARAMS', mcp({ ...call, params: {}, PARAMS: refund }), 'mcp.malformed'],
+  ['a second param\u017f', mcp({ ...call, params: {}, 'param\u017f': refund }), 'mcp.malformed'],
   ['a second Name', params({ name: 'refund.list', Name: 'refund.create' }), 'mcp.malformed'],
   ['a second ARGUMENTS', params({ ARGUMENTS: { amount: 1 } }), 'mcp.malformed'],
   [

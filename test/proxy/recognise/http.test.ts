@@ -1,0 +1,342 @@
+import { Readable } from 'node:stream';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Binding } from '../../../shared/binding/binding.ts';
+import { buildRequest } from '../../../shared/binding/build.ts';
+import { GatewayError } from '../../../shared/errors.ts';
+import type { JsonObject } from '../../../shared/json.ts';
+import { parseStrictJson } from '../../../shared/strict-json.ts';
+import {
+  codeOf,
+  expectAction,
+  formType,
+  jsonType,
+  post,
+  RecogniseServer,
+  raw,
+  written,
+} from './support.ts';
+
+const host = 'api.example.com';
+const refund: Binding = {
+  name: 'refund',
+  protocol: 'http',
+  host,
+  tool: 'payments.refund',
+  method: 'POST',
+  path: '/v1/payments/{payment_id}/refund{?dry_run}',
+  resource: 'payment:{payment_id}',
+  headers: ['X-Tenant'],
+};
+const list: Binding = {
+  name: 'list',
+  protocol: 'http',
+  host,
+  tool: 'payments.list',
+  method: 'GET',
+  path: '/v1/payments/{customer}',
+};
+const form: Binding = {
+  name: 'form',
+  protocol: 'http',
+  host,
+  tool: 'payments.form',
+  method: 'POST',
+  path: '/v1/form',
+  body: 'form',
+};
+const byCustomer: Binding = {
+  name: 'by-customer',
+  protocol: 'http',
+  host,
+  tool: 'payments.search',
+  method: 'POST',
+  path: '/v1/search',
+  resource: 'customer:{customer_id}',
+};
+const model: Binding = { name: 'model', protocol: 'passthrough', host: 'llm.example.com' };
+
+const server = new RecogniseServer([refund, list, form, byCustomer, model]);
+beforeAll(() => server.open());
+afterAll(() => server.close());
+
+describe('a bound call', () => {
+  it('is the tool, resource and arguments that its binding says, from path, query and body', async () => {
+    const action = expectAction(
+      await server.send(
+        post('/v1/payments/pay_1/refund?dry_run=true', { amount: 900, tags: ['a', { b: null }] }, [
+          'Action-Passport: eyJ',
+          'Action-Goal: gutschreiben für Ada',
+          'Action-Idempotency-Key: k1',
+          'X-Tenant: t1',
+          'Authorization: Bearer agent',
+        ]),
+      ),
+    );
+    expect(action).toMatchObject({
+      binding: refund,
+      tool: 'payments.refund',
+      resource: 'payment:pay_1',
+      args: { payment_id: 'pay_1', dry_run: 'true', amount: 900, tags: ['a', { b: null }] },
+      form: { kind: 'http' },
+      hints: { passport: 'eyJ', goal: 'gutschreiben für Ada', idempotencyKey: 'k1' },
+    });
+    expect(written(action.build(action.args))).toEqual({
+      scheme: 'https',
+      host,
+      port: 443,
+      method: 'POST',
+      path: '/v1/payments/pay_1/refund?dry_run=true',
+      headers: ['x-tenant', 't1', 'content-type', 'application/json'],
+      body: '{"amount":900,"tags":["a",{"b":null}]}',
+    });
+  });
+
+  it('is sent with other arguments when a human changed them', async () => {
+    const action = expectAction(
+      await server.send(post('/v1/payments/pay_1/refund', { amount: 900 })),
+    );
+    const outgoing = written(action.build({ payment_id: 'pay_2', amount: 10 }));
+    expect(outgoing).toMatchObject({ path: '/v1/payments/pay_2/refund', body: '{"amount":10}' });
+    expect(() => action.build({ payment_id: '../x', amount: 10 })).toThrow(GatewayError);
+  });
+
+  it('without a resource template has the path as its resource', async () => {
+    const action = expectAction(await server.send(raw({ target: '/v1/payments/a%62c?limit=1' })));
+    expect(action.resource).toBe('/v1/payments/abc');
+  });
+
+  it('whose resource cannot be told is refused', async () => {
+    for (const body of [{}, { customer_id: '' }, { customer_id: null }, { customer_id: ['a'] }]) {
+      expect(codeOf(await server.send(post('/v1/search', body)))).toBe('args.schema_invalid');
+    }
+    const one = expectAction(await server.send(post('/v1/search', { customer_id: 7 })));
+    expect(one.resource).toBe('customer:7');
+  });
+
+  it('cannot reach Object.prototype through its resource template', async () => {
+    const binding = { ...byCustomer, resource: 'x:{constructor}' };
+    const other = new RecogniseServer([binding]);
+    await other.open();
+    expect(codeOf(await other.send(post('/v1/search', {})))).toBe('args.schema_invalid');
+    await other.close();
+  });
+
+  it('with a body of exactly the limit is read, one byte more is refused', async () => {
+    const limited = new RecogniseServer([refund], { limits: { bodyBytesMax: 32, depthMax: 64 } });
+    await limited.open();
+    const body = (length: number) => JSON.stringify({ a: 'x'.repeat(length - 8) });
+    const target = '/v1/payments/p/refund';
+    expect(codeOf(await limited.send(post(target, body(32))))).toBe('action');
+    expect(codeOf(await limited.send(post(target, body(33))))).toBe('args.too_large');
+    const chunks = (length: number) =>
+      raw({
+        method: 'POST',
+        target,
+        headers: [jsonType, 'Transfer-Encoding: chunked'],
+        body: `${length.toString(16)}\r\n${body(length)}\r\n0\r\n\r\n`,
+      });
+    expect(codeOf(await limited.send(chunks(32)))).toBe('action');
+    expect(codeOf(await limited.send(chunks(33)))).toBe('args.too_large');
+    await limited.close();
+  });
+
+  it('announced larger than the limit is refused before it is sent', async () => {
+    const head = raw({
+      method: 'POST',
+      target: '/v1/payments/p/refund',
+      headers: [jsonType, 'Content-Length: 99999999'],
+    });
+    expect(codeOf(await server.send(head))).toBe('args.too_large');
+  });
+
+  it('that breaks off is refused', async () => {
+    const half = raw({
+      method: 'POST',
+      target: '/v1/payments/p/refund',
+      headers: [jsonType, 'Content-Length: 50'],
+      body: '{"amount":1',
+    });
+    expect(['proxy.request_invalid', 'unparsed']).toContain(
+      codeOf(await server.send(half, {}, true)),
+    );
+  });
+
+  it('on a host that is written as an IPv6 literal is found', async () => {
+    const other = new RecogniseServer([{ ...refund, host: '[::1]:8080' }]);
+    await other.open();
+    const where = { scheme: 'http', host: '::1', port: 8080 } as const;
+    const seen = await other.send(post('/v1/payments/p/refund', {}), where);
+    expect(expectAction(seen).build({ payment_id: 'p' })).toMatchObject({
+      host: '::1',
+      port: 8080,
+    });
+    await other.close();
+  });
+
+  const name = fc
+    .string({ minLength: 1, maxLength: 8 })
+    .filter((text) => !['payment_id', 'customer', '_method'].includes(text.toLowerCase()));
+
+  async function roundTrip(binding: Binding, args: JsonObject): Promise<void> {
+    let built: ReturnType<typeof buildRequest>;
+    try {
+      built = buildRequest(binding, args);
+      if (built.body) parseStrictJson(Buffer.from(JSON.stringify(args)));
+    } catch (error) {
+      expect(error).toBeInstanceOf(GatewayError);
+      return;
+    }
+    const type = binding.body === 'form' ? formType : jsonType;
+    const request = raw({
+      method: built.method,
+      target: built.path,
+      headers: built.body === null ? [] : [type],
+      body: built.body ?? '',
+    });
+    const action = expectAction(await server.send(request));
+    expect(action.tool).toBe(binding.tool);
+    // JSON prints minus zero as zero.
+    expect(action.args).toEqual(JSON.parse(JSON.stringify(args)));
+    expect(action.build(action.args)).toMatchObject({ path: built.path, body: built.body });
+  }
+
+  it('built from arguments is recognised as those arguments: JSON', async () => {
+    const args = fc
+      .tuple(fc.string({ unit: 'binary' }), fc.dictionary(name, fc.jsonValue({ maxDepth: 3 })))
+      .map(([payment_id, rest]): JsonObject => ({ ...(rest as JsonObject), payment_id }));
+    await fc.assert(
+      fc.asyncProperty(args, (each) => roundTrip(refund, each)),
+      { numRuns: 150 },
+    );
+  });
+
+  it('built from arguments is recognised as those arguments: query and form', async () => {
+    const texts = fc.dictionary(name, fc.string({ unit: 'binary' }));
+    const args = fc
+      .tuple(fc.string({ unit: 'binary' }), texts)
+      .map(([customer, rest]): JsonObject => ({ ...rest, customer }));
+    await fc.assert(
+      fc.asyncProperty(args, (each) => roundTrip(list, each)),
+      { numRuns: 150 },
+    );
+    await fc.assert(
+      fc.asyncProperty(texts, (each) => roundTrip(form, each)),
+      { numRuns: 150 },
+    );
+  });
+});
+
+describe('a call on a host without bindings', () => {
+  const where = { scheme: 'https', host: 'www.example.org', port: 443 } as const;
+
+  it('is http.<method>.<host> on its path, with query and odd port as arguments', async () => {
+    const plain = expectAction(await server.send(raw({ target: '/a/b' }), where));
+    expect(plain).toMatchObject({ tool: 'http.get.www.example.org', resource: '/a/b', args: {} });
+    expect(plain.binding).toBeUndefined();
+    const odd = await server.send(raw({ method: 'DELETE', target: '/a?b=c' }), {
+      ...where,
+      port: 8443,
+    });
+    expect(odd).toMatchObject({
+      tool: 'http.delete.www.example.org',
+      resource: '/a',
+      args: { query: 'b=c', port: 8443 },
+    });
+  });
+
+  it('streams its body unread and keeps its headers but those of the hop and of Sallyport', async () => {
+    const action = expectAction(
+      await server.send(
+        raw({
+          method: 'POST',
+          target: '/upload?x=1',
+          headers: [
+            ...['Content-Type: application/octet-stream', 'Accept-Encoding: gzip'],
+            ...[
+              'Authorization: Bearer own',
+              'Connection: close, X-Hop',
+              'X-Hop: 1',
+              'TE: trailers',
+            ],
+            ...['Proxy-Authorization: Basic eA==', 'Action-Goal: g', 'Sallyport-Mode: monitor'],
+            ...['X-Forwarded-For: 127.0.0.1', 'X-Real-IP: 127.0.0.1', 'Forwarded: for=127.0.0.1'],
+            ...['Keep-Alive: 5', 'Expect: 100-continue', 'Cookie: a=b', 'Cookie: c=d'],
+          ],
+          body: Buffer.from([0, 1, 2]),
+        }),
+        where,
+      ),
+    );
+    const outgoing = action.build(action.args);
+    expect(outgoing.body).toBeInstanceOf(Readable);
+    expect(outgoing.path).toBe('/upload?x=1');
+    expect(outgoing.headers).toEqual([
+      ...['content-type', 'application/octet-stream', 'accept-encoding', 'gzip'],
+      ...['authorization', 'Bearer own', 'cookie', 'a=b', 'cookie', 'c=d'],
+    ]);
+    expect(action.hints.goal).toBe('g');
+  });
+
+  it('is judged and sent by one spelling of its path', async () => {
+    const action = expectAction(await server.send(raw({ target: '/%61dmin/%c3%bc/a%2fb' }), where));
+    expect(action.resource).toBe('/admin/%C3%BC/a%2Fb');
+    expect(action.build(action.args).path).toBe('/admin/%C3%BC/a%2Fb');
+  });
+
+  it.each([
+    ...[
+      '/a/../b',
+      '/a/%2e%2e/b',
+      '/a/.%2E/b',
+      '/a/..;/b',
+      '/a/..%2fb',
+      '/a/..%5cb',
+      '/./a',
+      '/a/.',
+    ],
+    ...['//a', '/a//b', '/%2fa', '/a\\b', '/a%00', '/a%0d%0ab', '/a%', '/a%zz', '/a%252e%252e/b'],
+    ...['/a#b', '/a?b#c'],
+  ])('with the path %s is refused', async (target) => {
+    expect(codeOf(await server.send(raw({ target }), where))).toBe('proxy.path_refused');
+  });
+
+  it.each([
+    raw({ method: 'POST', target: '/a', headers: ['X-HTTP-Method-Override: DELETE'] }),
+    raw({ method: 'GET', target: '/a', headers: ['X-Original-URL: /admin'] }),
+    raw({ method: 'POST', target: '/a?_method=delete' }),
+    raw({ method: 'POST', target: '/a?x=1;%5Fmethod=delete' }),
+    raw({ method: 'TRACE', target: '/a' }),
+  ])('cannot be another call than it says (%#)', async (request) => {
+    expect(codeOf(await server.send(request, where))).toBe('proxy.method_refused');
+  });
+
+  it('is sent with another query when a human changed it, and never with one that is no query', async () => {
+    const action = expectAction(await server.send(raw({ target: '/a?b=1' }), where));
+    expect(action.build({ query: 'b=2' }).path).toBe('/a?b=2');
+    expect(action.build({}).path).toBe('/a');
+    expect(() => action.build({ query: 'b c' })).toThrow(GatewayError);
+    expect(() => action.build({ query: 5 })).toThrow(GatewayError);
+  });
+});
+
+describe('a host that is passed through', () => {
+  it('passes whole: target as sent, headers cleaned, body streamed', async () => {
+    const seen = await server.send(
+      raw({
+        method: 'POST',
+        target: '/v1/messages//x?beta=%zz',
+        headers: ['x-api-key: own', 'Action-Passport: ey', 'Content-Type: application/json'],
+        body: '{"a":1,"a":2}',
+      }),
+      { host: 'llm.example.com' },
+    );
+    expect(seen).toMatchObject({ kind: 'pass', what: 'passthrough', form: { kind: 'http' } });
+    if (seen === 'unparsed' || seen.kind !== 'pass') throw new Error('no pass');
+    expect(seen.outgoing.path).toBe('/v1/messages//x?beta=%zz');
+    expect(seen.outgoing.headers).toEqual([
+      ...['x-api-key', 'own', 'content-type', 'application/json'],
+    ]);
+    expect(seen.outgoing.body).toBeInstanceOf(Readable);
+  });
+});

@@ -1,0 +1,116 @@
+import { once } from 'node:events';
+import { createServer, request, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { refuse } from '../../../proxy/enforce/refuse.ts';
+import type { Exchange } from '../../../proxy/ingress/exchange.ts';
+import { limitsByDefault, recognise } from '../../../proxy/recognise/recognise.ts';
+import type { RecognisedAction } from '../../../proxy/recognise/recognition.ts';
+import { type ListedTool, toolsListFilter } from '../../../proxy/recognise/tools-list.ts';
+import type { ResponseFilter } from '../../../proxy/upstream/forward.ts';
+import type { Outgoing } from '../../../proxy/upstream/outgoing.ts';
+import { compileBindings } from '../../../shared/binding/match.ts';
+
+export interface MiniProxyOptions {
+  readonly upstreamPort: number;
+  /** A reason to refuse an action with, if any. */
+  readonly judge: (action: RecognisedAction) => string | undefined;
+  readonly observe: (tool: ListedTool) => 'keep' | 'withhold';
+  readonly toolHasOutputSchema: (tool: string) => boolean;
+}
+
+/**
+ * Recognition, refusal and the filter of tool lists around one MCP server, so that real clients
+ * can be held against them. Ingress, decision and dispatch have tests of their own.
+ */
+export class MiniProxy {
+  readonly #server: Server;
+  /** What passed and what was judged, in order. */
+  readonly log: string[] = [];
+
+  constructor(options: MiniProxyOptions) {
+    const host = `127.0.0.1:${options.upstreamPort}`;
+    const index = compileBindings([{ name: 'payments', protocol: 'mcp', host, path: '/mcp' }]);
+    const deps = { index, limits: limitsByDefault, ...options };
+    this.#server = createServer((req, res) => {
+      const exchange: Exchange = {
+        scheme: 'http',
+        host: '127.0.0.1',
+        port: options.upstreamPort,
+        method: req.method ?? '',
+        target: req.url ?? '',
+        req,
+        res,
+        signal: new AbortController().signal,
+      };
+      void recognise(exchange, deps).then((seen) => {
+        if (seen.kind === 'refusal') {
+          this.log.push(`refused ${seen.code}`);
+          return refuse(res, { form: seen.form, reasonCode: seen.code, message: seen.message });
+        }
+        if (seen.kind === 'pass') {
+          this.log.push(`pass ${seen.what}`);
+          return forward(seen.outgoing, res, toolsListFilter({ ...options, ...surface }));
+        }
+        const reasonCode = options.judge(seen);
+        this.log.push(`${reasonCode === undefined ? 'allow' : 'deny'} ${seen.tool}`);
+        if (reasonCode !== undefined) {
+          return refuse(res, { form: seen.form, reasonCode, evidenceEventId: 'ev_1' });
+        }
+        return forward(seen.build(seen.args), res, undefined);
+      });
+    });
+  }
+
+  async open(): Promise<URL> {
+    this.#server.listen(0, '127.0.0.1');
+    await once(this.#server, 'listening');
+    return new URL(`http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/mcp`);
+  }
+
+  async close(): Promise<void> {
+    this.#server.closeAllConnections();
+    this.#server.close();
+    await once(this.#server, 'close');
+  }
+}
+
+const surface = {
+  server: 'payments',
+  surfaceHash: (definition: object) => JSON.stringify(definition),
+};
+
+function forward(outgoing: Outgoing, res: ServerResponse, filter?: ResponseFilter): void {
+  const { host, port, method, path, headers, body } = outgoing;
+  // Node would take a flat list for the whole head, Host included.
+  const pairs = Array.from({ length: headers.length / 2 }, (_, index) => [
+    headers[2 * index] ?? '',
+    headers[2 * index + 1] ?? '',
+  ]);
+  const sent = request(
+    { host, port, method, path, headers: Object.fromEntries(pairs) },
+    (answer) => {
+      const status = answer.statusCode ?? 502;
+      const mode = filter?.head(status, answer.headers as Record<string, string>) ?? 'pass';
+      const { 'content-length': _, 'transfer-encoding': __, ...kept } = answer.headers;
+      res.writeHead(status, kept);
+      res.flushHeaders();
+      const chunks: Buffer[] = [];
+      answer.on('data', (chunk: Buffer) => {
+        if (mode === 'buffer') chunks.push(chunk);
+        else writeOrCut(res, mode === 'stream' ? filter?.chunk?.(chunk, false) : chunk);
+      });
+      answer.on('end', () => {
+        if (mode === 'buffer') writeOrCut(res, filter?.whole?.(Buffer.concat(chunks)));
+        res.end();
+      });
+      res.on('close', () => sent.destroy());
+    },
+  );
+  sent.on('error', () => res.destroy());
+  sent.end(Buffer.isBuffer(body) ? body : undefined);
+}
+
+function writeOrCut(res: ServerResponse, bytes: Buffer | 'cut' | undefined): void {
+  if (bytes === 'cut' || bytes === undefined) res.destroy();
+  else if (bytes.length > 0) res.write(bytes);
+}
