@@ -1,0 +1,97 @@
+import type { SigningKey } from '../../shared/crypto/signing-key.ts';
+import type { Log } from '../../shared/log.ts';
+import { signPassport } from '../../shared/passport/issue.ts';
+import { policySetHash } from '../../shared/policy/hash.ts';
+import type { DeliveredApproval, SidecarSectionBody } from '../../shared/sync/sections.ts';
+import { agentRowId } from '../agents/agent-row-id.ts';
+import { credentialsVersion } from '../sidecars/credentials-version.ts';
+import type { BuildContext } from './build-sections.ts';
+import {
+  deliveredApproval,
+  grantOf,
+  type ProvenApproval,
+  readApprovals,
+} from './delivered-approvals.ts';
+import { currentLease } from './leases.ts';
+import { leaseClaims } from './sidecar-passports.ts';
+
+export interface SidecarContext extends BuildContext {
+  readonly passportKey: SigningKey;
+  readonly log: Log;
+}
+
+const nothing: SidecarSectionBody = { approvals: [], credentialsVersion: 0 };
+
+/** What one sidecar alone reads. A revoked one, or none at all, is told nothing. */
+export async function buildSidecarSection(
+  context: SidecarContext,
+  sidecarId: string,
+): Promise<SidecarSectionBody> {
+  const { tx, tenantId } = context;
+  const sidecar = await tx.sidecar.findUnique({
+    where: { tenantId_id: { tenantId, id: sidecarId } },
+  });
+  if (sidecar === null || sidecar.revokedAt !== null) return nothing;
+  const lease = await buildLease(context, sidecar);
+  return {
+    ...(lease === undefined ? {} : { lease }),
+    approvals: await buildApprovals(context, sidecarId),
+    credentialsVersion: await credentialsVersion(tx, tenantId, sidecar.agentId),
+  };
+}
+
+async function buildLease(
+  { tx, tenantId, nowMs, passportKey }: SidecarContext,
+  sidecar: { readonly id: string; readonly agentId: string; readonly userId: string },
+): Promise<string | undefined> {
+  const row = await currentLease(tx, { tenantId, sidecarId: sidecar.id, nowMs });
+  const id = agentRowId(sidecar.agentId);
+  if (row === undefined || id === undefined) return undefined;
+  const agent = await tx.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
+  if (agent === null || agent.disabledAt !== null) return undefined;
+  const published = await tx.policy.findMany({
+    where: { tenantId, lifecycle: 'published' },
+    select: { policyHash: true },
+  });
+  const policyHash = policySetHash(published.map(({ policyHash }) => policyHash));
+  const { jti, issuedAt } = row;
+  const claims = leaseClaims({
+    sidecar: { ...sidecar, tenantId },
+    agent,
+    policyHash,
+    jti,
+    issuedAt,
+  });
+  return signPassport(claims, passportKey);
+}
+
+async function buildApprovals(
+  context: SidecarContext,
+  sidecarId: string,
+): Promise<readonly DeliveredApproval[]> {
+  const { tx, tenantId, nowMs } = context;
+  const proven = await readApprovals({ tx, tenantId, sidecarId, nowMs });
+  const jtis = proven.flatMap((one) => grantOf(one, nowMs)?.jti ?? []);
+  const rows =
+    jtis.length === 0
+      ? []
+      : await tx.passport.findMany({
+          where: { tenantId, kind: 'grant', jti: { in: jtis } },
+          select: { jti: true },
+        });
+  const issued = new Set(rows.map(({ jti }) => jti));
+  return proven.map((one) => deliver(one, { ...context, issued }));
+}
+
+/** One approval whose arguments cannot be read must not keep the others, or the lease, back. */
+function deliver(
+  proven: ProvenApproval,
+  granting: SidecarContext & { readonly issued: ReadonlySet<string> },
+): DeliveredApproval {
+  try {
+    return deliveredApproval(proven, granting);
+  } catch (error) {
+    granting.log.error({ error, approval: proven.approval.id }, 'a grant cannot be delivered');
+    return deliveredApproval(proven, { ...granting, issued: new Set() });
+  }
+}

@@ -1,0 +1,133 @@
+import type { SigningKey } from '../../shared/crypto/signing-key.ts';
+import type { ApprovalProof } from '../../shared/decision/state.ts';
+import type { PassportClaims } from '../../shared/passport/claims.ts';
+import { signPassport } from '../../shared/passport/issue.ts';
+import type { DeliveredApproval } from '../../shared/sync/sections.ts';
+import { openArgs } from '../approvals/approval-args.ts';
+import { approvalProof } from '../approvals/approval-proof.ts';
+import { openStates } from '../approvals/open-states.ts';
+import type { Transaction, Vault } from '../services.ts';
+import type { Approval } from '../store/generated/client.ts';
+import { grantClaims } from './sidecar-passports.ts';
+
+/** How long a decision is delivered: as long as a grant can be used at most. */
+const deliveredMs = 3_600_000;
+const decided = ['approved', 'modified', 'denied'] as const;
+
+interface Delivery {
+  readonly tx: Transaction;
+  readonly tenantId: string;
+  readonly sidecarId: string;
+  readonly nowMs: number;
+}
+
+/** An approval with what the ledger proves about it. */
+export interface ProvenApproval {
+  readonly approval: Approval;
+  readonly proof: ApprovalProof | undefined;
+}
+
+/** The approvals that a sidecar waits for or may act on: open, or decided not long ago. */
+export async function readApprovals(delivery: Delivery): Promise<readonly ProvenApproval[]> {
+  const { tx, tenantId, sidecarId, nowMs } = delivery;
+  const since = new Date(nowMs - deliveredMs);
+  const approvals = await tx.approval.findMany({
+    where: {
+      tenantId,
+      sidecarId,
+      kind: 'action',
+      OR: [
+        { status: { in: [...openStates] } },
+        { status: { notIn: [...openStates] }, decidedAt: { gt: since } },
+        { status: 'expired', decidedAt: null, expiresAt: { gt: since } },
+      ],
+    },
+    orderBy: { id: 'asc' },
+  });
+  const canonical = await readCanonical(tx, tenantId, approvals);
+  return approvals.map((approval) => ({ approval, proof: proofOf(approval, canonical) }));
+}
+
+async function readCanonical(
+  tx: Transaction,
+  tenantId: string,
+  approvals: readonly Approval[],
+): Promise<ReadonlyMap<string, string>> {
+  const hashes = new Map(
+    approvals.flatMap(({ eventId, eventHash }) =>
+      eventId === null || eventHash === null ? [] : [[eventId, eventHash]],
+    ),
+  );
+  if (hashes.size === 0) return new Map();
+  const rows = await tx.evidenceRow.findMany({
+    where: { tenantId, eventId: { in: [...hashes.keys()] } },
+    select: { eventId: true, eventHash: true, canonical: true },
+  });
+  return new Map(
+    rows
+      .filter(({ eventId, eventHash }) => hashes.get(eventId) === eventHash)
+      .map(({ eventHash, canonical }) => [eventHash, canonical]),
+  );
+}
+
+function proofOf(
+  { id, eventHash, usedAt }: Approval,
+  canonical: ReadonlyMap<string, string>,
+): ApprovalProof | undefined {
+  const text = eventHash === null ? undefined : canonical.get(eventHash);
+  if (eventHash === null || text === undefined) return undefined;
+  return approvalProof(eventHash, { id, used: usedAt !== null, canonical: text });
+}
+
+/** The claims of the grant that an approval proves; undefined when it proves none that can be used. */
+export function grantOf(
+  { approval, proof }: ProvenApproval,
+  nowMs: number,
+): PassportClaims | undefined {
+  const { sidecarId, decidedAt } = approval;
+  if (proof === undefined || !proof.granted || proof.used || proof.expiresAtMs <= nowMs) {
+    return undefined;
+  }
+  if (sidecarId === null || decidedAt === null) return undefined;
+  const { eventHash, expiresAtMs } = proof;
+  return grantClaims({ ...approval, sidecarId, decidedAt, eventHash, expiresAtMs });
+}
+
+interface Granting {
+  readonly nowMs: number;
+  readonly vault: Vault;
+  readonly passportKey: SigningKey;
+  /** The grants that were issued, by jti: no other is handed out. */
+  readonly issued: ReadonlySet<string>;
+}
+
+/** An approval as its sidecar is told of it. What it may do comes from the ledger, not from the row. */
+export function deliveredApproval(proven: ProvenApproval, granting: Granting): DeliveredApproval {
+  const { approval, proof } = proven;
+  const { id, actionDigest } = approval;
+  const status = statusOf(approval, granting.nowMs);
+  const waiting = { id, actionDigest, expiresAtMs: approval.expiresAt.getTime() };
+  if (status !== 'approved' && status !== 'modified') return { ...waiting, status };
+  // Waited for until the decision is sealed and its passport issued: without, it grants nothing.
+  if (proof?.granted !== true) return { ...waiting, status: 'pending' };
+  const { eventHash, expiresAtMs, used, actionDigest: effectiveDigest } = proof;
+  const granted = { id, actionDigest, status, expiresAtMs, eventHash, effectiveDigest };
+  if (used || expiresAtMs <= granting.nowMs) return { ...granted, used };
+  const claims = grantOf(proven, granting.nowMs);
+  if (claims === undefined || !granting.issued.has(claims.jti)) {
+    return { ...waiting, status: 'pending' };
+  }
+  const args = status === 'modified' ? openArgs(granting, approval, 'effective') : undefined;
+  return {
+    ...granted,
+    ...(args === undefined ? {} : { effectiveArgs: args }),
+    passport: signPassport(claims, granting.passportKey),
+  };
+}
+
+function statusOf({ status, expiresAt }: Approval, nowMs: number): DeliveredApproval['status'] {
+  if (openStates.some((open) => open === status)) {
+    return expiresAt.getTime() > nowMs ? 'pending' : 'expired';
+  }
+  return decided.find((known) => known === status) ?? 'expired';
+}

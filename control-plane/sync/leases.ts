@@ -1,0 +1,141 @@
+import { sidecarSection } from '../../shared/sync/sections.ts';
+import { agentRowId } from '../agents/agent-row-id.ts';
+import { agentChain, newEvent } from '../events.ts';
+import type { Ledger, Services, Transaction } from '../services.ts';
+import type { LiveSidecar } from './live-sidecars.ts';
+import { moveSections } from './section-versions.ts';
+import { leaseSeconds, newLeaseJti, sidecarAudience } from './sidecar-passports.ts';
+
+type Deps = Pick<Services, 'db' | 'clock'> & { readonly ledger: Pick<Ledger, 'record'> };
+
+/** How many leases a sidecar that asks for them gets in a minute. */
+const askedPerMinuteMax = 10;
+
+export interface LeaseRow {
+  readonly jti: string;
+  readonly issuedAt: Date;
+  readonly expiresAt: Date;
+}
+
+interface Whose {
+  readonly tenantId: string;
+  readonly sidecarId: string;
+  readonly nowMs: number;
+}
+
+/** The lease that a sidecar works under: the one issued last, while it is valid. */
+export async function currentLease(
+  tx: Pick<Transaction, 'passport'>,
+  whose: Whose,
+): Promise<LeaseRow | undefined> {
+  const [latest] = await validLeases(tx, whose);
+  return latest;
+}
+
+async function validLeases(
+  tx: Pick<Transaction, 'passport'>,
+  { tenantId, sidecarId, nowMs }: Whose,
+): Promise<readonly LeaseRow[]> {
+  return tx.passport.findMany({
+    where: { tenantId, kind: 'lease', sidecarId, expiresAt: { gt: new Date(nowMs) } },
+    orderBy: [{ issuedAt: 'desc' }, { jti: 'desc' }],
+    select: { jti: true, issuedAt: true, expiresAt: true },
+  });
+}
+
+/** The sidecars whose lease is half over, or missing: named by id. */
+export async function withoutLease(
+  db: Pick<Transaction, 'passport'>,
+  sidecars: readonly LiveSidecar[],
+  nowMs: number,
+): Promise<readonly LiveSidecar[]> {
+  if (sidecars.length === 0) return [];
+  const halfLater = new Date(nowMs + (leaseSeconds / 2) * 1000);
+  const rows = await db.passport.findMany({
+    where: { kind: 'lease', expiresAt: { gt: halfLater } },
+    select: { tenantId: true, sidecarId: true },
+  });
+  const served = new Set(rows.map(({ tenantId, sidecarId }) => `${tenantId} ${sidecarId}`));
+  return sidecars.filter(({ tenantId, id }) => !served.has(`${tenantId} ${id}`));
+}
+
+/**
+ * Issues a lease and moves the sidecar's section, in one transaction. Of control planes that try
+ * at once, one does; `asked` is for a sidecar that has none it may use, up to a number a minute.
+ */
+export async function renewLease(
+  { db, clock, ledger }: Deps,
+  sidecar: LiveSidecar,
+  { asked }: { readonly asked: boolean },
+): Promise<boolean> {
+  const { id: sidecarId, tenantId } = sidecar;
+  return db.$transaction(async (tx) => {
+    const locked = await tx.$queryRaw<unknown[]>`
+      select id from sidecar where tenant_id = ${tenantId} and id = ${sidecarId}
+        and revoked_at is null for no key update skip locked`;
+    if (locked.length === 0) return false;
+    const nowMs = clock.now();
+    const leases = await validLeases(tx, { tenantId, sidecarId, nowMs });
+    if (!isDue(leases, { asked, nowMs }) || !(await isAgentEnabled(tx, sidecar))) return false;
+    await issue({ tx, ledger, clock }, sidecar, nowMs);
+    await moveSections(tx, tenantId, [sidecarSection(sidecarId)]);
+    return true;
+  });
+}
+
+function isDue(
+  leases: readonly LeaseRow[],
+  { asked, nowMs }: { readonly asked: boolean; readonly nowMs: number },
+): boolean {
+  if (asked) {
+    const lately = leases.filter(({ issuedAt }) => issuedAt.getTime() > nowMs - 60_000);
+    return lately.length < askedPerMinuteMax;
+  }
+  const [latest] = leases;
+  return latest === undefined || latest.expiresAt.getTime() <= nowMs + (leaseSeconds / 2) * 1000;
+}
+
+async function isAgentEnabled(tx: Transaction, { tenantId, agentId }: LiveSidecar) {
+  const id = agentRowId(agentId);
+  if (id === undefined) return false;
+  const agent = await tx.agent.findUnique({
+    where: { tenantId_id: { tenantId, id } },
+    select: { disabledAt: true },
+  });
+  return agent !== null && agent.disabledAt === null;
+}
+
+async function issue(
+  { tx, ledger, clock }: Pick<Deps, 'ledger' | 'clock'> & { readonly tx: Transaction },
+  { tenantId, id: sidecarId, agentId, userId }: LiveSidecar,
+  nowMs: number,
+): Promise<void> {
+  const jti = newLeaseJti(nowMs);
+  const expiresAt = new Date((Math.floor(nowMs / 1000) + leaseSeconds) * 1000);
+  const audience = sidecarAudience(sidecarId);
+  await tx.passport.create({
+    data: {
+      tenantId,
+      jti,
+      kind: 'lease',
+      agentId,
+      userId,
+      audience,
+      riskTier: 'low',
+      sidecarId,
+      issuedAt: new Date(nowMs),
+      expiresAt,
+    },
+  });
+  const event = newEvent(
+    {
+      type: 'passport.issued',
+      chainId: agentChain(agentId),
+      agentId,
+      userId,
+      data: { audience, expires_at: expiresAt.toISOString(), jti, kind: 'lease' },
+    },
+    clock,
+  );
+  await ledger.record(tx, tenantId, event);
+}

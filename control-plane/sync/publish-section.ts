@@ -1,0 +1,46 @@
+import type { Bus } from '../../shared/bus/bus.ts';
+import type { VerificationKeys } from '../../shared/crypto/signing-key.ts';
+import type { SectionName } from '../../shared/sync/sections.ts';
+import { isTenantSection, openSection, sectionDigest } from '../../shared/sync/signed-section.ts';
+
+/** A sidecar's own section goes when nobody has renewed its lease for so long. */
+const ownSectionTtlMs = 3_600_000;
+const triesMax = 5;
+
+interface Publication {
+  readonly bus: Bus;
+  /** Active and retired keys of purpose `sync`: what may stand on the bus is signed by one of them. */
+  readonly keys: VerificationKeys;
+  readonly tenantId: string;
+  readonly name: SectionName;
+  readonly version: number;
+  readonly token: string;
+}
+
+export interface OnBus {
+  readonly version: number;
+  readonly digest: string;
+}
+
+/**
+ * Puts a section on the bus unless this version or a later one stands there, and says what stands
+ * there then. Each try replaces exactly the text that was judged, so that of several publishers
+ * the last word is always the highest version; what is not ours at all is overwritten.
+ */
+export async function publishSection(publication: Publication): Promise<OnBus> {
+  const { bus, keys, tenantId, name, version, token } = publication;
+  const expectedName = { tenant: tenantId, section: name };
+  const options = isTenantSection(name) ? {} : { ttlMs: ownSectionTtlMs };
+  for (let tries = 0; tries < triesMax; tries++) {
+    const current = await bus.read(tenantId, name);
+    const opened = current === undefined ? undefined : openSection(current, keys, expectedName);
+    if (opened?.ok && opened.envelope.version >= version) {
+      return { version: opened.envelope.version, digest: opened.digest };
+    }
+    const change = { expected: current, value: token, ...options };
+    if (await bus.replace(tenantId, name, change)) {
+      return { version, digest: sectionDigest(token) };
+    }
+  }
+  throw new Error(`section ${name} keeps changing on the bus`);
+}

@@ -1,0 +1,150 @@
+import { type TenantSection, tenantSections } from '../../shared/sync/sections.ts';
+import { heartbeatSection } from '../../shared/sync/signed-heartbeat.ts';
+import type { Transaction } from '../services.ts';
+
+type Queries = Pick<Transaction, '$queryRaw' | '$executeRaw'>;
+
+/** What stands in `sync_section`: how far a section has moved, and what of it the bus has. */
+export interface SectionRow {
+  readonly name: string;
+  readonly version: number;
+  readonly publishedVersion: number;
+  readonly digest: string | null;
+}
+
+interface RawRow {
+  readonly name: string;
+  readonly version: bigint;
+  readonly published_version: bigint;
+  readonly digest: string | null;
+}
+
+/** Moves sections on. Names are locked in their order, so that two movers cannot wait for each other. */
+export async function moveSections(
+  tx: Queries,
+  tenantId: string,
+  names: readonly string[],
+): Promise<void> {
+  const ordered = [...new Set(names)].sort();
+  await tx.$executeRaw`
+    insert into sync_section (tenant_id, name, updated_at)
+    select ${tenantId}, name, now() from unnest(${ordered}::text[]) with ordinality as n(name, at) order by at
+    on conflict (tenant_id, name)
+    do update set version = sync_section.version + 1, updated_at = now()`;
+}
+
+/** Gives every tenant its rows: the first publication is then like any other. */
+export async function ensureSections(db: Queries): Promise<void> {
+  await db.$executeRaw`
+    insert into sync_section (tenant_id, name, updated_at)
+    select t.id, n.name, now() from tenant t cross join unnest(${[...tenantSections]}::text[]) as n(name)
+    where not exists (select 1 from sync_section s where s.tenant_id = t.id and s.name = n.name)
+    on conflict do nothing`;
+}
+
+/** What has moved and was not carried to the bus yet, by tenant. */
+export async function pendingSections(
+  db: Queries,
+  tenantId?: string,
+): Promise<ReadonlyMap<string, readonly string[]>> {
+  const rows = await db.$queryRaw<{ tenant_id: string; name: string }[]>`
+    select tenant_id, name from sync_section
+    where published_version < version and name <> ${heartbeatSection}
+      and (${tenantId ?? null}::text is null or tenant_id = ${tenantId ?? null}::text)
+    order by tenant_id, name`;
+  const pending = new Map<string, string[]>();
+  for (const { tenant_id, name } of rows) {
+    const names = pending.get(tenant_id);
+    if (names === undefined) pending.set(tenant_id, [name]);
+    else names.push(name);
+  }
+  return pending;
+}
+
+export async function readSections(
+  db: Queries,
+  tenantId: string,
+  names: readonly string[],
+): Promise<readonly SectionRow[]> {
+  const rows = await db.$queryRaw<RawRow[]>`
+    select name, version, published_version, digest from sync_section
+    where tenant_id = ${tenantId} and name = any(${[...names]}::text[])`;
+  return rows.map((row) => ({
+    name: row.name,
+    version: Number(row.version),
+    publishedVersion: Number(row.published_version),
+    digest: row.digest,
+  }));
+}
+
+/** Notes what the bus has now. Never lowers: a slower publisher of an older version changes nothing. */
+export async function notePublished(
+  db: Queries,
+  tenantId: string,
+  {
+    name,
+    version,
+    digest,
+  }: { readonly name: string; readonly version: number; readonly digest: string },
+): Promise<void> {
+  await db.$executeRaw`
+    update sync_section set published_version = ${version}, digest = ${digest}
+    where tenant_id = ${tenantId} and name = ${name}
+      and published_version < ${version} and version >= ${version}`;
+}
+
+/** Moves a section beyond `above`, unless it has moved since `from`: what is on the bus is not ours. */
+export async function moveBeyond(
+  db: Queries,
+  tenantId: string,
+  { name, from, above }: { readonly name: string; readonly from: number; readonly above: number },
+): Promise<void> {
+  await db.$executeRaw`
+    update sync_section set version = greatest(version, ${above}) + 1, updated_at = now()
+    where tenant_id = ${tenantId} and name = ${name} and version = ${from}`;
+}
+
+export interface Turn {
+  readonly sequence: number;
+  readonly sections: readonly (SectionRow & { readonly name: TenantSection })[];
+}
+
+/**
+ * Takes the next turn at the heartbeat: its sequence, and the sections as they stand. One
+ * process at a time, for the row is locked; the sections are read after the lock, so that of two
+ * heartbeats the later knows no less. Undefined when the last turn was taken less than
+ * `notWithinMs` ago, by whichever process.
+ */
+export async function takeTurn(
+  tx: Queries,
+  tenantId: string,
+  { nowMs, notWithinMs }: { readonly nowMs: number; readonly notWithinMs: number },
+): Promise<Turn | undefined> {
+  const now = new Date(nowMs);
+  const before = new Date(nowMs - notWithinMs);
+  const turns = await tx.$queryRaw<{ version: bigint }[]>`
+    insert into sync_section (tenant_id, name, published_version, updated_at)
+    values (${tenantId}, ${heartbeatSection}, 1, ${now})
+    on conflict (tenant_id, name)
+    do update set version = sync_section.version + 1,
+                  published_version = sync_section.version + 1, updated_at = ${now}
+    where sync_section.updated_at <= ${before} or sync_section.updated_at > ${now}
+    returning version`;
+  const [turn] = turns;
+  if (turn === undefined) return undefined;
+  const sections = await readSections(tx, tenantId, tenantSections);
+  // Named in the query: nothing else comes back.
+  return { sequence: Number(turn.version), sections: sections as Turn['sections'] };
+}
+
+/** Lets the sequence go on above one that is out already: the database was set back. */
+export async function raiseSequence(
+  db: Queries,
+  tenantId: string,
+  sequence: number,
+): Promise<void> {
+  await db.$executeRaw`
+    update sync_section set version = greatest(version, ${sequence}),
+                            published_version = greatest(version, ${sequence})
+    where tenant_id = ${tenantId} and name = ${heartbeatSection}`;
+}
