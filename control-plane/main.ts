@@ -65,7 +65,7 @@ export async function openServices(
   const { db, pool } = store;
   const signingKeys = createSigningKeys({ db, vault, clock });
   const ledger = createLedger({ db, pool, signingKeys, clock, log });
-  const publisher = createPublisher({ config, clock, log, db, pool, bus, vault, signingKeys });
+  const publisher = createPublisher({ clock, log, db, bus, vault, signingKeys, ledger });
   const services = { config, clock, log, db, pool, bus, vault, signingKeys, ledger, publisher };
   const close = async () => {
     await publisher.close();

@@ -151,6 +151,10 @@ export const errorKinds = {
   'credential.invalid': refusal(400, 'The credential is not valid.'),
   'credential.unreadable': outage(500, 'A stored secret could not be decrypted.'),
   'credential.unavailable': outage(503, 'The credential for this call is not at hand.'),
+  'credential.insecure_transport': refusal(
+    403,
+    'The credential of this call is not sent over plain HTTP.',
+  ),
   'credential.reflected': refusal(
     502,
     'The upstream sent the credential back; the answer was cut.',

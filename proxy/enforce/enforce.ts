@@ -8,7 +8,7 @@ import type { EnforceDeps } from './deps.ts';
 import { awaitDecision, type HoldOutcome, openApproval, outcomeOf } from './hold.ts';
 import { answerInternal, internalHost } from './internal-host.ts';
 import { type Judgement, judge } from './judge.ts';
-import { passOn } from './pass-on.ts';
+import { passOn, watchTools } from './pass-on.ts';
 import { perform } from './perform.ts';
 import { decisionHeader, factsOf, type Progress, type Way } from './progress.ts';
 import { type Refusal, refuse } from './refuse.ts';
@@ -89,6 +89,7 @@ async function enforceAction(exchange: Exchange, call: RecognisedAction, way: Wa
       outgoing: call.build(action.args),
       facts,
       credential,
+      filter: watchTools(call.binding, deps),
       evidenceId,
       responseHeaders: decisionHeader(verdict.decision, verdict.reasonCode, evidenceId),
     },

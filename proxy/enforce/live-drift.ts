@@ -3,7 +3,7 @@ import type { ListedTool } from '../recognise/tools-list.ts';
 import type { Replica } from '../replica/replica.ts';
 
 interface LiveDriftOptions {
-  readonly replica: Pick<Replica, 'tool' | 'publishedTool'>;
+  readonly replica: Pick<Replica, 'tool' | 'approvedSurface'>;
   /** Reports a tool that changed since approval; called once per changed form. */
   readonly report: (drift: {
     readonly tool: string;
@@ -21,18 +21,16 @@ export class LiveDrift {
   readonly #options: LiveDriftOptions;
   /** Surface hash seen last, of tools that differ from their approved form. */
   readonly #changed = new Map<string, string>();
-
   readonly #withOutputSchema = new Set<string>();
 
   constructor(options: LiveDriftOptions) {
     this.#options = options;
   }
 
-  observe({
-    tool,
-    surfaceHash: observed,
-  }: Pick<ListedTool, 'tool' | 'surfaceHash'>): 'keep' | 'withhold' {
-    const approved = this.#options.replica.publishedTool(tool)?.approvedSurfaceHash;
+  observe({ tool, surfaceHash: observed, definition }: ListedTool): 'keep' | 'withhold' {
+    if (definition.outputSchema === undefined) this.#withOutputSchema.delete(tool);
+    else this.#withOutputSchema.add(tool);
+    const approved = this.#options.replica.approvedSurface(tool);
     if (approved === undefined || approved === observed) {
       this.#changed.delete(tool);
       return 'keep';
@@ -54,7 +52,7 @@ export class LiveDrift {
     const record = this.#options.replica.tool(tool);
     const observed = this.#changed.get(tool);
     if (record === undefined || observed === undefined) return record;
-    if (this.#options.replica.publishedTool(tool)?.approvedSurfaceHash === observed) {
+    if (this.#options.replica.approvedSurface(tool) === observed) {
       this.#changed.delete(tool);
       return record;
     }

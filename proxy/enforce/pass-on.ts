@@ -1,3 +1,4 @@
+import type { Binding } from '../../shared/binding/binding.ts';
 import { surfaceHash } from '../../shared/manifest/hash.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 import type { RecognisedPass } from '../recognise/recognition.ts';
@@ -27,7 +28,7 @@ export async function passOn(exchange: Exchange, pass: RecognisedPass, way: Way)
       facts,
       credential: isMcp ? await deps.credentials.forServer(pass.binding) : undefined,
       evidenceId,
-      filter: isMcp ? watchTools(pass.binding.name, deps) : undefined,
+      filter: watchTools(pass.binding, deps),
       responseHeaders: decisionHeader('allow', reasonCode, evidenceId),
     },
     deps,
@@ -41,7 +42,15 @@ export function passedTool({ binding, what }: Pick<RecognisedPass, 'binding' | '
     : `passthrough.${binding.name}`;
 }
 
-/** Holds every tool that a server lists against its approved form, as the list passes. */
-function watchTools(server: string, { liveDrift }: EnforceDeps): ResponseFilter {
-  return toolsListFilter({ server, surfaceHash, observe: (listed) => liveDrift.observe(listed) });
+/** Holds every tool that an MCP server lists, on whichever answer, against its approved form. */
+export function watchTools(
+  binding: Binding | undefined,
+  { liveDrift }: Pick<EnforceDeps, 'liveDrift'>,
+): ResponseFilter | undefined {
+  if (binding?.protocol !== 'mcp') return undefined;
+  return toolsListFilter({
+    server: binding.name,
+    surfaceHash,
+    observe: (listed) => liveDrift.observe(listed),
+  });
 }

@@ -37,10 +37,7 @@ export async function perform(
     throw new GatewayError('runtime.kill_switch');
 
   const startedAt = clock.monotonic();
-  const outgoing =
-    call.credential === undefined
-      ? call.outgoing
-      : injectCredential(call.outgoing, call.credential);
+  const outgoing = withCredential(call);
   const outcome = await live.track({ ...subject, signal: exchange.signal }, (signal) =>
     forward(outgoing, exchange.res, {
       signal,
@@ -57,6 +54,17 @@ export async function perform(
   ) {
     throw new GatewayError(outcome.failure);
   }
+}
+
+const loopbackHosts = /^(localhost|127\.\d+\.\d+\.\d+|::1)$/;
+
+/** A secret leaves this machine under TLS only, whatever scheme the agent asked for. */
+function withCredential({ outgoing, credential }: PermittedCall): Outgoing {
+  if (credential === undefined) return outgoing;
+  if (outgoing.scheme === 'http' && !loopbackHosts.test(outgoing.host)) {
+    throw new GatewayError('credential.insecure_transport');
+  }
+  return injectCredential(outgoing, credential);
 }
 
 function filterFor({ credential, filter }: PermittedCall): ResponseFilter | undefined {

@@ -9,7 +9,6 @@ const blockTool = (tool: string, expiresAtMs?: number): KillSwitch => ({
   reason: 'x',
   expiresAtMs,
 });
-const blockAgent: KillSwitch = { id: 'ks_2', kind: 'block_agent', agentId: '7', reason: 'x' };
 const call = { tool: 'bank.pay', agentId: '7' };
 
 describe('LiveCalls', () => {

@@ -15,7 +15,10 @@ function build(published: PublishedTool | undefined) {
   const reports: unknown[] = [];
   const state = { published };
   const drift = new LiveDrift({
-    replica: { tool: () => state.published, publishedTool: () => state.published },
+    replica: {
+      tool: () => state.published,
+      approvedSurface: () => state.published?.approvedSurfaceHash,
+    },
     report: (told) => reports.push(told),
   });
   const observe = (surfaceHash: string) =>
