@@ -16,6 +16,7 @@ export interface ListedTool {
 export interface ToolsListOptions {
   /** The name of the binding. */
   readonly server: string;
+  /** Over the definition under the tool's id instead of its bare name. */
   readonly surfaceHash: (definition: JsonObject) => string;
   /** Called for every tool of every answer; what is withheld does not reach the agent. */
   readonly observe: (tool: ListedTool) => 'keep' | 'withhold';
@@ -106,7 +107,7 @@ function filterMessage(message: JsonValue, options: ToolsListOptions): JsonValue
 
 function isKept(name: string, definition: JsonObject, options: ToolsListOptions): boolean {
   const tool = `mcp.${options.server}.${name}`;
-  const surfaceHash = options.surfaceHash(definition);
+  const surfaceHash = options.surfaceHash({ ...definition, name: tool });
   return options.observe({ tool, definition, surfaceHash }) === 'keep';
 }
 
