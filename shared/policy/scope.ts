@@ -8,7 +8,9 @@ import { compilePath } from './path.ts';
  * context's tool, or its agent's id. Tools may be globs; of agents, only a lone `*` stands for
  * others, and it stands for everyone.
  */
-export function compileScope({ applies_to }: PolicyDefinition): readonly Requirement[] {
+export function compileScope({
+  applies_to,
+}: Pick<PolicyDefinition, 'applies_to'>): readonly Requirement[] {
   return [...toolScope(applies_to?.tools), ...agentScope(applies_to?.agents)];
 }
 

@@ -50,7 +50,7 @@ describe('a compiled policy set', () => {
       fc.property(policies, context, (published, at) => {
         expect(plain(compilePolicies(published).evaluate(at))).toEqual(interpret(published, at));
       }),
-      { numRuns: 10_000 },
+      { numRuns: 6000 },
     );
   });
 
