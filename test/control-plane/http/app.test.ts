@@ -1,6 +1,7 @@
 import { connect } from 'node:net';
 import { text as readAll } from 'node:stream/consumers';
 import { afterAll, beforeEach, describe, expect, it } from 'vitest';
+import { openMemoryBus } from '../../../shared/bus/memory.ts';
 import { GatewayError } from '../../../shared/errors.ts';
 import type { Log } from '../../../shared/log.ts';
 import { startApi } from '../../support/api.ts';
@@ -428,6 +429,16 @@ describe('beside the API', () => {
         ],
       },
     ]);
+  });
+
+  it('readyz says 503 and which check failed, not why', async () => {
+    const without = { ...services, bus: openMemoryBus({ clock: services.clock, log }) };
+    await without.bus.close();
+    const unready = await startApi([], without);
+    const answer = await unready.send('GET', '/readyz');
+    const checks = ['database', 'bus', 'migrations'].map((name) => ({ name, ok: name !== 'bus' }));
+    expect([answer.status, answer.body]).toEqual([503, { ready: false, checks }]);
+    await unready.close();
   });
 
   it('metrics count by operation and status class, and hold no path, tenant or key', async () => {
