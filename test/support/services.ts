@@ -7,7 +7,7 @@ import { type Config, readConfig } from '../../control-plane/config.ts';
 import { createLedger } from '../../control-plane/evidence/ledger.ts';
 import { createSigningKeys } from '../../control-plane/keys/signing-keys.ts';
 import { createVault } from '../../control-plane/keys/vault.ts';
-import type { Services } from '../../control-plane/services.ts';
+import type { Publisher, Services } from '../../control-plane/services.ts';
 import { openStore } from '../../control-plane/store/open.ts';
 import { createPublisher } from '../../control-plane/sync/publisher.ts';
 import { openBus } from '../../shared/bus/open.ts';
@@ -93,4 +93,20 @@ export async function eventsOf(
   const waiting = await db.eventOutbox.findMany({ where: { tenantId }, orderBy: { id: 'asc' } });
   const texts = [...rows.map(({ canonical }) => canonical), ...waiting.map(({ event }) => event)];
   return texts.map((text) => JSON.parse(text) as EvidenceEvent);
+}
+
+/** The same services, and the sections that their use cases move, in order, as `<tenant> <section>`. */
+export function watchSections<Given extends Services>(
+  services: Given,
+): { readonly watched: Given; readonly moved: string[] } {
+  const moved: string[] = [];
+  const { publisher } = services;
+  const watching: Publisher = {
+    changed: (tx, tenantId, ...sections) => {
+      moved.push(...sections.map((section) => `${tenantId} ${section}`));
+      return publisher.changed(tx, tenantId, ...sections);
+    },
+    nudge: () => publisher.nudge(),
+  };
+  return { watched: { ...services, publisher: watching }, moved };
 }
