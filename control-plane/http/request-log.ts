@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import type { GatewayError } from '../../shared/errors.ts';
 import type { Services } from '../services.ts';
@@ -42,10 +42,12 @@ export function requestLog(
 ): RequestHandler {
   return (req: Request, res: Response, next: NextFunction) => {
     const startedAt = clock.monotonic();
+    const fresh = randomUUID().replaceAll('-', '');
     const record: RequestRecord = {
       address: req.socket.remoteAddress ?? 'unknown',
-      requestId: requestIdOf(req.get('x-request-id')),
-      traceparent: traceOf(req.get('traceparent')),
+      requestId: accepted(req.headers['x-request-id'], requestIdForm) ?? fresh,
+      traceparent:
+        accepted(req.headers.traceparent, traceForm) ?? `00-${fresh}-${fresh.slice(16)}-00`,
     };
     records.set(res, record);
     for (const [name, value] of fixedHeaders) res.setHeader(name, value);
@@ -60,13 +62,8 @@ export function requestLog(
   };
 }
 
-function requestIdOf(given: string | undefined): string {
-  return given !== undefined && requestIdForm.test(given) ? given : randomBytes(12).toString('hex');
-}
-
-function traceOf(given: string | undefined): string {
-  if (given !== undefined && traceForm.test(given)) return given;
-  return `00-${randomBytes(16).toString('hex')}-${randomBytes(8).toString('hex')}-00`;
+function accepted(given: string | string[] | undefined, form: RegExp): string | undefined {
+  return typeof given === 'string' && form.test(given) ? given : undefined;
 }
 
 interface Finished {

@@ -1,3 +1,4 @@
+import { hash as digest } from 'node:crypto';
 import { isApiKey } from '../../shared/crypto/api-key.ts';
 import { permissionsOf } from '../http/roles.ts';
 import type { Caller } from '../http/route.ts';
@@ -13,6 +14,7 @@ const lastUsedStepMs = 60_000;
 export type KeyHolder = Omit<Caller, 'address'>;
 
 interface Known {
+  readonly hash: string;
   readonly holder: KeyHolder;
   readonly expiresAtMs: number;
   readonly readAt: number;
@@ -42,33 +44,41 @@ export function hashApiKey(vault: Services['vault'], key: string): string {
   return vault.mac('api_key', key);
 }
 
+/** In memory keys are found by a plain hash: a tenth of the cost of the keyed one, on every request. */
+const indexOf = (key: string): string => digest('sha256', key, 'base64');
+
 function createKeyDirectory(services: Services): KeyDirectory {
   const { config, clock, vault } = services;
   const devHolders = new Map(
-    parseDevKeys(config).map(({ key, ...holder }) => {
-      const hash = hashApiKey(vault, key);
-      return [hash, devHolder(hash, holder)] as const;
-    }),
+    parseDevKeys(config).map(
+      ({ key, ...holder }) => [indexOf(key), devHolder(hashApiKey(vault, key), holder)] as const,
+    ),
   );
   const cache = new Map<string, Known>();
   // Counts revocations: what was read from the database before one is not remembered after it.
   let revocations = 0;
+
+  const lookUp = async (key: string, index: string): Promise<Known | undefined> => {
+    if (!isApiKey(key)) return undefined;
+    const seen = revocations;
+    const known = await readKey(services, hashApiKey(vault, key));
+    if (seen === revocations) remember(cache, index, known);
+    return known;
+  };
+
   return {
     find: async (key) => {
-      const hash = hashApiKey(vault, key);
-      const dev = devHolders.get(hash);
+      const index = indexOf(key);
+      const dev = devHolders.get(index);
       if (dev !== undefined) return dev;
-      if (!isApiKey(key)) return undefined;
-      const cached = cache.get(hash);
+      const cached = cache.get(index);
       const isFresh = cached !== undefined && clock.monotonic() - cached.readAt < believedMs;
-      const seen = revocations;
-      const known = isFresh ? cached : await readKey(services, hash);
-      if (!isFresh && seen === revocations) remember(cache, hash, known);
+      const known = isFresh ? cached : await lookUp(key, index);
       return known !== undefined && known.expiresAtMs > clock.now() ? known.holder : undefined;
     },
     forget: (hash) => {
       revocations += 1;
-      cache.delete(hash);
+      for (const [index, known] of cache) if (known.hash === hash) cache.delete(index);
     },
   };
 }
@@ -82,11 +92,11 @@ function devHolder(
   return { kind: 'key', tenantId, principal, role, scope, permissions, keyId };
 }
 
-function remember(cache: Map<string, Known>, hash: string, known: Known | undefined): void {
-  cache.delete(hash);
+function remember(cache: Map<string, Known>, index: string, known: Known | undefined): void {
+  cache.delete(index);
   if (known === undefined) return;
   if (cache.size >= cacheMax) cache.clear();
-  cache.set(hash, known);
+  cache.set(index, known);
 }
 
 async function readKey(services: Services, hash: string): Promise<Known | undefined> {
@@ -97,6 +107,7 @@ async function readKey(services: Services, hash: string): Promise<Known | undefi
   noteUse(services, row);
   const agentId = row.agentId === null ? undefined : String(row.agentId);
   return {
+    hash,
     readAt,
     expiresAtMs: row.expiresAt?.getTime() ?? Number.POSITIVE_INFINITY,
     holder: {

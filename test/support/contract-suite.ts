@@ -10,13 +10,17 @@ export function describeContract(operations: readonly AnyOperation[]): void {
     (_id, operation) => {
       const { body, bodyExample, success } = operation;
 
-      it.runIf(body !== undefined)('has a body example that its schema takes', () => {
-        expect(body?.safeParse(bodyExample)).toMatchObject({ success: true });
-      });
+      if (body !== undefined) {
+        it('has a body example that its schema takes', () => {
+          expect(body.safeParse(bodyExample)).toMatchObject({ success: true });
+        });
+      }
 
-      it.runIf(success.schema !== undefined)('has an answer example that its schema takes', () => {
-        expect(success.schema?.safeParse(success.example)).toMatchObject({ success: true });
-      });
+      if (success.schema !== undefined) {
+        it('has an answer example that its schema takes', () => {
+          expect(success.schema?.safeParse(success.example)).toMatchObject({ success: true });
+        });
+      }
 
       it('has schemas that JSON Schema can say', () => {
         const ajv = new Ajv2020({ strict: false, validateFormats: false });

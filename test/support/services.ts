@@ -4,16 +4,17 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Config, readConfig } from '../../control-plane/config.ts';
+import { createLedger } from '../../control-plane/evidence/ledger.ts';
 import { createSigningKeys } from '../../control-plane/keys/signing-keys.ts';
 import { createVault } from '../../control-plane/keys/vault.ts';
-import type { Services } from '../../control-plane/services.ts';
+import type { Publisher, Services } from '../../control-plane/services.ts';
 import { openStore } from '../../control-plane/store/open.ts';
+import { createPublisher } from '../../control-plane/sync/publisher.ts';
 import { openBus } from '../../shared/bus/open.ts';
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 import { type Log, silentLog } from '../../shared/log.ts';
 import { type ManualClock, manualClock } from './manual-clock.ts';
 import { freshDatabase } from './postgres.ts';
-import { standInLedger, standInPublisher } from './stand-in.ts';
 
 export interface TestServices extends Services {
   readonly clock: ManualClock;
@@ -51,8 +52,8 @@ export async function testServices(options: TestServicesOptions = {}): Promise<T
   const vault = createVault(options.masterKey ?? randomBytes(32));
   const { db, pool } = store;
   const signingKeys = createSigningKeys({ db, vault, clock });
-  const ledger = standInLedger({ db });
-  const publisher = standInPublisher();
+  const ledger = createLedger({ db, pool, signingKeys, clock, log });
+  const publisher = createPublisher({ db, bus, clock, log, vault, signingKeys, ledger });
   return {
     config,
     clock,
@@ -65,6 +66,8 @@ export async function testServices(options: TestServicesOptions = {}): Promise<T
     ledger,
     publisher,
     close: async () => {
+      await publisher.close();
+      await ledger.close();
       await bus.close();
       await store.close();
       await rm(dataDir, { recursive: true, force: true });
@@ -90,4 +93,20 @@ export async function eventsOf(
   const waiting = await db.eventOutbox.findMany({ where: { tenantId }, orderBy: { id: 'asc' } });
   const texts = [...rows.map(({ canonical }) => canonical), ...waiting.map(({ event }) => event)];
   return texts.map((text) => JSON.parse(text) as EvidenceEvent);
+}
+
+/** The same services, and the sections that their use cases move, in order, as `<tenant> <section>`. */
+export function watchSections<Given extends Services>(
+  services: Given,
+): { readonly watched: Given; readonly moved: string[] } {
+  const moved: string[] = [];
+  const { publisher } = services;
+  const watching: Publisher = {
+    changed: (tx, tenantId, ...sections) => {
+      moved.push(...sections.map((section) => `${tenantId} ${section}`));
+      return publisher.changed(tx, tenantId, ...sections);
+    },
+    nudge: () => publisher.nudge(),
+  };
+  return { watched: { ...services, publisher: watching }, moved };
 }

@@ -1,6 +1,7 @@
 import { connect } from 'node:net';
 import { text as readAll } from 'node:stream/consumers';
 import { afterAll, beforeEach, describe, expect, it } from 'vitest';
+import { openMemoryBus } from '../../../shared/bus/memory.ts';
 import { GatewayError } from '../../../shared/errors.ts';
 import type { Log } from '../../../shared/log.ts';
 import { startApi } from '../../support/api.ts';
@@ -293,7 +294,7 @@ describe('every answer', () => {
     const headers = { traceparent: '00-zz', 'x-request-id': 'a b\tc' };
     const answer = await unlimited.send('GET', '/api/v1/nothing', { headers });
     expect(answer.headers.get('traceparent')).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/);
-    expect(answer.headers.get('x-request-id')).toMatch(/^[0-9a-f]{24}$/);
+    expect(answer.headers.get('x-request-id')).toMatch(/^[0-9a-f]{32}$/);
   });
 
   it('is one line in the log, without key, query and body', async () => {
@@ -428,6 +429,16 @@ describe('beside the API', () => {
         ],
       },
     ]);
+  });
+
+  it('readyz says 503 and which check failed, not why', async () => {
+    const without = { ...services, bus: openMemoryBus({ clock: services.clock, log }) };
+    await without.bus.close();
+    const unready = await startApi([], without);
+    const answer = await unready.send('GET', '/readyz');
+    const checks = ['database', 'bus', 'migrations'].map((name) => ({ name, ok: name !== 'bus' }));
+    expect([answer.status, answer.body]).toEqual([503, { ready: false, checks }]);
+    await unready.close();
   });
 
   it('metrics count by operation and status class, and hold no path, tenant or key', async () => {

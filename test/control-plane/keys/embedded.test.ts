@@ -1,0 +1,81 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { credentialRoutes } from '../../../control-plane/credentials/routes.ts';
+import { idempotent } from '../../../control-plane/http/idempotency.ts';
+import { keyRoutes } from '../../../control-plane/keys/routes.ts';
+import { bindingRoutes } from '../../../control-plane/runtime/routes.ts';
+import { putBinding } from '../../../shared/contract/bindings.ts';
+import { storeCredential } from '../../../shared/contract/credentials.ts';
+import { createKey, listKeys, revokeKey, rotateSigningKey } from '../../../shared/contract/keys.ts';
+import { startApi, type TestApi } from '../../support/api.ts';
+import { type TestServices, testServices } from '../../support/services.ts';
+
+// Embedded there is one database connection: whoever waits for a second one waits for ever.
+let services: TestServices;
+let api: TestApi;
+
+beforeAll(async () => {
+  services = await testServices({ databaseUrl: 'embedded' });
+  const routes = [
+    ...keyRoutes(services),
+    ...credentialRoutes(services),
+    ...bindingRoutes(services),
+  ];
+  api = await startApi(routes, services);
+});
+
+afterAll(async () => {
+  await api?.close();
+  await services?.close();
+});
+
+it('all of it works at once on the one connection of the embedded database', async () => {
+  const client = await api.client();
+  const round = async (index: number) => {
+    const made = await client.call(createKey, { body: { name: `k${index}`, role: 'auditor' } });
+    await client.call(rotateSigningKey, { body: { purpose: 'passport' } });
+    await client.call(putBinding, {
+      params: { name: `b${index}` },
+      body: { protocol: 'passthrough', host: `h${index}.example` },
+    });
+    await client.call(storeCredential, {
+      body: {
+        name: 'one',
+        secret: `s${index}`,
+        inject: { in: 'bearer' },
+        bind: { tools: ['*'], hosts: ['a.example'] },
+      },
+    });
+    await client.call(revokeKey, { body: { id: made.id } });
+    return (await client.call(listKeys)).keys.length;
+  };
+  const counts = await Promise.all([0, 1, 2, 3].map(round));
+  expect(Math.max(...counts)).toBe(5);
+});
+
+it('a repeated request is answered once on the one connection, too', async () => {
+  let runs = 0;
+  const call = {
+    services,
+    caller: {
+      kind: 'key',
+      tenantId: 't1',
+      principal: 'p',
+      role: 'agent',
+      scope: 'tenant',
+      permissions: new Set<never>(),
+      keyId: 'key_1',
+      address: '127.0.0.1',
+    },
+    operation: 'preflight',
+    agentId: '7',
+    key: 'k',
+    payload: { tool: 'x' },
+  } as const;
+  const run = async () => {
+    runs += 1;
+    await services.db.tenant.count();
+    return { status: 200, body: {} };
+  };
+  await Promise.all(Array.from({ length: 6 }, () => idempotent(call, run)));
+  expect(runs).toBe(1);
+});
