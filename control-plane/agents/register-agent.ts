@@ -1,4 +1,5 @@
 import type { RiskTier } from '../../shared/decision/action.ts';
+import { sidecarSection } from '../../shared/sync/sections.ts';
 import { agentChain, commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import { assertWithinPlan } from '../plan.ts';
@@ -35,8 +36,8 @@ export async function registerAgent(
       known === null
         ? await tx.agent.create({ data: { tenantId, name, kind, createdAt: now, ...data } })
         : await tx.agent.update({ where: { tenantId_id: { tenantId, id: known.id } }, data });
-    notes.sections('agents');
     const id = String(agent.id);
+    notes.sections('agents', ...(await sectionsOfSidecars(tx, agent)));
     await notes.event({
       type: known === null ? 'agent.registered' : 'agent.updated',
       chainId: agentChain(id),
@@ -58,6 +59,15 @@ export async function registerAgent(
 async function assertRoomForOne(tx: Transaction, tenantId: string): Promise<void> {
   const present = await tx.agent.count({ where: { tenantId } });
   await assertWithinPlan(tx, tenantId, { feature: 'agents', present });
+}
+
+/** What its sidecars alone hold, lease and credentials, follows the agent's capabilities. */
+async function sectionsOfSidecars(tx: Transaction, { tenantId, id }: Agent) {
+  const sidecars = await tx.sidecar.findMany({
+    where: { tenantId, agentId: String(id), revokedAt: null },
+    select: { id: true },
+  });
+  return sidecars.map((sidecar) => sidecarSection(sidecar.id));
 }
 
 function fieldsOf({ capabilities, goal, blastRadius }: AgentRegistration) {

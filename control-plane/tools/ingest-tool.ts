@@ -1,9 +1,11 @@
+import { GatewayError } from '../../shared/errors.ts';
 import type { JsonObject } from '../../shared/json.ts';
 import { type NextStanding, nextStatus } from '../../shared/manifest/approval-status.ts';
 import { classifyDrift, type Drift, isMaterial } from '../../shared/manifest/drift.ts';
 import { manifestHash, surfaceHash } from '../../shared/manifest/hash.ts';
 import { type NormalisedManifest, riskTierOf } from '../../shared/manifest/manifest.ts';
 import { parseManifest } from '../../shared/manifest/normalise.ts';
+import { schemaProblem } from '../../shared/manifest/validator.ts';
 import type { ApprovalStatus } from '../../shared/manifest/tool-record.ts';
 import { openToolApproval } from '../approvals/open-tool-approval.ts';
 import { type ChangeNotes, commitChange, lockFor } from '../events.ts';
@@ -41,6 +43,7 @@ export async function ingestTool(
   submitted: JsonObject,
 ): Promise<IngestedTool> {
   const manifest = parseManifest(submitted);
+  assertUsable(manifest);
   const submission: Submission = {
     tenantId,
     principal,
@@ -64,6 +67,13 @@ export async function ingestTool(
     surfaceHash: submission.surface,
     ...result,
   };
+}
+
+/** A schema that cannot be compiled would refuse every call; better to say so now. */
+function assertUsable({ inputSchema }: NormalisedManifest): void {
+  const problem = inputSchema === undefined ? undefined : schemaProblem(inputSchema);
+  if (problem === undefined) return;
+  throw new GatewayError('args.schema_invalid', { message: `manifest.inputSchema: ${problem}` });
 }
 
 interface Judgement {

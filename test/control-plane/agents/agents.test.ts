@@ -1,0 +1,159 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { issueAgentPassport, registerAgent } from '../../../shared/contract/agents.ts';
+import { verifyPassport } from '../../../shared/contract/passports.ts';
+import { type Gateway, refusalOf, rule, startGateway } from '../../support/gateway.ts';
+
+let gateway: Gateway;
+beforeAll(async () => {
+  gateway = await startGateway();
+});
+afterAll(() => gateway.close());
+
+async function register(body: object, client = gateway.owner) {
+  return client.call(registerAgent, { body: { name: 'bot', capabilities: ['a.*'], ...body } });
+}
+
+async function events(agentId: number) {
+  const rows = await gateway.services.db.evidenceRow.findMany({
+    where: { tenantId: 'default', chainId: `agent:${agentId}` },
+    orderBy: { seq: 'asc' },
+  });
+  return rows.map(({ type, eventId, canonical }) => ({
+    type,
+    eventId,
+    data: JSON.parse(canonical).data as Record<string, unknown>,
+  }));
+}
+
+describe('registering an agent', () => {
+  it('gives it an integer id, the default kind, and an event', async () => {
+    const agent = await register({ name: 'first', goal: 'Help' });
+    expect(agent).toMatchObject({ kind: 'ai_developer', blast_radius: 'medium', goal: 'Help' });
+    expect(Number.isInteger(agent.agent_id)).toBe(true);
+    expect(await events(agent.agent_id)).toMatchObject([
+      { type: 'agent.registered', data: { by: 'owner', capabilities: ['a.*'] } },
+    ]);
+  });
+
+  it('answers 201, and 400 args.schema_invalid for what is no agent', async () => {
+    const answers = await Promise.all(
+      [
+        { name: 'status', capabilities: [] },
+        { capabilities: ['a'] },
+        { name: 'x'.repeat(101), capabilities: ['a'] },
+        { name: 'x', capabilities: 'a' },
+        { name: 'x', kind: 'k'.repeat(31), capabilities: ['a'] },
+        { name: 'nul\0', capabilities: ['a'] },
+        { name: '\ud800', capabilities: ['a'] },
+        { name: 'x', capabilities: ['a'], blastRadius: 'huge' },
+      ].map((body) => gateway.post('/v1/agents/register', body)),
+    );
+    expect(answers.map(({ status }) => status)).toEqual([201, ...Array(7).fill(400)]);
+    expect(answers.at(-1)?.body).toMatchObject({ reason_code: 'args.schema_invalid' });
+  });
+
+  it('updates the capabilities of the agent with that name and kind', async () => {
+    const one = await register({ name: 'again', goal: 'Keep me' });
+    const two = await register({ name: 'again', capabilities: ['b', 'b'] });
+    expect(two).toMatchObject({ agent_id: one.agent_id, capabilities: ['b'], goal: 'Keep me' });
+    const other = await register({ name: 'again', kind: 'support' });
+    expect(other.agent_id).not.toBe(one.agent_id);
+  });
+
+  it('makes one agent of many registrations at once', async () => {
+    const ids = await Promise.all(
+      Array.from({ length: 8 }, async () => (await register({ name: 'race' })).agent_id),
+    );
+    expect(new Set(ids).size).toBe(1);
+  });
+
+  it('stops at what the plan allows, but still updates those there are', async () => {
+    const { db } = gateway.services;
+    await db.tenant.create({ data: { id: 'tiny', name: 'tiny', plan: 'free' } });
+    const owner = await gateway.as({ tenantId: 'tiny' });
+    for (let n = 0; n < 5; n++) await register({ name: `agent ${n}` }, owner);
+    const error = await refusalOf(register({ name: 'one more' }, owner));
+    expect(error.details).toMatchObject({ status: 402, feature: 'agents', min_tier: 'team' });
+    expect(await register({ name: 'agent 0', capabilities: ['z'] }, owner)).toMatchObject({
+      capabilities: ['z'],
+    });
+  });
+});
+
+describe('a passport for an agent', () => {
+  const issue = (body: object, client = gateway.owner) =>
+    client.call(issueAgentPassport, { body: body as never });
+
+  it('is clamped to what the agent is capable of, and stamped with the published set', async () => {
+    await gateway.publish(rule('allow', 'a.b'));
+    const { agent_id } = await register({ name: 'clamped', capabilities: ['a.*'], goal: 'Help' });
+    const requested_tools = ['a.b', 'c', '**', 'a.**'];
+    const issued = await issue({ agent_id, requested_tools });
+    expect(issued.claims).toMatchObject({
+      sub: String(agent_id),
+      aud: 'gateway://agents',
+      tenant_id: 'default',
+      allowed_tools: ['a.b'],
+      goal: 'Help',
+      risk_tier: 'medium',
+      policy_hash: expect.stringMatching(/^sha256:[0-9a-f]{64}$/),
+    });
+    expect(issued.claims.exp - issued.claims.iat).toBe(300);
+    const [, event] = await events(agent_id);
+    expect(event).toMatchObject({
+      type: 'passport.issued',
+      eventId: issued.evidence_id,
+      data: { jti: issued.claims.jti, issued_by: 'owner' },
+    });
+    const report = await gateway.owner.call(verifyPassport, { body: { passport: issued.token } });
+    expect(report).toMatchObject({ valid: true, errors: [] });
+  });
+
+  it('is refused when no requested tool is within its capabilities', async () => {
+    const { agent_id } = await register({ name: 'narrow', capabilities: ['a.b'] });
+    const error = await refusalOf(issue({ agent_id, requested_tools: ['a.*', 'b'] }));
+    expect(error.code).toBe('passport.tool_not_allowed');
+    expect(error.details).toMatchObject({ status: 403 });
+  });
+
+  it('is refused for an agent of another tenant, of nobody, or disabled', async () => {
+    const stranger = await gateway.as({ tenantId: 'other' });
+    const { agent_id } = await register({ name: 'mine' });
+    const asked = { requested_tools: ['a.b'] };
+    const codes = [
+      await refusalOf(issue({ ...asked, agent_id }, stranger)),
+      await refusalOf(issue({ ...asked, agent_id: 2_147_483_647 })),
+    ].map(({ code }) => code);
+    await gateway.services.db.agent.update({
+      where: { id: agent_id },
+      data: { disabledAt: new Date() },
+    });
+    codes.push((await refusalOf(issue({ ...asked, agent_id }))).code);
+    expect(codes).toEqual(Array(3).fill('agent.not_found'));
+  });
+
+  it.each([4, 3601, 0, -5])('is refused a life of %s seconds', async (ttl_seconds) => {
+    const { agent_id } = await register({ name: 'lifetimes' });
+    const error = await refusalOf(issue({ agent_id, requested_tools: ['a.b'], ttl_seconds }));
+    expect(error.code).toBe('passport.ttl_invalid');
+  });
+
+  it('goes to no other agent than the one its key is bound to', async () => {
+    const { agent_id } = await register({ name: 'bound' });
+    const { agent_id: another } = await register({ name: 'another' });
+    const bound = await gateway.as({ role: 'agent', agentId: agent_id, principal: 'bot' });
+    const requested_tools = ['a.b'];
+    const error = await refusalOf(issue({ agent_id: another, requested_tools }, bound));
+    expect(error.code).toBe('agent.mismatch');
+    expect(await issue({ agent_id, requested_tools }, bound)).toHaveProperty('token');
+    const asAnother = await refusalOf(issue({ agent_id, requested_tools, user_id: 'ceo' }, bound));
+    expect(asAnother.code).toBe('passport.user_mismatch');
+  });
+
+  it('is not issued by a key of role agent that is bound to no agent', async () => {
+    const { agent_id } = await register({ name: 'unbound' });
+    const unbound = await gateway.as({ role: 'agent' });
+    const error = await refusalOf(issue({ agent_id, requested_tools: ['a.b'] }, unbound));
+    expect(error.code).toBe('auth.insufficient_permission');
+  });
+});

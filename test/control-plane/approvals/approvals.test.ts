@@ -1,0 +1,278 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { preflight } from '../../../shared/contract/actions.ts';
+import { listApprovals } from '../../../shared/contract/approvals.ts';
+import type { Client } from '../../../shared/contract/client.ts';
+import { ingestTool } from '../../../shared/contract/tools.ts';
+import { type Act, type ApprovalDesk, startApprovalDesk } from '../../support/approval-desk.ts';
+import { type Gateway, refusalOf } from '../../support/gateway.ts';
+
+let desk: ApprovalDesk;
+let gateway: Gateway;
+let anna: Client;
+let ben: Client;
+let admin: Client;
+beforeAll(async () => {
+  desk = await startApprovalDesk();
+  ({ gateway, anna, ben, admin } = desk);
+});
+afterAll(() => desk.close());
+
+const request: ApprovalDesk['request'] = (more) => desk.request(more);
+const decide: ApprovalDesk['decide'] = (id, body, client) => desk.decide(id, body, client);
+const passport: ApprovalDesk['passport'] = (hash) => desk.passport(hash);
+const stored: ApprovalDesk['stored'] = (id) => desk.stored(id);
+
+describe('asking for an approval', () => {
+  it('opens one for an action, and finds it again for the same action', async () => {
+    const { asked, id } = await request();
+    expect(Number.isInteger(id)).toBe(true);
+    const again = await gateway.owner.call(preflight, { body: asked });
+    expect(again.approval_request_id).toBe(String(id));
+    const other = await gateway.owner.call(preflight, { body: { ...asked, args: { amount: 41 } } });
+    expect(other.approval_request_id).not.toBe(String(id));
+  });
+
+  it('opens one only, when the same action is asked for many times at once', async () => {
+    const asked = desk.action();
+    const answers = await Promise.all(
+      Array.from({ length: 10 }, () => gateway.owner.call(preflight, { body: asked })),
+    );
+    expect(new Set(answers.map(({ approval_request_id }) => approval_request_id)).size).toBe(1);
+  });
+
+  it('stops at a hundred that are open, and denies', async () => {
+    const flooder = await gateway.agent('flooder');
+    const { db, clock } = gateway.services;
+    await db.approval.createMany({
+      data: Array.from({ length: 100 }, (_, n) => ({
+        tenantId: 'default',
+        agentId: flooder,
+        userId: 'u',
+        tool: 't',
+        resource: 'r',
+        riskTier: 'low',
+        reasonCode: 'x',
+        summary: 'x',
+        chainId: `agent:${flooder}`,
+        actionDigest: `digest ${n}`,
+        expiresAt: new Date(clock.now() + 60_000),
+      })),
+    });
+    const { answer } = await request({ agent_id: flooder });
+    expect(answer).toMatchObject({ decision: 'deny', reason_code: 'approval.too_many_open' });
+    clock.advance(61_000);
+    expect((await request({ agent_id: flooder })).answer.decision).toBe('require_approval');
+  });
+});
+
+describe('the queue', () => {
+  it('shows the arguments to those who decide, and to nobody else', async () => {
+    const { id } = await request({ args: { iban: 'DE99' } });
+    const find = async (client: Client) => {
+      const { approvals } = await client.call(listApprovals, { query: { limit: 1 } });
+      return approvals[0];
+    };
+    expect(await find(anna)).toMatchObject({ id, proposed_args: { iban: 'DE99' } });
+    const auditor = await gateway.as({ role: 'auditor' });
+    expect(await find(auditor)).toMatchObject({ id });
+    expect(await find(auditor)).not.toHaveProperty('proposed_args');
+    const row = await stored(id);
+    expect(row.proposedArgs).not.toContain('DE99');
+  });
+
+  it('filters by status and pages without missing or repeating any', async () => {
+    const ids = [(await request()).id, (await request()).id, (await request()).id];
+    const seen: number[] = [];
+    let cursor: string | null = null;
+    do {
+      const query: { status: 'pending'; limit: number; cursor?: string } = {
+        status: 'pending',
+        limit: 2,
+      };
+      if (cursor !== null) query.cursor = cursor;
+      const page = await anna.call(listApprovals, { query });
+      seen.push(...page.approvals.map(({ id }) => id));
+      cursor = page.next_cursor;
+    } while (cursor !== null);
+    expect(new Set(seen).size).toBe(seen.length);
+    expect(seen).toEqual(expect.arrayContaining(ids));
+    expect(seen).toEqual([...seen].sort((a, b) => b - a));
+  });
+
+  it('shows nothing of another tenant, whose approvals nobody here can decide', async () => {
+    const { id } = await request();
+    const stranger = await gateway.as({ tenantId: 'other' });
+    expect(await stranger.call(listApprovals)).toEqual({ approvals: [], next_cursor: null });
+    const error = await refusalOf(decide(id, { action: 'approve' }, stranger));
+    expect(error.code).toBe('approval.not_found');
+    expect(await stored(id)).toMatchObject({ status: 'pending' });
+  });
+});
+
+describe('deciding', () => {
+  it('binds decider and action to a ledger row whose hash it answers', async () => {
+    const { id } = await request();
+    const decided = await decide(id, { action: 'approve', comment: 'fine' });
+    expect(decided).toMatchObject({ status: 'approved', decided_by: 'anna', votes_missing: 0 });
+    const row = await gateway.services.db.evidenceRow.findFirstOrThrow({
+      where: { tenantId: 'default', eventHash: decided.event_hash },
+    });
+    expect(row).toMatchObject({ type: 'approval.decided', chainId: `agent:${desk.agentId}` });
+    expect(JSON.parse(row.canonical).data).toMatchObject({
+      by: 'anna',
+      action: 'approve',
+      approval_id: id,
+      comment: 'fine',
+    });
+    expect(await stored(id)).toMatchObject({ eventHash: decided.event_hash, decidedBy: 'anna' });
+  });
+
+  it.each(['approve', 'deny', 'modify', 'request_context', 'escalate', 'expire'])(
+    'refuses %s on what is closed, with 409',
+    async (act) => {
+      const { id } = await request();
+      await decide(id, { action: 'deny' });
+      const body = act === 'modify' ? { action: act, modified_args: {} } : { action: act };
+      const answer = await gateway.post(`/v1/approvals/${id}/decide`, body, await approverKey());
+      expect(answer).toMatchObject({
+        status: 409,
+        body: { reason_code: 'approval.transition_invalid' },
+      });
+    },
+  );
+
+  it('lets exactly one of two deciders at once win', async () => {
+    for (let round = 0; round < 5; round++) {
+      const { id } = await request();
+      const results = await Promise.allSettled([
+        decide(id, { action: 'approve' }, anna),
+        decide(id, { action: 'deny' }, ben),
+      ]);
+      expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+      const votes = await gateway.services.db.approvalVote.count({ where: { approvalId: id } });
+      expect(votes).toBe(1);
+    }
+  });
+
+  it('refuses the requesting user, by id or by the address the directory knows', async () => {
+    const { db } = gateway.services;
+    await db.directoryUser.create({
+      data: { tenantId: 'default', id: 'user-9', email: 'nine@example.org' },
+    });
+    const { id } = await request({ user_id: 'user-9' });
+    for (const principal of ['user-9', 'USER-9', 'nine@example.org']) {
+      const self = await gateway.as({ role: 'owner', principal });
+      const error = await refusalOf(decide(id, { action: 'approve' }, self));
+      expect(error.code).toBe('approval.self_decision');
+      expect(error.details).toMatchObject({ status: 403 });
+    }
+  });
+
+  it('keeps to the role that a rule asks for', async () => {
+    const { id } = await request({ tool: 'boss' });
+    const error = await refusalOf(decide(id, { action: 'approve' }));
+    expect(error.code).toBe('approval.role_insufficient');
+    expect(await decide(id, { action: 'approve' }, admin)).toMatchObject({ status: 'approved' });
+  });
+
+  it('needs as many people as the rule says, each once', async () => {
+    const { id } = await request({ tool: 'two' });
+    const first = await decide(id, { action: 'approve' });
+    expect(first).toMatchObject({ status: 'pending', votes_missing: 1 });
+    expect((await refusalOf(decide(id, { action: 'approve' }))).code).toBe(
+      'approval.already_voted',
+    );
+    expect(await decide(id, { action: 'approve' }, ben)).toMatchObject({ status: 'approved' });
+  });
+
+  it('counts two votes at once for a quorum of two', async () => {
+    const { id } = await request({ tool: 'two' });
+    await Promise.all([
+      decide(id, { action: 'approve' }, anna),
+      decide(id, { action: 'approve' }, ben),
+    ]);
+    expect(await stored(id)).toMatchObject({ status: 'approved' });
+  });
+
+  it('counts votes for the very same modification only', async () => {
+    const { id } = await request({ tool: 'two' });
+    const modify = (amount: number) => ({ action: 'modify', modified_args: { amount } }) as Act;
+    expect(await decide(id, modify(1))).toMatchObject({ status: 'pending' });
+    expect(await decide(id, modify(2), ben)).toMatchObject({ status: 'pending' });
+    expect(await decide(id, modify(1), admin)).toMatchObject({ status: 'modified' });
+  });
+
+  it('raises the role with an escalation, and is then for somebody else', async () => {
+    const { id } = await request();
+    await decide(id, { action: 'escalate' }, admin);
+    expect((await refusalOf(decide(id, { action: 'approve' }))).code).toBe(
+      'approval.role_insufficient',
+    );
+    const own = await refusalOf(decide(id, { action: 'approve' }, admin));
+    expect(own.code).toBe('approval.already_voted');
+    expect(await decide(id, { action: 'approve' }, gateway.owner)).toMatchObject({
+      status: 'approved',
+    });
+  });
+
+  it('waits for the user to authenticate again, when that was asked for', async () => {
+    const { asked, id } = await request();
+    const old = await passport(null);
+    gateway.services.clock.advance(1_000);
+    await decide(id, { action: 'require_reauth' });
+    gateway.services.clock.advance(1_000);
+    const early = await refusalOf(decide(id, { action: 'approve' }));
+    expect(early.code).toBe('approval.precondition_unmet');
+    await gateway.owner.call(preflight, { body: { ...asked, passport: old } });
+    expect((await refusalOf(decide(id, { action: 'approve' }))).code).toBe(
+      'approval.precondition_unmet',
+    );
+    const fresh = await passport(null);
+    await gateway.owner.call(preflight, { body: { ...asked, passport: fresh } });
+    expect(await decide(id, { action: 'approve' })).toMatchObject({ status: 'approved' });
+  });
+
+  it('waits for the tool to be approved again, when that was asked for', async () => {
+    const { id } = await request({ tool: 'typed' });
+    await decide(id, { action: 'require_tool_reapproval' });
+    const early = await refusalOf(decide(id, { action: 'approve' }));
+    expect(early.code).toBe('approval.precondition_unmet');
+    await gateway.owner.call(ingestTool, { body: { manifest: { name: 'typed' } } });
+    expect(await decide(id, { action: 'approve' })).toMatchObject({ status: 'approved' });
+  });
+
+  it('refuses modified arguments that the tool’s approved schema refuses', async () => {
+    const inputSchema = { type: 'object', properties: { amount: { type: 'number' } } };
+    const manifest = { name: 'typed', riskTier: 'low', inputSchema };
+    const { approval_request_id } = await gateway.owner.call(ingestTool, { body: { manifest } });
+    if (approval_request_id !== undefined) {
+      await decide(Number(approval_request_id), { action: 'approve' });
+    }
+    const { id } = await request({ tool: 'typed' });
+    const modify = { action: 'modify', modified_args: { amount: 'all' } };
+    expect((await refusalOf(decide(id, modify))).code).toBe('args.schema_invalid');
+    expect(await stored(id)).toMatchObject({ status: 'pending' });
+  });
+
+  it.each([
+    [{ action: 'modify' }],
+    [{ action: 'approve', modified_args: { amount: 1 } }],
+    [{ action: 'bless' }],
+    [{}],
+  ])('refuses the malformed decision %j', async (body) => {
+    const { id } = await request();
+    const error = await refusalOf(decide(id, body as Act));
+    expect(error.code).toBe('args.schema_invalid');
+  });
+
+  it('decides nothing on a record that shows another action than was asked for', async () => {
+    const { id } = await request();
+    const { db } = gateway.services;
+    await db.approval.update({ where: { id }, data: { resource: 'payment:harmless' } });
+    expect((await refusalOf(decide(id, { action: 'approve' }))).code).toBe('approval.invalid');
+  });
+});
+
+async function approverKey(): Promise<string> {
+  return gateway.api.key({ role: 'approver', principal: 'carl' });
+}

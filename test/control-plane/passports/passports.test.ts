@@ -1,0 +1,235 @@
+import { createLocalJWKSet, type JSONWebKeySet, jwtVerify } from 'jose';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  getPassportJwks,
+  issuePassport,
+  revokePassport,
+  verifyPassport,
+} from '../../../shared/contract/passports.ts';
+import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
+import { buildClaims, signPassport } from '../../../shared/passport/issue.ts';
+import { type Gateway, refusalOf, startGateway } from '../../support/gateway.ts';
+
+let gateway: Gateway;
+beforeAll(async () => {
+  gateway = await startGateway();
+});
+afterAll(() => gateway.close());
+
+function request(more: object = {}) {
+  return {
+    tenant_id: 'default',
+    agent_id: 'agent-x',
+    user_id: 'user-1',
+    goal: 'Refund',
+    allowed_tools: ['pay'],
+    risk_tier: 'low' as const,
+    policy_id: 'refunds',
+    audience: 'gateway://agents',
+    ttl_seconds: 300,
+    ...more,
+  };
+}
+
+const issue = (more: object = {}, client = gateway.owner) =>
+  client.call(issuePassport, { body: request(more) });
+const verify = (body: { passport: string; audience?: string }, client = gateway.owner) =>
+  client.call(verifyPassport, { body });
+const codes = (report: { errors: readonly { reason_code: string }[] }) =>
+  report.errors.map(({ reason_code }) => reason_code);
+
+describe('issuing', () => {
+  it('signs a compact JWS that an independent library verifies with the public key set', async () => {
+    const { passport, token, claims } = await issue();
+    expect(token).toBe(passport);
+    const keySet = createLocalJWKSet((await gateway.owner.call(getPassportJwks)) as JSONWebKeySet);
+    const verified = await jwtVerify(passport, keySet, {
+      algorithms: ['EdDSA'],
+      typ: 'action-passport+jwt',
+      audience: 'gateway://agents',
+      currentDate: new Date(gateway.services.clock.now()),
+    });
+    expect(verified.payload).toEqual(claims);
+  });
+
+  it('stores the passport and seals that it was issued', async () => {
+    const { jti, evidence_id } = await issue({ agent_id: 'agent-sealed' });
+    const { db } = gateway.services;
+    const where = { tenantId_jti: { tenantId: 'default', jti } };
+    expect(await db.passport.findUnique({ where })).toMatchObject({ kind: 'agent' });
+    const row = await db.evidenceRow.findFirst({ where: { eventId: evidence_id } });
+    expect(row).toMatchObject({ type: 'passport.issued', chainId: 'agent:agent-sealed' });
+  });
+
+  it('refuses another tenant than the key’s', async () => {
+    const error = await refusalOf(issue({ tenant_id: 'other' }));
+    expect(error.code).toBe('tenant.mismatch');
+    expect(error.details).toMatchObject({ status: 403 });
+  });
+
+  it('gives a registered agent no tool outside its capabilities', async () => {
+    const agent_id = await gateway.agent('clamped', ['pay', 'mail.*']);
+    const { claims } = await issue({ agent_id, allowed_tools: ['pay', 'mail.send', 'shell'] });
+    expect(claims.allowed_tools).toEqual(['pay', 'mail.send']);
+    const none = await refusalOf(issue({ agent_id, allowed_tools: ['shell', '*'] }));
+    expect(none.code).toBe('passport.tool_not_allowed');
+  });
+
+  it.each([4, 3601])('refuses a life of %s seconds', async (ttl_seconds) => {
+    expect((await refusalOf(issue({ ttl_seconds }))).code).toBe('passport.ttl_invalid');
+  });
+
+  it('refuses a key of an agent to speak for another user or agent', async () => {
+    const agentId = Number(await gateway.agent('own'));
+    const bound = await gateway.as({ role: 'agent', agentId, principal: 'bot' });
+    const asUser = await refusalOf(issue({ agent_id: String(agentId) }, bound));
+    expect(asUser.code).toBe('passport.user_mismatch');
+    const asAgent = await refusalOf(issue({ user_id: 'bot' }, bound));
+    expect(asAgent.code).toBe('agent.mismatch');
+  });
+});
+
+describe('verifying', () => {
+  it('finds nothing wrong with a fresh passport, and does not use it up', async () => {
+    const { passport, claims } = await issue();
+    for (let n = 0; n < 3; n++) {
+      expect(await verify({ passport })).toEqual({ valid: true, errors: [], claims });
+    }
+  });
+
+  it.each(['', 'x', 'a.b.c', '..', `${'x'.repeat(70_000)}.y.z`, '{"alg":"none"}'])(
+    'answers 200 for a string that is no passport: %.20s',
+    async (passport) => {
+      const report = await verify({ passport });
+      expect(report.valid).toBe(false);
+      expect(codes(report)).toEqual(['passport.malformed']);
+    },
+  );
+
+  it('names every check that fails', async () => {
+    const { passport, jti } = await issue({ ttl_seconds: 5 });
+    await gateway.owner.call(revokePassport, { body: { jti } });
+    gateway.services.clock.advance(6_000);
+    const report = await verify({ passport, audience: 'somewhere else' });
+    expect(codes(report).sort()).toEqual([
+      'passport.audience_mismatch',
+      'passport.expired',
+      'passport.revoked',
+    ]);
+    expect(report.errors.every(({ check, message }) => check !== '' && message !== '')).toBe(true);
+  });
+
+  it('refuses a passport that a stranger signed', async () => {
+    const { services } = gateway;
+    const claims = buildClaims({ ...grantOf('default'), nowMs: services.clock.now() });
+    const report = await verify({ passport: signPassport(claims, generateSigningKey()) });
+    expect(codes(report)).toEqual(['passport.signature_invalid']);
+  });
+
+  it('tells another tenant’s passport from a forgery, and shows nothing of it', async () => {
+    const stranger = await gateway.as({ tenantId: 'other' });
+    const { passport } = await issue();
+    const report = await verify({ passport }, stranger);
+    expect(codes(report)).toEqual(['passport.tenant_mismatch']);
+    expect(report.claims).toBeUndefined();
+  });
+
+  it('refuses a passport in which another tenant’s key speaks for this one', async () => {
+    const { services } = gateway;
+    const key = await services.signingKeys.active('other', 'passport');
+    const claims = buildClaims({ ...grantOf('default'), nowMs: services.clock.now() });
+    const report = await verify({ passport: signPassport(claims, key) });
+    expect(codes(report)).toEqual(['passport.signature_invalid']);
+  });
+
+  it('says when the approval that a passport rests on is not one', async () => {
+    const approval_hash = `sha256:${'0'.repeat(64)}`;
+    const { passport } = await issue({ approval_hash });
+    expect(codes(await verify({ passport }))).toEqual(['approval.invalid']);
+  });
+});
+
+function grantOf(tenantId: string) {
+  return {
+    issuer: 'sallyport',
+    agentId: 'agent-x',
+    audience: 'gateway://agents',
+    tenantId,
+    userId: 'user-1',
+    goal: '',
+    allowedTools: ['**'],
+    riskTier: 'low',
+    policyId: 'p',
+    policyHash: '',
+    ttlSeconds: 60,
+  } as const;
+}
+
+describe('revoking', () => {
+  const revoke = (jti: string, client = gateway.owner) =>
+    client.call(revokePassport, { body: { jti, reason: 'stolen' } });
+
+  it('holds for good, moves the section that sidecars follow, and is sealed once', async () => {
+    const { jti } = await issue();
+    const first = await revoke(jti);
+    gateway.services.clock.advance(1_000);
+    expect(await revoke(jti)).toEqual(first);
+    const { db } = gateway.services;
+    const where = { tenantId_name: { tenantId: 'default', name: 'revocations' } };
+    expect(await db.syncSection.findUnique({ where })).not.toBeNull();
+    const events = await db.evidenceRow.findMany({ where: { type: 'passport.revoked' } });
+    expect(events.filter(({ canonical }) => canonical.includes(jti))).toHaveLength(1);
+  });
+
+  it('takes a jti that was never seen here', async () => {
+    expect(await revoke('somebody-elses')).toMatchObject({ revoked: true, reason: 'stolen' });
+  });
+
+  it('revokes nothing of another tenant', async () => {
+    const stranger = await gateway.as({ tenantId: 'other' });
+    const { jti, passport } = await issue();
+    await revoke(jti, stranger);
+    expect(await verify({ passport })).toMatchObject({ valid: true });
+  });
+
+  it('is not for those who may only issue', async () => {
+    const developer = await gateway.as({ role: 'developer' });
+    const error = await refusalOf(revoke('x', developer));
+    expect(error.code).toBe('auth.insufficient_permission');
+  });
+});
+
+describe('the key set', () => {
+  it('needs no key, may be cached for five minutes, and holds no private half', async () => {
+    const answer = await gateway.api.send('GET', '/api/v1/passports/jwks');
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get('cache-control')).toContain('max-age=300');
+    const { keys } = answer.body as { keys: Record<string, string>[] };
+    expect(keys.length).toBeGreaterThan(0);
+    for (const key of keys) {
+      expect(key).toMatchObject({ kty: 'OKP', crv: 'Ed25519', use: 'sig' });
+      expect(key).not.toHaveProperty('d');
+    }
+  });
+
+  it('keeps a retired key as long as a passport signed by it can be valid', async () => {
+    const { services } = gateway;
+    const kids = async () => (await gateway.owner.call(getPassportJwks)).keys.map(({ kid }) => kid);
+    const { passport } = await issue({ ttl_seconds: 3600 });
+    const { kid } = await services.signingKeys.active('default', 'passport');
+    await rotatePassportKey();
+    expect(await kids()).toContain(kid);
+    expect(await verify({ passport })).toMatchObject({ valid: true });
+    services.clock.advance(2 * 3600 * 1000);
+    expect(await kids()).not.toContain(kid);
+  });
+});
+
+async function rotatePassportKey() {
+  const { services } = gateway;
+  await services.db.signingKey.updateMany({
+    where: { tenantId: 'default', purpose: 'passport', state: 'active' },
+    data: { state: 'retired', retiredAt: new Date(services.clock.now()) },
+  });
+  services.clock.advance(2_000);
+}

@@ -1,0 +1,70 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { storeCredential } from '../../../control-plane/credentials/store-credential.ts';
+import type { Caller } from '../../../control-plane/http/route.ts';
+import { getSidecarCredentials } from '../../../shared/contract/sidecars.ts';
+import { enrolledSidecar } from '../../support/enrolled-sidecar.ts';
+import { type Gateway, refusalOf, startGateway } from '../../support/gateway.ts';
+
+let gateway: Gateway;
+beforeAll(async () => {
+  gateway = await startGateway();
+  await store('default', 'payments', ['pay.*']);
+  await store('default', 'mail', ['mail.send']);
+  await store('other', 'foreign', ['**']);
+});
+afterAll(() => gateway.close());
+
+async function store(tenantId: string, name: string, tools: string[]) {
+  const caller: Caller = {
+    kind: 'key',
+    tenantId,
+    principal: 'owner',
+    role: 'owner',
+    scope: 'tenant',
+    permissions: new Set(['credential.write']),
+    address: '127.0.0.1',
+  };
+  const bind = { tools, hosts: ['api.example'] };
+  await storeCredential(gateway.services, caller, {
+    name,
+    secret: `secret of ${name}`,
+    inject: { in: 'bearer' },
+    bind,
+  });
+}
+
+it('a sidecar gets the credentials bound to tools of its agent, and no others', async () => {
+  const agentId = await gateway.agent('payer', ['pay.refund']);
+  const { controlPlane } = await enrolledSidecar(gateway, agentId);
+  const { credentials } = await controlPlane.credentials();
+  expect(credentials.map(({ secret }) => secret)).toEqual(['secret of payments']);
+});
+
+it('the version moves when a credential, or what the agent is capable of, changes', async () => {
+  const agentId = await gateway.agent('mover', ['pay.refund']);
+  const { controlPlane } = await enrolledSidecar(gateway, agentId);
+  const versions = [(await controlPlane.credentials()).version];
+  await store('default', 'payments', ['pay.*']);
+  versions.push((await controlPlane.credentials()).version);
+  gateway.services.clock.advance(10);
+  await gateway.agent('mover', ['pay.refund', 'mail.send']);
+  const last = await controlPlane.credentials();
+  versions.push(last.version);
+  expect(new Set(versions).size).toBe(3);
+  expect(last.credentials).toHaveLength(2);
+});
+
+it('a disabled agent’s sidecar gets none', async () => {
+  const agentId = await gateway.agent('gone', ['**']);
+  const { controlPlane } = await enrolledSidecar(gateway, agentId);
+  await gateway.services.db.agent.update({
+    where: { id: Number(agentId) },
+    data: { disabledAt: new Date() },
+  });
+  expect((await controlPlane.credentials()).credentials).toEqual([]);
+});
+
+it('credentials are for sidecars, an owner’s key does not open them', async () => {
+  const error = await refusalOf(gateway.owner.call(getSidecarCredentials));
+  expect(error.code).toBe('auth.sidecar_required');
+});

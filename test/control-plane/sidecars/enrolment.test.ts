@@ -1,0 +1,147 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  createEnrolmentToken,
+  enrolSidecar,
+  listSidecars,
+  revokeSidecar,
+} from '../../../shared/contract/sidecars.ts';
+import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
+import { enrolledSidecar } from '../../support/enrolled-sidecar.ts';
+import { type Gateway, refusalOf, startGateway } from '../../support/gateway.ts';
+
+let gateway: Gateway;
+let agentId: string;
+beforeAll(async () => {
+  gateway = await startGateway();
+  agentId = await gateway.agent('bot', ['pay.*']);
+});
+afterAll(() => gateway.close());
+
+const x25519 = 'hSDwCYkwp1R0i33ctD73Wg2_Og0mOBr066SpjqqbTmo';
+
+async function token(more: object = {}): Promise<string> {
+  const body = { agent_id: agentId, user_id: 'user-1', ...more };
+  return (await gateway.owner.call(createEnrolmentToken, { body })).token;
+}
+
+async function enrolWith(withToken: string, more: object = {}) {
+  const body = {
+    token: withToken,
+    signing_jwk: { kty: 'OKP', crv: 'Ed25519', x: generateSigningKey().publicJwk.x } as const,
+    encryption_jwk: { kty: 'OKP', crv: 'X25519', x: x25519 } as const,
+    ...more,
+  };
+  return gateway.owner.call(enrolSidecar, { body });
+}
+
+describe('an enrolment token', () => {
+  it('enrols one sidecar, for the agent, user and environment that it names', async () => {
+    const enrolled = await enrolWith(await token({ environment: 'dev' }));
+    expect(enrolled).toMatchObject({
+      tenant_id: 'default',
+      agent_id: agentId,
+      user_id: 'user-1',
+      environment: 'dev',
+      audience: `sidecar://${enrolled.sidecar_id}`,
+    });
+    expect(enrolled.section_keys.length).toBeGreaterThan(0);
+    expect(enrolled.passport_keys.length).toBeGreaterThan(0);
+  });
+
+  it('is kept as a hash only', async () => {
+    const made = await token();
+    const rows = await gateway.services.db.enrolmentToken.findMany();
+    expect(JSON.stringify(rows, (_k, v) => (typeof v === 'bigint' ? String(v) : v))).not.toContain(
+      made,
+    );
+  });
+
+  it('is good for as many uses as it was made for, at once too', async () => {
+    const made = await token({ max_uses: 3 });
+    const results = await Promise.allSettled(Array.from({ length: 8 }, () => enrolWith(made)));
+    expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(3);
+    expect((await refusalOf(enrolWith(made))).code).toBe('sidecar.token_invalid');
+  });
+
+  it('is good for ten minutes', async () => {
+    const made = await token();
+    gateway.services.clock.advance(10 * 60_000);
+    const error = await refusalOf(enrolWith(made));
+    expect(error.code).toBe('sidecar.token_invalid');
+    expect(error.details).toMatchObject({ status: 401 });
+  });
+
+  it('is not made for an agent that the tenant does not have', async () => {
+    const stranger = await gateway.as({ tenantId: 'other' });
+    const body = { agent_id: agentId, user_id: 'user-1' };
+    expect((await refusalOf(stranger.call(createEnrolmentToken, { body }))).code).toBe(
+      'agent.not_found',
+    );
+    expect((await refusalOf(token({ agent_id: '0' }))).code).toBe('agent.not_found');
+  });
+
+  it.each([
+    ['a signing key of another curve', { signing_jwk: { kty: 'OKP', crv: 'X25519', x: 'AAAA' } }],
+    [
+      'an encryption key that is none',
+      { encryption_jwk: { kty: 'OKP', crv: 'X25519', x: 'short' } },
+    ],
+    ['no keys', { signing_jwk: undefined }],
+  ])('is not used up by %s', async (_what, more) => {
+    const made = await token();
+    expect((await refusalOf(enrolWith(made, more))).code).toBe('args.schema_invalid');
+    expect(await enrolWith(made)).toHaveProperty('sidecar_id');
+  });
+});
+
+describe('the fleet', () => {
+  it('shows each sidecar with its last report, to its tenant only', async () => {
+    const sidecar = await enrolledSidecar(gateway, agentId);
+    const report = { versions: { policies: 2 }, age_ms: 5, spool_depth: 1, version: '1' };
+    await sidecar.controlPlane.report(report);
+    const { sidecars } = await gateway.owner.call(listSidecars);
+    const listed = sidecars.find(({ id }) => id === sidecar.id);
+    expect(listed).toMatchObject({ agent_id: agentId, report, last_seen_at: expect.any(String) });
+    const stranger = await gateway.as({ tenantId: 'other' });
+    expect(await stranger.call(listSidecars)).toEqual({ sidecars: [] });
+  });
+
+  it('refuses everything from a revoked sidecar at once, and says so in the ledger once', async () => {
+    const sidecar = await enrolledSidecar(gateway, agentId);
+    const revoke = () => gateway.owner.call(revokeSidecar, { params: { id: sidecar.id } });
+    const first = await revoke();
+    expect(await revoke()).toEqual(first);
+    const calls = [
+      () => sidecar.controlPlane.credentials(),
+      () => sidecar.controlPlane.spendApproval(1),
+      () => sidecar.controlPlane.claimPassport('x', Date.now()),
+    ];
+    for (const call of calls) expect((await refusalOf(call())).code).toBe('sidecar.revoked');
+    const rows = await gateway.services.db.evidenceRow.findMany({
+      where: { chainId: `sidecar:${sidecar.id}`, type: 'sidecar.revoked' },
+    });
+    expect(rows).toHaveLength(1);
+  });
+
+  it('lets no other tenant revoke', async () => {
+    const { id } = await enrolledSidecar(gateway, agentId);
+    const stranger = await gateway.as({ tenantId: 'other' });
+    const error = await refusalOf(stranger.call(revokeSidecar, { params: { id } }));
+    expect(error.code).toBe('sidecar.not_found');
+    const where = { tenantId_id: { tenantId: 'default', id } };
+    expect(await gateway.services.db.sidecar.findUnique({ where })).toMatchObject({
+      revokedAt: null,
+    });
+  });
+});
+
+describe('the durable claim of a passport', () => {
+  it('is given to exactly one of many sidecars', async () => {
+    const fleet = await Promise.all([1, 2, 3].map(() => enrolledSidecar(gateway, agentId)));
+    const expires = gateway.services.clock.now() + 60_000;
+    const claims = await Promise.all(
+      fleet.map((one) => one.controlPlane.claimPassport('jti-1', expires)),
+    );
+    expect(claims.filter(Boolean)).toHaveLength(1);
+  });
+});

@@ -1,0 +1,168 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { issuePassport } from '../../../shared/contract/passports.ts';
+import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
+import {
+  type EnrolledSidecar,
+  enrolledSidecar,
+  spoolStart,
+} from '../../support/enrolled-sidecar.ts';
+import { type Gateway, refusalOf, startGateway } from '../../support/gateway.ts';
+
+let gateway: Gateway;
+let agentId: string;
+let sidecar: EnrolledSidecar;
+beforeAll(async () => {
+  gateway = await startGateway();
+  agentId = await gateway.agent('bot');
+});
+beforeEach(async () => {
+  sidecar = await enrolledSidecar(gateway, agentId);
+});
+afterAll(() => gateway.close());
+
+const rowsOf = (type: string) =>
+  gateway.services.db.evidenceRow.findMany({
+    where: { tenantId: 'default', source: `sidecar:${sidecar.id}`, type },
+    orderBy: { position: 'asc' },
+  });
+
+const incidents = (type: string) =>
+  gateway.services.db.evidenceRow.findMany({ where: { chainId: `sidecar:${sidecar.id}`, type } });
+
+async function upload(records = [sidecar.record()], after = spoolStart) {
+  const { jws } = sidecar.segment(records, after);
+  return sidecar.controlPlane.upload(jws, records);
+}
+
+describe('uploading', () => {
+  it('seals the records in their order and acknowledges the last', async () => {
+    const records = [1, 2, 3].map(() => sidecar.record());
+    const { last } = sidecar.segment(records);
+    expect(await upload(records)).toEqual(last);
+    const rows = await rowsOf('decision');
+    expect(rows.map(({ eventId }) => eventId)).toEqual(records.map(({ event }) => event.id));
+  });
+
+  it('twice changes nothing', async () => {
+    const records = [sidecar.record(), sidecar.record()];
+    const once = await upload(records);
+    expect(await upload(records)).toEqual(once);
+    expect(await rowsOf('decision')).toHaveLength(2);
+  });
+
+  it('keeps the salt apart, encrypted', async () => {
+    const record = sidecar.record({}, 'c2FsdHNhbHRzYWx0c2FsdA==');
+    await upload([record]);
+    const [row] = await rowsOf('decision');
+    expect(row?.canonical).not.toContain('c2FsdHNhbHR');
+    const where = { tenantId_eventId: { tenantId: 'default', eventId: record.event.id } };
+    const salt = await gateway.services.db.evidenceSalt.findUniqueOrThrow({ where });
+    expect(salt.sealed).not.toContain('c2FsdHNhbHR');
+  });
+
+  it('of records that were never sent before them reports the gap, once, and seals them', async () => {
+    await upload();
+    const records = [sidecar.record()];
+    const after = { record: 7, hash: 'ab'.repeat(32) };
+    await upload(records, after);
+    await upload(records, after);
+    expect(await rowsOf('decision')).toHaveLength(2);
+    const gaps = await incidents('sidecar.evidence_gap');
+    expect(gaps).toHaveLength(1);
+    expect(JSON.parse(gaps[0]?.canonical ?? '').data).toMatchObject({
+      acked_record: 1,
+      next_record: 8,
+    });
+  });
+
+  it('of what follows reports no gap', async () => {
+    const first = [sidecar.record()];
+    const { last } = sidecar.segment(first);
+    await upload(first);
+    await upload([sidecar.record()], last);
+    expect(await incidents('sidecar.evidence_gap')).toEqual([]);
+  });
+});
+
+describe('a record that speaks for somebody else', () => {
+  it.each([
+    ['another agent', { agent_id: '999' }],
+    ['no agent', { agent_id: undefined }],
+    ['another agent’s chain', { chain_id: 'agent:999' }],
+    ['the control plane', { source: 'control-plane' }],
+    ['another sidecar', { source: 'sidecar:sc_other' }],
+    ['another user', { user_id: 'ceo' }],
+    [
+      'a user of a passport that does not exist',
+      { user_id: 'ceo', data: { passport_jti: 'pp_1' } },
+    ],
+    ['whom it likes', { user_id: '*', data: { passport_jti: 'pp_1' } }],
+    ['a human who decided', { type: 'approval.decided' }],
+    ['the issuer of passports', { type: 'passport.issued' }],
+    ['the owner of policies', { type: 'policy.published' }],
+  ])('%s is refused with its whole batch, and reported once', async (_who, more) => {
+    const records = [sidecar.record(), sidecar.record(more as never)];
+    for (let tries = 0; tries < 2; tries++) {
+      const error = await refusalOf(upload(records));
+      expect(error.code).toBe('evidence.event_invalid');
+      expect(error.message).toContain('records[1]');
+    }
+    expect(await rowsOf('decision')).toEqual([]);
+    expect(await incidents('sidecar.evidence_refused')).toHaveLength(1);
+  });
+
+  it('is taken when its agent presented that user’s own passport', async () => {
+    const { jti } = await gateway.owner.call(issuePassport, {
+      body: {
+        tenant_id: 'default',
+        agent_id: agentId,
+        user_id: 'ceo',
+        goal: '',
+        allowed_tools: ['**'],
+        risk_tier: 'low',
+        policy_id: 'p',
+        audience: `sidecar://${sidecar.id}`,
+        ttl_seconds: 60,
+      },
+    });
+    await upload([sidecar.record({ user_id: 'ceo', data: { passport_jti: jti } })]);
+    expect(await rowsOf('decision')).toHaveLength(1);
+  });
+});
+
+describe('a segment', () => {
+  it.each([
+    ['signed by a stranger', () => ({ key: generateSigningKey() })],
+    ['of another sidecar', () => ({ sidecar: 'sc_other' })],
+  ])('%s is refused', async (_what, changes) => {
+    const records = [sidecar.record()];
+    const { jws } = sidecar.segment(records, spoolStart, changes());
+    const error = await refusalOf(sidecar.controlPlane.upload(jws, records));
+    expect(error.code).toBe('evidence.event_invalid');
+    expect(await rowsOf('decision')).toEqual([]);
+  });
+
+  it('does not cover a record that was changed, added, left out or put elsewhere', async () => {
+    const records = [sidecar.record(), sidecar.record()];
+    const { jws } = sidecar.segment(records);
+    const [one, two] = records as [(typeof records)[0], (typeof records)[0]];
+    const changed = { ...two, event: { ...two.event, decision: 'deny' } };
+    for (const sent of [[one, changed], [one, two, sidecar.record()], [one], [two, one]]) {
+      const error = await refusalOf(sidecar.controlPlane.upload(jws, sent));
+      expect(error.code).toBe('evidence.event_invalid');
+    }
+    expect(await rowsOf('decision')).toEqual([]);
+  });
+
+  it('of malformed records is a bad request', async () => {
+    const malformed = [
+      sidecar.record({ id: 'ev_short' }),
+      sidecar.record({ occurred_at: 'yesterday' }),
+      sidecar.record({ unknown: 1 }),
+      sidecar.record({ tool: 't'.repeat(5000) }),
+    ];
+    for (const record of malformed) {
+      expect((await refusalOf(upload([record]))).code).toBe('args.schema_invalid');
+    }
+  });
+});
