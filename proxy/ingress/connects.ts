@@ -73,8 +73,8 @@ export function createConnects(
         signal: stop.signal,
       });
       const breakOff = () => {
-        socket.destroy();
-        upstream.destroy();
+        socket.resetAndDestroy();
+        upstream.resetAndDestroy();
       };
       stop.signal.addEventListener('abort', breakOff, { once: true });
       if (stop.signal.aborted || socket.destroyed) breakOff();

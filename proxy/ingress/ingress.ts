@@ -13,6 +13,8 @@ import { createRequests } from './requests.ts';
 /** The sidecar's way in: one forward proxy on one port. */
 export interface Ingress {
   readonly server: Server;
+  /** Connections that are open now. */
+  connections(): number;
   /** Listens and says where. Beyond loopback only with a token. */
   listen(port: number, host?: string): Promise<AddressInfo>;
   /** Takes no more, lets what is under way finish for at most `graceMs`, and ends the rest. */
@@ -122,7 +124,7 @@ export function createIngress(options: IngressOptions): Ingress {
     return address;
   }
 
-  return { server, listen, close };
+  return { server, connections: () => sockets.size, listen, close };
 }
 
 function createHttpServer(limits: IngressLimits): Server {

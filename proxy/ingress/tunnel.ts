@@ -33,12 +33,13 @@ export function join({ agent, upstream, idleMs }: Ends): Promise<TunnelEnd> {
   ] as const) {
     end.setTimeout(idleMs, () => {
       failure ??= 'The tunnel was silent for too long.';
-      agent.destroy();
-      upstream.destroy();
+      agent.resetAndDestroy();
+      upstream.resetAndDestroy();
     });
     end.on('error', (error: Error) => {
       failure ??= error.message;
-      other.destroy();
+      // The other end must not take a broken stream for a finished one.
+      other.resetAndDestroy();
     });
     end.once('close', () => {
       // What this end had sent is still written out; then the other end closes too.

@@ -6,10 +6,10 @@ import {
   randomBytes,
   sign,
 } from 'node:crypto';
-import forge from 'node-forge';
+import type forge from 'node-forge';
+import asn1 from 'node-forge/lib/asn1.js';
 import { addressBytes } from '../../shared/address.ts';
 
-const { asn1 } = forge;
 type Node = forge.asn1.Asn1;
 
 const oids = {

@@ -1,6 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
-import { buildConnector } from 'undici';
+import type { buildConnector } from 'undici';
+import makeConnector from 'undici/lib/core/connect.js';
 import type { Authority } from '../../shared/host.ts';
 import { type Guard, literalRefusal } from './address-guard.ts';
 
@@ -22,7 +23,7 @@ export function guardedConnector({
   const connectorFor = (port: number) => {
     const held = connectors.get(port);
     if (held !== undefined) return held;
-    const made = buildConnector({
+    const made = makeConnector({
       lookup: guard.lookup(port),
       timeout: connectTimeoutMs,
       allowH2: false,

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { Agent } from 'undici';
+import Agent from 'undici/lib/dispatcher/agent.js';
 import { formatAuthority } from '../../shared/host.ts';
 import type { Guard } from './address-guard.ts';
 import { guardedConnector } from './dial.ts';

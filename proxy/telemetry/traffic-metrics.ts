@@ -1,0 +1,67 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, type Registry } from 'prom-client';
+import type { Outcome } from '../upstream/forward.ts';
+
+interface Traffic {
+  readonly ingress: { connections(): number };
+  readonly authority: { minted(): number };
+}
+
+export interface TrafficMetrics {
+  /** Tells of a request that was sent to an upstream, and of how long that took. */
+  forwarded(outcome: Outcome, seconds: number): void;
+}
+
+/**
+ * What passes through the sidecar:
+ * `sallyport_upstream_requests_total{outcome}` (`answered`, or the code of the failure),
+ * `sallyport_upstream_seconds`, `sallyport_response_bytes_total`, `sallyport_connections`,
+ * `sallyport_leaves_minted_total`, and the process's own under their usual names.
+ */
+export function createTrafficMetrics(
+  registry: Registry,
+  { ingress, authority }: Traffic,
+): TrafficMetrics {
+  const registers = [registry];
+  collectDefaultMetrics({ register: registry });
+  const requests = new Counter({
+    name: 'sallyport_upstream_requests_total',
+    help: 'Requests sent to upstreams, by how they ended',
+    labelNames: ['outcome'],
+    registers,
+  });
+  const seconds = new Histogram({
+    name: 'sallyport_upstream_seconds',
+    help: 'From sending a request to the end of its answer',
+    buckets: [0.001, 0.005, 0.025, 0.1, 0.5, 1, 5, 30, 120],
+    registers,
+  });
+  const bytes = new Counter({
+    name: 'sallyport_response_bytes_total',
+    help: 'Bytes of answers passed to the agent',
+    registers,
+  });
+  new Gauge({
+    name: 'sallyport_connections',
+    help: 'Connections that the agent holds open',
+    registers,
+    collect() {
+      this.set(ingress.connections());
+    },
+  });
+  new Counter({
+    name: 'sallyport_leaves_minted_total',
+    help: 'Leaf certificates minted since start',
+    registers,
+    collect() {
+      this.reset();
+      this.inc(authority.minted());
+    },
+  });
+  return {
+    forwarded({ failure, responseBytes }, took) {
+      requests.inc({ outcome: failure ?? 'answered' });
+      seconds.observe(took);
+      bytes.inc(responseBytes);
+    },
+  };
+}

@@ -1,0 +1,170 @@
+import { connect, createServer, type Socket } from 'node:net';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { GatewayError } from '../../../shared/errors.ts';
+import { Cleanup, listening, raw, startProxy, type TestProxy, until } from '../../support/proxy.ts';
+
+let cleanup: Cleanup;
+let upstreamSockets: Socket[];
+let port: number;
+
+beforeEach(async () => {
+  cleanup = new Cleanup();
+  upstreamSockets = [];
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
+    upstreamSockets.push(socket);
+    socket.on('data', (chunk) => socket.write(chunk));
+    socket.on('end', () => socket.end('bye'));
+  });
+  port = await listening(server, cleanup);
+});
+afterEach(() => cleanup.run());
+
+const tunnelling = (options: Parameters<typeof startProxy>[1] = {}) =>
+  startProxy(cleanup, { passthrough: () => 'tunnel', ...options });
+
+const connectTo = (to: number | string) =>
+  `CONNECT 127.0.0.1:${to} HTTP/1.1\r\nHost: 127.0.0.1:${to}\r\n\r\n`;
+
+function open(
+  proxy: TestProxy,
+  behind = '',
+  allowHalfOpen = false,
+): Promise<{ socket: Socket; text: () => string }> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ port: proxy.port, host: '127.0.0.1', allowHalfOpen });
+    cleanup.add(() => socket.destroy());
+    let text = '';
+    socket.on('error', reject);
+    socket.on('data', (chunk) => {
+      text += chunk.toString('latin1');
+      if (text.includes('\r\n\r\n'))
+        resolve({ socket, text: () => text.split('\r\n\r\n').slice(1).join('\r\n\r\n') });
+    });
+    socket.write(connectTo(port) + behind);
+  });
+}
+
+describe('a tunnel', () => {
+  it('carries any bytes both ways, half-closes as its ends do, and counts', async () => {
+    const proxy = await tunnelling();
+    const { socket, text } = await open(proxy, 'early ', true);
+    socket.write('\x00\xff not http');
+    await until(() => text().includes('not http'));
+    socket.end();
+    await until(() => text().endsWith('bye'));
+    const [tunnel] = proxy.tunnels;
+    expect(tunnel).toMatchObject({ host: '127.0.0.1', port });
+    const sent = Buffer.byteLength('early \x00\xff not http');
+    expect(await tunnel?.ended).toEqual({
+      sentBytes: sent,
+      receivedBytes: sent + 3,
+      failure: undefined,
+    });
+    expect(proxy.exchanges).toEqual([]);
+  });
+
+  it('waits for a reader that is slow, instead of filling memory', async () => {
+    const proxy = await tunnelling();
+    const { socket } = await open(proxy);
+    socket.pause();
+    const [upstream] = upstreamSockets;
+    if (upstream === undefined) throw new Error('no upstream');
+    upstream.on('error', () => {});
+    const piece = Buffer.alloc(65_536);
+    while (upstream.write(piece));
+    let written = 0;
+    let drained = performance.now();
+    upstream.on('drain', () => {
+      drained = performance.now();
+      while (upstream.write(piece)) written += piece.length;
+    });
+    await until(() => performance.now() - drained > 300, 'backpressure');
+    expect(written).toBeLessThan(64 * 1024 * 1024);
+    let received = 0;
+    socket.on('data', (chunk) => {
+      received += chunk.length;
+    });
+    socket.resume();
+    await until(() => received > 8 * 1024 * 1024);
+  });
+
+  it('is recorded before it is dialled, and can be refused there', async () => {
+    const proxy = await tunnelling({
+      onTunnel: () => {
+        throw new GatewayError('runtime.kill_switch');
+      },
+    });
+    expect(await raw(proxy.port, connectTo(port))).toMatch(
+      /^HTTP\/1\.1 403 [\s\S]*runtime\.kill_switch/,
+    );
+    expect(upstreamSockets).toEqual([]);
+  });
+
+  it('can be broken off from outside while it stands', async () => {
+    const proxy = await tunnelling();
+    const { socket } = await open(proxy);
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    await until(() => proxy.tunnels.length === 1);
+    proxy.tunnels[0]?.close();
+    await closed;
+    await proxy.tunnels[0]?.ended;
+    await until(() => upstreamSockets[0]?.destroyed ?? false);
+  });
+
+  it('that was broken off before it stood is not dialled', async () => {
+    const proxy = await tunnelling({ onTunnel: (tunnel) => tunnel.close() });
+    expect(await raw(proxy.port, connectTo(port))).toMatch(/^HTTP\/1\.1 50\d /);
+    expect(upstreamSockets).toEqual([]);
+  });
+
+  it.each([
+    ['loopback', '127.0.0.1'],
+    ['metadata', '169.254.169.254'],
+    ['metadata in another spelling', '0xa9.0xfea9fe'],
+    ['mapped', '[::ffff:10.0.0.1]'],
+  ])('to a refused address is refused: %s', async (_what, host) => {
+    const proxy = await tunnelling({ allowPrivate: [] });
+    const answer = await raw(
+      proxy.port,
+      `CONNECT ${host}:${port} HTTP/1.1\r\nHost: ${host}:${port}\r\n\r\n`,
+    );
+    expect(answer).toMatch(/^HTTP\/1\.1 403 [\s\S]*proxy\.address_refused/);
+    expect(upstreamSockets).toEqual([]);
+    expect((await proxy.tunnels[0]?.ended)?.failure).toBeDefined();
+  });
+
+  it('to nobody is answered 502, and ends when it is silent for too long', async () => {
+    const gone = new Cleanup();
+    const nobody = await listening(createServer(), gone);
+    await gone.run();
+    const proxy = await tunnelling({ limits: { tunnelIdleMs: 50 } });
+    expect(await raw(proxy.port, connectTo(nobody))).toMatch(/^HTTP\/1\.1 502 /);
+    const { socket } = await open(proxy);
+    await new Promise((resolve) => socket.once('close', resolve));
+    expect((await proxy.tunnels[1]?.ended)?.failure).toMatch(/silent/);
+  });
+
+  it('that an end resets ends for the other', async () => {
+    const proxy = await tunnelling();
+    const { socket } = await open(proxy);
+    socket.removeAllListeners('error').on('error', () => {});
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    upstreamSockets[0]?.resetAndDestroy();
+    await closed;
+    expect((await proxy.tunnels[0]?.ended)?.failure).toBeDefined();
+  });
+
+  it('is not opened without the token', async () => {
+    const proxy = await tunnelling({ token: 's3cret' });
+    expect(await raw(proxy.port, connectTo(port))).toMatch(/^HTTP\/1\.1 407 /);
+    expect(proxy.tunnels).toEqual([]);
+  });
+
+  it('ends when the ingress closes', async () => {
+    const proxy = await tunnelling();
+    const { socket } = await open(proxy);
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    await proxy.ingress.close(50);
+    await closed;
+  });
+});

@@ -1,0 +1,27 @@
+import { Registry } from 'prom-client';
+import { expect, it } from 'vitest';
+import { createTrafficMetrics } from '../../../proxy/telemetry/traffic-metrics.ts';
+
+it('traffic is counted by how it ended, and nothing else becomes a label', async () => {
+  const registry = new Registry();
+  const metrics = createTrafficMetrics(registry, {
+    ingress: { connections: () => 3 },
+    authority: { minted: () => 7 },
+  });
+  metrics.forwarded({ status: 200, responseBytes: 10 }, 0.01);
+  metrics.forwarded({ status: 500, responseBytes: 5 }, 0.01);
+  metrics.forwarded(
+    { failure: 'upstream.reset', detail: 'https://secret.example/path', responseBytes: 0 },
+    0.2,
+  );
+  const text = await registry.metrics();
+  expect(text).toContain('sallyport_upstream_requests_total{outcome="answered"} 2');
+  expect(text).toContain('sallyport_upstream_requests_total{outcome="upstream.reset"} 1');
+  expect(text).toContain('sallyport_response_bytes_total 15');
+  expect(text).toContain('sallyport_upstream_seconds_count 3');
+  expect(text).toContain('sallyport_connections 3');
+  // Read twice: a counter taken from elsewhere must not add up with itself.
+  expect(await registry.metrics()).toContain('sallyport_leaves_minted_total 7');
+  expect(text).toContain('process_resident_memory_bytes');
+  expect(text).not.toContain('secret.example');
+});
