@@ -30,6 +30,7 @@ import { openReplica, type Replica } from './replica/replica.ts';
 import { createAdmin } from './telemetry/admin.ts';
 import { createDecisionMetrics } from './telemetry/decision-metrics.ts';
 import { startReports } from './telemetry/reports.ts';
+import { createTrafficMetrics } from './telemetry/traffic-metrics.ts';
 import { type Authority, loadAuthority } from './tls/authority.ts';
 import { trustBundle } from './tls/trust-bundle.ts';
 import { createGuard, type Guard } from './upstream/address-guard.ts';
@@ -111,7 +112,19 @@ async function build(
     ownPorts: ownPorts(config),
   });
   const registry = new Registry();
-  const base = { enrolment, authority, replica, bus, controlPlane, guard, registry, log, closing };
+  const agentSide = { connections: () => 0 };
+  const base = {
+    enrolment,
+    authority,
+    replica,
+    bus,
+    controlPlane,
+    guard,
+    registry,
+    agentSide,
+    log,
+    closing,
+  };
   const parts = { ...base, spool: openEvidence(config, base) };
   const deps = enforcement(config, parts);
   const urls = await listen(config, deps, parts);
@@ -135,6 +148,8 @@ interface Parts {
   readonly controlPlane: ControlPlane;
   readonly guard: Guard;
   readonly registry: Registry;
+  /** Connections of the agent; told once the ingress stands. */
+  readonly agentSide: { connections: () => number };
   readonly spool: Spool;
   readonly log: Log;
   readonly closing: Closing;
@@ -197,6 +212,7 @@ function enforcement(config: Config, parts: Parts): EnforceDeps {
     log,
     live,
     liveDrift,
+    spentApprovals: new Set(),
     credentials,
     spool,
     forward,
@@ -204,6 +220,10 @@ function enforcement(config: Config, parts: Parts): EnforceDeps {
     controlPlane: parts.controlPlane,
     holdMs: config.holdMs,
     metrics: createDecisionMetrics(parts.registry, { replica, spool, live }),
+    traffic: createTrafficMetrics(parts.registry, {
+      ingress: { connections: () => parts.agentSide.connections() },
+      authority: parts.authority,
+    }),
     recognition: recognitionOf(replica, liveDrift),
     internal: {
       approval: (id) => {
@@ -255,6 +275,7 @@ async function listen(
     onRefusal: ({ code }) => deps.metrics.decided('deny', code),
   });
   const proxy = await ingress.listen(config.proxyPort, config.proxyHost);
+  parts.agentSide.connections = () => ingress.connections();
   closing.add(() => ingress.close(drainMs));
   const admin = await createAdmin({
     port: config.adminPort,

@@ -1,16 +1,34 @@
 import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { loadAuthority } from '../../proxy/tls/authority.ts';
+import tls from 'node:tls';
+import type { Sidecar } from '../../proxy/main.ts';
+import { type Authority, loadAuthority } from '../../proxy/tls/authority.ts';
 import { systemClock } from '../../shared/clock.ts';
 import { startEmbedded } from '../embedded.ts';
 import { proxySettings, stopSignal } from '../up.ts';
 import { runTour } from './run-tour.ts';
 import { buildWorld } from './world.ts';
 
+/**
+ * The embedded sidecar is in this process, which must trust the demo's upstreams as a machine
+ * trusts its company's.
+ */
+function trustUpstreams({ certPem }: Authority): void {
+  tls.setDefaultCACertificates([...tls.getCACertificates('default'), certPem]);
+}
+
+/** The agent trusts the demo's upstreams too: what passes unread shows it their own certificates. */
+function agentSettings(sidecar: Sidecar, { certPem }: Authority): [string, string][] {
+  fs.appendFileSync(sidecar.caPath, certPem);
+  return proxySettings(sidecar);
+}
+
 /** `sallyport demo`: the main job, step by step, on real parts in a folder of its own. */
 export async function demo({ once }: { readonly once: boolean }): Promise<number> {
   const dataDir = fs.mkdtempSync(join(tmpdir(), 'sallyport-demo-'));
+  const upstreamCa = loadAuthority({ dataDir: join(dataDir, 'upstreams'), clock: systemClock });
+  trustUpstreams(upstreamCa);
   const embedded = await startEmbedded({
     ...process.env,
     SALLYPORT_DATA_DIR: dataDir,
@@ -18,6 +36,7 @@ export async function demo({ once }: { readonly once: boolean }): Promise<number
     SALLYPORT_PROXY_PORT: '0',
     SALLYPORT_PROXY_ADMIN_PORT: '0',
     SALLYPORT_HOLD_MS: '4000',
+    SALLYPORT_LOG_LEVEL: 'warn',
   });
   const { origin, ownerKey, sidecar, controlPlane } = embedded;
   const platform = {
@@ -25,14 +44,10 @@ export async function demo({ once }: { readonly once: boolean }): Promise<number
     ownerKey,
     agentId: sidecar.identity.agentId,
     adminUrl: sidecar.adminUrl,
-    proxySettings: proxySettings(sidecar),
+    proxySettings: agentSettings(sidecar, upstreamCa),
     sql: async (text: string, values: readonly unknown[]) =>
       (await controlPlane.services.pool.query(text, [...values])).rows as Record<string, unknown>[],
   };
-  const upstreamCa = await loadAuthority({
-    dataDir: join(dataDir, 'upstreams'),
-    clock: systemClock,
-  });
   const world = await buildWorld(platform, upstreamCa);
   try {
     const kept = await runTour(world, platform, console.log);

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import tls from 'node:tls';
 import type { Authority } from '../../proxy/tls/authority.ts';
 import { type AgentProcess, startAgent } from './agent-process.ts';
 import { createApi } from './api.ts';
@@ -52,7 +51,6 @@ export interface VerifyReport {
 /** Starts the outside world of the demo and tells Sallyport about it, through its API. */
 export async function buildWorld(platform: Platform, upstreamCa: Authority): Promise<World> {
   const { api, until } = createApi(platform);
-  trustUpstreams(upstreamCa);
   const secret = `sk_live_${randomBytes(18).toString('base64url')}`;
   const certificate = upstreamCa.leafFor('localhost');
   const payments = await startPaymentsApi(certificate, secret);
@@ -135,11 +133,6 @@ interface LedgerRow {
     readonly decision: string;
     readonly reason_code: string;
   };
-}
-
-/** This process is also the sidecar's, in the embedded demo: it must trust the demo's upstreams. */
-function trustUpstreams({ certPem }: Authority): void {
-  tls.setDefaultCACertificates([...tls.getCACertificates('default'), certPem]);
 }
 
 async function configure({

@@ -5,8 +5,8 @@ import { classifyDrift, type Drift, isMaterial } from '../../shared/manifest/dri
 import { manifestHash, surfaceHash } from '../../shared/manifest/hash.ts';
 import { type NormalisedManifest, riskTierOf } from '../../shared/manifest/manifest.ts';
 import { parseManifest } from '../../shared/manifest/normalise.ts';
-import { schemaProblem } from '../../shared/manifest/validator.ts';
 import type { ApprovalStatus } from '../../shared/manifest/tool-record.ts';
+import { schemaProblem } from '../../shared/manifest/validator.ts';
 import { openToolApproval } from '../approvals/open-tool-approval.ts';
 import { type ChangeNotes, commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';

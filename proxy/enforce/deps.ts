@@ -3,6 +3,7 @@ import type { Spool } from '../evidence/spool.ts';
 import type { RecogniseDeps } from '../recognise/recognise.ts';
 import type { Credentials } from '../replica/credentials.ts';
 import type { DecisionMetrics } from '../telemetry/decision-metrics.ts';
+import type { TrafficMetrics } from '../telemetry/traffic-metrics.ts';
 import type { Forward } from '../upstream/forward.ts';
 import type { InternalHostDeps } from './internal-host.ts';
 import type { JudgeDeps } from './judge.ts';
@@ -18,6 +19,7 @@ export interface EnforceDeps extends JudgeDeps {
   /** What recognition needs, from the replica as it is now. */
   readonly recognition: () => RecogniseDeps;
   readonly metrics: DecisionMetrics;
+  readonly traffic: TrafficMetrics;
   readonly log: Log;
   /** How long a call is held for a human's decision. */
   readonly holdMs: number;

@@ -29,6 +29,8 @@ export interface JudgeDeps {
   readonly liveDrift: LiveDrift;
   readonly controlPlane: ControlPlane;
   readonly clock: Clock;
+  /** Grants used here that the replica may still show as unused. */
+  readonly spentApprovals: Set<number>;
 }
 
 const agentAudience = 'gateway://agents';
@@ -79,13 +81,16 @@ async function judgeByApproval(byLease: Judgement, deps: JudgeDeps): Promise<Jud
   if (approval.status !== 'approved' && approval.status !== 'modified') {
     return { ...byLease, approval };
   }
-  if (approval.used === true || approval.passport === undefined) return byLease;
+  const isSpent = approval.used === true || deps.spentApprovals.has(approval.id);
+  if (isSpent || approval.passport === undefined) return byLease;
   const granted =
     approval.status === 'modified'
       ? { ...action, args: approval.effectiveArgs ?? action.args }
       : action;
   const passport = await readPresented(approval.passport, deps);
-  return { ...(await judgeWith(granted, passport, deps)), approval };
+  // The grant's one use is taken by spending the approval, which this passport stands for.
+  const claimed = passport.form === 'signed' ? { ...passport, use: 'claimed' as const } : passport;
+  return { ...(await judgeWith(granted, claimed, deps)), approval };
 }
 
 async function judgeWith(
@@ -93,15 +98,38 @@ async function judgeWith(
   passport: PassportState,
   deps: JudgeDeps,
 ): Promise<Judgement> {
-  const state = stateFor(action, passport, deps);
-  const verdict = decide(action, state, deps.clock.now());
+  const verdictOn = (state: PassportState) =>
+    decide(action, stateFor(action, state, deps), deps.clock.now());
+  let held = passport;
+  let verdict = verdictOn(held);
   const claim = verdict.effects.find((effect) => effect.kind === 'claim_passport');
-  if (claim === undefined || passport.form !== 'signed') return { verdict, action };
-  const use = await claimPassport(claim, deps);
-  return {
-    verdict: decide(action, { ...state, passport: { ...passport, use } }, deps.clock.now()),
-    action,
-  };
+  if (claim !== undefined && held.form === 'signed') {
+    held = { ...held, use: await claimPassport(claim, deps) };
+    verdict = verdictOn(held);
+  }
+  const spend = verdict.effects.find((effect) => effect.kind === 'spend_approval');
+  if (spend !== undefined && held.form === 'signed' && held.approval !== undefined) {
+    if (await spendApproval(spend.approvalId, deps)) return { verdict, action };
+    verdict = verdictOn({ ...held, approval: { ...held.approval, used: true } });
+  }
+  return { verdict, action };
+}
+
+/** Uses up a granted approval; false when it was used before. Anything else that fails is thrown. */
+async function spendApproval(
+  approvalId: number,
+  { controlPlane, spentApprovals }: JudgeDeps,
+): Promise<boolean> {
+  try {
+    await controlPlane.spendApproval(approvalId);
+    spentApprovals.add(approvalId);
+    return true;
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    if (error.code === 'approval.used') return false;
+    if (error.code.startsWith('approval.')) throw error;
+    throw new GatewayError('approval.unavailable', { cause: error });
+  }
 }
 
 function stateFor(action: Action, passport: PassportState, deps: JudgeDeps): DecisionState {

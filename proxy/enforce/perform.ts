@@ -8,7 +8,7 @@ import type { Outcome, ResponseFilter } from '../upstream/forward.ts';
 import { injectCredential } from '../upstream/inject.ts';
 import type { Outgoing } from '../upstream/outgoing.ts';
 import type { EnforceDeps } from './deps.ts';
-import { type CallFacts, outcomeRecord } from './record.ts';
+import { type CallFacts, type CallOutcome, outcomeRecord } from './record.ts';
 
 /** A call that may be performed: judged, and its decision written down. */
 export interface PermittedCall {
@@ -38,22 +38,28 @@ export async function perform(
 
   const startedAt = clock.monotonic();
   const outgoing = withCredential(call);
-  const outcome = await live.track({ ...subject, signal: exchange.signal }, (signal) =>
+  const ended = await live.track({ ...subject, signal: exchange.signal }, (signal) =>
     forward(outgoing, exchange.res, {
       signal,
       filter: filterFor(call),
       responseHeaders: call.responseHeaders,
     }),
   );
+  const outcome = nameKillSwitch(ended, exchange);
   const durationMs = clock.monotonic() - startedAt;
+  deps.traffic.forwarded(ended, durationMs / 1000);
   await recordOutcome(call, outcome, durationMs, deps);
-  if (
-    outcome.failure !== undefined &&
-    !exchange.res.headersSent &&
-    outcome.failure !== 'client_gone'
-  ) {
-    throw new GatewayError(outcome.failure);
+  const { failure } = outcome;
+  if (failure !== undefined && failure !== 'client_gone' && !exchange.res.headersSent) {
+    throw new GatewayError(failure);
   }
+}
+
+/** A call that was aborted although its agent is still there was ended by a kill switch. */
+function nameKillSwitch(ended: Outcome, { signal }: Exchange): CallOutcome {
+  return ended.failure === 'client_gone' && !signal.aborted
+    ? { ...ended, failure: 'runtime.kill_switch' }
+    : ended;
 }
 
 const loopbackHosts = /^(localhost|127\.\d+\.\d+\.\d+|::1)$/;
@@ -76,7 +82,7 @@ function filterFor({ credential, filter }: PermittedCall): ResponseFilter | unde
 /** The call has happened: if its outcome cannot be written down, that is an incident for the log. */
 async function recordOutcome(
   call: PermittedCall,
-  outcome: Outcome,
+  outcome: CallOutcome,
   durationMs: number,
   deps: EnforceDeps,
 ): Promise<void> {

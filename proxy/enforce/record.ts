@@ -17,6 +17,11 @@ export interface CallFacts {
   readonly method: string;
 }
 
+/** How a performed call ended. */
+export type CallOutcome = Omit<Outcome, 'failure'> & {
+  readonly failure?: Outcome['failure'] | 'runtime.kill_switch';
+};
+
 interface Witness {
   readonly identity: Identity;
   readonly clock: Clock;
@@ -91,7 +96,7 @@ export function outcomeRecord(
   }: {
     readonly decisionId: string;
     readonly facts: CallFacts;
-    readonly outcome: Outcome;
+    readonly outcome: CallOutcome;
     readonly durationMs: number;
   },
   witness: Witness,

@@ -24,7 +24,7 @@ describe('the main job with separate processes on real Postgres and Redis', () =
     database = await freshDatabase();
     redis = await startRedis();
     pool = new pg.Pool({ connectionString: database.url, max: 2 });
-    const upstreamCa = await loadAuthority({ dataDir: caDir, clock: systemClock });
+    const upstreamCa = loadAuthority({ dataDir: caDir, clock: systemClock });
     const caPath = join(caDir, 'upstream-ca.pem');
     fs.writeFileSync(caPath, upstreamCa.certPem);
     separate = await startSeparate({
@@ -32,6 +32,9 @@ describe('the main job with separate processes on real Postgres and Redis', () =
       redisUrl: redis.url,
       sidecarEnv: { NODE_EXTRA_CA_CERTS: caPath, SALLYPORT_HOLD_MS: '4000' },
     });
+    const agentCaPath = join(caDir, 'agent-ca.pem');
+    const sidecarCa = fs.readFileSync(separate.caPath, 'utf8');
+    fs.writeFileSync(agentCaPath, `${sidecarCa}\n${upstreamCa.certPem}`);
     const platform = {
       origin: separate.origin,
       ownerKey: separate.ownerKey,
@@ -41,7 +44,7 @@ describe('the main job with separate processes on real Postgres and Redis', () =
         ['HTTP_PROXY', separate.proxyUrl],
         ['HTTPS_PROXY', separate.proxyUrl],
         ['NODE_USE_ENV_PROXY', '1'],
-        ['NODE_EXTRA_CA_CERTS', separate.caPath],
+        ['NODE_EXTRA_CA_CERTS', agentCaPath],
       ] as const,
       sql: async (text: string, values: readonly unknown[]) =>
         (await pool.query(text, [...values])).rows as Record<string, unknown>[],
