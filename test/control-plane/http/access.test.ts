@@ -1,14 +1,11 @@
 import { afterAll } from 'vitest';
 import { z } from 'zod';
-import { credentialRoutes } from '../../../control-plane/credentials/routes.ts';
 import { type Route, route } from '../../../control-plane/http/route.ts';
-import { keyRoutes } from '../../../control-plane/keys/routes.ts';
-import { bindingRoutes } from '../../../control-plane/runtime/routes.ts';
-import { userRoutes } from '../../../control-plane/users/routes.ts';
 import { operation } from '../../../shared/contract/operation.ts';
 import { describeAccess } from '../../support/access-suite.ts';
 import { startApi } from '../../support/api.ts';
 import { describeContract } from '../../support/contract-suite.ts';
+import { foreignObjects } from '../../support/foreign-objects.ts';
 import { testServices } from '../../support/services.ts';
 
 const services = await testServices();
@@ -17,7 +14,7 @@ const ok = z.object({ ok: z.boolean() });
 const probe = { tag: 'Probe', summary: 'Probe', errors: [] } as const;
 const probed = { status: 200, description: 'Ok.', schema: ok, example: { ok: true } } as const;
 
-/** Kinds of operation that the resources under test have none of. */
+/** One operation of each kind of authentication. */
 const probes: readonly Route[] = [
   route(
     operation({
@@ -55,57 +52,16 @@ const probes: readonly Route[] = [
   ),
 ];
 
-const routes: readonly Route[] = [
-  ...keyRoutes(services),
-  ...credentialRoutes(services),
-  ...bindingRoutes(services),
-  ...userRoutes(services),
-  ...probes,
-];
-
-const api = await startApi(routes, services);
+const api = await startApi(probes, services);
 
 afterAll(async () => {
   await api.close();
   await services.close();
 });
 
-describeContract(routes.map((one) => one.operation));
+describeContract(probes.map((one) => one.operation));
 
-describeAccess(routes, {
+describeAccess(probes, {
   api: () => api,
-  objects: {
-    '/v1/keys': async (tenantId) => {
-      const key = await api.key({ tenantId });
-      const row = await services.db.apiKey.findFirstOrThrow({
-        where: { tenantId, start: key.slice(0, 8), last4: key.slice(-4) },
-      });
-      return row.id;
-    },
-    '/v1/agents': async (tenantId) => {
-      const { id } = await services.db.agent.create({
-        data: { tenantId, name: 'foreign', capabilities: ['*'] },
-      });
-      return id;
-    },
-    '/v1/users': async (tenantId) => {
-      const { id } = await services.db.directoryUser.create({
-        data: { tenantId, id: 'foreign-user', role: 'lead' },
-      });
-      return id;
-    },
-    '/v1/runtime/bindings': async (tenantId) => {
-      const { name } = await services.db.binding.create({
-        data: {
-          tenantId,
-          name: 'foreign-binding',
-          protocol: 'passthrough',
-          host: 'foreign.example',
-          definition: { name: 'foreign-binding', protocol: 'passthrough', host: 'foreign.example' },
-          updatedBy: 'test',
-        },
-      });
-      return name;
-    },
-  },
+  objects: foreignObjects(services, api),
 });

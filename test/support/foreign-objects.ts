@@ -1,0 +1,88 @@
+import type { Services } from '../../control-plane/services.ts';
+import { newId } from '../../shared/ids.ts';
+import type { AccessHarness } from './access-suite.ts';
+import type { TestApi } from './api.ts';
+
+let made = 0;
+
+/**
+ * Makes one object of each collection in a tenant, straight in the database. A collection whose
+ * objects a new operation addresses belongs in here.
+ */
+export function foreignObjects({ db, clock }: Services, api: TestApi): AccessHarness['objects'] {
+  const name = () => `foreign-${++made}`;
+  const agent = async (tenantId: string) => {
+    const { id } = await db.agent.create({ data: { tenantId, name: name(), capabilities: ['*'] } });
+    return id;
+  };
+  return {
+    '/v1/agents': agent,
+    '/v1/keys': async (tenantId) => {
+      const key = await api.key({ tenantId });
+      const row = await db.apiKey.findFirstOrThrow({
+        where: { tenantId, start: key.slice(0, 8), last4: key.slice(-4) },
+      });
+      return row.id;
+    },
+    '/v1/users': async (tenantId) => {
+      const { id } = await db.directoryUser.create({ data: { tenantId, id: name() } });
+      return id;
+    },
+    '/v1/runtime/bindings': async (tenantId) => {
+      const binding = { name: name(), protocol: 'passthrough', host: 'foreign.example' };
+      await db.binding.create({
+        data: { tenantId, ...binding, definition: binding, updatedBy: 'test' },
+      });
+      return binding.name;
+    },
+    '/v1/sidecars': async (tenantId) => {
+      const id = newId('sc', clock.now());
+      await db.sidecar.create({
+        data: {
+          id,
+          tenantId,
+          agentId: String(await agent(tenantId)),
+          userId: 'user_1',
+          environment: 'prod',
+          signingJwk: {},
+          encryptionJwk: {},
+        },
+      });
+      return id;
+    },
+    '/v1/policies': async (tenantId) => {
+      const definition = { id: name(), version: 1, rules: [] };
+      const { id } = await db.policy.create({
+        data: {
+          tenantId,
+          name: definition.id,
+          definitionId: definition.id,
+          version: 1,
+          definition: JSON.stringify(definition),
+          policyHash: `sha256:${'0'.repeat(64)}`,
+          createdBy: 'test',
+        },
+      });
+      return id;
+    },
+    '/v1/approvals': async (tenantId) => {
+      const { id } = await db.approval.create({
+        data: {
+          tenantId,
+          agentId: String(await agent(tenantId)),
+          userId: 'user_1',
+          tool: 'payments.refund',
+          resource: 'payment:1',
+          riskTier: 'low',
+          reasonCode: 'refund.large',
+          summary: 'A refund',
+          chainId: 'agent:1',
+          actionDigest: `sha256:${'0'.repeat(64)}`,
+          channels: [],
+          expiresAt: new Date(clock.now() + 3_600_000),
+        },
+      });
+      return id;
+    },
+  };
+}
