@@ -12,6 +12,7 @@ import { startExpirySweep } from './approvals/expiry-sweep.ts';
 import { type Config, readConfig } from './config.ts';
 import { createLedger } from './evidence/ledger.ts';
 import { defaultLimits } from './http/budget.ts';
+import { sweepIdempotency } from './http/idempotency.ts';
 import { createHttpServer } from './http/server.ts';
 import { loadMasterKey } from './keys/master-key.ts';
 import { createSigningKeys } from './keys/signing-keys.ts';
@@ -41,7 +42,9 @@ export async function startControlPlane(
     await ensureDevelopmentTenants(services);
     const server = await serve(services);
     const sweep = startExpirySweep(services);
+    const hourly = setInterval(() => void forgetAnswers(services), 3_600_000).unref();
     const close = async () => {
+      clearInterval(hourly);
       await sweep.close();
       await closeServer(server);
       await closeServices();
@@ -74,6 +77,15 @@ export async function openServices(
     await store.close();
   };
   return { services, close };
+}
+
+/** Answers kept for idempotency keys go after a day; a failed sweep is made up by the next. */
+async function forgetAnswers(services: Services): Promise<void> {
+  try {
+    await sweepIdempotency(services);
+  } catch (err) {
+    services.log.warn({ err }, 'expired idempotency keys could not be removed');
+  }
 }
 
 async function serve(services: Services) {

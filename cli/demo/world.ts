@@ -106,15 +106,13 @@ export async function buildWorld(platform: Platform, upstreamCa: Authority): Pro
           ...(cursor === undefined ? {} : { cursor }),
         });
         const { events } = await api('GET', `/v1/evidence/events?${query}`);
-        const decided = (events as LedgerRow[])
-          .filter(({ event }) => event.type === 'decision')
-          .at(-1);
+        const decided = (events as LedgerRow[]).filter(({ type }) => type === 'decision').at(-1);
         if (decided === undefined) return undefined;
         await delay(150); // what the same call still brings
         const later = (await api('GET', `/v1/evidence/events?${query}`)).events as LedgerRow[];
-        const newest = later.filter(({ event }) => event.type === 'decision').at(-1) ?? decided;
+        const newest = later.filter(({ type }) => type === 'decision').at(-1) ?? decided;
         cursor = newest.cursor;
-        const { decision, reason_code, id } = newest.event;
+        const { decision, reason_code, id } = newest;
         return { decision, reason: reason_code, evidenceId: id };
       }),
     verifyLedger: async () => (await api('GET', '/v1/evidence/verify')) as unknown as VerifyReport,
@@ -127,12 +125,10 @@ export async function buildWorld(platform: Platform, upstreamCa: Authority): Pro
 
 interface LedgerRow {
   readonly cursor: string;
-  readonly event: {
-    readonly id: string;
-    readonly type: string;
-    readonly decision: string;
-    readonly reason_code: string;
-  };
+  readonly id: string;
+  readonly type: string;
+  readonly decision: string;
+  readonly reason_code: string;
 }
 
 async function configure({

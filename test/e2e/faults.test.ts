@@ -5,7 +5,7 @@ import { type FaultBench, type LedgerEvent, startFaultBench } from '../support/f
 import { until } from '../support/processes.ts';
 
 const decisions = (events: LedgerEvent[], reason: string) =>
-  events.filter(({ event }) => event.type === 'decision' && event.reason_code === reason);
+  events.filter((event) => event.type === 'decision' && event.reason_code === reason);
 
 describe('what cannot be decided is denied, each for its own reason, and sealed', () => {
   let bench: FaultBench;
@@ -76,7 +76,7 @@ describe('what cannot be decided is denied, each for its own reason, and sealed'
     });
     await bench.untilSealed('the outcome', (events) =>
       events.some(
-        ({ event }) =>
+        (event) =>
           event.type === 'execution.result' && event.reason_code === 'upstream.unreachable',
       ),
     );
@@ -89,7 +89,7 @@ describe('what cannot be decided is denied, each for its own reason, and sealed'
     bench.upstream.behave((_req, res) => res.end('{}'));
     await bench.untilSealed('the outcome', (events) =>
       events.some(
-        ({ event }) => event.type === 'execution.result' && event.reason_code === 'upstream.reset',
+        (event) => event.type === 'execution.result' && event.reason_code === 'upstream.reset',
       ),
     );
   });
@@ -106,8 +106,7 @@ describe('an upstream that never answers', () => {
       });
       await bench.untilSealed('the outcome', (events) =>
         events.some(
-          ({ event }) =>
-            event.type === 'execution.result' && event.reason_code === 'upstream.timeout',
+          (event) => event.type === 'execution.result' && event.reason_code === 'upstream.timeout',
         ),
       );
     } finally {
@@ -207,7 +206,7 @@ describe('the spool cannot be written', () => {
       );
       const seen = bench.upstream.seen.length;
       const refused = await bench.pay(1);
-      expect(refused).toMatchObject({ status: 503, body: { reason_code: 'evidence.seal_failed' } });
+      expect(refused).toMatchObject({ status: 403, body: { reason_code: 'evidence.seal_failed' } });
       expect(bench.upstream.seen).toHaveLength(seen);
       await bench.separate.restartControlPlane();
       await until('calls go on', async () => (await bench.pay(1)).status === 200);
@@ -236,7 +235,7 @@ describe('the spool cannot be written', () => {
 async function expectEveryCallOnce(bench: FaultBench): Promise<void> {
   const performed = bench.upstream.seen.length;
   const outcomes = (events: LedgerEvent[]) =>
-    events.filter(({ event }) => event.type === 'execution.result');
+    events.filter((event) => event.type === 'execution.result');
   const events = await bench.untilSealed(
     `${performed} outcomes are sealed`,
     (all) => outcomes(all).length >= performed,
@@ -244,10 +243,10 @@ async function expectEveryCallOnce(bench: FaultBench): Promise<void> {
   );
   const allowed = new Set(
     events
-      .filter(({ event }) => event.type === 'decision' && event.decision === 'allow')
-      .map(({ event }) => event.id),
+      .filter((event) => event.type === 'decision' && event.decision === 'allow')
+      .map((event) => event.id),
   );
-  const ofDecision = outcomes(events).map(({ event }) => String(event.data.decision_event_id));
+  const ofDecision = outcomes(events).map((event) => String(event.data.decision_event_id));
   expect(ofDecision).toHaveLength(performed);
   expect(new Set(ofDecision).size).toBe(performed);
   expect(ofDecision.every((id) => allowed.has(id))).toBe(true);

@@ -27,14 +27,12 @@ export interface FaultBench {
 
 export interface LedgerEvent {
   readonly position: number;
-  readonly event: {
-    readonly id: string;
-    readonly type: string;
-    readonly tool?: string;
-    readonly decision?: string;
-    readonly reason_code?: string;
-    readonly data: Record<string, unknown>;
-  };
+  readonly id: string;
+  readonly type: string;
+  readonly tool?: string;
+  readonly decision?: string;
+  readonly reason_code?: string;
+  readonly data: Record<string, unknown>;
 }
 
 export async function startFaultBench(
