@@ -1,3 +1,6 @@
+import type { Action } from '../../shared/decision/action.ts';
+import { decide } from '../../shared/decision/decide.ts';
+import type { DecisionState } from '../../shared/decision/state.ts';
 import { compilePolicies } from '../../shared/policy/compile.ts';
 import type { PolicyContext } from '../../shared/policy/context.ts';
 import type { PolicyCondition, PolicyDefinition } from '../../shared/policy/definition.ts';
@@ -36,6 +39,7 @@ export async function benchDecision(): Promise<BenchRow[]> {
   }
   rows.push((await comparePoint('values', 2000)).row, (await comparePoint('texts', 2000)).row);
   rows.push(await againstJsonRules());
+  rows.push(await wholeDecision());
   rows.push(growth(byRules.get(20), byRules.get(2000)));
   return rows;
 }
@@ -64,6 +68,80 @@ async function againstJsonRules(): Promise<BenchRow> {
   return {
     ...rowOf('policy, 200 rules told apart by limits', ours, baseline),
     baselineName: 'json-rules-engine',
+  };
+}
+
+/** `decide` with a verified passport, a registered tool and the context built for each call. */
+async function wholeDecision(): Promise<BenchRow> {
+  const rules = 200;
+  const set = compile(definitionOf('limits', rules));
+  const state = stateOf(set, toolName(rules - 1));
+  const call = (context: PolicyContext): Action => ({
+    tenantId: 't-1',
+    agentId: '1',
+    userId: 'u-1',
+    tool: toolName(rules - 1),
+    resource: 'order:o-1',
+    args: context.args ?? {},
+  });
+  const contexts = contextsOf(rules);
+  const actions = new Map(contexts.map((context) => [context, call(context)]));
+  const [ours, policyAlone] = await measure(contexts, `bench.${rules - 1}`, [
+    (context) => decide(actions.get(context) ?? call(context), state, nowMs).reasonCode,
+    (context) => set.evaluate(context).reasonCode,
+  ]);
+  return {
+    ...rowOf(`whole decide, ${rules} rules, verified passport`, ours, policyAlone),
+    baselineName: 'its policy part alone',
+  };
+}
+
+const nowMs = 1_800_000_000_000;
+
+function stateOf(policies: DecisionState['policies'], tool: string): DecisionState {
+  const manifestHash = `sha256:${'a'.repeat(64)}`;
+  const seconds = nowMs / 1000;
+  return {
+    point: 'enforcement',
+    audience: 'sidecar://1',
+    tenant: { id: 't-1', name: 'Bench', mode: 'enforce' },
+    environment: 'prod',
+    killSwitches: [],
+    agent: { id: '1', name: 'agent 1', capabilities: ['mcp.**'] },
+    user: { id: 'u-1', role: 'developer' },
+    tool: {
+      name: tool,
+      manifestHash,
+      approvedHash: manifestHash,
+      approvalStatus: 'approved',
+      riskTier: 'low',
+    },
+    passport: {
+      form: 'signed',
+      source: 'presented',
+      revoked: false,
+      use: 'claimed',
+      claims: {
+        iss: 'sallyport',
+        sub: '1',
+        aud: 'sidecar://1',
+        tenant_id: 't-1',
+        user_id: 'u-1',
+        goal: 'bench',
+        allowed_tools: ['mcp.**'],
+        allowed_resources: ['order:*'],
+        resource_constraints: { max_amount: 1000 },
+        risk_tier: 'low',
+        policy_id: 'bench',
+        policy_hash: policies.hash,
+        approval_hash: null,
+        jti: 'jti_1',
+        iat: seconds,
+        nbf: seconds,
+        exp: seconds + 300,
+      },
+    },
+    policies,
   };
 }
 
