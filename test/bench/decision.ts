@@ -1,3 +1,6 @@
+import type { Action } from '../../shared/decision/action.ts';
+import { decide } from '../../shared/decision/decide.ts';
+import type { DecisionState } from '../../shared/decision/state.ts';
 import { compilePolicies } from '../../shared/policy/compile.ts';
 import type { PolicyContext } from '../../shared/policy/context.ts';
 import type { PolicyCondition, PolicyDefinition } from '../../shared/policy/definition.ts';
@@ -15,8 +18,6 @@ const warmUpMs = 500;
 /** What tells the rules of one tool apart. */
 type Shape = 'limits' | 'values' | 'texts';
 
-type Decide = (context: PolicyContext) => string | Promise<string>;
-
 interface Measured {
   readonly median: number;
   readonly spread: number;
@@ -28,48 +29,108 @@ interface Measured {
  */
 export async function benchDecision(): Promise<BenchRow[]> {
   const rows: BenchRow[] = [];
-  const byRules = new Map<number, Measured>();
-  for (const rules of [1, 20, 200, 2000]) {
-    const point = await comparePoint('limits', rules);
-    byRules.set(rules, point.ours);
-    rows.push(point.row);
-  }
-  rows.push((await comparePoint('values', 2000)).row, (await comparePoint('texts', 2000)).row);
-  rows.push(await againstJsonRules());
-  rows.push(growth(byRules.get(20), byRules.get(2000)));
+  for (const rules of [1, 20, 200, 2000]) rows.push(await againstInterpreter('limits', rules));
+  rows.push(await againstInterpreter('values', 2000), await againstInterpreter('texts', 2000));
+  rows.push(await againstJsonRules(), await wholeDecision(), await growth());
   return rows;
 }
 
-async function comparePoint(
-  shape: Shape,
-  rules: number,
-): Promise<{ readonly row: BenchRow; readonly ours: Measured }> {
+async function againstInterpreter(shape: Shape, rules: number): Promise<BenchRow> {
   const definition = definitionOf(shape, rules);
-  const expected = `bench.${rules - 1}`;
-  const set = compile(definition);
-  const [ours, baseline] = await measure(contextsOf(rules), expected, [
-    (context) => set.evaluate(context).reasonCode,
-    (context) => interpretPolicy(definition, context),
-  ]);
-  return { row: rowOf(`policy, ${rules} rules told apart by ${shape}`, ours, baseline), ours };
+  const load = loadOf(rules);
+  const [ours, baseline] = await measure(policyOf(shape, rules), {
+    ...load,
+    decide: (context) => interpretPolicy(definition, context),
+  });
+  return rowOf(`policy, ${rules} rules told apart by ${shape}`, ours, baseline);
 }
 
 async function againstJsonRules(): Promise<BenchRow> {
-  const definition = definitionOf('limits', 200);
-  const set = compile(definition);
-  const [ours, baseline] = await measure(contextsOf(200), 'bench.199', [
-    (context) => set.evaluate(context).reasonCode,
-    prepareJsonRules(definition),
-  ]);
+  const decide = prepareJsonRules(definitionOf('limits', 200));
+  const [ours, baseline] = await measure(policyOf('limits', 200), { ...loadOf(200), decide });
+  const row = rowOf('policy, 200 rules told apart by limits', ours, baseline);
+  return { ...row, baselineName: 'json-rules-engine' };
+}
+
+/** `decide` with a verified passport, a registered tool and the context built for each call. */
+async function wholeDecision(): Promise<BenchRow> {
+  const rules = 200;
+  const state = stateOf(compile(definitionOf('limits', rules)), toolName(rules - 1));
+  const load = loadOf(rules);
+  const actions = new Map(load.contexts.map((context) => [context, actionOf(context)]));
+  const decideWhole = (context: PolicyContext) =>
+    decide(actions.get(context) ?? actionOf(context), state, nowMs).reasonCode;
+  const [ours, policyAlone] = await measure(
+    { ...load, decide: decideWhole },
+    policyOf('limits', rules),
+  );
+  const row = rowOf(`whole decide, ${rules} rules, verified passport`, ours, policyAlone);
+  return { ...row, baselineName: 'its policy part alone' };
+}
+
+function actionOf({ tool, args }: PolicyContext): Action {
   return {
-    ...rowOf('policy, 200 rules told apart by limits', ours, baseline),
-    baselineName: 'json-rules-engine',
+    tenantId: 't-1',
+    agentId: '1',
+    userId: 'u-1',
+    tool: String(tool?.name),
+    resource: 'order:o-1',
+    args: args ?? {},
+  };
+}
+
+const nowMs = 1_800_000_000_000;
+
+function stateOf(policies: DecisionState['policies'], tool: string): DecisionState {
+  const manifestHash = `sha256:${'a'.repeat(64)}`;
+  const seconds = nowMs / 1000;
+  return {
+    point: 'enforcement',
+    audience: 'sidecar://1',
+    tenant: { id: 't-1', name: 'Bench', mode: 'enforce' },
+    environment: 'prod',
+    killSwitches: [],
+    agent: { id: '1', name: 'agent 1', capabilities: ['mcp.**'] },
+    user: { id: 'u-1', role: 'developer' },
+    tool: {
+      name: tool,
+      manifestHash,
+      approvedHash: manifestHash,
+      approvalStatus: 'approved',
+      riskTier: 'low',
+    },
+    passport: {
+      form: 'signed',
+      source: 'presented',
+      revoked: false,
+      use: 'claimed',
+      claims: {
+        iss: 'sallyport',
+        sub: '1',
+        aud: 'sidecar://1',
+        tenant_id: 't-1',
+        user_id: 'u-1',
+        goal: 'bench',
+        allowed_tools: ['mcp.**'],
+        allowed_resources: ['order:*'],
+        resource_constraints: { max_amount: 1000 },
+        risk_tier: 'low',
+        policy_id: 'bench',
+        policy_hash: policies.hash,
+        approval_hash: null,
+        jti: 'jti_1',
+        iat: seconds,
+        nbf: seconds,
+        exp: seconds + 300,
+      },
+    },
+    policies,
   };
 }
 
 /** How much dearer a decision is among 2,000 rules than among 20. */
-function growth(few: Measured | undefined, many: Measured | undefined): BenchRow {
-  if (few === undefined || many === undefined) throw new Error('20 and 2,000 rules were not run');
+async function growth(): Promise<BenchRow> {
+  const [many, few] = await measure(policyOf('limits', 2000), policyOf('limits', 20));
   return {
     row: 'policy, cost among 2,000 rules',
     ours: 1e9 / many.median,
@@ -93,29 +154,36 @@ function rowOf(row: string, ours: Measured, baseline: Measured): BenchRow {
   };
 }
 
+/** Something that decides, what it is given, and the only right answer. */
+interface Subject {
+  readonly decide: (context: PolicyContext) => string | Promise<string>;
+  readonly contexts: readonly PolicyContext[];
+  readonly expected: string;
+}
+
+function loadOf(rules: number): Omit<Subject, 'decide'> {
+  return { contexts: contextsOf(rules), expected: `bench.${rules - 1}` };
+}
+
+function policyOf(shape: Shape, rules: number): Subject {
+  const set = compile(definitionOf(shape, rules));
+  return { ...loadOf(rules), decide: (context) => set.evaluate(context).reasonCode };
+}
+
 /** Runs both in turn, so that whatever else the machine does falls on both. */
-async function measure(
-  contexts: readonly PolicyContext[],
-  expected: string,
-  [first, second]: readonly [Decide, Decide],
-): Promise<readonly [Measured, Measured]> {
+async function measure(first: Subject, second: Subject): Promise<readonly [Measured, Measured]> {
   const rates: [number[], number[]] = [[], []];
-  await rate(first, contexts, expected, warmUpMs);
-  await rate(second, contexts, expected, warmUpMs);
+  await rate(first, warmUpMs);
+  await rate(second, warmUpMs);
   for (let round = 0; round < rounds; round++) {
-    rates[0].push(await rate(first, contexts, expected, msPerRound));
-    rates[1].push(await rate(second, contexts, expected, msPerRound));
+    rates[0].push(await rate(first, msPerRound));
+    rates[1].push(await rate(second, msPerRound));
   }
   return [summarise(rates[0]), summarise(rates[1])];
 }
 
 /** Decisions per second; every answer is checked. */
-async function rate(
-  decide: Decide,
-  contexts: readonly PolicyContext[],
-  expected: string,
-  durationMs: number,
-): Promise<number> {
+async function rate({ decide, contexts, expected }: Subject, durationMs: number): Promise<number> {
   const startedMs = performance.now();
   let done = 0;
   let elapsedMs = 0;
