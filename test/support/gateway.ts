@@ -35,7 +35,9 @@ export const tenantIds = ['default', 'other'] as const;
 /** The control plane's own resources on a real database, behind real HTTP, with two tenants. */
 export async function startGateway(options: TestServicesOptions = {}): Promise<Gateway> {
   const services = await testServices(options);
-  for (const id of tenantIds) await services.db.tenant.create({ data: { id, name: id } });
+  for (const id of tenantIds) {
+    await services.db.tenant.upsert({ where: { id }, update: {}, create: { id, name: id } });
+  }
   const api = await startApi(routesOf(services), services, { limits: roomyLimits });
   const ownerKey = await api.key();
   const owner = await api.client(ownerKey);
