@@ -64,7 +64,21 @@ export async function mintPassport(
   }
 }
 
+/** What a reader of passports takes at most; see verifyJws. */
+const tokenCharsMax = 65_536;
+
 async function sign({ signingKeys }: Services, claims: PassportClaims): Promise<string> {
+  const token = await signWithActiveKey(signingKeys, claims);
+  if (token.length <= tokenCharsMax) return token;
+  throw new GatewayError('args.schema_invalid', {
+    message: `The passport would be ${token.length} characters long, and none is read beyond ${tokenCharsMax}: name fewer tools and resources.`,
+  });
+}
+
+async function signWithActiveKey(
+  signingKeys: Services['signingKeys'],
+  claims: PassportClaims,
+): Promise<string> {
   try {
     return signPassport(claims, await signingKeys.active(claims.tenant_id, 'passport'));
   } catch (cause) {

@@ -7,7 +7,7 @@ import { sidecarSection } from '../../shared/sync/sections.ts';
 import { commitChange } from '../events.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { EnrolmentToken, Sidecar } from '../store/generated/client.ts';
-import { tokenHash } from './enrolment-token.ts';
+import { assertAgent, tokenHash } from './enrolment-token.ts';
 
 /** A public key as a sidecar sends it. */
 export interface SentJwk {
@@ -55,6 +55,7 @@ export async function enrolSidecar(
   const keys = await pinnedKeys(services, tenantId);
   const { result: sidecar } = await commitChange(services, tenantId, async (tx, notes) => {
     await useToken(tx, token, services.clock.now());
+    await assertAgent(tx, tenantId, token.agentId);
     const created = await insert(services, tx, { token, signingJwk, encryptionJwk });
     notes.sections(sidecarSection(created.id));
     await notes.event({

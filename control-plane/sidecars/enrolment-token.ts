@@ -4,7 +4,7 @@ import { GatewayError } from '../../shared/errors.ts';
 import { agentRowId } from '../agents/agent-row-id.ts';
 import { agentChain, commitChange } from '../events.ts';
 import type { Caller } from '../http/route.ts';
-import type { Services } from '../services.ts';
+import type { Services, Transaction } from '../services.ts';
 
 const lifeMs = 10 * 60_000;
 
@@ -26,7 +26,7 @@ export async function createEnrolmentToken(
   { tenantId, principal }: Caller,
   { agentId, userId, environment, maxUses }: TokenRequest,
 ): Promise<{ readonly token: string; readonly expiresAt: Date }> {
-  await assertAgent(services, tenantId, agentId);
+  await assertAgent(services.db, tenantId, agentId);
   const token = `set_${randomBytes(32).toString('base64url')}`;
   const expiresAt = new Date(services.clock.now() + lifeMs);
   await commitChange(services, tenantId, async (tx, notes) => {
@@ -53,11 +53,16 @@ export async function createEnrolmentToken(
   return { token, expiresAt };
 }
 
-async function assertAgent({ db }: Services, tenantId: string, agentId: string): Promise<void> {
+/** Throws `agent.not_found` unless the tenant has this agent, and has not disabled it. */
+export async function assertAgent(
+  tx: Pick<Transaction, 'agent'>,
+  tenantId: string,
+  agentId: string,
+): Promise<void> {
   const id = agentRowId(agentId);
   const agent =
     id === undefined
       ? null
-      : await db.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
+      : await tx.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
   if (agent === null || agent.disabledAt !== null) throw new GatewayError('agent.not_found');
 }

@@ -73,6 +73,10 @@ export const issueAgentPassport = operation({
     risk_tier: riskTier.optional(),
   }),
   bodyExample: { agent_id: 7, requested_tools: ['payments.refund'], purpose: 'Refund pay_81' },
+  accessExample: {
+    object: '/v1/agents',
+    body: { agent_id: '{id}', requested_tools: ['payments.refund'] },
+  },
   success: {
     status: 201,
     description: 'The signed passport, its claims, and the evidence that it was issued.',

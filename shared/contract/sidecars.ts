@@ -112,7 +112,7 @@ export const enrolSidecar = operation({
       audience: `sidecar://${sidecarExample}`,
     },
   },
-  errors: ['args.schema_invalid', 'sidecar.token_invalid'],
+  errors: ['args.schema_invalid', 'sidecar.token_invalid', 'agent.not_found'],
 });
 
 const report = z.object({

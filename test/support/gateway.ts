@@ -3,6 +3,7 @@ import { agentRoutes } from '../../control-plane/agents/routes.ts';
 import { approvalRoutes } from '../../control-plane/approvals/routes.ts';
 import { passportRoutes } from '../../control-plane/passports/routes.ts';
 import { policyRoutes } from '../../control-plane/policies/routes.ts';
+import type { Services } from '../../control-plane/services.ts';
 import { sidecarRoutes } from '../../control-plane/sidecars/routes.ts';
 import { toolRoutes } from '../../control-plane/tools/routes.ts';
 import { registerAgent } from '../../shared/contract/agents.ts';
@@ -34,8 +35,10 @@ export const tenantIds = ['default', 'other'] as const;
 /** The control plane's own resources on a real database, behind real HTTP, with two tenants. */
 export async function startGateway(options: TestServicesOptions = {}): Promise<Gateway> {
   const services = await testServices(options);
-  for (const id of tenantIds) await services.db.tenant.create({ data: { id, name: id } });
-  const api = await startApi(routesOf(services), services, { limits: roomy });
+  for (const id of tenantIds) {
+    await services.db.tenant.upsert({ where: { id }, update: {}, create: { id, name: id } });
+  }
+  const api = await startApi(routesOf(services), services, { limits: roomyLimits });
   const ownerKey = await api.key();
   const owner = await api.client(ownerKey);
   let policies = 0;
@@ -63,11 +66,13 @@ export async function startGateway(options: TestServicesOptions = {}): Promise<G
   };
 }
 
-const roomy = {
+/** Budgets that no test uses up. */
+export const roomyLimits = {
   requestsPerMinute: { tenant: 100_000, control: 100_000, sidecar: 100_000, address: 100_000 },
 };
 
-function routesOf(services: TestServices) {
+/** The routes of actions, passports, approvals, policies, tools, agents and sidecars. */
+export function routesOf(services: Services) {
   return [
     ...actionRoutes(services),
     ...passportRoutes(services),

@@ -75,6 +75,11 @@ describe('issuing', () => {
     expect(none.code).toBe('passport.tool_not_allowed');
   });
 
+  it('refuses a passport so long that nobody would read it', async () => {
+    const allowed_tools = Array.from({ length: 1000 }, (_, n) => `${'t'.repeat(200)}${n}`);
+    expect((await refusalOf(issue({ allowed_tools }))).code).toBe('args.schema_invalid');
+  });
+
   it.each([4, 3601])('refuses a life of %s seconds', async (ttl_seconds) => {
     expect((await refusalOf(issue({ ttl_seconds }))).code).toBe('passport.ttl_invalid');
   });

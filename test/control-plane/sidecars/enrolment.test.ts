@@ -71,6 +71,16 @@ describe('an enrolment token', () => {
     expect(error.details).toMatchObject({ status: 401 });
   });
 
+  it('is worth nothing once its agent is disabled', async () => {
+    const gone = await gateway.agent('soon gone');
+    const made = await token({ agent_id: gone });
+    await gateway.services.db.agent.update({
+      where: { id: Number(gone) },
+      data: { disabledAt: new Date() },
+    });
+    expect((await refusalOf(enrolWith(made))).code).toBe('agent.not_found');
+  });
+
   it('is not made for an agent that the tenant does not have', async () => {
     const stranger = await gateway.as({ tenantId: 'other' });
     const body = { agent_id: agentId, user_id: 'user-1' };

@@ -1,0 +1,64 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { preflight } from '../../../shared/contract/actions.ts';
+import { decideApproval, listApprovals } from '../../../shared/contract/approvals.ts';
+import { type Gateway, refusalOf, rule, startGateway } from '../../support/gateway.ts';
+import { until } from '../../support/until.ts';
+
+let gateway: Gateway;
+let agentId: string;
+beforeAll(async () => {
+  gateway = await startGateway();
+  agentId = await gateway.agent();
+  await gateway.publish(rule('allow', 'pay'), rule('require_approval', 'refund'));
+});
+afterAll(() => gateway.close());
+
+const action = (more: object = {}) => ({
+  tool: 'pay',
+  resource: 'r',
+  args: {},
+  agent_id: agentId,
+  user_id: 'user-1',
+  ...more,
+});
+
+/** Runs while no row can be added to the ledger. */
+async function withoutLedger<T>(work: () => Promise<T>): Promise<T> {
+  const { db } = gateway.services;
+  await db.$executeRaw`alter table evidence_head rename to evidence_head_away`;
+  try {
+    return await work();
+  } finally {
+    await db.$executeRaw`alter table evidence_head_away rename to evidence_head`;
+  }
+}
+
+describe('while the ledger cannot be written', () => {
+  it('what policy allows is denied, and the denial is not kept for a retry', async () => {
+    const body = action({ idempotency_key: 'again' });
+    const refused = await withoutLedger(() => gateway.post('/v1/actions/preflight', body));
+    expect(refused).toMatchObject({
+      status: 500,
+      body: { reason_code: 'evidence.seal_failed', decision: 'deny' },
+    });
+    const answer = await gateway.post('/v1/actions/preflight', body);
+    expect(answer).toMatchObject({ status: 200, body: { decision: 'allow' } });
+  });
+
+  it('a decision on an approval stands, and grants nothing before it is proved', async () => {
+    const asked = await gateway.owner.call(preflight, { body: action({ tool: 'refund' }) });
+    const id = Number(asked.approval_request_id);
+    const approver = await gateway.as({ role: 'approver', principal: 'anna' });
+    const decide = () =>
+      approver.call(decideApproval, { params: { id }, body: { action: 'approve' } });
+    await withoutLedger(async () => {
+      expect((await refusalOf(decide())).code).toBe('evidence.seal_failed');
+      const row = await gateway.services.db.approval.findUniqueOrThrow({ where: { id } });
+      expect(row).toMatchObject({ status: 'approved', eventHash: null });
+    });
+    await until(async () => {
+      const { approvals } = await approver.call(listApprovals, { query: { status: 'approved' } });
+      return approvals.some((one) => one.id === id && one.event_hash !== undefined);
+    });
+  });
+});
