@@ -1,0 +1,29 @@
+import type { z } from 'zod';
+import type { appendEvidenceEvent, SealedEventRecord } from '../../shared/contract/evidence.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import { agentChain, newEvent } from '../events.ts';
+import type { Caller } from '../http/route.ts';
+import type { Services } from '../services.ts';
+import { toRecord } from './events.ts';
+
+type NewCustomEvent = z.output<NonNullable<typeof appendEvidenceEvent.body>>;
+
+/** Seals an event that the caller vouches for. A key bound to an agent writes of that agent alone. */
+export async function appendEvent(
+  { ledger, vault, clock }: Pick<Services, 'ledger' | 'vault' | 'clock'>,
+  caller: Caller,
+  { type, chain_id, agent_id, tool, data }: NewCustomEvent,
+): Promise<SealedEventRecord> {
+  const agentId = agent_id ?? caller.agentId;
+  const chainId = chain_id ?? (agentId === undefined ? 'custom:events' : agentChain(agentId));
+  refuseOtherAgent(caller, agentId, chainId);
+  const event = newEvent({ type, chainId, agentId, userId: caller.principal, tool, data }, clock);
+  return toRecord(vault, await ledger.seal(caller.tenantId, event));
+}
+
+function refuseOtherAgent(caller: Caller, agentId: string | undefined, chainId: string): void {
+  if (caller.agentId === undefined) return;
+  const own = agentChain(caller.agentId);
+  const isOthers = agentId !== caller.agentId || (chainId.startsWith('agent:') && chainId !== own);
+  if (isOthers) throw new GatewayError('agent.mismatch');
+}

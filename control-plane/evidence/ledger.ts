@@ -1,0 +1,148 @@
+import { GatewayError } from '../../shared/errors.ts';
+import type { EvidenceEvent, SealedEvent } from '../../shared/evidence/event.ts';
+import type { Ledger, Services } from '../services.ts';
+import { toSealable } from './check-event.ts';
+import { DeadLetters } from './dead-letters.ts';
+import { recordEvent, tenantsWithOutbox } from './outbox.ts';
+import { OutboxDrain } from './outbox-drain.ts';
+import { type SealerDeps, TenantSealer } from './tenant-sealer.ts';
+
+type LedgerDeps = Pick<Services, 'db' | 'pool' | 'signingKeys' | 'clock' | 'log'> & {
+  /** Told after each commit how far a tenant's ledger reaches. */
+  readonly onSealed?: (tenantId: string, position: number) => void;
+};
+
+export interface RunningLedger extends Ledger {
+  /** Seals what waits in the outbox for any tenant, whoever put it there. Never rejects. */
+  drain(): Promise<void>;
+  /** Seals what was asked for, and takes no more. */
+  close(): Promise<void>;
+}
+
+/** What a program that died left in the outbox waits no longer than this. */
+const sweepMs = 1_000;
+const idleMs = 600_000;
+
+interface Tenant {
+  readonly sealer: TenantSealer;
+  readonly drain: OutboxDrain;
+  usedAt: number;
+}
+
+/** The ledger's writing side (design 8). Starts by sealing what an earlier run left in the outbox. */
+export function createLedger(deps: LedgerDeps): RunningLedger {
+  const { pool, clock, log } = deps;
+  const tenants = new Map<string, Tenant>();
+  const deadLetters = new DeadLetters(log);
+  let isClosed = false;
+
+  const sealerDeps: SealerDeps = {
+    pool,
+    signingKeys: deps.signingKeys,
+    log,
+    onSealed(tenantId, position) {
+      try {
+        deps.onSealed?.(tenantId, position);
+      } catch (error) {
+        log.warn({ error, tenantId }, 'a listener of the ledger failed');
+      }
+    },
+    onDeadLetter: (tenantId, event, reason) => deadLetters.add({ tenantId, event, reason }),
+  };
+  const tenantOf = (tenantId: string): Tenant => {
+    const tenant = tenants.get(tenantId) ?? newTenant(tenantId, sealerDeps);
+    tenants.set(tenantId, tenant);
+    tenant.usedAt = clock.monotonic();
+    return tenant;
+  };
+  const seal = (tenantId: string, event: EvidenceEvent) =>
+    new Promise<SealedEvent>((resolve, reject) => {
+      if (isClosed) throw new GatewayError('evidence.seal_failed', { cause: new Error('closed') });
+      tenantOf(tenantId).sealer.add({
+        ...toSealable(tenantId, event),
+        settle: resolve,
+        fail: reject,
+      });
+    });
+  const drain = async () => {
+    try {
+      await deadLetters.flush(pool);
+      const waiting = await tenantsWithOutbox(pool);
+      await Promise.all(waiting.map((tenantId) => tenantOf(tenantId).drain.drain()));
+    } catch (error) {
+      log.warn({ error, deadLetters: deadLetters.count }, 'the outbox cannot be read');
+    }
+  };
+  const sweeper = startSweeper(async () => {
+    await drain();
+    forgetIdle(tenants, clock.monotonic() - idleMs);
+  });
+
+  return {
+    seal,
+    sealAll: (tenantId, events) => settleAll(events.map((event) => seal(tenantId, event))),
+    record: (tx, tenantId, event) => recordEvent(tx, tenantId, event),
+    sealed: (tenantId, eventId) => tenantOf(tenantId).drain.sealed(eventId),
+    drain,
+    async close() {
+      isClosed = true;
+      await sweeper.stop();
+      for (const { sealer, drain } of tenants.values()) {
+        await drain.running;
+        await sealer.running;
+      }
+      await deadLetters.flush(pool).catch(() => {
+        log.error(
+          { deadLetters: deadLetters.count },
+          'dead letters are lost: the database is away',
+        );
+      });
+    },
+  };
+}
+
+function newTenant(tenantId: string, deps: SealerDeps): Tenant {
+  const sealer = new TenantSealer(tenantId, deps);
+  const drain = new OutboxDrain(tenantId, { pool: deps.pool, log: deps.log, sealer });
+  return { sealer, drain, usedAt: 0 };
+}
+
+/** Waits for all of them: one that fails does not keep the others from being told apart from it. */
+async function settleAll(seals: readonly Promise<SealedEvent>[]): Promise<readonly SealedEvent[]> {
+  const results = await Promise.allSettled(seals);
+  const reasons = results.flatMap((result) =>
+    result.status === 'rejected' ? [result.reason] : [],
+  );
+  // What may pass comes first: then the caller sends all of them again.
+  const passing = reasons.find((reason) => reason instanceof GatewayError && reason.kind.retryable);
+  if (reasons.length > 0) throw passing ?? reasons[0];
+  return results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+}
+
+function startSweeper(sweep: () => Promise<void>): { stop(): Promise<void> } {
+  let timer: NodeJS.Timeout | undefined;
+  let isStopped = false;
+  const round = async () => {
+    await sweep();
+    if (!isStopped) {
+      timer = setTimeout(() => {
+        running = round();
+      }, sweepMs).unref();
+    }
+  };
+  let running = round();
+  return {
+    async stop() {
+      isStopped = true;
+      clearTimeout(timer);
+      await running;
+    },
+  };
+}
+
+function forgetIdle(tenants: Map<string, Tenant>, before: number): void {
+  for (const [tenantId, { sealer, drain, usedAt }] of tenants) {
+    const isIdle = sealer.running === undefined && drain.running === undefined;
+    if (isIdle && usedAt < before) tenants.delete(tenantId);
+  }
+}

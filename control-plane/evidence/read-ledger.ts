@@ -1,0 +1,157 @@
+import type { Pool, PoolClient } from 'pg';
+import type { LedgerRow } from '../../shared/evidence/row-check.ts';
+import type { Anchor, ChainEnd, LedgerPage } from '../../shared/evidence/verify.ts';
+import type { Queryable } from './read-state.ts';
+
+const pageRows = 1_000;
+const everything = Number.MAX_SAFE_INTEGER;
+
+/** Where a tenant's ledger ends now. */
+export async function headPosition(connection: Queryable, tenantId: string): Promise<number> {
+  const { rows } = await connection.query<{ position: string }>(
+    'SELECT position FROM evidence_head WHERE tenant_id = $1',
+    [tenantId],
+  );
+  return Number(rows[0]?.position ?? 0);
+}
+
+/** The stretch of a tenant's ledger after one position and up to another, a page at a time. */
+export async function* readPages(
+  connection: Queryable,
+  tenantId: string,
+  { after, upTo }: { readonly after: number; readonly upTo: number },
+): AsyncGenerator<LedgerPage> {
+  for (let from = after; from < upTo; ) {
+    const rows = await readRows(connection, tenantId, { after: from, upTo });
+    // A short page is the last: what was said about positions behind it goes with it.
+    const last = rows.length < pageRows ? upTo : (rows.at(-1)?.position ?? upTo);
+    const anchors = await readHeads(connection, tenantId, { after: from, upTo: last });
+    yield { rows, anchors };
+    from = last;
+  }
+}
+
+type RowArray = [
+  ...start: [string, string, string, string, string, string, string, string, string],
+  ...nullable: [string | null, string | null, string | null, string | null],
+  occurredAtMs: string,
+];
+
+interface Stretch {
+  readonly after: number;
+  readonly upTo: number;
+}
+
+async function readRows(connection: Queryable, tenantId: string, { after, upTo }: Stretch) {
+  const { rows } = await connection.query<RowArray>({
+    name: 'ledger_page',
+    text: `SELECT position, chain_id, seq, prev_hash, event_hash, canonical, event_id, type, source,
+                  agent_id, tool, decision, reason_code,
+                  (extract(epoch FROM occurred_at) * 1000)::bigint
+             FROM evidence_row WHERE tenant_id = $1 AND position > $2 AND position <= $3
+            ORDER BY position LIMIT ${pageRows}`,
+    values: [tenantId, after, upTo],
+    rowMode: 'array',
+  });
+  return rows.map(toRow);
+}
+
+function toRow(row: RowArray): LedgerRow {
+  const [position, chainId, seq, prevHash, eventHash, canonical, eventId, type, source] = row;
+  return {
+    position: Number(position),
+    chainId,
+    seq: Number(seq),
+    prevHash,
+    eventHash,
+    canonical,
+    columns: {
+      eventId,
+      type,
+      source,
+      agentId: row[9],
+      tool: row[10],
+      decision: row[11],
+      reasonCode: row[12],
+      occurredAtMs: Number(row[13]),
+    },
+  };
+}
+
+/** The signed heads of the batches in a stretch, in position order. */
+async function readHeads(
+  connection: Queryable,
+  tenantId: string,
+  { after, upTo }: Stretch,
+): Promise<readonly Anchor[]> {
+  const { rows } = await connection.query<{ position: string; tree_root: string; jws: string }>(
+    `SELECT position, tree_root, jws FROM evidence_batch
+      WHERE tenant_id = $1 AND position > $2 AND position <= $3 ORDER BY position`,
+    [tenantId, after, upTo],
+  );
+  return rows.map(({ position, tree_root: treeRoot, jws }) => ({
+    position: Number(position),
+    treeRoot,
+    jws,
+  }));
+}
+
+/** The position of the batch from which on the newest `count` ones stand. */
+export async function newestHeadsFrom(
+  connection: Queryable,
+  tenantId: string,
+  count: number,
+): Promise<number> {
+  const { rows } = await connection.query<{ position: string }>(
+    `SELECT position FROM evidence_batch WHERE tenant_id = $1
+      ORDER BY position DESC OFFSET $2 LIMIT 1`,
+    [tenantId, count - 1],
+  );
+  return Number(rows[0]?.position ?? 0);
+}
+
+export interface LedgerEnd {
+  readonly head: { readonly position: number; readonly treeRoot: string } | undefined;
+  readonly chainEnds: readonly ChainEnd[];
+}
+
+/**
+ * What was sealed after a position, and in the end head and chain ends, all as of one moment, so
+ * that a ledger that grows meanwhile is not taken for a damaged one.
+ */
+export async function* readTail(
+  pool: Pool,
+  tenantId: string,
+  after: number,
+): AsyncGenerator<LedgerPage, LedgerEnd> {
+  const client = await pool.connect();
+  let isDone = false;
+  try {
+    await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+    const end = await readEnd(client, tenantId);
+    yield* readPages(client, tenantId, { after, upTo: everything });
+    await client.query('COMMIT');
+    isDone = true;
+    return end;
+  } finally {
+    // A connection that is still in the transaction is closed, not given back.
+    client.release(!isDone);
+  }
+}
+
+async function readEnd(client: PoolClient, tenantId: string): Promise<LedgerEnd> {
+  const { rows: heads } = await client.query<{ position: string; tree_root: string }>(
+    'SELECT position, tree_root FROM evidence_head WHERE tenant_id = $1',
+    [tenantId],
+  );
+  const { rows: chains } = await client.query<[string, string, string]>({
+    text: 'SELECT chain_id, seq, event_hash FROM evidence_chain WHERE tenant_id = $1',
+    values: [tenantId],
+    rowMode: 'array',
+  });
+  const [head] = heads;
+  return {
+    head: head && { position: Number(head.position), treeRoot: head.tree_root },
+    chainEnds: chains.map(([chainId, seq, hash]) => ({ chainId, seq: Number(seq), hash })),
+  };
+}

@@ -1,0 +1,20 @@
+import * as contract from '../../shared/contract/evidence.ts';
+import { type Route, route } from '../http/route.ts';
+import type { Services } from '../services.ts';
+import { appendEvent } from './append-event.ts';
+import { listEvents } from './events.ts';
+import { verifyChain } from './verify-chain.ts';
+
+export function evidenceRoutes(services: Services): readonly Route[] {
+  return [
+    route(contract.listEvidenceEvents, async ({ query }, caller) => ({
+      body: await listEvents(services, caller.tenantId, query),
+    })),
+    route(contract.appendEvidenceEvent, async ({ body }, caller) => ({
+      body: await appendEvent(services, caller, body),
+    })),
+    route(contract.verifyEvidence, async (_input, caller) => ({
+      body: await verifyChain(services, caller.tenantId),
+    })),
+  ];
+}

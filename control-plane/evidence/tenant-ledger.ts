@@ -1,0 +1,185 @@
+import type { Pool, PoolClient } from 'pg';
+import { GatewayError } from '../../shared/errors.ts';
+import type { SealedEvent } from '../../shared/evidence/event.ts';
+import { signHead } from '../../shared/evidence/head.ts';
+import type { SigningKeys } from '../services.ts';
+import { deleteFromOutbox } from './outbox.ts';
+import {
+  type ChainHead,
+  type LedgerState,
+  type PreparedBatch,
+  prepareBatch,
+} from './prepare-batch.ts';
+import { type Queryable, readState } from './read-state.ts';
+import { type Entry, sortOut } from './sort-out.ts';
+import { writeBatch } from './write-batch.ts';
+
+interface TenantLedgerDeps {
+  readonly pool: Pool;
+  readonly signingKeys: SigningKeys;
+}
+
+interface Attempt {
+  /** Look first whether the events are sealed already. */
+  readonly isSuspicious: boolean;
+  /** Take the head's lock first: others were faster, again and again. */
+  readonly isLocking: boolean;
+}
+
+/** What became of entries that were to be sealed together. */
+export interface Sealed {
+  /** Durable now. */
+  readonly results: readonly { readonly entry: Entry; readonly sealed: SealedEvent }[];
+  /** Did not fit into the batch. */
+  readonly left: readonly Entry[];
+  /** Another event has their id. */
+  readonly conflicts: readonly Entry[];
+}
+
+const chainsMax = 10_000;
+
+/**
+ * The end of one tenant's ledger as this process last knew it, and the way to add to it. What is
+ * known spares reading; that it still holds is the database's to say, by the head's position.
+ */
+export class TenantLedger {
+  readonly #tenantId: string;
+  readonly #deps: TenantLedgerDeps;
+  readonly #chains = new Map<string, ChainHead>();
+  #state: LedgerState | undefined;
+
+  constructor(tenantId: string, deps: TenantLedgerDeps) {
+    this.#tenantId = tenantId;
+    this.#deps = deps;
+  }
+
+  get position(): number {
+    return this.#state?.position ?? 0;
+  }
+
+  /** After a failure nothing is known any more: the batch may be in the ledger or not. */
+  forget(): void {
+    this.#state = undefined;
+    this.#chains.clear();
+  }
+
+  /** Seals entries, or returns undefined when another writer was first: then nothing happened. */
+  async seal(entries: readonly Entry[], attempt: Attempt): Promise<Sealed | undefined> {
+    // Before any connection is taken: finding the key may need the only one there is.
+    const key = await this.#deps.signingKeys.active(this.#tenantId, 'checkpoint');
+    const sign = (batch: PreparedBatch, treeRoot: string) => ({
+      kid: key.kid,
+      jws: signHead(
+        { tenant: this.#tenantId, position: batch.after + batch.rows.length, tree_root: treeRoot },
+        key,
+      ),
+    });
+    if (!attempt.isLocking) return this.#sealOn(this.#deps.pool, entries, { ...attempt, sign });
+    return this.#locked((client) => this.#sealOn(client, entries, { ...attempt, sign }));
+  }
+
+  async #locked<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
+    const client = await this.#deps.pool.connect();
+    let failure: Error | undefined;
+    try {
+      await client.query('BEGIN');
+      await client.query('SELECT 1 FROM evidence_head WHERE tenant_id = $1 FOR UPDATE', [
+        this.#tenantId,
+      ]);
+      // Read under the lock, nobody can be faster.
+      this.forget();
+      const result = await work(client);
+      await client.query('COMMIT');
+      return result;
+    } catch (error) {
+      failure = error instanceof Error ? error : new Error(String(error));
+      throw error;
+    } finally {
+      // A connection in an unknown state is closed, which rolls back; it is not given back.
+      client.release(failure);
+    }
+  }
+
+  async #sealOn(
+    connection: Queryable,
+    entries: readonly Entry[],
+    attempt: SigningAttempt,
+  ): Promise<Sealed | undefined> {
+    const { state, existing } = await this.#load(connection, entries, attempt.isSuspicious);
+    const { fresh, repeats, alreadySealed, conflicts } = sortOut(entries, existing);
+    const batch = prepareBatch(this.#tenantId, state, fresh);
+    const results = [...alreadySealed];
+    for (const [index, { sealed }] of batch.rows.entries()) {
+      for (const entry of withRepeats(fresh.slice(index, index + 1), repeats)) {
+        results.push({ entry, sealed });
+      }
+    }
+    const drained = results.flatMap(({ entry }) => entry.outboxId ?? []);
+    const isWritten = await this.#write(connection, batch, { drained, sign: attempt.sign });
+    if (!isWritten) return undefined;
+    return { results, left: withRepeats(fresh.slice(batch.rows.length), repeats), conflicts };
+  }
+
+  async #write(
+    connection: Queryable,
+    batch: PreparedBatch,
+    {
+      drained,
+      sign,
+    }: { readonly drained: readonly string[]; readonly sign: SigningAttempt['sign'] },
+  ): Promise<boolean> {
+    if (batch.rows.length === 0) {
+      if (drained.length > 0) await deleteFromOutbox(connection, this.#tenantId, drained);
+      return true;
+    }
+    const treeRoot = `sha256:${batch.tree.root().toString('hex')}`;
+    const signed = sign(batch, treeRoot);
+    if (!(await writeBatch(connection, { batch, treeRoot, ...signed, outboxIds: drained }))) {
+      this.forget();
+      return false;
+    }
+    for (const [chainId, head] of batch.moved) this.#chains.set(chainId, head);
+    this.#state = {
+      position: batch.after + batch.rows.length,
+      tree: batch.tree,
+      chains: this.#chains,
+    };
+    return true;
+  }
+
+  async #load(connection: Queryable, entries: readonly Entry[], isSuspicious: boolean) {
+    if (this.#chains.size > chainsMax) this.forget();
+    const chainIds = [...new Set(entries.map(({ event }) => event.chain_id))];
+    const eventIds = isSuspicious ? [...new Set(entries.map(({ event }) => event.id))] : [];
+    const unknown = chainIds.filter((chainId) => !this.#chains.has(chainId));
+    if (this.#state !== undefined && unknown.length === 0 && !isSuspicious) {
+      return { state: this.#state, existing: nothing };
+    }
+    let read = await readState(connection, this.#tenantId, { chainIds: unknown, eventIds });
+    if (this.#state !== undefined && this.#state.position !== read.position) {
+      // Another writer was here: the heads known so far are not of this position.
+      this.forget();
+      read = await readState(connection, this.#tenantId, { chainIds, eventIds });
+    }
+    for (const [chainId, head] of read.chains) this.#chains.set(chainId, head);
+    this.#state ??= { position: read.position, tree: read.tree, chains: this.#chains };
+    return { state: this.#state, existing: read.existing };
+  }
+}
+
+interface SigningAttempt extends Attempt {
+  sign(batch: PreparedBatch, treeRoot: string): { readonly kid: string; readonly jws: string };
+}
+
+const nothing: ReadonlyMap<string, SealedEvent> = new Map();
+
+function withRepeats(
+  entries: readonly Entry[],
+  repeats: ReadonlyMap<Entry, readonly Entry[]>,
+): readonly Entry[] {
+  return entries.flatMap((entry) => [entry, ...(repeats.get(entry) ?? [])]);
+}
+
+export function sealFailed(cause: unknown): GatewayError {
+  return new GatewayError('evidence.seal_failed', { cause });
+}

@@ -1,0 +1,115 @@
+import { batchRowsMax, type PreparedBatch, type PreparedRow } from './prepare-batch.ts';
+import type { Queryable } from './read-state.ts';
+
+interface Write {
+  readonly batch: PreparedBatch;
+  readonly treeRoot: string;
+  readonly kid: string;
+  readonly jws: string;
+  /** Outbox rows that this batch seals, and that go with its commit. */
+  readonly outboxIds: readonly string[];
+}
+
+/**
+ * Writes a batch in one statement that is its own transaction: moves the tenant's head from the
+ * position that the batch follows, and only from there; the rows, the chains' heads, the signed
+ * head and the outbox go with it. The head's row lock makes writers take turns; one that comes
+ * too late changes nothing and gets `false`.
+ */
+export async function writeBatch(connection: Queryable, write: Write): Promise<boolean> {
+  const { batch } = write;
+  const { rows } = await connection.query<{ moved: number }>({
+    ...statementFor(batch.rows.length),
+    values: [...headValues(write), ...batch.rows.flatMap(rowValues)],
+  });
+  return rows[0]?.moved === 1;
+}
+
+function headValues({ batch, treeRoot, kid, jws, outboxIds }: Write): unknown[] {
+  const { tenantId, after, rows, tree, moved } = batch;
+  return [
+    tenantId,
+    after,
+    after + rows.length,
+    tree.roots.map((root) => root.toString('hex')),
+    treeRoot,
+    kid,
+    jws,
+    outboxIds,
+    [...moved.keys()],
+    Array.from(moved.values(), ({ seq }) => seq),
+    Array.from(moved.values(), ({ hash }) => hash),
+  ];
+}
+
+function rowValues({ sealed, columns }: PreparedRow): unknown[] {
+  return [
+    sealed.chainId,
+    sealed.seq,
+    sealed.prevHash,
+    sealed.eventHash,
+    sealed.canonical,
+    columns.eventId,
+    columns.type,
+    columns.source,
+    columns.agentId,
+    columns.tool,
+    columns.decision,
+    columns.reasonCode,
+    new Date(columns.occurredAtMs).toISOString(),
+  ];
+}
+
+const headValueCount = 11;
+const rowTypes = [
+  'text',
+  'bigint',
+  ...Array.from({ length: 10 }, () => 'text'),
+  'timestamptz',
+] as const;
+
+/** Statements up to this size, and of the full one, are kept; small ones are planned once for each connection. */
+const namedSizeMax = 16;
+const texts = new Map<number, string>();
+
+function statementFor(size: number): { readonly text: string; readonly name?: string } {
+  const text = texts.get(size) ?? statementText(size);
+  if (size <= namedSizeMax || size === batchRowsMax) texts.set(size, text);
+  return size <= namedSizeMax ? { text, name: `seal_${size}` } : { text };
+}
+
+function statementText(size: number): string {
+  const values = Array.from({ length: size }, (_, index) => rowText(index)).join(',');
+  return `
+WITH moved AS (
+  UPDATE evidence_head SET position = $3::bigint, frontier = $4::text[], tree_root = $5::text
+   WHERE tenant_id = $1::text AND position = $2::bigint RETURNING tenant_id
+), sealed AS (
+  INSERT INTO evidence_row (tenant_id, position, chain_id, seq, prev_hash, event_hash, canonical,
+    event_id, type, source, agent_id, tool, decision, reason_code, occurred_at)
+  SELECT moved.tenant_id, $2::bigint + row.column1, row.column2, row.column3, row.column4,
+    row.column5, row.column6, row.column7, row.column8, row.column9, row.column10, row.column11,
+    row.column12, row.column13, row.column14
+  FROM moved, (VALUES ${values}) AS row
+), ends AS (
+  INSERT INTO evidence_chain (tenant_id, chain_id, seq, event_hash)
+  SELECT moved.tenant_id, chain.* FROM moved, unnest($9::text[], $10::bigint[], $11::text[]) AS chain
+  ON CONFLICT (tenant_id, chain_id)
+    DO UPDATE SET seq = EXCLUDED.seq, event_hash = EXCLUDED.event_hash
+), signed AS (
+  INSERT INTO evidence_batch (tenant_id, position, tree_root, kid, jws)
+  SELECT tenant_id, $3::bigint, $5::text, $6::text, $7::text FROM moved
+), drained AS (
+  DELETE FROM event_outbox USING moved
+   WHERE event_outbox.tenant_id = moved.tenant_id AND event_outbox.id = ANY($8::bigint[])
+)
+SELECT count(*)::int AS moved FROM moved`;
+}
+
+/** Its number in the batch, then one parameter a column. */
+function rowText(index: number): string {
+  const first = headValueCount + 1 + index * rowTypes.length;
+  // The first row gives all of them their types.
+  const values = rowTypes.map((type, at) => `$${first + at}${index === 0 ? `::${type}` : ''}`);
+  return `(${index + 1},${values.join(',')})`;
+}

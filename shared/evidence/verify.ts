@@ -1,0 +1,256 @@
+import type { VerificationKeys } from '../crypto/signing-key.ts';
+import { ChainCheck, type OpenProblem } from './chain-check.ts';
+import { type LedgerHead, verifyHead } from './head.ts';
+import { Frontier, leafOf } from './merkle.ts';
+import type { ProblemKind, VerificationReport } from './problem.ts';
+import { type LedgerRow, misplaced } from './row-check.ts';
+
+/** What was said about the ledger up to a position: a batch's signed head, or a checkpoint from outside. */
+export interface Anchor {
+  readonly position: number;
+  /** `sha256:<hex>` */
+  readonly treeRoot: string;
+  /** A detached JWS of the head; absent where the anchor was trusted by other means. */
+  readonly jws?: string | undefined;
+}
+
+export interface ChainEnd {
+  readonly chainId: string;
+  readonly seq: number;
+  readonly hash: string;
+}
+
+interface LedgerEnd {
+  /** What the ledger itself says of its end; absent in an export without one. */
+  readonly head?: { readonly position: number; readonly treeRoot: string } | undefined;
+  readonly chainEnds: Iterable<ChainEnd>;
+}
+
+interface Verification {
+  readonly tenantId: string;
+  /** Keys of the purpose `checkpoint`, active and retired; empty: signatures are not looked at. */
+  readonly keys: VerificationKeys;
+}
+
+const problemsMax = 100;
+
+/**
+ * Verifies a ledger that is handed over in position order, `row` by `row`, each anchor after the
+ * row at its position, `finish` last. Recomputes everything from the canonical texts. Holds one
+ * entry per chain and one hash per doubling of the ledger, whatever its size.
+ */
+export class LedgerVerifier {
+  readonly #tenantId: string;
+  readonly #keys: VerificationKeys;
+  readonly #chains = new ChainCheck();
+  readonly #tree = new Frontier();
+  readonly #problems: OpenProblem[] = [];
+  #position = 0;
+  #events = 0;
+  #heads = 0;
+  #signatures = 0;
+  #lastSigned = 0;
+  #lastChainId: string | null = null;
+
+  constructor({ tenantId, keys }: Verification) {
+    this.#tenantId = tenantId;
+    this.#keys = keys;
+  }
+
+  row(row: LedgerRow): void {
+    this.#checkPosition(row);
+    const found = this.#chains.check(row) ?? misplaced(row, this.#tenantId);
+    if (found !== undefined) this.#report(found);
+    this.#tree.append(leafOf(row.eventHash));
+    this.#position = row.position;
+    this.#lastChainId = row.chainId;
+    this.#events++;
+  }
+
+  /** Its root is compared always; its signature when `isVerified` says so. */
+  anchor(anchor: Anchor, isVerified: boolean): void {
+    const { position, treeRoot, jws } = anchor;
+    this.#heads++;
+    if (position > this.#position) {
+      this.#missing('truncated', this.#position + 1, `a head was signed at ${position}`);
+      return;
+    }
+    if (treeRoot !== this.#root()) {
+      this.#unexplained(position, 'the rows up to here are not those whose tree root was sealed');
+    }
+    if (jws === undefined || this.#keys.size === 0) return;
+    this.#lastSigned = position;
+    if (!isVerified) return;
+    this.#signatures++;
+    const head: LedgerHead = { tenant: this.#tenantId, position, tree_root: treeRoot };
+    if (verifyHead(head, jws, this.#keys)) return;
+    this.#report(
+      problem('signature_invalid', position, 'the head is not signed by a key of the tenant'),
+    );
+  }
+
+  finish({ head, chainEnds }: LedgerEnd): VerificationReport {
+    this.#checkChainEnds(chainEnds);
+    if (head !== undefined) this.#checkHead(head);
+    const problems = this.#problems.toSorted((a, b) => a.position - b.position);
+    return {
+      ok: problems.length === 0,
+      events: this.#events,
+      chains: this.#chains.size,
+      heads: this.#heads,
+      signatures: this.#signatures,
+      position: this.#position,
+      tree_root: this.#root(),
+      problem: problems[0] ?? null,
+      problems: problems.slice(0, problemsMax),
+    };
+  }
+
+  #checkPosition(row: LedgerRow): void {
+    const expected = this.#position + 1;
+    if (row.position === expected) return;
+    if (row.position < expected) {
+      this.#report({
+        ...problem('reordered', row.position, 'the position comes a second time or too late'),
+        chain_id: row.chainId,
+      });
+      return;
+    }
+    const last = row.position - 1;
+    const which =
+      last === expected ? `position ${expected} is` : `positions ${expected} to ${last} are`;
+    this.#missing('gap', expected, `${which} missing`);
+  }
+
+  /** Rows are missing; whose they were shows later, in a chain that skips one. */
+  #missing(kind: 'gap' | 'truncated', position: number, message: string): void {
+    const known = this.#problems.find((one) => one.kind === kind && one.position === position);
+    if (known === undefined) this.#add(problem(kind, position, message));
+  }
+
+  /** A gap within a chain belongs to the rows that are missing, where such are known. */
+  #report(found: OpenProblem): void {
+    const missing =
+      found.kind === 'gap' && found.chain_id !== null
+        ? this.#problems.find((one) => one.kind === 'gap' && one.chain_id === null)
+        : undefined;
+    if (missing === undefined) {
+      this.#add(found);
+      return;
+    }
+    missing.chain_id = found.chain_id;
+    missing.message += `; ${found.message}`;
+  }
+
+  /** What differs here says nothing new once something is known to be wrong before. */
+  #unexplained(position: number, message: string): void {
+    if (this.#problems.length === 0) this.#add(problem('head_mismatch', position, message));
+  }
+
+  #add(found: OpenProblem): void {
+    // Kept whole a little beyond what is reported: what comes later may have the lower position.
+    if (this.#problems.length < 10 * problemsMax) this.#problems.push(found);
+  }
+
+  #checkChainEnds(chainEnds: Iterable<ChainEnd>): void {
+    const unseen = new Set(this.#chains.chainIds());
+    let any = false;
+    for (const end of chainEnds) {
+      any = true;
+      unseen.delete(end.chainId);
+      const result = this.#chains.checkEnd(end.chainId, end);
+      if (result === 'truncated') this.#truncatedChain(end);
+      if (result === 'head_mismatch') {
+        const message = 'the chain does not end where the ledger says it does';
+        this.#add({ ...problem('head_mismatch', this.#position, message), chain_id: end.chainId });
+      }
+    }
+    if (!any) return;
+    for (const chainId of unseen) {
+      const message = 'the ledger keeps no end of this chain';
+      this.#add({ ...problem('head_mismatch', this.#position, message), chain_id: chainId });
+    }
+  }
+
+  #truncatedChain({ chainId, seq }: ChainEnd): void {
+    const message = `the chain should end at seq ${seq}`;
+    const missing = this.#problems.find(
+      (one) => one.chain_id === null && (one.kind === 'gap' || one.kind === 'truncated'),
+    );
+    if (missing === undefined) {
+      this.#add({ ...problem('truncated', this.#position + 1, message), chain_id: chainId });
+      return;
+    }
+    missing.chain_id = chainId;
+    missing.message += `; ${message}`;
+  }
+
+  #checkHead({
+    position,
+    treeRoot,
+  }: {
+    readonly position: number;
+    readonly treeRoot: string;
+  }): void {
+    if (position > this.#position) {
+      const own = this.#problems.some((one) => one.position === this.#position + 1);
+      if (!own)
+        this.#missing('truncated', this.#position + 1, `the ledger should end at ${position}`);
+    } else if (position < this.#position) {
+      const message = `the ledger should end at ${position}`;
+      this.#add({ ...problem('inserted', position + 1, message), chain_id: this.#lastChainId });
+    } else if (treeRoot !== this.#root()) {
+      this.#unexplained(position, 'the tree root of the head is not that of the rows');
+    }
+    if (this.#keys.size > 0 && this.#lastSigned < position) {
+      const message = `no signed head covers the rows after ${this.#lastSigned}`;
+      this.#add(problem('unsigned', this.#lastSigned + 1, message));
+    }
+  }
+
+  #root(): string {
+    return `sha256:${this.#tree.root().toString('hex')}`;
+  }
+}
+
+function problem(kind: ProblemKind, position: number, message: string): OpenProblem {
+  return { kind, position, chain_id: null, message };
+}
+
+/** A stretch of the ledger: its rows, and what was said about positions in it, both in order. */
+export interface LedgerPage {
+  readonly rows: readonly LedgerRow[];
+  readonly anchors: readonly Anchor[];
+}
+
+export interface LedgerSource extends Verification {
+  /** In position order, of any size. */
+  readonly pages: AsyncIterable<LedgerPage>;
+  /** Signatures of anchors before this position are not verified: later ones cover the same rows. */
+  readonly signaturesFrom?: number;
+  /** Asked once the pages are read. */
+  end(): LedgerEnd;
+}
+
+/** Verifies a whole ledger from a stream; memory stays flat whatever its size. */
+export async function verifyLedger(source: LedgerSource): Promise<VerificationReport> {
+  const verifier = new LedgerVerifier(source);
+  const check = (anchor: Anchor) =>
+    verifier.anchor(anchor, anchor.position >= (source.signaturesFrom ?? 0));
+  for await (const { rows, anchors } of source.pages) {
+    let next = 0;
+    for (const row of rows) {
+      for (
+        let anchor = anchors[next];
+        anchor && anchor.position < row.position;
+        anchor = anchors[next]
+      ) {
+        check(anchor);
+        next++;
+      }
+      verifier.row(row);
+    }
+    for (const anchor of anchors.slice(next)) check(anchor);
+  }
+  return verifier.finish(source.end());
+}
