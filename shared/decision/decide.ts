@@ -186,7 +186,7 @@ const verbs: Readonly<Record<Decision, string>> = {
 
 function fromOutcome(outcome: PolicyOutcome, effect?: Effect): Finding {
   const { decision, reasonCode, matchedRules, nextSteps } = outcome;
-  const rule = matchedRules[0];
+  const rule = outcome.decidedBy ?? matchedRules[0];
   const finding: Finding = {
     decision,
     reasonCode,

@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type FaultBench, type LedgerEvent, startFaultBench } from '../support/fault-bench.ts';
-import { until } from '../support/processes.ts';
+import { freePort, until } from '../support/processes.ts';
 
 const decisions = (events: LedgerEvent[], reason: string) =>
   events.filter((event) => event.type === 'decision' && event.reason_code === reason);
@@ -50,7 +50,7 @@ describe('what cannot be decided is denied, each for its own reason, and sealed'
   });
 
   it('an unknown host: policy.no_match, and nothing is sent', async () => {
-    const answer = await bench.agent.post('http://localhost:9/unknown', {});
+    const answer = await bench.agent.post(`http://localhost:${await freePort()}/unknown`, {});
     expect(answer).toMatchObject({ status: 403, body: { reason_code: 'policy.no_match' } });
   });
 
@@ -61,9 +61,10 @@ describe('what cannot be decided is denied, each for its own reason, and sealed'
   });
 
   it('an upstream that is down: 502 upstream.unreachable, and the outcome is sealed', async () => {
+    const host = `127.0.0.1:${await freePort()}`;
     await bench.separate.api('PUT', '/v1/runtime/bindings/gone', {
       protocol: 'http',
-      host: '127.0.0.1:9',
+      host,
       method: 'POST',
       path: '/pay',
       body: 'json',
@@ -71,7 +72,7 @@ describe('what cannot be decided is denied, each for its own reason, and sealed'
       resource: 'account:main',
     });
     await until('the binding is in force', async () => {
-      const answer = await bench.agent.post('http://127.0.0.1:9/pay', { amount: 1 });
+      const answer = await bench.agent.post(`http://${host}/pay`, { amount: 1 });
       return answer.status === 502 && answer.body.reason_code === 'upstream.unreachable';
     });
     await bench.untilSealed('the outcome', (events) =>
@@ -92,6 +93,36 @@ describe('what cannot be decided is denied, each for its own reason, and sealed'
         (event) => event.type === 'execution.result' && event.reason_code === 'upstream.reset',
       ),
     );
+  });
+});
+
+describe('a sidecar that has no verified snapshot', () => {
+  it('denies with sync.no_snapshot, is not ready, and its refusals are sealed once there is one', async () => {
+    const bench = await startFaultBench();
+    try {
+      await bench.separate.sidecar.stop();
+      await bench.separate.controlPlane.kill();
+      fs.rmSync(join(bench.separate.dataDir, 'sidecar', 'snapshot.json'));
+      await bench.redis.kill();
+      await bench.redis.restart();
+      await bench.separate.restartSidecar({ ready: false });
+      await until(
+        'the proxy answers',
+        async () => (await bench.pay(1).catch(() => undefined)) !== undefined,
+      );
+      const seen = bench.upstream.seen.length;
+      expect((await bench.pay(1)).body.reason_code).toBe('sync.no_snapshot');
+      expect((await fetch(`${bench.separate.adminUrl}/readyz`)).status).toBe(503);
+      expect(bench.upstream.seen).toHaveLength(seen);
+      await bench.separate.restartControlPlane();
+      await until('calls go on', async () => (await bench.pay(1)).status === 200);
+      await bench.untilSealed(
+        'the refusals',
+        (events) => decisions(events, 'sync.no_snapshot').length > 0,
+      );
+    } finally {
+      await bench.close();
+    }
   });
 });
 

@@ -25,7 +25,8 @@ export interface Separate {
   ): Promise<{ readonly status: number; readonly body: Record<string, unknown> }>;
   /** Starts the control plane again after it was ended. */
   restartControlPlane(): Promise<void>;
-  restartSidecar(): Promise<void>;
+  /** Unless told otherwise, resolves when it is ready. */
+  restartSidecar(options?: { readonly ready: boolean }): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -73,7 +74,7 @@ export async function startSeparate({
   const agentId = String(agent.body.agent_id);
   const token = await api('POST', '/v1/sidecars/tokens', { agent_id: agentId, user_id: 'user_1' });
   const sidecarDir = join(dataDir, 'sidecar');
-  const startSidecar = async () => {
+  const startSidecar = async (isAwaited = true) => {
     const program = startProgram('proxy/main.ts', {
       SALLYPORT_PROXY_PORT: String(proxyPort),
       SALLYPORT_PROXY_ADMIN_PORT: String(adminPort),
@@ -84,7 +85,7 @@ export async function startSeparate({
       REDIS_URL: redisUrl,
       ...sidecarEnv,
     });
-    await ready(program, `${adminUrl}/readyz`);
+    if (isAwaited) await ready(program, `${adminUrl}/readyz`);
     return program;
   };
   const separate: Separate = {
@@ -101,8 +102,8 @@ export async function startSeparate({
     async restartControlPlane() {
       separate.controlPlane = await startControlPlane();
     },
-    async restartSidecar() {
-      separate.sidecar = await startSidecar();
+    async restartSidecar({ ready } = { ready: true }) {
+      separate.sidecar = await startSidecar(ready);
     },
     async close() {
       await separate.sidecar.kill();
