@@ -27,16 +27,9 @@ export async function settleTool(
   const tool = await tx.tool.findUniqueOrThrow({ where: { tenantId_name: { tenantId, name } } });
   const isCurrent = tool.manifestHash === manifestHash;
   if (status === 'denied' && !isCurrent) return;
-  const standing =
-    status === 'denied'
-      ? { approvalStatus: 'rejected' }
-      : {
-          approvedHash: manifestHash,
-          ...(isCurrent ? { approvalStatus: 'approved', driftReason: null } : {}),
-        };
   await tx.tool.update({
     where: { tenantId_name: { tenantId, name } },
-    data: { ...standing, updatedAt: now },
+    data: { ...standingAfter(status, { manifestHash, isCurrent }), updatedAt: now },
   });
   notes.sections('tools');
   await notes.event({
@@ -50,4 +43,16 @@ export async function settleTool(
       manifest_hash: manifestHash,
     },
   });
+}
+
+/** An approved version that is not the current one is what later ones are compared with, no more. */
+function standingAfter(
+  status: 'approved' | 'denied',
+  { manifestHash, isCurrent }: { readonly manifestHash: string; readonly isCurrent: boolean },
+) {
+  if (status === 'denied') return { approvalStatus: 'rejected' };
+  const approvedHash = manifestHash;
+  return isCurrent
+    ? { approvedHash, approvalStatus: 'approved', driftReason: null }
+    : { approvedHash };
 }

@@ -34,20 +34,29 @@ export async function openToolApproval(
     if (approval.expiresAt > now) return approval.id;
     await expireApproval(services, tx, notes, approval);
   }
+  return create(tx, notes, request);
+}
+
+async function create(
+  tx: Transaction,
+  notes: ChangeNotes,
+  { tenantId, tool, manifestHash, now, riskTier, reasonCode, requestedBy }: ToolApprovalRequest,
+): Promise<number> {
   const tenant = await tx.tenant.findUniqueOrThrow({ where: { id: tenantId } });
   const expiresAt = new Date(now.getTime() + tenant.approvalSlaSeconds * 1000);
+  const chainId = `tool:${tool}`;
   const { id } = await tx.approval.create({
     data: {
       tenantId,
       kind: 'tool',
       agentId: '',
-      userId: request.requestedBy,
+      userId: requestedBy,
       tool,
       resource: `tool:${tool}`,
-      riskTier: request.riskTier,
-      reasonCode: request.reasonCode,
+      riskTier,
+      reasonCode,
       summary: `Approve this version of the tool ${tool}.`,
-      chainId: `tool:${tool}`,
+      chainId,
       manifestHash,
       actionDigest: toolApprovalDigest(tenantId, tool, manifestHash),
       channels: [],
@@ -55,19 +64,9 @@ export async function openToolApproval(
       expiresAt,
     },
   });
-  await notes.event({
-    type: 'approval.requested',
-    chainId: `tool:${tool}`,
-    tool,
-    reasonCode: request.reasonCode,
-    data: {
-      approval_id: id,
-      expires_at: expiresAt.toISOString(),
-      kind: 'tool',
-      manifest_hash: manifestHash,
-      requested_by: request.requestedBy,
-      risk_tier: request.riskTier,
-    },
-  });
+  const expires_at = expiresAt.toISOString();
+  const asked = { expires_at, requested_by: requestedBy, risk_tier: riskTier };
+  const data = { approval_id: id, kind: 'tool', manifest_hash: manifestHash, ...asked };
+  await notes.event({ type: 'approval.requested', chainId, tool, reasonCode, data });
   return id;
 }

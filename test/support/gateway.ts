@@ -1,6 +1,7 @@
 import { actionRoutes } from '../../control-plane/actions/routes.ts';
 import { agentRoutes } from '../../control-plane/agents/routes.ts';
 import { approvalRoutes } from '../../control-plane/approvals/routes.ts';
+import { verifyStored } from '../../control-plane/evidence/verify-chain.ts';
 import { passportRoutes } from '../../control-plane/passports/routes.ts';
 import { policyRoutes } from '../../control-plane/policies/routes.ts';
 import type { Services } from '../../control-plane/services.ts';
@@ -27,6 +28,7 @@ export interface Gateway {
   agent(name?: string, capabilities?: readonly string[]): Promise<string>;
   /** Publishes a policy of these rules. */
   publish(...rules: readonly JsonObject[]): Promise<string>;
+  /** Verifies the ledgers whole, then closes. */
   close(): Promise<void>;
 }
 
@@ -61,9 +63,18 @@ export async function startGateway(options: TestServicesOptions = {}): Promise<G
     },
     close: async () => {
       await api.close();
+      await assertLedgersWhole(services);
       await services.close();
     },
   };
+}
+
+/** Whatever a test did, nothing of it may have broken the ledger. */
+async function assertLedgersWhole(services: TestServices): Promise<void> {
+  for (const id of tenantIds) {
+    const report = await verifyStored(services, id);
+    if (!report.ok) throw new Error(`the ledger of ${id} is broken: ${JSON.stringify(report)}`);
+  }
 }
 
 /** Budgets that no test uses up. */
