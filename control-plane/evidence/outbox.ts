@@ -12,6 +12,8 @@ export async function recordEvent(
   tenantId: string,
   event: EvidenceEvent,
 ): Promise<void> {
+  // What could not be sealed later must not be promised now.
+  toSealable(tenantId, event);
   await tx.eventOutbox.create({
     data: { tenantId, eventId: event.id, event: JSON.stringify(event) },
   });

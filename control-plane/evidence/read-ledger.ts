@@ -44,7 +44,6 @@ interface Stretch {
 
 async function readRows(connection: Queryable, tenantId: string, { after, upTo }: Stretch) {
   const { rows } = await connection.query<RowArray>({
-    name: 'ledger_page',
     text: `SELECT position, chain_id, seq, prev_hash, event_hash, canonical, event_id, type, source,
                   agent_id, tool, decision, reason_code,
                   (extract(epoch FROM occurred_at) * 1000)::bigint

@@ -75,7 +75,7 @@ const texts = new Map<number, string>();
 function statementFor(size: number): { readonly text: string; readonly name?: string } {
   const text = texts.get(size) ?? statementText(size);
   if (size <= namedSizeMax || size === batchRowsMax) texts.set(size, text);
-  return size <= namedSizeMax ? { text, name: `seal_${size}` } : { text };
+  return { text };
 }
 
 function statementText(size: number): string {

@@ -18,6 +18,7 @@ export type OpenProblem = { -readonly [Name in keyof Problem]: Problem[Name] };
 interface Chain {
   seq: number;
   hash: string;
+  position: number;
   /** The first problem; later ones of the same chain follow from it more often than not. */
   problem: OpenProblem | undefined;
   /** Of a row whose hash is not that of its text: what the hash would be if the text is right. */
@@ -37,6 +38,7 @@ export class ChainCheck {
     const chain = this.#chains.get(row.chainId) ?? {
       seq: 0,
       hash: genesisHash,
+      position: 0,
       problem: undefined,
       recomputed: undefined,
     };
@@ -46,6 +48,7 @@ export class ChainCheck {
     chain.problem ??= found;
     chain.seq = row.seq;
     chain.hash = row.eventHash;
+    chain.position = row.position;
     chain.recomputed = recomputed === row.eventHash ? undefined : recomputed;
     return found;
   }
@@ -80,7 +83,11 @@ function judge(row: LinkedRow, chain: Chain, recomputed: string): OpenProblem | 
   if (isLinked)
     return problem(row, 'content_mismatch', 'the text does not have the hash kept for it');
   if (recomputed === row.eventHash || eventHash(chain.hash, row.canonical) === row.eventHash) {
-    return problem(row, 'link_broken', 'prev_hash is not the hash of the row before in the chain');
+    return problem(
+      row,
+      'link_broken',
+      `prev_hash is not the hash of the row before in the chain, at position ${chain.position}`,
+    );
   }
   return problem(row, 'content_mismatch', 'neither text nor prev_hash fit the hash kept for them');
 }

@@ -49,7 +49,10 @@ export class LedgerVerifier {
   #events = 0;
   #heads = 0;
   #signatures = 0;
-  #lastSigned = 0;
+  /** How far anything said that the ledger reaches, and how far a signed head did. */
+  #said = 0;
+  #signed = 0;
+  #mismatch: OpenProblem | undefined;
   #lastChainId: string | null = null;
 
   constructor({ tenantId, keys }: Verification) {
@@ -59,7 +62,10 @@ export class LedgerVerifier {
 
   row(row: LedgerRow): void {
     this.#checkPosition(row);
-    const found = this.#chains.check(row) ?? misplaced(row, this.#tenantId);
+    const linked = this.#chains.check(row);
+    const placed = linked?.kind === 'content_mismatch' ? undefined : misplaced(row, this.#tenantId);
+    // A whole row in another place breaks links as well; that it was moved says more.
+    const found = placed?.kind === 'reordered' ? placed : (linked ?? placed);
     if (found !== undefined) this.#report(found);
     this.#tree.append(leafOf(row.eventHash));
     this.#position = row.position;
@@ -71,15 +77,17 @@ export class LedgerVerifier {
   anchor(anchor: Anchor, isVerified: boolean): void {
     const { position, treeRoot, jws } = anchor;
     this.#heads++;
-    if (position > this.#position) {
-      this.#missing('truncated', this.#position + 1, `a head was signed at ${position}`);
-      return;
-    }
-    if (treeRoot !== this.#root()) {
-      this.#unexplained(position, 'the rows up to here are not those whose tree root was sealed');
+    this.#said = Math.max(this.#said, position);
+    // Where rows are missing there is no root to compare; `row` or `finish` says what is missing.
+    if (position === this.#position && treeRoot !== this.#root()) {
+      this.#mismatch ??= problem(
+        'head_mismatch',
+        position,
+        'the rows up to here are not those whose tree root was sealed',
+      );
     }
     if (jws === undefined || this.#keys.size === 0) return;
-    this.#lastSigned = position;
+    this.#signed = Math.max(this.#signed, position);
     if (!isVerified) return;
     this.#signatures++;
     const head: LedgerHead = { tenant: this.#tenantId, position, tree_root: treeRoot };
@@ -90,8 +98,11 @@ export class LedgerVerifier {
   }
 
   finish({ head, chainEnds }: LedgerEnd): VerificationReport {
-    this.#checkChainEnds(chainEnds);
+    this.#checkEnd(Math.max(this.#said, head?.position ?? 0));
     if (head !== undefined) this.#checkHead(head);
+    this.#checkChainEnds(chainEnds);
+    // A root that differs says that something is wrong; whatever says what, says it better.
+    if (this.#problems.length === 0 && this.#mismatch !== undefined) this.#add(this.#mismatch);
     const problems = this.#problems.toSorted((a, b) => a.position - b.position);
     return {
       ok: problems.length === 0,
@@ -119,13 +130,12 @@ export class LedgerVerifier {
     const last = row.position - 1;
     const which =
       last === expected ? `position ${expected} is` : `positions ${expected} to ${last} are`;
-    this.#missing('gap', expected, `${which} missing`);
+    this.#add(problem('gap', expected, `${which} missing`));
   }
 
-  /** Rows are missing; whose they were shows later, in a chain that skips one. */
-  #missing(kind: 'gap' | 'truncated', position: number, message: string): void {
-    const known = this.#problems.find((one) => one.kind === kind && one.position === position);
-    if (known === undefined) this.#add(problem(kind, position, message));
+  #checkEnd(end: number): void {
+    if (end <= this.#position) return;
+    this.#add(problem('truncated', this.#position + 1, `the ledger should end at ${end}`));
   }
 
   /** A gap within a chain belongs to the rows that are missing, where such are known. */
@@ -140,11 +150,6 @@ export class LedgerVerifier {
     }
     missing.chain_id = found.chain_id;
     missing.message += `; ${found.message}`;
-  }
-
-  /** What differs here says nothing new once something is known to be wrong before. */
-  #unexplained(position: number, message: string): void {
-    if (this.#problems.length === 0) this.#add(problem('head_mismatch', position, message));
   }
 
   #add(found: OpenProblem): void {
@@ -192,19 +197,16 @@ export class LedgerVerifier {
     readonly position: number;
     readonly treeRoot: string;
   }): void {
-    if (position > this.#position) {
-      const own = this.#problems.some((one) => one.position === this.#position + 1);
-      if (!own)
-        this.#missing('truncated', this.#position + 1, `the ledger should end at ${position}`);
-    } else if (position < this.#position) {
+    if (position < this.#position) {
       const message = `the ledger should end at ${position}`;
       this.#add({ ...problem('inserted', position + 1, message), chain_id: this.#lastChainId });
-    } else if (treeRoot !== this.#root()) {
-      this.#unexplained(position, 'the tree root of the head is not that of the rows');
+    } else if (position === this.#position && treeRoot !== this.#root()) {
+      const message = 'the tree root of the head is not that of the rows';
+      this.#mismatch ??= problem('head_mismatch', position, message);
     }
-    if (this.#keys.size > 0 && this.#lastSigned < position) {
-      const message = `no signed head covers the rows after ${this.#lastSigned}`;
-      this.#add(problem('unsigned', this.#lastSigned + 1, message));
+    if (this.#keys.size > 0 && this.#signed < position) {
+      const message = `no signed head covers the rows after ${this.#signed}`;
+      this.#add(problem('unsigned', this.#signed + 1, message));
     }
   }
 
