@@ -22,22 +22,30 @@ export interface SidecarContext extends BuildContext {
 
 const nothing: SidecarSectionBody = { approvals: [], credentialsVersion: 0 };
 
+export interface BuiltSidecarSection {
+  readonly body: SidecarSectionBody;
+  /** Some approval was granted whose passport was not issued yet: not to be published like this. */
+  readonly lacksGrants: boolean;
+}
+
 /** What one sidecar alone reads. A revoked one, or none at all, is told nothing. */
 export async function buildSidecarSection(
   context: SidecarContext,
   sidecarId: string,
-): Promise<SidecarSectionBody> {
+): Promise<BuiltSidecarSection> {
   const { tx, tenantId } = context;
   const sidecar = await tx.sidecar.findUnique({
     where: { tenantId_id: { tenantId, id: sidecarId } },
   });
-  if (sidecar === null || sidecar.revokedAt !== null) return nothing;
+  if (sidecar === null || sidecar.revokedAt !== null) return { body: nothing, lacksGrants: false };
   const lease = await buildLease(context, sidecar);
-  return {
+  const { approvals, lacksGrants } = await buildApprovals(context, sidecarId);
+  const body = {
     ...(lease === undefined ? {} : { lease }),
-    approvals: await buildApprovals(context, sidecarId),
+    approvals,
     credentialsVersion: await credentialsVersion(tx, tenantId, sidecar.agentId),
   };
+  return { body, lacksGrants };
 }
 
 async function buildLease(
@@ -68,7 +76,7 @@ async function buildLease(
 async function buildApprovals(
   context: SidecarContext,
   sidecarId: string,
-): Promise<readonly DeliveredApproval[]> {
+): Promise<{ readonly approvals: readonly DeliveredApproval[]; readonly lacksGrants: boolean }> {
   const { tx, tenantId, nowMs } = context;
   const proven = await readApprovals({ tx, tenantId, sidecarId, nowMs });
   const jtis = proven.flatMap((one) => grantOf(one, nowMs)?.jti ?? []);
@@ -80,7 +88,8 @@ async function buildApprovals(
           select: { jti: true },
         });
   const issued = new Set(rows.map(({ jti }) => jti));
-  return proven.map((one) => deliver(one, { ...context, issued }));
+  const approvals = proven.map((one) => deliver(one, { ...context, issued }));
+  return { approvals, lacksGrants: jtis.some((jti) => !issued.has(jti)) };
 }
 
 /** One approval whose arguments cannot be read must not keep the others, or the lease, back. */

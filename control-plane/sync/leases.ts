@@ -77,7 +77,9 @@ export async function renewLease(
     const nowMs = clock.now();
     const leases = await validLeases(tx, { tenantId, sidecarId, nowMs });
     if (!isDue(leases, { asked, nowMs }) || !(await isAgentEnabled(tx, sidecar))) return false;
-    await issue({ tx, ledger, clock }, sidecar, nowMs);
+    // After the one before it also by a clock that is behind: the latest is the one in use.
+    const issuedAtMs = Math.max(nowMs, (leases[0]?.issuedAt.getTime() ?? 0) + 1);
+    await issue({ tx, ledger, clock }, sidecar, issuedAtMs);
     await moveSections(tx, tenantId, [sidecarSection(sidecarId)]);
     return true;
   });

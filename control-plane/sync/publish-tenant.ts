@@ -20,26 +20,47 @@ interface Work {
   readonly keys: SyncKeys;
 }
 
+interface Buildings {
+  readonly built: readonly Built[];
+  readonly failures: readonly unknown[];
+}
+
 interface Built {
   readonly name: SectionName;
   readonly version: number;
   readonly body: object;
+  readonly lacksGrants: boolean;
 }
 
 const ownPrefix = 'sidecar:';
+const triesMax = 3;
 
 /** Carries the named sections to the bus, as they stand in the database now. */
-export async function publishTenant(deps: Deps, { tenantId, names, keys }: Work): Promise<void> {
-  for (const name of names) {
-    if (!name.startsWith(ownPrefix)) continue;
-    await issueGrants(deps, { tenantId, sidecarId: name.slice(ownPrefix.length) });
-  }
-  const { built, failures } = await buildSections(deps, { tenantId, names, keys });
+export async function publishTenant(deps: Deps, work: Work): Promise<void> {
+  const { built, failures } = await buildWithGrants(deps, work);
   // The tenant's own first: a lease may be signed with a key that only just got into `keys`.
   for (const section of built.toSorted(tenantSectionsFirst)) {
-    await publish(deps, { tenantId, section, keys });
+    await publish(deps, { ...work, section });
   }
   if (failures.length > 0) throw new AggregateError(failures, 'some sections cannot be built');
+}
+
+/**
+ * A section that lacks grants is never published, for nothing would move it again: its grants are
+ * issued and it is built once more. What still lacks some (another decision came) stays pending.
+ */
+async function buildWithGrants(deps: Deps, work: Work): Promise<Buildings> {
+  const { tenantId } = work;
+  for (let tries = 1; ; tries++) {
+    const { built, failures } = await buildSections(deps, work);
+    const lacking = built.filter(({ lacksGrants }) => lacksGrants);
+    if (lacking.length === 0 || tries === triesMax) {
+      return { built: built.filter(({ lacksGrants }) => !lacksGrants), failures };
+    }
+    for (const { name } of lacking) {
+      await issueGrants(deps, { tenantId, sidecarId: name.slice(ownPrefix.length) });
+    }
+  }
 }
 
 function tenantSectionsFirst(one: Built, other: Built): number {
@@ -66,10 +87,7 @@ async function publish(
  * Reads versions and data in one view of the database: a version never goes out with data of
  * before or after it. A section that cannot be built is left where it is and named in `failures`.
  */
-async function buildSections(
-  deps: Deps,
-  work: Work,
-): Promise<{ readonly built: readonly Built[]; readonly failures: readonly unknown[] }> {
+async function buildSections(deps: Deps, work: Work): Promise<Buildings> {
   const { tenantId, names } = work;
   return deps.db.$transaction(
     async (tx) => {
@@ -77,8 +95,8 @@ async function buildSections(
       const failures: unknown[] = [];
       for (const { name, version } of await readSections(tx, tenantId, names)) {
         try {
-          const body = await buildBody(tx, deps, { ...work, name });
-          if (body !== undefined) built.push({ name: name as SectionName, version, body });
+          const made = await buildBody(tx, deps, { ...work, name });
+          if (made !== undefined) built.push({ name: name as SectionName, version, ...made });
         } catch (cause) {
           failures.push(new Error(`section ${name}`, { cause }));
         }
@@ -93,9 +111,9 @@ async function buildBody(
   tx: Transaction,
   { clock, vault, log }: Deps,
   { tenantId, keys, name }: Work & { readonly name: string },
-): Promise<object | undefined> {
+): Promise<Pick<Built, 'body' | 'lacksGrants'> | undefined> {
   const context = { tx, tenantId, nowMs: clock.now(), vault };
-  if (isTenantSection(name)) return builders[name](context);
+  if (isTenantSection(name)) return { body: await builders[name](context), lacksGrants: false };
   if (!name.startsWith(ownPrefix)) return undefined;
   const passportKey = keys.passport;
   return buildSidecarSection({ ...context, passportKey, log }, name.slice(ownPrefix.length));

@@ -1,0 +1,165 @@
+import { randomBytes } from 'node:crypto';
+import { createSigningKeys } from '../../control-plane/keys/signing-keys.ts';
+import { createVault } from '../../control-plane/keys/vault.ts';
+import { bindingMac } from '../../control-plane/runtime/stored-binding.ts';
+import type { Transaction } from '../../control-plane/services.ts';
+import { openStore, type Store } from '../../control-plane/store/open.ts';
+import {
+  createPublisher,
+  type PublisherDeps,
+  type RunningPublisher,
+} from '../../control-plane/sync/publisher.ts';
+import { openReplica, type Replica } from '../../proxy/replica/replica.ts';
+import type { Binding } from '../../shared/binding/binding.ts';
+import type { Bus } from '../../shared/bus/bus.ts';
+import { type Clock, systemClock } from '../../shared/clock.ts';
+import { generateSigningKey, verificationKeys } from '../../shared/crypto/signing-key.ts';
+import { silentLog } from '../../shared/log.ts';
+import type { PolicyDefinition } from '../../shared/policy/definition.ts';
+import { policyHash } from '../../shared/policy/hash.ts';
+import type { SectionName } from '../../shared/sync/sections.ts';
+
+/** One master key, as all tenants of one installation have. */
+const vault = createVault(randomBytes(32));
+
+interface WorldOptions {
+  readonly store: Store;
+  readonly bus: Bus;
+  readonly clock?: Clock;
+  readonly tenantId?: string;
+}
+
+/** A tenant in a real database, with the publisher that carries it to a bus. */
+export class SyncWorld {
+  readonly store: Store;
+  readonly bus: Bus;
+  readonly clock: Clock;
+  readonly tenantId: string;
+  readonly vault = vault;
+  readonly signingKeys: ReturnType<typeof createSigningKeys>;
+  readonly deps: PublisherDeps;
+
+  private constructor({ store, bus, clock = systemClock, tenantId = 'acme' }: WorldOptions) {
+    this.store = store;
+    this.bus = bus;
+    this.clock = clock;
+    this.tenantId = tenantId;
+    const { db } = store;
+    this.signingKeys = createSigningKeys({ db, vault, clock });
+    this.deps = {
+      db,
+      bus,
+      clock,
+      log: silentLog,
+      vault,
+      signingKeys: this.signingKeys,
+      ledger: {
+        async record(tx, tenant, event) {
+          const data = { tenantId: tenant, eventId: event.id, event: JSON.stringify(event) };
+          await tx.eventOutbox.create({ data });
+        },
+      },
+    };
+  }
+
+  static async open(options: WorldOptions): Promise<SyncWorld> {
+    const world = new SyncWorld(options);
+    const { tenantId } = world;
+    await world.store.db.tenant.create({ data: { id: tenantId, name: tenantId } });
+    return world;
+  }
+
+  /** A publisher of this world's own, as one process runs it. Slow by itself: tests drive its rounds. */
+  publisher(change: Partial<PublisherDeps> = {}): RunningPublisher {
+    return createPublisher({ ...this.deps, roundMs: 60_000, ...change });
+  }
+
+  /** A change of data together with the move of its sections. */
+  async change(
+    publisher: RunningPublisher,
+    sections: readonly SectionName[],
+    work: (tx: Transaction) => Promise<unknown> = async () => {},
+  ): Promise<void> {
+    await this.store.db.$transaction(async (tx) => {
+      await work(tx);
+      await publisher.changed(tx, this.tenantId, ...sections);
+    });
+  }
+
+  async agent(name = 'bot', capabilities: readonly string[] = ['pay.*']): Promise<string> {
+    const { id } = await this.store.db.agent.create({
+      data: { tenantId: this.tenantId, name, capabilities: [...capabilities], goal: 'pay bills' },
+    });
+    return String(id);
+  }
+
+  async sidecar(id: string, agentId: string): Promise<void> {
+    const { publicJwk } = generateSigningKey();
+    await this.store.db.sidecar.create({
+      data: {
+        id,
+        tenantId: this.tenantId,
+        agentId,
+        userId: 'ann',
+        environment: 'prod',
+        signingJwk: { ...publicJwk },
+        encryptionJwk: { ...publicJwk },
+        enrolledAt: new Date(this.clock.now()),
+      },
+    });
+  }
+
+  async policy(tx: Transaction, definition: PolicyDefinition): Promise<void> {
+    await tx.policy.create({
+      data: {
+        tenantId: this.tenantId,
+        name: definition.id,
+        definitionId: definition.id,
+        version: definition.version,
+        lifecycle: 'published',
+        definition: JSON.stringify(definition),
+        policyHash: policyHash(definition),
+        createdBy: 'test',
+      },
+    });
+  }
+
+  async binding(tx: Transaction, binding: Binding): Promise<void> {
+    const { tenantId } = this;
+    const { name, protocol, host } = binding;
+    const mac = bindingMac(this.vault, { tenantId, binding });
+    const definition = { ...binding } as object;
+    await tx.binding.create({
+      data: { tenantId, name, protocol, host, definition, mac, updatedBy: 'test' },
+    });
+  }
+
+  async sectionKeys() {
+    await this.signingKeys.active(this.tenantId, 'sync');
+    return verificationKeys(await this.signingKeys.publicKeys(this.tenantId, 'sync'));
+  }
+
+  async replica(sidecarId: string, bus = this.bus): Promise<Replica> {
+    return openReplica({
+      bus,
+      tenantId: this.tenantId,
+      sidecarId,
+      sectionKeys: await this.sectionKeys(),
+      maxStalenessMs: 30_000,
+      clock: this.clock,
+      log: silentLog,
+    });
+  }
+
+  versions(): Promise<readonly { name: string; version: bigint; publishedVersion: bigint }[]> {
+    return this.store.db.syncSection.findMany({
+      where: { tenantId: this.tenantId },
+      orderBy: { name: 'asc' },
+      select: { name: true, version: true, publishedVersion: true },
+    });
+  }
+}
+
+export function openTestStore(databaseUrl: string): Promise<Store> {
+  return openStore({ databaseUrl, dataDir: '', log: silentLog });
+}
