@@ -78,6 +78,9 @@ export function connectControlPlane({ url, enrolment, clock }: ControlPlaneOptio
           resource: action.resource,
           args: action.args,
           goal: action.goal,
+          ...(action.userId === identity.userId
+            ? {}
+            : { user_id: action.userId, passport_jti: verdict.passportJti }),
           reason_code: verdict.reasonCode,
           matched_rules: [...verdict.matchedRules],
           policy_hash: verdict.policyHash,

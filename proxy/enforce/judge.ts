@@ -6,6 +6,7 @@ import { decide } from '../../shared/decision/decide.ts';
 import type { DecisionState, PassportState } from '../../shared/decision/state.ts';
 import type { Effect, Verdict } from '../../shared/decision/verdict.ts';
 import { GatewayError } from '../../shared/errors.ts';
+import { anyUser } from '../../shared/passport/claims.ts';
 import { issuedBeforeEpoch } from '../../shared/passport/single-use.ts';
 import { readPassportAsync } from '../../shared/passport/verify.ts';
 import type { DeliveredApproval } from '../../shared/sync/sections.ts';
@@ -67,8 +68,14 @@ async function judgePresented(
   deps: JudgeDeps,
 ): Promise<Judgement> {
   const passport = await readPresented(presented, deps);
-  const userId = passport.form === 'signed' ? passport.claims.user_id : action.userId;
+  const userId = userOf(passport) ?? action.userId;
   return judgeWith({ ...action, userId }, passport, deps);
+}
+
+/** The user that a passport is bound to, if it is bound to one. */
+function userOf(passport: PassportState): string | undefined {
+  if (passport.form !== 'signed' || passport.claims.user_id === anyUser) return undefined;
+  return passport.claims.user_id;
 }
 
 /** Looks for a human's decision on this very action. */

@@ -3,7 +3,7 @@ import type { ListedTool } from '../recognise/tools-list.ts';
 import type { Replica } from '../replica/replica.ts';
 
 interface LiveDriftOptions {
-  readonly replica: Pick<Replica, 'tool' | 'approvedSurface'>;
+  readonly replica: Pick<Replica, 'tool' | 'publishedTool'>;
   /** Reports a tool that changed since approval; called once per changed form. */
   readonly report: (drift: {
     readonly tool: string;
@@ -30,7 +30,7 @@ export class LiveDrift {
   observe({ tool, surfaceHash: observed, definition }: ListedTool): 'keep' | 'withhold' {
     if (definition.outputSchema === undefined) this.#withOutputSchema.delete(tool);
     else this.#withOutputSchema.add(tool);
-    const approved = this.#options.replica.approvedSurface(tool);
+    const approved = this.#options.replica.publishedTool(tool)?.approvedSurfaceHash;
     if (approved === undefined || approved === observed) {
       this.#changed.delete(tool);
       return 'keep';
@@ -52,7 +52,7 @@ export class LiveDrift {
     const record = this.#options.replica.tool(tool);
     const observed = this.#changed.get(tool);
     if (record === undefined || observed === undefined) return record;
-    if (this.#options.replica.approvedSurface(tool) === observed) {
+    if (this.#options.replica.publishedTool(tool)?.approvedSurfaceHash === observed) {
       this.#changed.delete(tool);
       return record;
     }
