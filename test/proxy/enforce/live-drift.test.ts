@@ -17,7 +17,7 @@ function build(published: PublishedTool | undefined) {
   const drift = new LiveDrift({
     replica: {
       tool: () => state.published,
-      approvedSurface: () => state.published?.approvedSurfaceHash,
+      publishedTool: () => state.published,
     },
     report: (told) => reports.push(told),
   });
