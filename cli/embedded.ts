@@ -59,6 +59,7 @@ function withDefaults(given: Environment): Environment {
   const keysGiven = given.SALLYPORT_DEV_KEYS ?? given.SALLYPORT_DEV_KEYS_FILE;
   return {
     SALLYPORT_ALLOW_PRIVATE: '127.0.0.0/8,::1/128',
+    SALLYPORT_LOG_LEVEL: 'warn',
     ...(keysGiven === undefined ? { SALLYPORT_DEV_KEYS: bootstrapKey(dataDir, given) } : {}),
     ...given,
   };

@@ -36,7 +36,7 @@ export async function demo({ once }: { readonly once: boolean }): Promise<number
     SALLYPORT_PROXY_PORT: '0',
     SALLYPORT_PROXY_ADMIN_PORT: '0',
     SALLYPORT_HOLD_MS: '4000',
-    SALLYPORT_LOG_LEVEL: 'warn',
+    SALLYPORT_LOG_LEVEL: 'silent',
   });
   const { origin, ownerKey, sidecar, controlPlane } = embedded;
   const platform = {
