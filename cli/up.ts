@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import { type Embedded, startEmbedded } from './embedded.ts';
 
 /** `sallyport up`: everything in one process, until SIGINT or SIGTERM. */
@@ -37,15 +38,16 @@ ${proxySettings(sidecar)
 
 /** The environment that sends an agent's calls through the sidecar. */
 export function proxySettings({ proxyUrl, caPath }: Embedded['sidecar']): [string, string][] {
+  const ca = resolve(caPath);
   return [
     ['HTTP_PROXY', proxyUrl],
     ['HTTPS_PROXY', proxyUrl],
     ['http_proxy', proxyUrl],
     ['https_proxy', proxyUrl],
     ['NODE_USE_ENV_PROXY', '1'],
-    ['NODE_EXTRA_CA_CERTS', caPath],
-    ['SSL_CERT_FILE', caPath],
-    ['REQUESTS_CA_BUNDLE', caPath],
-    ['CURL_CA_BUNDLE', caPath],
+    ['NODE_EXTRA_CA_CERTS', ca],
+    ['SSL_CERT_FILE', ca],
+    ['REQUESTS_CA_BUNDLE', ca],
+    ['CURL_CA_BUNDLE', ca],
   ];
 }
