@@ -31,7 +31,7 @@ export interface HeldState {
 
 export interface HeldTool {
   readonly record: ToolRecord;
-  readonly published: PublishedTool;
+  readonly approvedSurface: string | undefined;
 }
 
 export interface Revocations {
@@ -85,7 +85,7 @@ function holdTool(published: PublishedTool): HeldTool {
   const record = { name, manifestHash, approvedHash, approvalStatus, riskTier, driftReason };
   const { inputSchema } = published;
   return {
-    published,
+    approvedSurface: published.approvedSurfaceHash,
     record:
       inputSchema === undefined ? record : { ...record, validateArgs: argsValidator(inputSchema) },
   };
