@@ -31,7 +31,7 @@ export interface HeldState {
 
 export interface HeldTool {
   readonly record: ToolRecord;
-  readonly approvedSurface: string | undefined;
+  readonly published: PublishedTool;
 }
 
 export interface Revocations {
@@ -85,7 +85,7 @@ function holdTool(published: PublishedTool): HeldTool {
   const record = { name, manifestHash, approvedHash, approvalStatus, riskTier, driftReason };
   const { inputSchema } = published;
   return {
-    approvedSurface: published.approvedSurfaceHash,
+    published,
     record:
       inputSchema === undefined ? record : { ...record, validateArgs: argsValidator(inputSchema) },
   };

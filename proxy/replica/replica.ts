@@ -12,7 +12,12 @@ import { GatewayError } from '../../shared/errors.ts';
 import type { ToolRecord } from '../../shared/manifest/tool-record.ts';
 import { isRevoked } from '../../shared/passport/single-use.ts';
 import type { PolicySet } from '../../shared/policy/policy-set.ts';
-import type { DeliveredApproval, SectionBodies, SectionName } from '../../shared/sync/sections.ts';
+import type {
+  DeliveredApproval,
+  PublishedTool,
+  SectionBodies,
+  SectionName,
+} from '../../shared/sync/sections.ts';
 import { heartbeatSection } from '../../shared/sync/signed-heartbeat.ts';
 import { BusReader } from './bus-reader.ts';
 import type { Age } from './freshness.ts';
@@ -49,6 +54,8 @@ export interface Replica {
   agent(id: string): AgentRecord | undefined;
   user(id: string): DirectoryUser | undefined;
   tool(name: string): ToolRecord | undefined;
+  /** The tool as it was published. */
+  publishedTool(name: string): PublishedTool | undefined;
   /** Hash of what `tools/list` may show of a tool: its approved surface. */
   approvedSurface(name: string): string | undefined;
 
@@ -180,8 +187,12 @@ class LocalReplica implements Replica {
     return held(this.#store.state.tools).get(name)?.record;
   }
 
+  publishedTool(name: string): PublishedTool | undefined {
+    return held(this.#store.state.tools).get(name)?.published;
+  }
+
   approvedSurface(name: string): string | undefined {
-    return held(this.#store.state.tools).get(name)?.approvedSurface;
+    return this.publishedTool(name)?.approvedSurfaceHash;
   }
 
   nextUse(): SignedPassport | undefined {
