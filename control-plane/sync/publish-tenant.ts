@@ -6,7 +6,7 @@ import { builders } from './build-sections.ts';
 import { buildSidecarSection } from './build-sidecar-section.ts';
 import { issueGrants } from './grants.ts';
 import { publishSection } from './publish-section.ts';
-import { moveBeyond, notePublished, readSections } from './section-versions.ts';
+import { moveBeyond, notePublished, pendingSections, readSections } from './section-versions.ts';
 import type { SyncKeys } from './sync-keys.ts';
 
 type Deps = Pick<Services, 'db' | 'bus' | 'clock' | 'vault'> & {
@@ -22,7 +22,7 @@ interface Work {
 
 interface Buildings {
   readonly built: readonly Built[];
-  readonly failures: readonly unknown[];
+  readonly failures: ReadonlyMap<string, unknown>;
 }
 
 interface Built {
@@ -34,15 +34,50 @@ interface Built {
 
 const ownPrefix = 'sidecar:';
 const triesMax = 3;
+const sidecarsAtOnce = 4;
+const batchesMin = 10;
 
-/** Carries the named sections to the bus, as they stand in the database now. */
-export async function publishTenant(deps: Deps, work: Work): Promise<void> {
-  const { built, failures } = await buildWithGrants(deps, work);
-  // The tenant's own first: a lease may be signed with a key that only just got into `keys`.
-  for (const section of built.toSorted(tenantSectionsFirst)) {
-    await publish(deps, { ...work, section });
+/** Whose section this is, if it is a sidecar's own. */
+export function sidecarIdOf(name: string): string | undefined {
+  return name.startsWith(ownPrefix) ? name.slice(ownPrefix.length) : undefined;
+}
+
+/**
+ * Carries to the bus what of a tenant has moved. What concerns all sidecars goes first, and is
+ * looked for again between the sidecars' own sections, a few at a time: a kill switch does not
+ * wait for a fleet's leases. Rejects, when all else is done, if some section cannot be built.
+ */
+export async function carryPending(deps: Deps, tenantId: string, keys: SyncKeys): Promise<void> {
+  const failures = new Map<string, unknown>();
+  // Bounded, for where changes never end somebody still has to give heartbeats.
+  let batchesLeft = batchesMin;
+  for (let batch = 0; batch < batchesLeft; batch++) {
+    const pending = (await pendingSections(deps.db, tenantId)).get(tenantId) ?? [];
+    if (batch === 0) batchesLeft += pending.length;
+    const names = nextBatch(pending.filter((name) => !failures.has(name)));
+    if (names.length === 0) break;
+    const failed = await publishTenant(deps, { tenantId, names, keys });
+    for (const [name, cause] of failed) failures.set(name, cause);
   }
-  if (failures.length > 0) throw new AggregateError(failures, 'some sections cannot be built');
+  if (failures.size === 0) return;
+  throw new AggregateError(failures.values(), `cannot publish ${[...failures.keys()].join(', ')}`);
+}
+
+function nextBatch(pending: readonly string[]): readonly string[] {
+  const ofTenant = pending.filter((name) => sidecarIdOf(name) === undefined);
+  return ofTenant.length > 0 ? ofTenant : pending.slice(0, sidecarsAtOnce);
+}
+
+/** Publishes the named sections; returns those that cannot be, and why. */
+async function publishTenant(deps: Deps, work: Work): Promise<ReadonlyMap<string, unknown>> {
+  const { built, failures } = await buildWithGrants(deps, work);
+  const done = new Set<string>();
+  for (const section of built) {
+    await publish(deps, { ...work, section });
+    done.add(section.name);
+  }
+  const left = work.names.filter((name) => !done.has(name));
+  return new Map(left.map((name) => [name, failures.get(name) ?? new Error('to be built again')]));
 }
 
 /**
@@ -58,13 +93,9 @@ async function buildWithGrants(deps: Deps, work: Work): Promise<Buildings> {
       return { built: built.filter(({ lacksGrants }) => !lacksGrants), failures };
     }
     for (const { name } of lacking) {
-      await issueGrants(deps, { tenantId, sidecarId: name.slice(ownPrefix.length) });
+      await issueGrants(deps, { tenantId, sidecarId: sidecarIdOf(name) ?? '' });
     }
   }
-}
-
-function tenantSectionsFirst(one: Built, other: Built): number {
-  return Number(isTenantSection(other.name)) - Number(isTenantSection(one.name));
 }
 
 async function publish(
@@ -92,13 +123,13 @@ async function buildSections(deps: Deps, work: Work): Promise<Buildings> {
   return deps.db.$transaction(
     async (tx) => {
       const built: Built[] = [];
-      const failures: unknown[] = [];
+      const failures = new Map<string, unknown>();
       for (const { name, version } of await readSections(tx, tenantId, names)) {
         try {
           const made = await buildBody(tx, deps, { ...work, name });
           if (made !== undefined) built.push({ name: name as SectionName, version, ...made });
         } catch (cause) {
-          failures.push(new Error(`section ${name}`, { cause }));
+          failures.set(name, cause);
         }
       }
       return { built, failures };
@@ -114,7 +145,7 @@ async function buildBody(
 ): Promise<Pick<Built, 'body' | 'lacksGrants'> | undefined> {
   const context = { tx, tenantId, nowMs: clock.now(), vault };
   if (isTenantSection(name)) return { body: await builders[name](context), lacksGrants: false };
-  if (!name.startsWith(ownPrefix)) return undefined;
-  const passportKey = keys.passport;
-  return buildSidecarSection({ ...context, passportKey, log }, name.slice(ownPrefix.length));
+  const sidecarId = sidecarIdOf(name);
+  if (sidecarId === undefined) return undefined;
+  return buildSidecarSection({ ...context, passportKey: keys.passport, log }, sidecarId);
 }

@@ -8,7 +8,8 @@ import { auditBus } from './audit.ts';
 import { beat } from './heartbeat.ts';
 import { renewLease, withoutLease } from './leases.ts';
 import { type LiveSidecar, liveSidecars } from './live-sidecars.ts';
-import { publishTenant } from './publish-tenant.ts';
+import { eachOf, OneAtATime } from './one-at-a-time.ts';
+import { carryPending, sidecarIdOf } from './publish-tenant.ts';
 import { ensureSections, moveSections, pendingSections } from './section-versions.ts';
 import { syncKeys } from './sync-keys.ts';
 
@@ -26,8 +27,6 @@ export interface RunningPublisher extends Publisher {
   round(): Promise<void>;
   close(): Promise<void>;
 }
-
-const atOnce = 8;
 
 /**
  * Starts this process' publisher. Every process runs one: each carries whatever it finds to be
@@ -50,9 +49,10 @@ class LoopingPublisher implements RunningPublisher {
   readonly #asked = new Set<string>();
   readonly #failing = new Set<string>();
   #allAudited = false;
+  /** Carrying what has moved is kept apart from the rest, so that a change never waits for leases. */
+  readonly #carrying = new OneAtATime(() => this.#carryAll());
+  readonly #rounds = new OneAtATime(() => this.#round());
   #timer: NodeJS.Timeout | undefined;
-  #running: Promise<void> | undefined;
-  #again: Promise<void> | undefined;
   #closed = false;
 
   constructor(deps: PublisherDeps) {
@@ -66,29 +66,17 @@ class LoopingPublisher implements RunningPublisher {
     moveSections(tx, tenantId, sections);
 
   nudge(): void {
-    void this.round();
+    void this.#carrying.run();
   }
 
   round(): Promise<void> {
-    if (this.#closed) return Promise.resolve();
-    if (this.#running === undefined) {
-      this.#running = this.#round().finally(() => {
-        this.#running = undefined;
-      });
-      return this.#running;
-    }
-    // What was committed after the round under way began is seen by the next one only.
-    this.#again ??= this.#running.then(() => {
-      this.#again = undefined;
-      return this.round();
-    });
-    return this.#again;
+    return this.#rounds.run();
   }
 
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
-    await this.#running;
+    await Promise.all([this.#carrying.close(), this.#rounds.close()]);
     await Promise.all([...this.#topics.values()].map((topic) => topic.close()));
   }
 
@@ -100,6 +88,25 @@ class LoopingPublisher implements RunningPublisher {
     }, inMs);
   }
 
+  async #carryAll(): Promise<void> {
+    const { db, signingKeys } = this.#deps;
+    await this.#attempt('carrying', async () => {
+      const pending = await pendingSections(db);
+      await eachOf(pending, ([tenantId, names]) =>
+        this.#attempt(`tenant ${tenantId}`, async () => {
+          await carryPending(this.#deps, tenantId, await syncKeys(signingKeys, tenantId));
+          // A sidecar that has just been enrolled waits for its first lease.
+          if (names.some((name) => this.#isNew(tenantId, name))) void this.round();
+        }),
+      );
+    });
+  }
+
+  #isNew(tenantId: string, name: string): boolean {
+    const id = sidecarIdOf(name);
+    return id !== undefined && this.#live.get(tenantId)?.has(id) !== true;
+  }
+
   async #round(): Promise<void> {
     const { db, clock } = this.#deps;
     await this.#attempt('round', async () => {
@@ -107,11 +114,7 @@ class LoopingPublisher implements RunningPublisher {
       const live = await liveSidecars(db, clock.now());
       this.#noteLive(live);
       await this.#renewLeases(live);
-      const tenants = await this.#tenantsDue();
-      for (let index = 0; index < tenants.length; index += atOnce) {
-        const some = tenants.slice(index, index + atOnce);
-        await Promise.all(some.map((tenantId) => this.#serve(tenantId)));
-      }
+      await eachOf(await this.#tenantsDue(), (tenantId) => this.#serve(tenantId));
     });
   }
 
@@ -148,7 +151,7 @@ class LoopingPublisher implements RunningPublisher {
       // Anybody on the bus can ask; only for sidecars that are known to live is it worth a round.
       if (this.#live.get(tenantId)?.has(sidecarId) !== true) return;
       this.#asked.add(`${tenantId} ${sidecarId}`);
-      this.nudge();
+      void this.round();
     });
     this.#topics.set(tenantId, topic);
   }
@@ -158,23 +161,19 @@ class LoopingPublisher implements RunningPublisher {
     // Whoever still needs one asks again.
     this.#asked.clear();
     const due = await withoutLease(this.#deps.db, live, this.#deps.clock.now());
-    for (const sidecar of new Set([...asking, ...due])) {
-      await this.#attempt(`lease ${sidecar.id}`, async () => {
+    await eachOf(new Set([...asking, ...due]), (sidecar) =>
+      this.#attempt(`lease ${sidecar.id}`, async () => {
         await renewLease(this.#deps, sidecar, { asked: asking.includes(sidecar) });
-      });
-    }
+      }),
+    );
   }
 
   async #serve(tenantId: string): Promise<void> {
     await this.#attempt(`tenant ${tenantId}`, async () => {
-      const { signingKeys, db, clock } = this.#deps;
+      const { signingKeys, clock } = this.#deps;
       const keys = await syncKeys(signingKeys, tenantId);
       await this.#audit(tenantId, keys.verification);
-      const publishPending = async () => {
-        const pending = await pendingSections(db, tenantId);
-        const names = pending.get(tenantId) ?? [];
-        if (names.length > 0) await publishTenant(this.#deps, { tenantId, names, keys });
-      };
+      const publishPending = () => carryPending(this.#deps, tenantId, keys);
       await publishPending();
       if (!this.#live.has(tenantId)) return;
       this.#servedAtMs.set(tenantId, clock.monotonic());

@@ -54,8 +54,10 @@ export interface Replica {
   agent(id: string): AgentRecord | undefined;
   user(id: string): DirectoryUser | undefined;
   tool(name: string): ToolRecord | undefined;
-  /** The tool as it was published, with the hash of what `tools/list` may show. */
+  /** The tool as it was published. */
   publishedTool(name: string): PublishedTool | undefined;
+  /** Hash of what `tools/list` may show of a tool: its approved surface. */
+  approvedSurface(name: string): string | undefined;
 
   /** The next single-use passport of the lease; undefined when none is at hand. */
   nextUse(): SignedPassport | undefined;
@@ -187,6 +189,10 @@ class LocalReplica implements Replica {
 
   publishedTool(name: string): PublishedTool | undefined {
     return held(this.#store.state.tools).get(name)?.published;
+  }
+
+  approvedSurface(name: string): string | undefined {
+    return this.publishedTool(name)?.approvedSurfaceHash;
   }
 
   nextUse(): SignedPassport | undefined {

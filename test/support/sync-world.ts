@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { recordEvent } from '../../control-plane/evidence/outbox.ts';
 import { createSigningKeys } from '../../control-plane/keys/signing-keys.ts';
 import { createVault } from '../../control-plane/keys/vault.ts';
 import { bindingMac } from '../../control-plane/runtime/stored-binding.ts';
@@ -53,12 +54,7 @@ export class SyncWorld {
       log: silentLog,
       vault,
       signingKeys: this.signingKeys,
-      ledger: {
-        async record(tx, tenant, event) {
-          const data = { tenantId: tenant, eventId: event.id, event: JSON.stringify(event) };
-          await tx.eventOutbox.create({ data });
-        },
-      },
+      ledger: { record: recordEvent },
     };
   }
 

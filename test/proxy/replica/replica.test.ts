@@ -126,7 +126,7 @@ describe('a replica', () => {
     expect(replica.agent('2')).toBeUndefined();
     expect(replica.tool('pay.out')?.validateArgs?.({})).toContain('amount');
     expect(replica.tool('pay.out')?.validateArgs?.({ amount: 1 })).toBeUndefined();
-    expect(replica.publishedTool('pay.out')?.approvedSurfaceHash).toBe('sha256:s');
+    expect(replica.approvedSurface('pay.out')).toBe('sha256:s');
     expect(replica.versions()).toMatchObject({ policies: 1, tools: 1 });
   });
 
