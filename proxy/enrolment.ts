@@ -11,7 +11,7 @@ import {
   type SigningKey,
 } from '../shared/crypto/signing-key.ts';
 import { SettingsError } from '../shared/settings.ts';
-import type { Identity } from './enforce/judge.ts';
+import type { Identity } from './identity.ts';
 
 /** What a sidecar is after enrolment: whom it acts for, its own keys, and the keys it pins. */
 export interface Enrolment {

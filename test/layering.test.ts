@@ -114,7 +114,7 @@ describe('import rules', () => {
   });
 
   it('no import runs in a circle', () => {
-    const graph = new Map(files.map((file) => [file.path, file.runtimeImports]));
+    const graph = new Map(files.map((file) => [file.path, file.imports]));
     const done = new Set<string>();
     const circles: string[] = [];
     const visit = (path: string, trail: readonly string[]) => {

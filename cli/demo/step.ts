@@ -10,12 +10,6 @@ export interface Step {
   readonly expected: { readonly decision: string; readonly reason: string };
 }
 
-export interface DecisionSeen {
-  readonly decision: string;
-  readonly reason: string;
-  readonly evidenceId: string;
-}
-
 /** A step did not go as promised. */
 export class StepFailed extends Error {
   override readonly name = 'StepFailed';

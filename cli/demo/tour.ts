@@ -1,6 +1,6 @@
 import type { AgentAnswer } from './agent.ts';
-import { type DecisionSeen, expectStep, type Step } from './step.ts';
-import type { World } from './world.ts';
+import { expectStep, type Step } from './step.ts';
+import type { DecisionSeen, World } from './world.ts';
 
 const refunds = (world: World) => `${world.paymentsUrl}/v1/refunds`;
 

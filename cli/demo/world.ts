@@ -7,7 +7,6 @@ import { startCrmServer } from './crm-server.ts';
 import { startModelApi } from './model-api.ts';
 import { type PaymentsApi, startPaymentsApi } from './payments-api.ts';
 import { demoPolicy } from './policy.ts';
-import type { DecisionSeen } from './step.ts';
 
 /** A running Sallyport: embedded, or as separate processes. */
 export interface Platform {
@@ -186,4 +185,10 @@ async function sectionVersion({ adminUrl }: Platform, section: string): Promise<
     'm',
   );
   return Number(line.exec(text)?.[1] ?? 0);
+}
+
+export interface DecisionSeen {
+  readonly decision: string;
+  readonly reason: string;
+  readonly evidenceId: string;
 }

@@ -1,8 +1,7 @@
 import { type DecisionOutcome, judgeDecision } from '../../shared/approval/decide.ts';
-import { type ApprovalAction, isOpen, stateAt } from '../../shared/approval/states.ts';
+import { isOpen, stateAt } from '../../shared/approval/states.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { newId } from '../../shared/ids.ts';
-import type { JsonObject } from '../../shared/json.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
 import { type ChangeNotes, commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
@@ -12,6 +11,7 @@ import { sealArgs } from './approval-args.ts';
 import type { ApprovalWithVotes } from './approval-record.ts';
 import { settleTool } from './approve-tool.ts';
 import { noteDecision } from './decided-event.ts';
+import type { ApprovalDecision, Grant } from './decision.ts';
 import { effectiveDigest } from './effective-digest.ts';
 import { expireApproval } from './expire-approvals.ts';
 import { factsFor } from './load-approval-facts.ts';
@@ -19,16 +19,6 @@ import { settleEventHashes } from './settle-event-hashes.ts';
 
 /** How long a grant may be used after it was given. */
 const grantSeconds = 3600;
-
-export interface ApprovalDecision {
-  readonly id: number;
-  readonly action: ApprovalAction;
-  readonly comment?: string | undefined;
-  /** For `modify`: the arguments that may be performed instead. */
-  readonly modifiedArgs?: JsonObject | undefined;
-  /** Where the decision comes from: `api`, or an integration's channel. */
-  readonly source: string;
-}
 
 export interface DecidedApproval {
   readonly approval: Approval;
@@ -140,11 +130,6 @@ async function decideLocked(
     await settleTool(tx, notes, approval, { status: outcome.status, principal, now });
   }
   return { approval: stored, votesMissing: outcome.votesMissing, eventId };
-}
-
-export interface Grant {
-  readonly digest: string;
-  readonly expiresAt: Date;
 }
 
 function grantOf(digest: string | undefined, now: Date): Grant {

@@ -3,7 +3,7 @@ import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 import type { ChangeNotes } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import type { Approval } from '../store/generated/client.ts';
-import type { ApprovalDecision, Grant } from './decide-approval.ts';
+import type { ApprovalDecision, Grant } from './decision.ts';
 
 interface Decided {
   readonly caller: Caller;

@@ -5,7 +5,7 @@ import type { Services, Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
 import { toolRecord } from '../tools/tool-record.ts';
 import { openArgs } from './approval-args.ts';
-import type { ApprovalDecision } from './decide-approval.ts';
+import type { ApprovalDecision } from './decision.ts';
 import { toolApprovalDigest } from './tool-approval-digest.ts';
 
 /**

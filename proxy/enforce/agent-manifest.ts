@@ -1,7 +1,7 @@
 import type { Binding } from '../../shared/binding/binding.ts';
 import type { JsonObject } from '../../shared/json.ts';
+import type { Identity } from '../identity.ts';
 import type { Replica } from '../replica/replica.ts';
-import type { Identity } from './judge.ts';
 
 /**
  * What this agent may call: its capabilities, the tools that are bound, and what the policies say

@@ -1,10 +1,10 @@
 import type { Log } from '../../shared/log.ts';
 import type { Spool } from '../evidence/spool.ts';
-import type { RecogniseDeps } from '../recognise/recognise.ts';
+import type { RecogniseDeps } from '../recognise/recognition.ts';
 import type { Credentials } from '../replica/credentials.ts';
 import type { DecisionMetrics } from '../telemetry/decision-metrics.ts';
 import type { TrafficMetrics } from '../telemetry/traffic-metrics.ts';
-import type { Forward } from '../upstream/forward.ts';
+import type { Forward } from '../upstream/forwarding.ts';
 import type { InternalHostDeps } from './internal-host.ts';
 import type { JudgeDeps } from './judge.ts';
 import type { LiveCalls } from './live-calls.ts';

@@ -1,7 +1,7 @@
 import { digestOf } from '../../shared/approval/action-digest.ts';
 import type { Bus } from '../../shared/bus/bus.ts';
 import type { Clock } from '../../shared/clock.ts';
-import type { Action, Environment } from '../../shared/decision/action.ts';
+import type { Action } from '../../shared/decision/action.ts';
 import { decide } from '../../shared/decision/decide.ts';
 import type { DecisionState, PassportState } from '../../shared/decision/state.ts';
 import type { Effect, Verdict } from '../../shared/decision/verdict.ts';
@@ -11,17 +11,9 @@ import { issuedBeforeEpoch } from '../../shared/passport/single-use.ts';
 import { readPassportAsync } from '../../shared/passport/verify.ts';
 import type { DeliveredApproval } from '../../shared/sync/sections.ts';
 import type { ControlPlane } from '../control-plane.ts';
+import type { Identity } from '../identity.ts';
 import type { Replica } from '../replica/replica.ts';
 import type { LiveDrift } from './live-drift.ts';
-
-/** Who this sidecar acts for, from its enrolment; an agent cannot change it. */
-export interface Identity {
-  readonly sidecarId: string;
-  readonly tenantId: string;
-  readonly agentId: string;
-  readonly userId: string;
-  readonly environment: Environment;
-}
 
 export interface JudgeDeps {
   readonly identity: Identity;

@@ -3,7 +3,7 @@ import { surfaceHash } from '../../shared/manifest/hash.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 import type { RecognisedPass } from '../recognise/recognition.ts';
 import { toolsListFilter } from '../recognise/tools-list.ts';
-import type { ResponseFilter } from '../upstream/forward.ts';
+import type { ResponseFilter } from '../upstream/forwarding.ts';
 import type { EnforceDeps } from './deps.ts';
 import { perform } from './perform.ts';
 import { decisionHeader, factsOf, type Way } from './progress.ts';

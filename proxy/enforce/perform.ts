@@ -4,7 +4,7 @@ import { GatewayError } from '../../shared/errors.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 import { reflectionFilter } from '../upstream/credential-guard.ts';
 import { combineFilters } from '../upstream/filters.ts';
-import type { Outcome, ResponseFilter } from '../upstream/forward.ts';
+import type { Outcome, ResponseFilter } from '../upstream/forwarding.ts';
 import { injectCredential } from '../upstream/inject.ts';
 import type { Outgoing } from '../upstream/outgoing.ts';
 import type { EnforceDeps } from './deps.ts';

@@ -6,8 +6,8 @@ import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 import { newId } from '../../shared/ids.ts';
 import type { JsonObject } from '../../shared/json.ts';
 import type { SpoolRecord } from '../evidence/spool.ts';
-import type { Outcome } from '../upstream/forward.ts';
-import type { Identity } from './judge.ts';
+import type { Identity } from '../identity.ts';
+import type { Outcome } from '../upstream/forwarding.ts';
 
 /** What is written down about a call, apart from the verdict on it. */
 export interface CallFacts {

@@ -11,8 +11,7 @@ import type { Exchange } from '../ingress/exchange.ts';
 import type { Outgoing } from '../upstream/outgoing.ts';
 import { readHints, refuseOverrides } from './agent-headers.ts';
 import { readBody, requireMediaType, requireNoBody } from './read-body.ts';
-import type { RecogniseLimits } from './recognise.ts';
-import type { RecognisedAction } from './recognition.ts';
+import type { RecognisedAction, RecogniseLimits } from './recognition.ts';
 
 /**
  * A REST call that a binding covers. Its arguments come from path, query and body; each name may

@@ -24,8 +24,13 @@ import {
 } from './mcp-message.ts';
 import { methodResource, passes, readToolCall, toolResource } from './mcp-methods.ts';
 import { readBody, requireMediaType, requireNoBody } from './read-body.ts';
-import type { RecogniseDeps } from './recognise.ts';
-import type { RecognisedAction, RecognisedPass, Recognition, RefusalForm } from './recognition.ts';
+import type {
+  RecogniseDeps,
+  RecognisedAction,
+  RecognisedPass,
+  Recognition,
+  RefusalForm,
+} from './recognition.ts';
 import { refusalOf } from './refusal.ts';
 
 type McpRequest = Extract<McpMessage, { kind: 'request' }>;

@@ -1,28 +1,13 @@
-import type { BindingIndex } from '../../shared/binding/match.ts';
 import { splitPath, splitTarget } from '../../shared/binding/path.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 import { recogniseCall } from './http.ts';
 import { recogniseMcp } from './mcp.ts';
 import { recogniseOpaque, recognisePassthrough } from './opaque.ts';
-import type { Recognition } from './recognition.ts';
+import type { RecogniseDeps, RecogniseLimits, Recognition } from './recognition.ts';
 import { refusalOf } from './refusal.ts';
 
-export interface RecogniseLimits {
-  /** Bodies of bound calls, in bytes. */
-  readonly bodyBytesMax: number;
-  /** Levels of nesting in a JSON body. */
-  readonly depthMax: number;
-}
-
 export const limitsByDefault: RecogniseLimits = { bodyBytesMax: 1_048_576, depthMax: 64 };
-
-export interface RecogniseDeps {
-  readonly index: BindingIndex;
-  /** Whether the approved manifest of a tool has an `outputSchema`. */
-  readonly toolHasOutputSchema: (tool: string) => boolean;
-  readonly limits: RecogniseLimits;
-}
 
 /**
  * Says what a request means: an action to be judged, something that passes, or a refusal. Never

@@ -1,4 +1,5 @@
 import type { Binding } from '../../shared/binding/binding.ts';
+import type { BindingIndex } from '../../shared/binding/match.ts';
 import type { ErrorCode } from '../../shared/errors.ts';
 import type { JsonObject } from '../../shared/json.ts';
 import type { Outgoing } from '../upstream/outgoing.ts';
@@ -60,3 +61,17 @@ export interface RecognisedRefusal {
 }
 
 export type Recognition = RecognisedAction | RecognisedPass | RecognisedRefusal;
+
+export interface RecogniseDeps {
+  readonly index: BindingIndex;
+  /** Whether the approved manifest of a tool has an `outputSchema`. */
+  readonly toolHasOutputSchema: (tool: string) => boolean;
+  readonly limits: RecogniseLimits;
+}
+
+export interface RecogniseLimits {
+  /** Bodies of bound calls, in bytes. */
+  readonly bodyBytesMax: number;
+  /** Levels of nesting in a JSON body. */
+  readonly depthMax: number;
+}

@@ -1,5 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, type Registry } from 'prom-client';
-import type { Outcome } from '../upstream/forward.ts';
+import type { Outcome } from '../upstream/forwarding.ts';
 
 interface Traffic {
   readonly ingress: { connections(): number };

@@ -1,5 +1,5 @@
 import { GatewayError } from '../../shared/errors.ts';
-import type { Outcome } from './forward.ts';
+import type { Outcome } from './forwarding.ts';
 
 type Failure = NonNullable<Outcome['failure']>;
 

@@ -1,4 +1,4 @@
-import type { ResponseFilter } from './forward.ts';
+import type { ResponseFilter } from './forwarding.ts';
 
 type Mode = 'pass' | 'stream' | 'buffer';
 

@@ -1,66 +1,12 @@
-import type { ServerResponse } from 'node:http';
 import Agent from 'undici/lib/dispatcher/agent.js';
 import { formatAuthority } from '../../shared/host.ts';
 import type { Guard } from './address-guard.ts';
 import { guardedConnector } from './dial.ts';
+import type { Forward, Outcome } from './forwarding.ts';
 import { outboundHeaders, withHeader } from './headers.ts';
 import type { Outgoing } from './outgoing.ts';
 import { readyBody } from './request-body.ts';
 import { ResponseRelay } from './response-relay.ts';
-
-/** How a forwarded request ended. */
-export interface Outcome {
-  /** Upstream's status; undefined when it never answered. */
-  readonly status?: number | undefined;
-  readonly responseBytes: number;
-  /** Undefined when the whole answer reached the agent. */
-  readonly failure?:
-    | 'upstream.unreachable'
-    | 'upstream.timeout'
-    | 'upstream.tls_invalid'
-    | 'upstream.reset'
-    | 'proxy.address_refused'
-    | 'credential.reflected'
-    | 'client_gone'
-    | undefined;
-  readonly detail?: string | undefined;
-}
-
-/** Looks at an answer as it passes. */
-export interface ResponseFilter {
-  /**
-   * Called once with the head. `stream`: each chunk passes through `chunk`; `buffer`: the whole
-   * body (up to `bytesMax`, beyond which the answer is cut) is handed to `whole` and replaced;
-   * `cut`: nothing of the answer goes on.
-   */
-  head(
-    status: number,
-    headers: Readonly<Record<string, string | readonly string[]>>,
-  ): 'pass' | 'stream' | 'buffer' | 'cut';
-  /** Returns what may go on now, or `cut` to break off. `last` when no more will come. */
-  chunk?(bytes: Buffer, last: boolean): Buffer | 'cut';
-  whole?(bytes: Buffer): Buffer | 'cut';
-  /** The largest body that is buffered. Default 1 MiB. */
-  readonly bytesMax?: number | undefined;
-}
-
-export interface ForwardOptions {
-  readonly signal: AbortSignal;
-  readonly filter?: ResponseFilter | undefined;
-  /** Added to the answer's header, for example `Sallyport-Decision`. */
-  readonly responseHeaders?: Readonly<Record<string, string>> | undefined;
-}
-
-/**
- * Sends a request to its upstream and streams the answer to the agent with backpressure.
- * Never rejects. If the upstream failed before an answer began, nothing has been written to
- * `res` and the caller answers; after that, `res` has been destroyed.
- */
-export type Forward = (
-  outgoing: Outgoing,
-  res: ServerResponse,
-  options: ForwardOptions,
-) => Promise<Outcome>;
 
 export interface ForwardTimeouts {
   readonly connectMs: number;

@@ -3,7 +3,7 @@ import type { Dispatcher } from 'undici';
 import { GatewayError } from '../../shared/errors.ts';
 import { classifyFailure } from './failure.ts';
 import { bufferLimit } from './filters.ts';
-import type { ForwardOptions, Outcome, ResponseFilter } from './forward.ts';
+import type { ForwardOptions, Outcome, ResponseFilter } from './forwarding.ts';
 import { inboundHeaders, withHeader } from './headers.ts';
 
 type Controller = Dispatcher.DispatchController;

@@ -1,7 +1,7 @@
 import type { Decision } from '../decision/verdict.ts';
 import { type Clause, clausesOf } from './clause.ts';
 import type { PolicyDefinition } from './definition.ts';
-import type { LintFinding } from './lint.ts';
+import type { LintFinding } from './lint-finding.ts';
 import { implies, isSatisfiable } from './reasoning.ts';
 import type { Primitive } from './relations.ts';
 import { ruleLabel } from './rule.ts';

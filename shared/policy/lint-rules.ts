@@ -2,7 +2,7 @@ import { clausesOf, conditionTest } from './clause.ts';
 import { refPath } from './condition.ts';
 import { fieldAt } from './context-fields.ts';
 import type { PolicyCondition, PolicyDefinition, PolicyRule } from './definition.ts';
-import type { LintFinding } from './lint.ts';
+import type { LintFinding } from './lint-finding.ts';
 import { isSatisfiable } from './reasoning.ts';
 import { isPrimitive } from './relations.ts';
 import { groupConditions, ruleLabel } from './rule.ts';

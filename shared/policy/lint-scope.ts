@@ -1,6 +1,6 @@
 import { type Clause, clausesOf } from './clause.ts';
 import type { PolicyDefinition } from './definition.ts';
-import type { LintFinding } from './lint.ts';
+import type { LintFinding } from './lint-finding.ts';
 import { isSatisfiable } from './reasoning.ts';
 import { isToolGlob } from './scope.ts';
 

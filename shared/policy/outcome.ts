@@ -1,7 +1,7 @@
 import type { ApprovalTerms, Decision } from '../decision/verdict.ts';
 import { approvalRoles, type RuleApproval } from './definition.ts';
 import type { PolicyOutcome } from './policy-set.ts';
-import type { RuleSource } from './rule.ts';
+import type { RuleSource } from './rule-source.ts';
 import { ruleEffects, severity } from './severity.ts';
 
 /** What the rules that matched come to (DESIGN 3, stage 5). They are given in order of (policy id, rule index). */

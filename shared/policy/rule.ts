@@ -1,4 +1,3 @@
-import type { Mode } from '../decision/action.ts';
 import type { PublishedPolicy } from '../sync/sections.ts';
 import {
   type CompiledCondition,
@@ -14,17 +13,9 @@ import type {
 } from './definition.ts';
 import { combine } from './outcome.ts';
 import type { PolicyOutcome } from './policy-set.ts';
+import type { RuleSource } from './rule-source.ts';
 import { compileScope } from './scope.ts';
 import { permits } from './severity.ts';
-
-/** A rule as the combination of outcomes sees it. */
-export interface RuleSource {
-  /** `<definition id>/<rule name>`. */
-  readonly label: string;
-  readonly rule: PolicyRule;
-  readonly policyMode: Mode;
-  readonly policyHash: string;
-}
 
 /** A rule ready to run: it matches when all its requirements hold. */
 export interface CompiledRule extends RuleSource {

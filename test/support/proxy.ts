@@ -10,13 +10,8 @@ import type { IngressOptions } from '../../proxy/ingress/options.ts';
 import type { Tunnel } from '../../proxy/ingress/tunnel.ts';
 import { type Authority, loadAuthority } from '../../proxy/tls/authority.ts';
 import { createGuard, type Guard } from '../../proxy/upstream/address-guard.ts';
-import {
-  createForward,
-  type Forward,
-  type ForwardTimeouts,
-  type Outcome,
-  type ResponseFilter,
-} from '../../proxy/upstream/forward.ts';
+import { createForward, type ForwardTimeouts } from '../../proxy/upstream/forward.ts';
+import type { Forward, Outcome, ResponseFilter } from '../../proxy/upstream/forwarding.ts';
 import { outboundHeaders } from '../../proxy/upstream/headers.ts';
 import type { Outgoing } from '../../proxy/upstream/outgoing.ts';
 import { systemClock } from '../../shared/clock.ts';

@@ -6,7 +6,7 @@ import type { Exchange } from '../../../proxy/ingress/exchange.ts';
 import { limitsByDefault, recognise } from '../../../proxy/recognise/recognise.ts';
 import type { RecognisedAction } from '../../../proxy/recognise/recognition.ts';
 import { type ListedTool, toolsListFilter } from '../../../proxy/recognise/tools-list.ts';
-import type { ResponseFilter } from '../../../proxy/upstream/forward.ts';
+import type { ResponseFilter } from '../../../proxy/upstream/forwarding.ts';
 import type { Outgoing } from '../../../proxy/upstream/outgoing.ts';
 import { compileBindings } from '../../../shared/binding/match.ts';
 

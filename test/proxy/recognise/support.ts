@@ -2,12 +2,12 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import type { Exchange } from '../../../proxy/ingress/exchange.ts';
-import {
-  limitsByDefault,
-  type RecogniseDeps,
-  recognise,
-} from '../../../proxy/recognise/recognise.ts';
-import type { RecognisedAction, Recognition } from '../../../proxy/recognise/recognition.ts';
+import { limitsByDefault, recognise } from '../../../proxy/recognise/recognise.ts';
+import type {
+  RecogniseDeps,
+  RecognisedAction,
+  Recognition,
+} from '../../../proxy/recognise/recognition.ts';
 import type { Outgoing } from '../../../proxy/upstream/outgoing.ts';
 import type { Binding } from '../../../shared/binding/binding.ts';
 import { compileBindings } from '../../../shared/binding/match.ts';

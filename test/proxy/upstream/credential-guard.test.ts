@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { reflectionFilter } from '../../../proxy/upstream/credential-guard.ts';
 import { combineFilters } from '../../../proxy/upstream/filters.ts';
-import type { ResponseFilter } from '../../../proxy/upstream/forward.ts';
+import type { ResponseFilter } from '../../../proxy/upstream/forwarding.ts';
 
 const secret = 'sk_live_4eC39HqLyjWDarjtT1zdp7dc';
 const text = { 'content-type': 'text/plain' };

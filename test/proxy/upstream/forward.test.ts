@@ -6,7 +6,7 @@ import { ProxyAgent, request } from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { authorityCertificate, leafCertificate } from '../../../proxy/tls/certificate.ts';
 import { reflectionFilter } from '../../../proxy/upstream/credential-guard.ts';
-import type { Outcome } from '../../../proxy/upstream/forward.ts';
+import type { Outcome } from '../../../proxy/upstream/forwarding.ts';
 import { injectCredential } from '../../../proxy/upstream/inject.ts';
 import {
   asItCame,

@@ -6,7 +6,8 @@ import type {
   PolicyDefinition,
   PolicyRule,
 } from '../../../shared/policy/definition.ts';
-import { type LintFinding, lintPolicies } from '../../../shared/policy/lint.ts';
+import { lintPolicies } from '../../../shared/policy/lint.ts';
+import type { LintFinding } from '../../../shared/policy/lint-finding.ts';
 import { context, policies, publish } from '../../support/policy-arbitraries.ts';
 
 type Terse = readonly [PolicyCondition['path'], PolicyCondition['operator'], unknown];
