@@ -2,7 +2,6 @@ import fs from 'node:fs';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
-import { type BindingIndex, compileBindings } from '../shared/binding/match.ts';
 import type { Bus } from '../shared/bus/bus.ts';
 import { openBus } from '../shared/bus/open.ts';
 import { systemClock } from '../shared/clock.ts';
@@ -10,21 +9,22 @@ import { verificationKeys } from '../shared/crypto/signing-key.ts';
 import type { Log } from '../shared/log.ts';
 import { SettingsError } from '../shared/settings.ts';
 import { sidecarSection } from '../shared/sync/sections.ts';
+import { Closing } from './closing.ts';
 import { type Config, readConfig } from './config.ts';
 import { type ControlPlane, connectControlPlane } from './control-plane.ts';
 import { agentManifest } from './enforce/agent-manifest.ts';
+import { recognitionOf } from './enforce/bindings-in-force.ts';
 import type { EnforceDeps } from './enforce/deps.ts';
 import { enforce } from './enforce/enforce.ts';
 import { LiveCalls } from './enforce/live-calls.ts';
 import { LiveDrift } from './enforce/live-drift.ts';
 import { driftRecord } from './enforce/record.ts';
-import { enforceTunnel } from './enforce/tunnels.ts';
+import { enforceTunnel, isPassthrough } from './enforce/tunnels.ts';
 import { type Enrolment, enrol } from './enrolment.ts';
 import { Spool } from './evidence/spool.ts';
 import { Uploader } from './evidence/uploader.ts';
 import type { Identity } from './identity.ts';
 import { createIngress } from './ingress/ingress.ts';
-import { limitsByDefault } from './recognise/recognise.ts';
 import { Credentials } from './replica/credentials.ts';
 import { openReplica, type Replica } from './replica/replica.ts';
 import { createAdmin } from './telemetry/admin.ts';
@@ -52,19 +52,6 @@ interface SidecarOptions {
   /** The bus of the embedded mode; without it the settings say which. */
   readonly bus?: Bus;
   readonly log?: Log;
-}
-
-/** Closes what was opened, last first. */
-class Closing {
-  readonly #steps: (() => Promise<void> | void)[] = [];
-
-  add(step: () => Promise<void> | void): void {
-    this.#steps.push(step);
-  }
-
-  async run(): Promise<void> {
-    for (const step of this.#steps.splice(0).reverse()) await step();
-  }
 }
 
 /** Builds the sidecar and listens; what was begun before a failure is closed again. */
@@ -241,22 +228,6 @@ function enforcement(config: Config, parts: Parts): EnforceDeps {
   };
 }
 
-/** Bindings are compiled once per change of their section. */
-function recognitionOf(replica: Replica, liveDrift: LiveDrift): EnforceDeps['recognition'] {
-  let index: BindingIndex | undefined;
-  replica.onChange('bindings', () => {
-    index = undefined;
-  });
-  return () => {
-    index ??= compileBindings(replica.bindings);
-    return {
-      index,
-      limits: limitsByDefault,
-      toolHasOutputSchema: (tool) => liveDrift.hasOutputSchema(tool),
-    };
-  };
-}
-
 /** Opens the ports: the proxy for the agent, and the admin port for health and metrics. */
 async function listen(
   config: Config,
@@ -289,15 +260,6 @@ async function listen(
   guard.ownPorts.add(admin.port);
   const host = config.proxyHost.includes(':') ? `[${config.proxyHost}]` : config.proxyHost;
   return { proxyUrl: `http://${host}:${proxy.port}`, adminUrl: `http://${host}:${admin.port}` };
-}
-
-/** Without a verified snapshot no host is known to be one: it is read, and refused in good form. */
-function isPassthrough(deps: EnforceDeps, host: string, port: number): boolean {
-  try {
-    return deps.recognition().index.forHost(host, port)?.passthrough !== undefined;
-  } catch {
-    return false;
-  }
 }
 
 function readiness(replica: Replica): {

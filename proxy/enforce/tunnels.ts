@@ -66,3 +66,16 @@ async function follow(
     deps.log.error({ err: error, evidenceId }, 'the end of a tunnel could not be recorded');
   }
 }
+
+/** Without a verified snapshot no host is known to be one: it is read, and refused in good form. */
+export function isPassthrough(
+  deps: Pick<EnforceDeps, 'recognition'>,
+  host: string,
+  port: number,
+): boolean {
+  try {
+    return deps.recognition().index.forHost(host, port)?.passthrough !== undefined;
+  } catch {
+    return false;
+  }
+}
