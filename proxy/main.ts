@@ -20,6 +20,7 @@ import { LiveCalls } from './enforce/live-calls.ts';
 import { LiveDrift } from './enforce/live-drift.ts';
 import { driftRecord } from './enforce/record.ts';
 import { enforceTunnel, isPassthrough } from './enforce/tunnels.ts';
+import { enforceUpgrade } from './enforce/upgrades.ts';
 import { type Enrolment, enrol } from './enrolment.ts';
 import { Spool } from './evidence/spool.ts';
 import { Uploader } from './evidence/uploader.ts';
@@ -35,6 +36,7 @@ import { type Authority, loadAuthority } from './tls/authority.ts';
 import { trustBundle } from './tls/trust-bundle.ts';
 import { createGuard, type Guard } from './upstream/address-guard.ts';
 import { createForward } from './upstream/forward.ts';
+import { createTunnelUpgrade } from './upstream/passthrough.ts';
 
 const version = '0.1.0';
 const drainMs = 10_000;
@@ -203,6 +205,7 @@ function enforcement(config: Config, parts: Parts): EnforceDeps {
     credentials,
     spool,
     forward,
+    tunnelUpgrade: createTunnelUpgrade(parts.guard),
     bus: parts.bus,
     controlPlane: parts.controlPlane,
     holdMs: config.holdMs,
@@ -243,6 +246,7 @@ async function listen(
     handle: (exchange) => enforce(exchange, deps),
     passthrough: (host, port) => (isPassthrough(deps, host, port) ? 'tunnel' : 'intercept'),
     onTunnel: (tunnel) => enforceTunnel(tunnel, deps),
+    onUpgrade: (upgrade) => enforceUpgrade(upgrade, deps),
     onRefusal: ({ code }) => deps.metrics.decided('deny', code),
   });
   const proxy = await ingress.listen(config.proxyPort, config.proxyHost);

@@ -5,6 +5,7 @@ import type { Credentials } from '../replica/credentials.ts';
 import type { DecisionMetrics } from '../telemetry/decision-metrics.ts';
 import type { TrafficMetrics } from '../telemetry/traffic-metrics.ts';
 import type { Forward } from '../upstream/forwarding.ts';
+import type { TunnelUpgrade } from '../upstream/passthrough.ts';
 import type { InternalHostDeps } from './internal-host.ts';
 import type { JudgeDeps } from './judge.ts';
 import type { LiveCalls } from './live-calls.ts';
@@ -14,6 +15,7 @@ export interface EnforceDeps extends JudgeDeps {
   readonly spool: Spool;
   readonly credentials: Credentials;
   readonly forward: Forward;
+  readonly tunnelUpgrade: TunnelUpgrade;
   readonly live: LiveCalls;
   readonly internal: InternalHostDeps;
   /** What recognition needs, from the replica as it is now. */

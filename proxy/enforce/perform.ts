@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import type { HeldCredential } from '../../shared/binding/binding.ts';
 import { blockingSwitch } from '../../shared/decision/kill-switch.ts';
 import { GatewayError } from '../../shared/errors.ts';
@@ -39,11 +40,13 @@ export async function perform(
   const startedAt = clock.monotonic();
   const outgoing = withCredential(call);
   const ended = await live.track({ ...subject, signal: exchange.signal }, (signal) =>
-    forward(outgoing, exchange.res, {
-      signal,
-      filter: filterFor(call),
-      responseHeaders: call.responseHeaders,
-    }),
+    exchange.upgrade === undefined
+      ? forward(outgoing, exchange.res, {
+          signal,
+          filter: filterFor(call),
+          responseHeaders: call.responseHeaders,
+        })
+      : tunnel(exchange, { outgoing, signal, deps }),
   );
   const outcome = nameKillSwitch(ended, exchange);
   const durationMs = clock.monotonic() - startedAt;
@@ -53,6 +56,20 @@ export async function perform(
   if (failure !== undefined && failure !== 'client_gone' && !exchange.res.headersSent) {
     throw new GatewayError(failure);
   }
+}
+
+/** From here on the connection carries another protocol: the answer kept for a refusal lets go of it. */
+function tunnel(
+  { req, res, upgrade }: Exchange,
+  {
+    outgoing,
+    signal,
+    deps,
+  }: { readonly outgoing: Outgoing; readonly signal: AbortSignal; readonly deps: EnforceDeps },
+): Promise<Outcome> {
+  if (upgrade === undefined) throw new TypeError('the exchange has no connection to tunnel');
+  res.detachSocket(upgrade.socket as Socket);
+  return deps.tunnelUpgrade(outgoing, { req, ...upgrade }, signal);
 }
 
 /** A call that was aborted although its agent is still there was ended by a kill switch. */

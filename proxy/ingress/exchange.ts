@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
 
 /** One HTTP request that an agent sent through the proxy, with where it wants to go. */
 export interface Exchange {
@@ -12,6 +13,8 @@ export interface Exchange {
   readonly target: string;
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
+  /** The connection of a request to change protocols; `res` still answers what is refused. */
+  readonly upgrade?: { readonly socket: Duplex; readonly head: Buffer } | undefined;
   /** Aborted when the agent goes away. */
   readonly signal: AbortSignal;
 }

@@ -22,6 +22,14 @@ export async function recognise(exchange: Exchange, deps: RecogniseDeps): Promis
 }
 
 async function recogniseOn(exchange: Exchange, deps: RecogniseDeps): Promise<Recognition> {
+  const recognition = await recogniseRequest(exchange, deps);
+  const mayUpgrade = recognition.kind === 'action' && recognition.binding?.upgrade === true;
+  if (exchange.upgrade !== undefined && !mayUpgrade)
+    throw new GatewayError('proxy.upgrade_refused');
+  return recognition;
+}
+
+async function recogniseRequest(exchange: Exchange, deps: RecogniseDeps): Promise<Recognition> {
   const bound = deps.index.forHost(exchange.host, exchange.port);
   if (bound === undefined) return recogniseOpaque(exchange);
   if (bound.passthrough !== undefined) return recognisePassthrough(exchange, bound.passthrough);
