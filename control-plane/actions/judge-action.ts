@@ -6,9 +6,9 @@ import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 import { agentChain } from '../events.ts';
 import { toAnswerable } from '../http/errors.ts';
 import type { Services } from '../services.ts';
+import { carryOut, type ReachedVerdict } from './carry-out.ts';
 import { decisionEvent } from './decision-event.ts';
 import { loadState } from './load-state.ts';
-import { type ReachedVerdict, reachVerdict } from './reach-verdict.ts';
 
 export interface Judging {
   readonly action: Action;
@@ -47,7 +47,7 @@ async function reach(
   const { action, principal } = judging;
   try {
     const state = await loadState(services, judging);
-    return await reachVerdict(services, { action, state, principal });
+    return await carryOut(services, { action, state, principal });
   } catch (thrown) {
     const failure = toAnswerable(thrown);
     services.log.error({ err: failure, cause: failure.cause }, 'a decision failed: denied');

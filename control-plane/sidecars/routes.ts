@@ -1,7 +1,7 @@
 import * as contract from '../../shared/contract/sidecars.ts';
 import type { Route } from '../http/route.ts';
 import { route } from '../http/route.ts';
-import { claimDurably } from '../passports/claim-passport.ts';
+import { claimDurably } from '../passports/claim-durably.ts';
 import type { Services } from '../services.ts';
 import { enrolSidecar } from './enrol-sidecar.ts';
 import { createEnrolmentToken } from './enrolment-token.ts';

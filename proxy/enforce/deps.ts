@@ -1,4 +1,3 @@
-import type { Log } from '../../shared/log.ts';
 import type { Spool } from '../evidence/spool.ts';
 import type { RecogniseDeps } from '../recognise/recognition.ts';
 import type { Credentials } from '../replica/credentials.ts';
@@ -22,7 +21,6 @@ export interface EnforceDeps extends JudgeDeps {
   readonly recognition: () => RecogniseDeps;
   readonly metrics: DecisionMetrics;
   readonly traffic: TrafficMetrics;
-  readonly log: Log;
   /** How long a call is held for a human's decision. */
   readonly holdMs: number;
 }

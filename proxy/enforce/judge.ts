@@ -3,11 +3,13 @@ import type { Bus } from '../../shared/bus/bus.ts';
 import type { Clock } from '../../shared/clock.ts';
 import type { Action } from '../../shared/decision/action.ts';
 import { decide } from '../../shared/decision/decide.ts';
+import { reachVerdict } from '../../shared/decision/reach-verdict.ts';
 import type { DecisionState, PassportState } from '../../shared/decision/state.ts';
-import type { Effect, Verdict } from '../../shared/decision/verdict.ts';
+import type { Verdict } from '../../shared/decision/verdict.ts';
 import { GatewayError } from '../../shared/errors.ts';
+import type { Log } from '../../shared/log.ts';
+import { claimPassport } from '../../shared/passport/claim.ts';
 import { anyUser } from '../../shared/passport/claims.ts';
-import { issuedBeforeEpoch } from '../../shared/passport/single-use.ts';
 import { readPassportAsync } from '../../shared/passport/verify.ts';
 import type { DeliveredApproval } from '../../shared/sync/sections.ts';
 import type { ControlPlane } from '../control-plane.ts';
@@ -22,6 +24,7 @@ export interface JudgeDeps {
   readonly liveDrift: LiveDrift;
   readonly controlPlane: ControlPlane;
   readonly clock: Clock;
+  readonly log: Log;
   /** Grants used here that the replica may still show as unused. */
   readonly spentApprovals: Set<number>;
 }
@@ -97,20 +100,19 @@ async function judgeWith(
   passport: PassportState,
   deps: JudgeDeps,
 ): Promise<Judgement> {
-  const verdictOn = (state: PassportState) =>
-    decide(action, stateFor(action, state, deps), deps.clock.now());
-  let held = passport;
-  let verdict = verdictOn(held);
-  const claim = verdict.effects.find((effect) => effect.kind === 'claim_passport');
-  if (claim !== undefined && held.form === 'signed') {
-    held = { ...held, use: await claimPassport(claim, deps) };
-    verdict = verdictOn(held);
-  }
-  const spend = verdict.effects.find((effect) => effect.kind === 'spend_approval');
-  if (spend !== undefined && held.form === 'signed' && held.approval !== undefined) {
-    if (await spendApproval(spend.approvalId, deps)) return { verdict, action };
-    verdict = verdictOn({ ...held, approval: { ...held.approval, used: true } });
-  }
+  const { bus, controlPlane, identity, clock, log } = deps;
+  const verdict = await reachVerdict(passport, {
+    decideWith: (held = passport) => decide(action, stateFor(action, held, deps), clock.now()),
+    claim: (claim) =>
+      claimPassport(claim, {
+        bus,
+        tenantId: identity.tenantId,
+        nowMs: clock.now(),
+        claimDurably: controlPlane.claimPassport,
+        onFailure: (err) => log.warn({ err, jti: claim.jti }, 'a passport could not be claimed'),
+      }),
+    spend: ({ approvalId }) => spendApproval(approvalId, deps),
+  });
   return { verdict, action };
 }
 
@@ -177,24 +179,4 @@ async function readPresented(token: string, { replica }: JudgeDeps): Promise<Pas
       expiresAtMs: approved.expiresAtMs,
     },
   };
-}
-
-/** Takes the one use of a passport, so that no other sidecar or replica can. */
-async function claimPassport(
-  claim: Extract<Effect, { kind: 'claim_passport' }>,
-  { bus, controlPlane, identity, clock }: JudgeDeps,
-): Promise<'claimed' | 'replayed' | 'unavailable'> {
-  // Kept well past expiry: a clock that is behind must not open a second use.
-  const ttlMs = Math.max(claim.expiresAtMs - clock.now(), 0) + 600_000;
-  try {
-    const { status, epochMs } = await bus.claim(identity.tenantId, `jti:${claim.jti}`, ttlMs);
-    if (status === 'taken') return 'replayed';
-    if (issuedBeforeEpoch(claim.jti, epochMs)) return 'unavailable';
-    if (!claim.durable) return 'claimed';
-    return (await controlPlane.claimPassport(claim.jti, claim.expiresAtMs))
-      ? 'claimed'
-      : 'replayed';
-  } catch {
-    return 'unavailable';
-  }
 }

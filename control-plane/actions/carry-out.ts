@@ -1,13 +1,15 @@
 import { digestOf } from '../../shared/approval/action-digest.ts';
 import type { Action } from '../../shared/decision/action.ts';
 import { decide } from '../../shared/decision/decide.ts';
-import type { DecisionState, PassportState } from '../../shared/decision/state.ts';
-import type { Effect, Verdict } from '../../shared/decision/verdict.ts';
+import { effectIn, reachVerdict } from '../../shared/decision/reach-verdict.ts';
+import type { DecisionState } from '../../shared/decision/state.ts';
+import type { Verdict } from '../../shared/decision/verdict.ts';
 import { errorKinds, GatewayError } from '../../shared/errors.ts';
 import { idTimeMs } from '../../shared/ids.ts';
+import { claimPassport } from '../../shared/passport/claim.ts';
 import { openApproval } from '../approvals/open-approval.ts';
 import { spendApproval } from '../approvals/spend-approval.ts';
-import { claimPassport } from '../passports/claim-passport.ts';
+import { claimDurably } from '../passports/claim-durably.ts';
 import type { Services } from '../services.ts';
 
 export interface ReachedVerdict {
@@ -23,63 +25,28 @@ interface Case {
   readonly principal: string;
 }
 
-type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { readonly kind: Kind }>;
-
 /**
  * Decides, and carries out what the verdict asks for: takes the passport's one use, spends the
- * grant, opens the approval, in that order. What cannot be done is decided again as undone, so
- * that the answer always says what really holds.
+ * grant, opens the approval, in that order.
  */
-export async function reachVerdict(services: Services, one: Case): Promise<ReachedVerdict> {
-  const first = decideNow(services, one);
-  const claimed = await claim(services, one, first);
-  const spent = await spend(services, claimed.one, claimed.verdict);
-  return ask(services, claimed.one, spent);
-}
-
-function decideNow({ clock }: Services, { action, state }: Case): Verdict {
-  return decide(action, state, clock.now());
-}
-
-function effectIn<Kind extends Effect['kind']>(
-  { effects }: Verdict,
-  kind: Kind,
-): EffectOf<Kind> | undefined {
-  return effects.find((effect): effect is EffectOf<Kind> => effect.kind === kind);
-}
-
-async function claim(
-  services: Services,
-  one: Case,
-  verdict: Verdict,
-): Promise<{ readonly one: Case; readonly verdict: Verdict }> {
-  const effect = effectIn(verdict, 'claim_passport');
-  if (effect === undefined) return { one, verdict };
-  const use = await claimPassport(services, one.action.tenantId, effect);
-  const next = withPassport(one, { use });
-  return { one: next, verdict: decideNow(services, next) };
-}
-
-async function spend(services: Services, one: Case, verdict: Verdict): Promise<Verdict> {
-  const effect = effectIn(verdict, 'spend_approval');
-  if (effect === undefined) return verdict;
-  const { approvalId, eventHash } = effect;
-  const { tenantId } = one.action;
-  const usedBy = one.principal;
-  if (await spendApproval(services, tenantId, { approvalId, eventHash, usedBy })) return verdict;
-  const { passport } = one.state;
-  const proof = passport?.form === 'signed' ? passport.approval : undefined;
-  if (proof === undefined) throw new Error('an approval was to be spent that no passport names');
-  return decideNow(services, withPassport(one, { approval: { ...proof, used: true } }));
-}
-
-function withPassport(
-  one: Case,
-  change: Partial<Pick<Extract<PassportState, { form: 'signed' }>, 'use' | 'approval'>>,
-): Case {
-  const { passport } = one.state;
-  if (passport?.form !== 'signed') throw new Error('there is no passport to take the use of');
-  return { ...one, state: { ...one.state, passport: { ...passport, ...change } } };
+export async function carryOut(services: Services, one: Case): Promise<ReachedVerdict> {
+  const { bus, clock, log } = services;
+  const { action, state, principal } = one;
+  const { tenantId } = action;
+  const verdict = await reachVerdict(state.passport, {
+    decideWith: (passport) => decide(action, { ...state, passport }, clock.now()),
+    claim: (claim) =>
+      claimPassport(claim, {
+        bus,
+        tenantId,
+        nowMs: clock.now(),
+        claimDurably: (jti, expiresAtMs) => claimDurably(services, tenantId, { jti, expiresAtMs }),
+        onFailure: (err) => log.warn({ err, jti: claim.jti }, 'a passport could not be claimed'),
+      }),
+    spend: ({ approvalId, eventHash }) =>
+      spendApproval(services, tenantId, { approvalId, eventHash, usedBy: principal }),
+  });
+  return ask(services, one, verdict);
 }
 
 async function ask(services: Services, one: Case, verdict: Verdict): Promise<ReachedVerdict> {
