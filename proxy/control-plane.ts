@@ -4,12 +4,11 @@ import type { Clock } from '../shared/clock.ts';
 import { createClient } from '../shared/contract/client.ts';
 import {
   claimSidecarPassport,
-  getSidecarCredentials,
   openSidecarApproval,
-  reportSidecar,
   spendSidecarApproval,
   uploadEvidence,
-} from '../shared/contract/sidecars.ts';
+} from '../shared/contract/sidecar-calls.ts';
+import { getSidecarCredentials, reportSidecar } from '../shared/contract/sidecars.ts';
 import { signJws } from '../shared/crypto/jws.ts';
 import type { Action } from '../shared/decision/action.ts';
 import type { Effect, Verdict } from '../shared/decision/verdict.ts';

@@ -1,3 +1,4 @@
+import * as calls from '../../shared/contract/sidecar-calls.ts';
 import * as contract from '../../shared/contract/sidecars.ts';
 import type { Route } from '../http/route.ts';
 import { route } from '../http/route.ts';
@@ -70,10 +71,10 @@ function ownRoutes(services: Services): Route[] {
       headers: { 'cache-control': 'no-store' },
       body: await sidecarCredentials(services, caller),
     })),
-    route(contract.uploadEvidence, async ({ body }, caller) => ({
+    route(calls.uploadEvidence, async ({ body }, caller) => ({
       body: await uploadEvidence(services, caller, body),
     })),
-    route(contract.openSidecarApproval, async ({ body }, caller) => {
+    route(calls.openSidecarApproval, async ({ body }, caller) => {
       const { tool, resource, args, goal } = body;
       const approval = await openSidecarApproval(services, caller, {
         action: { tool, resource, args, goal },
@@ -90,11 +91,11 @@ function ownRoutes(services: Services): Route[] {
       const { id, status, expiresAt } = approval;
       return { body: { approval_id: id, status, expires_at: expiresAt.toISOString() } };
     }),
-    route(contract.spendSidecarApproval, async ({ params }, caller) => {
+    route(calls.spendSidecarApproval, async ({ params }, caller) => {
       const { eventHash } = await spendSidecarApproval(services, caller, params.id);
       return { body: { spent: true as const, event_hash: eventHash } };
     }),
-    route(contract.claimSidecarPassport, async ({ body }, { tenantId }) => {
+    route(calls.claimSidecarPassport, async ({ body }, { tenantId }) => {
       const claim = { jti: body.jti, expiresAtMs: Date.parse(body.expires_at) };
       return { body: { claimed: await claimDurably(services, tenantId, claim) } };
     }),

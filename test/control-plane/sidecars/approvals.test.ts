@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { digestOf } from '../../../shared/approval/action-digest.ts';
 import { decideApproval, listApprovals } from '../../../shared/contract/approvals.ts';
 import type { Client } from '../../../shared/contract/client.ts';
-import { openSidecarApproval } from '../../../shared/contract/sidecars.ts';
+import { openSidecarApproval } from '../../../shared/contract/sidecar-calls.ts';
 import type { Action } from '../../../shared/decision/action.ts';
 import type { Verdict } from '../../../shared/decision/verdict.ts';
 import { sidecarSection } from '../../../shared/sync/sections.ts';

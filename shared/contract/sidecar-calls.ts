@@ -1,0 +1,174 @@
+import { z } from 'zod';
+import {
+  agentId,
+  goal,
+  jsonObject,
+  name,
+  resourceId,
+  riskTier,
+  rowIdParam,
+  text,
+  toolId,
+  userId,
+} from './fields.ts';
+import { operation } from './operation.ts';
+import { bySidecar, sidecarExample } from './sidecars.ts';
+
+const digest = z.string().regex(/^sha256:[0-9a-f]{64}$/);
+
+const uploadedEvent = z.strictObject({
+  id: z.string().regex(/^ev_[0-9a-f]{32}$/),
+  type: name(64),
+  chain_id: name(128),
+  occurred_at: z.iso.datetime({ precision: 3 }),
+  source: name(128),
+  agent_id: agentId.optional(),
+  user_id: userId.optional(),
+  tool: toolId.optional(),
+  resource: resourceId.optional(),
+  decision: name(64).optional(),
+  reason_code: name(256).optional(),
+  data: jsonObject,
+});
+
+const spoolPosition = z.object({ record: z.number().int().min(0), hash: z.string() });
+
+export const uploadEvidence = operation({
+  ...bySidecar,
+  id: 'uploadEvidence',
+  method: 'POST',
+  path: '/v1/sidecars/evidence',
+  summary: 'Upload records of the spool, in order; at least once',
+  bodyBytesMax: 4 * 1024 ** 2,
+  body: z.object({
+    /** A compact JWS by the sidecar's key over `{sidecar, after, last}` (shared/evidence/spool-head.ts). */
+    segment: z.string().max(4096),
+    records: z
+      .array(z.strictObject({ event: uploadedEvent, salt: z.string().max(128).optional() }))
+      .min(1)
+      .max(1000),
+  }),
+  bodyExample: {
+    segment: 'eyJ…',
+    records: [
+      {
+        event: {
+          id: 'ev_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d',
+          type: 'decision',
+          chain_id: 'agent:7',
+          occurred_at: '2026-11-20T10:00:00.000Z',
+          source: `sidecar:${sidecarExample}`,
+          agent_id: '7',
+          user_id: 'user_12',
+          tool: 'payments.refund',
+          resource: 'payment:pay_81',
+          decision: 'allow',
+          reason_code: 'refund.small_in_scope',
+          data: { args_shape: { amount: 'number' } },
+        },
+        salt: 'MDEyMzQ1Njc4OWFiY2RlZg==',
+      },
+    ],
+  },
+  success: {
+    status: 200,
+    description: 'Everything up to `acked` is sealed: the sidecar may drop it.',
+    schema: z.object({ sealed: z.number().int(), acked: spoolPosition }),
+    example: { sealed: 1, acked: { record: 813, hash: '6c'.repeat(32) } },
+  },
+  errors: [
+    'args.schema_invalid',
+    'evidence.event_invalid',
+    'evidence.id_conflict',
+    'evidence.seal_failed',
+    'sidecar.revoked',
+  ],
+});
+
+export const openSidecarApproval = operation({
+  ...bySidecar,
+  id: 'openSidecarApproval',
+  method: 'POST',
+  path: '/v1/sidecars/approvals',
+  summary: 'Ask a human about an action of the sidecar’s own agent',
+  body: z.object({
+    tool: toolId,
+    resource: resourceId,
+    args: jsonObject,
+    goal: goal.optional(),
+    /** With `passport_jti`: the user of the passport that the agent presented, when not the enrolment's. */
+    user_id: userId.optional(),
+    passport_jti: name(256).optional(),
+    reason_code: name(256),
+    matched_rules: z.array(text(512)).max(1000),
+    policy_hash: digest.optional(),
+    manifest_hash: digest.optional(),
+    risk_tier: riskTier,
+    terms: z.object({
+      channels: z.array(name(64)).max(16),
+      minRole: name(64),
+      quorum: z.number().int().min(1).max(16),
+      slaSeconds: z.number().int().min(1).max(2_592_000).optional(),
+    }),
+    action_digest: digest,
+  }),
+  bodyExample: {
+    tool: 'payments.refund',
+    resource: 'payment:pay_81',
+    args: { amount: 40, currency: 'EUR' },
+    reason_code: 'refund.needs_human',
+    matched_rules: ['refunds/over_25'],
+    risk_tier: 'high',
+    terms: { channels: [], minRole: 'approver', quorum: 1 },
+    action_digest: `sha256:${'3e'.repeat(32)}`,
+  },
+  success: {
+    status: 201,
+    description: 'The open approval for exactly this action.',
+    schema: z.object({ approval_id: z.number().int(), status: z.string(), expires_at: z.string() }),
+    example: { approval_id: 42, status: 'pending', expires_at: '2026-11-20T11:00:00.000Z' },
+  },
+  errors: ['args.schema_invalid', 'approval.invalid', 'approval.too_many_open', 'sidecar.revoked'],
+});
+
+export const spendSidecarApproval = operation({
+  ...bySidecar,
+  id: 'spendSidecarApproval',
+  method: 'POST',
+  path: '/v1/sidecars/approvals/{id}/spend',
+  summary: 'Use a granted approval, once, right before performing its action',
+  params: rowIdParam,
+  success: {
+    status: 200,
+    description: 'Nobody else may use it any more.',
+    schema: z.object({ spent: z.literal(true), event_hash: z.string() }),
+    example: { spent: true, event_hash: `sha256:${'4f'.repeat(32)}` },
+  },
+  errors: [
+    'approval.not_found',
+    'approval.used',
+    'approval.invalid',
+    'approval.expired',
+    'sidecar.revoked',
+  ],
+});
+
+export const claimSidecarPassport = operation({
+  ...bySidecar,
+  id: 'claimSidecarPassport',
+  method: 'POST',
+  path: '/v1/sidecars/passports/claim',
+  summary: 'The durable second lock on a passport’s single use, for high and critical risk',
+  body: z.object({ jti: name(256), expires_at: z.iso.datetime() }),
+  bodyExample: {
+    jti: 'pp_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d',
+    expires_at: '2026-11-20T10:05:00.000Z',
+  },
+  success: {
+    status: 200,
+    description: 'Whether the caller was first.',
+    schema: z.object({ claimed: z.boolean() }),
+    example: { claimed: true },
+  },
+  errors: ['args.schema_invalid', 'sidecar.revoked'],
+});
