@@ -1,0 +1,74 @@
+import { connect } from 'node:net';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { bodyOf, raw, startProxy, until } from '../../support/proxy.ts';
+import { close, codes, exchange, type HostileStage, hostileStage } from './hostile-stage.ts';
+
+let stage: HostileStage;
+beforeEach(async () => {
+  stage = await hostileStage();
+});
+afterEach(() => stage.cleanup.run());
+
+describe('time and number', () => {
+  it('a head that does not come is answered 408', async () => {
+    const own = await startProxy(stage.cleanup, { limits: { headMs: 100 } });
+    const [started, silent] = await Promise.all([raw(own.port, 'GET http://a'), raw(own.port, '')]);
+    expect(codes(started)).toEqual(['proxy.request_timeout']);
+    expect(codes(silent)).toEqual(['proxy.request_timeout']);
+  });
+
+  it('a handshake that does not come is closed', async () => {
+    const own = await startProxy(stage.cleanup, { limits: { handshakeMs: 50 } });
+    const socket = await stage.connected('a.example:443', own.port);
+    expect(await exchange(socket, '\x16')).toBe('');
+    const silent = await stage.connected('a.example:443', own.port);
+    expect(await exchange(silent, '')).toBe('');
+  });
+
+  it('a body that stops coming is answered 408, and the upstream is let go', async () => {
+    const own = await startProxy(stage.cleanup, { limits: { bodyIdleMs: 100 } });
+    for (const length of [10, 1_000_000]) {
+      const answer = await raw(
+        own.port,
+        `POST ${stage.target()} HTTP/1.1\r\n${stage.host()}Content-Length: ${length}\r\n\r\nhalf`,
+      );
+      expect(codes(answer)).toEqual(['proxy.request_timeout']);
+    }
+    await until(() => own.outcomes.length === 2);
+    expect(own.outcomes.map(({ failure }) => failure)).toEqual(['client_gone', 'client_gone']);
+    expect(stage.seen).toEqual([]);
+  });
+
+  it('an answer that takes long is no stalled body', async () => {
+    const own = await startProxy(stage.cleanup, {
+      limits: { bodyIdleMs: 50 },
+      handle: async ({ req, res }) => {
+        await bodyOf(req);
+        await new Promise((resolve) => setTimeout(resolve, 200));
+        res.end('late');
+      },
+    });
+    const answer = await raw(
+      own.port,
+      `POST ${stage.target()} HTTP/1.1\r\n${stage.host()}${close}Content-Length: 2\r\n\r\nhi`,
+    );
+    expect(answer).toContain('late');
+  });
+
+  it('more connections than allowed are dropped, and room is given back', async () => {
+    const own = await startProxy(stage.cleanup, { limits: { connectionsMax: 2 } });
+    const first = connect(own.port, '127.0.0.1');
+    const second = await stage.connected('a.example:443', own.port);
+    expect(
+      await raw(own.port, `GET ${stage.target()} HTTP/1.1\r\n${stage.host()}${close}\r\n`),
+    ).toBe('');
+    first.destroy();
+    second.destroy();
+    let answer = '';
+    await until(() => own.ingress.server.listening);
+    for (let attempt = 0; answer === '' && attempt < 50; attempt++) {
+      answer = await raw(own.port, `GET ${stage.target()} HTTP/1.1\r\n${stage.host()}${close}\r\n`);
+    }
+    expect(answer).toContain('upstream');
+  });
+});

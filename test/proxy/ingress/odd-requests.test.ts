@@ -1,0 +1,91 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { raw, startProxy } from '../../support/proxy.ts';
+import { close, type HostileStage, hostileStage, statuses } from './hostile-stage.ts';
+
+let stage: HostileStage;
+beforeEach(async () => {
+  stage = await hostileStage();
+});
+afterEach(() => stage.cleanup.run());
+
+describe('what is odd and harmless', () => {
+  it('chunk extensions and trailers are dropped', async () => {
+    const bytes = `POST ${stage.target()} HTTP/1.1\r\n${stage.host()}${close}Transfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n5;a=b\r\nhello\r\n0\r\nX-T: 1\r\n\r\n`;
+    expect(statuses(await raw(stage.proxy.port, bytes))).toEqual([200]);
+    expect(stage.seen).toEqual(['POST / hello']);
+  });
+
+  it('HTTP/1.0 without Host', async () => {
+    expect(
+      statuses(await raw(stage.proxy.port, `GET ${stage.target('/old')} HTTP/1.0\r\n\r\n`)),
+    ).toEqual([200]);
+    expect(stage.seen).toEqual(['GET /old ']);
+  });
+
+  it.each([
+    ['no path', '', '/'],
+    ['a query without path', '?a=1', '/?a=1'],
+    ['dot segments', '/a/../b', '/a/../b'],
+    ['encoded bytes', '/%2e%2E/%00', '/%2e%2E/%00'],
+  ])('%s: the target arrives exactly as sent', async (_what, path, arrives) => {
+    await raw(
+      stage.proxy.port,
+      `GET ${stage.target(path)} HTTP/1.1\r\n${stage.host()}${close}\r\n`,
+    );
+    expect(stage.seen).toEqual([`GET ${arrives} `]);
+  });
+
+  it('a body on GET is carried with its framing', async () => {
+    await raw(
+      stage.proxy.port,
+      `GET ${stage.target()} HTTP/1.1\r\n${stage.host()}${close}Content-Length: 2\r\n\r\nhi`,
+    );
+    expect(stage.seen).toEqual(['GET / hi']);
+  });
+
+  it('another expectation is refused with 417', async () => {
+    const answer = await raw(
+      stage.proxy.port,
+      `GET ${stage.target()} HTTP/1.1\r\n${stage.host()}${close}Expect: magic\r\n\r\n`,
+    );
+    expect(statuses(answer)).toEqual([417]);
+  });
+});
+
+describe('pipelining', () => {
+  it('requests are handled one after the other and answered in order', async () => {
+    const order: string[] = [];
+    const own = await startProxy(stage.cleanup, {
+      handle: async ({ target: path, res }) => {
+        order.push(`begin ${path}`);
+        await new Promise((resolve) => setTimeout(resolve, path === '/0' ? 30 : 1));
+        order.push(`end ${path}`);
+        res.end(path);
+      },
+    });
+    const requests = [0, 1, 2].map(
+      (n) => `GET ${stage.target(`/${n}`)} HTTP/1.1\r\n${stage.host()}${n === 2 ? close : ''}\r\n`,
+    );
+    const answer = await raw(own.port, requests.join(''));
+    expect(answer.match(/\/\d$|\/\d(?=HTTP)/gm)).toEqual(['/0', '/1', '/2']);
+    expect(order).toEqual(['begin /0', 'end /0', 'begin /1', 'end /1', 'begin /2', 'end /2']);
+  });
+
+  it('more than the connection may queue ends the connection', async () => {
+    const own = await startProxy(stage.cleanup, { handle: () => new Promise(() => {}) });
+    const request = `GET ${stage.target()} HTTP/1.1\r\n${stage.host()}\r\n`;
+    expect(await raw(own.port, request.repeat(200))).toBe('');
+  });
+
+  it('what waits behind a refused request is not handled', async () => {
+    const bytes = `GET / HTTP/1.1\r\n${stage.host()}\r\nGET ${stage.target('/second')} HTTP/1.1\r\n${stage.host()}\r\n`;
+    expect(statuses(await raw(stage.proxy.port, bytes))).toEqual([400]);
+    expect(stage.seen).toEqual([]);
+  });
+
+  it('a CONNECT behind an unanswered request ends the connection', async () => {
+    const own = await startProxy(stage.cleanup, { handle: () => new Promise(() => {}) });
+    const bytes = `GET ${stage.target()} HTTP/1.1\r\n${stage.host()}\r\nCONNECT 127.0.0.1:${stage.port} HTTP/1.1\r\n${stage.host()}\r\n`;
+    expect(await raw(own.port, bytes)).toBe('');
+  });
+});

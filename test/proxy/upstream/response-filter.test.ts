@@ -1,0 +1,149 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { reflectionFilter } from '../../../proxy/upstream/credential-guard.ts';
+import { injectCredential } from '../../../proxy/upstream/inject.ts';
+import {
+  asItCame,
+  Cleanup,
+  httpUpstream,
+  startProxy,
+  type TestProxy,
+} from '../../support/proxy.ts';
+import { get, head, outcomeOf, rawUpstream } from './raw-upstream.ts';
+
+let cleanup: Cleanup;
+beforeEach(() => {
+  cleanup = new Cleanup();
+});
+afterEach(() => cleanup.run());
+
+describe('filters', () => {
+  const secret = 'sk_live_4eC39HqLyjWDarjtT1zdp7dc';
+  const injected = (proxy: Parameters<typeof startProxy>[1] = {}) =>
+    startProxy(cleanup, {
+      ...proxy,
+      filter: () => reflectionFilter([secret]),
+      rewrite: (outgoing) =>
+        injectCredential(outgoing, {
+          id: 'c',
+          version: 1,
+          secret,
+          inject: { in: 'bearer' },
+          bind: { tools: [], hosts: [] },
+        }),
+    });
+
+  it('the credential arrives in place of the agent’s, and identity is asked for', async () => {
+    const port = await httpUpstream(cleanup, (req, res) => {
+      res.end(
+        JSON.stringify([
+          req.headers.authorization === `Bearer ${secret}`,
+          req.headers['accept-encoding'],
+        ]),
+      );
+    });
+    const proxy = await injected();
+    expect(
+      await get(proxy, port, 'Authorization: Bearer mine\r\nAccept-Encoding: gzip, br\r\n'),
+    ).toContain('[true,"identity"]');
+  });
+
+  it.each([
+    ['in a header', (value: string) => ({ head: `X: ${value}\r\n`, body: '' })],
+    ['in the body', (value: string) => ({ head: '', body: `you sent ${value}` })],
+    [
+      'in the body as base64',
+      (value: string) => ({ head: '', body: Buffer.from(value).toString('base64') }),
+    ],
+  ])('a credential that comes back %s is not seen by the agent', async (_what, reflect) => {
+    const port = await httpUpstream(cleanup, (req, res) => {
+      const { head: line, body } = reflect(req.headers.authorization ?? '');
+      if (line !== '') res.setHeader('X', line.slice(3, -2));
+      res.write('harmless ');
+      setTimeout(() => res.end(body), 20);
+    });
+    const proxy = await injected();
+    const answer = await get(proxy, port);
+    expect(answer).not.toContain(secret);
+    expect(answer).not.toContain(Buffer.from(secret).toString('base64').slice(4, 20));
+    expect((await outcomeOf(proxy)).failure).toBe('credential.reflected');
+  });
+
+  it('an answer without it is the same, length and all', async () => {
+    const port = await httpUpstream(cleanup, (_req, res) => {
+      res.writeHead(200, { 'content-length': '12' });
+      res.write('sk_liv');
+      setTimeout(() => res.end('e_4eC3'), 10);
+    });
+    const proxy = await injected();
+    expect(await get(proxy, port)).toMatch(/content-length: 12\r\n[\s\S]*\r\n\r\nsk_live_4eC3$/);
+  });
+
+  it('a buffered answer is replaced with its new length', async () => {
+    const port = await httpUpstream(cleanup, (_req, res) => res.end('small'));
+    const proxy = await startProxy(cleanup, {
+      filter: () => ({
+        head: () => 'buffer',
+        whole: (bytes) => Buffer.from(`${bytes.toString()} and more`),
+      }),
+    });
+    expect(await get(proxy, port)).toMatch(/content-length: 14\r\n[\s\S]*\r\n\r\nsmall and more$/i);
+  });
+
+  it('an answer too large to be buffered is not passed on at all', async () => {
+    const port = await httpUpstream(cleanup, (_req, res) => res.end(Buffer.alloc(2000)));
+    const proxy = await startProxy(cleanup, {
+      filter: () => ({ head: () => 'buffer', whole: (bytes) => bytes, bytesMax: 1000 }),
+    });
+    expect(await get(proxy, port)).toMatch(/^HTTP\/1\.1 502 /);
+    expect(await outcomeOf(proxy)).toMatchObject({
+      failure: 'upstream.reset',
+      detail: expect.stringContaining('1000 bytes'),
+    });
+  });
+
+  it.each(['head', 'chunk', 'whole'] as const)(
+    'a filter that throws in %s lets nothing through',
+    async (where) => {
+      const fail = () => {
+        throw new Error('broken filter');
+      };
+      const port = await httpUpstream(cleanup, (_req, res) => res.end('secret'));
+      const proxy = await startProxy(cleanup, {
+        filter: () => ({
+          head: where === 'head' ? fail : () => (where === 'chunk' ? 'stream' : 'buffer'),
+          chunk: fail,
+          whole: fail,
+        }),
+      });
+      const answer = await get(proxy, port);
+      expect(answer).not.toContain('secret');
+      expect((await outcomeOf(proxy)).failure).toBe('upstream.reset');
+    },
+  );
+
+  it('a HEAD answer keeps its length whatever the filter does with bodies', async () => {
+    const port = await rawUpstream(cleanup, (socket) =>
+      socket.write(head('Content-Length: 100\r\n')),
+    );
+    const proxy = await startProxy(cleanup, {
+      filter: () => ({ head: () => 'buffer', whole: (bytes) => bytes }),
+    });
+    expect(await get(proxy, port, '', 'HEAD')).toMatch(/Content-Length: 100\r\n/);
+  });
+
+  it('headers are added to the answer in place of the upstream’s', async () => {
+    const port = await httpUpstream(cleanup, (_req, res) => res.setHeader('X-A', '1').end());
+    const proxy: TestProxy = await startProxy(cleanup, {
+      handle: async (exchange) => {
+        const responseHeaders = { 'Sallyport-Decision': 'allow', 'x-a': '2' };
+        await proxy.forward(asItCame(exchange), exchange.res, {
+          signal: exchange.signal,
+          responseHeaders,
+        });
+      },
+    });
+    const answer = await get(proxy, port);
+    expect(answer).toContain('Sallyport-Decision: allow\r\nx-a: 2\r\n');
+    expect(answer).not.toContain('X-A: 1');
+  });
+});
