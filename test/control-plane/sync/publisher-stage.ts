@@ -1,0 +1,141 @@
+import { Redis } from 'ioredis';
+import type { Store } from '../../../control-plane/store/open.ts';
+import type { PublisherDeps, RunningPublisher } from '../../../control-plane/sync/publisher.ts';
+import type { Replica } from '../../../proxy/replica/replica.ts';
+import type { Bus } from '../../../shared/bus/bus.ts';
+import { openBus } from '../../../shared/bus/open.ts';
+import { systemClock } from '../../../shared/clock.ts';
+import { silentLog } from '../../../shared/log.ts';
+import type { SectionName } from '../../../shared/sync/sections.ts';
+import { openHeartbeat } from '../../../shared/sync/signed-heartbeat.ts';
+import { openSection } from '../../../shared/sync/signed-section.ts';
+import { freshDatabase } from '../../support/postgres.ts';
+import { startRedis, type TestRedis } from '../../support/redis.ts';
+import { openTestStore, SyncWorld } from '../../support/sync-world.ts';
+
+interface Servers {
+  readonly redis: TestRedis;
+  /** Somebody else's connection to the same Redis. */
+  readonly attacker: Redis;
+  readonly database: Awaited<ReturnType<typeof freshDatabase>>;
+  readonly store: Store;
+}
+
+/** One database and one Redis, with a new tenant and a new connection for each test. */
+export class PublisherStage {
+  readonly redis: TestRedis;
+  readonly attacker: Redis;
+  readonly store: Store;
+  readonly #database: Servers['database'];
+  readonly #ending: (() => Promise<unknown>)[] = [];
+  #begun: { readonly bus: Bus; readonly world: SyncWorld } | undefined;
+  tenants = 0;
+
+  private constructor({ redis, attacker, database, store }: Servers) {
+    this.redis = redis;
+    this.attacker = attacker;
+    this.store = store;
+    this.#database = database;
+  }
+
+  static async open(): Promise<PublisherStage> {
+    const redis = await startRedis();
+    const attacker = new Redis(redis.url);
+    // The server goes down in some tests; its clients come back by themselves.
+    attacker.on('error', () => {});
+    const database = await freshDatabase();
+    const store = await openTestStore(database.url);
+    return new PublisherStage({ redis, attacker, database, store });
+  }
+
+  async close(): Promise<void> {
+    this.attacker.disconnect();
+    await this.store.close();
+    await this.#database.drop();
+    await this.redis.stop();
+  }
+
+  /** Before each test. */
+  async begin(): Promise<void> {
+    const { store } = this;
+    const bus = await openBus({ redisUrl: this.redis.url, log: silentLog, clock: systemClock });
+    // One tenant after the other in one database: what is left of the others must not matter.
+    await store.db.sidecar.updateMany({ data: { revokedAt: new Date() } });
+    this.tenants += 1;
+    const world = await SyncWorld.open({ store, bus, tenantId: `tenant-${this.tenants}` });
+    this.#begun = { bus, world };
+  }
+
+  /** After each test. */
+  async end(): Promise<void> {
+    for (const end of this.#ending.splice(0).reverse()) await end();
+    await this.bus.close();
+  }
+
+  endWith(end: () => Promise<unknown>): void {
+    this.#ending.push(end);
+  }
+
+  get bus(): Bus {
+    return this.#test().bus;
+  }
+
+  get world(): SyncWorld {
+    return this.#test().world;
+  }
+
+  publisher(change: Partial<PublisherDeps> = {}): RunningPublisher {
+    const running = this.world.publisher(change);
+    this.endWith(() => running.close());
+    return running;
+  }
+
+  async replica(sidecarId: string): Promise<Replica> {
+    const opened = await this.world.replica(sidecarId);
+    this.endWith(() => opened.close());
+    return opened;
+  }
+
+  /** A section as it stands on the bus, verified. */
+  async onBus<Name extends SectionName>(name: Name) {
+    const { tenantId } = this.world;
+    const token = (await this.bus.read(tenantId, name)) ?? '';
+    const expected = { tenant: tenantId, section: name };
+    const opened = openSection(token, await this.world.sectionKeys(), expected);
+    if (!opened.ok) throw new Error(`${name}: ${opened.detail}`);
+    return { ...opened.envelope, token };
+  }
+
+  async heartbeat() {
+    const { tenantId } = this.world;
+    const token = (await this.bus.read(tenantId, 'heartbeat')) ?? '';
+    const opened = openHeartbeat(token, await this.world.sectionKeys(), { tenant: tenantId });
+    if (!opened.ok) throw new Error(opened.detail);
+    return opened.heartbeat;
+  }
+
+  /** What the database says about a section. */
+  async row(name: string) {
+    const rows = await this.world.versions();
+    return rows.find((one) => one.name === name);
+  }
+
+  #test(): { readonly bus: Bus; readonly world: SyncWorld } {
+    if (this.#begun === undefined) throw new Error('No test has begun.');
+    return this.#begun;
+  }
+}
+
+/** A policy that denies, different for each version. */
+export const denyAll = (version: number) => ({
+  id: `deny-${version}`,
+  version,
+  rules: [
+    {
+      name: 'never',
+      decision: 'deny' as const,
+      reason: 'not.today',
+      when: { all: [{ path: 'tool.name', operator: '!=' as const, value: 'x' }] },
+    },
+  ],
+});
