@@ -1,0 +1,97 @@
+import { readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { PublishedTenant } from '../../support/published-tenant.ts';
+import { until } from '../../support/until.ts';
+import { published, type ReplicaStage, replicaStage } from './replica-stage.ts';
+
+let stage: ReplicaStage;
+beforeEach(async () => {
+  stage = await replicaStage();
+});
+afterEach(() => stage.end());
+
+describe('a snapshot on disk', () => {
+  const path = () => join(stage.folder, 'snapshot.json');
+
+  it('lets a restarted sidecar start without the bus, as fresh as it was', async () => {
+    stage.tenant.bodies.policies = { policies: [published] };
+    await stage.tenant.publishAll();
+    await stage.close(await stage.open({ snapshotFile: path() }));
+    await stage.bus.close();
+    stage.clock.advance(10_000);
+    const replica = await stage.open({ snapshotFile: path() });
+    expect(replica.policies.size).toBe(1);
+    expect(replica.freshness()).toEqual({ fresh: true, ageMs: 10_000 });
+    stage.clock.advance(20_001);
+    expect(replica.freshness().fresh).toBe(false);
+  });
+
+  it('does not let one start that was away longer than the staleness', async () => {
+    await stage.tenant.publishAll();
+    await stage.close(await stage.open({ snapshotFile: path() }));
+    await stage.bus.close();
+    stage.clock.advance(30_001);
+    const replica = await stage.open({ snapshotFile: path() });
+    expect(() => replica.assertFresh()).toThrow(
+      expect.objectContaining({ code: 'policy.update_required' }),
+    );
+  });
+
+  it('is readable by its owner only', async () => {
+    await stage.tenant.publishAll();
+    await writeFile(`${path()}.new`, 'left by a crash', { mode: 0o644 });
+    await stage.close(await stage.open({ snapshotFile: path() }));
+    expect((await stat(path())).mode & 0o777).toBe(0o600);
+  });
+
+  it('keeps an older section or heartbeat on the bus from being taken after a restart', async () => {
+    await stage.tenant.publish('policies', { policies: [] });
+    const before = { policies: stage.tenant.tokens.get('policies') ?? '', heartbeat: '' };
+    await stage.tenant.publishAll();
+    before.heartbeat = stage.tenant.heartbeat();
+    await stage.tenant.publish('policies', { policies: [published] });
+    await stage.tenant.beat();
+    await stage.close(await stage.open({ snapshotFile: path() }));
+    await stage.tenant.put('policies', before.policies);
+    await stage.tenant.put('heartbeat', before.heartbeat);
+    const replica = await stage.open({ snapshotFile: path() });
+    expect(replica.policies.size).toBe(1);
+    expect(replica.refused).toBe(2);
+  });
+
+  it.each([
+    ['no JSON', 'not json'],
+    ['of another form', '{"sections":[]}'],
+    ['empty', ''],
+  ])('that is %s is as good as none', async (_what, text) => {
+    await stage.tenant.publishAll();
+    await writeFile(path(), text);
+    expect((await stage.open({ snapshotFile: path() })).freshness().fresh).toBe(true);
+  });
+
+  it('that somebody edited is refused section by section', async () => {
+    await stage.tenant.publishAll();
+    await stage.close(await stage.open({ snapshotFile: path() }));
+    const snapshot = JSON.parse(await readFile(path(), 'utf8'));
+    const forger = new PublishedTenant(stage.bus, stage.clock);
+    snapshot.sections.policies = forger.sign('policies', { policies: [published] });
+    await writeFile(path(), JSON.stringify(snapshot));
+    await stage.bus.close();
+    const replica = await stage.open({ snapshotFile: path() });
+    expect(replica.refused).toBe(1);
+    expect(() => replica.assertFresh()).toThrow(
+      expect.objectContaining({ code: 'sync.no_snapshot' }),
+    );
+  });
+
+  it('never brings a lease back', async () => {
+    await stage.tenant.publishAll();
+    const first = await stage.open({ snapshotFile: path() });
+    await stage.tenant.publishOwn({ lease: stage.tenant.lease() });
+    await until(() => first.nextUse() !== undefined);
+    await stage.close(first);
+    const second = await stage.open({ snapshotFile: path() });
+    expect(second.nextUse()).toBeUndefined();
+  });
+});
