@@ -1,0 +1,152 @@
+import { afterAll, describe, expect, it } from 'vitest';
+import { issueAgentPassport } from '../../../shared/contract/agents.ts';
+import { revokePassport } from '../../../shared/contract/passports.ts';
+import { refusalOf } from '../../support/gateway.ts';
+import { preflightStage } from './preflight-stage.ts';
+
+const { gateway, agentId, action, ask, passportFor, sealed } = await preflightStage();
+afterAll(() => gateway.close());
+
+describe('a passport', () => {
+  it('is used up by one decision: the second is refused with 403', async () => {
+    const { passport } = await passportFor();
+    expect((await ask({ passport })).decision).toBe('allow');
+    const again = await gateway.post('/v1/actions/preflight', action({ passport }));
+    expect(again).toMatchObject({
+      status: 403,
+      body: { reason_code: 'passport.replay_detected', decision: 'deny' },
+    });
+    const { event } = await sealed(String(again.body?.evidence_event_id));
+    expect(event).toMatchObject({ decision: 'deny', reason_code: 'passport.replay_detected' });
+  });
+
+  it.each(['low', 'critical'])(
+    'of %s risk lets exactly one of many at once through',
+    async (risk_tier) => {
+      const { passport } = await passportFor({ risk_tier });
+      const answers = await Promise.all(
+        Array.from({ length: 12 }, () =>
+          gateway.post('/v1/actions/preflight', action({ passport })),
+        ),
+      );
+      expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(11).fill(403)]);
+    },
+  );
+
+  it('of critical risk stays used when the bus forgot', async () => {
+    const { passport, jti } = await passportFor({ risk_tier: 'critical' });
+    await gateway.services.db.passportUse.create({
+      data: { tenantId: 'default', jti, expiresAt: new Date(gateway.services.clock.now() + 1e6) },
+    });
+    const answer = await gateway.post('/v1/actions/preflight', action({ passport }));
+    expect(answer).toMatchObject({
+      status: 403,
+      body: { reason_code: 'passport.replay_detected' },
+    });
+  });
+
+  it('is refused when revoked, and is spent by a refusal of policy too', async () => {
+    const { passport, jti } = await passportFor();
+    await gateway.owner.call(revokePassport, { body: { jti } });
+    const revoked = await gateway.post('/v1/actions/preflight', action({ passport }));
+    expect(revoked).toMatchObject({ status: 403, body: { reason_code: 'passport.revoked' } });
+    const other = await passportFor();
+    expect((await ask({ tool: 'shell', passport: other.passport })).decision).toBe('deny');
+    const again = await gateway.post('/v1/actions/preflight', action(other));
+    expect(again).toMatchObject({ status: 403, body: { reason_code: 'passport.replay_detected' } });
+  });
+
+  it.each([
+    ['malformed', 'not-a-passport', 'passport.malformed', 401],
+    ['of nobody', `${'e30'}.${'e30'}.AAAA`, 'passport.malformed', 401],
+  ])('that is %s is refused', async (_what, passport, reason_code, status) => {
+    const answer = await gateway.post('/v1/actions/preflight', action({ passport }));
+    expect(answer).toMatchObject({ status, body: { reason_code, decision: 'deny' } });
+  });
+
+  it('that expired or is for another audience is 401, one for another tool 200 and deny', async () => {
+    const short = await passportFor({ ttl_seconds: 5 });
+    gateway.services.clock.advance(6_000);
+    const elsewhere = await passportFor({ audience: 'gateway://elsewhere' });
+    const narrow = await passportFor({ allowed_tools: ['mail'] });
+    const answers = await Promise.all(
+      [short, elsewhere, narrow].map(({ passport }) =>
+        gateway.post('/v1/actions/preflight', action({ passport })),
+      ),
+    );
+    expect(answers.map(({ status, body }) => [status, body?.reason_code])).toEqual([
+      [401, 'passport.expired'],
+      [401, 'passport.audience_mismatch'],
+      [200, 'passport.tool_not_allowed'],
+    ]);
+  });
+
+  it('of another tenant is refused with 403', async () => {
+    const stranger = await gateway.api.key({ tenantId: 'other' });
+    const { passport } = await passportFor();
+    const answer = await gateway.post('/v1/actions/preflight', action({ passport }), stranger);
+    expect(answer).toMatchObject({
+      status: 403,
+      body: { reason_code: 'passport.tenant_mismatch' },
+    });
+    expect((await ask({ passport })).decision).toBe('allow');
+  });
+
+  it('of an agent holds for whomever the agent acts for', async () => {
+    const { token } = await gateway.owner.call(issueAgentPassport, {
+      body: { agent_id: Number(agentId), requested_tools: ['pay'] },
+    });
+    expect((await ask({ passport: token, user_id: 'anybody' })).decision).toBe('allow');
+  });
+
+  it('in monitor mode is only reported on, and spent all the same', async () => {
+    const { passport } = await passportFor();
+    expect((await ask({ passport, mode: 'monitor' })).decision).toBe('allow');
+    const again = await gateway.post(
+      '/v1/actions/preflight',
+      action({ passport, mode: 'monitor' }),
+    );
+    expect(again).toMatchObject({ status: 200, body: { decision: 'deny', enforced: false } });
+  });
+});
+
+describe('an idempotency key', () => {
+  it('gives the first answer again and takes no second use of the passport', async () => {
+    const { passport } = await passportFor();
+    const body = { passport, idempotency_key: 'once' };
+    const first = await ask(body);
+    expect(first.decision).toBe('allow');
+    expect(await ask(body)).toEqual(first);
+  });
+
+  it('gives a refusal again as the refusal it was', async () => {
+    const { passport } = await passportFor();
+    await ask({ passport });
+    const body = action({ passport, idempotency_key: 'refused' });
+    const first = await gateway.post('/v1/actions/preflight', body);
+    const again = await gateway.post('/v1/actions/preflight', body);
+    expect(first.status).toBe(403);
+    expect([again.status, again.body]).toEqual([first.status, first.body]);
+  });
+
+  it('holds for preflight and its other name together', async () => {
+    const { passport } = await passportFor();
+    const body = action({ passport, idempotency_key: 'both names' });
+    const one = await gateway.post('/v1/actions/preflight', body);
+    const two = await gateway.post('/v1/actions/decision', body);
+    expect(two.body).toEqual(one.body);
+  });
+
+  it('with another payload is refused', async () => {
+    await ask({ idempotency_key: 'k' });
+    const error = await refusalOf(ask({ idempotency_key: 'k', args: { amount: 6 } }));
+    expect(error.code).toBe('args.idempotency_conflict');
+  });
+
+  it('makes one decision of many requests at once', async () => {
+    const { passport } = await passportFor();
+    const body = { passport, idempotency_key: 'at once' };
+    const answers = await Promise.all(Array.from({ length: 6 }, () => ask(body)));
+    expect(new Set(answers.map(({ evidence_event_id }) => evidence_event_id)).size).toBe(1);
+  });
+});
