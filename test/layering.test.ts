@@ -39,13 +39,17 @@ function readSource(path: string): SourceFile {
   };
 }
 
-const files = programs
-  .flatMap((program) =>
-    readdirSync(join(root, program), { recursive: true, encoding: 'utf8' })
-      .filter((name) => name.endsWith('.ts') && !name.includes('generated'))
-      .map((name) => join(program, name)),
-  )
-  .map(readSource);
+function sourcesIn(folders: readonly string[]): SourceFile[] {
+  return folders
+    .flatMap((folder) =>
+      readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+        .filter((name) => name.endsWith('.ts') && !name.includes('generated'))
+        .map((name) => join(folder, name)),
+    )
+    .map(readSource);
+}
+
+const files = sourcesIn(programs);
 
 function offenders(offends: (file: SourceFile) => boolean): string[] {
   return files.filter(offends).map((file) => file.path);
@@ -109,8 +113,11 @@ describe('import rules', () => {
     );
   });
 
-  it('no file is longer than 400 lines', () => {
-    expect(offenders((file) => file.text.split('\n').length > 401)).toEqual([]);
+  it('no file is longer than 400 lines, a test neither', () => {
+    const long = [...files, ...sourcesIn(['test'])].filter(
+      (file) => file.text.split('\n').length > 401,
+    );
+    expect(long.map((file) => file.path)).toEqual([]);
   });
 
   it('no import runs in a circle', () => {
