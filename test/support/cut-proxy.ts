@@ -5,7 +5,7 @@ import { connect, createServer, type Socket } from 'node:net';
 export interface CutProxy {
   readonly url: string;
   /** The next time the server is sent something that contains `text`, its answer is lost and all is cut. */
-  loseAnswerTo(text: string): void;
+  loseAnswerTo(text: string, then?: 'stay-down'): void;
   /** New connections are refused while true. */
   isDown: boolean;
   close(): Promise<void>;
@@ -15,6 +15,7 @@ export async function startCutProxy(targetUrl: string): Promise<CutProxy> {
   const target = new URL(targetUrl);
   const sockets = new Set<Socket>();
   let wanted: string | undefined;
+  let staysDown = false;
   let isDown = false;
   const server = createServer((client) => {
     if (isDown) {
@@ -44,8 +45,12 @@ export async function startCutProxy(targetUrl: string): Promise<CutProxy> {
     });
     // The answer shows that the server did what it was told.
     upstream.on('data', (chunk: Buffer) => {
-      if (isLost) cut();
-      else client.write(chunk);
+      if (!isLost) {
+        client.write(chunk);
+        return;
+      }
+      isDown ||= staysDown;
+      cut();
     });
   });
   server.listen(0, '127.0.0.1');
@@ -56,8 +61,9 @@ export async function startCutProxy(targetUrl: string): Promise<CutProxy> {
   url.port = String(address.port);
   return {
     url: url.href,
-    loseAnswerTo(text) {
+    loseAnswerTo(text, then) {
       wanted = text;
+      staysDown = then === 'stay-down';
     },
     get isDown() {
       return isDown;
