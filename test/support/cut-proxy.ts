@@ -17,6 +17,10 @@ export async function startCutProxy(targetUrl: string): Promise<CutProxy> {
   let wanted: string | undefined;
   let staysDown = false;
   let isDown = false;
+  const setDown = (down: boolean) => {
+    isDown = down;
+    if (down) for (const socket of sockets) socket.destroy();
+  };
   const server = createServer((client) => {
     if (isDown) {
       client.destroy();
@@ -49,8 +53,8 @@ export async function startCutProxy(targetUrl: string): Promise<CutProxy> {
         client.write(chunk);
         return;
       }
-      isDown ||= staysDown;
       cut();
+      if (staysDown) setDown(true);
     });
   });
   server.listen(0, '127.0.0.1');
@@ -69,8 +73,7 @@ export async function startCutProxy(targetUrl: string): Promise<CutProxy> {
       return isDown;
     },
     set isDown(down) {
-      isDown = down;
-      if (down) for (const socket of sockets) socket.destroy();
+      setDown(down);
     },
     async close() {
       for (const socket of sockets) socket.destroy();
