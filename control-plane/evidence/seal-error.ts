@@ -1,15 +1,20 @@
 /**
  * Why a batch could not be written: an event of it is sealed already (`duplicate`), the database
  * will never take what an event holds (`data`), or something that may pass (`passing`): no
- * connection, a time-out, a failover, no key to sign with.
+ * connection, a time-out, a failover, no key to sign with. `plan`: connections share a session, as
+ * those of the embedded database and of poolers do, and a plan kept under a name is not this
+ * connection's own.
  */
-export type SealErrorKind = 'duplicate' | 'data' | 'passing';
+export type SealErrorKind = 'duplicate' | 'data' | 'plan' | 'passing';
+
+const planStates = new Set(['26000', '42P05']);
 
 const dataStates = /^(22|54|23502|23514)/;
 
 export function sealErrorKind(error: unknown): SealErrorKind {
   const { code, constraint } = fieldsOf(error);
   if (code === '23505' && constraint === 'evidence_row_tenant_id_event_id_key') return 'duplicate';
+  if (planStates.has(code)) return 'plan';
   return dataStates.test(code) ? 'data' : 'passing';
 }
 

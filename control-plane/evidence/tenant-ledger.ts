@@ -24,6 +24,7 @@ interface Attempt {
   readonly isSuspicious: boolean;
   /** Take the head's lock first: others were faster, again and again. */
   readonly isLocking: boolean;
+  readonly isPlanKept: boolean;
 }
 
 /** What became of entries that were to be sealed together. */
@@ -115,7 +116,7 @@ export class TenantLedger {
       }
     }
     const drained = results.flatMap(({ entry }) => entry.outboxId ?? []);
-    const isWritten = await this.#write(connection, batch, { drained, sign: attempt.sign });
+    const isWritten = await this.#write(connection, batch, { drained, attempt });
     if (!isWritten) return undefined;
     return { results, left: withRepeats(fresh.slice(batch.rows.length), repeats), conflicts };
   }
@@ -123,18 +124,24 @@ export class TenantLedger {
   async #write(
     connection: Queryable,
     batch: PreparedBatch,
-    {
-      drained,
-      sign,
-    }: { readonly drained: readonly string[]; readonly sign: SigningAttempt['sign'] },
+    { drained, attempt }: { readonly drained: readonly string[]; readonly attempt: SigningAttempt },
   ): Promise<boolean> {
     if (batch.rows.length === 0) {
       if (drained.length > 0) await deleteFromOutbox(connection, this.#tenantId, drained);
       return true;
     }
     const treeRoot = `sha256:${batch.tree.root().toString('hex')}`;
-    const signed = sign(batch, treeRoot);
-    if (!(await writeBatch(connection, { batch, treeRoot, ...signed, outboxIds: drained }))) {
+    const { isPlanKept } = attempt;
+    const signed = attempt.sign(batch, treeRoot);
+    if (
+      !(await writeBatch(connection, {
+        batch,
+        treeRoot,
+        ...signed,
+        outboxIds: drained,
+        isPlanKept,
+      }))
+    ) {
       this.forget();
       return false;
     }

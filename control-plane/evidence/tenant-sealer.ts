@@ -36,6 +36,7 @@ export class TenantSealer {
   readonly #deps: SealerDeps;
   readonly #ledger: TenantLedger;
   #queue: Entry[] = [];
+  #isPlanKept = true;
   #running: Promise<void> | undefined;
 
   constructor(tenantId: string, deps: SealerDeps) {
@@ -83,12 +84,17 @@ export class TenantSealer {
         const sealed = await this.#ledger.seal(entries, {
           isSuspicious,
           isLocking: races >= racesMax,
+          isPlanKept: this.#isPlanKept,
         });
         if (sealed !== undefined) return sealed;
         races++;
       } catch (error) {
         this.#ledger.forget();
         const kind = sealErrorKind(error);
+        if (kind === 'plan' && this.#isPlanKept) {
+          this.#isPlanKept = false;
+          continue;
+        }
         if (kind === 'data' || tries === triesMax) throw error;
         // After a failure the batch may be in the ledger all the same: look before sealing again.
         isSuspicious = true;

@@ -8,6 +8,8 @@ interface Write {
   readonly jws: string;
   /** Outbox rows that this batch seals, and that go with its commit. */
   readonly outboxIds: readonly string[];
+  /** Whether the connection's session is its own, so that a plan kept under a name is still there. */
+  readonly isPlanKept: boolean;
 }
 
 /**
@@ -19,7 +21,7 @@ interface Write {
 export async function writeBatch(connection: Queryable, write: Write): Promise<boolean> {
   const { batch } = write;
   const { rows } = await connection.query<{ moved: number }>({
-    ...statementFor(batch.rows.length),
+    ...statementFor(batch.rows.length, write.isPlanKept),
     values: [...headValues(write), ...batch.rows.flatMap(rowValues)],
   });
   return rows[0]?.moved === 1;
@@ -68,14 +70,17 @@ const rowTypes = [
   'timestamptz',
 ] as const;
 
-/** Statements up to this size, and of the full one, are kept; small ones are planned once for each connection. */
+/** Statements up to this size are planned once for each connection: planning takes as long as a small one itself. */
 const namedSizeMax = 16;
 const texts = new Map<number, string>();
 
-function statementFor(size: number): { readonly text: string; readonly name?: string } {
+function statementFor(
+  size: number,
+  isPlanKept: boolean,
+): { readonly text: string; readonly name?: string } {
   const text = texts.get(size) ?? statementText(size);
   if (size <= namedSizeMax || size === batchRowsMax) texts.set(size, text);
-  return { text };
+  return isPlanKept && size <= namedSizeMax ? { text, name: `seal_${size}` } : { text };
 }
 
 function statementText(size: number): string {

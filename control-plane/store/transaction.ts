@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Prisma, type PrismaClient } from './generated/client.ts';
+import type { Prisma, PrismaClient } from './generated/client.ts';
 
 const triesMax = 5;
 
@@ -23,18 +23,26 @@ export async function transaction<T>(
   }
 }
 
-/** True for an error after which the same transaction may succeed: it lost against another. */
-export function isConflict(error: unknown): boolean {
-  if (error instanceof Prisma.PrismaClientKnownRequestError) {
-    return error.code === 'P2034' || conflictStates.has(sqlStateOf(error.meta) ?? '');
-  }
-  return conflictStates.has(sqlStateOf(error) ?? '');
-}
-
 const conflictStates = new Set(['40001', '40P01']);
 
-/** The SQLSTATE of an error of `pg`, or of a raw query through Prisma. */
-function sqlStateOf(error: unknown): string | undefined {
-  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined;
-  return typeof error.code === 'string' ? error.code : undefined;
+/** True for an error after which the same transaction may succeed: it lost against another. */
+export function isConflict(error: unknown): boolean {
+  return textAt(error, 'code') === 'P2034' || conflictStates.has(sqlStateOf(error));
+}
+
+/** The SQLSTATE of an error of `pg`, or of what Prisma makes of one that a raw query met. */
+function sqlStateOf(error: unknown): string {
+  const cause = memberOf(memberOf(memberOf(error, 'meta'), 'driverAdapterError'), 'cause');
+  return textAt(cause, 'originalCode') ?? textAt(error, 'code') ?? '';
+}
+
+function textAt(value: unknown, name: string): string | undefined {
+  const member = memberOf(value, name);
+  return typeof member === 'string' ? member : undefined;
+}
+
+function memberOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null
+    ? (value as Readonly<Record<string, unknown>>)[name]
+    : undefined;
 }

@@ -1,0 +1,276 @@
+import { createHmac } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { appendEvent } from '../../../control-plane/evidence/append-event.ts';
+import { listEvents } from '../../../control-plane/evidence/events.ts';
+import type { Caller } from '../../../control-plane/http/route.ts';
+import type { Services } from '../../../control-plane/services.ts';
+import { systemClock } from '../../../shared/clock.ts';
+import * as contract from '../../../shared/contract/evidence.ts';
+import { canonicalJson } from '../../../shared/crypto/jcs.ts';
+import { eventHash } from '../../../shared/evidence/canonical.ts';
+import type { EvidenceEvent } from '../../../shared/evidence/event.ts';
+import { anEvent, openLedger, type TestLedger } from '../../support/ledger.ts';
+import { freshDatabase } from '../../support/postgres.ts';
+
+let database: Awaited<ReturnType<typeof freshDatabase>>;
+let ledger: TestLedger;
+let services: Pick<Services, 'pool' | 'vault' | 'ledger' | 'clock'>;
+let events: EvidenceEvent[];
+
+const vault = {
+  mac: (purpose: string, data: string) => createHmac('sha256', purpose).update(data).digest('hex'),
+} as Services['vault'];
+const timeOf = (minute: number) => new Date(Date.UTC(2026, 6, 1, 9, minute)).toISOString();
+
+beforeAll(async () => {
+  database = await freshDatabase();
+  ledger = await openLedger({ databaseUrl: database.url });
+  services = { pool: ledger.store.pool, vault, ledger, clock: systemClock };
+  events = Array.from({ length: 60 }, (_, index) =>
+    anEvent({
+      chain_id: `agent:${index % 3}`,
+      agent_id: String(index % 3),
+      tool: index % 5 === 0 ? undefined : `tool.${index % 5}`,
+      decision: index % 4 === 0 ? 'deny' : 'allow',
+      reason_code: `reason.${index % 7}`,
+      occurred_at: timeOf(index),
+    }),
+  );
+  await ledger.sealAll('t', events);
+  await ledger.sealAll('other', [anEvent(), anEvent()]);
+});
+afterAll(async () => {
+  expect(await ledger.verify('t')).toMatchObject({ ok: true });
+  await ledger.close();
+  await database.drop();
+});
+
+const query = (given: Readonly<Record<string, string>> = {}) =>
+  contract.listEvidenceEvents.query?.parse(given) ?? expect.fail('no query');
+const list = (given: Readonly<Record<string, string>> = {}, tenantId = 't') =>
+  listEvents(services, tenantId, query(given));
+const indexesOf = (page: Awaited<ReturnType<typeof list>>) =>
+  page.events.map(({ id }) => events.findIndex((event) => event.id === id));
+const where = (holds: (index: number) => boolean) => events.map((_, index) => index).filter(holds);
+
+/** Reads every page to the end. */
+async function all(given: Readonly<Record<string, string>>): Promise<number[]> {
+  const found: number[] = [];
+  let cursor: string | null | undefined;
+  while (cursor !== null) {
+    const page = await list(cursor === undefined ? given : { ...given, cursor });
+    found.push(...indexesOf(page));
+    cursor = page.next_cursor;
+  }
+  return found;
+}
+
+describe('listing events', () => {
+  it('shows them as they were sealed: without the links their JCS form is what was hashed', async () => {
+    const page = await list({ limit: '3' });
+    for (const [index, shown] of page.events.entries()) {
+      const { prev_hash, event_hash, sealed_at, cursor, ...sealed } = shown;
+      const event = JSON.parse(JSON.stringify(events[index]));
+      expect(sealed).toMatchObject({ ...event, tenant: 't', position: index + 1 });
+      expect(eventHash(prev_hash, canonicalJson(sealed))).toBe(event_hash);
+      expect(Date.parse(sealed_at ?? '')).toBeLessThanOrEqual(Date.now());
+      expect(cursor).toMatch(/^[\w-]{43}$/);
+    }
+    expect(contract.listEvidenceEvents.success.schema?.parse(page)).toEqual(page);
+  });
+
+  it('goes up in position, 100 at a time unless told otherwise, and ends with a null cursor', async () => {
+    const page = await list();
+    expect(indexesOf(page)).toEqual(where(() => true));
+    expect(page.next_cursor).toBeNull();
+    const exact = await list({ limit: '60' });
+    expect(exact.next_cursor).toBeNull();
+    const first = await list({ limit: '59' });
+    expect(first.next_cursor).toBe(first.events.at(-1)?.cursor);
+  });
+
+  it.each([
+    ['chain_id', { chain_id: 'agent:1' }, (index: number) => index % 3 === 1],
+    ['agent_id', { agent_id: '2' }, (index: number) => index % 3 === 2],
+    ['tool', { tool: 'tool.3' }, (index: number) => index % 5 === 3],
+    ['decision', { decision: 'deny' }, (index: number) => index % 4 === 0],
+    ['reason_code', { reason_code: 'reason.6' }, (index: number) => index % 7 === 6],
+    ['from, that time included', { from: timeOf(40) }, (index: number) => index >= 40],
+    ['to, that time included', { to: timeOf(20) }, (index: number) => index <= 20],
+    ['a moment', { from: timeOf(20), to: timeOf(20) }, (index: number) => index === 20],
+    [
+      'a time with an offset',
+      { from: '2026-07-01T11:40:00+02:00' },
+      (index: number) => index >= 40,
+    ],
+    [
+      'all of them together',
+      { chain_id: 'agent:0', agent_id: '0', decision: 'deny', from: timeOf(10), to: timeOf(50) },
+      (index: number) => index % 12 === 0 && index >= 10 && index <= 50,
+    ],
+    ['nothing that exists', { tool: 'no.such.tool' }, () => false],
+  ])('filters by %s, whatever the size of the pages', async (_what, given, holds) => {
+    for (const limit of ['1', '4', '1000'])
+      expect(await all({ ...given, limit })).toEqual(where(holds));
+  });
+
+  it('resumes strictly after any event, by that event’s own cursor, under any filter', async () => {
+    const { events: shown } = await list();
+    for (const after of [0, 17, 58, 59]) {
+      const cursor = shown[after]?.cursor ?? '';
+      expect(indexesOf(await list({ cursor }))).toEqual(where((index) => index > after));
+      expect(indexesOf(await list({ cursor, chain_id: 'agent:1' }))).toEqual(
+        where((index) => index > after && index % 3 === 1),
+      );
+      expect(indexesOf(await list({ cursor, decision: 'deny' }))).toEqual(
+        where((index) => index > after && index % 4 === 0),
+      );
+    }
+  });
+
+  it('shows nothing of another tenant, and takes none of its cursors', async () => {
+    const own = await list({}, 'other');
+    expect(own.events).toHaveLength(2);
+    expect(own.events.every(({ tenant }) => tenant === 'other')).toBe(true);
+    const cursor = own.events[0]?.cursor ?? '';
+    await expect(list({ cursor })).rejects.toMatchObject({ code: 'evidence.cursor_invalid' });
+    expect((await list({}, 'nobody')).events).toEqual([]);
+  });
+
+  it('finds a tool by a name that is longer than its column', async () => {
+    const tool = `mcp.${'x'.repeat(450)}`;
+    await ledger.seal('long', anEvent({ tool }));
+    expect((await list({ tool }, 'long')).events).toMatchObject([{ tool }]);
+  });
+
+  it('neither skips nor repeats while others write', async () => {
+    const tenantId = 'busy';
+    const second = await openLedger({ databaseUrl: database.url });
+    let isOver = false;
+    const sealed: string[] = [];
+    const writers = [ledger, second].map(async (writer) => {
+      for (let round = 0; round < 60; round++) {
+        const batch = Array.from({ length: 1 + (round % 4) }, () => anEvent());
+        await writer.sealAll(tenantId, batch);
+        sealed.push(...batch.map(({ id }) => id));
+      }
+    });
+    const reading = (async () => {
+      const seen: string[] = [];
+      let cursor: string | undefined;
+      for (;;) {
+        const isLast = isOver;
+        const page = await list(
+          { limit: '7', ...(cursor === undefined ? {} : { cursor }) },
+          tenantId,
+        );
+        seen.push(...page.events.map(({ id }) => id));
+        cursor = page.events.at(-1)?.cursor ?? cursor;
+        if (isLast && page.next_cursor === null) return seen;
+      }
+    })();
+    await Promise.all(writers);
+    isOver = true;
+    const seen = await reading;
+    expect(seen).toHaveLength(new Set(seen).size);
+    expect(seen.toSorted()).toEqual(sealed.toSorted());
+    await second.close();
+  });
+
+  it.each([
+    { limit: '0' },
+    { limit: '1001' },
+    { limit: '-1' },
+    { limit: '1.5' },
+    { limit: 'ten' },
+    { limit: '' },
+    { from: 'yesterday' },
+    { from: '2026-07-01' },
+    { to: '1751360400' },
+    { from: timeOf(2), to: timeOf(1) },
+    { tool: '' },
+    { tool: 'nul\0' },
+    { chain_id: 'x'.repeat(513) },
+    { cursor: 'x'.repeat(101) },
+  ])('refuses a filter that is malformed: %j', (given) => {
+    expect(contract.listEvidenceEvents.query?.safeParse(given).success).toBe(false);
+  });
+
+  it.each(['0', 'abc', 'AAAAAAAAACoAAAAAAAAAEQECAwQFBgcICQoLDA0ODxAREhM', '../..'])(
+    'refuses a cursor that this ledger did not give out: %s',
+    async (cursor) => {
+      await expect(list({ cursor })).rejects.toMatchObject({ code: 'evidence.cursor_invalid' });
+    },
+  );
+});
+
+describe('appending an event', () => {
+  const caller = (fields: Partial<Caller> = {}): Caller => ({
+    kind: 'key',
+    tenantId: 'custom',
+    principal: 'dana',
+    role: 'owner',
+    scope: 'tenant',
+    permissions: new Set(),
+    address: '127.0.0.1',
+    ...fields,
+  });
+  const body = (given: unknown) =>
+    contract.appendEvidenceEvent.body?.parse(given) ?? expect.fail('no body');
+  const append = (given: object, fields: Partial<Caller> = {}) =>
+    appendEvent(services, caller(fields), body({ type: 'custom.note', data: { a: 1 }, ...given }));
+
+  it('answers with its place, and lists it there', async () => {
+    const appended = await append({ type: 'custom.ticket_closed' });
+    expect(appended).toMatchObject({
+      type: 'custom.ticket_closed',
+      tenant: 'custom',
+      chain_id: 'custom:events',
+      user_id: 'dana',
+      source: 'control-plane',
+      data: { a: 1 },
+    });
+    const { events: shown } = await list({}, 'custom');
+    expect(shown.at(-1)).toMatchObject(appended);
+  });
+
+  it('puts an agent’s event on the agent’s chain unless told otherwise', async () => {
+    expect(await append({ agent_id: '7' })).toMatchObject({ chain_id: 'agent:7', agent_id: '7' });
+    expect(await append({ agent_id: '7', chain_id: 'tickets:81' })).toMatchObject({
+      chain_id: 'tickets:81',
+    });
+  });
+
+  it('lets a key that is bound to an agent write of that agent alone', async () => {
+    const bound = { agentId: '7' };
+    expect(await append({}, bound)).toMatchObject({ chain_id: 'agent:7', agent_id: '7' });
+    expect(await append({ chain_id: 'tickets:81' }, bound)).toMatchObject({ agent_id: '7' });
+    await expect(append({ agent_id: '8' }, bound)).rejects.toMatchObject({
+      code: 'agent.mismatch',
+    });
+    await expect(append({ chain_id: 'agent:8' }, bound)).rejects.toMatchObject({
+      code: 'agent.mismatch',
+    });
+  });
+
+  it.each([
+    { type: 'decision' },
+    { type: 'custom.' },
+    { type: 'custom.UPPER' },
+    { type: 'chain_verification_failed' },
+    { data: 'text' },
+    { data: [] },
+    { data: undefined },
+    { chain_id: '' },
+    { chain_id: 'a\0b' },
+    { decision: 'allow' },
+    { tenant: 'other' },
+  ])('refuses a body that could pass for another event, or is none: %j', (given) => {
+    const parsed = contract.appendEvidenceEvent.body?.safeParse({
+      type: 'custom.note',
+      data: {},
+      ...given,
+    });
+    expect(parsed?.success).toBe(false);
+  });
+});

@@ -1,0 +1,84 @@
+import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
+
+/** A TCP hop in front of a server that can lose answers: what went in arrives, what comes back does not. */
+export interface CutProxy {
+  readonly url: string;
+  /** The next time the server is sent something that contains `text`, its answer is lost and all is cut. */
+  loseAnswerTo(text: string, then?: 'stay-down'): void;
+  /** New connections are refused while true. */
+  isDown: boolean;
+  close(): Promise<void>;
+}
+
+export async function startCutProxy(targetUrl: string): Promise<CutProxy> {
+  const target = new URL(targetUrl);
+  const sockets = new Set<Socket>();
+  let wanted: string | undefined;
+  let staysDown = false;
+  let isDown = false;
+  const setDown = (down: boolean) => {
+    isDown = down;
+    if (down) for (const socket of sockets) socket.destroy();
+  };
+  const server = createServer((client) => {
+    if (isDown) {
+      client.destroy();
+      return;
+    }
+    const upstream = connect(Number(target.port), target.hostname);
+    let isLost = false;
+    const cut = () => {
+      client.destroy();
+      upstream.destroy();
+    };
+    for (const socket of [client, upstream]) {
+      sockets.add(socket);
+      socket.on('error', cut);
+      socket.on('close', () => {
+        sockets.delete(socket);
+        cut();
+      });
+    }
+    client.on('data', (chunk: Buffer) => {
+      if (wanted !== undefined && chunk.includes(wanted)) {
+        wanted = undefined;
+        isLost = true;
+      }
+      upstream.write(chunk);
+    });
+    // The answer shows that the server did what it was told.
+    upstream.on('data', (chunk: Buffer) => {
+      if (!isLost) {
+        client.write(chunk);
+        return;
+      }
+      cut();
+      if (staysDown) setDown(true);
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('not listening');
+  const url = new URL(targetUrl);
+  url.port = String(address.port);
+  return {
+    url: url.href,
+    loseAnswerTo(text, then) {
+      wanted = text;
+      staysDown = then === 'stay-down';
+    },
+    get isDown() {
+      return isDown;
+    },
+    set isDown(down) {
+      setDown(down);
+    },
+    async close() {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
