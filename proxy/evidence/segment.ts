@@ -1,10 +1,11 @@
 import fs from 'node:fs';
 import { join } from 'node:path';
+import type { SpoolPosition } from '../../shared/evidence/spool-head.ts';
 
-/** A spool file. Its name holds the number of its first record. */
+/** A spool file. Its name says which position its first record follows. */
 export interface Segment {
   readonly name: string;
-  readonly firstRecord: number;
+  readonly after: SpoolPosition;
   readonly bytes: number;
 }
 
@@ -17,11 +18,11 @@ export interface SegmentEntry {
   readonly endsAt: number;
 }
 
-const nameForm = /^segment-(\d{16})\.ndjson$/;
+const nameForm = /^segment-(\d{16})-([0-9a-f]{64})\.ndjson$/;
 const hashLength = 64;
 
-export function segmentName(firstRecord: number): string {
-  return `segment-${String(firstRecord).padStart(16, '0')}.ndjson`;
+export function segmentName({ record, hash }: SpoolPosition): string {
+  return `segment-${String(record + 1).padStart(16, '0')}-${hash}.ndjson`;
 }
 
 /** The segments in a folder, oldest first. */
@@ -30,9 +31,10 @@ export function segmentsIn(folder: string): Segment[] {
     .readdirSync(folder)
     .sort()
     .flatMap((name) => {
-      const number = nameForm.exec(name)?.[1];
-      if (number === undefined) return [];
-      return [{ name, firstRecord: Number(number), bytes: fs.statSync(join(folder, name)).size }];
+      const [, first, hash] = nameForm.exec(name) ?? [];
+      if (first === undefined || hash === undefined) return [];
+      const after = { record: Number(first) - 1, hash };
+      return [{ name, after, bytes: fs.statSync(join(folder, name)).size }];
     });
 }
 
@@ -42,23 +44,26 @@ export interface SegmentPlace {
   readonly offset: number;
 }
 
-/** The whole records of a segment from a place on, in order; a torn end is left out. */
-export function* readSegment(
+/** Whole records of a segment from a place on, in order; a torn end is left out. */
+export function readSegment(
   folder: string,
   segment: Segment,
-  from: SegmentPlace = { record: segment.firstRecord, offset: 0 },
+  from: SegmentPlace = { record: segment.after.record + 1, offset: 0 },
   bytesMax = segment.bytes,
-): Generator<SegmentEntry> {
+): { readonly entries: readonly SegmentEntry[]; readonly reachesEnd: boolean } {
   const bytes = readBytes(join(folder, segment.name), from.offset, bytesMax);
-  let { record } = from;
+  const entries: SegmentEntry[] = [];
   let begin = 0;
   for (let end = bytes.indexOf(10, begin); end !== -1; end = bytes.indexOf(10, begin)) {
-    const hash = bytes.toString('latin1', begin, begin + hashLength);
-    const line = bytes.toString('utf8', begin + hashLength + 1, end);
-    yield { record, hash, line, endsAt: from.offset + end + 1 };
-    record += 1;
+    entries.push({
+      record: from.record + entries.length,
+      hash: bytes.toString('latin1', begin, begin + hashLength),
+      line: bytes.toString('utf8', begin + hashLength + 1, end),
+      endsAt: from.offset + end + 1,
+    });
     begin = end + 1;
   }
+  return { entries, reachesEnd: from.offset + bytes.length >= segment.bytes };
 }
 
 function readBytes(path: string, offset: number, bytesMax: number): Buffer {

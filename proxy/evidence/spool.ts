@@ -5,7 +5,10 @@ import { GatewayError } from '../../shared/errors.ts';
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 import { type SpoolPosition, spoolLinkHash } from '../../shared/evidence/spool-head.ts';
 import type { Log } from '../../shared/log.ts';
-import { readSegment, segmentName, segmentsIn } from './segment.ts';
+import { storePosition } from './position-file.ts';
+import { type Cursor, type PendingRecords, readPending } from './read-pending.ts';
+import { type Recovered, recover } from './recover.ts';
+import { segmentName, segmentsIn } from './segment.ts';
 
 /** What one line of the spool holds. */
 export interface SpoolRecord {
@@ -24,22 +27,14 @@ export interface SpoolOptions {
   readonly segmentBytesMax?: number;
 }
 
-export interface PendingRecords {
-  /** The position that the first line follows. */
-  readonly after: SpoolPosition;
-  readonly lines: readonly string[];
-  readonly last: SpoolPosition;
-}
-
 interface Waiting {
   readonly line: Buffer;
   resolve(): void;
   reject(error: GatewayError): void;
 }
 
-const recordBytesMax = 1024 ** 2;
-
-const start: SpoolPosition = { record: 0, hash: '0'.repeat(64) };
+/** Well below what the ledger takes for one event. */
+const recordBytesMax = 512 * 1024;
 
 /**
  * The sidecar's evidence on disk: an append-only list of records in numbered segments, each
@@ -52,11 +47,15 @@ export class Spool {
   #fd: number;
   #segment: { name: string; bytes: number };
   #written: SpoolPosition;
+  /** What was written and would survive: only that is uploaded. */
+  #kept: SpoolPosition;
   #acked: SpoolPosition;
   #storedBytes: number;
   /** Where the first record not acknowledged begins, and where reading stopped last. */
-  #cursor = { segment: '', record: 0, offset: 0 };
+  #cursor: Cursor = { segment: '', record: 0, offset: 0 };
   #next = this.#cursor;
+  /** Segments with records that are no longer what was written; they are kept. */
+  readonly #damaged = new Set<string>();
   #waiting: Waiting[] = [];
   #flushing = false;
   #closed = false;
@@ -65,10 +64,11 @@ export class Spool {
   private constructor(options: Required<SpoolOptions>, recovered: Recovered) {
     this.#options = options;
     this.#written = recovered.written;
+    this.#kept = recovered.written;
     this.#acked = recovered.acked;
     this.#storedBytes = recovered.storedBytes;
-    this.#segment = { name: segmentName(recovered.written.record + 1), bytes: 0 };
-    this.#fd = openSegment(options.folder, this.#segment.name);
+    this.#segment = { name: segmentName(recovered.written), bytes: 0 };
+    this.#fd = openSegment(options, this.#segment.name);
   }
 
   /** Opens the spool, dropping a line that was torn when the process died. */
@@ -80,7 +80,7 @@ export class Spool {
 
   /** Number of records written and not yet acknowledged. */
   get depth(): number {
-    return this.#written.record - this.#acked.record;
+    return this.#kept.record - this.#acked.record;
   }
 
   get acked(): SpoolPosition {
@@ -88,7 +88,7 @@ export class Spool {
   }
 
   get written(): SpoolPosition {
-    return this.#written;
+    return this.#kept;
   }
 
   get folder(): string {
@@ -120,11 +120,14 @@ export class Spool {
     while (this.#waiting.length > 0) {
       const batch = this.#waiting;
       this.#waiting = [];
+      let undo = () => {};
       try {
-        this.#write(batch);
+        undo = this.#write(batch);
         if (this.#options.fsync) await datasync(this.#fd);
+        this.#kept = this.#written;
         for (const { resolve } of batch) resolve();
       } catch (cause) {
+        undo();
         this.#options.log.error({ err: cause }, 'the evidence spool could not be written');
         for (const { reject } of batch) reject(sealFailed('the spool cannot be written', cause));
       }
@@ -133,11 +136,14 @@ export class Spool {
     this.#onWritten();
   }
 
-  #write(batch: readonly Waiting[]): void {
+  /** Returns how to take it back, should the disk not keep it. */
+  #write(batch: readonly Waiting[]): () => void {
     // A file that was removed under us can still be written, and nobody would ever read it.
     if (fs.fstatSync(this.#fd).nlink === 0) throw new Error('the segment is gone from the folder');
     if (this.#segment.bytes >= this.#options.segmentBytesMax) this.#rotate();
-    let { record, hash } = this.#written;
+    const before = this.#written;
+    const position = this.#segment.bytes;
+    let { record, hash } = before;
     const parts: Buffer[] = [];
     for (const { line } of batch) {
       record += 1;
@@ -145,54 +151,73 @@ export class Spool {
       parts.push(Buffer.from(`${hash} `), line, newline);
     }
     const bytes = Buffer.concat(parts);
-    writeWhole(this.#fd, bytes, this.#segment.bytes);
+    writeWhole(this.#fd, bytes, position);
     this.#segment.bytes += bytes.length;
     this.#storedBytes += bytes.length;
     this.#written = { record, hash };
+    return () => {
+      this.#written = before;
+      this.#segment.bytes = position;
+      this.#storedBytes -= bytes.length;
+      fs.ftruncate(this.#fd, position, () => {});
+    };
   }
 
   #rotate(): void {
-    const name = segmentName(this.#written.record + 1);
-    const fd = openSegment(this.#options.folder, name);
+    const name = segmentName(this.#written);
+    const fd = openSegment(this.#options, name);
     fs.closeSync(this.#fd);
     this.#fd = fd;
     this.#segment = { name, bytes: 0 };
   }
 
-  /** Up to `recordsMax` records after the last acknowledged one, as their exact lines. */
+  /**
+   * Up to `recordsMax` records after the last acknowledged one, as their exact lines. Damaged
+   * records are left out; where nothing else is left, `last` lies after them.
+   */
   pending(recordsMax: number, bytesMax: number): PendingRecords {
-    const lines: string[] = [];
-    let last = this.#acked;
-    let left = bytesMax;
-    for (const segment of segmentsIn(this.#options.folder)) {
-      if (segment.name < this.#cursor.segment) continue;
-      const from = segment.name === this.#cursor.segment ? this.#cursor : undefined;
-      for (const entry of readSegment(this.#options.folder, segment, from, left)) {
-        if (entry.record <= this.#acked.record) continue;
-        if (entry.record > this.#written.record || lines.length >= recordsMax) break;
-        lines.push(entry.line);
-        left -= entry.line.length;
-        last = { record: entry.record, hash: entry.hash };
-        this.#next = { segment: segment.name, record: entry.record + 1, offset: entry.endsAt };
-      }
-      if (lines.length >= recordsMax || left <= 0) break;
-    }
-    return { after: this.#acked, lines, last };
+    const { pending, cursor } = readPending({
+      folder: this.#options.folder,
+      acked: this.#acked,
+      written: this.#kept,
+      cursor: this.#cursor,
+      recordsMax,
+      bytesMax: Math.max(bytesMax, 4 * recordBytesMax),
+      onDamaged: (segment, record) => {
+        this.#damaged.add(segment);
+        this.#options.log.error({ segment, record }, 'a record of the evidence spool is damaged');
+      },
+    });
+    this.#next = cursor;
+    return pending;
   }
 
   /** The control plane has sealed everything up to here: older segments go away. */
   acknowledge(position: SpoolPosition): void {
-    if (position.record <= this.#acked.record) return;
-    storePosition(this.#options.folder, position);
+    if (this.#closed || position.record <= this.#acked.record) return;
     this.#acked = position;
     if (this.#next.record === position.record + 1) this.#cursor = this.#next;
-    if (this.depth === 0 && this.#segment.bytes > 0 && !this.#flushing) this.#rotate();
-    const segments = segmentsIn(this.#options.folder);
+    // On a full disk room must be made first; a position that is not stored costs a second upload.
+    try {
+      if (this.depth === 0 && this.#segment.bytes > 0 && !this.#flushing) this.#rotate();
+      this.#removeUpTo(position);
+      storePosition(this.#options.folder, position, this.#options.fsync);
+    } catch (err) {
+      this.#options.log.error({ err }, 'the acknowledged position could not be stored');
+    }
+  }
+
+  #removeUpTo(position: SpoolPosition): void {
+    const { folder } = this.#options;
+    const segments = segmentsIn(folder);
     segments.forEach((segment, index) => {
       const next = segments[index + 1];
       if (segment.name === this.#segment.name || next === undefined) return;
-      if (next.firstRecord > position.record + 1) return;
-      fs.rmSync(join(this.#options.folder, segment.name));
+      if (next.after.record > position.record) return;
+      const path = join(folder, segment.name);
+      if (this.#damaged.delete(segment.name))
+        fs.renameSync(path, join(folder, `damaged-${segment.name}`));
+      else fs.rmSync(path);
       this.#storedBytes -= segment.bytes;
     });
   }
@@ -213,8 +238,20 @@ function sealFailed(message: string, cause?: unknown): GatewayError {
   });
 }
 
-function openSegment(folder: string, name: string): number {
-  return fs.openSync(join(folder, name), fs.constants.O_RDWR | fs.constants.O_CREAT, 0o600);
+function openSegment({ folder, fsync }: Required<SpoolOptions>, name: string): number {
+  const fd = fs.openSync(join(folder, name), fs.constants.O_RDWR | fs.constants.O_CREAT, 0o600);
+  if (fsync) syncFolder(folder);
+  return fd;
+}
+
+/** Without this a new file may be gone after the loss of power, whatever was written into it. */
+function syncFolder(folder: string): void {
+  const fd = fs.openSync(folder, 'r');
+  try {
+    fs.fsyncSync(fd);
+  } finally {
+    fs.closeSync(fd);
+  }
 }
 
 /** Writes all bytes at `position`; after a failure the file is as long as before. */
@@ -233,59 +270,4 @@ function datasync(fd: number): Promise<void> {
   return new Promise((resolve, reject) => {
     fs.fdatasync(fd, (error) => (error ? reject(error) : resolve()));
   });
-}
-
-interface Recovered {
-  readonly written: SpoolPosition;
-  readonly acked: SpoolPosition;
-  readonly storedBytes: number;
-}
-
-/** Reads what a former process left: the last whole record ends the list. */
-function recover({ folder, log }: Required<SpoolOptions>): Recovered {
-  const acked = loadPosition(folder);
-  let written = acked;
-  let storedBytes = 0;
-  for (const segment of segmentsIn(folder)) {
-    let wholeBytes = 0;
-    for (const entry of readSegment(folder, segment)) {
-      if (linkBroken(entry, written)) {
-        log.error(
-          { segment: segment.name, record: entry.record },
-          'the evidence spool was tampered with',
-        );
-      }
-      if (entry.record > written.record) written = { record: entry.record, hash: entry.hash };
-      wholeBytes = entry.endsAt;
-    }
-    const path = join(folder, segment.name);
-    if (wholeBytes === 0) fs.rmSync(path);
-    else if (wholeBytes < segment.bytes) fs.truncateSync(path, wholeBytes);
-    storedBytes += wholeBytes;
-  }
-  return { written, acked, storedBytes };
-}
-
-function linkBroken(
-  entry: { readonly record: number; readonly hash: string; readonly line: string },
-  before: SpoolPosition,
-): boolean {
-  return (
-    entry.record === before.record + 1 && spoolLinkHash(before.hash, entry.line) !== entry.hash
-  );
-}
-
-function loadPosition(folder: string): SpoolPosition {
-  try {
-    return JSON.parse(fs.readFileSync(join(folder, 'acked.json'), 'utf8')) as SpoolPosition;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return start;
-    throw error;
-  }
-}
-
-function storePosition(folder: string, position: SpoolPosition): void {
-  const path = join(folder, 'acked.json');
-  fs.writeFileSync(`${path}.new`, JSON.stringify(position), { mode: 0o600 });
-  fs.renameSync(`${path}.new`, path);
 }

@@ -1,17 +1,21 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { signJws } from '../../shared/crypto/jws.ts';
 import type { SigningKey } from '../../shared/crypto/signing-key.ts';
-import { toGatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors.ts';
 import {
   type SpoolHead,
   type SpoolPosition,
   spoolHeadType,
+  spoolLinkHash,
 } from '../../shared/evidence/spool-head.ts';
 import type { Log } from '../../shared/log.ts';
-import type { PendingRecords, Spool, SpoolRecord } from './spool.ts';
+import type { PendingRecords } from './read-pending.ts';
+import type { Spool, SpoolRecord } from './spool.ts';
 
 const recordsMax = 1000;
 const bytesMax = 3 * 1024 ** 2;
+/** How long what is left may take when the sidecar ends. */
+const closeMs = 5_000;
 const backoffMs = { first: 200, most: 10_000 };
 
 export interface UploaderDeps {
@@ -30,6 +34,7 @@ export interface UploaderDeps {
 export class Uploader {
   readonly #deps: UploaderDeps;
   readonly #stop = new AbortController();
+  #closed = false;
   #wake: () => void = () => {};
   readonly #done: Promise<void>;
 
@@ -43,12 +48,16 @@ export class Uploader {
   async close(): Promise<void> {
     this.#stop.abort();
     this.#wake();
-    await this.#done;
+    const patience = new AbortController();
+    const { signal } = patience;
+    await Promise.race([this.#done, delay(closeMs, undefined, { signal }).catch(() => {})]);
+    patience.abort();
+    this.#closed = true;
   }
 
   async #run(): Promise<void> {
     let waitMs = backoffMs.first;
-    while (!this.#stop.signal.aborted || this.#deps.spool.depth > 0) {
+    while (!this.#closed && (!this.#stop.signal.aborted || this.#deps.spool.depth > 0)) {
       if (this.#deps.spool.depth === 0) {
         await this.#written();
         continue;
@@ -79,17 +88,33 @@ export class Uploader {
     const { spool, upload } = this.#deps;
     const pending = spool.pending(recordsMax, bytesMax);
     const records = pending.lines.map((line) => JSON.parse(line) as SpoolRecord);
-    const acked = await upload(this.#sign(pending), records);
-    if (acked.record > pending.last.record) {
-      throw toGatewayError(
-        new Error(`the control plane acknowledged record ${acked.record}, never sent`),
-      );
+    // Nothing sound is left up to there; the numbers that were never sent show it.
+    const reached =
+      records.length === 0
+        ? pending.last
+        : positionIn(pending, await upload(this.#sign(pending), records));
+    if (reached.record <= spool.acked.record) {
+      throw unexpected(`the control plane acknowledged nothing after record ${reached.record}`);
     }
-    spool.acknowledge(acked.record === pending.last.record ? pending.last : acked);
+    spool.acknowledge(reached);
   }
 
   #sign({ after, last }: PendingRecords): string {
     const head: SpoolHead = { sidecar: this.#deps.sidecarId, after, last };
     return signJws(head, spoolHeadType, this.#deps.key);
   }
+}
+
+/** The position that was acknowledged, if it is one of what was sent. */
+function positionIn({ after, lines, last }: PendingRecords, acked: SpoolPosition): SpoolPosition {
+  if (acked.record > last.record) {
+    throw unexpected(`the control plane acknowledged record ${acked.record}, never sent`);
+  }
+  const sealed = lines.slice(0, Math.max(acked.record - after.record, 0));
+  const hash = sealed.reduce((before, line) => spoolLinkHash(before, line), after.hash);
+  return { record: after.record + sealed.length, hash };
+}
+
+function unexpected(message: string): GatewayError {
+  return new GatewayError('internal.unexpected', { cause: new Error(message) });
 }

@@ -1,0 +1,126 @@
+import { type SpoolPosition, spoolLinkHash } from '../../shared/evidence/spool-head.ts';
+import { sound } from './recover.ts';
+import {
+  readSegment,
+  type Segment,
+  type SegmentEntry,
+  type SegmentPlace,
+  segmentsIn,
+} from './segment.ts';
+
+export interface PendingRecords {
+  /** The position that the first line follows. */
+  readonly after: SpoolPosition;
+  readonly lines: readonly string[];
+  readonly last: SpoolPosition;
+}
+
+const linkBytes = 66;
+
+/** Where the first record not acknowledged begins; an empty segment: nowhere known. */
+export interface Cursor extends SegmentPlace {
+  readonly segment: string;
+}
+
+interface ReadOptions {
+  readonly folder: string;
+  readonly acked: SpoolPosition;
+  readonly written: SpoolPosition;
+  readonly cursor: Cursor;
+  readonly recordsMax: number;
+  /** At least as much as the longest record takes. */
+  readonly bytesMax: number;
+  /** Told of records that are no longer what was written. */
+  readonly onDamaged: (segment: string, record: number) => void;
+}
+
+/**
+ * Collects records that follow one another and are linked. Damaged ones are left out, so that
+ * what comes after them still gets through: the numbers that are missing then show the gap.
+ */
+class Batch {
+  readonly #options: ReadOptions;
+  #after: SpoolPosition;
+  #lines: string[] = [];
+  #before: SpoolPosition;
+  cursor: Cursor;
+  /** What the records take, line and link. */
+  bytes = 0;
+
+  constructor(options: ReadOptions) {
+    this.#options = options;
+    this.#after = options.acked;
+    this.#before = options.acked;
+    this.cursor = options.cursor;
+  }
+
+  /** Goes on after `position`, which opens a segment; false when that is not where it stands. */
+  opens(position: SpoolPosition): boolean {
+    if (position.record === this.#before.record) return true;
+    if (this.#lines.length > 0) return false;
+    this.#before = position;
+    return true;
+  }
+
+  /** Takes an entry; false when the batch ends before it. */
+  take(segment: string, entry: SegmentEntry): boolean {
+    const { acked, written, recordsMax, onDamaged } = this.#options;
+    if (entry.record > written.record || this.#lines.length >= recordsMax) return false;
+    if (entry.record > acked.record) {
+      const isSound = spoolLinkHash(this.#before.hash, entry.line) === entry.hash;
+      if (!isSound && this.#lines.length > 0) return false;
+      if (!isSound) onDamaged(segment, entry.record);
+      else {
+        if (this.#lines.length === 0) this.#after = this.#before;
+        this.#lines.push(entry.line);
+        this.bytes += Buffer.byteLength(entry.line) + linkBytes;
+      }
+      this.cursor = { segment, record: entry.record + 1, offset: entry.endsAt };
+    }
+    this.#before = sound(entry);
+    return true;
+  }
+
+  result(): PendingRecords {
+    const { acked } = this.#options;
+    const last = this.#before.record < acked.record ? acked : this.#before;
+    return { after: this.#lines.length === 0 ? last : this.#after, lines: this.#lines, last };
+  }
+}
+
+/** What comes after the acknowledged position, and where reading stopped. */
+export function readPending(options: ReadOptions): {
+  readonly pending: PendingRecords;
+  readonly cursor: Cursor;
+} {
+  const { folder, cursor } = options;
+  const batch = new Batch(options);
+  for (const segment of segmentsIn(folder)) {
+    if (segment.name < cursor.segment) continue;
+    const from = segment.name === cursor.segment ? cursor : undefined;
+    if (from === undefined && !batch.opens(segment.after)) break;
+    if (!readInto(batch, segment, from, options)) break;
+  }
+  return { pending: batch.result(), cursor: batch.cursor };
+}
+
+/** Takes a segment's records; false when the batch ends within it. */
+function readInto(
+  batch: Batch,
+  segment: Segment,
+  from: SegmentPlace | undefined,
+  { folder, bytesMax }: ReadOptions,
+): boolean {
+  let place = from;
+  for (;;) {
+    const left = bytesMax - batch.bytes;
+    if (left <= 0) return false;
+    const { entries, reachesEnd } = readSegment(folder, segment, place, left);
+    if (!entries.every((entry) => batch.take(segment.name, entry))) return false;
+    if (reachesEnd) return true;
+    const end = entries.at(-1);
+    // Only what was acknowledged long ago may be read past.
+    if (end === undefined || batch.bytes > 0) return false;
+    place = { record: end.record + 1, offset: end.endsAt };
+  }
+}

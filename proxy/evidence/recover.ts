@@ -1,0 +1,68 @@
+import fs from 'node:fs';
+import { join } from 'node:path';
+import { type SpoolPosition, spoolLinkHash } from '../../shared/evidence/spool-head.ts';
+import type { Log } from '../../shared/log.ts';
+import { loadPosition } from './position-file.ts';
+import { readSegment, segmentsIn } from './segment.ts';
+
+export interface Recovered {
+  readonly written: SpoolPosition;
+  readonly acked: SpoolPosition;
+  readonly storedBytes: number;
+}
+
+const start: SpoolPosition = { record: 0, hash: '0'.repeat(64) };
+
+/** Reads what a former process left: the last whole record ends the list. */
+export function recover({
+  folder,
+  log,
+}: {
+  readonly folder: string;
+  readonly log: Log;
+}): Recovered {
+  const segments = segmentsIn(folder);
+  const acked = later(loadPosition(folder, log), segments[0]?.after) ?? start;
+  let written = acked;
+  let storedBytes = 0;
+  for (const segment of segments) {
+    if (segment.after.record > written.record) written = segment.after;
+    const { entries } = readSegment(folder, segment);
+    for (const entry of entries) {
+      if (linkBroken(entry, written)) {
+        const { name } = segment;
+        log.error({ segment: name, record: entry.record }, 'the evidence spool is damaged');
+      }
+      if (entry.record > written.record) written = { record: entry.record, hash: entry.hash };
+    }
+    const path = join(folder, segment.name);
+    const wholeBytes = entries.at(-1)?.endsAt ?? 0;
+    if (wholeBytes === 0) fs.rmSync(path);
+    else if (wholeBytes < segment.bytes) fs.truncateSync(path, wholeBytes);
+    storedBytes += wholeBytes;
+  }
+  return { written: sound(written), acked, storedBytes };
+}
+
+/** What stands before the first segment was sealed, or it would still be there. */
+function later(
+  one: SpoolPosition | undefined,
+  other: SpoolPosition | undefined,
+): SpoolPosition | undefined {
+  if (one === undefined || other === undefined) return one ?? other;
+  return other.record > one.record ? other : one;
+}
+
+function linkBroken(
+  entry: { readonly record: number; readonly hash: string; readonly line: string },
+  before: SpoolPosition,
+): boolean {
+  return (
+    entry.record === before.record + 1 && spoolLinkHash(before.hash, entry.line) !== entry.hash
+  );
+}
+
+/** A damaged hash is no name for what follows it. */
+export function sound({ record, hash }: SpoolPosition): SpoolPosition {
+  return { record, hash: /^[0-9a-f]{64}$/.test(hash) ? hash : start.hash };
+}
