@@ -23,13 +23,33 @@ export async function claimPassport(
   const { bus, clock, log } = services;
   const ttlMs = Math.max(expiresAtMs - clock.now(), 0) + marginMs;
   try {
-    const { status, epochMs } = await bus.claim(tenantId, `jti:${jti}`, ttlMs);
+    const { status, epochMs } = await bus.claim(tenantId, claimKey(jti), ttlMs);
     if (status === 'taken') return 'replayed';
     if (issuedBeforeEpoch(jti, epochMs)) return 'unavailable';
     if (!durable) return 'claimed';
     return (await claimDurably(services, tenantId, { jti, expiresAtMs })) ? 'claimed' : 'replayed';
   } catch (cause) {
     log.warn({ err: cause, jti }, 'a passport could not be claimed');
+    return 'unavailable';
+  }
+}
+
+function claimKey(jti: string): string {
+  return `jti:${jti}`;
+}
+
+/** What became of a passport's one use, without taking it. */
+export async function lookUpUse(
+  { bus, db, log }: Pick<Services, 'bus' | 'db' | 'log'>,
+  tenantId: string,
+  jti: string,
+): Promise<'unclaimed' | 'replayed' | 'unavailable'> {
+  const used = await db.passportUse.count({ where: { tenantId, jti } });
+  if (used > 0) return 'replayed';
+  try {
+    return (await bus.isTaken(tenantId, claimKey(jti))) ? 'replayed' : 'unclaimed';
+  } catch (cause) {
+    log.warn({ err: cause, jti }, 'whether a passport was used cannot be told');
     return 'unavailable';
   }
 }
