@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { environments } from '../shared/decision/action.ts';
+import { type Environment, environments } from '../shared/decision/action.ts';
 import { parseSettings, port, type SettingsSource } from '../shared/settings.ts';
 
 const schema = z.object({
@@ -36,6 +36,8 @@ export interface Config {
   readonly requestsPerMinute: number;
   readonly logLevel: string;
   readonly production: boolean;
+  /** What policies see at `environment` when the control plane itself is asked. */
+  readonly environment: Environment;
 }
 
 export function readConfig(source: SettingsSource): Config {
@@ -53,5 +55,6 @@ export function readConfig(source: SettingsSource): Config {
     requestsPerMinute: settings.SALLYPORT_REQUESTS_PER_MINUTE,
     logLevel: settings.SALLYPORT_LOG_LEVEL,
     production: settings.NODE_ENV === 'production',
+    environment: settings.SALLYPORT_ENVIRONMENT,
   };
 }

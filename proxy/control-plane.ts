@@ -94,10 +94,8 @@ export function connectControlPlane({ url, enrolment, clock }: ControlPlaneOptio
     async spendApproval(approvalId) {
       await client.call(spendSidecarApproval, { params: { id: approvalId } });
     },
-    async claimPassport(jti, expiresAtMs) {
-      const { claimed } = await client.call(claimSidecarPassport, {
-        body: { jti, expires_at: new Date(expiresAtMs).toISOString() },
-      });
+    async claimPassport(jti) {
+      const { claimed } = await client.call(claimSidecarPassport, { body: { jti } });
       return claimed;
     },
     async credentials() {

@@ -4,10 +4,17 @@ import type { Action } from '../../shared/decision/action.ts';
 import { explainVerdict } from '../../shared/decision/explain.ts';
 import { passportStatus } from '../../shared/decision/passport-status.ts';
 import { GatewayError, isErrorCode } from '../../shared/errors.ts';
+import { assertOwnAgent } from '../agents/own-agent.ts';
 import { idempotent } from '../http/idempotency.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import { type JudgedAction, judgeAction } from './judge-action.ts';
+
+/** Refusals that are answered with 200 and say nothing of the action itself. */
+const outages: ReadonlySet<string> = new Set([
+  'approval.unavailable',
+  'passport.claim_unavailable',
+]);
 
 /**
  * Decides on an action without performing it (contract 4.1). With an idempotency key a repeat
@@ -24,7 +31,7 @@ export async function preflight(
       action,
       passport: request.passport,
       point: 'preflight',
-      environment: 'prod',
+      environment: services.config.environment,
       principal: caller.principal,
     });
     return answerOf(judged);
@@ -33,7 +40,10 @@ export async function preflight(
   if (key === undefined) return judge();
   const { body } = await idempotent(
     { services, caller, operation: 'preflight', agentId: action.agentId, key, payload },
-    async () => ({ status: 200, body: await judge() }),
+    async () => {
+      const body = await judge();
+      return { status: 200, body, isPassing: outages.has(body.reason_code) };
+    },
   );
   return body as ActionResponse;
 }
@@ -43,9 +53,7 @@ export async function preflight(
  * speaks for that agent only.
  */
 export function actionOf(caller: Caller, request: ActionRequest): Action {
-  if (caller.agentId !== undefined && caller.agentId !== request.agent_id) {
-    throw new GatewayError('agent.mismatch');
-  }
+  assertOwnAgent(caller, request.agent_id);
   const args = request.args ?? {};
   // What JSON cannot hold faithfully could be neither digested nor approved.
   canonicalJson(args);

@@ -5,6 +5,7 @@ import type { Caller } from '../http/route.ts';
 import { assertWithinPlan } from '../plan.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Agent } from '../store/generated/client.ts';
+import { assertOwnAgent } from './own-agent.ts';
 
 export interface AgentRegistration {
   readonly name: string;
@@ -20,15 +21,17 @@ export interface AgentRegistration {
  */
 export async function registerAgent(
   services: Services,
-  { tenantId, principal }: Caller,
+  caller: Caller,
   registration: AgentRegistration,
 ): Promise<Agent> {
+  const { tenantId, principal } = caller;
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     await lockFor(tx, tenantId, 'agents');
     const { name, kind } = registration;
     const known = await tx.agent.findUnique({
       where: { tenantId_name_kind: { tenantId, name, kind } },
     });
+    assertOwnAgent(caller, known === null ? undefined : String(known.id));
     if (known === null) await assertRoomForOne(tx, tenantId);
     const now = new Date(services.clock.now());
     const data = { ...fieldsOf(registration), updatedAt: now };

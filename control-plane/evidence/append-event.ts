@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import type { appendEvidenceEvent, SealedEventRecord } from '../../shared/contract/evidence.ts';
 import { GatewayError } from '../../shared/errors.ts';
+import { assertOwnAgent } from '../agents/own-agent.ts';
 import { agentChain, newEvent } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
@@ -22,8 +23,7 @@ export async function appendEvent(
 }
 
 function refuseOtherAgent(caller: Caller, agentId: string | undefined, chainId: string): void {
-  if (caller.agentId === undefined) return;
-  const own = agentChain(caller.agentId);
-  const isOthers = agentId !== caller.agentId || (chainId.startsWith('agent:') && chainId !== own);
-  if (isOthers) throw new GatewayError('agent.mismatch');
+  assertOwnAgent(caller, agentId);
+  if (caller.agentId === undefined || !chainId.startsWith('agent:')) return;
+  if (chainId !== agentChain(caller.agentId)) throw new GatewayError('agent.mismatch');
 }

@@ -5,9 +5,9 @@ import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 import { isJsonObject } from '../../shared/json.ts';
 
 /** Longest text that an index entry takes beside the others, in characters of up to four bytes. */
-const keyCharactersMax = 200;
+const keyCharactersMax = 300;
 
-const utcTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/;
+const utcTime = /^(?!0000)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/;
 
 const optionalTexts = [
   'agent_id',
@@ -18,8 +18,8 @@ const optionalTexts = [
   'reason_code',
 ] as const;
 
-/** Longest canonical text, so that a batch of any events fits in memory. */
-export const eventCharactersMax = 1_048_576;
+/** Longest canonical text, so that a batch of any events fits in memory: a sidecar's longest record, and its place. */
+export const eventCharactersMax = 1_048_576 + 4_096;
 
 /** An event that the ledger can take, written but for its place. */
 export interface SealableEvent {

@@ -34,6 +34,8 @@ export interface IdempotentCall {
 export interface KeptAnswer {
   readonly status: number;
   readonly body: unknown;
+  /** It rests on an outage: whoever tries again gets another. */
+  readonly isPassing?: boolean;
 }
 
 type RowKey = {
@@ -48,7 +50,8 @@ type RowKey = {
  * Runs a call at most once per (tenant, API key, agent, operation, idempotency key), over all
  * replicas and restarts, for 24 hours: a repeat gets the first one's answer, refusals included,
  * and waits for it while it is in flight. The same key with another payload is
- * `args.idempotency_conflict`. What failed with 5xx or 429 is not kept and may be tried again.
+ * `args.idempotency_conflict`. What failed with 5xx or 429, or rests on an outage, is not kept and
+ * may be tried again.
  */
 export async function idempotent(
   call: IdempotentCall,
@@ -154,16 +157,16 @@ interface Holding {
 
 /** Runs, and keeps the answer before it is given. */
 async function carryOut(holding: Holding, run: () => Promise<KeptAnswer>): Promise<KeptAnswer> {
-  let outcome: Outcome;
+  let answer: KeptAnswer;
   try {
-    outcome = { kind: 'answer', ...(await run()) };
+    answer = await run();
   } catch (thrown) {
-    outcome = outcomeOf(thrown);
-    await settle(holding, outcome);
+    await settle(holding, outcomeOf(thrown));
     throw thrown;
   }
-  await settle(holding, outcome);
-  return { status: outcome.status, body: outcome.body };
+  const { status, body, isPassing = false } = answer;
+  await settle(holding, { kind: 'answer', status, body }, isPassing);
+  return { status, body };
 }
 
 const outcomeForm = z.union([
@@ -188,9 +191,10 @@ function outcomeOf(thrown: unknown): Outcome {
 async function settle(
   { call: { services }, rowKey, owner }: Holding,
   outcome: Outcome,
+  isPassing = false,
 ): Promise<void> {
   const { db, vault, bus, log } = services;
-  const isKept = outcome.status < 500 && outcome.status !== 429;
+  const isKept = !isPassing && outcome.status < 500 && outcome.status !== 429;
   if (isKept) {
     await db.idempotency.updateMany({
       where: { ...rowKey, owner },

@@ -4,6 +4,7 @@ import { clampTools } from '../../shared/glob.ts';
 import type { JsonObject } from '../../shared/json.ts';
 import { anyUser } from '../../shared/passport/claims.ts';
 import { agentRowId } from '../agents/agent-row-id.ts';
+import { assertOwnAgent } from '../agents/own-agent.ts';
 import type { Caller } from '../http/route.ts';
 import { loadPublishedPolicies } from '../policies/load-published.ts';
 import type { Services } from '../services.ts';
@@ -53,9 +54,7 @@ export async function issuePassport(
  * itself: whom the agent acts for is for others to say.
  */
 export function assertMayIssue(caller: Caller, agentId: string, userId: string): void {
-  if (caller.agentId !== undefined && caller.agentId !== agentId) {
-    throw new GatewayError('agent.mismatch');
-  }
+  assertOwnAgent(caller, agentId);
   if (caller.role === 'agent' && userId !== anyUser && userId !== caller.principal) {
     throw new GatewayError('passport.user_mismatch', {
       message: 'A key of role agent cannot issue a passport for another user than its principal.',

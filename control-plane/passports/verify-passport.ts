@@ -5,6 +5,7 @@ import { agentRowId } from '../agents/agent-row-id.ts';
 import { approvalProof } from '../approvals/approval-proof.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
+import { lookUpUse } from './look-up-use.ts';
 import { readPresented } from './read-passport.ts';
 
 export interface PassportReport {
@@ -27,18 +28,18 @@ export async function verifyPassport(
     return { valid: false, errors: passportFailures(reading, target) };
   }
   const { claims } = reading;
-  const [revoked, used, approvalFailure] = await Promise.all([
+  const [revoked, use, approvalFailure] = await Promise.all([
     isRevoked(services, tenantId, claims),
-    services.db.passportUse.findUnique({ where: { tenantId_jti: { tenantId, jti: claims.jti } } }),
+    lookUpUse(services, tenantId, claims.jti),
     checkApproval(services, tenantId, claims),
   ]);
   const failures = passportFailures(
     {
       form: 'signed',
       claims,
-      source: claims.lease_size === undefined ? 'presented' : 'lease',
+      source: 'presented',
       revoked,
-      use: used === null ? 'unclaimed' : 'replayed',
+      use,
     },
     target,
   );

@@ -2,6 +2,7 @@ import { hash, randomBytes } from 'node:crypto';
 import type { Environment } from '../../shared/decision/action.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { agentRowId } from '../agents/agent-row-id.ts';
+import { assertOwnAgent } from '../agents/own-agent.ts';
 import { agentChain, commitChange } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services, Transaction } from '../services.ts';
@@ -23,9 +24,11 @@ export function tokenHash(token: string): string {
 /** Makes a token with which sidecars of one agent and user enrol; only its hash is kept. */
 export async function createEnrolmentToken(
   services: Services,
-  { tenantId, principal }: Caller,
+  caller: Caller,
   { agentId, userId, environment, maxUses }: TokenRequest,
 ): Promise<{ readonly token: string; readonly expiresAt: Date }> {
+  const { tenantId, principal } = caller;
+  assertOwnAgent(caller, agentId);
   await assertAgent(services.db, tenantId, agentId);
   const token = `set_${randomBytes(32).toString('base64url')}`;
   const expiresAt = new Date(services.clock.now() + lifeMs);

@@ -2,8 +2,8 @@ import * as calls from '../../shared/contract/sidecar-calls.ts';
 import * as contract from '../../shared/contract/sidecars.ts';
 import type { Route } from '../http/route.ts';
 import { route } from '../http/route.ts';
-import { claimDurably } from '../passports/claim-durably.ts';
 import type { Services } from '../services.ts';
+import { claimSidecarPassport } from './claim-sidecar-passport.ts';
 import { enrolSidecar } from './enrol-sidecar.ts';
 import { createEnrolmentToken } from './enrolment-token.ts';
 import { listSidecars, reportSidecar, revokeSidecar } from './fleet.ts';
@@ -95,9 +95,8 @@ function ownRoutes(services: Services): Route[] {
       const { eventHash } = await spendSidecarApproval(services, caller, params.id);
       return { body: { spent: true as const, event_hash: eventHash } };
     }),
-    route(calls.claimSidecarPassport, async ({ body }, { tenantId }) => {
-      const claim = { jti: body.jti, expiresAtMs: Date.parse(body.expires_at) };
-      return { body: { claimed: await claimDurably(services, tenantId, claim) } };
-    }),
+    route(calls.claimSidecarPassport, async ({ body }, caller) => ({
+      body: { claimed: await claimSidecarPassport(services, caller, body.jti) },
+    })),
   ];
 }

@@ -3,6 +3,7 @@ import type { Action } from '../../shared/decision/action.ts';
 import type { Verdict } from '../../shared/decision/verdict.ts';
 import { argumentsEvidence } from '../../shared/evidence/arguments.ts';
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
+import { recordableText } from '../../shared/evidence/recordable-text.ts';
 import { newId } from '../../shared/ids.ts';
 import type { JsonObject } from '../../shared/json.ts';
 import type { SpoolRecord } from '../evidence/spool.ts';
@@ -142,8 +143,8 @@ function eventOf(type: string, { identity, clock }: Witness, facts: CallFacts): 
     source: `sidecar:${identity.sidecarId}`,
     agent_id: identity.agentId,
     user_id: identity.userId,
-    tool: facts.tool,
-    resource: facts.resource,
+    tool: recordableText(facts.tool),
+    resource: recordableText(facts.resource),
     data: {},
   };
 }

@@ -94,13 +94,15 @@ function refuseOwnRequest({ approval, decider }: DecisionAttempt): Refusal | und
     : undefined;
 }
 
-/** Names of people differ in case and white space more often than people do. */
+/** Names of people differ in case, white space and what no eye sees more often than people do. */
 function isSame(one: string, other: string): boolean {
   return fold(one) === fold(other);
 }
 
+const invisible = /[\p{Default_Ignorable_Code_Point}\p{Cc}\p{Cf}]/gu;
+
 function fold(name: string): string {
-  return name.normalize('NFKC').trim().toLowerCase();
+  return name.normalize('NFKC').replaceAll(invisible, '').trim().toLowerCase();
 }
 
 function refuseRole({ approval, decider }: DecisionAttempt): Refusal | undefined {

@@ -68,6 +68,8 @@ export interface Bus {
 
   /** Takes `key` for `ttlMs` if nobody has: exactly one caller ever sees `claimed`. */
   claim(tenantId: string, key: string, ttlMs: number): Promise<ClaimResult>;
+  /** Whether somebody has taken `key`; takes nothing. */
+  isTaken(tenantId: string, key: string): Promise<boolean>;
   /** Adds one to a counter that starts anew `windowMs` after its first use; returns count and time left. */
   count(
     tenantId: string,

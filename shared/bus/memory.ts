@@ -124,6 +124,10 @@ class MemoryBus implements Bus {
     return { status: taken ? ('taken' as const) : ('claimed' as const), epochMs: this.#epochMs };
   }
 
+  async isTaken(tenantId: string, key: string): Promise<boolean> {
+    return (this.#tenant(tenantId).claims.get(key) ?? 0) > this.#clock.monotonic();
+  }
+
   async count(tenantId: string, key: string, windowMs: number) {
     const { counters } = this.#tenant(tenantId);
     const nowMs = this.#clock.monotonic();

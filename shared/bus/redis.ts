@@ -129,6 +129,10 @@ class RedisBus implements Bus {
     return { status: taken === 1 ? ('claimed' as const) : ('taken' as const), epochMs };
   }
 
+  async isTaken(tenantId: string, key: string): Promise<boolean> {
+    return (await this.#try(() => this.#redis.exists(tenantKeys(tenantId).claim(key)))) === 1;
+  }
+
   async count(tenantId: string, key: string, windowMs: number) {
     const keys = [tenantKeys(tenantId).counter(key)];
     const reply = await this.#run(countScript, keys, [Math.max(1, Math.ceil(windowMs))]);

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { approvalActions, approvalStates } from '../approval/states.ts';
 import { jsonObject, riskTier, rowIdParam, text } from './fields.ts';
 import { operation } from './operation.ts';
+import { integerId, pageLimit } from './schemas.ts';
 
 const vote = z.object({
   principal: z.string(),
@@ -83,9 +84,9 @@ export const listApprovals = operation({
     status: z.enum(approvalStates).optional(),
     kind: z.enum(['action', 'tool']).optional(),
     agent_id: text(64).optional(),
-    limit: z.coerce.number().int().min(1).max(1000).default(100),
+    limit: pageLimit,
     /** Continues after the page that gave this `next_cursor`. */
-    cursor: z.coerce.number().int().min(1).max(2_147_483_647).optional(),
+    cursor: integerId.optional(),
   }),
   success: {
     status: 200,

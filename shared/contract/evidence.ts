@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { VerificationReport } from '../evidence/problem.ts';
 import { agentId, jsonObject, name, toolId } from './fields.ts';
 import { operation } from './operation.ts';
-import { dateTime } from './schemas.ts';
+import { dateTime, pageLimit } from './schemas.ts';
 
 const shared = { tag: 'Evidence', auth: 'bearer' } as const;
 
@@ -57,12 +57,7 @@ const listQuery = z
   .object({
     ...evidenceFilters,
     cursor: evidenceCursor.optional(),
-    limit: z
-      .string()
-      .regex(/^\d{1,4}$/, 'must be a whole number from 1 to 1000')
-      .transform(Number)
-      .refine((limit) => limit >= 1 && limit <= 1000, 'must be a whole number from 1 to 1000')
-      .default(100),
+    limit: pageLimit,
   })
   .refine(isInOrder, { path: ['from'], message: 'must not be after to' });
 export type EvidenceQuery = z.output<typeof listQuery>;

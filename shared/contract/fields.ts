@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { riskTiers } from '../decision/action.ts';
 import type { JsonObject } from '../json.ts';
+import { integerId } from './schemas.ts';
 
 /**
  * A text that Postgres and the ledger can hold: bounded, well-formed, and without NUL, which
@@ -38,7 +39,4 @@ export const jsonObject = z.record(z.string(), z.unknown()) as unknown as z.ZodT
 >;
 
 /** A row's id in a path. */
-export const rowIdParam = z.object({ id: z.coerce.number().int().min(1).max(2_147_483_647) });
-
-/** RFC 3339, UTC. */
-export const timestamp = z.iso.datetime();
+export const rowIdParam = z.object({ id: integerId });

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { policyLimits } from '../policy/definition-limits.ts';
 import {
   agentId,
   goal,
@@ -12,20 +13,25 @@ import {
   userId,
 } from './fields.ts';
 import { operation } from './operation.ts';
+import { isStorableTime } from './schemas.ts';
 import { bySidecar, sidecarExample } from './sidecars.ts';
 
 const digest = z.string().regex(/^sha256:[0-9a-f]{64}$/);
+
+/** No record of a spool is longer. */
+const spoolRecordMax = 1_048_576;
 
 const uploadedEvent = z.strictObject({
   id: z.string().regex(/^ev_[0-9a-f]{32}$/),
   type: name(64),
   chain_id: name(128),
-  occurred_at: z.iso.datetime({ precision: 3 }),
+  occurred_at: z.iso.datetime({ precision: 3 }).refine(isStorableTime),
   source: name(128),
   agent_id: agentId.optional(),
   user_id: userId.optional(),
-  tool: toolId.optional(),
-  resource: resourceId.optional(),
+  // Whatever the agent called: a record that is refused holds up all that follow it.
+  tool: text(spoolRecordMax).optional(),
+  resource: text(spoolRecordMax).optional(),
   decision: name(64).optional(),
   reason_code: name(256).optional(),
   data: jsonObject,
@@ -100,15 +106,16 @@ export const openSidecarApproval = operation({
     user_id: userId.optional(),
     passport_jti: name(256).optional(),
     reason_code: name(256),
-    matched_rules: z.array(text(512)).max(1000),
+    matched_rules: z.array(text(512)).max(10_000),
     policy_hash: digest.optional(),
     manifest_hash: digest.optional(),
     risk_tier: riskTier,
     terms: z.object({
-      channels: z.array(name(64)).max(16),
+      // What policies may ask for, all of it: terms that are refused here would be a denial there.
+      channels: z.array(name(policyLimits.channelLength)).max(policyLimits.rules),
       minRole: name(64),
-      quorum: z.number().int().min(1).max(16),
-      slaSeconds: z.number().int().min(1).max(2_592_000).optional(),
+      quorum: z.number().int().min(1).max(policyLimits.quorum),
+      slaSeconds: z.number().int().min(1).max(policyLimits.slaSeconds).optional(),
     }),
     action_digest: digest,
   }),
@@ -159,16 +166,13 @@ export const claimSidecarPassport = operation({
   method: 'POST',
   path: '/v1/sidecars/passports/claim',
   summary: 'The durable second lock on a passport’s single use, for high and critical risk',
-  body: z.object({ jti: name(256), expires_at: z.iso.datetime() }),
-  bodyExample: {
-    jti: 'pp_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d',
-    expires_at: '2026-11-20T10:05:00.000Z',
-  },
+  body: z.object({ jti: name(256) }),
+  bodyExample: { jti: 'pp_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d' },
   success: {
     status: 200,
     description: 'Whether the caller was first.',
     schema: z.object({ claimed: z.boolean() }),
     example: { claimed: true },
   },
-  errors: ['args.schema_invalid', 'sidecar.revoked'],
+  errors: ['args.schema_invalid', 'passport.agent_mismatch', 'sidecar.revoked'],
 });

@@ -1,9 +1,13 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import { canonicalJson } from '../crypto/jcs.ts';
 import type { JsonObject, JsonValue } from '../json.ts';
+import { recordableText } from './recordable-text.ts';
 
 const depthMax = 4;
 const membersMax = 32;
+/** Of all levels together: whatever the arguments, the ledger must be able to take the event. */
+const namesMax = 400;
+const nameCharactersMax = 100;
 
 /** What the ledger keeps of a call's arguments: what they look like, and a digest nobody can guess from. */
 export interface ArgumentsEvidence {
@@ -24,17 +28,35 @@ export function argumentsEvidence(args: JsonObject): {
   const salt = randomBytes(16);
   const digest = createHmac('sha256', salt).update(canonicalJson(args)).digest('hex');
   return {
-    evidence: { args_digest: `hmac-sha256:${digest}`, args_shape: shapeOf(args, 0) },
+    evidence: {
+      args_digest: `hmac-sha256:${digest}`,
+      args_shape: shapeOf(args, 0, { left: namesMax }),
+    },
     salt: salt.toString('base64'),
   };
 }
 
+interface Budget {
+  left: number;
+}
+
 /** Names and types without values: `{amount: 'number', to: ['string']}`; bounded in depth and width. */
-function shapeOf(value: JsonValue | undefined, depth: number): JsonValue {
+function shapeOf(value: JsonValue | undefined, depth: number, budget: Budget): JsonValue {
   if (value === null || value === undefined) return 'null';
   if (typeof value !== 'object') return typeof value;
   if (depth >= depthMax) return Array.isArray(value) ? 'array' : 'object';
-  if (Array.isArray(value)) return value.length === 0 ? [] : [shapeOf(value[0], depth + 1)];
-  const members = Object.entries(value).slice(0, membersMax);
-  return Object.fromEntries(members.map(([name, member]) => [name, shapeOf(member, depth + 1)]));
+  if (Array.isArray(value)) return value.length === 0 ? [] : [shapeOf(value[0], depth + 1, budget)];
+  const shape: [string, JsonValue][] = [];
+  for (const [name, member] of Object.entries(value).slice(0, membersMax)) {
+    if (budget.left <= 0) break;
+    budget.left -= 1;
+    shape.push([recordableName(name), shapeOf(member, depth + 1, budget)]);
+  }
+  return Object.fromEntries(shape);
+}
+
+/** The agent chose the name: what no reader would take must not keep the whole event out. */
+function recordableName(name: string): string {
+  if (name === '__proto__') return '(__proto__)';
+  return recordableText(name.slice(0, nameCharactersMax));
 }

@@ -5,6 +5,11 @@ import { issuedBeforeEpoch } from './single-use.ts';
 /** Kept this long past expiry: a clock that is behind must not open a second use. */
 export const claimMarginMs = 600_000;
 
+/** Under what a claim is kept on the bus. */
+export function claimKey(jti: string): string {
+  return `jti:${jti}`;
+}
+
 export type PassportClaim = Omit<Extract<Effect, { readonly kind: 'claim_passport' }>, 'kind'>;
 
 interface ClaimDeps {
@@ -26,7 +31,7 @@ export async function claimPassport(
 ): Promise<'claimed' | 'replayed' | 'unavailable'> {
   const ttlMs = Math.max(expiresAtMs - nowMs, 0) + claimMarginMs;
   try {
-    const { status, epochMs } = await bus.claim(tenantId, `jti:${jti}`, ttlMs);
+    const { status, epochMs } = await bus.claim(tenantId, claimKey(jti), ttlMs);
     if (status === 'taken') return 'replayed';
     if (issuedBeforeEpoch(jti, epochMs)) return 'unavailable';
     if (!durable) return 'claimed';

@@ -74,6 +74,9 @@ function checkPrimitive(value: unknown, path: string): void {
   if (value === null || typeof value === 'boolean') return;
   if (typeof value === 'number') {
     if (!Number.isFinite(value)) refuse(path, 'a number that is not finite');
+    if (Number.isInteger(value) && !Number.isSafeInteger(value)) {
+      refuse(path, 'a whole number beyond 2^53 cannot be kept exactly');
+    }
     return;
   }
   if (typeof value !== 'string') refuse(path, 'not a JSON value');

@@ -62,3 +62,29 @@ describe('while the ledger cannot be written', () => {
     });
   });
 });
+
+describe('while approvals cannot be requested', () => {
+  it('an action that needs one is denied, and may be tried again under its idempotency key', async () => {
+    const { db } = gateway.services;
+    const body = action({ tool: 'refund', idempotency_key: 'when there is nobody to ask' });
+    await db.$executeRaw`alter table approval rename column goal to goal_away`;
+    const denied = await gateway
+      .post('/v1/actions/preflight', body)
+      .finally(() => db.$executeRaw`alter table approval rename column goal_away to goal`);
+    const reason_code = 'approval.unavailable';
+    expect(denied).toMatchObject({ status: 200, body: { decision: 'deny', reason_code } });
+    const asked = await gateway.post('/v1/actions/preflight', body);
+    expect(asked).toMatchObject({ status: 200, body: { decision: 'require_approval' } });
+    expect((await gateway.post('/v1/actions/preflight', body)).body).toEqual(asked.body);
+  });
+});
+
+it('a decision on arguments of any width is sealed', async () => {
+  const wide = (depth: number): object | number =>
+    depth === 0
+      ? 1
+      : Object.fromEntries(Array.from({ length: 26 }, (_, n) => [`${n}`, wide(depth - 1)]));
+  const args = Object.fromEntries(['a', 'b', 'c', 'd', 'e'].map((name) => [name, wide(3)]));
+  const answer = await gateway.post('/v1/actions/preflight', action({ args }));
+  expect(answer).toMatchObject({ status: 200, body: { decision: 'allow' } });
+});

@@ -141,6 +141,20 @@ describe('the same key', () => {
     expect(again.runs()).toBe(1);
   });
 
+  it('runs again after an answer that rests on an outage', async () => {
+    const one = fresh();
+    const passing = await idempotent(one, async () => ({
+      status: 200,
+      body: 'later',
+      isPassing: true,
+    }));
+    expect(passing).toEqual({ status: 200, body: 'later' });
+    const { run, runs } = counted();
+    await idempotent(one, run);
+    await idempotent(one, run);
+    expect(runs()).toBe(1);
+  });
+
   it('runs again after an error that nobody foresaw', async () => {
     const failing = idempotent(fresh(), async () => {
       throw new Error('lost');

@@ -111,6 +111,23 @@ describe('verifying', () => {
     },
   );
 
+  it('says that a passport was used, whatever its risk', async () => {
+    for (const risk_tier of ['low', 'high']) {
+      const { passport } = await issue({ risk_tier });
+      const body = { tool: 'pay', resource: 'r', agent_id: 'agent-x', user_id: 'user-1', passport };
+      expect((await gateway.post('/v1/actions/preflight', body)).status).toBe(200);
+      expect(codes(await verify({ passport }))).toEqual(['passport.replay_detected']);
+    }
+  });
+
+  it('does not take a sidecar’s lease for a passport that anybody could present', async () => {
+    const { services } = gateway;
+    const grant = { ...grantOf('default'), leaseSize: 10, nowMs: services.clock.now() };
+    const key = await services.signingKeys.active('default', 'passport');
+    const passport = signPassport(buildClaims(grant), key);
+    expect(codes(await verify({ passport }))).toEqual(['passport.malformed']);
+  });
+
   it('names every check that fails', async () => {
     const { passport, jti } = await issue({ ttl_seconds: 5 });
     await gateway.owner.call(revokePassport, { body: { jti } });

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { issueAgentPassport, registerAgent } from '../../../shared/contract/agents.ts';
 import {
   createEnrolmentToken,
   enrolSidecar,
@@ -146,12 +147,48 @@ describe('the fleet', () => {
 });
 
 describe('the durable claim of a passport', () => {
+  const jtiOf = async (ofAgent: string) => {
+    const body = { agent_id: Number(ofAgent), requested_tools: ['pay.x'] };
+    return (await gateway.owner.call(issueAgentPassport, { body })).claims.jti;
+  };
+
   it('is given to exactly one of many sidecars', async () => {
     const fleet = await Promise.all([1, 2, 3].map(() => enrolledSidecar(gateway, agentId)));
     const expires = gateway.services.clock.now() + 60_000;
+    const jti = await jtiOf(agentId);
     const claims = await Promise.all(
-      fleet.map((one) => one.controlPlane.claimPassport('jti-1', expires)),
+      fleet.map((one) => one.controlPlane.claimPassport(jti, expires)),
     );
     expect(claims.filter(Boolean)).toHaveLength(1);
   });
+
+  it('cannot use up the passport of another agent, nor one that nobody issued', async () => {
+    const jti = await jtiOf(await gateway.agent('another'));
+    const { controlPlane } = await enrolledSidecar(gateway, agentId);
+    for (const foreign of [jti, 'pp_unknown']) {
+      const error = await refusalOf(controlPlane.claimPassport(foreign, 0));
+      expect(error.code).toBe('passport.agent_mismatch');
+    }
+    expect(await gateway.services.db.passportUse.count({ where: { jti } })).toBe(0);
+  });
+});
+
+describe('a key that is bound to one agent', () => {
+  it.each(['developer', 'admin', 'owner'] as const)(
+    'of role %s makes enrolment tokens for that agent only, and changes no other',
+    async (role) => {
+      const victim = await gateway.agent('victim', ['read.*']);
+      const bound = await gateway.as({ role, agentId: Number(agentId) });
+      const body = { agent_id: victim, user_id: 'ceo' };
+      const token = await refusalOf(bound.call(createEnrolmentToken, { body }));
+      expect(token.code).toBe('agent.mismatch');
+      for (const name of ['victim', `new of ${role}`]) {
+        const wider = { name, capabilities: ['**'] };
+        const change = await refusalOf(bound.call(registerAgent, { body: wider }));
+        expect(change.code).toBe('agent.mismatch');
+      }
+      const own = { agent_id: agentId, user_id: 'user-1' };
+      expect((await bound.call(createEnrolmentToken, { body: own })).token).toMatch(/^set_/);
+    },
+  );
 });

@@ -1,12 +1,28 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { decisionRecord } from '../../../proxy/enforce/record.ts';
 import { issuePassport } from '../../../shared/contract/passports.ts';
+import { canonicalJson } from '../../../shared/crypto/jcs.ts';
 import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
+import type { Verdict } from '../../../shared/decision/verdict.ts';
 import {
   type EnrolledSidecar,
   enrolledSidecar,
   spoolStart,
 } from '../../support/enrolled-sidecar.ts';
 import { type Gateway, refusalOf, startGateway } from '../../support/gateway.ts';
+
+const refusal: Verdict = {
+  decision: 'deny',
+  reasonCode: 'policy.no_match',
+  summary: '',
+  mode: 'enforce',
+  enforced: true,
+  matchedRules: [],
+  observed: [],
+  riskTier: 'medium',
+  nextSteps: [],
+  effects: [],
+};
 
 let gateway: Gateway;
 let agentId: string;
@@ -159,10 +175,35 @@ describe('a segment', () => {
       sidecar.record({ id: 'ev_short' }),
       sidecar.record({ occurred_at: 'yesterday' }),
       sidecar.record({ unknown: 1 }),
-      sidecar.record({ tool: 't'.repeat(5000) }),
+      sidecar.record({ occurred_at: '0000-01-01T00:00:00.000Z' }),
     ];
     for (const record of malformed) {
       expect((await refusalOf(upload([record]))).code).toBe('args.schema_invalid');
     }
+  });
+});
+
+describe('a record of whatever an agent tried', () => {
+  const args = JSON.parse('{"a\\u0000b": 1, "__proto__": 2}');
+  it.each([
+    ['with names that no API takes', { args }],
+    ['of a tool with a name beyond all bounds', { tool: `mcp.x.${'t'.repeat(5_000)}\0` }],
+    ['on a resource beyond all bounds', { resource: `/${'r'.repeat(20_000)}\0` }],
+  ])('%s is taken, and holds up nothing that follows it', async (_what, more) => {
+    const { clock } = gateway.services;
+    const action = { tool: 'pay', resource: 'r', args: {}, ...more };
+    const identity = { ...sidecar.enrolment.identity, agentId, userId: 'user-1' };
+    const record = decisionRecord(
+      {
+        action: { ...action, tenantId: 'default', agentId, userId: 'user-1' },
+        verdict: refusal,
+        facts: { tool: action.tool, resource: action.resource, host: 'h', method: 'POST' },
+      },
+      { identity: { ...identity, sidecarId: sidecar.id }, clock },
+    );
+    // As it stands in the spool, which keeps the canonical text.
+    const spooled = JSON.parse(canonicalJson(record)) as typeof record;
+    await upload([spooled, sidecar.record()]);
+    expect(await rowsOf('decision')).toHaveLength(2);
   });
 });

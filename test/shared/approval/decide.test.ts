@@ -83,6 +83,7 @@ describe('who may decide', () => {
   it.each([
     ['the delegating user', { principal: 'alice', role: 'owner' }],
     ['the user under another spelling', { principal: ' Alice ', role: 'owner' }],
+    ['the user with what no eye sees', { principal: 'al\u200bice\u2060', role: 'owner' }],
     ['the user by e-mail', { principal: 'ALICE@acme.com', role: 'owner' }],
     ['the agent by its id', { principal: '7', role: 'owner' }],
     ['the agent by its name as a principal', { principal: 'agent:7', role: 'owner' }],

@@ -277,7 +277,10 @@ describe.each(['memory', 'redis'] as const)('the %s bus: claims, counters, topic
   it('a claim is free again after its time and not before', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
+    expect(await bus.isTaken(tenant, 'jti')).toBe(false);
     expect((await bus.claim(tenant, 'jti', 150)).status).toBe('claimed');
+    expect(await bus.isTaken(tenant, 'jti')).toBe(true);
+    expect(await bus.isTaken(`${tenant}2`, 'jti')).toBe(false);
     expect((await bus.claim(tenant, 'jti', 150)).status).toBe('taken');
     await until(async () => (await bus.claim(tenant, 'jti', 60_000)).status === 'claimed');
     expect((await bus.claim(tenant, 'jti', 150)).status).toBe('taken');

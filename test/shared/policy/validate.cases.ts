@@ -303,4 +303,9 @@ export const refused: readonly (readonly [guarantee: string, input: unknown, mes
     '{"id":"a","version":1e999,"rules":[]}',
     'version: a number that is not finite',
   ],
+  [
+    'a whole number that is read as another',
+    '{"id":"a","version":9007199254740993,"rules":[]}',
+    'version: a whole number beyond 2^53 cannot be kept exactly',
+  ],
 ];

@@ -1,0 +1,23 @@
+import { GatewayError } from '../../shared/errors.ts';
+import { revocationId } from '../../shared/passport/single-use.ts';
+import type { Caller } from '../http/route.ts';
+import { claimDurably } from '../passports/claim-durably.ts';
+import type { Services } from '../services.ts';
+
+/**
+ * Takes the durable one use of a passport of the sidecar's own agent. What is not its agent's is
+ * refused: whoever could claim another's passport could use it up.
+ */
+export async function claimSidecarPassport(
+  services: Pick<Services, 'db' | 'clock'>,
+  { tenantId, agentId }: Caller,
+  jti: string,
+): Promise<boolean> {
+  const passport = await services.db.passport.findUnique({
+    where: { tenantId_jti: { tenantId, jti: revocationId(jti) } },
+  });
+  if (passport === null || passport.agentId !== agentId) {
+    throw new GatewayError('passport.agent_mismatch');
+  }
+  return claimDurably(services, tenantId, { jti, expiresAtMs: passport.expiresAt.getTime() });
+}
