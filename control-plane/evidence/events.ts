@@ -1,3 +1,4 @@
+import type { Pool } from 'pg';
 import type { EvidenceQuery, SealedEventRecord } from '../../shared/contract/evidence.ts';
 import { columnText } from '../../shared/evidence/columns.ts';
 import type { SealedEvent } from '../../shared/evidence/event.ts';
@@ -39,7 +40,9 @@ export async function readEvents(
   tenantId: string,
   read: EventsRead,
 ): Promise<SealedEventRecord[]> {
-  const { text, values } = eventsStatement(tenantId, read);
+  const { from } = read.filters;
+  const since = from === undefined ? 0 : await lastPositionBefore(pool, tenantId, from);
+  const { text, values } = eventsStatement(tenantId, read, since);
   const { rows } = await pool.query<EventRow>({ text, values, rowMode: 'array' });
   return rows.map(([position, chainId, seq, prevHash, eventHash, canonical, sealedAt]) => ({
     ...toRecord(vault, {
@@ -76,7 +79,29 @@ const equalities = {
   reason_code: 'reason_code',
 } as const;
 
-function eventsStatement(tenantId: string, { filters, after, limit }: EventsRead) {
+// Halves the stretch in which the answer lies, by the batches' key, until nothing is left of it:
+// what is kept beside the heads never falls from one batch to the next.
+const searchStatement = `
+WITH RECURSIVE search AS (
+  SELECT 0::bigint AS low, position AS high FROM evidence_head WHERE tenant_id = $1
+  UNION ALL
+  SELECT CASE WHEN batch.latest_at < $2::timestamptz THEN batch.position ELSE low END,
+         CASE WHEN batch.latest_at < $2::timestamptz THEN high ELSE (low + high + 1) / 2 - 1 END
+    FROM search LEFT JOIN LATERAL (
+      SELECT position, latest_at FROM evidence_batch
+       WHERE tenant_id = $1 AND position BETWEEN (low + high + 1) / 2 AND high
+       ORDER BY position LIMIT 1) AS batch ON true
+   WHERE low < high
+)
+SELECT max(low) AS position FROM search`;
+
+/** No event up to this position occurred at `time` or later. */
+async function lastPositionBefore(pool: Pool, tenantId: string, time: string): Promise<number> {
+  const { rows } = await pool.query<{ position: string | null }>(searchStatement, [tenantId, time]);
+  return Number(rows[0]?.position ?? 0);
+}
+
+function eventsStatement(tenantId: string, { filters, after, limit }: EventsRead, since: number) {
   const values: unknown[] = [tenantId];
   const bind = (value: unknown) => `$${values.push(value)}`;
   const conditions = ['tenant_id = $1'];
@@ -87,10 +112,10 @@ function eventsStatement(tenantId: string, { filters, after, limit }: EventsRead
   if (filters.from !== undefined) conditions.push(`occurred_at >= ${bind(filters.from)}`);
   if (filters.to !== undefined) conditions.push(`occurred_at <= ${bind(filters.to)}`);
   // Within a chain, seq and position rise together: its own index gives the order.
-  const order = filters.chain_id === undefined ? 'position' : 'seq';
+  const order = filters.chain_id === undefined || since > 0 ? 'position' : 'seq';
   const seq = filters.chain_id === undefined ? undefined : after?.seqIn(filters.chain_id);
-  if (seq !== undefined) conditions.push(`seq > ${bind(seq)}`);
-  else if (after !== undefined) conditions.push(`position > ${bind(after.position)}`);
+  if (seq !== undefined && since === 0) conditions.push(`seq > ${bind(seq)}`);
+  else conditions.push(`position > ${bind(Math.max(since, after?.position ?? 0))}`);
   const text = `SELECT position, chain_id, seq, prev_hash, event_hash, canonical, sealed_at
     FROM evidence_row WHERE ${conditions.join(' AND ')} ORDER BY ${order} LIMIT ${bind(limit)}`;
   return { text, values };

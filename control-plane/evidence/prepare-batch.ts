@@ -16,6 +16,8 @@ export const batchRowsMax = 500;
 export interface LedgerState {
   readonly position: number;
   readonly tree: Frontier;
+  /** When the latest of all events occurred, in milliseconds since the epoch. */
+  readonly latestMs: number;
   readonly chains: { get(chainId: string): ChainHead | undefined };
 }
 
@@ -33,6 +35,7 @@ export interface PreparedBatch {
   /** The chains that it moves, and where to. */
   readonly moved: ReadonlyMap<string, ChainHead>;
   readonly tree: Frontier;
+  readonly latestMs: number;
 }
 
 const batchCharactersMax = 4 * eventCharactersMax;
@@ -50,6 +53,7 @@ export function prepareBatch(
   const rows: PreparedRow[] = [];
   const moved = new Map<string, ChainHead>();
   const tree = state.tree.clone();
+  let latestMs = state.latestMs;
   let characters = 0;
   for (const { event, text, columns } of events) {
     if (characters >= batchCharactersMax || rows.length === batchRowsMax) break;
@@ -66,9 +70,10 @@ export function prepareBatch(
     });
     moved.set(chainId, { seq, hash });
     tree.append(leafOf(hash));
+    latestMs = Math.max(latestMs, columns.occurredAtMs);
     characters += canonical.length;
   }
-  return { tenantId, after: state.position, rows, moved, tree };
+  return { tenantId, after: state.position, rows, moved, tree, latestMs };
 }
 
 /** The state once the batch is in the ledger. */
@@ -76,6 +81,7 @@ export function stateAfter(state: LedgerState, batch: PreparedBatch): LedgerStat
   return {
     position: batch.after + batch.rows.length,
     tree: batch.tree,
+    latestMs: batch.latestMs,
     chains: { get: (chainId) => batch.moved.get(chainId) ?? state.chains.get(chainId) },
   };
 }

@@ -77,21 +77,29 @@ function toRow(row: RowArray): LedgerRow {
   };
 }
 
+interface HeadRow {
+  readonly position: string;
+  readonly tree_root: string;
+  readonly jws: string;
+  readonly latest_at: Date;
+}
+
 /** The signed heads of the batches in a stretch, in position order. */
 async function readHeads(
   connection: Queryable,
   tenantId: string,
   { after, upTo }: Stretch,
 ): Promise<readonly Anchor[]> {
-  const { rows } = await connection.query<{ position: string; tree_root: string; jws: string }>(
-    `SELECT position, tree_root, jws FROM evidence_batch
+  const { rows } = await connection.query<HeadRow>(
+    `SELECT position, tree_root, jws, latest_at FROM evidence_batch
       WHERE tenant_id = $1 AND position > $2 AND position <= $3 ORDER BY position`,
     [tenantId, after, upTo],
   );
-  return rows.map(({ position, tree_root: treeRoot, jws }) => ({
+  return rows.map(({ position, tree_root: treeRoot, jws, latest_at: latestAt }) => ({
     position: Number(position),
     treeRoot,
     jws,
+    latestMs: latestAt.getTime(),
   }));
 }
 

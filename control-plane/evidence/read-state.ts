@@ -8,6 +8,7 @@ export type Queryable = Pick<Pool | ClientBase, 'query'>;
 export interface ReadState {
   readonly position: number;
   readonly tree: Frontier;
+  readonly latestMs: number;
   /** Every chain asked for; one that does not exist yet stands at its beginning. */
   readonly chains: ReadonlyMap<string, ChainHead>;
   /** By event id: rows that already hold one of the events asked for. */
@@ -22,6 +23,8 @@ interface Wanted {
 // One statement is one snapshot: head, chains and rows belong together.
 const readStatement = `
 SELECT head.position, head.frontier,
+       (SELECT extract(epoch FROM max(occurred_at)) * 1000
+          FROM evidence_row WHERE tenant_id = $1) AS latest,
        (SELECT coalesce(json_agg(json_build_array(chain_id, seq, event_hash)), '[]')
           FROM evidence_chain WHERE tenant_id = $1 AND chain_id = ANY($2::text[])) AS chains,
        (SELECT coalesce(json_agg(json_build_array(
@@ -38,6 +41,7 @@ type ExistingRow = [string, number, string, number, string, string, string];
 interface StateRow {
   readonly position: string;
   readonly frontier: readonly string[];
+  readonly latest: string | null;
   readonly chains: readonly [string, number, string][];
   readonly existing: readonly ExistingRow[];
 }
@@ -61,6 +65,7 @@ export async function readState(
       Number(row.position),
       row.frontier.map((root) => Buffer.from(root, 'hex')),
     ),
+    latestMs: row.latest === null ? Number.NEGATIVE_INFINITY : Number(row.latest),
     chains: new Map(chainIds.map((id) => [id, heads.get(id) ?? { seq: 0, hash: genesisHash }])),
     existing: new Map(row.existing.map((found) => [found[0], toSealed(tenantId, found)])),
   };

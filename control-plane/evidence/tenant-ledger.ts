@@ -149,6 +149,7 @@ export class TenantLedger {
     this.#state = {
       position: batch.after + batch.rows.length,
       tree: batch.tree,
+      latestMs: batch.latestMs,
       chains: this.#chains,
     };
     return true;
@@ -169,7 +170,8 @@ export class TenantLedger {
       read = await readState(connection, this.#tenantId, { chainIds, eventIds });
     }
     for (const [chainId, head] of read.chains) this.#chains.set(chainId, head);
-    this.#state ??= { position: read.position, tree: read.tree, chains: this.#chains };
+    const { position, tree, latestMs } = read;
+    this.#state ??= { position, tree, latestMs, chains: this.#chains };
     return { state: this.#state, existing: read.existing };
   }
 }

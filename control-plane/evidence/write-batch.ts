@@ -28,7 +28,7 @@ export async function writeBatch(connection: Queryable, write: Write): Promise<b
 }
 
 function headValues({ batch, treeRoot, kid, jws, outboxIds }: Write): unknown[] {
-  const { tenantId, after, rows, tree, moved } = batch;
+  const { tenantId, after, rows, tree, moved, latestMs } = batch;
   return [
     tenantId,
     after,
@@ -41,6 +41,7 @@ function headValues({ batch, treeRoot, kid, jws, outboxIds }: Write): unknown[] 
     [...moved.keys()],
     Array.from(moved.values(), ({ seq }) => seq),
     Array.from(moved.values(), ({ hash }) => hash),
+    new Date(latestMs).toISOString(),
   ];
 }
 
@@ -62,7 +63,7 @@ function rowValues({ sealed, columns }: PreparedRow): unknown[] {
   ];
 }
 
-const headValueCount = 11;
+const headValueCount = 12;
 const rowTypes = [
   'text',
   'bigint',
@@ -102,8 +103,8 @@ WITH moved AS (
   ON CONFLICT (tenant_id, chain_id)
     DO UPDATE SET seq = EXCLUDED.seq, event_hash = EXCLUDED.event_hash
 ), signed AS (
-  INSERT INTO evidence_batch (tenant_id, position, tree_root, kid, jws)
-  SELECT tenant_id, $3::bigint, $5::text, $6::text, $7::text FROM moved
+  INSERT INTO evidence_batch (tenant_id, position, tree_root, kid, jws, latest_at)
+  SELECT tenant_id, $3::bigint, $5::text, $6::text, $7::text, $12::timestamptz FROM moved
 ), drained AS (
   DELETE FROM event_outbox USING moved
    WHERE event_outbox.tenant_id = moved.tenant_id AND event_outbox.id = ANY($8::bigint[])

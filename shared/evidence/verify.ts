@@ -12,6 +12,8 @@ export interface Anchor {
   readonly treeRoot: string;
   /** A detached JWS of the head; absent where the anchor was trusted by other means. */
   readonly jws?: string | undefined;
+  /** When the latest event up to here occurred, where that is kept beside the head. */
+  readonly latestMs?: number | undefined;
 }
 
 export interface ChainEnd {
@@ -53,6 +55,7 @@ export class LedgerVerifier {
   #said = 0;
   #signed = 0;
   #mismatch: OpenProblem | undefined;
+  #latestMs = Number.NEGATIVE_INFINITY;
   #lastChainId: string | null = null;
 
   constructor({ tenantId, keys }: Verification) {
@@ -69,13 +72,14 @@ export class LedgerVerifier {
     if (found !== undefined) this.#report(found);
     this.#tree.append(leafOf(row.eventHash));
     this.#position = row.position;
+    this.#latestMs = Math.max(this.#latestMs, row.columns?.occurredAtMs ?? this.#latestMs);
     this.#lastChainId = row.chainId;
     this.#events++;
   }
 
   /** Its root is compared always; its signature when `isVerified` says so. */
   anchor(anchor: Anchor, isVerified: boolean): void {
-    const { position, treeRoot, jws } = anchor;
+    const { position, treeRoot, jws, latestMs } = anchor;
     this.#heads++;
     this.#said = Math.max(this.#said, position);
     // Where rows are missing there is no root to compare; `row` or `finish` says what is missing.
@@ -85,6 +89,11 @@ export class LedgerVerifier {
         position,
         'the rows up to here are not those whose tree root was sealed',
       );
+    }
+    if (position === this.#position && (latestMs ?? this.#latestMs) !== this.#latestMs) {
+      // A filter by time trusts it.
+      const message = 'the time kept beside the head is not that of the latest event';
+      this.#mismatch ??= problem('content_mismatch', position, message);
     }
     if (jws === undefined || this.#keys.size === 0) return;
     this.#signed = Math.max(this.#signed, position);

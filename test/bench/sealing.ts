@@ -116,7 +116,12 @@ class RawRows {
   constructor(tenantId = 'raw') {
     this.#tenantId = tenantId;
     const beginning = { seq: 0, hash: genesisHash };
-    this.#state = { position: 0, tree: new Frontier(), chains: { get: () => beginning } };
+    this.#state = {
+      position: 0,
+      tree: new Frontier(),
+      latestMs: 0,
+      chains: { get: () => beginning },
+    };
   }
 
   next(events: readonly EvidenceEvent[]): PreparedRow[][] {

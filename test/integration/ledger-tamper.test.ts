@@ -290,6 +290,13 @@ describe('verification finds', () => {
     expect(await problems()).toMatchObject([{ kind: 'head_mismatch', position: 12 }]);
   });
 
+  it('a time beside a head that would hide events from a filter', async () => {
+    await damage(
+      `UPDATE evidence_batch SET latest_at = latest_at - interval '1 hour' WHERE position = 6`,
+    );
+    expect(await problems()).toMatchObject([{ kind: 'content_mismatch', position: 6 }]);
+  });
+
   it('rows of another tenant given to this one', async () => {
     await damage(
       `UPDATE evidence_row SET tenant_id = 'u'`,

@@ -423,6 +423,7 @@ CREATE TABLE "evidence_batch" (
     "tree_root" TEXT NOT NULL,
     "kid" TEXT NOT NULL,
     "jws" TEXT NOT NULL,
+    "latest_at" TIMESTAMPTZ(3) NOT NULL,
     "sealed_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
 
     CONSTRAINT "evidence_batch_pkey" PRIMARY KEY ("tenant_id","position")

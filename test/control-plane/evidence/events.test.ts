@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto';
+import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { appendEvent } from '../../../control-plane/evidence/append-event.ts';
 import { listEvents } from '../../../control-plane/evidence/events.ts';
@@ -135,6 +136,34 @@ describe('listing events', () => {
     const cursor = own.events[0]?.cursor ?? '';
     await expect(list({ cursor })).rejects.toMatchObject({ code: 'evidence.cursor_invalid' });
     expect((await list({}, 'nobody')).events).toEqual([]);
+  });
+
+  it('finds what occurred from a time on, in whatever order events came', async () => {
+    const minutes = fc.array(fc.integer({ min: 0, max: 59 }), { minLength: 1, maxLength: 30 });
+    let tenants = 0;
+    await fc.assert(
+      fc.asyncProperty(fc.array(minutes, { minLength: 1, maxLength: 6 }), async (batches) => {
+        const tenantId = `late_${++tenants}`;
+        for (const batch of batches) {
+          await ledger.sealAll(
+            tenantId,
+            batch.map((minute) => anEvent({ occurred_at: timeOf(minute) })),
+          );
+        }
+        const all = batches.flat();
+        for (const from of [0, 1, 20, 40, 59]) {
+          const expected = all.flatMap((minute, index) => (minute >= from ? [index + 1] : []));
+          const given = { from: timeOf(from), limit: '1000' };
+          const chained = { ...given, chain_id: 'agent:7' };
+          for (const filters of [given, chained]) {
+            const page = await list(filters, tenantId);
+            expect(page.events.map(({ position }) => position)).toEqual(expected);
+          }
+        }
+        expect(await ledger.verify(tenantId)).toMatchObject({ ok: true });
+      }),
+      { numRuns: 15 },
+    );
   });
 
   it('finds a tool by a name that is longer than its column', async () => {

@@ -43,7 +43,7 @@ describe('the migrations', () => {
       [hash],
     );
     await store.pool.query(
-      `INSERT INTO evidence_batch VALUES ('t', 1, '${hash}', 'kid', 'jws', now())`,
+      `INSERT INTO evidence_batch VALUES ('t', 1, '${hash}', 'kid', 'jws', now(), now())`,
     );
     await store.pool.query(`INSERT INTO evidence_checkpoint VALUES ('t', 1, 'note', now())`);
     for (const table of ['evidence_row', 'evidence_batch', 'evidence_checkpoint']) {
