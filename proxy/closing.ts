@@ -6,7 +6,16 @@ export class Closing {
     this.#steps.push(step);
   }
 
+  /** Every step is taken, whatever becomes of the others; then rejects with what failed. */
   async run(): Promise<void> {
-    for (const step of this.#steps.splice(0).reverse()) await step();
+    const failures: unknown[] = [];
+    for (const step of this.#steps.splice(0).reverse()) {
+      try {
+        await step();
+      } catch (error) {
+        failures.push(error);
+      }
+    }
+    if (failures.length > 0) throw new AggregateError(failures, 'Not everything closed in order.');
   }
 }

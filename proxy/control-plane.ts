@@ -19,6 +19,8 @@ import type { SpoolRecord } from './evidence/spool.ts';
 
 export const sidecarTokenType = 'sallyport-sidecar+jwt';
 const tokenSeconds = 60;
+/** While an agent waits for it. */
+const answerMs = 10_000;
 
 export interface SidecarReport {
   readonly versions: Record<string, number>;
@@ -67,7 +69,9 @@ export function connectControlPlane({ url, enrolment, clock }: ControlPlaneOptio
     };
     return `Bearer ${signJws(claims, sidecarTokenType, signingKey)}`;
   };
-  const client = createClient({ baseUrl: `${url}/api`, authorization });
+  const baseUrl = `${url}/api`;
+  const client = createClient({ baseUrl, authorization, timeoutMs: answerMs });
+  const patient = createClient({ baseUrl, authorization });
 
   return {
     async openApproval(action, actionDigest, verdict) {
@@ -107,7 +111,7 @@ export function connectControlPlane({ url, enrolment, clock }: ControlPlaneOptio
       return { credentials: held.credentials, version };
     },
     async upload(segment, records) {
-      const { acked } = await client.call(uploadEvidence, {
+      const { acked } = await patient.call(uploadEvidence, {
         body: { segment, records: records as never },
       });
       return acked;

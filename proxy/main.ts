@@ -15,20 +15,18 @@ import { type ControlPlane, connectControlPlane } from './control-plane.ts';
 import { agentManifest } from './enforce/agent-manifest.ts';
 import { recognitionOf } from './enforce/bindings-in-force.ts';
 import type { EnforceDeps } from './enforce/deps.ts';
-import { enforce } from './enforce/enforce.ts';
 import { LiveCalls } from './enforce/live-calls.ts';
 import { LiveDrift } from './enforce/live-drift.ts';
 import { driftRecord } from './enforce/record.ts';
-import { enforceTunnel, isPassthrough } from './enforce/tunnels.ts';
-import { enforceUpgrade } from './enforce/upgrades.ts';
+import { Underway } from './enforce/underway.ts';
 import { type Enrolment, enrol } from './enrolment.ts';
 import { Spool } from './evidence/spool.ts';
 import { Uploader } from './evidence/uploader.ts';
+import { lockFolder } from './folder-lock.ts';
 import type { Identity } from './identity.ts';
-import { createIngress } from './ingress/ingress.ts';
+import { listen } from './listen.ts';
 import { Credentials } from './replica/credentials.ts';
 import { openReplica, type Replica } from './replica/replica.ts';
-import { createAdmin } from './telemetry/admin.ts';
 import { createDecisionMetrics } from './telemetry/decision-metrics.ts';
 import { startReports } from './telemetry/reports.ts';
 import { createTrafficMetrics } from './telemetry/traffic-metrics.ts';
@@ -39,7 +37,6 @@ import { createForward } from './upstream/forward.ts';
 import { createTunnelUpgrade } from './upstream/passthrough.ts';
 
 const version = '0.1.0';
-const drainMs = 10_000;
 
 export interface Sidecar {
   readonly proxyUrl: string;
@@ -72,6 +69,7 @@ async function build(
   { closing, bus: given, log = logFor(config) }: SidecarOptions & { readonly closing: Closing },
 ): Promise<Sidecar> {
   const { dataDir } = config;
+  closing.add(await lockFolder(dataDir));
   const enrolment = await enrol({ ...config, token: config.enrolmentToken, version });
   const { identity } = enrolment;
   const authority = loadAuthority({ dataDir, clock: systemClock });
@@ -113,6 +111,7 @@ async function build(
     agentSide,
     log,
     closing,
+    stopping: new AbortController(),
   };
   const parts = { ...base, spool: openEvidence(config, base) };
   const deps = enforcement(config, parts);
@@ -142,6 +141,7 @@ interface Parts {
   readonly spool: Spool;
   readonly log: Log;
   readonly closing: Closing;
+  readonly stopping: AbortController;
 }
 
 function openEvidence(
@@ -209,6 +209,8 @@ function enforcement(config: Config, parts: Parts): EnforceDeps {
     bus: parts.bus,
     controlPlane: parts.controlPlane,
     holdMs: config.holdMs,
+    stopping: parts.stopping.signal,
+    underway: new Underway(),
     metrics: createDecisionMetrics(parts.registry, { replica, spool, live }),
     traffic: createTrafficMetrics(parts.registry, {
       ingress: { connections: () => parts.agentSide.connections() },
@@ -229,49 +231,6 @@ function enforcement(config: Config, parts: Parts): EnforceDeps {
       caCertificate: () => parts.authority.certPem,
     },
   };
-}
-
-/** Opens the ports: the proxy for the agent, and the admin port for health and metrics. */
-async function listen(
-  config: Config,
-  deps: EnforceDeps,
-  parts: Parts,
-): Promise<Pick<Sidecar, 'proxyUrl' | 'adminUrl'>> {
-  const { authority, guard, log, registry, closing } = parts;
-  const ingress = createIngress({
-    authority,
-    guard,
-    log,
-    token: config.proxyToken,
-    handle: (exchange) => enforce(exchange, deps),
-    passthrough: (host, port) => (isPassthrough(deps, host, port) ? 'tunnel' : 'intercept'),
-    onTunnel: (tunnel) => enforceTunnel(tunnel, deps),
-    onUpgrade: (upgrade) => enforceUpgrade(upgrade, deps),
-    onRefusal: ({ code }) => deps.metrics.decided('deny', code),
-  });
-  const proxy = await ingress.listen(config.proxyPort, config.proxyHost);
-  parts.agentSide.connections = () => ingress.connections();
-  closing.add(() => ingress.close(drainMs));
-  const admin = await createAdmin({
-    port: config.adminPort,
-    host: config.proxyHost,
-    registry,
-    caPem: authority.certPem,
-    ready: async () => readiness(deps.replica),
-  });
-  closing.add(() => admin.close());
-  guard.ownPorts.add(proxy.port);
-  guard.ownPorts.add(admin.port);
-  const host = config.proxyHost.includes(':') ? `[${config.proxyHost}]` : config.proxyHost;
-  return { proxyUrl: `http://${host}:${proxy.port}`, adminUrl: `http://${host}:${admin.port}` };
-}
-
-function readiness(replica: Replica): {
-  readonly ready: boolean;
-  readonly reasons: readonly string[];
-} {
-  const { fresh, reason } = replica.freshness();
-  return { ready: fresh, reasons: reason === undefined ? [] : [reason] };
 }
 
 /** Our own ports on this machine are no place for an agent to go, whatever policy says. */

@@ -8,6 +8,7 @@ import type { TunnelUpgrade } from '../upstream/passthrough.ts';
 import type { InternalHostDeps } from './internal-host.ts';
 import type { JudgeDeps } from './judge.ts';
 import type { LiveCalls } from './live-calls.ts';
+import type { Underway } from './underway.ts';
 
 /** What enforcement is given; built in `main.ts`. */
 export interface EnforceDeps extends JudgeDeps {
@@ -23,4 +24,7 @@ export interface EnforceDeps extends JudgeDeps {
   readonly traffic: TrafficMetrics;
   /** How long a call is held for a human's decision. */
   readonly holdMs: number;
+  /** Aborted when the sidecar ends: held calls are answered then. */
+  readonly stopping: AbortSignal;
+  readonly underway: Underway;
 }

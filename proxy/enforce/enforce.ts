@@ -1,13 +1,14 @@
 import type { Action } from '../../shared/decision/action.ts';
 import { mayProceed, type Verdict } from '../../shared/decision/verdict.ts';
-import { toGatewayError } from '../../shared/errors.ts';
+import { GatewayError, toGatewayError } from '../../shared/errors.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 import { recognise } from '../recognise/recognise.ts';
 import type { RecognisedAction, RecognisedRefusal, RefusalForm } from '../recognise/recognition.ts';
+import type { Outgoing } from '../upstream/outgoing.ts';
 import type { EnforceDeps } from './deps.ts';
 import { awaitDecision, type HoldOutcome, openApproval, outcomeOf } from './hold.ts';
 import { answerInternal, internalHost } from './internal-host.ts';
-import { type Judgement, judge } from './judge.ts';
+import { type Judgement, judge, judgeByApproval } from './judge.ts';
 import { passOn, watchTools } from './pass-on.ts';
 import { perform } from './perform.ts';
 import { decisionHeader, factsOf, type Progress, type Way } from './progress.ts';
@@ -71,7 +72,7 @@ async function enforceAction(exchange: Exchange, call: RecognisedAction, way: Wa
       });
     }
     deps.replica.assertFresh();
-    judgement = await judge(actionOf(call, deps), undefined, deps);
+    judgement = await judgeByApproval(judgement, deps);
     evidenceId = await writeDown(judgement, facts, way);
   }
   const { verdict, action } = judgement;
@@ -86,7 +87,7 @@ async function enforceAction(exchange: Exchange, call: RecognisedAction, way: Wa
   await perform(
     exchange,
     {
-      outgoing: call.build(action.args),
+      outgoing: outgoingFor(call, action),
       facts,
       credential,
       filter: watchTools(call.binding, deps),
@@ -95,6 +96,16 @@ async function enforceAction(exchange: Exchange, call: RecognisedAction, way: Wa
     },
     deps,
   );
+}
+
+/** An approver may change arguments, and not by them what the call is about. */
+function outgoingFor(call: RecognisedAction, { args }: Action): Outgoing {
+  if (call.resourceOf(args) !== call.resource) {
+    throw new GatewayError('approval.invalid', {
+      message: 'The approver’s arguments lead to another resource than the one that was judged.',
+    });
+  }
+  return call.build(args);
 }
 
 function actionOf(call: RecognisedAction, { identity }: EnforceDeps): Action {
@@ -111,9 +122,11 @@ async function hold(
 ): Promise<{ readonly outcome: HoldOutcome; readonly approvalId: number }> {
   const approval = judgement.approval ?? (await openApproval(judgement, deps));
   const known = outcomeOf(judgement.approval);
-  const outcome =
-    known === 'pending' ? await awaitDecision(approval.id, exchange.signal, deps) : known;
-  return { outcome, approvalId: approval.id };
+  const { signal } = exchange;
+  const held = { approvalId: approval.id, tool: judgement.action.tool, signal };
+  const outcome = known === 'pending' ? await awaitDecision(held, deps) : known;
+  // A grant is not spent on an answer that nobody waits for.
+  return { outcome: signal.aborted ? 'pending' : outcome, approvalId: approval.id };
 }
 
 function answerHeld(

@@ -1,4 +1,6 @@
 import { digestOf } from '../../shared/approval/action-digest.ts';
+import { blockingSwitch } from '../../shared/decision/kill-switch.ts';
+import { GatewayError } from '../../shared/errors.ts';
 import type { DeliveredApproval } from '../../shared/sync/sections.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
 import type { EnforceDeps } from './deps.ts';
@@ -10,42 +12,67 @@ export type HoldOutcome = 'granted' | 'denied' | 'expired' | 'pending';
 /** Asks a human: opens the approval for exactly this action, or joins the one already open. */
 export async function openApproval(
   { action, verdict }: Judgement,
-  deps: Pick<EnforceDeps, 'controlPlane' | 'replica'>,
+  { controlPlane, replica }: Pick<EnforceDeps, 'controlPlane' | 'replica'>,
 ): Promise<Pick<DeliveredApproval, 'id' | 'expiresAtMs'>> {
-  return deps.controlPlane.openApproval(
-    action,
-    digestOf(action, deps.replica.tool(action.tool)?.manifestHash),
-    verdict,
-  );
+  const digest = digestOf(action, replica.tool(action.tool)?.manifestHash);
+  try {
+    return await controlPlane.openApproval(action, digest, verdict);
+  } catch (error) {
+    if (error instanceof GatewayError && error.code.startsWith('approval.')) throw error;
+    throw new GatewayError('approval.unavailable', { cause: error });
+  }
 }
 
 /**
  * Waits for the human's decision to come over the bus, for `holdMs` at most and only while the
- * agent is still there. `pending` means that nobody decided yet.
+ * agent is still there. `pending` means that nobody decided yet. Rejects as soon as the call could
+ * not go on whatever was decided: a kill switch was armed, or the sidecar revoked.
  */
 export function awaitDecision(
-  approvalId: number,
-  signal: AbortSignal,
-  { replica, identity, holdMs }: Pick<EnforceDeps, 'replica' | 'identity' | 'holdMs'>,
+  { approvalId, tool, signal }: HeldCall,
+  deps: HoldDeps,
 ): Promise<HoldOutcome> {
-  return new Promise((resolve) => {
-    const settle = (outcome: HoldOutcome) => {
-      clearTimeout(timer);
-      unsubscribe();
-      signal.removeEventListener('abort', giveUp);
-      resolve(outcome);
-    };
-    const giveUp = () => settle('pending');
-    const look = () => {
+  const { replica, identity, holdMs, stopping } = deps;
+  const { promise, resolve, reject } = Promise.withResolvers<HoldOutcome>();
+  const giveUp = () => resolve('pending');
+  const look = () => {
+    try {
+      assertUnblocked(tool, deps);
       const outcome = outcomeOf(replica.approvalById(approvalId));
-      if (outcome !== 'pending') settle(outcome);
-    };
-    const timer = setTimeout(giveUp, holdMs);
-    const unsubscribe = replica.onChange(sidecarSection(identity.sidecarId), look);
-    if (signal.aborted) giveUp();
-    else signal.addEventListener('abort', giveUp, { once: true });
-    look();
+      if (outcome !== 'pending') resolve(outcome);
+    } catch (error) {
+      reject(error);
+    }
+  };
+  const timer = setTimeout(giveUp, holdMs);
+  const sections = ['kill_switches', 'revocations', sidecarSection(identity.sidecarId)] as const;
+  const unsubscribes = sections.map((section) => replica.onChange(section, look));
+  const ends = AbortSignal.any([signal, stopping]);
+  if (ends.aborted) giveUp();
+  else ends.addEventListener('abort', giveUp, { once: true });
+  look();
+  return promise.finally(() => {
+    clearTimeout(timer);
+    for (const unsubscribe of unsubscribes) unsubscribe();
+    ends.removeEventListener('abort', giveUp);
   });
+}
+
+interface HeldCall {
+  readonly approvalId: number;
+  readonly tool: string;
+  /** Aborted when the agent goes away. */
+  readonly signal: AbortSignal;
+}
+
+type HoldDeps = Pick<EnforceDeps, 'replica' | 'identity' | 'clock' | 'holdMs' | 'stopping'>;
+
+function assertUnblocked(tool: string, { replica, identity, clock }: HoldDeps): void {
+  replica.assertFresh();
+  const subject = { tool, agentId: identity.agentId };
+  if (blockingSwitch(replica.killSwitches, subject, clock.now()) !== undefined) {
+    throw new GatewayError('runtime.kill_switch');
+  }
 }
 
 export function outcomeOf(approval: DeliveredApproval | undefined): HoldOutcome {

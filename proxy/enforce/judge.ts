@@ -48,12 +48,17 @@ export async function judge(
   presented: string | undefined,
   deps: JudgeDeps,
 ): Promise<Judgement> {
-  if (presented !== undefined) return judgePresented(action, presented, deps);
+  const first =
+    presented === undefined
+      ? await judgeByLease(action, deps)
+      : await judgePresented(action, presented, deps);
+  return first.verdict.decision === 'require_approval' ? judgeByApproval(first, deps) : first;
+}
+
+async function judgeByLease(action: Action, deps: JudgeDeps): Promise<Judgement> {
   const use = deps.replica.nextUse();
   if (use === undefined) throw new GatewayError('passport.lease_exhausted');
-  const byLease = await judgeWith(action, use, deps);
-  if (byLease.verdict.decision !== 'require_approval') return byLease;
-  return judgeByApproval(byLease, deps);
+  return judgeWith(action, use, deps);
 }
 
 /** A passport that the agent presents says for which user it acts. */
@@ -63,28 +68,28 @@ async function judgePresented(
   deps: JudgeDeps,
 ): Promise<Judgement> {
   const passport = await readPresented(presented, deps);
-  const userId = userOf(passport) ?? action.userId;
+  const userId = userOf(passport, action) ?? action.userId;
   return judgeWith({ ...action, userId }, passport, deps);
 }
 
-/** The user that a passport is bound to, if it is bound to one. */
-function userOf(passport: PassportState): string | undefined {
-  if (passport.form !== 'signed' || passport.claims.user_id === anyUser) return undefined;
-  return passport.claims.user_id;
+/** The user that a passport of this agent is bound to, if it is bound to one. */
+function userOf(passport: PassportState, { agentId }: Action): string | undefined {
+  if (passport.form !== 'signed' || passport.claims.sub !== agentId) return undefined;
+  return passport.claims.user_id === anyUser ? undefined : passport.claims.user_id;
 }
 
-/** Looks for a human's decision on this very action. */
-async function judgeByApproval(byLease: Judgement, deps: JudgeDeps): Promise<Judgement> {
-  const { action } = byLease;
+/** Looks for a human's decision on this very action, whoever's passport came with it. */
+export async function judgeByApproval(first: Judgement, deps: JudgeDeps): Promise<Judgement> {
+  const { action } = first;
   const approval = deps.replica.approvalFor(
     digestOf(action, deps.replica.tool(action.tool)?.manifestHash),
   );
-  if (approval === undefined) return byLease;
+  if (approval === undefined) return first;
   if (approval.status !== 'approved' && approval.status !== 'modified') {
-    return { ...byLease, approval };
+    return { ...first, approval };
   }
   const isSpent = approval.used === true || deps.spentApprovals.has(approval.id);
-  if (isSpent || approval.passport === undefined) return byLease;
+  if (isSpent || approval.passport === undefined) return first;
   const granted =
     approval.status === 'modified'
       ? { ...action, args: approval.effectiveArgs ?? action.args }

@@ -34,6 +34,8 @@ export async function perform(
 ): Promise<void> {
   const { identity, replica, clock, live, forward } = deps;
   const subject = { tool: call.facts.tool, agentId: identity.agentId };
+  // Both again: it may have taken a while to spend an approval or to fetch a credential.
+  replica.assertFresh();
   if (blockingSwitch(replica.killSwitches, subject, clock.now()) !== undefined)
     throw new GatewayError('runtime.kill_switch');
 
@@ -50,8 +52,8 @@ export async function perform(
   );
   const outcome = nameKillSwitch(ended, exchange);
   const durationMs = clock.monotonic() - startedAt;
-  deps.traffic.forwarded(ended, durationMs / 1000);
   await recordOutcome(call, outcome, durationMs, deps);
+  deps.traffic.forwarded(ended, durationMs / 1000);
   const { failure } = outcome;
   if (failure !== undefined && failure !== 'client_gone' && !exchange.res.headersSent) {
     throw new GatewayError(failure);

@@ -30,7 +30,7 @@ export function factsOf(
 
 /** Queries of calls that were not understood may hold anything, secrets included. */
 function withoutQuery(resource: string): string {
-  return resource.split('?')[0]?.slice(0, 1024) ?? '';
+  return resource.split('?')[0] ?? '';
 }
 
 export function decisionHeader(

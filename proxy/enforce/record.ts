@@ -23,6 +23,10 @@ export type CallOutcome = Omit<Outcome, 'failure'> & {
   readonly failure?: Outcome['failure'] | 'runtime.kill_switch';
 };
 
+// As the control plane takes them (shared/contract/fields.ts).
+const toolCharsMax = 256;
+const resourceCharsMax = 1024;
+
 interface Witness {
   readonly identity: Identity;
   readonly clock: Clock;
@@ -51,6 +55,7 @@ export function decisionRecord(
     data: {
       ...evidence,
       ...factsData(facts),
+      acted_for: action.userId === witness.identity.userId ? undefined : action.userId,
       approval_id: approvalId,
       enforced: verdict.enforced,
       goal: action.goal,
@@ -143,10 +148,19 @@ function eventOf(type: string, { identity, clock }: Witness, facts: CallFacts): 
     source: `sidecar:${identity.sidecarId}`,
     agent_id: identity.agentId,
     user_id: identity.userId,
-    tool: recordableText(facts.tool),
-    resource: recordableText(facts.resource),
+    tool: recordable(facts.tool, toolCharsMax),
+    resource: recordable(facts.resource, resourceCharsMax),
     data: {},
   };
+}
+
+/**
+ * A text as the ledger takes it, whatever an agent wrote: one event that is refused there would
+ * hold up all that come after it.
+ */
+function recordable(text: string, charsMax: number): string {
+  const plain = recordableText(text.slice(0, charsMax));
+  return plain === '' ? '-' : plain;
 }
 
 function factsData(facts: CallFacts): JsonObject {

@@ -1,5 +1,5 @@
 import { blockingSwitch } from '../../shared/decision/kill-switch.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError, toGatewayError } from '../../shared/errors.ts';
 import { formatAuthority } from '../../shared/host.ts';
 import type { Tunnel } from '../ingress/tunnel.ts';
 import type { EnforceDeps } from './deps.ts';
@@ -22,20 +22,35 @@ export async function enforceTunnel(tunnel: Tunnel, deps: EnforceDeps): Promise<
     method: 'CONNECT',
   };
   const subject = { tool: facts.tool, agentId: deps.identity.agentId };
-  try {
+  const assertAllowed = () => {
     deps.replica.assertFresh();
     if (blockingSwitch(deps.replica.killSwitches, subject, deps.clock.now()) !== undefined) {
       throw new GatewayError('runtime.kill_switch');
     }
+  };
+  try {
+    assertAllowed();
+    const pass = { facts, reasonCode: 'binding.passthrough' };
+    const evidenceId = await writeDownPass(pass, { deps, advance: () => {} });
+    // Again: a switch that was armed meanwhile found no tunnel to end.
+    assertAllowed();
+    void deps.underway.add(follow(tunnel, { facts, evidenceId, subject, deps }));
   } catch (error) {
-    if (error instanceof GatewayError) await recordRefusal(error.code, facts, deps);
+    await recordRefusal(toGatewayError(error).code, facts, deps);
     throw error;
   }
-  const evidenceId = await writeDownPass(
-    { facts, reasonCode: 'binding.passthrough' },
-    { deps, advance: () => {} },
-  );
-  void follow(tunnel, { facts, evidenceId, subject, deps });
+}
+
+/** Ends a tunnel when its host is no longer passed through, or the sidecar is revoked. */
+function endWhenUnbound(tunnel: Tunnel, { recognition, replica }: EnforceDeps): () => void {
+  const look = () => {
+    const { passthrough } = recognition().index.forHost(tunnel.host, tunnel.port) ?? {};
+    if (passthrough === undefined || replica.isRevoked('')) tunnel.close();
+  };
+  const stops = [replica.onChange('bindings', look), replica.onChange('revocations', look)];
+  return () => {
+    for (const stop of stops) stop();
+  };
 }
 
 interface Followed {
@@ -52,10 +67,12 @@ async function follow(
 ): Promise<void> {
   const startedAt = deps.clock.monotonic();
   const never = new AbortController().signal;
+  const unsubscribe = endWhenUnbound(tunnel, deps);
   const end = await deps.live.track({ ...subject, signal: never }, (signal) => {
     signal.addEventListener('abort', () => tunnel.close(), { once: true });
     return tunnel.ended;
   });
+  unsubscribe();
   const outcome = { responseBytes: end.receivedBytes, detail: end.failure };
   const durationMs = deps.clock.monotonic() - startedAt;
   try {

@@ -41,14 +41,16 @@ export function join({ agent, upstream, idleMs }: Ends): Promise<TunnelEnd> {
       // The other end must not take a broken stream for a finished one.
       other.resetAndDestroy();
     });
-    end.once('close', () => {
+    const closed = () => {
       // What this end had sent is still written out; then the other end closes too.
       other.destroySoon();
       open--;
       if (open > 0) return;
       resolve({ sentBytes: upstream.bytesWritten, receivedBytes: upstream.bytesRead, failure });
-    });
-    end.pipe(other);
+    };
+    // An agent may be gone before its tunnel stands; nobody says so a second time.
+    if (end.closed) closed();
+    else end.once('close', closed).pipe(other);
   }
   return promise;
 }

@@ -34,18 +34,21 @@ export async function recogniseCall(
   });
   // Built at once: what cannot be written is refused before it is judged.
   const asJudged = build(args);
+  const written = (judged: JsonObject) => (judged === args ? asJudged : build(judged));
+  const resourceOf = (judged: JsonObject) =>
+    binding.resource === undefined
+      ? splitTarget(written(judged).path).path
+      : requireResource(binding.resource, judged);
   return {
     kind: 'action',
     binding,
     tool: binding.tool,
-    resource:
-      binding.resource === undefined
-        ? splitTarget(asJudged.path).path
-        : requireResource(binding.resource, args),
+    resource: resourceOf(args),
+    resourceOf,
     args,
     form: { kind: 'http' },
     hints: readHints(exchange.req),
-    build: (judged) => (judged === args ? asJudged : build(judged)),
+    build: written,
   };
 }
 

@@ -115,7 +115,7 @@ function toolCall(call: McpCall<McpRequest>, deps: RecogniseDeps): RecognisedAct
   const tool = `mcp.${binding.name}.${name}`;
   return action(call, {
     tool,
-    resource: toolResource(binding, name, args),
+    resourceOf: (judged) => toolResource(binding, name, judged),
     args,
     form: { ...formOf(call), tool, hasOutputSchema: deps.toolHasOutputSchema(tool) },
     params: (judged) => ({ name, arguments: judged, ...rest }),
@@ -129,7 +129,7 @@ function otherMethod(call: McpCall<McpRequest>): RecognisedAction {
   refuseTwins(args);
   return action(call, {
     tool: `mcp.${binding.name}/${message.method}`,
-    resource: methodResource(message.method, args),
+    resourceOf: (judged) => methodResource(message.method, judged),
     args,
     form: formOf(call),
     params: (judged) => (meta === undefined ? judged : { ...judged, _meta: meta }),
@@ -141,7 +141,7 @@ function formOf(call: McpCall<McpRequest>): Extract<RefusalForm, { kind: 'mcp' }
   return { kind: 'mcp', id, method, isStateless: call.agreement.isStateless };
 }
 
-interface ActionParts extends Pick<RecognisedAction, 'tool' | 'resource' | 'args' | 'form'> {
+interface ActionParts extends Pick<RecognisedAction, 'tool' | 'resourceOf' | 'args' | 'form'> {
   readonly params: (judged: JsonObject) => JsonObject;
 }
 
@@ -155,6 +155,7 @@ function action(call: McpCall<McpRequest>, { params, ...parts }: ActionParts): R
     kind: 'action',
     binding,
     ...parts,
+    resource: parts.resourceOf(parts.args),
     hints: readHints(exchange.req),
     build: (judged) => (judged === parts.args ? asJudged : build(judged)),
   };

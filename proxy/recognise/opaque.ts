@@ -32,10 +32,14 @@ export function recogniseOpaque(exchange: Exchange): RecognisedAction {
     kind: 'action',
     tool: `http.${exchange.method.toLowerCase()}.${exchange.host}`,
     resource,
+    resourceOf: () => resource,
     args,
     form: { kind: 'http' },
     hints: readHints(exchange.req),
-    build: (judged) => outgoing(exchange, withQuery(resource, judged), headers),
+    build: (judged) => {
+      if (judged.port !== args.port) throw new GatewayError('args.schema_invalid');
+      return outgoing(exchange, withQuery(resource, judged), headers);
+    },
   };
 }
 

@@ -35,6 +35,8 @@ export interface RecognisedAction {
     readonly goal?: string | undefined;
     readonly idempotencyKey?: string | undefined;
   };
+  /** What the call is about with these arguments: `resource` with those that came. */
+  resourceOf(args: JsonObject): string;
   /**
    * Builds the request from the judged arguments, never from the bytes that came in. Throws a
    * GatewayError for other arguments than `args` that cannot be written as such a request.

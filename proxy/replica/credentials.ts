@@ -26,6 +26,7 @@ interface CredentialsOptions {
 export class Credentials {
   readonly #options: CredentialsOptions;
   #held: readonly Held[] = [];
+  /** The version that was current when what is held was asked for. */
   #version = -1;
   #fetching: Promise<void> | undefined;
 
@@ -33,9 +34,14 @@ export class Credentials {
     this.#options = options;
   }
 
+  /** A version names a state, and is no measure: what is removed may make it smaller. */
+  get #isCurrent(): boolean {
+    return this.#version === this.#options.currentVersion();
+  }
+
   /** Fetches if the snapshot has moved on. Never rejects: until it succeeds, bound calls are refused. */
   refresh(): Promise<void> {
-    if (this.#version >= this.#options.currentVersion()) return Promise.resolve();
+    if (this.#isCurrent) return Promise.resolve();
     this.#held = [];
     this.#fetching ??= this.#fetch().finally(() => {
       this.#fetching = undefined;
@@ -45,9 +51,10 @@ export class Credentials {
 
   async #fetch(): Promise<void> {
     try {
-      const { credentials, version } = await this.#options.fetch();
+      const askedFor = this.#options.currentVersion();
+      const { credentials } = await this.#options.fetch();
       this.#held = credentials.map(prepare);
-      this.#version = version;
+      this.#version = askedFor;
     } catch (error) {
       this.#options.log.warn({ err: error }, 'credentials could not be fetched');
     }
@@ -58,9 +65,7 @@ export class Credentials {
    * `credential.unavailable` while the ones at hand may be out of date.
    */
   async forCall(tool: string, binding: Binding): Promise<HeldCredential | undefined> {
-    await this.refresh();
-    if (this.#version < this.#options.currentVersion())
-      throw new GatewayError('credential.unavailable');
+    await this.#upToDate();
     return this.#held.find(({ hosts, matchesTool }) => hosts.has(binding.host) && matchesTool(tool))
       ?.credential;
   }
@@ -68,15 +73,20 @@ export class Credentials {
   /** For what an MCP server is asked besides tool calls: the credential of any of its tools. */
   async forServer(binding: Binding): Promise<HeldCredential | undefined> {
     const prefix = `mcp.${binding.name}.`;
-    await this.refresh();
-    if (this.#version < this.#options.currentVersion())
-      throw new GatewayError('credential.unavailable');
+    await this.#upToDate();
     return this.#held.find(
       ({ hosts, matchesTool, credential }) =>
         hosts.has(binding.host) &&
         (matchesTool(`${prefix}x`) ||
           credential.bind.tools.some((glob) => glob.startsWith(prefix))),
     )?.credential;
+  }
+
+  async #upToDate(): Promise<void> {
+    await this.refresh();
+    // They may have changed once more while the former ones came.
+    await this.refresh();
+    if (!this.#isCurrent) throw new GatewayError('credential.unavailable');
   }
 
   /** Forgets everything, as on revocation. */

@@ -1,0 +1,73 @@
+import type { Registry } from 'prom-client';
+import type { Log } from '../shared/log.ts';
+import type { Closing } from './closing.ts';
+import type { Config } from './config.ts';
+import type { EnforceDeps } from './enforce/deps.ts';
+import { enforce } from './enforce/enforce.ts';
+import { enforceTunnel, isPassthrough } from './enforce/tunnels.ts';
+import { enforceUpgrade } from './enforce/upgrades.ts';
+import { createIngress } from './ingress/ingress.ts';
+import type { Replica } from './replica/replica.ts';
+import { createAdmin } from './telemetry/admin.ts';
+import type { Authority } from './tls/authority.ts';
+import type { Guard } from './upstream/address-guard.ts';
+
+const drainMs = 10_000;
+/** For what was broken off to be recorded. */
+const lastWordsMs = 2_000;
+
+interface ListenParts {
+  readonly authority: Authority;
+  readonly guard: Guard;
+  readonly registry: Registry;
+  /** Connections of the agent; told once the ingress stands. */
+  readonly agentSide: { connections: () => number };
+  readonly stopping: AbortController;
+  readonly log: Log;
+  readonly closing: Closing;
+}
+
+/** Opens the ports: the proxy for the agent, and the admin port for health and metrics. */
+export async function listen(
+  config: Config,
+  deps: EnforceDeps,
+  parts: ListenParts,
+): Promise<{ readonly proxyUrl: string; readonly adminUrl: string }> {
+  const { authority, guard, log, registry, closing } = parts;
+  const ingress = createIngress({
+    authority,
+    guard,
+    log,
+    token: config.proxyToken,
+    handle: (exchange) => deps.underway.add(enforce(exchange, deps)),
+    passthrough: (host, port) => (isPassthrough(deps, host, port) ? 'tunnel' : 'intercept'),
+    onTunnel: (tunnel) => enforceTunnel(tunnel, deps),
+    onUpgrade: (upgrade) => deps.underway.add(enforceUpgrade(upgrade, deps)),
+    onRefusal: ({ code }) => deps.metrics.decided('deny', code),
+  });
+  const proxy = await ingress.listen(config.proxyPort, config.proxyHost);
+  parts.agentSide.connections = () => ingress.connections();
+  closing.add(() => deps.underway.settled(lastWordsMs));
+  closing.add(() => ingress.close(drainMs));
+  closing.add(() => parts.stopping.abort());
+  const admin = await createAdmin({
+    port: config.adminPort,
+    host: config.proxyHost,
+    registry,
+    caPem: authority.certPem,
+    ready: async () => readiness(deps.replica),
+  });
+  closing.add(() => admin.close());
+  guard.ownPorts.add(proxy.port);
+  guard.ownPorts.add(admin.port);
+  const host = config.proxyHost.includes(':') ? `[${config.proxyHost}]` : config.proxyHost;
+  return { proxyUrl: `http://${host}:${proxy.port}`, adminUrl: `http://${host}:${admin.port}` };
+}
+
+function readiness(replica: Replica): {
+  readonly ready: boolean;
+  readonly reasons: readonly string[];
+} {
+  const { fresh, reason } = replica.freshness();
+  return { ready: fresh, reasons: reason === undefined ? [] : [reason] };
+}
