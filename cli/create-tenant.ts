@@ -12,7 +12,13 @@ export async function createTenant(name: string): Promise<number> {
   const { services, close } = await openServices(config);
   try {
     const { tenantId, key } = await create(services, name);
-    console.log(`Tenant ${tenantId} is ready. Its owner key, shown this once:\n\n  ${key}\n`);
+    const where =
+      config.databaseUrl === undefined
+        ? `the embedded database in ${config.dataDir}`
+        : 'DATABASE_URL';
+    console.log(
+      `Tenant ${tenantId} is ready in ${where}. Its owner key, shown this once:\n\n  ${key}\n`,
+    );
     return 0;
   } finally {
     await close();

@@ -1,5 +1,6 @@
 import fs from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { readConfig as readControlPlaneConfig } from '../control-plane/config.ts';
 import { type ControlPlane, startControlPlane } from '../control-plane/main.ts';
 import { readConfig as readSidecarConfig } from '../proxy/config.ts';
@@ -29,11 +30,14 @@ const readFile = (path: string) => fs.readFileSync(path, 'utf8');
  */
 export async function startEmbedded(given: Environment): Promise<Embedded> {
   const env = withDefaults(given);
+  reachOurselvesDirectly(env);
   const config = readControlPlaneConfig({ env, readFile });
   const controlPlane = await startControlPlane(config);
   try {
     const ownerKey = firstKey(config.devKeys);
-    const token = await enrolmentToken(controlPlane.origin, ownerKey, env);
+    const token = isEnrolled(config)
+      ? undefined
+      : await enrolmentToken(controlPlane.origin, ownerKey, env);
     const sidecarEnv = {
       ...env,
       SALLYPORT_CONTROL_PLANE_URL: controlPlane.origin,
@@ -46,6 +50,7 @@ export async function startEmbedded(given: Environment): Promise<Embedded> {
       await sidecar.close();
       await controlPlane.close();
     };
+    await untilReady(sidecar);
     return { origin: controlPlane.origin, ownerKey, controlPlane, sidecar, close };
   } catch (error) {
     await controlPlane.close();
@@ -63,6 +68,37 @@ function withDefaults(given: Environment): Environment {
     ...(keysGiven === undefined ? { SALLYPORT_DEV_KEYS: bootstrapKey(dataDir, given) } : {}),
     ...given,
   };
+}
+
+/**
+ * A shell that was set up for an agent names our own proxy, and Node's `fetch` follows it where
+ * `NODE_USE_ENV_PROXY` says so. What the two programs tell each other never goes that way.
+ */
+function reachOurselvesDirectly({ SALLYPORT_API_HOST: apiHost }: Environment): void {
+  const others = process.env.no_proxy ?? process.env.NO_PROXY;
+  const ours = ['127.0.0.1', 'localhost', '[::1]', apiHost];
+  process.env.no_proxy = [others, ...ours].filter((host) => host !== undefined).join(',');
+}
+
+/** After the first start the sidecar keeps what it is; another token, and agent, would be idle. */
+function isEnrolled({ dataDir }: { readonly dataDir: string }): boolean {
+  return fs.existsSync(join(dataDir, 'enrolment.json'));
+}
+
+const readyWithinMs = 30_000;
+
+/** Calls are denied until the first heartbeat: only then is there something to greet for. */
+async function untilReady({ adminUrl }: Sidecar): Promise<void> {
+  const giveUpAt = performance.now() + readyWithinMs;
+  for (;;) {
+    const response = await fetch(`${adminUrl}/readyz`);
+    if (response.ok) return;
+    const { reasons } = (await response.json()) as { readonly reasons: readonly string[] };
+    if (performance.now() > giveUpAt) {
+      throw new Error(`The sidecar does not become ready: ${reasons.join('; ')}.`);
+    }
+    await delay(50);
+  }
 }
 
 /** The owner's key of a laptop: made once, kept in the data directory for its owner's eyes only. */

@@ -3,18 +3,30 @@ import { type Embedded, startEmbedded } from './embedded.ts';
 
 /** `sallyport up`: everything in one process, until SIGINT or SIGTERM. */
 export async function up(): Promise<number> {
+  const stopped = stopSignal();
   const embedded = await startEmbedded(process.env);
   console.log(greeting(embedded));
-  await stopSignal();
+  await stopped;
   await embedded.close();
   return 0;
 }
 
-/** Resolves at the first SIGINT or SIGTERM. */
+const sameWishMs = 1_000;
+
+/**
+ * Resolves at the first SIGINT or SIGTERM. Ctrl-C below npm arrives twice, from the terminal and
+ * from npm, and means one thing; another one later means: at once.
+ */
 export function stopSignal(): Promise<void> {
   return new Promise((resolve) => {
-    process.once('SIGINT', () => resolve());
-    process.once('SIGTERM', () => resolve());
+    let firstAtMs: number | undefined;
+    const onSignal = () => {
+      firstAtMs ??= performance.now();
+      resolve();
+      if (performance.now() - firstAtMs > sameWishMs) process.exit(130);
+    };
+    process.on('SIGINT', onSignal);
+    process.on('SIGTERM', onSignal);
   });
 }
 

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { type Environment, environments } from '../shared/decision/action.ts';
-import { parseSettings, port, type SettingsSource } from '../shared/settings.ts';
+import { parseSettings, port, redisUrl, type SettingsSource } from '../shared/settings.ts';
 
 const schema = z.object({
   SALLYPORT_API_PORT: port(8080),
@@ -14,7 +14,7 @@ const schema = z.object({
   SALLYPORT_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
   SALLYPORT_ENVIRONMENT: z.enum(environments).default('prod'),
   DATABASE_URL: z.string().optional(),
-  REDIS_URL: z.string().optional(),
+  REDIS_URL: redisUrl,
   NODE_ENV: z.string().optional(),
 });
 

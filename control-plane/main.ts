@@ -5,6 +5,7 @@ import { pino } from 'pino';
 import type { Bus } from '../shared/bus/bus.ts';
 import { openBus } from '../shared/bus/open.ts';
 import { systemClock } from '../shared/clock.ts';
+import { listenError } from '../shared/listen-error.ts';
 import type { Log } from '../shared/log.ts';
 import { SettingsError } from '../shared/settings.ts';
 import { createApp } from './app.ts';
@@ -95,8 +96,12 @@ async function serve(services: Services) {
   };
   const app = createApp(allRoutes(services), services, { limits });
   const server = createHttpServer(app);
-  server.listen(config.apiPort, config.apiHost);
-  await once(server, 'listening');
+  const { apiHost: host, apiPort: port } = config;
+  server.listen(port, host);
+  await once(server, 'listening').catch((error: Error) => {
+    const settings = { hostSetting: 'SALLYPORT_API_HOST', portSetting: 'SALLYPORT_API_PORT' };
+    throw listenError(error, { host, port, ...settings });
+  });
   return server;
 }
 
@@ -124,7 +129,12 @@ async function main(): Promise<void> {
     env: process.env,
     readFile: (path) => fs.readFileSync(path, 'utf8'),
   });
-  const controlPlane = await startControlPlane(config);
+  const log = logFor(config);
+  if (config.redisUrl === undefined) {
+    log.warn({}, 'REDIS_URL is not set: sidecars in other processes will hear nothing');
+  }
+  const controlPlane = await startControlPlane(config, log);
+  log.info({ api: `${controlPlane.origin}/api` }, 'the control plane is ready');
   const stop = () => {
     controlPlane.close().then(
       () => process.exit(0),

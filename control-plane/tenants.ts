@@ -1,3 +1,4 @@
+import { SettingsError } from '../shared/settings.ts';
 import type { Config } from './config.ts';
 import { commitChange } from './events.ts';
 import { insertKey } from './keys/create-key.ts';
@@ -25,6 +26,11 @@ export async function createTenant(
   name: string,
 ): Promise<{ readonly tenantId: string; readonly key: string }> {
   const tenantId = tenantIdOf(name);
+  if ((await services.db.tenant.findUnique({ where: { id: tenantId } })) !== null) {
+    throw new SettingsError(
+      `Tenant ${tenantId} exists: its owner makes further keys with POST /v1/keys.`,
+    );
+  }
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     await tx.tenant.create({ data: { id: tenantId, name } });
     await notes.event({ type: 'tenant.created', chainId: 'tenant:settings', data: { name } });
@@ -54,6 +60,6 @@ const tenantForm = /^[0-9a-z][0-9a-z_-]{0,62}$/;
 function tenantIdOf(name: string): string {
   const id = name.trim().toLowerCase().replaceAll(/\s+/g, '-');
   if (!tenantForm.test(id))
-    throw new TypeError('A tenant is named by 1 to 63 letters, digits, _ or -.');
+    throw new SettingsError('A tenant is named by 1 to 63 letters, digits, _ or -.');
   return id;
 }

@@ -3,6 +3,7 @@ import {
   milliseconds,
   parseSettings,
   port,
+  redisUrl,
   SettingsError,
   type SettingsSource,
 } from '../shared/settings.ts';
@@ -26,7 +27,7 @@ const schema = z.object({
     .default(1024 ** 3),
   SALLYPORT_UPSTREAM_TIMEOUT_MS: milliseconds(60_000),
   SALLYPORT_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
-  REDIS_URL: z.string().optional(),
+  REDIS_URL: redisUrl,
 });
 
 /** The sidecar's settings (design 14), read once at start. */

@@ -10,6 +10,7 @@ import {
   type PublicJwk,
   type SigningKey,
 } from '../shared/crypto/signing-key.ts';
+import { GatewayError } from '../shared/errors.ts';
 import { SettingsError } from '../shared/settings.ts';
 import type { Identity } from './identity.ts';
 
@@ -64,13 +65,14 @@ async function enrolAnew(
   const { kty = '', crv = '', x = '' } = encryption.publicKey.export({ format: 'jwk' });
   const client = createClient({ baseUrl: `${controlPlaneUrl}/api`, authorization: () => '' });
   const { publicJwk } = signingKey;
-  const enrolled = await client.call(enrolSidecar, {
-    body: {
-      token,
-      signing_jwk: { kty: 'OKP', crv: publicJwk.crv, x: publicJwk.x },
-      encryption_jwk: { kty: kty as 'OKP', crv, x },
-      version,
-    },
+  const body = {
+    token,
+    signing_jwk: { kty: 'OKP' as const, crv: publicJwk.crv, x: publicJwk.x },
+    encryption_jwk: { kty: kty as 'OKP', crv, x },
+    version,
+  };
+  const enrolled = await client.call(enrolSidecar, { body }).catch((error: unknown) => {
+    throw explained(error, controlPlaneUrl);
   });
   return {
     identity: {
@@ -86,6 +88,26 @@ async function enrolAnew(
       .toString('base64'),
     sectionKeys: enrolled.section_keys as readonly PublicJwk[],
   };
+}
+
+/** What the operator can mend is told as such. */
+function explained(error: unknown, controlPlaneUrl: string): unknown {
+  if (!(error instanceof GatewayError)) return error;
+  switch (error.code) {
+    case 'sidecar.token_invalid':
+      return new SettingsError(
+        'SALLYPORT_ENROLMENT_TOKEN is not valid: it is mistyped, used or expired. Get a new one from POST /v1/sidecars/tokens.',
+        { cause: error },
+      );
+    case 'upstream.unreachable':
+    case 'upstream.timeout':
+      return new SettingsError(
+        `The control plane does not answer at ${controlPlaneUrl}: start it first, or correct SALLYPORT_CONTROL_PLANE_URL.`,
+        { cause: error },
+      );
+    default:
+      return error;
+  }
 }
 
 function revive(stored: StoredEnrolment): Enrolment {

@@ -248,7 +248,14 @@ async function main(): Promise<void> {
     env: process.env,
     readFile: (path) => fs.readFileSync(path, 'utf8'),
   });
-  const sidecar = await startSidecar(config);
+  if (config.redisUrl === undefined) {
+    throw new SettingsError(
+      'REDIS_URL is missing: policies reach a sidecar through the Redis that its control plane uses.',
+    );
+  }
+  const log = logFor(config);
+  const sidecar = await startSidecar(config, { log });
+  log.info({ proxy: sidecar.proxyUrl, admin: sidecar.adminUrl }, 'the sidecar listens');
   const stop = () => {
     sidecar.close().then(
       () => process.exit(0),

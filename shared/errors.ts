@@ -50,7 +50,10 @@ export const errorKinds = {
   // Input
   'request.invalid': refusal(400, 'The request is not valid.'),
   'request.body_too_large': refusal(413, 'The body is larger than the limit.'),
-  'request.not_found': refusal(404, 'No such path.'),
+  'request.not_found': refusal(
+    404,
+    'No such path. Paths begin with /api/v1/; /api/docs lists them.',
+  ),
   'request.method_not_allowed': refusal(405, 'This path does not answer that method.'),
   'args.schema_invalid': refusal(400, 'The body does not match the schema.'),
   'args.ambiguous': refusal(400, 'An argument is given more than once.'),

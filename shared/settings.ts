@@ -47,7 +47,7 @@ export interface SettingsSource {
   readonly readFile: (path: string) => string;
 }
 
-/** A setting was missing, unknown or malformed. The message is for the operator. */
+/** What the operator set or named cannot be used. The message is for them: what is wrong, what to do. */
 export class SettingsError extends Error {
   override readonly name = 'SettingsError';
 }
@@ -56,6 +56,12 @@ export class SettingsError extends Error {
 export function port(byDefault: number) {
   return z.coerce.number().int().min(0).max(65_535).default(byDefault);
 }
+
+/** Where Redis is; undefined: nowhere. Anything but a URL would be taken for a socket of this machine. */
+export const redisUrl = z
+  .string()
+  .regex(/^rediss?:\/\/./, 'must begin with redis:// or rediss://, as in redis://host:6379')
+  .optional();
 
 /** Milliseconds, a whole number from 0. */
 export function milliseconds(byDefault: number) {

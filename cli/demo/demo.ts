@@ -26,6 +26,7 @@ function agentSettings(sidecar: Sidecar, { certPem }: Authority): [string, strin
 
 /** `sallyport demo`: the main job, step by step, on real parts in a folder of its own. */
 export async function demo({ once }: { readonly once: boolean }): Promise<number> {
+  const stopped = stopSignal();
   const dataDir = fs.mkdtempSync(join(tmpdir(), 'sallyport-demo-'));
   const upstreamCa = loadAuthority({ dataDir: join(dataDir, 'upstreams'), clock: systemClock });
   trustUpstreams(upstreamCa);
@@ -50,12 +51,16 @@ export async function demo({ once }: { readonly once: boolean }): Promise<number
   };
   const world = await buildWorld(platform, upstreamCa);
   try {
-    const kept = await runTour(world, platform, console.log);
+    const kept = await Promise.race([
+      stopped.then(() => undefined),
+      runTour(world, platform, console.log),
+    ]);
+    if (kept === undefined) return 130;
     if (!once) {
       console.log(
         `\nStill running: ${origin}/api/docs   key ${ownerKey}\nThe agent's way out: ${sidecar.proxyUrl}. Stop with Ctrl-C.`,
       );
-      await stopSignal();
+      await stopped;
     }
     return kept ? 0 : 1;
   } finally {

@@ -1,7 +1,9 @@
+import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { GatewayError } from '../../shared/errors.ts';
+import { listenError } from '../../shared/listen-error.ts';
 import { tokenCheck } from './authentication.ts';
 import { createConnects } from './connects.ts';
 import { defaultLimits, type IngressLimits } from './limits.ts';
@@ -113,11 +115,11 @@ export function createIngress(options: IngressOptions): Ingress {
     if (options.token === undefined && !isLoopback(host)) {
       throw new Error(`Set SALLYPORT_PROXY_TOKEN to listen on ${host}: anybody there could act.`);
     }
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    server.once('error', reject);
-    server.listen(port, host, resolve);
-    await promise;
-    server.off('error', reject);
+    server.listen(port, host);
+    await once(server, 'listening').catch((error: Error) => {
+      const settings = { hostSetting: 'SALLYPORT_PROXY_HOST', portSetting: 'SALLYPORT_PROXY_PORT' };
+      throw listenError(error, { host, port, ...settings });
+    });
     const address = server.address();
     if (address === null || typeof address === 'string') throw new Error('No TCP port.');
     options.guard.ownPorts.add(address.port);

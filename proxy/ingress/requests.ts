@@ -124,6 +124,6 @@ export function createRequests(
 /** The refusal of a target that is one of Sallyport's own ports. */
 export function ownPort({ host, port }: { host: string; port: number }): GatewayError {
   return new GatewayError('proxy.address_refused', {
-    message: `${host}:${port} is Sallyport itself; it is not reached through the proxy.`,
+    message: `${host}:${port} is Sallyport itself; it is not reached through the proxy: go there without one.`,
   });
 }

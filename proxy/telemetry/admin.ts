@@ -1,6 +1,8 @@
+import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
+import { listenError } from '../../shared/listen-error.ts';
 
 export interface Readiness {
   readonly ready: boolean;
@@ -30,9 +32,13 @@ export async function createAdmin(options: AdminOptions): Promise<Admin> {
       () => send(res, json(500, { error: 'The page could not be made.' })),
     );
   });
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(options.port, options.host, resolve);
+  server.listen(options.port, options.host);
+  await once(server, 'listening').catch((error: Error) => {
+    throw listenError(error, {
+      ...options,
+      hostSetting: 'SALLYPORT_PROXY_HOST',
+      portSetting: 'SALLYPORT_PROXY_ADMIN_PORT',
+    });
   });
   const { port } = server.address() as AddressInfo;
   return {

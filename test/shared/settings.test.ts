@@ -1,6 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { milliseconds, parseSettings, port, SettingsError } from '../../shared/settings.ts';
+import {
+  milliseconds,
+  parseSettings,
+  port,
+  redisUrl,
+  SettingsError,
+} from '../../shared/settings.ts';
 
 const shape = z.object({
   SALLYPORT_API_PORT: port(8080),
@@ -26,6 +32,18 @@ describe('parseSettings', () => {
     expect(() => read({ SALLYPORT_API_PROT: '1' })).toThrow(
       new SettingsError('SALLYPORT_API_PROT is not a setting. Did you mean SALLYPORT_API_PORT?'),
     );
+  });
+
+  it('refuses a REDIS_URL that is no URL of Redis, and says how one begins', () => {
+    const withRedis = (url: string) =>
+      parseSettings(z.object({ REDIS_URL: redisUrl }), {
+        env: { REDIS_URL: url },
+        readFile: noFile,
+      });
+    expect(withRedis('rediss://user:secret@host:6379/1').REDIS_URL).toContain('rediss://');
+    for (const url of ['localhost', 'localhost:6379', 'http://host', 'redis://']) {
+      expect(() => withRedis(url)).toThrow(/REDIS_URL: must begin with redis:/);
+    }
   });
 
   it('accepts a setting that only the other program knows', () => {
