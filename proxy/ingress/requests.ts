@@ -74,9 +74,8 @@ export function createRequests(
     upgrade(peer, req, socket, head) {
       socket.on('error', ignore);
       // An answer that is under way and a new protocol cannot share the socket.
-      if (peer.current === undefined)
-        void upgraded(context, () => judge(peer, req, true), { req, socket, head });
-      else socket.destroy();
+      if (peer.current !== undefined) socket.destroy();
+      else void upgraded(context, () => judge(peer, req, true), { req, socket, head });
     },
     stalled: (peer) => refuseStalled(context, peer),
   };
