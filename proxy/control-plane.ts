@@ -8,6 +8,11 @@ import {
   spendSidecarApproval,
   uploadEvidence,
 } from '../shared/contract/sidecar-calls.ts';
+import {
+  sidecarTokenAudience,
+  sidecarTokenSecondsMax,
+  sidecarTokenType,
+} from '../shared/contract/sidecar-token.ts';
 import { getSidecarCredentials, reportSidecar } from '../shared/contract/sidecars.ts';
 import { signJws } from '../shared/crypto/jws.ts';
 import type { Action } from '../shared/decision/action.ts';
@@ -17,8 +22,6 @@ import { newId } from '../shared/ids.ts';
 import type { Enrolment } from './enrolment.ts';
 import type { SpoolRecord } from './evidence/spool.ts';
 
-export const sidecarTokenType = 'sallyport-sidecar+jwt';
-const tokenSeconds = 60;
 /** While an agent waits for it. */
 const answerMs = 10_000;
 
@@ -62,9 +65,9 @@ export function connectControlPlane({ url, enrolment, clock }: ControlPlaneOptio
     const claims = {
       iss: identity.sidecarId,
       sub: identity.sidecarId,
-      aud: 'sallyport-control-plane',
+      aud: sidecarTokenAudience,
       iat: now,
-      exp: now + tokenSeconds,
+      exp: now + sidecarTokenSecondsMax,
       jti: newId('st', clock.now()),
     };
     return `Bearer ${signJws(claims, sidecarTokenType, signingKey)}`;

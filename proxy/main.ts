@@ -12,9 +12,9 @@ import { sidecarSection } from '../shared/sync/sections.ts';
 import { Closing } from './closing.ts';
 import { type Config, readConfig } from './config.ts';
 import { type ControlPlane, connectControlPlane } from './control-plane.ts';
-import { agentManifest } from './enforce/agent-manifest.ts';
 import { recognitionOf } from './enforce/bindings-in-force.ts';
 import type { EnforceDeps } from './enforce/deps.ts';
+import { internalFacts } from './enforce/internal-facts.ts';
 import { LiveCalls } from './enforce/live-calls.ts';
 import { LiveDrift } from './enforce/live-drift.ts';
 import { driftRecord } from './enforce/record.ts';
@@ -217,19 +217,7 @@ function enforcement(config: Config, parts: Parts): EnforceDeps {
       authority: parts.authority,
     }),
     recognition: recognitionOf(replica, liveDrift),
-    internal: {
-      approval: (id) => {
-        const approval = replica.approvalById(id);
-        return (
-          approval && {
-            status: approval.status,
-            expiresAt: new Date(approval.expiresAtMs).toISOString(),
-          }
-        );
-      },
-      manifest: () => agentManifest({ replica, identity }),
-      caCertificate: () => parts.authority.certPem,
-    },
+    internal: internalFacts({ replica, identity, authority: parts.authority }),
   };
 }
 

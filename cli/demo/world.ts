@@ -64,7 +64,6 @@ export async function buildWorld(platform: Platform, upstreamCa: Authority): Pro
   });
   await until('the sidecar holds the policy', () => holdsPolicy(platform));
   const agent = await startAgent(Object.fromEntries(platform.proxySettings));
-  let cursor: string | undefined;
 
   return {
     secret,
@@ -97,29 +96,36 @@ export async function buildWorld(platform: Platform, upstreamCa: Authority): Pro
         (await sectionVersion(platform, 'revocations')) > before ? true : undefined,
       );
     },
-    newestDecision: (tool) =>
-      until(`a decision on ${tool} is in the ledger`, async () => {
-        const query = new URLSearchParams({
-          tool,
-          limit: '1000',
-          ...(cursor === undefined ? {} : { cursor }),
-        });
-        const { events } = await api('GET', `/v1/evidence/events?${query}`);
-        const decided = (events as LedgerRow[]).filter(({ type }) => type === 'decision').at(-1);
-        if (decided === undefined) return undefined;
-        await delay(150); // what the same call still brings
-        const later = (await api('GET', `/v1/evidence/events?${query}`)).events as LedgerRow[];
-        const newest = later.filter(({ type }) => type === 'decision').at(-1) ?? decided;
-        cursor = newest.cursor;
-        const { decision, reason_code, id } = newest;
-        return { decision, reason: reason_code, evidenceId: id };
-      }),
+    newestDecision: decisionReader({ api, until }),
     verifyLedger: async () => (await api('GET', '/v1/evidence/verify')) as unknown as VerifyReport,
     async close() {
       agent.close();
       await Promise.all([payments.close(), model.close(), crm.close()]);
     },
   };
+}
+
+/** Gives the newest decision on a tool that is younger than the last one it gave. */
+function decisionReader({ api, until }: ReturnType<typeof createApi>): World['newestDecision'] {
+  let cursor: string | undefined;
+  return (tool) =>
+    until(`a decision on ${tool} is in the ledger`, async () => {
+      const query = new URLSearchParams({
+        tool,
+        limit: '1000',
+        ...(cursor === undefined ? {} : { cursor }),
+      });
+      const newest = async () => {
+        const { events } = await api('GET', `/v1/evidence/events?${query}`);
+        return (events as LedgerRow[]).filter(({ type }) => type === 'decision').at(-1);
+      };
+      const first = await newest();
+      if (first === undefined) return undefined;
+      await delay(150); // what the same call still brings
+      const last = (await newest()) ?? first;
+      cursor = last.cursor;
+      return { decision: last.decision, reason: last.reason_code, evidenceId: last.id };
+    });
 }
 
 interface LedgerRow {

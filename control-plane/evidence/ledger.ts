@@ -87,10 +87,7 @@ export function createLedger(deps: LedgerDeps): RunningLedger {
     async close() {
       isClosed = true;
       await sweeper.stop();
-      for (const { sealer, drain } of tenants.values()) {
-        await drain.running;
-        await sealer.running;
-      }
+      await underWay(tenants);
       await deadLetters.flush(pool).catch(() => {
         log.error(
           { deadLetters: deadLetters.count },
@@ -138,6 +135,13 @@ function startSweeper(sweep: () => Promise<void>): { stop(): Promise<void> } {
       await running;
     },
   };
+}
+
+async function underWay(tenants: ReadonlyMap<string, Tenant>): Promise<void> {
+  for (const { sealer, drain } of tenants.values()) {
+    await drain.running;
+    await sealer.running;
+  }
 }
 
 function forgetIdle(tenants: Map<string, Tenant>, before: number): void {

@@ -1,3 +1,8 @@
+import {
+  sidecarTokenAudience,
+  sidecarTokenSecondsMax,
+  sidecarTokenType,
+} from '../../shared/contract/sidecar-token.ts';
 import { verifyJwsAsync } from '../../shared/crypto/jws.ts';
 import { type PublicJwk, verificationKeys } from '../../shared/crypto/signing-key.ts';
 import { GatewayError } from '../../shared/errors.ts';
@@ -5,10 +10,6 @@ import { isJsonObject, type JsonObject } from '../../shared/json.ts';
 import type { KeyHolder } from '../keys/key-directory.ts';
 import type { Services } from '../services.ts';
 
-/** `typ` of the short JWT by which an enrolled sidecar proves itself, signed by its own key. */
-export const sidecarTokenType = 'sallyport-sidecar+jwt';
-export const sidecarTokenAudience = 'sallyport-control-plane';
-const lifetimeMaxSeconds = 60;
 /** How far the clocks of sidecar and control plane may differ. */
 const skewSeconds = 30;
 const tokenLengthMax = 4_096;
@@ -71,8 +72,8 @@ function claimsProblem(claims: JsonObject, id: string, nowSeconds: number): stri
   if (typeof jti !== 'string' || jti === '' || jti.length > 128) return 'jti is missing';
   if (!Number.isSafeInteger(iat) || !Number.isSafeInteger(exp)) return 'iat and exp are missing';
   const [issued, expires] = [Number(iat), Number(exp)];
-  if (expires <= issued || expires - issued > lifetimeMaxSeconds) {
-    return `exp must be at most ${lifetimeMaxSeconds} seconds after iat`;
+  if (expires <= issued || expires - issued > sidecarTokenSecondsMax) {
+    return `exp must be at most ${sidecarTokenSecondsMax} seconds after iat`;
   }
   if (issued > nowSeconds + skewSeconds) return 'it is from the future';
   return expires <= nowSeconds - skewSeconds ? 'it has expired' : undefined;

@@ -3,6 +3,7 @@ import { jwkThumbprint, type PublicJwk } from '../../shared/crypto/signing-key.t
 import type { Environment } from '../../shared/decision/action.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { newId } from '../../shared/ids.ts';
+import { sidecarAudience } from '../../shared/passport/audience.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
 import { commitChange } from '../events.ts';
 import type { Services, Transaction } from '../services.ts';
@@ -83,10 +84,6 @@ export async function enrolSidecar(
     audience: sidecarAudience(sidecar.id),
     ...keys,
   };
-}
-
-export function sidecarAudience(sidecarId: string): string {
-  return `sidecar://${sidecarId}`;
 }
 
 /** A key of exactly this curve, under the thumbprint computed here. */

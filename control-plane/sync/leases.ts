@@ -1,10 +1,11 @@
+import { sidecarAudience } from '../../shared/passport/audience.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
 import { agentRowId } from '../agents/agent-row-id.ts';
 import { agentChain, newEvent } from '../events.ts';
 import type { Ledger, Services, Transaction } from '../services.ts';
 import type { LiveSidecar } from './live-sidecars.ts';
 import { moveSections } from './section-versions.ts';
-import { leaseSeconds, newLeaseJti, sidecarAudience } from './sidecar-passports.ts';
+import { leaseSeconds, newLeaseJti } from './sidecar-passports.ts';
 
 type Deps = Pick<Services, 'db' | 'clock'> & { readonly ledger: Pick<Ledger, 'record'> };
 

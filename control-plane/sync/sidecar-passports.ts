@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import type { RiskTier } from '../../shared/decision/action.ts';
 import { riskTiers } from '../../shared/decision/action.ts';
 import { newId } from '../../shared/ids.ts';
+import { sidecarAudience } from '../../shared/passport/audience.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';
 import { buildClaims, ttlSecondsMax } from '../../shared/passport/issue.ts';
 import { passportIssuer } from '../passports/mint-passport.ts';
@@ -16,10 +17,6 @@ import type { LiveSidecar } from './live-sidecars.ts';
 
 export const leaseSeconds = 300;
 const leaseSize = 10_000_000;
-
-export function sidecarAudience(sidecarId: string): string {
-  return `sidecar://${sidecarId}`;
-}
 
 interface LeaseSource {
   readonly sidecar: LiveSidecar;

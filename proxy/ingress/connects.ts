@@ -45,7 +45,7 @@ export function createConnects(
     if (authority instanceof GatewayError) throw authority;
     const { host, port } = authority;
     const tunnelled = host !== internalHost && context.passthrough(host, port) === 'tunnel';
-    if (tunnelled) return tunnel(connect, authority);
+    if (tunnelled) return tunnel(context, connect, authority);
     const { socket, head } = connect;
     intercept({
       socket,
@@ -56,38 +56,6 @@ export function createConnects(
       log,
       onReady: (intercepted) => onIntercepted(intercepted, authority),
     });
-  }
-
-  async function tunnel({ socket, head }: Connect, authority: Authority): Promise<void> {
-    const stop = new AbortController();
-    const { promise: ended, resolve } = Promise.withResolvers<TunnelEnd>();
-    const held = { ...authority, ended, close: () => stop.abort() };
-    let end: TunnelEnd = { sentBytes: 0, receivedBytes: 0, failure: 'It was refused.' };
-    try {
-      await context.onTunnel(held);
-      const { connectMs: connectTimeoutMs } = limits;
-      const upstream = await dialTcp({
-        ...authority,
-        guard,
-        connectTimeoutMs,
-        signal: stop.signal,
-      });
-      const breakOff = () => {
-        socket.resetAndDestroy();
-        upstream.resetAndDestroy();
-      };
-      stop.signal.addEventListener('abort', breakOff, { once: true });
-      if (stop.signal.aborted || socket.destroyed) breakOff();
-      else socket.write('HTTP/1.1 200 Connection Established\r\n\r\n');
-      if (head.length > 0) socket.unshift(head);
-      end = await join({ agent: socket, upstream, idleMs: limits.tunnelIdleMs });
-    } catch (thrown) {
-      const error = thrown instanceof GatewayError ? thrown : dialFailure(thrown);
-      end = { ...end, failure: error.message };
-      throw error;
-    } finally {
-      resolve(end);
-    }
   }
 
   async function answered(connect: Connect): Promise<void> {
@@ -110,6 +78,43 @@ export function createConnects(
       else void answered(connect);
     },
   };
+}
+
+/** Joins the agent's socket to the target's, unread, once `onTunnel` lets it. */
+async function tunnel(
+  { limits, guard, onTunnel }: IngressContext,
+  { socket, head }: Connect,
+  authority: Authority,
+): Promise<void> {
+  const stop = new AbortController();
+  const { promise: ended, resolve } = Promise.withResolvers<TunnelEnd>();
+  const held = { ...authority, ended, close: () => stop.abort() };
+  let end: TunnelEnd = { sentBytes: 0, receivedBytes: 0, failure: 'It was refused.' };
+  try {
+    await onTunnel(held);
+    const { connectMs: connectTimeoutMs } = limits;
+    const upstream = await dialTcp({
+      ...authority,
+      guard,
+      connectTimeoutMs,
+      signal: stop.signal,
+    });
+    const breakOff = () => {
+      socket.resetAndDestroy();
+      upstream.resetAndDestroy();
+    };
+    stop.signal.addEventListener('abort', breakOff, { once: true });
+    if (stop.signal.aborted || socket.destroyed) breakOff();
+    else socket.write('HTTP/1.1 200 Connection Established\r\n\r\n');
+    if (head.length > 0) socket.unshift(head);
+    end = await join({ agent: socket, upstream, idleMs: limits.tunnelIdleMs });
+  } catch (thrown) {
+    const error = thrown instanceof GatewayError ? thrown : dialFailure(thrown);
+    end = { ...end, failure: error.message };
+    throw error;
+  } finally {
+    resolve(end);
+  }
 }
 
 function nested(): GatewayError {

@@ -32,11 +32,6 @@ const checkEveryMs = 2_000;
 export function createIngress(options: IngressOptions): Ingress {
   const limits = { ...defaultLimits, ...options.limits };
   const proves = options.token === undefined ? () => true : tokenCheck(options.token);
-  /** Accepted connections, whatever they carry. */
-  const sockets = new Set<Socket>();
-  /** Connections that the HTTP parser reads, intercepted ones among them. */
-  const parsed = new Set<Socket>();
-  const peers = new WeakMap<Duplex, Peer>();
   let draining = false;
 
   const context: IngressContext = {
@@ -49,6 +44,8 @@ export function createIngress(options: IngressOptions): Ingress {
     },
   };
   const server = createHttpServer(limits);
+  const connections = trackConnections(server);
+  const { sockets, parsed, peers } = connections;
   const requests = createRequests(context, proves, (socket) => {
     if (draining) socket.destroySoon();
   });
@@ -57,15 +54,6 @@ export function createIngress(options: IngressOptions): Ingress {
     server.emit('connection', socket);
   });
 
-  server.on('connection', (socket: Socket) => {
-    parsed.add(socket);
-    socket.once('close', () => parsed.delete(socket));
-    // Intercepted connections come here too; they end with the socket below them.
-    if (peers.has(socket)) return;
-    peers.set(socket, { waiting: [] });
-    sockets.add(socket);
-    socket.once('close', () => sockets.delete(socket));
-  });
   server.on('request', (req, res) => {
     const peer = peers.get(req.socket);
     if (peer === undefined) req.socket.destroy();
@@ -87,46 +75,87 @@ export function createIngress(options: IngressOptions): Ingress {
     const peer = peers.get(socket);
     if (peer !== undefined) requests.stalled(peer);
   });
-  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+  server.on('clientError', (error, socket) => {
     const refusal = parserRefusal(error);
     // Where an answer is under way another one would corrupt it.
-    if (refusal === undefined || peers.get(socket)?.current !== undefined) {
-      socket.destroy();
-      return;
-    }
-    context.refused(refusal);
-    refuseSocket(socket, refusal);
+    const isAnswering = peers.get(socket)?.current !== undefined;
+    if (refusal === undefined || isAnswering) socket.destroy();
+    else refuseConnection(context, socket, refusal);
   });
 
-  async function close(graceMs: number): Promise<void> {
-    draining = true;
-    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-    for (const socket of parsed) {
-      if (peers.get(socket)?.current === undefined) socket.destroy();
-    }
-    const timer = setTimeout(() => {
-      for (const socket of sockets) socket.destroy();
-    }, graceMs);
-    await closed;
-    clearTimeout(timer);
-  }
+  return {
+    server,
+    connections: () => sockets.size,
+    listen: (port, host) => listen(server, options, { port, host }),
+    close(graceMs) {
+      draining = true;
+      return drain(server, connections, graceMs);
+    },
+  };
+}
 
-  async function listen(port: number, host = '127.0.0.1'): Promise<AddressInfo> {
-    if (options.token === undefined && !isLoopback(host)) {
-      throw new Error(`Set SALLYPORT_PROXY_TOKEN to listen on ${host}: anybody there could act.`);
-    }
-    server.listen(port, host);
-    await once(server, 'listening').catch((error: Error) => {
-      const settings = { hostSetting: 'SALLYPORT_PROXY_HOST', portSetting: 'SALLYPORT_PROXY_PORT' };
-      throw listenError(error, { host, port, ...settings });
-    });
-    const address = server.address();
-    if (address === null || typeof address === 'string') throw new Error('No TCP port.');
-    options.guard.ownPorts.add(address.port);
-    return address;
-  }
+function refuseConnection(context: IngressContext, socket: Duplex, refusal: GatewayError): void {
+  context.refused(refusal);
+  refuseSocket(socket, refusal);
+}
 
-  return { server, connections: () => sockets.size, listen, close };
+interface Connections {
+  /** Accepted connections, whatever they carry. */
+  readonly sockets: Set<Socket>;
+  /** Connections that the HTTP parser reads, intercepted ones among them. */
+  readonly parsed: Set<Socket>;
+  readonly peers: WeakMap<Duplex, Peer>;
+}
+
+function trackConnections(server: Server): Connections {
+  const sockets = new Set<Socket>();
+  const parsed = new Set<Socket>();
+  const peers = new WeakMap<Duplex, Peer>();
+  server.on('connection', (socket: Socket) => {
+    parsed.add(socket);
+    socket.once('close', () => parsed.delete(socket));
+    // Intercepted connections come here too; they end with the socket below them.
+    if (peers.has(socket)) return;
+    peers.set(socket, { waiting: [] });
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+  });
+  return { sockets, parsed, peers };
+}
+
+async function listen(
+  server: Server,
+  { token, guard }: IngressOptions,
+  { port, host = '127.0.0.1' }: { readonly port: number; readonly host: string | undefined },
+): Promise<AddressInfo> {
+  if (token === undefined && !isLoopback(host)) {
+    throw new Error(`Set SALLYPORT_PROXY_TOKEN to listen on ${host}: anybody there could act.`);
+  }
+  server.listen(port, host);
+  await once(server, 'listening').catch((error: Error) => {
+    const settings = { hostSetting: 'SALLYPORT_PROXY_HOST', portSetting: 'SALLYPORT_PROXY_PORT' };
+    throw listenError(error, { host, port, ...settings });
+  });
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('No TCP port.');
+  guard.ownPorts.add(address.port);
+  return address;
+}
+
+async function drain(
+  server: Server,
+  { sockets, parsed, peers }: Connections,
+  graceMs: number,
+): Promise<void> {
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  for (const socket of parsed) {
+    if (peers.get(socket)?.current === undefined) socket.destroy();
+  }
+  const timer = setTimeout(() => {
+    for (const socket of sockets) socket.destroy();
+  }, graceMs);
+  await closed;
+  clearTimeout(timer);
 }
 
 function createHttpServer(limits: IngressLimits): Server {

@@ -4,7 +4,7 @@ import type { Duplex } from 'node:stream';
 import { GatewayError, toGatewayError } from '../../shared/errors.ts';
 import { innerTarget, plainTarget, readHead, type Target } from './head.ts';
 import { LiveExchange } from './live-exchange.ts';
-import type { IngressContext } from './options.ts';
+import type { IngressContext, Upgrade } from './options.ts';
 import type { Peer, Waiting } from './peer.ts';
 import { refuseRequest, refuseSocket } from './refusal.ts';
 
@@ -24,17 +24,15 @@ export function createRequests(
   proves: (authorization: string | undefined) => boolean,
   onIdle: (socket: Socket) => void,
 ): Requests {
-  const { limits, log } = context;
+  const { limits } = context;
 
   function judge(peer: Peer, req: IncomingMessage, mayUpgrade: boolean): Target | GatewayError {
     if (peer.refusal !== undefined) return peer.refusal;
     const head = readHead(req, { headerCountMax: limits.headerCountMax, mayUpgrade });
     if (head instanceof GatewayError) return head;
     if (peer.inside !== undefined) return innerTarget(req, head.host, peer.inside);
-    const { proxyAuthorization } = head;
-    if (peer.provenAuthorization === undefined || peer.provenAuthorization !== proxyAuthorization) {
-      if (!proves(proxyAuthorization)) return new GatewayError('proxy.auth_required');
-      peer.provenAuthorization = proxyAuthorization;
+    if (!isProven(peer, head.proxyAuthorization, proves)) {
+      return new GatewayError('proxy.auth_required');
     }
     const target = plainTarget(req, head.host);
     if (target instanceof GatewayError) return target;
@@ -51,20 +49,7 @@ export function createRequests(
     }
     const exchange = new LiveExchange(target, req, res);
     res.once('close', () => exchange.closed());
-    void handled(exchange);
-  }
-
-  async function handled(exchange: LiveExchange): Promise<void> {
-    const { res } = exchange;
-    try {
-      await context.handle(exchange);
-      if (res.writableEnded || res.destroyed) return;
-      throw new Error('The exchange was left without an answer.');
-    } catch (thrown) {
-      const error = toGatewayError(thrown);
-      log[error.kind.level]({ err: thrown, code: error.code }, 'exchange failed');
-      refuseRequest(res, error);
-    }
+    void handled(context, exchange);
   }
 
   function begin(peer: Peer, waiting: Waiting): void {
@@ -89,36 +74,63 @@ export function createRequests(
     upgrade(peer, req, socket, head) {
       socket.on('error', ignore);
       // An answer that is under way and a new protocol cannot share the socket.
-      if (peer.current !== undefined) {
-        socket.destroy();
-        return;
-      }
-      void upgraded(socket, async () => {
-        const target = judge(peer, req, true);
-        if (target instanceof GatewayError) throw target;
-        if (context.onUpgrade === undefined) throw new GatewayError('proxy.upgrade_refused');
-        await context.onUpgrade({ target, req, socket, head });
-      });
+      if (peer.current !== undefined) socket.destroy();
+      else void upgraded(context, () => judge(peer, req, true), { req, socket, head });
     },
-    stalled(peer) {
-      const { current } = peer;
-      if (current === undefined || current.req.complete || current.req.readableLength > 0) return;
-      const error = new GatewayError('proxy.request_timeout');
-      context.refused(error);
-      refuseRequest(current.res, error);
-    },
+    stalled: (peer) => refuseStalled(context, peer),
   };
+}
 
-  async function upgraded(socket: Duplex, run: () => Promise<void>): Promise<void> {
-    try {
-      await run();
-    } catch (thrown) {
-      const error = toGatewayError(thrown);
-      log[error.kind.level]({ err: thrown, code: error.code }, 'upgrade refused');
-      context.refused(error);
-      refuseSocket(socket, error);
-    }
+/** A connection proves itself once; the same value again is not checked again. */
+function isProven(
+  peer: Peer,
+  authorization: string | undefined,
+  proves: (authorization: string | undefined) => boolean,
+): boolean {
+  if (peer.provenAuthorization !== undefined && peer.provenAuthorization === authorization) {
+    return true;
   }
+  if (!proves(authorization)) return false;
+  peer.provenAuthorization = authorization;
+  return true;
+}
+
+async function handled({ handle, log }: IngressContext, exchange: LiveExchange): Promise<void> {
+  const { res } = exchange;
+  try {
+    await handle(exchange);
+    if (res.writableEnded || res.destroyed) return;
+    throw new Error('The exchange was left without an answer.');
+  } catch (thrown) {
+    const error = toGatewayError(thrown);
+    log[error.kind.level]({ err: thrown, code: error.code }, 'exchange failed');
+    refuseRequest(res, error);
+  }
+}
+
+async function upgraded(
+  { onUpgrade, log, refused }: IngressContext,
+  judged: () => Target | GatewayError,
+  upgrade: Omit<Upgrade, 'target'>,
+): Promise<void> {
+  try {
+    const target = judged();
+    if (target instanceof GatewayError) throw target;
+    if (onUpgrade === undefined) throw new GatewayError('proxy.upgrade_refused');
+    await onUpgrade({ target, ...upgrade });
+  } catch (thrown) {
+    const error = toGatewayError(thrown);
+    log[error.kind.level]({ err: thrown, code: error.code }, 'upgrade refused');
+    refused(error);
+    refuseSocket(upgrade.socket, error);
+  }
+}
+
+function refuseStalled(context: IngressContext, { current }: Peer): void {
+  if (current === undefined || current.req.complete || current.req.readableLength > 0) return;
+  const error = new GatewayError('proxy.request_timeout');
+  context.refused(error);
+  refuseRequest(current.res, error);
 }
 
 /** The refusal of a target that is one of Sallyport's own ports. */

@@ -1,5 +1,6 @@
 import type { Clock } from '../../shared/clock.ts';
 import type { VerificationKeys } from '../../shared/crypto/signing-key.ts';
+import { sidecarAudience } from '../../shared/passport/audience.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';
 import { leasePassport } from '../../shared/passport/single-use.ts';
 import { readPassport } from '../../shared/passport/verify.ts';
@@ -80,7 +81,7 @@ export class LeaseBook {
     if (reading.form !== 'signed') return reading.detail;
     const { claims } = reading;
     if (claims.tenant_id !== this.#owner.tenantId) return 'it is another tenant’s';
-    if (claims.aud !== `sidecar://${this.#owner.sidecarId}`) return 'it is another sidecar’s';
+    if (claims.aud !== sidecarAudience(this.#owner.sidecarId)) return 'it is another sidecar’s';
     return claims.lease_size === undefined ? 'it is no lease' : claims;
   }
 }

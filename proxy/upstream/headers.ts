@@ -27,20 +27,7 @@ function isOurs(name: string): boolean {
  * framing, `Expect`, `Proxy-*`, the agent's hints, and `Sallyport-*`.
  */
 export function outboundHeaders(raw: readonly string[]): string[] {
-  const named = namedByConnection(raw);
-  const kept: string[] = [];
-  for (let index = 0; index + 1 < raw.length; index += 2) {
-    const name = raw[index] ?? '';
-    const lower = name.toLowerCase();
-    const removed =
-      hopByHop.has(lower) ||
-      requestOwn.has(lower) ||
-      hints.has(lower) ||
-      isOurs(lower) ||
-      named?.has(lower);
-    if (!removed) kept.push(name, raw[index + 1] ?? '');
-  }
-  return kept;
+  return endToEnd(raw, (lower) => requestOwn.has(lower) || hints.has(lower));
 }
 
 /**
@@ -49,17 +36,21 @@ export function outboundHeaders(raw: readonly string[]): string[] {
  * `Content-Length` too where the length is not known from it (RFC 9112 section 6.2).
  */
 export function inboundHeaders(raw: readonly string[], lengthKnown: boolean): string[] {
+  return endToEnd(
+    raw,
+    (lower) => responseRefused.has(lower) || (lower === 'content-length' && !lengthKnown),
+  );
+}
+
+/** What is neither for this hop alone, nor ours, nor refused in this direction. */
+function endToEnd(raw: readonly string[], isRefused: (lower: string) => boolean): string[] {
   const named = namedByConnection(raw);
   const kept: string[] = [];
   for (let index = 0; index + 1 < raw.length; index += 2) {
     const name = raw[index] ?? '';
     const lower = name.toLowerCase();
     const removed =
-      hopByHop.has(lower) ||
-      responseRefused.has(lower) ||
-      isOurs(lower) ||
-      (lower === 'content-length' && !lengthKnown) ||
-      named?.has(lower);
+      hopByHop.has(lower) || isRefused(lower) || isOurs(lower) || named?.has(lower) === true;
     if (!removed) kept.push(name, raw[index + 1] ?? '');
   }
   return kept;
@@ -81,22 +72,13 @@ function namedByConnection(raw: readonly string[]): ReadonlySet<string> | undefi
   return named;
 }
 
-/** Every value of a header, by its lower-case name. */
-export function valuesOf(raw: readonly string[], lowerName: string): string[] {
-  const values: string[] = [];
-  for (let index = 0; index + 1 < raw.length; index += 2) {
-    if (raw[index]?.toLowerCase() === lowerName) values.push(raw[index + 1] ?? '');
-  }
-  return values;
-}
-
 /** The headers without any of that name, then the one given. */
 export function withHeader(raw: readonly string[], name: string, value: string): string[] {
   return [...withoutHeader(raw, name), name, value];
 }
 
 /** The headers without any of that name. */
-export function withoutHeader(raw: readonly string[], name: string): string[] {
+function withoutHeader(raw: readonly string[], name: string): string[] {
   const lower = name.toLowerCase();
   const kept: string[] = [];
   for (let index = 0; index + 1 < raw.length; index += 2) {

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { gatewayAudience } from '../passport/audience.ts';
 import { goal, jsonObject, name, riskTier, text, toolId, userId } from './fields.ts';
 import { operation } from './operation.ts';
 import { claimsExample, passportClaims, resourceList, toolList } from './passports.ts';
@@ -69,7 +70,7 @@ export const issueAgentPassport = operation({
     resource_constraints: jsonObject.optional(),
     ttl_seconds: z.number().int().default(300),
     purpose: text(4096).optional(),
-    audience: name(512).default('gateway://agents'),
+    audience: name(512).default(gatewayAudience),
     risk_tier: riskTier.optional(),
   }),
   bodyExample: { agent_id: 7, requested_tools: ['payments.refund'], purpose: 'Refund pay_81' },

@@ -1,35 +1,15 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import {
   credentialForCall,
   credentialsOfAgent,
 } from '../../../control-plane/credentials/held-credentials.ts';
 import { credentialRoutes } from '../../../control-plane/credentials/routes.ts';
-import { startApi, type TestApi } from '../../support/api.ts';
-import {
-  eventsOf,
-  type TestServices,
-  testServices,
-  watchSections,
-} from '../../support/services.ts';
+import { eventsOf } from '../../support/services.ts';
+import { startWatchedApi } from '../../support/watched-api.ts';
 
 const secret = 'sk_live_hunter2';
-let services: TestServices;
-let api: TestApi;
-let moved: string[];
-
-beforeAll(async () => {
-  services = await testServices();
-  const { watched, moved: sections } = watchSections(services);
-  moved = sections;
-  api = await startApi(credentialRoutes(watched), watched, {
-    limits: { requestsPerMinute: { tenant: 1e6, control: 1e6, sidecar: 1e6, address: 1e6 } },
-  });
-});
-
-afterAll(async () => {
-  await api?.close();
-  await services?.close();
-});
+const { services, api, moved, close } = await startWatchedApi(credentialRoutes);
+afterAll(close);
 
 const body = (more: object = {}) => ({
   name: 'payments',

@@ -1,5 +1,5 @@
 import { afterAll, expect, it } from 'vitest';
-import { sidecarTokenType } from '../../../control-plane/http/sidecar-token.ts';
+import { sidecarTokenType } from '../../../shared/contract/sidecar-token.ts';
 import { signJws } from '../../../shared/crypto/jws.ts';
 import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
 import { startApi } from '../../support/api.ts';

@@ -1,35 +1,16 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { keyRoutes } from '../../../control-plane/keys/routes.ts';
 import * as contract from '../../../shared/contract/keys.ts';
 import { isApiKey } from '../../../shared/crypto/api-key.ts';
 import { GatewayError } from '../../../shared/errors.ts';
-import { type KeyHolderOptions, startApi, type TestApi } from '../../support/api.ts';
-import {
-  eventsOf,
-  type TestServices,
-  testServices,
-  watchSections,
-} from '../../support/services.ts';
+import { type KeyHolderOptions, startApi } from '../../support/api.ts';
+import { eventsOf } from '../../support/services.ts';
+import { startWatchedApi } from '../../support/watched-api.ts';
 
-let services: TestServices;
-let api: TestApi;
-let moved: string[];
-
-beforeAll(async () => {
-  services = await testServices({
-    env: { SALLYPORT_DEV_KEYS: 'apk_dev_owner=default:owner:tenant:dev' },
-  });
-  const { watched, moved: sections } = watchSections(services);
-  moved = sections;
-  api = await startApi(keyRoutes(watched), watched, {
-    limits: { requestsPerMinute: { tenant: 1e6, control: 1e6, sidecar: 1e6, address: 1e6 } },
-  });
+const { services, api, moved, close } = await startWatchedApi(keyRoutes, {
+  env: { SALLYPORT_DEV_KEYS: 'apk_dev_owner=default:owner:tenant:dev' },
 });
-
-afterAll(async () => {
-  await api?.close();
-  await services?.close();
-});
+afterAll(close);
 
 type Wanted = Parameters<typeof make>[1];
 

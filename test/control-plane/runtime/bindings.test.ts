@@ -1,31 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { bindingRoutes } from '../../../control-plane/runtime/routes.ts';
 import { bindingOf } from '../../../control-plane/runtime/stored-binding.ts';
-import { startApi, type TestApi } from '../../support/api.ts';
-import {
-  eventsOf,
-  type TestServices,
-  testServices,
-  watchSections,
-} from '../../support/services.ts';
+import { eventsOf } from '../../support/services.ts';
+import { startWatchedApi } from '../../support/watched-api.ts';
 
-let services: TestServices;
-let api: TestApi;
-let moved: string[];
-
-beforeAll(async () => {
-  services = await testServices();
-  const { watched, moved: sections } = watchSections(services);
-  moved = sections;
-  api = await startApi(bindingRoutes(watched), watched, {
-    limits: { requestsPerMinute: { tenant: 1e6, control: 1e6, sidecar: 1e6, address: 1e6 } },
-  });
-});
-
-afterAll(async () => {
-  await api?.close();
-  await services?.close();
-});
+const { services, api, moved, close } = await startWatchedApi(bindingRoutes);
+afterAll(close);
 
 const keys = new Map<string, Promise<string>>();
 const keyOf = (tenantId: string): Promise<string> => {

@@ -1,29 +1,11 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, expect, it } from 'vitest';
 import { userRoutes } from '../../../control-plane/users/routes.ts';
 import { getUser, putUser } from '../../../shared/contract/users.ts';
-import { startApi, type TestApi } from '../../support/api.ts';
-import {
-  eventsOf,
-  type TestServices,
-  testServices,
-  watchSections,
-} from '../../support/services.ts';
+import { eventsOf } from '../../support/services.ts';
+import { startWatchedApi } from '../../support/watched-api.ts';
 
-let services: TestServices;
-let api: TestApi;
-let moved: string[];
-
-beforeAll(async () => {
-  services = await testServices();
-  const { watched, moved: sections } = watchSections(services);
-  moved = sections;
-  api = await startApi(userRoutes(watched), watched);
-});
-
-afterAll(async () => {
-  await api?.close();
-  await services?.close();
-});
+const { services, api, moved, close } = await startWatchedApi(userRoutes);
+afterAll(close);
 
 it('a user is what was last written, whole, and reaches the sidecars', async () => {
   const client = await api.client({ tenantId: 't1' });

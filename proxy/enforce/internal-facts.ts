@@ -1,0 +1,27 @@
+import type { Identity } from '../identity.ts';
+import type { Replica } from '../replica/replica.ts';
+import type { Authority } from '../tls/authority.ts';
+import { agentManifest } from './agent-manifest.ts';
+import type { InternalHostDeps } from './internal-host.ts';
+
+/** What the internal host tells the agent, read from the replica each time it is asked. */
+export function internalFacts({
+  replica,
+  identity,
+  authority,
+}: {
+  readonly replica: Replica;
+  readonly identity: Identity;
+  readonly authority: Authority;
+}): InternalHostDeps {
+  return {
+    approval(id) {
+      const approval = replica.approvalById(id);
+      if (approval === undefined) return undefined;
+      const { status, expiresAtMs } = approval;
+      return { status, expiresAt: new Date(expiresAtMs).toISOString() };
+    },
+    manifest: () => agentManifest({ replica, identity }),
+    caCertificate: () => authority.certPem,
+  };
+}
