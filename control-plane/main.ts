@@ -96,7 +96,11 @@ async function serve(services: Services) {
   const app = createApp(allRoutes(services), services, { limits });
   const server = createHttpServer(app);
   server.listen(config.apiPort, config.apiHost);
-  await once(server, 'listening');
+  await once(server, 'listening').catch((cause: Error) => {
+    throw new SettingsError(
+      `Cannot listen on ${config.apiHost}, port ${config.apiPort}: ${cause.message}. Check SALLYPORT_API_HOST and SALLYPORT_API_PORT.`,
+    );
+  });
   return server;
 }
 

@@ -7,6 +7,7 @@ import { sidecarSection } from '../../shared/sync/sections.ts';
 import { commitChange } from '../events.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { EnrolmentToken, Sidecar } from '../store/generated/client.ts';
+import { sidecarAudience } from '../sync/sidecar-passports.ts';
 import { assertAgent, tokenHash } from './enrolment-token.ts';
 
 /** A public key as a sidecar sends it. */
@@ -83,10 +84,6 @@ export async function enrolSidecar(
     audience: sidecarAudience(sidecar.id),
     ...keys,
   };
-}
-
-export function sidecarAudience(sidecarId: string): string {
-  return `sidecar://${sidecarId}`;
 }
 
 /** A key of exactly this curve, under the thumbprint computed here. */
