@@ -143,15 +143,25 @@ function staysAt(token: Token | undefined, char: number, apart: readonly number[
 }
 
 const coverStepsMax = 20_000;
+/** Of all pairs of one request together: nobody can keep the process busy with what they ask for. */
+const clampStepsMax = 50_000;
 
 /**
  * True when `general` matches whatever `specific` matches. Exact, by running both over every
  * text that `specific` allows; a pair too intricate to settle counts as not covered.
  */
-export function globCovers(general: string, specific: string, kind: GlobKind): boolean {
+export function globCovers(
+  general: string,
+  specific: string,
+  kind: GlobKind,
+  budget = { steps: coverStepsMax },
+): boolean {
   if (isEverything(general) || general === specific) return true;
   if (isEverything(specific)) return false;
   if (!specific.includes('*')) return compileGlob(general, kind)(specific);
+  // What `specific` leaves open, `general` must leave open too.
+  if (!literalStart(specific).startsWith(literalStart(general))) return false;
+  if (budget.steps <= 0) return false;
   const apart = separatorCodes(kind);
   const wide = tokenise(general);
   const narrow = tokenise(specific);
@@ -162,7 +172,8 @@ export function globCovers(general: string, specific: string, kind: GlobKind): b
     const { at, states } = pair;
     const key = `${at}|${states.join('')}`;
     if (seen.has(key)) continue;
-    if (seen.size >= coverStepsMax) return false;
+    if (budget.steps <= 0 || seen.size >= coverStepsMax) return false;
+    budget.steps -= 1;
     seen.add(key);
     if (at === narrow.length) {
       if (states[wide.length] !== 1) return false;
@@ -177,6 +188,11 @@ export function globCovers(general: string, specific: string, kind: GlobKind): b
     }
   }
   return true;
+}
+
+function literalStart(pattern: string): string {
+  const at = pattern.indexOf('*');
+  return at === -1 ? pattern : pattern.slice(0, at);
 }
 
 /** Every character that either glob tells apart, and one (a private-use one) for all others. */
@@ -196,7 +212,8 @@ export function clampTools(
   requested: readonly string[],
   capabilities: readonly string[],
 ): readonly string[] {
+  const budget = { steps: clampStepsMax };
   return [...new Set(requested)].filter((tool) =>
-    capabilities.some((capability) => globCovers(capability, tool, 'tool')),
+    capabilities.some((capability) => globCovers(capability, tool, 'tool', budget)),
   );
 }

@@ -1,5 +1,6 @@
 import type { HeldCredential } from '../../shared/binding/binding.ts';
 import { matchesAnyGlob } from '../../shared/glob.ts';
+import { agentRowId } from '../agents/agent-row-id.ts';
 import type { Services } from '../services.ts';
 import { reaches } from './affected-sidecars.ts';
 import { openCredential } from './stored-credential.ts';
@@ -15,8 +16,8 @@ export async function credentialsOfAgent(
   tenantId: string,
   agentId: string,
 ): Promise<readonly HeldCredential[]> {
-  const id = Number(agentId);
-  if (!Number.isSafeInteger(id)) return [];
+  const id = agentRowId(agentId);
+  if (id === undefined) return [];
   const agent = await deps.db.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
   if (agent === null || agent.disabledAt !== null) return [];
   const held = await openAll(deps, tenantId);

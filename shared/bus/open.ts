@@ -1,5 +1,6 @@
 import type { Clock } from '../clock.ts';
 import type { Log } from '../log.ts';
+import { SettingsError } from '../settings.ts';
 import type { Bus } from './bus.ts';
 import { openMemoryBus } from './memory.ts';
 import { openRedisBus } from './redis.ts';
@@ -13,9 +14,14 @@ interface OpenBusOptions {
   readonly changesKept?: number | undefined;
 }
 
-/** Opens the bus that the settings ask for. */
+/** Opens the bus that the settings ask for; throws a `SettingsError` for what is no Redis URL. */
 export async function openBus({ redisUrl, ...options }: OpenBusOptions): Promise<Bus> {
-  return redisUrl === undefined
-    ? openMemoryBus(options)
-    : openRedisBus({ ...options, url: redisUrl });
+  if (redisUrl === undefined) return openMemoryBus(options);
+  // Read as a host's name it would be looked up, and logged, for ever; it holds a password.
+  if (!/^rediss?:\/\//.test(redisUrl) || !URL.canParse(redisUrl)) {
+    throw new SettingsError(
+      'REDIS_URL must begin with redis:// or rediss://, as in redis://user:password@host:6379/0.',
+    );
+  }
+  return openRedisBus({ ...options, url: redisUrl });
 }

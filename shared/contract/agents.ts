@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { gatewayAudience } from '../passport/audience.ts';
+import { ttlSecondsDefault } from '../passport/issue.ts';
 import { goal, jsonObject, name, riskTier, text, toolId, userId } from './fields.ts';
 import { operation } from './operation.ts';
 import { claimsExample, passportClaims, resourceList, toolList } from './passports.ts';
@@ -68,7 +69,7 @@ export const issueAgentPassport = operation({
     user_id: userId.optional(),
     requested_resources: resourceList.optional(),
     resource_constraints: jsonObject.optional(),
-    ttl_seconds: z.number().int().default(300),
+    ttl_seconds: z.number().int().default(ttlSecondsDefault),
     purpose: text(4096).optional(),
     audience: name(512).default(gatewayAudience),
     risk_tier: riskTier.optional(),

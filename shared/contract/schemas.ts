@@ -41,9 +41,6 @@ export const pageLimit = z
 /** An opaque id in a path or body, such as `key_0198…`. */
 export const opaqueId = z.string().regex(/^[0-9A-Za-z._-]{1,100}$/, 'is not an id');
 
-/** A JSON object with any members. */
-export const anyObject = z.record(z.string(), z.unknown());
-
 /** One line of text: no control characters. */
 export function line(lengthMax: number) {
   return z

@@ -141,6 +141,16 @@ describe('clamping requested tools to capabilities', () => {
     expect(clampTools(['*', 'mcp.*'], ['mcp.a*', 'mcp.b'])).toEqual([]);
   });
 
+  it('takes bounded time, whatever is asked for and whatever the agent is capable of', () => {
+    const hostile = (end: string) =>
+      Array.from({ length: 1000 }, (_, n) => `${'*a'.repeat(120)}${end}${n}`);
+    const startedAt = performance.now();
+    expect(clampTools(hostile('x'), hostile(''))).toEqual([]);
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
+    const plain = Array.from({ length: 1000 }, (_, n) => `area${n}.thing.*`);
+    expect(clampTools(plain, plain)).toEqual(plain);
+  });
+
   it('gives nothing to an agent without capabilities', () => {
     expect(clampTools(['mcp.pay.refund'], [])).toEqual([]);
   });

@@ -1,0 +1,65 @@
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { freshDatabase } from '../support/postgres.ts';
+import { startProgram } from '../support/processes.ts';
+
+let database: Awaited<ReturnType<typeof freshDatabase>>;
+let dataDir: string;
+const busy = createServer();
+beforeAll(async () => {
+  database = await freshDatabase();
+  dataDir = mkdtempSync(join(tmpdir(), 'sallyport-start-'));
+  await once(busy.listen(0, '127.0.0.1'), 'listening');
+});
+afterAll(async () => {
+  busy.close();
+  await rm(dataDir, { recursive: true });
+  await database.drop();
+});
+
+const secret = 'hunter2hunter2';
+
+describe('a control plane that cannot start', () => {
+  it.each<[what: string, env: () => Record<string, string>, says: RegExp]>([
+    [
+      'whose database is away',
+      () => ({ DATABASE_URL: `postgresql://u:${secret}@127.0.0.1:1/x` }),
+      /The database cannot be used: .*Check DATABASE_URL/,
+    ],
+    ['whose bus has no URL', () => ({ REDIS_URL: secret }), /REDIS_URL must begin with redis:/],
+    [
+      'whose port is taken',
+      () => ({ SALLYPORT_API_PORT: String((busy.address() as AddressInfo).port) }),
+      /Cannot listen on 127\.0\.0\.1, port \d+: .*Check SALLYPORT_API_HOST/,
+    ],
+    [
+      'whose master key is none',
+      () => ({ SALLYPORT_MASTER_KEY: secret }),
+      /SALLYPORT_MASTER_KEY must be base64/,
+    ],
+    [
+      'that was given development keys in production',
+      () => ({ NODE_ENV: 'production', SALLYPORT_DEV_KEYS: `apk_${secret}=t:owner:tenant` }),
+      /SALLYPORT_DEV_KEYS is for development/,
+    ],
+    ['with a setting that is none', () => ({ SALLYPORT_API_PROT: '1' }), /mean SALLYPORT_API_PORT/],
+  ])('%s ends with code 1, says why, and shows no secret', async (_what, env, says) => {
+    const program = startProgram('control-plane/main.ts', {
+      DATABASE_URL: database.url,
+      SALLYPORT_MASTER_KEY: randomBytes(32).toString('base64'),
+      SALLYPORT_API_PORT: '0',
+      SALLYPORT_DATA_DIR: dataDir,
+      ...env(),
+    });
+    expect(await program.exited()).toBe(1);
+    expect(program.output()).toMatch(says);
+    expect(program.output()).not.toContain(secret);
+    expect(program.output()).not.toMatch(/\n {4}at /);
+  });
+});
