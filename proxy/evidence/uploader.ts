@@ -8,7 +8,7 @@ import {
   spoolHeadType,
 } from '../../shared/evidence/spool-head.ts';
 import type { Log } from '../../shared/log.ts';
-import type { PendingRecords, Spool, SpoolRecord } from './spool.ts';
+import type { PendingRecords, Spool } from './spool.ts';
 
 const recordsMax = 1000;
 const bytesMax = 3 * 1024 ** 2;
@@ -19,7 +19,7 @@ export interface UploaderDeps {
   readonly sidecarId: string;
   readonly key: SigningKey;
   /** Sends one batch; resolves with the position up to which everything is sealed. */
-  readonly upload: (segment: string, records: readonly SpoolRecord[]) => Promise<SpoolPosition>;
+  readonly upload: (segment: string, lines: readonly string[]) => Promise<SpoolPosition>;
   readonly log: Log;
 }
 
@@ -78,8 +78,7 @@ export class Uploader {
   async #sendBatch(): Promise<void> {
     const { spool, upload } = this.#deps;
     const pending = spool.pending(recordsMax, bytesMax);
-    const records = pending.lines.map((line) => JSON.parse(line) as SpoolRecord);
-    const acked = await upload(this.#sign(pending), records);
+    const acked = await upload(this.#sign(pending), pending.lines);
     if (acked.record > pending.last.record) {
       throw toGatewayError(
         new Error(`the control plane acknowledged record ${acked.record}, never sent`),

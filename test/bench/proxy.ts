@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { loadAuthority } from '../../proxy/tls/authority.ts';
 import { systemClock } from '../../shared/clock.ts';
 import { cores, startBaseline } from './baseline.ts';
+import { cpuSeconds } from './cpu-time.ts';
 import { load, type Measured } from './load.ts';
 import { type BenchRow, summarise } from './row.ts';
 
@@ -16,6 +17,7 @@ export interface BenchUpstream {
 
 /** A sidecar that is up, trusts the upstream and lets the load through. */
 export interface BenchSidecar {
+  readonly pid: number;
   readonly port: number;
   /** Called after each measurement. */
   settle?(measured: Measured): Promise<void>;
@@ -61,8 +63,8 @@ export async function benchProxy(options: ProxyBenchOptions = {}): Promise<Bench
     const rows: BenchRow[] = [];
     for (const secure of [false, true]) {
       const port = secure ? upstream.ready.https : upstream.ready.http;
-      const barePort = bare.ready.port;
-      rows.push(await compare(options, { secure, port, ours, barePort }));
+      const baseline = { pid: bare.pid, port: bare.ready.port };
+      rows.push(...(await compare(options, { secure, port, ours, baseline })));
     }
     return rows;
   } finally {
@@ -78,7 +80,7 @@ async function startOurs(
 ): Promise<BenchSidecar> {
   if (options.startOurs !== undefined) return options.startOurs(upstream);
   const own = await startBaseline<{ port: number }>('bare-sidecar.ts', { env, on: cores.measured });
-  return { port: own.ready.port, stop: () => own.kill() };
+  return { pid: own.pid, port: own.ready.port, stop: () => own.kill() };
 }
 
 interface Comparison {
@@ -86,33 +88,53 @@ interface Comparison {
   /** The upstream's. */
   readonly port: number;
   readonly ours: BenchSidecar;
-  readonly barePort: number;
+  readonly baseline: Pick<BenchSidecar, 'pid' | 'port'>;
+}
+
+/** What the rounds of one proxy gave: requests a second, and microseconds of processor time for each. */
+interface Rounds {
+  readonly perSecond: number[];
+  readonly cpuMicros: number[];
 }
 
 async function compare(
   options: ProxyBenchOptions,
-  { secure, port, ours, barePort }: Comparison,
-): Promise<BenchRow> {
+  { secure, port, ours, baseline }: Comparison,
+): Promise<BenchRow[]> {
   const { rounds = 5, name = 'ingress and forward', measureMs = 5_000, connections = 32 } = options;
   const call = { port, secure, body, answerIncludes: answer, connections, measureMs };
-  const through = (proxyPort: number, path: string) =>
-    load({ ...call, proxyPort, path, warmupMs: 1_000 });
-  const rates: { ours: number[]; bare: number[] } = { ours: [], bare: [] };
+  const through = async (proxy: Comparison['baseline'], path: string, into: Rounds) => {
+    const before = cpuSeconds(proxy.pid);
+    const measured = await load({ ...call, proxyPort: proxy.port, path, warmupMs: 1_000 });
+    const after = cpuSeconds(proxy.pid);
+    into.perSecond.push(measured.perSecond);
+    if (before !== undefined && after !== undefined)
+      into.cpuMicros.push(((after - before) / measured.answers) * 1e6);
+    return measured;
+  };
+  const our: Rounds = { perSecond: [], cpuMicros: [] };
+  const bare: Rounds = { perSecond: [], cpuMicros: [] };
   // Turn by turn, so that a machine that slows down slows both.
   for (let round = 0; round < rounds; round++) {
-    rates.bare.push((await through(barePort, '/bare')).perSecond);
-    const measured = await through(ours.port, benchPath);
-    rates.ours.push(measured.perSecond);
+    await through(baseline, '/bare', bare);
+    const measured = await through(ours, benchPath, our);
     await ours.settle?.(measured);
   }
-  const [our, bare] = [summarise(rates.ours), summarise(rates.bare)];
-  return {
-    row: `${name}, ${secure ? 'HTTPS intercepted' : 'plain HTTP'}, ${connections} connections`,
-    ours: our.median,
-    baseline: bare.median,
-    baselineName: 'bare forward proxy on undici',
-    ratio: our.median / bare.median,
-    unit: 'requests/s',
-    spread: our.spread,
-  };
+  const row = `${name}, ${secure ? 'HTTPS intercepted' : 'plain HTTP'}, ${connections} connections`;
+  const rates = rowOf(row, 'requests/s', our.perSecond, bare.perSecond);
+  if (our.cpuMicros.length === 0) return [rates];
+  return [rates, rowOf(`${row}: processor time`, 'µs/request', our.cpuMicros, bare.cpuMicros)];
+}
+
+function rowOf(
+  row: string,
+  unit: string,
+  ours: readonly number[],
+  bare: readonly number[],
+): BenchRow {
+  const { median, spread } = summarise(ours);
+  const baseline = summarise(bare).median;
+  const ratio = median / baseline;
+  const baselineName = 'bare forward proxy on undici';
+  return { row, ours: median, baseline, baselineName, ratio, unit, spread };
 }
