@@ -1,7 +1,7 @@
 import { compactDecrypt } from 'jose';
 import type { HeldCredential } from '../shared/binding/binding.ts';
 import type { Clock } from '../shared/clock.ts';
-import { createClient } from '../shared/contract/client.ts';
+import { createClient, JsonText } from '../shared/contract/client.ts';
 import {
   claimSidecarPassport,
   openSidecarApproval,
@@ -20,7 +20,6 @@ import type { Effect, Verdict } from '../shared/decision/verdict.ts';
 import type { SpoolPosition } from '../shared/evidence/spool-head.ts';
 import { newId } from '../shared/ids.ts';
 import type { Enrolment } from './enrolment.ts';
-import type { SpoolRecord } from './evidence/spool.ts';
 
 /** While an agent waits for it. */
 const answerMs = 10_000;
@@ -48,7 +47,8 @@ export interface ControlPlane {
     readonly credentials: readonly HeldCredential[];
     readonly version: number;
   }>;
-  upload(segment: string, records: readonly SpoolRecord[]): Promise<SpoolPosition>;
+  /** Takes records as the lines of the spool. */
+  upload(segment: string, lines: readonly string[]): Promise<SpoolPosition>;
   report(report: SidecarReport): Promise<void>;
 }
 
@@ -113,10 +113,11 @@ export function connectControlPlane({ url, enrolment, clock }: ControlPlaneOptio
       };
       return { credentials: held.credentials, version };
     },
-    async upload(segment, records) {
-      const { acked } = await patient.call(uploadEvidence, {
-        body: { segment, records: records as never },
-      });
+    async upload(segment, lines) {
+      const body = new JsonText(
+        `{"records":[${lines.join(',')}],"segment":${JSON.stringify(segment)}}`,
+      );
+      const { acked } = await patient.call(uploadEvidence, { body });
       return acked;
     },
     async report(report) {

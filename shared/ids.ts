@@ -1,16 +1,14 @@
-import { randomBytes } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 
 /**
  * A time-ordered UUID (RFC 9562, version 7): 48 bits of `nowMs`, the rest random.
  * Time-ordered so that indexes stay local; random enough to be unguessable.
  */
 export function uuidV7(nowMs: number): string {
-  const bytes = randomBytes(16);
-  bytes.writeUIntBE(nowMs, 0, 6);
-  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x70;
-  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
-  const hex = bytes.toString('hex');
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+  const time = nowMs.toString(16).padStart(12, '0');
+  // A random UUID (version 4) has its random bits where this one has them, and comes at a tenth of
+  // the price of as many random bytes.
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`;
 }
 
 /** A prefixed id such as `ev_0198…`; the prefix says what the id names. */

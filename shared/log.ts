@@ -7,3 +7,6 @@ export interface Log {
 }
 
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
+
+/** For pino's destination: lines wait for company, but never longer than this, nor past the exit. */
+export const logBuffer = { minLength: 32_768, maxWrite: 65_536, periodicFlush: 100 };

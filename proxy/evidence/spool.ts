@@ -28,7 +28,7 @@ export interface SpoolOptions {
 }
 
 interface Waiting {
-  readonly line: Buffer;
+  readonly line: string;
   resolve(): void;
   reject(error: GatewayError): void;
 }
@@ -102,10 +102,11 @@ export class Spool {
 
   /** Writes a record, or rejects with `evidence.seal_failed` and keeps nothing of it. */
   append(record: SpoolRecord): Promise<void> {
-    const line = Buffer.from(canonicalJson(record));
+    const line = canonicalJson(record);
+    const bytes = Buffer.byteLength(line);
     if (this.#closed) return Promise.reject(sealFailed('the spool is closed'));
-    if (line.length > recordBytesMax) return Promise.reject(sealFailed('the record is too large'));
-    if (this.#storedBytes + line.length > this.#options.bytesMax) {
+    if (bytes > recordBytesMax) return Promise.reject(sealFailed('the record is too large'));
+    if (this.#storedBytes + bytes > this.#options.bytesMax) {
       return Promise.reject(sealFailed('the spool is full'));
     }
     return new Promise((resolve, reject) => {
@@ -144,13 +145,13 @@ export class Spool {
     const before = this.#written;
     const position = this.#segment.bytes;
     let { record, hash } = before;
-    const parts: Buffer[] = [];
+    let text = '';
     for (const { line } of batch) {
       record += 1;
       hash = spoolLinkHash(hash, line);
-      parts.push(Buffer.from(`${hash} `), line, newline);
+      text += `${hash} ${line}\n`;
     }
-    const bytes = Buffer.concat(parts);
+    const bytes = Buffer.from(text);
     writeWhole(this.#fd, bytes, position);
     this.#segment.bytes += bytes.length;
     this.#storedBytes += bytes.length;
@@ -228,8 +229,6 @@ export class Spool {
     fs.closeSync(this.#fd);
   }
 }
-
-const newline = Buffer.from('\n');
 
 function sealFailed(message: string, cause?: unknown): GatewayError {
   return new GatewayError('evidence.seal_failed', {

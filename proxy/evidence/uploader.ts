@@ -10,7 +10,7 @@ import {
 } from '../../shared/evidence/spool-head.ts';
 import type { Log } from '../../shared/log.ts';
 import type { PendingRecords } from './read-pending.ts';
-import type { Spool, SpoolRecord } from './spool.ts';
+import type { Spool } from './spool.ts';
 
 const recordsMax = 1000;
 const bytesMax = 3 * 1024 ** 2;
@@ -23,7 +23,7 @@ export interface UploaderDeps {
   readonly sidecarId: string;
   readonly key: SigningKey;
   /** Sends one batch; resolves with the position up to which everything is sealed. */
-  readonly upload: (segment: string, records: readonly SpoolRecord[]) => Promise<SpoolPosition>;
+  readonly upload: (segment: string, lines: readonly string[]) => Promise<SpoolPosition>;
   readonly log: Log;
 }
 
@@ -87,12 +87,11 @@ export class Uploader {
   async #sendBatch(): Promise<void> {
     const { spool, upload } = this.#deps;
     const pending = spool.pending(recordsMax, bytesMax);
-    const records = pending.lines.map((line) => JSON.parse(line) as SpoolRecord);
     // Nothing sound is left up to there; the numbers that were never sent show it.
     const reached =
-      records.length === 0
+      pending.lines.length === 0
         ? pending.last
-        : positionIn(pending, await upload(this.#sign(pending), records));
+        : positionIn(pending, await upload(this.#sign(pending), pending.lines));
     if (reached.record <= spool.acked.record) {
       throw unexpected(`the control plane acknowledged nothing after record ${reached.record}`);
     }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 /** Where a sidecar's spool stands: the number of a record, and a hash over all up to it. */
 export interface SpoolPosition {
@@ -20,6 +20,6 @@ export interface SpoolHead {
 export const spoolHeadType = 'sallyport-spool+jws';
 
 /** The hash of a record: over the hash of the one before and the record's exact text. */
-export function spoolLinkHash(previous: string, line: string | Uint8Array): string {
-  return createHash('sha256').update(previous).update('\n').update(line).digest('hex');
+export function spoolLinkHash(previous: string, line: string): string {
+  return hash('sha256', `${previous}\n${line}`, 'hex');
 }

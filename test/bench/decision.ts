@@ -7,8 +7,7 @@ import type { PolicyCondition, PolicyDefinition } from '../../shared/policy/defi
 import { policyHash } from '../../shared/policy/hash.ts';
 import { interpretPolicy } from './baselines/policy-interpreter.ts';
 import { prepareJsonRules } from './baselines/policy-json-rules-engine.ts';
-import { summarise } from './load.ts';
-import type { BenchRow } from './row.ts';
+import { type BenchRow, type Summary, summarise } from './row.ts';
 
 const tools = 50;
 const rounds = 5;
@@ -17,11 +16,6 @@ const warmUpMs = 500;
 
 /** What tells the rules of one tool apart. */
 type Shape = 'limits' | 'values' | 'texts';
-
-interface Measured {
-  readonly median: number;
-  readonly spread: number;
-}
 
 /**
  * Policy decisions per second on one core: rules over 50 tools, of which the last one matches.
@@ -142,7 +136,7 @@ async function growth(): Promise<BenchRow> {
   };
 }
 
-function rowOf(row: string, ours: Measured, baseline: Measured): BenchRow {
+function rowOf(row: string, ours: Summary, baseline: Summary): BenchRow {
   return {
     row,
     ours: ours.median,
@@ -171,7 +165,7 @@ function policyOf(shape: Shape, rules: number): Subject {
 }
 
 /** Runs both in turn, so that whatever else the machine does falls on both. */
-async function measure(first: Subject, second: Subject): Promise<readonly [Measured, Measured]> {
+async function measure(first: Subject, second: Subject): Promise<readonly [Summary, Summary]> {
   const rates: [number[], number[]] = [[], []];
   await rate(first, warmUpMs);
   await rate(second, warmUpMs);

@@ -1,53 +1,42 @@
-import { Pool } from 'undici';
+import { cores, startBaseline } from './baseline.ts';
 
-export interface LoadOptions {
-  readonly origin: string;
+/** What is asked again and again, and how the answer is known to be right. */
+export interface Load {
+  /** Port of the server on 127.0.0.1. */
+  readonly port: number;
+  /** Through this forward proxy, rather than straight. */
+  readonly proxyPort?: number | undefined;
+  /** TLS to the server; through a proxy, inside CONNECT. */
+  readonly secure?: boolean;
   readonly path: string;
-  readonly headers: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>>;
   readonly body: string;
+  /** What every answer, a 200, must hold. */
+  readonly answerIncludes: string;
   readonly connections: number;
-  readonly seconds: number;
-  /** Throws when an answer is not what it must be. */
-  readonly check: (status: number, body: string) => void;
+  readonly warmupMs: number;
+  readonly measureMs: number;
 }
 
-/** Keeps `connections` requests in flight for `seconds`; every answer is checked. */
-export async function load(
-  options: LoadOptions,
-): Promise<{ readonly perSecond: number; readonly p99Ms: number }> {
-  const pool = new Pool(options.origin, { connections: options.connections, pipelining: 1 });
-  const latencies: number[] = [];
-  const end = performance.now() + options.seconds * 1000;
-  const startedAt = performance.now();
-  const worker = async () => {
-    while (performance.now() < end) {
-      const sentAt = performance.now();
-      const { statusCode, body } = await pool.request({
-        method: 'POST',
-        path: options.path,
-        headers: options.headers,
-        body: options.body,
-      });
-      options.check(statusCode, await body.text());
-      latencies.push(performance.now() - sentAt);
-    }
-  };
-  await Promise.all(Array.from({ length: options.connections }, worker));
-  const elapsed = (performance.now() - startedAt) / 1000;
-  await pool.close();
-  latencies.sort((a, b) => a - b);
-  return {
-    perSecond: latencies.length / elapsed,
-    p99Ms: latencies[Math.floor(latencies.length * 0.99)] ?? 0,
-  };
+export interface Measured {
+  readonly perSecond: number;
+  /** Milliseconds. */
+  readonly p50: number;
+  readonly p99: number;
+  /** Answers in all, those of the warm-up among them. */
+  readonly answers: number;
 }
 
-/** Middle value and relative spread of repeated measurements. */
-export function summarise(values: readonly number[]): {
-  readonly median: number;
-  readonly spread: number;
-} {
-  const sorted = values.toSorted((a, b) => a - b);
-  const median = sorted[Math.floor(sorted.length / 2)] ?? 0;
-  return { median, spread: ((sorted.at(-1) ?? 0) - (sorted[0] ?? 0)) / 2 / median };
+/**
+ * POSTs from a process of its own, one request at a time on each connection; every answer is
+ * checked. Ends when the last request is answered. Throws when one is not what it must be.
+ */
+export async function load(options: Load): Promise<Measured> {
+  const { ready, exited } = await startBaseline<Measured & { wrong: number; example: string }>(
+    'load-client.ts',
+    { args: [JSON.stringify(options)], on: cores.others },
+  );
+  await exited();
+  if (ready.wrong > 0) throw new Error(`${ready.wrong} answers were wrong: ${ready.example}`);
+  return ready;
 }

@@ -1,151 +1,140 @@
-import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { availableParallelism, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadAuthority } from '../../proxy/tls/authority.ts';
 import { systemClock } from '../../shared/clock.ts';
-import { type BenchProcess, median, spreadOf, startProcess } from './process.ts';
-import type { BenchRow } from './row.ts';
+import { cores, startBaseline } from './baseline.ts';
+import { cpuSeconds } from './cpu-time.ts';
+import { load, type Measured } from './load.ts';
+import { type BenchRow, summarise } from './row.ts';
+
+/** The upstream of the load: its ports, and its certificates' authority, PEM. */
+export interface BenchUpstream {
+  readonly http: number;
+  readonly https: number;
+  readonly ca: string;
+}
+
+/** A sidecar that is up, trusts the upstream and lets the load through. */
+export interface BenchSidecar {
+  readonly pid: number;
+  readonly port: number;
+  /** Called after each measurement. */
+  settle?(measured: Measured): Promise<void>;
+  stop(): Promise<void>;
+}
 
 interface ProxyBenchOptions {
-  /** Port of a sidecar that is up, trusts `BENCH_CA` and lets the load through. Default: ingress and forward alone. */
-  readonly startOurs?: (
-    upstreamCa: string,
-  ) => Promise<{ readonly port: number; stop(): Promise<void> }>;
+  /** Default: ingress and forward alone. */
+  readonly startOurs?: (upstream: BenchUpstream) => Promise<BenchSidecar>;
   readonly name?: string;
   readonly rounds?: number;
   readonly measureMs?: number;
   readonly connections?: number;
 }
 
-interface Measured {
-  readonly perSecond: number;
-  readonly p50: number;
-  readonly p99: number;
-  readonly wrong: number;
-}
-
-const hasTaskset = spawnSync('taskset', ['--version']).status === 0;
-// The proxy has a core of its own; load and upstream share what is left.
-const proxyCore = hasTaskset && availableParallelism() > 1 ? '0' : undefined;
-const otherCores = proxyCore === undefined ? undefined : `1-${availableParallelism() - 1}`;
+/** What the load posts, and what the upstream answers. */
+const body = JSON.stringify({ amount: 5, text: 'x'.repeat(1_000) });
+const answer = JSON.stringify({ ok: true, text: 'x'.repeat(1_000) });
+/** What is asked of the upstream through ours; it counts what arrives. */
+export const benchPath = '/bench';
 
 /** Requests a second through the sidecar, plain and intercepted, beside a bare forward proxy. */
 export async function benchProxy(options: ProxyBenchOptions = {}): Promise<BenchRow[]> {
   const dataDir = mkdtempSync(join(tmpdir(), 'sallyport-bench-'));
   const authority = loadAuthority({ dataDir, clock: systemClock });
   const { cert, key } = authority.leafFor('127.0.0.1');
-  const env = {
-    BENCH_CERT: cert,
-    BENCH_KEY: key,
-    BENCH_CA: authority.certPem,
-    BENCH_DATA: dataDir,
-  };
-  const started: { stop(): Promise<void> }[] = [];
+  const ca = authority.certPem;
+  const env = { BENCH_CERT: cert, BENCH_KEY: key, BENCH_CA: ca, BENCH_DATA: dataDir };
+  const stops: (() => Promise<void>)[] = [];
   try {
-    const upstream = await startProcess<{ http: number; https: number }>({
-      program: 'load-upstream.ts',
+    const upstream = await startBaseline<{ http: number; https: number }>('load-upstream.ts', {
       env,
-      ...on(otherCores),
+      on: cores.others,
     });
-    started.push(upstream);
-    const bare = await startProcess<{ port: number }>({
-      program: 'forward-proxy.ts',
+    stops.push(() => upstream.kill());
+    const bare = await startBaseline<{ port: number }>('forward-proxy.ts', {
       env,
-      ...on(proxyCore),
+      on: cores.measured,
     });
-    started.push(bare);
-    const ours = await startOurs(options, env);
-    started.push(ours);
+    stops.push(() => bare.kill());
+    const ours = await startOurs(options, { ...upstream.ready, ca }, env);
+    stops.push(() => ours.stop());
     const rows: BenchRow[] = [];
     for (const secure of [false, true]) {
-      const upstreamPort = secure ? upstream.ready.https : upstream.ready.http;
-      rows.push(
-        await compare({
-          options,
-          secure,
-          upstreamPort,
-          oursPort: ours.port,
-          barePort: bare.ready.port,
-        }),
-      );
+      const port = secure ? upstream.ready.https : upstream.ready.http;
+      const baseline = { pid: bare.pid, port: bare.ready.port };
+      rows.push(...(await compare(options, { secure, port, ours, baseline })));
     }
     return rows;
   } finally {
-    for (const { stop } of started.reverse()) await stop();
+    for (const stop of stops.reverse()) await stop();
     rmSync(dataDir, { recursive: true, force: true });
   }
 }
 
-function on(cores: string | undefined): { cores?: string } {
-  return cores === undefined ? {} : { cores };
-}
-
-async function startOurs(options: ProxyBenchOptions, env: Record<string, string>) {
-  if (options.startOurs !== undefined) return options.startOurs(env.BENCH_CA ?? '');
-  const own: BenchProcess<{ port: number }> = await startProcess({
-    program: 'bare-sidecar.ts',
-    env,
-    ...on(proxyCore),
-  });
-  return { port: own.ready.port, stop: own.stop };
+async function startOurs(
+  options: ProxyBenchOptions,
+  upstream: BenchUpstream,
+  env: Readonly<Record<string, string>>,
+): Promise<BenchSidecar> {
+  if (options.startOurs !== undefined) return options.startOurs(upstream);
+  const own = await startBaseline<{ port: number }>('bare-sidecar.ts', { env, on: cores.measured });
+  return { pid: own.pid, port: own.ready.port, stop: () => own.kill() };
 }
 
 interface Comparison {
-  readonly options: ProxyBenchOptions;
   readonly secure: boolean;
-  readonly upstreamPort: number;
-  readonly oursPort: number;
-  readonly barePort: number;
+  /** The upstream's. */
+  readonly port: number;
+  readonly ours: BenchSidecar;
+  readonly baseline: Pick<BenchSidecar, 'pid' | 'port'>;
 }
 
-async function compare({
-  options,
-  secure,
-  upstreamPort,
-  oursPort,
-  barePort,
-}: Comparison): Promise<BenchRow> {
-  const { rounds = 5, name = 'ingress and forward' } = options;
-  const ours: number[] = [];
-  const bare: number[] = [];
+/** What the rounds of one proxy gave: requests a second, and microseconds of processor time for each. */
+interface Rounds {
+  readonly perSecond: number[];
+  readonly cpuMicros: number[];
+}
+
+async function compare(
+  options: ProxyBenchOptions,
+  { secure, port, ours, baseline }: Comparison,
+): Promise<BenchRow[]> {
+  const { rounds = 5, name = 'ingress and forward', measureMs = 5_000, connections = 32 } = options;
+  const call = { port, secure, body, answerIncludes: answer, connections, measureMs };
+  const through = async (proxy: Comparison['baseline'], path: string, into: Rounds) => {
+    const before = cpuSeconds(proxy.pid);
+    const measured = await load({ ...call, proxyPort: proxy.port, path, warmupMs: 1_000 });
+    const after = cpuSeconds(proxy.pid);
+    into.perSecond.push(measured.perSecond);
+    if (before !== undefined && after !== undefined)
+      into.cpuMicros.push(((after - before) / measured.answers) * 1e6);
+    return measured;
+  };
+  const our: Rounds = { perSecond: [], cpuMicros: [] };
+  const bare: Rounds = { perSecond: [], cpuMicros: [] };
   // Turn by turn, so that a machine that slows down slows both.
   for (let round = 0; round < rounds; round++) {
-    bare.push(await measure(options, { secure, upstreamPort, proxyPort: barePort }));
-    ours.push(await measure(options, { secure, upstreamPort, proxyPort: oursPort }));
+    await through(baseline, '/bare', bare);
+    const measured = await through(ours, benchPath, our);
+    await ours.settle?.(measured);
   }
-  const [oursMedian, bareMedian] = [median(ours), median(bare)];
-  return {
-    row: `${name}, ${secure ? 'HTTPS intercepted' : 'plain HTTP'}, ${options.connections ?? 32} connections`,
-    ours: oursMedian,
-    baseline: bareMedian,
-    baselineName: 'bare forward proxy on undici',
-    ratio: oursMedian / bareMedian,
-    unit: 'requests/s',
-    spread: spreadOf(ours),
-  };
+  const row = `${name}, ${secure ? 'HTTPS intercepted' : 'plain HTTP'}, ${connections} connections`;
+  const rates = rowOf(row, 'requests/s', our.perSecond, bare.perSecond);
+  if (our.cpuMicros.length === 0) return [rates];
+  return [rates, rowOf(`${row}: processor time`, 'µs/request', our.cpuMicros, bare.cpuMicros)];
 }
 
-async function measure(
-  { measureMs = 5_000, connections = 32 }: ProxyBenchOptions,
-  where: { secure: boolean; upstreamPort: number; proxyPort: number },
-): Promise<number> {
-  const load = { ...where, connections, warmupMs: 1_000, measureMs, path: '/bench' };
-  const run = await startProcess<Measured>({
-    program: 'load.ts',
-    args: [JSON.stringify(load)],
-    ...on(otherCores),
-  });
-  if (run.ready.wrong > 0) throw new Error(`${run.ready.wrong} answers were wrong.`);
-  return run.ready.perSecond;
-}
-
-if (import.meta.main) {
-  const quick = process.argv.includes('--quick');
-  const rows = await benchProxy(quick ? { rounds: 3, measureMs: 2_000 } : {});
-  for (const { row, ours, baseline, ratio, spread } of rows) {
-    console.log(
-      `${row}: ${ours.toFixed(0)} against ${baseline.toFixed(0)}, ratio ${ratio.toFixed(2)}, spread ${(spread * 100).toFixed(0)} %`,
-    );
-  }
+function rowOf(
+  row: string,
+  unit: string,
+  ours: readonly number[],
+  bare: readonly number[],
+): BenchRow {
+  const { median, spread } = summarise(ours);
+  const baseline = summarise(bare).median;
+  const ratio = median / baseline;
+  const baselineName = 'bare forward proxy on undici';
+  return { row, ours: median, baseline, baselineName, ratio, unit, spread };
 }

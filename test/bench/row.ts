@@ -7,6 +7,18 @@ export interface BenchRow {
   /** `ours / baseline`. */
   readonly ratio: number;
   readonly unit: string;
-  /** Largest less smallest of the rounds, over the median, of ours. */
+  /** Half of what lies between the rounds of ours, over their median. */
   readonly spread: number;
+}
+
+export interface Summary {
+  readonly median: number;
+  readonly spread: number;
+}
+
+/** The middle of repeated measurements, and half of what lies between them over that. */
+export function summarise(values: readonly number[]): Summary {
+  const sorted = values.toSorted((a, b) => a - b);
+  const median = sorted[Math.floor(sorted.length / 2)] ?? 0;
+  return { median, spread: ((sorted.at(-1) ?? 0) - (sorted[0] ?? 0)) / 2 / median };
 }

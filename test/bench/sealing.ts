@@ -12,8 +12,7 @@ import { Frontier } from '../../shared/evidence/merkle.ts';
 import { anEvent, openLedger, type TestLedger } from '../support/ledger.ts';
 import { freshDatabase, startPostgres } from '../support/postgres.ts';
 import { createRawTable, type Indexes, insertRaw } from './baselines/sealing-raw.ts';
-import { summarise } from './load.ts';
-import type { BenchRow } from './row.ts';
+import { type BenchRow, summarise } from './row.ts';
 
 const rounds = 5;
 const batchRows = 500;

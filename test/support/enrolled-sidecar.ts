@@ -29,6 +29,7 @@ export interface EnrolledSidecar {
   readonly controlPlane: ControlPlane;
   /** A record as its spool would hold it. */
   record(more?: JsonObject, salt?: string): SpoolRecord;
+  upload(segment: string, records: readonly SpoolRecord[]): Promise<SpoolPosition>;
   /** Signs where records stand in the spool, after `after`. */
   segment(records: readonly SpoolRecord[], after?: SpoolPosition, more?: SegmentChanges): Segment;
 }
@@ -57,11 +58,17 @@ export async function enrolledSidecar(
   await rm(dataDir, { recursive: true });
   const { clock } = gateway.services;
   const id = enrolment.identity.sidecarId;
+  const controlPlane = connectControlPlane({ url, enrolment, clock });
   return {
     id,
     agentId,
     enrolment,
-    controlPlane: connectControlPlane({ url, enrolment, clock }),
+    controlPlane,
+    upload: (jws, records) =>
+      controlPlane.upload(
+        jws,
+        records.map((one) => canonicalJson(one)),
+      ),
     record: (more = {}, salt) => ({
       event: {
         id: newId('ev', clock.now()),

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import fs from 'node:fs';
 import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
@@ -17,28 +18,35 @@ export interface Program {
   exited(): Promise<number | null>;
 }
 
+interface ProgramOptions {
+  readonly args?: readonly string[];
+  /** Where it prints to, rather than to memory: for programs that print a lot. */
+  readonly logFile?: string | undefined;
+}
+
 /** Starts `node FILE` with exactly this environment. */
 export function startProgram(
   file: string,
   env: Readonly<Record<string, string>>,
-  args: readonly string[] = [],
+  { args = [], logFile }: ProgramOptions = {},
 ): Program {
+  const log = logFile === undefined ? 'pipe' : fs.openSync(logFile, 'a');
   const child = spawn(process.execPath, [resolve(root, file), ...args], {
     cwd: root,
     env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', log, log],
   });
+  if (typeof log === 'number') fs.closeSync(log);
   let text = '';
-  child.stdout.on('data', (chunk: Buffer) => {
+  const keep = (chunk: Buffer) => {
     text += chunk.toString();
-  });
-  child.stderr.on('data', (chunk: Buffer) => {
-    text += chunk.toString();
-  });
+  };
+  child.stdout?.on('data', keep);
+  child.stderr?.on('data', keep);
   const exit = exitOf(child);
   return {
     pid: child.pid ?? 0,
-    output: () => text,
+    output: () => (logFile === undefined ? text : fs.readFileSync(logFile, 'utf8')),
     stop: async () => {
       child.kill('SIGTERM');
       return exit;

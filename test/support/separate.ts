@@ -35,12 +35,15 @@ interface SeparateOptions {
   readonly redisUrl: string;
   /** Settings and variables for the sidecar alone. */
   readonly sidecarEnv?: Readonly<Record<string, string>>;
+  /** What both print goes to files in `dataDir`: for runs that make them print a lot. */
+  readonly isLogFiled?: boolean;
 }
 
 export async function startSeparate({
   databaseUrl,
   redisUrl,
   sidecarEnv = {},
+  isLogFiled = false,
 }: SeparateOptions): Promise<Separate> {
   const dataDir = fs.mkdtempSync(join(tmpdir(), 'separate-'));
   const [apiPort, proxyPort, adminPort] = [await freePort(), await freePort(), await freePort()];
@@ -56,8 +59,9 @@ export async function startSeparate({
     DATABASE_URL: databaseUrl,
     REDIS_URL: redisUrl,
   };
+  const logTo = (name: string) => (isLogFiled ? { logFile: join(dataDir, `${name}.log`) } : {});
   const startControlPlane = async () => {
-    const program = startProgram('control-plane/main.ts', controlPlaneEnv);
+    const program = startProgram('control-plane/main.ts', controlPlaneEnv, logTo('control-plane'));
     await ready(program, `${origin}/readyz`);
     return program;
   };
@@ -74,17 +78,18 @@ export async function startSeparate({
   const agentId = String(agent.body.agent_id);
   const token = await api('POST', '/v1/sidecars/tokens', { agent_id: agentId, user_id: 'user_1' });
   const sidecarDir = join(dataDir, 'sidecar');
+  const env = {
+    SALLYPORT_PROXY_PORT: String(proxyPort),
+    SALLYPORT_PROXY_ADMIN_PORT: String(adminPort),
+    SALLYPORT_DATA_DIR: sidecarDir,
+    SALLYPORT_CONTROL_PLANE_URL: origin,
+    SALLYPORT_ENROLMENT_TOKEN: String(token.body.token),
+    SALLYPORT_ALLOW_PRIVATE: '127.0.0.0/8,::1/128',
+    REDIS_URL: redisUrl,
+    ...sidecarEnv,
+  };
   const startSidecar = async (isAwaited = true) => {
-    const program = startProgram('proxy/main.ts', {
-      SALLYPORT_PROXY_PORT: String(proxyPort),
-      SALLYPORT_PROXY_ADMIN_PORT: String(adminPort),
-      SALLYPORT_DATA_DIR: sidecarDir,
-      SALLYPORT_CONTROL_PLANE_URL: origin,
-      SALLYPORT_ENROLMENT_TOKEN: String(token.body.token),
-      SALLYPORT_ALLOW_PRIVATE: '127.0.0.0/8,::1/128',
-      REDIS_URL: redisUrl,
-      ...sidecarEnv,
-    });
+    const program = startProgram('proxy/main.ts', env, logTo('sidecar'));
     if (isAwaited) await ready(program, `${adminUrl}/readyz`);
     return program;
   };

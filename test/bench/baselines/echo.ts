@@ -9,5 +9,6 @@ app.post('/echo', (req, res) => {
 });
 const server = app.listen(0, '127.0.0.1', () => {
   const address = server.address();
-  if (typeof address === 'object' && address !== null) console.log(`port ${address.port}`);
+  if (typeof address === 'object' && address !== null)
+    console.log(JSON.stringify({ port: address.port }));
 });

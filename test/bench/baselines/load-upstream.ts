@@ -3,12 +3,17 @@ import { createServer as createTlsServer } from 'node:https';
 import type { Server } from 'node:net';
 
 // The upstream of the proxy benchmarks: answers a small JSON to whatever it is sent.
-// Arguments: PEM of certificate and key for TLS, in BENCH_CERT and BENCH_KEY. Prints its ports.
+// PEM of certificate and key for TLS are in BENCH_CERT and BENCH_KEY. Prints its ports. What was
+// posted to each path is counted, and told under /count.
+const posted: Record<string, number> = {};
 const answer = Buffer.from(JSON.stringify({ ok: true, text: 'x'.repeat(1000) }));
 
 function listener(req: IncomingMessage, res: ServerResponse): void {
   req.resume().on('end', () => {
-    const bytes = Number(/^\/download\/(\d+)$/.exec(req.url ?? '')?.[1] ?? 0);
+    const { method, url = '' } = req;
+    if (method === 'POST') posted[url] = (posted[url] ?? 0) + 1;
+    else if (url === '/count') return void res.end(JSON.stringify(posted));
+    const bytes = Number(/^\/download\/(\d+)$/.exec(url)?.[1] ?? 0);
     if (bytes > 0) return download(res, bytes);
     res.writeHead(200, { 'content-type': 'application/json', 'content-length': answer.length });
     res.end(answer);

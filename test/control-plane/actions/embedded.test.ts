@@ -55,9 +55,7 @@ it('sidecars enrol, upload and fetch on it too', async () => {
   const sidecar = await enrolledSidecar(gateway, await gateway.agent('other'));
   const records = [sidecar.record({}, 'c2FsdA=='), sidecar.record()];
   const { jws, last } = sidecar.segment(records);
-  const uploads = await Promise.all(
-    Array.from({ length: 3 }, () => sidecar.controlPlane.upload(jws, records)),
-  );
+  const uploads = await Promise.all(Array.from({ length: 3 }, () => sidecar.upload(jws, records)));
   expect(uploads).toEqual([last, last, last]);
   expect((await sidecar.controlPlane.credentials()).credentials).toEqual([]);
 });

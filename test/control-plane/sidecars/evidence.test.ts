@@ -47,7 +47,7 @@ const incidents = (type: string) =>
 
 async function upload(records = [sidecar.record()], after = spoolStart) {
   const { jws } = sidecar.segment(records, after);
-  return sidecar.controlPlane.upload(jws, records);
+  return sidecar.upload(jws, records);
 }
 
 describe('uploading', () => {
@@ -153,7 +153,7 @@ describe('a segment', () => {
   ])('%s is refused', async (_what, changes) => {
     const records = [sidecar.record()];
     const { jws } = sidecar.segment(records, spoolStart, changes());
-    const error = await refusalOf(sidecar.controlPlane.upload(jws, records));
+    const error = await refusalOf(sidecar.upload(jws, records));
     expect(error.code).toBe('evidence.event_invalid');
     expect(await rowsOf('decision')).toEqual([]);
   });
@@ -164,7 +164,7 @@ describe('a segment', () => {
     const [one, two] = records as [(typeof records)[0], (typeof records)[0]];
     const changed = { ...two, event: { ...two.event, decision: 'deny' } };
     for (const sent of [[one, changed], [one, two, sidecar.record()], [one], [two, one]]) {
-      const error = await refusalOf(sidecar.controlPlane.upload(jws, sent));
+      const error = await refusalOf(sidecar.upload(jws, sent));
       expect(error.code).toBe('evidence.event_invalid');
     }
     expect(await rowsOf('decision')).toEqual([]);

@@ -63,7 +63,17 @@ function ledger() {
 function start(
   upload: (segment: string, records: readonly SpoolRecord[]) => Promise<SpoolPosition>,
 ): Uploader {
-  return new Uploader({ spool, sidecarId: 'sc_1', key, upload, log: silentLog });
+  return new Uploader({
+    spool,
+    sidecarId: 'sc_1',
+    key,
+    upload: (segment, lines) =>
+      upload(
+        segment,
+        lines.map((line) => JSON.parse(line) as SpoolRecord),
+      ),
+    log: silentLog,
+  });
 }
 
 const ids = (count: number) => Array.from({ length: count }, (_, index) => `ev_${index + 1}`);

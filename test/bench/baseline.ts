@@ -1,0 +1,57 @@
+import { spawnSync } from 'node:child_process';
+import { availableParallelism } from 'node:os';
+import { type Program, startProgram, until } from '../support/processes.ts';
+
+const isPinnable = spawnSync('taskset', ['--version']).status === 0 && availableParallelism() > 1;
+
+/** Where the machine can: what is measured has a core of its own, and the rest shares the others. */
+export const cores = {
+  measured: isPinnable ? '0' : undefined,
+  others: isPinnable ? `1-${availableParallelism() - 1}` : undefined,
+} as const;
+
+/** Puts a program that runs, with all its threads, on these cores. */
+export function pin({ pid }: Pick<Program, 'pid'>, list: string | undefined): void {
+  if (list === undefined) return;
+  const { status, stderr } = spawnSync('taskset', ['-a', '-c', '-p', list, String(pid)]);
+  if (status !== 0) throw new Error(`taskset: ${stderr}`);
+}
+
+/** A program of test/bench/baselines that is up. */
+export interface Baseline<Ready> extends Program {
+  /** The line of JSON that it prints once it is. */
+  readonly ready: Ready;
+}
+
+/** Starts `node test/bench/baselines/PROGRAM`, and waits for its line of JSON. */
+export async function startBaseline<Ready>(
+  program: string,
+  {
+    env = {},
+    args = [],
+    on,
+  }: {
+    readonly env?: Readonly<Record<string, string>>;
+    readonly args?: readonly string[];
+    /** The cores to stay on. */
+    readonly on?: string | undefined;
+  } = {},
+): Promise<Baseline<Ready>> {
+  const started = startProgram(`test/bench/baselines/${program}`, env, { args });
+  pin(started, on);
+  let line: string | undefined;
+  let ended = false;
+  void started.exited().then(() => {
+    ended = true;
+  });
+  await until(
+    `${program} is up`,
+    () => {
+      line = /^\{.*\}$/m.exec(started.output())?.[0];
+      if (line === undefined && ended) throw new Error(`${program} ended:\n${started.output()}`);
+      return line !== undefined;
+    },
+    60_000,
+  );
+  return { ...started, ready: JSON.parse(line ?? '') as Ready };
+}

@@ -1,0 +1,7 @@
+import type { Separate } from '../support/separate.ts';
+
+/** Throws unless the tenant's whole ledger verifies. */
+export async function assertVerifies({ api }: Separate): Promise<void> {
+  const { body } = await api('GET', '/v1/evidence/verify');
+  if (body.ok !== true) throw new Error(`the ledger does not verify: ${JSON.stringify(body)}`);
+}

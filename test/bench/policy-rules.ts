@@ -1,0 +1,26 @@
+/** The tool that the benchmarks call. */
+export const tool = 'bank.pay';
+
+const rules = 200;
+const tools = 50;
+
+/** 200 rules over 50 tools, of which the last one allows what the benchmarks call. */
+export const benchPolicy = {
+  id: 'bench',
+  version: 1,
+  rules: Array.from({ length: rules }, (_, index) => ruleAt(index)),
+};
+
+function ruleAt(index: number) {
+  const isLast = index === rules - 1;
+  const name = index % tools === tools - 1 ? tool : `bank.tool${index % tools}`;
+  const limit = isLast
+    ? { path: 'args.amount', operator: '<=', value: 100 }
+    : { path: 'args.amount', operator: '>=', value: 1_000 + index };
+  return {
+    name: `rule ${index}`,
+    decision: isLast ? 'allow' : 'deny',
+    reason: `bench.rule_${index}`,
+    when: { all: [{ path: 'tool.name', operator: '==', value: name }, limit] },
+  };
+}
