@@ -47,14 +47,15 @@ export function awaitDecision(
   const timer = setTimeout(giveUp, holdMs);
   const sections = ['kill_switches', 'revocations', sidecarSection(identity.sidecarId)] as const;
   const unsubscribes = sections.map((section) => replica.onChange(section, look));
-  const ends = AbortSignal.any([signal, stopping]);
-  if (ends.aborted) giveUp();
-  else ends.addEventListener('abort', giveUp, { once: true });
+  for (const ends of [signal, stopping]) {
+    if (ends.aborted) giveUp();
+    ends.addEventListener('abort', giveUp);
+  }
   look();
   return promise.finally(() => {
     clearTimeout(timer);
     for (const unsubscribe of unsubscribes) unsubscribe();
-    ends.removeEventListener('abort', giveUp);
+    for (const ends of [signal, stopping]) ends.removeEventListener('abort', giveUp);
   });
 }
 
