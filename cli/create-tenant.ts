@@ -15,7 +15,7 @@ export async function createTenant(name: string): Promise<number> {
     const where =
       config.databaseUrl === undefined
         ? `the embedded database in ${config.dataDir}`
-        : 'DATABASE_URL';
+        : 'the database of DATABASE_URL';
     console.log(
       `Tenant ${tenantId} is ready in ${where}. Its owner key, shown this once:\n\n  ${key}\n`,
     );
