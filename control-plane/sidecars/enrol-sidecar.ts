@@ -8,7 +8,6 @@ import { sidecarSection } from '../../shared/sync/sections.ts';
 import { commitChange } from '../events.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { EnrolmentToken, Sidecar } from '../store/generated/client.ts';
-import { sidecarAudience } from '../sync/sidecar-passports.ts';
 import { assertAgent, tokenHash } from './enrolment-token.ts';
 
 /** A public key as a sidecar sends it. */
