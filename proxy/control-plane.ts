@@ -25,7 +25,7 @@ import type { SpoolRecord } from './evidence/spool.ts';
 /** While an agent waits for it. */
 const answerMs = 10_000;
 
-export interface SidecarReport {
+interface SidecarReport {
   readonly versions: Record<string, number>;
   readonly age_ms: number;
   readonly spool_depth: number;

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
  * A time-ordered UUID (RFC 9562, version 7): 48 bits of `nowMs`, the rest random.
  * Time-ordered so that indexes stay local; random enough to be unguessable.
  */
-export function uuidV7(nowMs: number): string {
+function uuidV7(nowMs: number): string {
   const bytes = randomBytes(16);
   bytes.writeUIntBE(nowMs, 0, 6);
   bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x70;

@@ -10,7 +10,7 @@ const namesMax = 400;
 const nameCharactersMax = 100;
 
 /** What the ledger keeps of a call's arguments: what they look like, and a digest nobody can guess from. */
-export interface ArgumentsEvidence {
+interface ArgumentsEvidence {
   readonly args_shape: JsonValue;
   /** `hmac-sha256:<hex>` over the JCS form, keyed with a salt of this event alone. */
   readonly args_digest: string;
