@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
  * A time-ordered UUID (RFC 9562, version 7): 48 bits of `nowMs`, the rest random.
  * Time-ordered so that indexes stay local; random enough to be unguessable.
  */
-export function uuidV7(nowMs: number): string {
+function uuidV7(nowMs: number): string {
   const time = nowMs.toString(16).padStart(12, '0');
   // A random UUID (version 4) has its random bits where this one has them, and comes at a tenth of
   // the price of as many random bytes.

@@ -1,5 +1,4 @@
 import type { Pool, PoolClient } from 'pg';
-import { GatewayError } from '../../shared/errors.ts';
 import type { SealedEvent } from '../../shared/evidence/event.ts';
 import { signHead } from '../../shared/evidence/head.ts';
 import type { SigningKeys } from '../services.ts';
@@ -187,8 +186,4 @@ function withRepeats(
   repeats: ReadonlyMap<Entry, readonly Entry[]>,
 ): readonly Entry[] {
   return entries.flatMap((entry) => [entry, ...(repeats.get(entry) ?? [])]);
-}
-
-export function sealFailed(cause: unknown): GatewayError {
-  return new GatewayError('evidence.seal_failed', { cause });
 }

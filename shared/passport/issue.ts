@@ -6,7 +6,7 @@ import { newId } from '../ids.ts';
 import type { JsonObject } from '../json.ts';
 import { type PassportClaims, passportType } from './claims.ts';
 
-export const ttlSecondsMin = 5;
+const ttlSecondsMin = 5;
 export const ttlSecondsMax = 3600;
 export const ttlSecondsDefault = 300;
 
