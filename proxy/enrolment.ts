@@ -42,8 +42,7 @@ interface EnrolmentOptions {
 /** The enrolment of a former start, or a new one with the token. Private keys never leave the data directory. */
 export async function enrol(options: EnrolmentOptions): Promise<Enrolment> {
   const path = join(options.dataDir, 'enrolment.json');
-  if (fs.existsSync(path))
-    return revive(JSON.parse(fs.readFileSync(path, 'utf8')) as StoredEnrolment);
+  if (fs.existsSync(path)) return read(path);
   if (options.token === undefined) {
     throw new SettingsError(
       'This sidecar is not enrolled: set SALLYPORT_ENROLMENT_TOKEN to a token from POST /v1/sidecars/tokens.',
@@ -54,6 +53,18 @@ export async function enrol(options: EnrolmentOptions): Promise<Enrolment> {
   fs.writeFileSync(`${path}.new`, JSON.stringify(stored), { mode: 0o600 });
   fs.renameSync(`${path}.new`, path);
   return revive(stored);
+}
+
+/** Keys and names that are not there cannot be guessed: the sidecar is to be enrolled again. */
+function read(path: string): Enrolment {
+  try {
+    return revive(JSON.parse(fs.readFileSync(path, 'utf8')) as StoredEnrolment);
+  } catch (cause) {
+    throw new SettingsError(
+      `${path} cannot be read: remove it and enrol this sidecar anew, with SALLYPORT_ENROLMENT_TOKEN.`,
+      { cause },
+    );
+  }
 }
 
 async function enrolAnew(
@@ -112,6 +123,10 @@ function explained(error: unknown, controlPlaneUrl: string): unknown {
 
 function revive(stored: StoredEnrolment): Enrolment {
   const der = (base64: string) => Buffer.from(base64, 'base64');
+  const { sidecarId, tenantId, agentId, userId } = stored.identity;
+  if ([sidecarId, tenantId, agentId, userId].some((id) => typeof id !== 'string' || id === '')) {
+    throw new TypeError('the identity is incomplete');
+  }
   return {
     identity: stored.identity,
     signingKey: importPrivateKey(der(stored.signingKey)),

@@ -203,6 +203,7 @@ describe('SIGTERM', () => {
       expect((await held).status).toBe(202);
       finish();
       expect((await flying).status).toBe(200);
+      expect(await exit).toBe(0);
       expect(performance.now() - started).toBeLessThan(8_000);
       const events = await bench.events();
       const performed = bench.upstream.seen.length;

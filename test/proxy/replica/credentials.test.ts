@@ -1,0 +1,56 @@
+import { describe, expect, it } from 'vitest';
+import { Credentials } from '../../../proxy/replica/credentials.ts';
+import type { HeldCredential } from '../../../shared/binding/binding.ts';
+import { silentLog } from '../../../shared/log.ts';
+
+const credential = (id: string, hosts: string[], tools = ['bank.*']): HeldCredential => ({
+  id,
+  version: 1,
+  secret: `secret of ${id}`,
+  inject: { in: 'bearer' },
+  bind: { tools, hosts },
+});
+const bankOn = (host: string) => ({ name: 'pay', protocol: 'http', host }) as const;
+
+function world(first: HeldCredential[]) {
+  const state = { held: first, version: 10, fetches: 0, duringFetch: () => {} };
+  const credentials = new Credentials({
+    fetch: async () => {
+      state.fetches += 1;
+      const answer = { credentials: state.held, version: state.version };
+      state.duringFetch();
+      return answer;
+    },
+    currentVersion: () => state.version,
+    log: silentLog,
+  });
+  return { state, credentials };
+}
+
+describe('Credentials', () => {
+  it('one that was removed is not used again, although its removal made the version smaller', async () => {
+    const { state, credentials } = world([credential('a', ['bank.example'])]);
+    expect((await credentials.forCall('bank.pay', bankOn('bank.example')))?.id).toBe('a');
+    state.held = [];
+    state.version = 7;
+    expect(await credentials.forCall('bank.pay', bankOn('bank.example'))).toBeUndefined();
+  });
+
+  it('one that was replaced while it was fetched is fetched again before it is used', async () => {
+    const { state, credentials } = world([credential('old', ['bank.example'])]);
+    state.duringFetch = () => {
+      state.duringFetch = () => {};
+      state.held = [credential('new', ['bank.example'])];
+      state.version = 11;
+    };
+    expect((await credentials.forCall('bank.pay', bankOn('bank.example')))?.id).toBe('new');
+    expect(state.fetches).toBe(2);
+  });
+
+  it('none goes to another host, port or tool than it is bound to', async () => {
+    const { credentials } = world([credential('a', ['bank.example'])]);
+    expect(await credentials.forCall('bank.pay', bankOn('bank.example:8443'))).toBeUndefined();
+    expect(await credentials.forCall('bank.pay', bankOn('evil.example'))).toBeUndefined();
+    expect(await credentials.forCall('mail.send', bankOn('bank.example'))).toBeUndefined();
+  });
+});
