@@ -59,19 +59,8 @@ interface ControlPlaneOptions {
 }
 
 export function connectControlPlane({ url, enrolment, clock }: ControlPlaneOptions): ControlPlane {
-  const { signingKey, encryptionKey, identity } = enrolment;
-  const authorization = () => {
-    const now = Math.floor(clock.now() / 1000);
-    const claims = {
-      iss: identity.sidecarId,
-      sub: identity.sidecarId,
-      aud: sidecarTokenAudience,
-      iat: now,
-      exp: now + sidecarTokenSecondsMax,
-      jti: newId('st', clock.now()),
-    };
-    return `Bearer ${signJws(claims, sidecarTokenType, signingKey)}`;
-  };
+  const { encryptionKey, identity } = enrolment;
+  const authorization = () => `Bearer ${sidecarToken(enrolment, clock)}`;
   const baseUrl = `${url}/api`;
   const client = createClient({ baseUrl, authorization, timeoutMs: answerMs });
   const patient = createClient({ baseUrl, authorization });
@@ -124,6 +113,20 @@ export function connectControlPlane({ url, enrolment, clock }: ControlPlaneOptio
       await client.call(reportSidecar, { body: report });
     },
   };
+}
+
+/** The short JWT by which the sidecar proves itself, a new one for each request. */
+function sidecarToken({ identity, signingKey }: Enrolment, clock: Clock): string {
+  const now = Math.floor(clock.now() / 1000);
+  const claims = {
+    iss: identity.sidecarId,
+    sub: identity.sidecarId,
+    aud: sidecarTokenAudience,
+    iat: now,
+    exp: now + sidecarTokenSecondsMax,
+    jti: newId('st', clock.now()),
+  };
+  return signJws(claims, sidecarTokenType, signingKey);
 }
 
 function termsOf({ effects }: Verdict) {
