@@ -188,7 +188,3 @@ function withRepeats(
 ): readonly Entry[] {
   return entries.flatMap((entry) => [entry, ...(repeats.get(entry) ?? [])]);
 }
-
-export function sealFailed(cause: unknown): GatewayError {
-  return new GatewayError('evidence.seal_failed', { cause });
-}
