@@ -7,7 +7,7 @@ import type { SectionName } from '../shared/sync/sections.ts';
 import type { Services, Transaction } from './services.ts';
 import { transaction } from './store/transaction.ts';
 
-export interface NewEvent {
+interface NewEvent {
   /** For example `policy.published`. */
   readonly type: string;
   /** `agent:<id>` for what an agent does, else `<area>:<name>`. */

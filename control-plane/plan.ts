@@ -10,7 +10,7 @@ const caps = {
   policies: { free: 10, team: 500, enterprise: Number.POSITIVE_INFINITY },
 } as const satisfies Record<string, Record<Tier, number>>;
 
-export type CappedFeature = keyof typeof caps;
+type CappedFeature = keyof typeof caps;
 
 /**
  * Refuses one more of a feature than the tenant's plan allows. Call it under a lock on the

@@ -30,14 +30,7 @@ export interface Vault {
   mac(purpose: string, data: string): string;
 }
 
-export const keyPurposes = [
-  'passport',
-  'sync',
-  'checkpoint',
-  'export',
-  'report',
-  'certificate',
-] as const;
+const keyPurposes = ['passport', 'sync', 'checkpoint', 'export', 'report', 'certificate'] as const;
 export type KeyPurpose = (typeof keyPurposes)[number];
 
 /** A tenant's signing keys: one active per purpose, made at first use, private halves in the vault. */

@@ -24,7 +24,7 @@ import type { Enrolment } from './enrolment.ts';
 /** While an agent waits for it. */
 const answerMs = 10_000;
 
-export interface SidecarReport {
+interface SidecarReport {
   readonly versions: Record<string, number>;
   readonly age_ms: number;
   readonly spool_depth: number;

@@ -1,7 +1,7 @@
 import { normaliseHost } from './host.ts';
 
 /** Why an address may not be reached. */
-export type AddressKind = 'metadata' | 'link-local' | 'loopback' | 'private' | 'reserved';
+type AddressKind = 'metadata' | 'link-local' | 'loopback' | 'private' | 'reserved';
 
 interface Range {
   readonly bytes: Uint8Array;
@@ -9,7 +9,7 @@ interface Range {
 }
 
 /** Judges addresses that a program is about to connect to. */
-export interface AddressRules {
+interface AddressRules {
   /** Undefined when the address may be reached; takes any textual form of an IP address. */
   refusal(address: string): AddressKind | undefined;
 }

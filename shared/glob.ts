@@ -1,7 +1,7 @@
 /** What a glob names decides what parts its segments: `.` in tool ids, `/` and `:` in resources. */
 export type GlobKind = 'tool' | 'resource';
 
-export type GlobMatcher = (text: string) => boolean;
+type GlobMatcher = (text: string) => boolean;
 
 type Token =
   | { readonly kind: 'literal'; readonly char: number }

@@ -1,7 +1,7 @@
 import { SettingsError } from './settings.ts';
 
 /** Where a server was to listen, and the settings that said so. */
-export interface ListenAt {
+interface ListenAt {
   readonly host: string;
   readonly port: number;
   readonly hostSetting: string;

@@ -4,7 +4,7 @@ import { z } from 'zod';
  * Every setting that exists (design 14), for all programs: an environment holds the settings of
  * both, and a name that none of them knows is a mistake.
  */
-export const settingNames = [
+const settingNames = [
   'SALLYPORT_API_HOST',
   'SALLYPORT_API_PORT',
   'SALLYPORT_PROXY_PORT',
@@ -31,7 +31,7 @@ export const settingNames = [
 ] as const;
 
 /** Settings that hold a secret and may be given as a file, `<NAME>_FILE`. */
-export const secretSettings = [
+const secretSettings = [
   'SALLYPORT_DEV_KEYS',
   'SALLYPORT_MASTER_KEY',
   'SALLYPORT_ENROLMENT_TOKEN',

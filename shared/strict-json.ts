@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { GatewayError } from './errors.ts';
 import { isJsonObject, type JsonValue } from './json.ts';
 
-export interface StrictJsonLimits {
+interface StrictJsonLimits {
   /** Levels of arrays and objects; a lone object is one level. Default 64. */
   readonly depthMax?: number;
   /**

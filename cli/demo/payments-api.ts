@@ -3,7 +3,7 @@ import type { AddressInfo, Server as NetServer } from 'node:net';
 import type { SecureContextOptions } from 'node:tls';
 
 /** A request as the payments API saw it. */
-export interface SeenRequest {
+interface SeenRequest {
   readonly method: string;
   readonly path: string;
   readonly authorization: string | undefined;

@@ -41,7 +41,7 @@ export interface World {
   close(): Promise<void>;
 }
 
-export interface VerifyReport {
+interface VerifyReport {
   readonly ok: boolean;
   readonly events: number;
   readonly problem?: { readonly position: number; readonly kind: string } | null;

@@ -14,7 +14,7 @@ import type { Agent } from '../store/generated/client.ts';
 /** In `policy_id`: not one policy, but all that are published; `policy_hash` says which. */
 const publishedSet = 'published';
 
-export interface AgentPassportRequest {
+interface AgentPassportRequest {
   readonly agentId: number;
   readonly requestedTools: readonly string[];
   readonly requestedResources?: readonly string[] | undefined;

@@ -7,7 +7,7 @@ import type { Services, Transaction } from '../services.ts';
 import type { Agent } from '../store/generated/client.ts';
 import { assertOwnAgent } from './own-agent.ts';
 
-export interface AgentRegistration {
+interface AgentRegistration {
   readonly name: string;
   readonly kind: string;
   readonly capabilities: readonly string[];

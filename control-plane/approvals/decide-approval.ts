@@ -20,7 +20,7 @@ import { settleEventHashes } from './settle-event-hashes.ts';
 /** How long a grant may be used after it was given. */
 const grantSeconds = 3600;
 
-export interface DecidedApproval {
+interface DecidedApproval {
   readonly approval: Approval;
   readonly votesMissing: number;
   readonly eventId: string;

@@ -4,7 +4,7 @@ import { settleEventHashes } from './settle-event-hashes.ts';
 
 const intervalMs = 15_000;
 
-export interface ExpirySweep {
+interface ExpirySweep {
   /** Resolves when no round is under way any more. */
   close(): Promise<void>;
 }

@@ -5,7 +5,7 @@ import type { ApprovalWithVotes } from './approval-record.ts';
 import { expireApprovals } from './expire-approvals.ts';
 import { settleEventHashes } from './settle-event-hashes.ts';
 
-export interface ApprovalQuery {
+interface ApprovalQuery {
   readonly status?: ApprovalState | undefined;
   readonly kind?: 'action' | 'tool' | undefined;
   readonly agent_id?: string | undefined;

@@ -12,7 +12,7 @@ import { openStates } from './open-states.ts';
 /** How many undecided approvals one agent can have: a flood hides what matters. */
 const openMax = 100;
 
-export interface ApprovalRequest {
+interface ApprovalRequest {
   readonly action: Action;
   readonly actionDigest: string;
   readonly terms: ApprovalTerms;

@@ -5,7 +5,7 @@ import { expireApproval } from './expire-approvals.ts';
 import { openStates } from './open-states.ts';
 import { toolApprovalDigest } from './tool-approval-digest.ts';
 
-export interface ToolApprovalRequest {
+interface ToolApprovalRequest {
   readonly tenantId: string;
   /** The principal who submitted the manifest: it is their request, so another decides on it. */
   readonly requestedBy: string;

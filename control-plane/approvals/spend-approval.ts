@@ -3,7 +3,7 @@ import { type ChangeNotes, commitChange } from '../events.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
 
-export interface Spending {
+interface Spending {
   readonly approvalId: number;
   readonly eventHash: string;
   /** The principal or sidecar who uses it. */

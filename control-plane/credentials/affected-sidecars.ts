@@ -2,7 +2,7 @@ import { compileGlob } from '../../shared/glob.ts';
 import type { Transaction } from '../services.ts';
 
 /** True when some tool id fits both globs; two that each hold a `*` are taken to meet. */
-export function toolsMeet(one: string, other: string): boolean {
+function toolsMeet(one: string, other: string): boolean {
   if (one.includes('*') && other.includes('*')) return true;
   return compileGlob(one, 'tool')(other) || compileGlob(other, 'tool')(one);
 }

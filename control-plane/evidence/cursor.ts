@@ -3,7 +3,7 @@ import { GatewayError } from '../../shared/errors.ts';
 import type { Vault } from '../services.ts';
 
 /** Where reading stopped: strictly after this row it resumes. */
-export interface CursorPlace {
+interface CursorPlace {
   readonly position: number;
   /** The row's place in its chain, which spares a search where a chain is read; empty for no row. */
   readonly chainId: string;

@@ -5,7 +5,7 @@ import type { SealedEvent } from '../../shared/evidence/event.ts';
 import type { Services, Vault } from '../services.ts';
 import { type ReadCursor, readCursor, writeCursor } from './cursor.ts';
 
-export type EvidenceFilters = Pick<
+type EvidenceFilters = Pick<
   EvidenceQuery,
   'chain_id' | 'agent_id' | 'tool' | 'decision' | 'reason_code' | 'from' | 'to'
 >;
@@ -35,7 +35,7 @@ interface EventsRead {
 }
 
 /** Up to `limit` events after a cursor, each with a cursor of its own. */
-export async function readEvents(
+async function readEvents(
   { pool, vault }: Pick<Services, 'pool' | 'vault'>,
   tenantId: string,
   read: EventsRead,

@@ -5,7 +5,7 @@ import type { ChainHead } from './prepare-batch.ts';
 
 export type Queryable = Pick<Pool | ClientBase, 'query'>;
 
-export interface ReadState {
+interface ReadState {
   readonly position: number;
   readonly tree: Frontier;
   readonly latestMs: number;

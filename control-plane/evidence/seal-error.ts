@@ -5,7 +5,7 @@
  * those of the embedded database and of poolers do, and a plan kept under a name is not this
  * connection's own.
  */
-export type SealErrorKind = 'duplicate' | 'data' | 'plan' | 'passing';
+type SealErrorKind = 'duplicate' | 'data' | 'plan' | 'passing';
 
 const planStates = new Set(['26000', '42P05']);
 

@@ -1,5 +1,4 @@
 import type { Pool, PoolClient } from 'pg';
-import { GatewayError } from '../../shared/errors.ts';
 import type { SealedEvent } from '../../shared/evidence/event.ts';
 import { signHead } from '../../shared/evidence/head.ts';
 import type { SigningKeys } from '../services.ts';

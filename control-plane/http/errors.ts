@@ -3,7 +3,7 @@ import { errorKinds, GatewayError, toGatewayError } from '../../shared/errors.ts
 import type { JsonObject } from '../../shared/json.ts';
 
 /** The body of every error answer: contract 7, with the error's public details beside it. */
-export function errorBody(error: GatewayError): JsonObject {
+function errorBody(error: GatewayError): JsonObject {
   const details = (error.details ?? {}) as JsonObject;
   return { ...details, error: error.message, reason_code: error.code };
 }

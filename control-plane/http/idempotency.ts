@@ -31,7 +31,7 @@ export interface IdempotentCall {
 }
 
 /** An answer as it can be given again. */
-export interface KeptAnswer {
+interface KeptAnswer {
   readonly status: number;
   readonly body: unknown;
   /** It rests on an outage: whoever tries again gets another. */

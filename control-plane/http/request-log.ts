@@ -6,7 +6,7 @@ import type { Metrics } from './metrics.ts';
 import type { Caller } from './route.ts';
 
 /** What is known of a request while it is served; its access log line is made from it. */
-export interface RequestRecord {
+interface RequestRecord {
   /** Noted first: a socket that is gone has none. */
   readonly address: string;
   readonly requestId: string;

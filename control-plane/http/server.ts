@@ -10,7 +10,7 @@ export interface ServerLimits {
   readonly headerBytesMax: number;
 }
 
-export const defaultServerLimits: ServerLimits = {
+const defaultServerLimits: ServerLimits = {
   headersMs: 10_000,
   requestMs: 30_000,
   // Longer than the usual load balancer's, so that it is the one to close an idle connection.

@@ -75,7 +75,7 @@ function check(
 }
 
 /** What is wrong with a value, path first: `rules[2].name: …; …`. Values are never repeated. */
-export function describeIssues(issues: readonly z.core.$ZodIssue[], where: string): string {
+function describeIssues(issues: readonly z.core.$ZodIssue[], where: string): string {
   const shown = issues
     .slice(0, issuesMax)
     .map((issue) => `${pathText(issue.path) || where}: ${issue.message}`);

@@ -13,7 +13,7 @@ import { keyRecordOf } from './key-record.ts';
 type Wanted = z.output<NonNullable<(typeof createKeyOperation)['body']>>;
 
 /** What a new key is to be, once it is certain that its maker may make it. */
-export interface NewApiKey {
+interface NewApiKey {
   readonly name: string;
   readonly role: KeyRecord['role'];
   readonly scope: KeyRecord['scope'];

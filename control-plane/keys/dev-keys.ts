@@ -4,7 +4,7 @@ import type { Config } from '../config.ts';
 import { isRole } from '../http/roles.ts';
 
 /** A key that the environment supplies for development. */
-export interface DevKey {
+interface DevKey {
   readonly key: string;
   readonly tenantId: string;
   readonly role: Role;

@@ -21,7 +21,7 @@ interface Known {
 }
 
 /** Finds who an API key stands for. */
-export interface KeyDirectory {
+interface KeyDirectory {
   /** The holder of a valid key, or undefined: unknown, revoked, expired, or not a key at all. */
   find(key: string): Promise<KeyHolder | undefined>;
   /** Drops a key from memory, by its hash, so that its revocation holds here at once. */

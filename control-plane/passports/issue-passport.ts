@@ -10,7 +10,7 @@ import { loadPublishedPolicies } from '../policies/load-published.ts';
 import type { Services } from '../services.ts';
 import { type MintedPassport, mintPassport } from './mint-passport.ts';
 
-export interface PassportRequest {
+interface PassportRequest {
   readonly tenantId: string;
   readonly agentId: string;
   readonly userId: string;

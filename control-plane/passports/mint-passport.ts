@@ -7,7 +7,7 @@ import type { Services } from '../services.ts';
 
 export const passportIssuer = 'sallyport';
 
-export interface MintRequest extends Omit<PassportGrant, 'issuer' | 'nowMs'> {
+interface MintRequest extends Omit<PassportGrant, 'issuer' | 'nowMs'> {
   /** The principal who asked for it. */
   readonly issuedBy: string;
 }

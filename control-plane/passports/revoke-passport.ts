@@ -3,7 +3,7 @@ import { agentChain, commitChange } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
 
-export interface Revocation {
+interface Revocation {
   readonly jti: string;
   readonly reason: string | undefined;
   readonly revokedAt: Date;

@@ -8,7 +8,7 @@ import type { Services } from '../services.ts';
 import { lookUpUse } from './look-up-use.ts';
 import { readPresented } from './read-passport.ts';
 
-export interface PassportReport {
+interface PassportReport {
   readonly valid: boolean;
   readonly errors: readonly PassportFailure[];
   /** What it says, when its signature holds. */

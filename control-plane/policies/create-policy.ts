@@ -8,7 +8,7 @@ import type { Policy } from '../store/generated/client.ts';
 import { assertMayPublish } from './policy-record.ts';
 import { notePolicy, publishDraft } from './publish-policy.ts';
 
-export interface NewPolicy {
+interface NewPolicy {
   readonly name: string;
   /** A definition, or its JSON text. */
   readonly rules: unknown;

@@ -6,7 +6,7 @@ import type { PublishedPolicy } from '../../shared/sync/sections.ts';
 import type { Services } from '../services.ts';
 
 /** Which policies are published: row id and hash, in the order of ids. */
-export type PublishedRefs = readonly (readonly [id: number, hash: string])[];
+type PublishedRefs = readonly (readonly [id: number, hash: string])[];
 
 interface Compiled {
   readonly key: string;

@@ -8,7 +8,7 @@ import type { Policy } from '../store/generated/client.ts';
 import { assertMayPublish, lifecycleInvalid, lockPolicy } from './policy-record.ts';
 import { notePolicy, publishDraft } from './publish-policy.ts';
 
-export interface PolicyChange {
+interface PolicyChange {
   readonly name?: string | undefined;
   /** A definition, or its JSON text. */
   readonly rules?: unknown;

@@ -11,13 +11,13 @@ import type { EnrolmentToken, Sidecar } from '../store/generated/client.ts';
 import { assertAgent, tokenHash } from './enrolment-token.ts';
 
 /** A public key as a sidecar sends it. */
-export interface SentJwk {
+interface SentJwk {
   readonly kty: string;
   readonly crv: string;
   readonly x: string;
 }
 
-export interface Enrolment {
+interface Enrolment {
   readonly token: string;
   /** Ed25519: what the sidecar proves itself with. */
   readonly signingJwk: SentJwk;
@@ -26,7 +26,7 @@ export interface Enrolment {
   readonly version?: string | undefined;
 }
 
-export interface EnrolledSidecar {
+interface EnrolledSidecar {
   readonly sidecarId: string;
   readonly tenantId: string;
   readonly agentId: string;

@@ -9,7 +9,7 @@ import type { Services, Transaction } from '../services.ts';
 
 const lifeMs = 10 * 60_000;
 
-export interface TokenRequest {
+interface TokenRequest {
   readonly agentId: string;
   readonly userId: string;
   readonly environment: Environment;

@@ -13,7 +13,7 @@ import type { Approval, Sidecar } from '../store/generated/client.ts';
 import { ownSidecar } from './fleet.ts';
 import { isUserOfPassport } from './passport-user.ts';
 
-export interface SidecarApprovalRequest {
+interface SidecarApprovalRequest {
   readonly action: Pick<Action, 'tool' | 'resource' | 'args' | 'goal'>;
   /** The user of the passport that the agent presented, when not the enrolment's. */
   readonly userId?: string | undefined;

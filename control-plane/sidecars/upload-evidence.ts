@@ -9,7 +9,7 @@ import { reportIncident } from './report-incident.ts';
 import { strangerAmong } from './uploaded-event.ts';
 import { readUpload, type UploadedRecord } from './uploaded-segment.ts';
 
-export interface Upload {
+interface Upload {
   /** Compact JWS over where the records stand in the spool. */
   readonly segment: string;
   readonly records: readonly UploadedRecord[];

@@ -6,7 +6,7 @@ import { PGLiteSocketServer } from '@electric-sql/pglite-socket';
 import { lockFolder } from './folder-lock.ts';
 import { StoreError } from './store-error.ts';
 
-export interface EmbeddedPostgres {
+interface EmbeddedPostgres {
   /** Folder of its Unix socket, as libpq and `pg` take it for a host. */
   readonly host: string;
   close(): Promise<void>;

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { StoreError } from './store-error.ts';
 
-export interface FolderLock {
+interface FolderLock {
   release(): void;
 }
 

@@ -15,14 +15,14 @@ import {
 import { currentLease } from './leases.ts';
 import { leaseClaims } from './sidecar-passports.ts';
 
-export interface SidecarContext extends BuildContext {
+interface SidecarContext extends BuildContext {
   readonly passportKey: SigningKey;
   readonly log: Log;
 }
 
 const nothing: SidecarSectionBody = { approvals: [], credentialsVersion: 0 };
 
-export interface BuiltSidecarSection {
+interface BuiltSidecarSection {
   readonly body: SidecarSectionBody;
   /** Some approval was granted whose passport was not issued yet: not to be published like this. */
   readonly lacksGrants: boolean;

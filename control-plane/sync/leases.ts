@@ -12,7 +12,7 @@ type Deps = Pick<Services, 'db' | 'clock'> & { readonly ledger: Pick<Ledger, 're
 /** How many leases a sidecar that asks for them gets in a minute. */
 const askedPerMinuteMax = 10;
 
-export interface LeaseRow {
+interface LeaseRow {
   readonly jti: string;
   readonly issuedAt: Date;
   readonly expiresAt: Date;

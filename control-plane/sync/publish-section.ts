@@ -17,7 +17,7 @@ interface Publication {
   readonly token: string;
 }
 
-export interface OnBus {
+interface OnBus {
   readonly version: number;
   readonly digest: string;
 }

@@ -5,7 +5,7 @@ import type { Transaction } from '../services.ts';
 type Queries = Pick<Transaction, '$queryRaw' | '$executeRaw'>;
 
 /** What stands in `sync_section`: how far a section has moved, and what of it the bus has. */
-export interface SectionRow {
+interface SectionRow {
   readonly name: string;
   readonly version: number;
   readonly publishedVersion: number;

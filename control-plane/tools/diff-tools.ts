@@ -3,7 +3,7 @@ import { classifyDrift, type Drift, isMaterial } from '../../shared/manifest/dri
 import { manifestHash } from '../../shared/manifest/hash.ts';
 import { parseManifest } from '../../shared/manifest/normalise.ts';
 
-export interface ToolDiff {
+interface ToolDiff {
   readonly beforeHash: string;
   readonly afterHash: string;
   readonly material: boolean;

@@ -13,7 +13,7 @@ import type { Caller } from '../http/route.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Tool } from '../store/generated/client.ts';
 
-export interface IngestedTool {
+interface IngestedTool {
   readonly manifest: NormalisedManifest;
   readonly manifestHash: string;
   readonly surfaceHash: string;

@@ -3,7 +3,7 @@ import { type ErrorCode, GatewayError } from '../../shared/errors.ts';
 import { type Authority, splitAuthority } from '../../shared/host.ts';
 
 /** The control data of a request that the ingress judges itself. */
-export interface RequestHead {
+interface RequestHead {
   readonly host: string | undefined;
   readonly proxyAuthorization: string | undefined;
 }

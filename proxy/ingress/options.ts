@@ -18,7 +18,7 @@ export interface Upgrade {
 }
 
 /** What the ingress itself refused, for metrics and the record. */
-export interface IngressRefusal {
+interface IngressRefusal {
   readonly code: ErrorCode;
   readonly host?: string | undefined;
 }

@@ -37,7 +37,7 @@ export function readMcpHeaders(raw: readonly string[]): McpHeaders {
 }
 
 /** The `Mcp-Param-*` headers of a `tools/call`, decoded. */
-export type ParamHeaders = readonly { readonly name: string; readonly text: string }[];
+type ParamHeaders = readonly { readonly name: string; readonly text: string }[];
 
 /** What headers and body agree on. */
 export interface Agreement {
@@ -148,7 +148,7 @@ const sentinel = /^=\?base64\?(.*)\?=$/;
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
 /** Header text of a value: as it is, or `=?base64?…?=` where it is not plain ASCII. */
-export function encodeHeader(text: string): string {
+function encodeHeader(text: string): string {
   const isPlain = /^[\t\x20-\x7e]+$/.test(text) && text.trim() === text && !sentinel.test(text);
   return isPlain ? text : `=?base64?${Buffer.from(text, 'utf8').toString('base64')}?=`;
 }

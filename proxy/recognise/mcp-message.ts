@@ -3,7 +3,7 @@ import { GatewayError } from '../../shared/errors.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/json.ts';
 import { parseStrictJson } from '../../shared/strict-json.ts';
 
-export type McpId = string | number;
+type McpId = string | number;
 
 /** One JSON-RPC 2.0 message from a client, reduced to what the protocol defines. */
 export type McpMessage =

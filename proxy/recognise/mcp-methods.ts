@@ -34,7 +34,7 @@ export function passes(method: string, params: JsonObject | undefined): boolean 
 const toolNameForm = /^(?=.{1,128}$)[A-Za-z0-9_-]+(?:[./][A-Za-z0-9_-]+)*$/;
 
 /** What a `tools/call` asks for. */
-export interface ToolCall {
+interface ToolCall {
   readonly name: string;
   readonly args: JsonObject;
   /** Members of `params` that go on beside name and arguments. */

@@ -13,7 +13,7 @@ export interface ListedTool {
   readonly surfaceHash: string;
 }
 
-export interface ToolsListOptions {
+interface ToolsListOptions {
   /** The name of the binding. */
   readonly server: string;
   /** Over the definition under the tool's id instead of its bare name. */

@@ -29,12 +29,12 @@ export interface HeldState {
   readonly lease?: string | undefined;
 }
 
-export interface HeldTool {
+interface HeldTool {
   readonly record: ToolRecord;
   readonly published: PublishedTool;
 }
 
-export interface Revocations {
+interface Revocations {
   readonly jtis: ReadonlySet<string>;
   readonly agentIds: ReadonlySet<string>;
   readonly sidecarIds: ReadonlySet<string>;

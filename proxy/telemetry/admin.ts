@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
 import { listenError } from '../../shared/listen-error.ts';
 
-export interface Readiness {
+interface Readiness {
   readonly ready: boolean;
   /** What is missing, for the operator. */
   readonly reasons: readonly string[];

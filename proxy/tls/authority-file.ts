@@ -13,7 +13,7 @@ import type { Clock } from '../../shared/clock.ts';
 import { authorityCertificate, readPrivateKey } from './certificate.ts';
 
 /** The authority as it lies on disk. */
-export interface StoredAuthority {
+interface StoredAuthority {
   readonly key: KeyObject;
   readonly certPem: string;
   readonly commonName: string;

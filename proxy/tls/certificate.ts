@@ -31,7 +31,7 @@ interface Validity {
 }
 
 /** Who signs: the authority's key and the name that stands in its certificate. */
-export interface Issuer {
+interface Issuer {
   readonly key: KeyObject;
   readonly commonName: string;
 }

@@ -16,7 +16,7 @@ export interface ForwardTimeouts {
   readonly bodyIdleMs: number;
 }
 
-export const defaultTimeouts: ForwardTimeouts = {
+const defaultTimeouts: ForwardTimeouts = {
   connectMs: 10_000,
   headersMs: 60_000,
   bodyIdleMs: 120_000,

@@ -9,7 +9,7 @@ import type { Outcome } from './forwarding.ts';
 import type { Outgoing } from './outgoing.ts';
 
 /** A connection whose agent asked to change protocols, taken off the HTTP parser. */
-export interface UpgradedConnection {
+interface UpgradedConnection {
   readonly req: IncomingMessage;
   readonly socket: Duplex;
   /** What the agent sent behind its request. */

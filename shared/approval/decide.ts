@@ -16,7 +16,7 @@ export interface ApprovalFacts {
   readonly escalatedBy?: string | undefined;
 }
 
-export interface Decider {
+interface Decider {
   /** Whom the API key stands for. */
   readonly principal: string;
   readonly role: string;

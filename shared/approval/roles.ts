@@ -1,10 +1,10 @@
 /** Roles that decide approvals, from the least. */
-export const deciderRoles: readonly string[] = ['approver', 'admin', 'owner'];
+const deciderRoles: readonly string[] = ['approver', 'admin', 'owner'];
 
 const rolesBelow = ['agent', 'auditor', 'developer', 'gateway'];
 
 /** The role that a rule's `min_role` asks for: one that no key can have asks for the highest. */
-export function requiredRole(minRole: string): string {
+function requiredRole(minRole: string): string {
   if (rolesBelow.includes(minRole)) return 'approver';
   return deciderRoles.includes(minRole) ? minRole : 'owner';
 }

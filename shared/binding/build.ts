@@ -15,7 +15,7 @@ export interface BuiltRequest {
   readonly body: Buffer | null;
 }
 
-export type BodyKind = 'json' | 'form' | 'none';
+type BodyKind = 'json' | 'form' | 'none';
 
 const bodiless: ReadonlySet<string> = new Set(['GET', 'HEAD', 'DELETE', 'OPTIONS']);
 

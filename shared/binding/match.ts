@@ -17,7 +17,7 @@ export interface BoundCall {
 }
 
 /** What is bound on one host. */
-export interface HostBindings {
+interface HostBindings {
   /** Set when the whole host is passed through. */
   readonly passthrough: Binding | undefined;
   /** The MCP server whose endpoint this path is; `query` is its raw text. */

@@ -1,7 +1,7 @@
 import { GatewayError } from '../errors.ts';
 
 /** One segment of a path template: text, or a parameter that fills the whole segment. */
-export type TemplateSegment = { readonly literal: string } | { readonly parameter: string };
+type TemplateSegment = { readonly literal: string } | { readonly parameter: string };
 
 /** `/v1/payments/{payment_id}{?expand}`: segments, and the names that may stand in the query. */
 export interface PathTemplate {

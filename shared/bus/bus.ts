@@ -31,7 +31,7 @@ export interface Subscription {
   close(): Promise<void>;
 }
 
-export type ClaimResult = {
+type ClaimResult = {
   readonly status: 'claimed' | 'taken';
   /** Since when, in ms since the epoch, the bus has kept every claim. What was issued before may have been used. */
   readonly epochMs: number;

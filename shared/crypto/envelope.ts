@@ -6,7 +6,7 @@ const ivBytes = 12;
 const tagBytes = 16;
 
 /** Whose secret it is; bound into the ciphertext, so that moved to another row it does not open. */
-export interface EnvelopePlace {
+interface EnvelopePlace {
   readonly tenantId: string;
   readonly purpose: string;
   readonly id: string;
@@ -14,7 +14,7 @@ export interface EnvelopePlace {
 }
 
 /** The key that wraps data keys. */
-export interface WrappingKey {
+interface WrappingKey {
   readonly id: string;
   readonly key: Buffer;
 }

@@ -1,7 +1,7 @@
 import type { Verdict } from './verdict.ts';
 
 /** `explain` of a preflight response (contract 2.2); `observed` only where something was. */
-export interface Explanation {
+interface Explanation {
   readonly summary: string;
   readonly matched_rules: readonly string[];
   readonly next_steps: readonly string[];

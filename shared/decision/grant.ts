@@ -5,7 +5,7 @@ import type { ApprovalProof, DecisionState } from './state.ts';
 import type { Effect } from './verdict.ts';
 
 /** What the approval that a passport is bound to is worth for this action. */
-export type GrantJudgement =
+type GrantJudgement =
   | { readonly refused: ErrorCode; readonly effect?: undefined }
   | { readonly refused?: undefined; readonly effect: Effect };
 

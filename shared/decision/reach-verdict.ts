@@ -4,7 +4,7 @@ import type { Effect, Verdict } from './verdict.ts';
 type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { readonly kind: Kind }>;
 
 /** How a decision point decides, and how it carries out what only it can. */
-export interface DecisionPoint {
+interface DecisionPoint {
   decideWith(passport: PassportState | undefined): Verdict;
   /** Takes the passport's one use. */
   claim(effect: EffectOf<'claim_passport'>): Promise<'claimed' | 'replayed' | 'unavailable'>;

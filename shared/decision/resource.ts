@@ -1,5 +1,5 @@
 /** A resource in its parts: `type:id` at the first colon; without one there is an id only. */
-export interface ParsedResource {
+interface ParsedResource {
   readonly type?: string;
   readonly id: string;
 }

@@ -15,7 +15,7 @@ const saltBytes = 16;
 let salts = Buffer.alloc(0);
 
 /** What the ledger keeps of a call's arguments: what they look like, and a digest nobody can guess from. */
-export interface ArgumentsEvidence {
+interface ArgumentsEvidence {
   readonly args_shape: JsonValue;
   /** `hmac-sha256:<hex>` over the JCS form, keyed with a salt of this event alone. */
   readonly args_digest: string;

@@ -3,7 +3,7 @@ import { canonicalJson } from '../crypto/jcs.ts';
 import type { EvidenceEvent } from './event.ts';
 
 /** Where an event stands in a tenant's ledger and in its chain, both counted from 1. */
-export interface Place {
+interface Place {
   readonly tenantId: string;
   readonly position: number;
   readonly seq: number;

@@ -11,7 +11,7 @@ export interface LedgerHead {
 }
 
 /** `typ` of a signed head: no signature made for another purpose passes for one. */
-export const headTyp = 'evidence-head+jws';
+const headTyp = 'evidence-head+jws';
 
 /** A detached JWS over the JCS form of the head. */
 export function signHead(head: LedgerHead, key: SigningKey): string {

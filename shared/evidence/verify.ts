@@ -41,7 +41,7 @@ const problemsMax = 100;
  * row at its position, `finish` last. Recomputes everything from the canonical texts. Holds one
  * entry per chain and one hash per doubling of the ledger, whatever its size.
  */
-export class LedgerVerifier {
+class LedgerVerifier {
   readonly #tenantId: string;
   readonly #keys: VerificationKeys;
   readonly #chains = new ChainCheck();
@@ -234,7 +234,7 @@ export interface LedgerPage {
   readonly anchors: readonly Anchor[];
 }
 
-export interface LedgerSource extends Verification {
+interface LedgerSource extends Verification {
   /** In position order, of any size. */
   readonly pages: AsyncIterable<LedgerPage>;
   /** Signatures of anchors before this position are not verified: later ones cover the same rows. */

@@ -3,7 +3,7 @@ import { type Drift, driftReason, isMaterial } from './drift.ts';
 import type { ApprovalStatus } from './tool-record.ts';
 
 /** What is on record about a tool before another version of it comes in. */
-export interface ToolStanding {
+interface ToolStanding {
   readonly manifestHash: string;
   readonly approvedHash?: string | undefined;
   readonly approvalStatus: ApprovalStatus;

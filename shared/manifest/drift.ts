@@ -23,8 +23,8 @@ const severities = {
   input_schema_narrowed: 'low',
 } as const;
 
-export type DriftClass = keyof typeof severities;
-export type DriftSeverity = (typeof severities)[DriftClass];
+type DriftClass = keyof typeof severities;
+type DriftSeverity = (typeof severities)[DriftClass];
 
 /** One change between two versions of a tool. */
 export interface Drift {

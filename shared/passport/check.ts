@@ -15,7 +15,7 @@ export interface PassportFailure {
 }
 
 /** What a passport is held against. What is absent is not checked. */
-export interface PassportTarget {
+interface PassportTarget {
   readonly tenantId: string;
   readonly nowMs: number;
   readonly audience?: string | undefined;

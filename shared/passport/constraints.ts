@@ -6,13 +6,13 @@ import type { ErrorCode } from '../errors.ts';
 import type { JsonObject, JsonValue } from '../json.ts';
 import { externalRecipient, valuesNamed } from './recipients.ts';
 
-export interface Violation {
+interface Violation {
   readonly reasonCode: ErrorCode;
   readonly message: string;
 }
 
 /** The part of an action that constraints look at. */
-export type ConstrainedCall = Pick<Action, 'resource' | 'args'>;
+type ConstrainedCall = Pick<Action, 'resource' | 'args'>;
 
 /**
  * The constraints that code enforces, in the order they are checked; any other is visible to
@@ -25,7 +25,7 @@ export const constraintNames = [
   'allowed_domains',
   'args_digest',
 ] as const;
-export type ConstraintName = (typeof constraintNames)[number];
+type ConstraintName = (typeof constraintNames)[number];
 
 /** What a call violates of one constraint of a passport; undefined when it is absent or kept. */
 export function violates(

@@ -2,7 +2,7 @@ import { RE2JS, RE2JSException } from 're2js';
 
 const instructionsMax = 1000;
 
-export interface Pattern {
+interface Pattern {
   /** Instructions of the compiled program: what compiling and searching cost. */
   readonly size: number;
   /** Whether the pattern is found anywhere in the text (not anchored). */

@@ -5,7 +5,7 @@ import type { Operator } from './definition.ts';
 export type Primitive = string | number | boolean | null;
 
 /** What one side of a condition holds; undefined when its path leads nowhere. */
-export type Side = JsonValue | undefined;
+type Side = JsonValue | undefined;
 
 /**
  * Whether an operator holds between two sides. `permits` says that the condition stands in an
@@ -36,7 +36,7 @@ export function isPrimitive(value: JsonValue): value is Primitive {
  * Strict equality: no conversion between types. Objects and arrays are equal when their
  * canonical JSON is the same.
  */
-export function same(one: JsonValue, other: JsonValue): boolean {
+function same(one: JsonValue, other: JsonValue): boolean {
   if (one === other) return true;
   if (isPrimitive(one) || isPrimitive(other)) return false;
   if (isArray(one)) {

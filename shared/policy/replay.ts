@@ -11,7 +11,7 @@ import { groupConditions, ruleLabel } from './rule.ts';
 import { compileScope } from './scope.ts';
 import { permits } from './severity.ts';
 
-export interface ConditionResult {
+interface ConditionResult {
   readonly path: string;
   readonly operator: Operator;
   /** The literal, or what the `$ref` path holds; absent when that leads nowhere. */
@@ -21,7 +21,7 @@ export interface ConditionResult {
   readonly result: boolean;
 }
 
-export interface RuleEvidence {
+interface RuleEvidence {
   readonly rule: string;
   readonly decision: RuleDecision;
   readonly matched: boolean;

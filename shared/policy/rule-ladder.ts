@@ -12,7 +12,7 @@ import {
 /** Below this a list is as fast. */
 const rungsMin = 4;
 
-export interface Ladder {
+interface Ladder {
   readonly collect: CollectRules;
   /** Those without a bound in the ladder's direction at its path. */
   readonly rest: readonly Candidate[];

@@ -6,7 +6,7 @@ import { type Candidate, type CollectRules, settle } from './rule-list.ts';
 /** Below this a list is faster than a look-up. */
 const gainMin = 4;
 
-export interface ValueSplit {
+interface ValueSplit {
   readonly path: string;
   readonly byValue: ReadonlyMap<JsonValue, readonly Candidate[]>;
   /** Those that do not need a certain value at the path. */

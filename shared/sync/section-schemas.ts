@@ -113,7 +113,7 @@ const user = exactly<DirectoryUser>({
   role: z.string().optional(),
 });
 
-export const bindingSchema = exactly<Binding>({
+const bindingSchema = exactly<Binding>({
   name: id,
   tool: z.string().optional(),
   protocol: z.enum(['http', 'mcp', 'passthrough']),

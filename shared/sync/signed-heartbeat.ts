@@ -7,7 +7,7 @@ import { malformed, type Refused } from './signed-section.ts';
 /** The name under which heartbeats stand on the bus. */
 export const heartbeatSection = 'heartbeat';
 
-export type OpenedHeartbeat = { readonly ok: true; readonly heartbeat: Heartbeat } | Refused;
+type OpenedHeartbeat = { readonly ok: true; readonly heartbeat: Heartbeat } | Refused;
 
 export function signHeartbeat(heartbeat: Heartbeat, key: SigningKey): string {
   return signJws(heartbeat, heartbeatType, key);

@@ -14,15 +14,15 @@ import {
 } from './sections.ts';
 
 /** A tenant with tens of thousands of policies and tools stays well below. */
-export const sectionLengthMax = 64 * 1024 * 1024;
+const sectionLengthMax = 64 * 1024 * 1024;
 
 /** The body that goes with a section's name. */
-export type BodyOf<Name extends SectionName> = Name extends TenantSection
+type BodyOf<Name extends SectionName> = Name extends TenantSection
   ? SectionBodies[Name]
   : SidecarSectionBody;
 
 /** Why a section or heartbeat was not taken. */
-export type SyncProblem = 'malformed' | 'signature_invalid' | 'wrong_tenant' | 'wrong_section';
+type SyncProblem = 'malformed' | 'signature_invalid' | 'wrong_tenant' | 'wrong_section';
 
 export interface Refused {
   readonly ok: false;
@@ -30,7 +30,7 @@ export interface Refused {
   readonly detail: string;
 }
 
-export type OpenedSection<Name extends SectionName = SectionName> =
+type OpenedSection<Name extends SectionName = SectionName> =
   | {
       readonly ok: true;
       readonly envelope: SectionEnvelope<BodyOf<Name>>;

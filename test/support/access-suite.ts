@@ -111,11 +111,7 @@ function describeOtherTenant(operation: AnyOperation, { api, objects }: AccessHa
 }
 
 /** What an operation addresses: what it declares, else an object of the collection before its last parameter. */
-export function addressedBy({
-  path,
-  accessExample,
-  bodyExample,
-}: AnyOperation): Addressed | undefined {
+function addressedBy({ path, accessExample, bodyExample }: AnyOperation): Addressed | undefined {
   if (accessExample === 'own-name') return undefined;
   if (accessExample !== undefined) return declared(accessExample);
   const [, object, name] = /^(.*)\/\{(\w+)\}/.exec(path) ?? [];

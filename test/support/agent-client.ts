@@ -1,6 +1,6 @@
 import { fetch, ProxyAgent } from 'undici';
 
-export interface AgentAnswer {
+interface AgentAnswer {
   readonly status: number;
   readonly body: Record<string, unknown>;
   readonly headers: Headers;

@@ -31,7 +31,7 @@ export interface KeyHolderOptions {
   readonly expiresAt?: Date;
 }
 
-export interface SendOptions {
+interface SendOptions {
   readonly key?: string;
   /** Sent as JSON, unless it is text or bytes. */
   readonly body?: unknown;
@@ -46,7 +46,7 @@ export interface Answer {
   readonly body: Record<string, unknown> | undefined;
 }
 
-export interface ApiOptions extends AppOptions {
+interface ApiOptions extends AppOptions {
   readonly serverLimits?: ServerLimits;
 }
 

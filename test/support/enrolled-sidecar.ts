@@ -34,12 +34,12 @@ export interface EnrolledSidecar {
   segment(records: readonly SpoolRecord[], after?: SpoolPosition, more?: SegmentChanges): Segment;
 }
 
-export interface SegmentChanges {
+interface SegmentChanges {
   readonly sidecar?: string;
   readonly key?: SigningKey;
 }
 
-export interface Segment {
+interface Segment {
   readonly jws: string;
   readonly last: SpoolPosition;
 }

@@ -32,7 +32,7 @@ export interface Gateway {
   close(): Promise<void>;
 }
 
-export const tenantIds = ['default', 'other'] as const;
+const tenantIds = ['default', 'other'] as const;
 
 /** The control plane's own resources on a real database, behind real HTTP, with two tenants. */
 export async function startGateway(options: TestServicesOptions = {}): Promise<Gateway> {

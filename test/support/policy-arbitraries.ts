@@ -63,7 +63,7 @@ const path = fc.constantFrom(...paths);
 const ref = path.map((target): JsonValue => ({ $ref: target }));
 const literalList = fc.oneof(list, fc.subarray<JsonValue>([...toolNames]));
 
-export const condition: fc.Arbitrary<PolicyCondition> = fc
+const condition: fc.Arbitrary<PolicyCondition> = fc
   .record({ path, operator: fc.constantFrom(...operators) })
   .chain(({ path: at, operator }) => {
     const value =

@@ -15,7 +15,7 @@ import type { PublishedPolicy } from '../../shared/sync/sections.ts';
  * product does it: every rule of every policy in turn, no index, no compilation. Slow and easy
  * to check against the design; the compiled form must always agree with it.
  */
-export interface Interpretation {
+interface Interpretation {
   readonly decision: string;
   readonly reason: string;
   readonly matched: readonly string[];
@@ -119,7 +119,7 @@ function ruleMatches(rule: PolicyRule, context: PolicyContext): boolean {
   return 'all' in rule.when ? rule.when.all.every(holds) : rule.when.any.some(holds);
 }
 
-export function conditionHolds(
+function conditionHolds(
   { path, operator, value }: PolicyCondition,
   context: PolicyContext,
   permits: boolean,

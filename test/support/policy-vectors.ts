@@ -34,7 +34,7 @@ import type {
  *       context: {…}
  *       holds: true                          else the expected reason is policy.no_match
  */
-export interface PolicyVector {
+interface PolicyVector {
   readonly name: string;
   /** In order of publication. */
   readonly policies: readonly PolicyDefinition[];
@@ -44,13 +44,13 @@ export interface PolicyVector {
   readonly expect: VectorExpectation;
 }
 
-export interface VectorRequest {
+interface VectorRequest {
   readonly tool: string;
   readonly resource: string;
   readonly args: JsonObject;
 }
 
-export interface VectorExpectation {
+interface VectorExpectation {
   readonly decision: string;
   readonly reason: string;
   readonly matched: readonly string[];

@@ -10,7 +10,7 @@ import type { ResponseFilter } from '../../../proxy/upstream/forwarding.ts';
 import type { Outgoing } from '../../../proxy/upstream/outgoing.ts';
 import { compileBindings } from '../../../shared/binding/match.ts';
 
-export interface MiniProxyOptions {
+interface MiniProxyOptions {
   readonly upstreamPort: number;
   /** A reason to refuse an action with, if any. */
   readonly judge: (action: RecognisedAction) => string | undefined;

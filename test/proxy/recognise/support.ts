@@ -15,7 +15,7 @@ import { compileBindings } from '../../../shared/binding/match.ts';
 /** What came of one raw request: `unparsed` when Node's own parser refused it. */
 export type Seen = Recognition | 'unparsed';
 
-export interface Where {
+interface Where {
   readonly scheme?: 'http' | 'https';
   readonly host?: string;
   readonly port?: number;
@@ -87,7 +87,7 @@ export class RecogniseServer {
   }
 }
 
-export interface RawRequest {
+interface RawRequest {
   readonly method?: string;
   readonly target?: string;
   /** Header lines; Host is added, and Content-Length when neither framing is among them. */

@@ -58,7 +58,7 @@ export async function replicaStage(): Promise<ReplicaStage> {
   };
 }
 
-export const denyAll = {
+const denyAll = {
   id: 'deny-all',
   version: 1,
   rules: [
