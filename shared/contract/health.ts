@@ -1,8 +1,5 @@
 import { z } from 'zod';
 
-/** What `/healthz` answers: the process is alive. */
-export const healthAnswer = z.object({ status: z.literal('ok') });
-
 /** What `/readyz` answers, with 200 when every check passed and 503 otherwise. */
 export const readyAnswer = z.object({
   ready: z.boolean(),
