@@ -1,4 +1,10 @@
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
+import {
+  createCipheriv,
+  createDecipheriv,
+  createSecretKey,
+  hkdfSync,
+  randomBytes,
+} from 'node:crypto';
 import { canonicalJson } from './jcs.ts';
 
 const keyBytes = 32;
@@ -36,13 +42,17 @@ interface Encrypted {
   readonly tag: Buffer;
 }
 
+// Keys go in as key objects: to find out that bytes are none costs Node four times as much.
+
 /** AES-256-GCM with a nonce of 96 bits, fresh unless given. */
 export function encryptGcm(
   key: Buffer,
   plaintext: Uint8Array,
   { aad, iv = randomBytes(ivBytes) }: { readonly aad: string; readonly iv?: Buffer },
 ): Encrypted {
-  const cipher = createCipheriv('aes-256-gcm', key, iv, { authTagLength: tagBytes });
+  const cipher = createCipheriv('aes-256-gcm', createSecretKey(key), iv, {
+    authTagLength: tagBytes,
+  });
   cipher.setAAD(Buffer.from(aad, 'utf8'));
   const ct = Buffer.concat([cipher.update(plaintext), cipher.final()]);
   return { iv, ct, tag: cipher.getAuthTag() };
@@ -52,7 +62,9 @@ export function encryptGcm(
 export function decryptGcm(key: Buffer, { iv, ct, tag }: Encrypted, aad: string): Buffer {
   // Node would take a shorter tag if it were let.
   if (tag.length !== tagBytes || iv.length !== ivBytes) throw new TypeError('not a GCM ciphertext');
-  const decipher = createDecipheriv('aes-256-gcm', key, iv, { authTagLength: tagBytes });
+  const decipher = createDecipheriv('aes-256-gcm', createSecretKey(key), iv, {
+    authTagLength: tagBytes,
+  });
   decipher.setAAD(Buffer.from(aad, 'utf8'));
   decipher.setAuthTag(tag);
   return Buffer.concat([decipher.update(ct), decipher.final()]);

@@ -4,12 +4,14 @@ import { parseArgs } from 'node:util';
 import { benchDecision } from './decision.ts';
 import { benchPreflight } from './preflight.ts';
 import type { BenchRow } from './row.ts';
+import { benchSealing } from './sealing.ts';
 import { benchSidecar } from './sidecar.ts';
 
 const suites: Readonly<Record<string, () => Promise<BenchRow[]>>> = {
   decision: benchDecision,
   sidecar: benchSidecar,
   preflight: benchPreflight,
+  sealing: benchSealing,
 };
 
 // Each suite checks that the work was done right and throws otherwise; being slow is no failure.

@@ -114,6 +114,12 @@ async function compare(
   };
   const our: Rounds = { perSecond: [], cpuMicros: [] };
   const bare: Rounds = { perSecond: [], cpuMicros: [] };
+  // Until the compilers have done their work; ours has more of it.
+  const warmUp = (proxyPort: number, path: string) =>
+    load({ ...call, proxyPort, path, warmupMs: 0 });
+  await warmUp(baseline.port, '/bare');
+  const warm = await warmUp(ours.port, benchPath);
+  await ours.settle?.(warm);
   // Turn by turn, so that a machine that slows down slows both.
   for (let round = 0; round < rounds; round++) {
     await through(baseline, '/bare', bare);
