@@ -20,13 +20,30 @@ export function toAnswerable(thrown: unknown): GatewayError {
     : toGatewayError(thrown);
 }
 
-function isStoreOutage(thrown: unknown): boolean {
-  if (!(thrown instanceof Error)) return false;
-  const code = 'code' in thrown ? String(thrown.code) : '';
+// SQLSTATE classes: connection exceptions, and a server that stops or is not up yet.
+const outageStates = /^(?:08|57P0[1-5])/;
+// What the driver says of a connection that broke, without a code.
+const outageTexts =
+  /connection terminated|connection error|timeout exceeded when trying to connect|server closed the connection/i;
+const causesMax = 5;
+
+/** A database that is away, wherever in the chain of causes that is said. */
+function isStoreOutage(thrown: unknown, depth = 0): boolean {
+  if (typeof thrown !== 'object' || thrown === null || depth > causesMax) return false;
+  const { name, code, message, cause, meta, driverAdapterError } = thrown as Record<
+    string,
+    unknown
+  >;
+  const text = String(code ?? '');
   return (
-    thrown.name === 'PrismaClientInitializationError' ||
-    outageCodes.has(code) ||
-    outageErrnos.has(code)
+    name === 'PrismaClientInitializationError' ||
+    outageCodes.has(text) ||
+    outageErrnos.has(text) ||
+    outageStates.test(text) ||
+    (typeof message === 'string' && outageTexts.test(message)) ||
+    isStoreOutage(cause, depth + 1) ||
+    isStoreOutage(meta, depth + 1) ||
+    isStoreOutage(driverAdapterError, depth + 1)
   );
 }
 

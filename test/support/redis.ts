@@ -105,10 +105,12 @@ async function freePort(): Promise<number> {
   return address.port;
 }
 
-async function findServer(): Promise<string> {
+/** The path of a server, installed first where that is possible. Call it once before tests run side by side. */
+export async function findServer(): Promise<string> {
   const found = await onPath();
   if (found !== undefined) return found;
   if (process.getuid?.() === 0) {
+    await run('apt-get', ['update']);
     await run('apt-get', ['install', '-y', '--no-install-recommends', 'redis-server']);
     const installed = await onPath();
     if (installed !== undefined) return installed;

@@ -14,6 +14,8 @@ it('a database that dies makes every answer a refusal that may be retried, and n
     const list = (key: string) => api.send('GET', '/api/v1/keys', { key });
     expect((await list(known)).status).toBe(200);
     await postgres.kill();
+    // The server's children outlive it for a moment.
+    await expect.poll(async () => (await list(known)).status, { timeout: 15_000 }).not.toBe(200);
     for (const key of [known, 'apk_0123456789ABCDEFGHIJabcdefghij4VNZVQ']) {
       const answer = await list(key);
       expect([answer.status, answer.body?.reason_code]).toEqual([503, 'store.unavailable']);
