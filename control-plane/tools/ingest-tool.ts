@@ -12,6 +12,7 @@ import { type ChangeNotes, commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Tool } from '../store/generated/client.ts';
+import { renamedFrom } from './renamed-from.ts';
 
 interface IngestedTool {
   readonly manifest: NormalisedManifest;
@@ -20,6 +21,8 @@ interface IngestedTool {
   readonly standing: NextStanding;
   /** From the approved manifest, if there was one. */
   readonly drift: readonly Drift[];
+  /** The name of a registered tool that shows the same: this is that tool, renamed. */
+  readonly renamedFrom: string | undefined;
   /** The approval that would let the tool work again. */
   readonly approvalId: number | undefined;
 }
@@ -55,11 +58,12 @@ export async function ingestTool(
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     await lockFor(tx, tenantId, `tool ${manifest.name}`);
     const { known, drift, standing } = await judge(tx, submission);
+    const renamed = known === null ? await renamedFrom(tx, tenantId, manifest) : undefined;
     await store(tx, submission, standing, drift);
     notes.sections('tools');
-    await noteIngestion(notes, submission, { known, drift, standing });
+    await noteIngestion(notes, submission, { known, drift, standing, renamed });
     const approvalId = await requestApproval(services, tx, notes, submission, standing);
-    return { drift, standing, approvalId };
+    return { drift, standing, approvalId, renamedFrom: renamed };
   });
   return {
     manifest,
@@ -155,7 +159,7 @@ async function store(
 async function noteIngestion(
   notes: ChangeNotes,
   { principal, manifest, hash }: Submission,
-  { known, drift, standing }: Judgement,
+  { known, drift, standing, renamed }: Judgement & { readonly renamed: string | undefined },
 ): Promise<void> {
   const drifted = isMaterial(drift);
   await notes.event({
@@ -170,6 +174,7 @@ async function noteIngestion(
       drift: drift.slice(0, driftsKept).map((one) => ({ class: one.class, path: one.path })),
       manifest_hash: hash,
       previous_hash: known?.manifestHash,
+      renamed_from: renamed,
       risk_tier: riskTierOf(manifest),
     },
   });

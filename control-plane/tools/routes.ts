@@ -19,6 +19,7 @@ export function toolRoutes(services: Services): Route[] {
           approval_status: ingested.standing.approvalStatus,
           risk_tier: riskTierOf(manifest),
           drift: [...ingested.drift],
+          renamed_from: ingested.renamedFrom,
           approval_request_id: approvalId === undefined ? undefined : String(approvalId),
         },
       };

@@ -56,6 +56,8 @@ export const ingestTool = operation({
       approval_status: z.enum(approvalStatuses),
       risk_tier: riskTier,
       drift: z.array(drift),
+      /** A registered tool that shows the same but for its name. */
+      renamed_from: z.string().optional(),
       /** The approval that would let the tool work again. */
       approval_request_id: z.string().optional(),
     }),

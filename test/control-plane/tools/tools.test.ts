@@ -57,6 +57,18 @@ describe('ingesting a tool', () => {
     expect(await stored('halves')).toMatchObject({ approvedHash: manifest_hash });
   });
 
+  it('reports a tool that shows the same under another name as renamed, not as new', async () => {
+    const shown = {
+      description: 'Pays a refund out',
+      inputSchema: { type: 'object', properties: { amount: { type: 'number' } } },
+    };
+    await ingest({ name: 'pay.refund', ...shown });
+    expect((await ingest({ name: 'pay.payout', ...shown })).renamed_from).toBe('pay.refund');
+    expect((await ingest({ name: 'pay.payout', ...shown })).renamed_from).toBeUndefined();
+    const other = await ingest({ name: 'pay.other', ...shown, description: 'Something else' });
+    expect(other.renamed_from).toBeUndefined();
+  });
+
   it('needs nobody to go back to what was approved', async () => {
     await ingest({ name: 'back', description: 'one' });
     await ingest({ name: 'back', description: 'two' });

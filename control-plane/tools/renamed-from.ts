@@ -1,0 +1,24 @@
+import type { JsonObject } from '../../shared/json.ts';
+import { sameButName } from '../../shared/manifest/hash.ts';
+import type { NormalisedManifest } from '../../shared/manifest/manifest.ts';
+import type { Transaction } from '../services.ts';
+
+/** Newest first; a tool that was renamed was seen not long ago. */
+const comparedMax = 1000;
+
+/** The name under which the same tool was registered before, if it shows the same but for its name. */
+export async function renamedFrom(
+  tx: Transaction,
+  tenantId: string,
+  manifest: NormalisedManifest,
+): Promise<string | undefined> {
+  const versions = await tx.toolVersion.findMany({
+    where: { tenantId, name: { not: manifest.name } },
+    orderBy: { ingestedAt: 'desc' },
+    take: comparedMax,
+    select: { name: true, manifest: true },
+  });
+  const shown = { ...manifest } as JsonObject;
+  return versions.find((version) => sameButName(JSON.parse(version.manifest) as JsonObject, shown))
+    ?.name;
+}
