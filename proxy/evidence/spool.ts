@@ -160,7 +160,8 @@ export class Spool {
       this.#written = before;
       this.#segment.bytes = position;
       this.#storedBytes -= bytes.length;
-      fs.ftruncate(this.#fd, position, () => {});
+      // Before anything else is written there, or it would go, too.
+      truncate(this.#fd, position);
     };
   }
 
@@ -262,6 +263,15 @@ function writeWhole(fd: number, bytes: Buffer, position: number): void {
   } catch (error) {
     fs.ftruncateSync(fd, position);
     throw error;
+  }
+}
+
+/** What cannot be cut off is overwritten by the next record, and left out by readers if not. */
+function truncate(fd: number, bytes: number): void {
+  try {
+    fs.ftruncateSync(fd, bytes);
+  } catch {
+    // The disk that refused to keep it may refuse this as well.
   }
 }
 

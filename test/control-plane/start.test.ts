@@ -32,11 +32,11 @@ describe('a control plane that cannot start', () => {
       () => ({ DATABASE_URL: `postgresql://u:${secret}@127.0.0.1:1/x` }),
       /The database cannot be used: .*Check DATABASE_URL/,
     ],
-    ['whose bus has no URL', () => ({ REDIS_URL: secret }), /REDIS_URL must begin with redis:/],
+    ['whose bus has no URL', () => ({ REDIS_URL: secret }), /REDIS_URL: must begin with redis:/],
     [
       'whose port is taken',
       () => ({ SALLYPORT_API_PORT: String((busy.address() as AddressInfo).port) }),
-      /Cannot listen on 127\.0\.0\.1, port \d+: .*Check SALLYPORT_API_HOST/,
+      /Port \d+ on 127\.0\.0\.1 is in use by another program.*SALLYPORT_API_PORT/,
     ],
     [
       'whose master key is none',

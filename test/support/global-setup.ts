@@ -1,5 +1,6 @@
 import type { TestProject } from 'vitest/node';
 import { startPostgres } from './postgres.ts';
+import { findProgram } from './programs.ts';
 import { findServer } from './redis.ts';
 
 declare module 'vitest' {
@@ -9,9 +10,10 @@ declare module 'vitest' {
   }
 }
 
-/** Makes sure of Redis, starts the Postgres that the tests share, and returns how to end it. */
+/** Makes sure of Redis and of the clients that tests use, starts the Postgres that the tests share, and returns how to end it. */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   await findServer();
+  for (const client of ['curl', 'openssl', 'python3'] as const) await findProgram([client]);
   const postgres = await startPostgres();
   project.provide('postgresUrl', postgres.url);
   return async () => {

@@ -1,13 +1,10 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { constants } from 'node:fs';
-import { access, mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
-import { promisify } from 'node:util';
-
-const run = promisify(execFile);
+import { join } from 'node:path';
+import { findProgram } from './programs.ts';
 
 interface RedisOptions {
   /** Keep data over `restart` and `kill` (append-only file, written through). Default: nothing is kept. */
@@ -106,31 +103,6 @@ async function freePort(): Promise<number> {
 }
 
 /** The path of a server, installed first where that is possible. Call it once before tests run side by side. */
-export async function findServer(): Promise<string> {
-  const found = await onPath();
-  if (found !== undefined) return found;
-  if (process.getuid?.() === 0) {
-    await run('apt-get', ['update']);
-    await run('apt-get', ['install', '-y', '--no-install-recommends', 'redis-server']);
-    const installed = await onPath();
-    if (installed !== undefined) return installed;
-  }
-  throw new Error(
-    'These tests need redis-server or valkey-server on the PATH. On Debian: apt-get install redis-server.',
-  );
-}
-
-async function onPath(): Promise<string | undefined> {
-  const folders = (process.env.PATH ?? '').split(delimiter).filter((folder) => folder !== '');
-  for (const name of ['redis-server', 'valkey-server']) {
-    for (const folder of folders) {
-      const path = join(folder, name);
-      const executable = await access(path, constants.X_OK).then(
-        () => true,
-        () => false,
-      );
-      if (executable) return path;
-    }
-  }
-  return undefined;
+export function findServer(): Promise<string> {
+  return findProgram(['redis-server', 'valkey-server']);
 }

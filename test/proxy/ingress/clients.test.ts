@@ -73,6 +73,7 @@ describe('real clients reach http and https upstreams through the proxy', () => 
     no_proxy: '',
     NODE_USE_ENV_PROXY: '1',
     NODE_EXTRA_CA_CERTS: caFile,
+    SSL_CERT_FILE: caFile,
     REQUESTS_CA_BUNDLE: caFile,
     CURL_CA_BUNDLE: caFile,
   });
@@ -159,22 +160,14 @@ describe('real clients reach http and https upstreams through the proxy', () => 
     expect(proxy.exchanges).toHaveLength(2);
   });
 
-  it('python requests', async () => {
-    const program = `import requests, sys
+  it('python, by its standard library', async () => {
+    const program = `import json, sys, urllib.request
 for url in sys.argv[1:]:
-    with requests.Session() as session:
-        for _ in range(2):
-            print(session.post(url, json={"a": 1}, timeout=10).json()["body"])`;
+    request = urllib.request.Request(url, data=b'{"a": 1}', headers={"content-type": "application/json"})
+    print(json.load(urllib.request.urlopen(request, timeout=10))["body"])`;
     const output = await run('python3', ['-c', program, ...targets()], proxyEnv());
-    expect(output).toBe('{"a": 1}\n'.repeat(4));
-    expect(proxy.exchanges).toHaveLength(4);
-  });
-
-  it('curl and python are there to be asked', async () => {
-    expect(await run('curl', ['--version'])).toContain('curl');
-    expect(await run('python3', ['-c', 'import requests; print("requests")'])).toContain(
-      'requests',
-    );
+    expect(output).toBe('{"a": 1}\n'.repeat(2));
+    expect(proxy.exchanges).toHaveLength(2);
   });
 });
 
