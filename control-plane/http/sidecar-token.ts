@@ -4,7 +4,7 @@ import {
   sidecarTokenType,
 } from '../../shared/contract/sidecar-token.ts';
 import { verifyJwsAsync } from '../../shared/crypto/jws.ts';
-import { type PublicJwk, verificationKeys } from '../../shared/crypto/signing-key.ts';
+import { parsePublicJwk, verificationKeys } from '../../shared/crypto/signing-key.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { isJsonObject, type JsonObject } from '../../shared/json.ts';
 import type { KeyHolder } from '../keys/key-directory.ts';
@@ -28,7 +28,7 @@ export async function authenticateSidecar(
   if (id === undefined) throw refused('the token does not name a sidecar');
   const sidecar = await db.sidecar.findUnique({ where: { id } });
   if (sidecar === null) throw refused('no such sidecar');
-  const keys = verificationKeys([sidecar.signingJwk as unknown as PublicJwk]);
+  const keys = verificationKeys([parsePublicJwk(sidecar.signingJwk)]);
   const verified = await verifyJwsAsync(token, sidecarTokenType, keys);
   if (!verified.ok) throw refused(verified.detail);
   const problem = claimsProblem(verified.payload, id, Math.floor(clock.now() / 1000));

@@ -2,7 +2,7 @@ import {
   exportPrivateKey,
   generateSigningKey,
   importPrivateKey,
-  type PublicJwk,
+  parsePublicJwk,
   type SigningAlgorithm,
   type SigningKey,
 } from '../../shared/crypto/signing-key.ts';
@@ -61,7 +61,7 @@ export function createSigningKeys({ db, vault, clock }: Deps): SigningKeys {
       });
       const active = rows.filter(({ state }) => state === 'active');
       const retired = rows.filter(({ state }) => state !== 'active');
-      return [...active, ...retired].map(({ publicJwk }) => publicJwk as unknown as PublicJwk);
+      return [...active, ...retired].map(({ publicJwk }) => parsePublicJwk(publicJwk));
     },
     rotated: (tenantId, purpose) => {
       choices.delete(`${tenantId} ${purpose}`);

@@ -1,4 +1,4 @@
-import type { PublicJwk } from '../../shared/crypto/signing-key.ts';
+import { type PublicJwk, parsePublicJwk } from '../../shared/crypto/signing-key.ts';
 import { ttlSecondsMax } from '../../shared/passport/issue.ts';
 import type { Services } from '../services.ts';
 
@@ -24,7 +24,7 @@ export async function passportKeySet({
     },
     orderBy: [{ state: 'asc' }, { createdAt: 'desc' }],
   });
-  return rows.map(({ publicJwk }) => publicJwk as unknown as PublicJwk);
+  return rows.map(({ publicJwk }) => parsePublicJwk(publicJwk));
 }
 
 async function ensureFirstKey({

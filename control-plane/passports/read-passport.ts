@@ -1,6 +1,6 @@
 import {
   importPublicJwk,
-  type PublicJwk,
+  parsePublicJwk,
   type VerificationKey,
 } from '../../shared/crypto/signing-key.ts';
 import { isJsonObject } from '../../shared/json.ts';
@@ -47,7 +47,7 @@ async function findKey(
     (await db.signingKey.findFirst({ where: { tenantId, kid, purpose: 'passport' } })) ??
     (await db.signingKey.findFirst({ where: { kid, purpose: 'passport' } }));
   if (row === null) return undefined;
-  const key = importPublicJwk(row.publicJwk as unknown as PublicJwk);
+  const key = importPublicJwk(parsePublicJwk(row.publicJwk));
   // The thumbprint is computed from the key itself: a row under a wrong name is not believed.
   if (key.kid !== kid) return undefined;
   if (known.size >= knownKeysMax) known.clear();

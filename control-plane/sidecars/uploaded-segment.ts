@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
 import { verifyJws } from '../../shared/crypto/jws.ts';
-import { type PublicJwk, verificationKeys } from '../../shared/crypto/signing-key.ts';
+import { parsePublicJwk, verificationKeys } from '../../shared/crypto/signing-key.ts';
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 import { type SpoolHead, spoolHeadType, spoolLinkHash } from '../../shared/evidence/spool-head.ts';
 import type { Sidecar } from '../store/generated/client.ts';
@@ -27,7 +27,7 @@ export function readUpload(
   sidecar: Pick<Sidecar, 'id' | 'signingJwk'>,
   { segment, records }: { readonly segment: string; readonly records: readonly UploadedRecord[] },
 ): SpoolHead | { readonly problem: string } {
-  const keys = verificationKeys([sidecar.signingJwk as unknown as PublicJwk]);
+  const keys = verificationKeys([parsePublicJwk(sidecar.signingJwk)]);
   const verified = verifyJws(segment, spoolHeadType, keys);
   if (!verified.ok) return { problem: `the segment does not verify: ${verified.detail}` };
   const parsed = headForm.safeParse(verified.payload);

@@ -1,4 +1,4 @@
-import type { PublicJwk } from '../../shared/crypto/signing-key.ts';
+import { parsePublicJwk } from '../../shared/crypto/signing-key.ts';
 import { modes, riskTiers } from '../../shared/decision/action.ts';
 import type { KillSwitch } from '../../shared/decision/state.ts';
 import { GatewayError } from '../../shared/errors.ts';
@@ -145,7 +145,7 @@ export const builders: {
       orderBy: [{ state: 'asc' }, { createdAt: 'desc' }],
       select: { publicJwk: true },
     });
-    return { passportKeys: rows.map(({ publicJwk }) => publicJwk as unknown as PublicJwk) };
+    return { passportKeys: rows.map(({ publicJwk }) => parsePublicJwk(publicJwk)) };
   },
 };
 

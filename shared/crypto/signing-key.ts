@@ -6,6 +6,7 @@ import {
   type JsonWebKey,
   type KeyObject,
 } from 'node:crypto';
+import { isJsonObject } from '../json.ts';
 
 /** A public key as a JWK Set carries it; `kid` is its RFC 7638 thumbprint. */
 export interface PublicJwk {
@@ -51,6 +52,17 @@ export function exportPrivateKey(key: SigningKey): Buffer {
 
 export function importPrivateKey(pkcs8: Buffer): SigningKey {
   return toSigningKey(createPrivateKey({ key: pkcs8, format: 'der', type: 'pkcs8' }));
+}
+
+/** A public key as it was stored; anything else in its place is refused. */
+export function parsePublicJwk(value: unknown): PublicJwk {
+  const jwk: Partial<Record<keyof PublicJwk, unknown>> = isJsonObject(value) ? value : {};
+  const { kty, crv, x, y, kid } = jwk;
+  for (const member of [kty, crv, x, kid]) {
+    if (typeof member !== 'string') throw new TypeError('a stored key is not a public JWK');
+  }
+  if (y !== undefined && typeof y !== 'string') throw new TypeError('a stored key has an odd y');
+  return jwk as PublicJwk;
 }
 
 /** A verification key from a JWK; its `kid` is computed, never believed. */
