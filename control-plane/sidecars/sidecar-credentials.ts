@@ -1,4 +1,5 @@
 import { CompactEncrypt, importJWK, type JWK } from 'jose';
+import { parsePublicJwk } from '../../shared/crypto/signing-key.ts';
 import { credentialsOfAgent } from '../credentials/held-credentials.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
@@ -17,7 +18,7 @@ export async function sidecarCredentials(
   // Read first: should credentials change in between, the sidecar will see a newer version and ask again.
   const version = await credentialsVersion(services.db, tenantId, agentId);
   const credentials = await credentialsOfAgent(services, tenantId, agentId);
-  const key = await importJWK(encryptionJwk as unknown as JWK, 'ECDH-ES');
+  const key = await importJWK({ ...parsePublicJwk(encryptionJwk) } as JWK, 'ECDH-ES');
   const plaintext = Buffer.from(JSON.stringify({ credentials }), 'utf8');
   const jwe = await new CompactEncrypt(plaintext)
     .setProtectedHeader({ alg: 'ECDH-ES', enc: 'A256GCM' })
