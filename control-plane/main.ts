@@ -6,7 +6,7 @@ import type { Bus } from '../shared/bus/bus.ts';
 import { openBus } from '../shared/bus/open.ts';
 import { systemClock } from '../shared/clock.ts';
 import { listenError } from '../shared/listen-error.ts';
-import { type Log, logBuffer } from '../shared/log.ts';
+import { gatherLines, type Log } from '../shared/log.ts';
 import { SettingsError } from '../shared/settings.ts';
 import { createApp } from './app.ts';
 import { startExpirySweep } from './approvals/expiry-sweep.ts';
@@ -123,7 +123,7 @@ async function closeServer(server: ReturnType<typeof createHttpServer>): Promise
 function logFor({ logLevel }: Config): Log {
   return pino(
     { name: 'sallyport-control-plane', level: logLevel },
-    pino.destination({ dest: 2, ...logBuffer }),
+    gatherLines(pino.destination({ dest: 2, sync: true })),
   );
 }
 

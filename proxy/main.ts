@@ -6,7 +6,7 @@ import type { Bus } from '../shared/bus/bus.ts';
 import { openBus } from '../shared/bus/open.ts';
 import { systemClock } from '../shared/clock.ts';
 import { verificationKeys } from '../shared/crypto/signing-key.ts';
-import { type Log, logBuffer } from '../shared/log.ts';
+import { gatherLines, type Log } from '../shared/log.ts';
 import { SettingsError } from '../shared/settings.ts';
 import { sidecarSection } from '../shared/sync/sections.ts';
 import { Closing } from './closing.ts';
@@ -230,7 +230,7 @@ function ownPorts({ controlPlaneUrl }: Config): number[] {
 function logFor({ logLevel }: Config): Log {
   return pino(
     { name: 'sallyport-sidecar', level: logLevel },
-    pino.destination({ dest: 2, ...logBuffer }),
+    gatherLines(pino.destination({ dest: 2, sync: true })),
   );
 }
 

@@ -9,7 +9,7 @@ const plainName =
 // What URL parsers read as an IPv4 address: the last label is a number, decimal or 0x.
 const numericEnd = /(?:^|\.)(?:[0-9]+|0x[0-9a-f]*)$/;
 const refusedCharacters = /[\p{Cc}\p{White_Space}%/\\?#@:[\]<>^|"`{}]/u;
-const ipv4 = /^(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?!$)|$)){4}$/;
+const ipv4 = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/;
 
 /**
  * The one spelling of a host: a lower-case A-label name without trailing dot, a dotted IPv4
@@ -17,7 +17,8 @@ const ipv4 = /^(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?!$)|$)){4}$/;
  * Takes Unicode names and IPv6 with or without brackets. Undefined when it is not a host.
  */
 export function normaliseHost(input: string): string | undefined {
-  if (plainName.test(input) && !numericEnd.test(input) && !input.includes('xn--')) return input;
+  const isPlain = plainName.test(input) && !input.includes('xn--');
+  if (isPlain && (!numericEnd.test(input) || ipv4.test(input))) return input;
   if (input.startsWith('[') || input.includes(':')) return normaliseIpv6(input);
   if (input === '' || input.length > 1000 || refusedCharacters.test(input)) return undefined;
   const host = hostnameOf(input.endsWith('.') ? input.slice(0, -1) : input);

@@ -48,26 +48,29 @@ export function decisionRecord(
   witness: Witness,
 ): SpoolRecord {
   const { evidence, salt } = argumentsEvidence(action.args);
-  const event = {
-    ...eventOf('decision', witness, facts),
-    decision: verdict.decision,
-    reason_code: verdict.reasonCode,
+  const { decision, reasonCode } = verdict;
+  const event = eventOf('decision', witness, {
+    facts,
+    decision,
+    reasonCode,
     data: {
-      ...evidence,
-      ...factsData(facts),
       acted_for: action.userId === witness.identity.userId ? undefined : action.userId,
       approval_id: approvalId,
+      args_digest: evidence.args_digest,
+      args_shape: evidence.args_shape,
       enforced: verdict.enforced,
       goal: action.goal,
+      host: facts.host,
       manifest_hash: verdict.toolManifestHash,
       matched_rules: verdict.matchedRules,
+      method: facts.method,
       mode: verdict.mode,
       observed: verdict.observed.length === 0 ? undefined : [...verdict.observed],
       passport_jti: verdict.passportJti,
       policy_hash: verdict.policyHash,
       risk_tier: verdict.riskTier,
     } as JsonObject,
-  };
+  });
   return { event, salt };
 }
 
@@ -86,10 +89,8 @@ export function plainRecord(
   },
   witness: Witness,
 ): SpoolRecord {
-  const event = eventOf('decision', witness, facts);
-  return {
-    event: { ...event, decision, reason_code: reasonCode, data: { ...factsData(facts), ...data } },
-  };
+  const all = { ...data, host: facts.host, method: facts.method };
+  return { event: eventOf('decision', witness, { facts, decision, reasonCode, data: all }) };
 }
 
 /** The record of how a performed call ended. */
@@ -107,20 +108,15 @@ export function outcomeRecord(
   },
   witness: Witness,
 ): SpoolRecord {
-  const event = eventOf('execution.result', witness, facts);
-  return {
-    event: {
-      ...event,
-      ...(outcome.failure === undefined ? {} : { reason_code: outcome.failure }),
-      data: {
-        decision_event_id: decisionId,
-        detail: outcome.detail,
-        duration_ms: Math.round(durationMs),
-        response_bytes: outcome.responseBytes,
-        status: outcome.status ?? null,
-      },
-    },
-  };
+  const data = {
+    decision_event_id: decisionId,
+    detail: outcome.detail,
+    duration_ms: Math.round(durationMs),
+    response_bytes: outcome.responseBytes,
+    status: outcome.status ?? null,
+  } as JsonObject;
+  const { failure } = outcome;
+  return { event: eventOf('execution.result', witness, { facts, reasonCode: failure, data }) };
 }
 
 /** The record of a tool whose server describes it otherwise than was approved. */
@@ -133,24 +129,38 @@ export function driftRecord(
   witness: Witness,
 ): SpoolRecord {
   const facts = { tool, resource: `tool:${tool}`, host: '', method: '' };
-  const event = eventOf('tool.drifted', witness, facts);
   const data = { approved_surface_hash: approved, observed_surface_hash: observed };
-  return { event: { ...event, reason_code: 'tool.manifest_changed', data } };
+  const reasonCode = 'tool.manifest_changed';
+  return { event: eventOf('tool.drifted', witness, { facts, reasonCode, data }) };
 }
 
-function eventOf(type: string, { identity, clock }: Witness, facts: CallFacts): EvidenceEvent {
+interface Happening {
+  readonly facts: CallFacts;
+  readonly decision?: string;
+  readonly reasonCode?: string | undefined;
+  readonly data: JsonObject;
+}
+
+/** Members in canonical order, so that writing it down need not sort them. */
+function eventOf(
+  type: string,
+  { identity, clock }: Witness,
+  { facts, decision, reasonCode, data }: Happening,
+): EvidenceEvent {
   const now = clock.now();
   return {
-    id: newId('ev', now),
-    type,
-    chain_id: `agent:${identity.agentId}`,
-    occurred_at: new Date(now).toISOString(),
-    source: `sidecar:${identity.sidecarId}`,
     agent_id: identity.agentId,
-    user_id: identity.userId,
-    tool: recordable(facts.tool, toolCharsMax),
+    chain_id: `agent:${identity.agentId}`,
+    data,
+    decision,
+    id: newId('ev', now),
+    occurred_at: new Date(now).toISOString(),
+    reason_code: reasonCode,
     resource: recordable(facts.resource, resourceCharsMax),
-    data: {},
+    source: `sidecar:${identity.sidecarId}`,
+    tool: recordable(facts.tool, toolCharsMax),
+    type,
+    user_id: identity.userId,
   };
 }
 
@@ -161,8 +171,4 @@ function eventOf(type: string, { identity, clock }: Witness, facts: CallFacts): 
 function recordable(text: string, charsMax: number): string {
   const plain = recordableText(text.slice(0, charsMax));
   return plain === '' ? '-' : plain;
-}
-
-function factsData(facts: CallFacts): JsonObject {
-  return { host: facts.host, method: facts.method };
 }

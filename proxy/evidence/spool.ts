@@ -9,6 +9,7 @@ import { storePosition } from './position-file.ts';
 import { type Cursor, type PendingRecords, readPending } from './read-pending.ts';
 import { type Recovered, recover } from './recover.ts';
 import { segmentName, segmentsIn } from './segment.ts';
+import { Tail, type WrittenRecord } from './tail.ts';
 
 /** What one line of the spool holds. */
 export interface SpoolRecord {
@@ -25,6 +26,8 @@ export interface SpoolOptions {
   /** Beyond this many bytes not yet uploaded, nothing more is accepted. */
   readonly bytesMax?: number;
   readonly segmentBytesMax?: number;
+  /** How much of the newest records is kept in memory for the next upload. */
+  readonly tailCharsMax?: number;
 }
 
 interface Waiting {
@@ -56,6 +59,7 @@ export class Spool {
   #next = this.#cursor;
   /** Segments with records that are no longer what was written; they are kept. */
   readonly #damaged = new Set<string>();
+  readonly #tail: Tail;
   #waiting: Waiting[] = [];
   #flushing = false;
   #closed = false;
@@ -63,6 +67,7 @@ export class Spool {
 
   private constructor(options: Required<SpoolOptions>, recovered: Recovered) {
     this.#options = options;
+    this.#tail = new Tail(options.tailCharsMax);
     this.#written = recovered.written;
     this.#kept = recovered.written;
     this.#acked = recovered.acked;
@@ -74,7 +79,12 @@ export class Spool {
   /** Opens the spool, dropping a line that was torn when the process died. */
   static open(options: SpoolOptions): Spool {
     fs.mkdirSync(options.folder, { recursive: true, mode: 0o700 });
-    const full = { bytesMax: 1024 ** 3, segmentBytesMax: 8 * 1024 ** 2, ...options };
+    const full = {
+      bytesMax: 1024 ** 3,
+      segmentBytesMax: 8 * 1024 ** 2,
+      tailCharsMax: 4 * 1024 ** 2,
+      ...options,
+    };
     return new Spool(full, recover(full));
   }
 
@@ -123,9 +133,11 @@ export class Spool {
       this.#waiting = [];
       let undo = () => {};
       try {
-        undo = this.#write(batch);
+        const written = this.#write(batch);
+        undo = written.undo;
         if (this.#options.fsync) await datasync(this.#fd);
         this.#kept = this.#written;
+        this.#tail.add(written.records);
         for (const { resolve } of batch) resolve();
       } catch (cause) {
         undo();
@@ -137,32 +149,36 @@ export class Spool {
     this.#onWritten();
   }
 
-  /** Returns how to take it back, should the disk not keep it. */
-  #write(batch: readonly Waiting[]): () => void {
+  /** `undo` takes it back, should the disk not keep it. */
+  #write(batch: readonly Waiting[]): {
+    readonly records: readonly WrittenRecord[];
+    readonly undo: () => void;
+  } {
     // A file that was removed under us can still be written, and nobody would ever read it.
     if (fs.fstatSync(this.#fd).nlink === 0) throw new Error('the segment is gone from the folder');
     if (this.#segment.bytes >= this.#options.segmentBytesMax) this.#rotate();
     const before = this.#written;
     const position = this.#segment.bytes;
-    let { record, hash } = before;
+    let at = before;
     let text = '';
-    for (const { line } of batch) {
-      record += 1;
-      hash = spoolLinkHash(hash, line);
-      text += `${hash} ${line}\n`;
-    }
+    const records = batch.map(({ line }) => {
+      at = { record: at.record + 1, hash: spoolLinkHash(at.hash, line) };
+      text += `${at.hash} ${line}\n`;
+      return { line, at };
+    });
     const bytes = Buffer.from(text);
     writeWhole(this.#fd, bytes, position);
     this.#segment.bytes += bytes.length;
     this.#storedBytes += bytes.length;
-    this.#written = { record, hash };
-    return () => {
+    this.#written = at;
+    const undo = () => {
       this.#written = before;
       this.#segment.bytes = position;
       this.#storedBytes -= bytes.length;
       // Before anything else is written there, or it would go, too.
       truncate(this.#fd, position);
     };
+    return { records, undo };
   }
 
   #rotate(): void {
@@ -178,6 +194,8 @@ export class Spool {
    * records are left out; where nothing else is left, `last` lies after them.
    */
   pending(recordsMax: number, bytesMax: number): PendingRecords {
+    const recent = this.#tail.after(this.#acked, { recordsMax, charsMax: bytesMax });
+    if (recent !== undefined) return recent;
     const { pending, cursor } = readPending({
       folder: this.#options.folder,
       acked: this.#acked,

@@ -16,6 +16,8 @@ const recordsMax = 1000;
 const bytesMax = 3 * 1024 ** 2;
 /** How long what is left may take when the sidecar ends. */
 const closeMs = 5_000;
+/** How long records wait for company: an upload costs much, and one record more very little. */
+const gatherMs = 20;
 const backoffMs = { first: 200, most: 10_000 };
 
 export interface UploaderDeps {
@@ -60,6 +62,7 @@ export class Uploader {
     while (!this.#closed && (!this.#stop.signal.aborted || this.#deps.spool.depth > 0)) {
       if (this.#deps.spool.depth === 0) {
         await this.#written();
+        await this.#pause(gatherMs);
         continue;
       }
       try {
@@ -71,10 +74,15 @@ export class Uploader {
           'evidence could not be uploaded yet',
         );
         if (this.#stop.signal.aborted) return;
-        await delay(waitMs, undefined, { signal: this.#stop.signal }).catch(() => {});
+        await this.#pause(waitMs);
         waitMs = Math.min(waitMs * 2, backoffMs.most);
       }
     }
+  }
+
+  /** Shorter when the sidecar ends. */
+  #pause(ms: number): Promise<void> {
+    return delay(ms, undefined, { signal: this.#stop.signal }).catch(() => {});
   }
 
   #written(): Promise<void> {
@@ -106,6 +114,7 @@ export class Uploader {
 
 /** The position that was acknowledged, if it is one of what was sent. */
 function positionIn({ after, lines, last }: PendingRecords, acked: SpoolPosition): SpoolPosition {
+  if (acked.record === last.record) return last;
   if (acked.record > last.record) {
     throw unexpected(`the control plane acknowledged record ${acked.record}, never sent`);
   }

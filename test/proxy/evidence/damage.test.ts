@@ -21,8 +21,11 @@ afterEach(async () => {
   fs.rmSync(folder, { recursive: true });
 });
 
-function open(options: { segmentBytesMax?: number; fsync?: boolean } = {}): Spool {
-  const spool = Spool.open({ folder, log: silentLog, fsync: false, ...options });
+/** Without a tail in memory, so that everything is read back from the disk. */
+function open(
+  options: { segmentBytesMax?: number; fsync?: boolean; tailCharsMax?: number } = {},
+): Spool {
+  const spool = Spool.open({ folder, log: silentLog, fsync: false, tailCharsMax: 0, ...options });
   opened.push(spool);
   return spool;
 }
@@ -131,6 +134,16 @@ describe('a damaged spool loses nothing in silence, and does not stop', () => {
     expect(sent).toEqual([...ids(1, 4), ...ids(6, 10)]);
     expect(gaps).toEqual([5]);
     expect(fs.readdirSync(folder).some((name) => name.startsWith('damaged-'))).toBe(true);
+  });
+
+  it('what is still in memory is uploaded as it was written, whatever became of the file', async () => {
+    const spool = open({ tailCharsMax: 10_000 });
+    await write(spool, 1, 5);
+    const [file = ''] = segmentFiles();
+    fs.writeFileSync(file, fs.readFileSync(file, 'utf8').replaceAll('"ev_', '"xx_'));
+    expect(drain(spool).sent).toEqual(ids(1, 5));
+    await write(spool, 6, 7);
+    expect(drain(spool).sent).toEqual(ids(6, 7));
   });
 
   it('the last record was changed: it is not uploaded, and the spool goes on', async () => {
