@@ -14,6 +14,10 @@ export interface Load {
   /** What every answer, a 200, must hold. */
   readonly answerIncludes: string;
   readonly connections: number;
+  /** Requests a second over all connections, evenly; without it as fast as it goes. */
+  readonly ratePerSecond?: number;
+  /** A file of values for the header Action-Passport, a line for each request; the load ends with them. */
+  readonly passportsFile?: string;
   readonly warmupMs: number;
   readonly measureMs: number;
 }

@@ -11,6 +11,18 @@ export const benchPolicy = {
   rules: Array.from({ length: rules }, (_, index) => ruleAt(index)),
 };
 
+/** What else passes through a sidecar that is measured: an MCP tool, and downloads. */
+export const otherPolicy = {
+  id: 'bench-other',
+  version: 1,
+  rules: ['mcp.bench.pay', 'http.get.127.0.0.1'].map((name) => ({
+    name,
+    decision: 'allow',
+    reason: 'bench.other',
+    when: { all: [{ path: 'tool.name', operator: '==', value: name }] },
+  })),
+};
+
 function ruleAt(index: number) {
   const isLast = index === rules - 1;
   const name = index % tools === tools - 1 ? tool : `bank.tool${index % tools}`;

@@ -6,12 +6,16 @@ import { systemClock } from '../../shared/clock.ts';
 import { cores, startBaseline } from './baseline.ts';
 import { cpuSeconds } from './cpu-time.ts';
 import { load, type Measured } from './load.ts';
+import { type Peer, startPeers } from './peers.ts';
 import { type BenchRow, summarise } from './row.ts';
+import { intercepted, plainHttp, type Workload } from './workload.ts';
 
 /** The upstream of the load: its ports, and its certificates' authority, PEM. */
 export interface BenchUpstream {
   readonly http: number;
   readonly https: number;
+  /** TLS, too; nothing is ever bound to this one. */
+  readonly opaque: number;
   readonly ca: string;
 }
 
@@ -20,7 +24,7 @@ export interface BenchSidecar {
   readonly pid: number;
   readonly port: number;
   /** Called after each measurement. */
-  settle?(measured: Measured): Promise<void>;
+  settle?(measured: Pick<Measured, 'answers' | 'perSecond'>): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -31,15 +35,21 @@ interface ProxyBenchOptions {
   readonly rounds?: number;
   readonly measureMs?: number;
   readonly connections?: number;
+  readonly workloads?: readonly Workload[];
+  /** Measures other proxies as well. */
+  readonly withPeers?: boolean;
+  /** Called with ours and the bare proxy before they end. */
+  readonly more?: (pair: ProxyPair) => Promise<BenchRow[]>;
 }
 
-/** What the load posts, and what the upstream answers. */
-const body = JSON.stringify({ amount: 5, text: 'x'.repeat(1_000) });
-const answer = JSON.stringify({ ok: true, text: 'x'.repeat(1_000) });
-/** What is asked of the upstream through ours; it counts what arrives. */
-export const benchPath = '/bench';
+/** Ours and what it is held against. */
+export interface ProxyPair {
+  readonly upstream: BenchUpstream;
+  readonly ours: BenchSidecar;
+  readonly bare: Pick<BenchSidecar, 'pid' | 'port'>;
+}
 
-/** Requests a second through the sidecar, plain and intercepted, beside a bare forward proxy. */
+/** Requests a second through the sidecar, beside a bare forward proxy and others. */
 export async function benchProxy(options: ProxyBenchOptions = {}): Promise<BenchRow[]> {
   const dataDir = mkdtempSync(join(tmpdir(), 'sallyport-bench-'));
   const authority = loadAuthority({ dataDir, clock: systemClock });
@@ -48,7 +58,7 @@ export async function benchProxy(options: ProxyBenchOptions = {}): Promise<Bench
   const env = { BENCH_CERT: cert, BENCH_KEY: key, BENCH_CA: ca, BENCH_DATA: dataDir };
   const stops: (() => Promise<void>)[] = [];
   try {
-    const upstream = await startBaseline<{ http: number; https: number }>('load-upstream.ts', {
+    const upstream = await startBaseline<Omit<BenchUpstream, 'ca'>>('load-upstream.ts', {
       env,
       on: cores.others,
     });
@@ -60,13 +70,19 @@ export async function benchProxy(options: ProxyBenchOptions = {}): Promise<Bench
     stops.push(() => bare.kill());
     const ours = await startOurs(options, { ...upstream.ready, ca }, env);
     stops.push(() => ours.stop());
+    const pair = {
+      upstream: { ...upstream.ready, ca },
+      ours,
+      bare: { pid: bare.pid, port: bare.ready.port },
+    };
+    const peers = options.withPeers === true ? await startPeers({ folder: dataDir, ca }) : [];
+    stops.push(async () => {
+      for (const peer of peers) await peer.stop();
+    });
     const rows: BenchRow[] = [];
-    for (const secure of [false, true]) {
-      const port = secure ? upstream.ready.https : upstream.ready.http;
-      const baseline = { pid: bare.pid, port: bare.ready.port };
-      rows.push(...(await compare(options, { secure, port, ours, baseline })));
-    }
-    return rows;
+    for (const workload of options.workloads ?? [plainHttp, intercepted])
+      rows.push(...(await compare(options, { ...pair, workload, peers })));
+    return [...rows, ...((await options.more?.(pair)) ?? [])];
   } finally {
     for (const stop of stops.reverse()) await stop();
     rmSync(dataDir, { recursive: true, force: true });
@@ -83,12 +99,9 @@ async function startOurs(
   return { pid: own.pid, port: own.ready.port, stop: () => own.kill() };
 }
 
-interface Comparison {
-  readonly secure: boolean;
-  /** The upstream's. */
-  readonly port: number;
-  readonly ours: BenchSidecar;
-  readonly baseline: Pick<BenchSidecar, 'pid' | 'port'>;
+interface Comparison extends ProxyPair {
+  readonly workload: Workload;
+  readonly peers: readonly Peer[];
 }
 
 /** What the rounds of one proxy gave: requests a second, and microseconds of processor time for each. */
@@ -97,50 +110,76 @@ interface Rounds {
   readonly cpuMicros: number[];
 }
 
+/** So often other proxies are measured: none of them is near. */
+const peerRounds = 2;
+
 async function compare(
   options: ProxyBenchOptions,
-  { secure, port, ours, baseline }: Comparison,
+  { workload, upstream, ours, bare: baseline, peers: all }: Comparison,
 ): Promise<BenchRow[]> {
   const { rounds = 5, name = 'ingress and forward', measureMs = 5_000, connections = 32 } = options;
-  const call = { port, secure, body, answerIncludes: answer, connections, measureMs };
-  const through = async (proxy: Comparison['baseline'], path: string, into: Rounds) => {
+  const { secure, path, barePath, withPeers } = workload;
+  const port = secure ? upstream.https : upstream.http;
+  const call = { ...workload, port, connections, measureMs };
+  const through = async (proxy: ProxyPair['bare'], asked: string, into: Rounds) => {
     const before = cpuSeconds(proxy.pid);
-    const measured = await load({ ...call, proxyPort: proxy.port, path, warmupMs: 1_000 });
+    const measured = await load({ ...call, proxyPort: proxy.port, path: asked, warmupMs: 1_000 });
     const after = cpuSeconds(proxy.pid);
     into.perSecond.push(measured.perSecond);
     if (before !== undefined && after !== undefined)
       into.cpuMicros.push(((after - before) / measured.answers) * 1e6);
     return measured;
   };
-  const our: Rounds = { perSecond: [], cpuMicros: [] };
-  const bare: Rounds = { perSecond: [], cpuMicros: [] };
+  const [our, bare] = [newRounds(), newRounds()];
+  const carries = secure ? 'intercepted' : 'plain';
+  const peers = all
+    .filter((peer) => withPeers && peer.carries[carries])
+    .map((peer) => ({ peer, measured: newRounds() }));
   // Until the compilers have done their work; ours has more of it.
-  const warmUp = (proxyPort: number, path: string) =>
-    load({ ...call, proxyPort, path, warmupMs: 0 });
-  await warmUp(baseline.port, '/bare');
-  const warm = await warmUp(ours.port, benchPath);
+  const warmUp = (proxyPort: number, asked: string) =>
+    load({ ...call, proxyPort, path: asked, warmupMs: 0 });
+  await warmUp(baseline.port, barePath);
+  const warm = await warmUp(ours.port, path);
   await ours.settle?.(warm);
   // Turn by turn, so that a machine that slows down slows both.
   for (let round = 0; round < rounds; round++) {
-    await through(baseline, '/bare', bare);
-    const measured = await through(ours, benchPath, our);
+    await through(baseline, barePath, bare);
+    const measured = await through(ours, path, our);
     await ours.settle?.(measured);
+    if (round >= peerRounds) continue;
+    for (const { peer, measured: into } of peers) await through(peer, barePath, into);
   }
-  const row = `${name}, ${secure ? 'HTTPS intercepted' : 'plain HTTP'}, ${connections} connections`;
-  const rates = rowOf(row, 'requests/s', our.perSecond, bare.perSecond);
-  if (our.cpuMicros.length === 0) return [rates];
-  return [rates, rowOf(`${row}: processor time`, 'µs/request', our.cpuMicros, bare.cpuMicros)];
+  const row = `${name}, ${workload.name}, ${connections} connections`;
+  const unit = 'requests/s';
+  const rows = [rowOf({ row, unit, ours: our.perSecond, baseline: bare.perSecond })];
+  for (const { peer, measured } of peers) {
+    const others = { baseline: measured.perSecond, baselineName: peer.name };
+    rows.push(rowOf({ row, unit, ours: our.perSecond, ...others }));
+  }
+  if (our.cpuMicros.length === 0) return rows;
+  const cpu = { row: `${row}: processor time`, unit: 'µs/request' };
+  return [...rows, rowOf({ ...cpu, ours: our.cpuMicros, baseline: bare.cpuMicros })];
 }
 
-function rowOf(
-  row: string,
-  unit: string,
-  ours: readonly number[],
-  bare: readonly number[],
-): BenchRow {
+function newRounds(): Rounds {
+  return { perSecond: [], cpuMicros: [] };
+}
+
+/** A row of medians; without `baselineName` held against the bare proxy. */
+export function rowOf({
+  row,
+  unit,
+  ours,
+  baseline,
+  baselineName = 'bare forward proxy on undici',
+}: {
+  readonly row: string;
+  readonly unit: string;
+  readonly ours: readonly number[];
+  readonly baseline: readonly number[];
+  readonly baselineName?: string;
+}): BenchRow {
   const { median, spread } = summarise(ours);
-  const baseline = summarise(bare).median;
-  const ratio = median / baseline;
-  const baselineName = 'bare forward proxy on undici';
-  return { row, ours: median, baseline, baselineName, ratio, unit, spread };
+  const base = summarise(baseline).median;
+  return { row, ours: median, baseline: base, baselineName, ratio: median / base, unit, spread };
 }

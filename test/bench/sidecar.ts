@@ -10,15 +10,28 @@ import { until } from '../support/processes.ts';
 import { startRedis } from '../support/redis.ts';
 import { type Separate, startSeparate } from '../support/separate.ts';
 import { cores, pin } from './baseline.ts';
+import { benchLeaf } from './leaf.ts';
 import { assertVerifies } from './ledger-check.ts';
-import { benchPolicy, tool } from './policy-rules.ts';
-import { type BenchSidecar, type BenchUpstream, benchPath, benchProxy } from './proxy.ts';
+import type { Measured } from './load.ts';
+import { benchPolicy, otherPolicy, tool } from './policy-rules.ts';
+import { type BenchSidecar, type BenchUpstream, benchProxy } from './proxy.ts';
 import { type BenchRow, summarise } from './row.ts';
+import {
+  downloadPath,
+  downloadRows,
+  latencyRows,
+  presentedRow,
+  startRows,
+} from './sidecar-rows.ts';
+import { verificationsPerSecond } from './verification.ts';
+import { benchPath, intercepted, mcpCalls, mcpPath, plainHttp } from './workload.ts';
 
 const lowestPriority = 19;
 const drainMs = 180_000;
 
 /** Calls that were measured, and how fast their evidence came to the ledger. */
+type TalliedCalls = Pick<Measured, 'answers' | 'perSecond'>;
+
 interface Tally {
   calls: number;
   readonly callsPerSecond: number[];
@@ -32,15 +45,38 @@ interface Tally {
  */
 export async function benchSidecar(): Promise<BenchRow[]> {
   const tally: Tally = { calls: 0, callsPerSecond: [], sealedPerSecond: [] };
+  const verified = verificationsPerSecond();
+  let separate: Separate | undefined;
   const rows = await benchProxy({
     name: 'sidecar, everything on',
     rounds: 3,
-    startOurs: (upstream) => startOurs(upstream, tally),
+    workloads: [plainHttp, intercepted, mcpCalls],
+    withPeers: true,
+    startOurs: async (upstream) => {
+      const running = await startOurs(upstream, tally);
+      separate = running.separate;
+      return running;
+    },
+    async more(pair) {
+      if (separate === undefined) throw new TypeError('the sidecar did not start');
+      const told = async (measured: TalliedCalls) => pair.ours.settle?.(measured);
+      const rig = { ...pair, separate, told };
+      return [
+        ...(await latencyRows(rig)),
+        await presentedRow(rig, verified),
+        ...(await startRows(rig)),
+        ...(await downloadRows(rig)),
+        benchLeaf(),
+      ];
+    },
   });
   return [...rows, uploadRow(tally)];
 }
 
-async function startOurs(upstream: BenchUpstream, tally: Tally): Promise<BenchSidecar> {
+async function startOurs(
+  upstream: BenchUpstream,
+  tally: Tally,
+): Promise<BenchSidecar & { readonly separate: Separate }> {
   const folder = await mkdtemp(join(tmpdir(), 'sallyport-bench-'));
   const caFile = join(folder, 'upstream-ca.pem');
   fs.writeFileSync(caFile, upstream.ca);
@@ -62,12 +98,16 @@ async function startOurs(upstream: BenchUpstream, tally: Tally): Promise<BenchSi
   const ledger = new pg.Client({ connectionString: postgres.url });
   await ledger.connect();
   return {
+    separate,
     pid: separate.sidecar.pid,
     port: Number(new URL(separate.proxyUrl).port),
     async settle({ answers, perSecond }) {
       tally.calls += answers;
+      const sealedPerSecond = await drained(ledger, separate);
+      // A few calls say nothing of how fast many are sealed.
+      if (answers < 10_000) return;
       tally.callsPerSecond.push(perSecond);
-      tally.sealedPerSecond.push(await drained(ledger, separate));
+      tally.sealedPerSecond.push(sealedPerSecond);
     },
     async stop() {
       try {
@@ -98,9 +138,14 @@ async function bind({ api, proxyUrl }: Separate, { http, https }: BenchUpstream)
     });
     if (status !== 200) throw new Error(`the binding was refused: ${JSON.stringify(body)}`);
   }
-  const policy = { name: 'bench', publish: true, rules_json: benchPolicy };
-  const { status, body } = await api('POST', '/v1/policies', policy);
-  if (status !== 201) throw new Error(`the policy was refused: ${JSON.stringify(body)}`);
+  const server = { protocol: 'mcp', host: `127.0.0.1:${http}`, path: mcpPath };
+  const bound = await api('PUT', '/v1/runtime/bindings/bench', server);
+  if (bound.status !== 200) throw new Error(`refused: ${JSON.stringify(bound.body)}`);
+  for (const rules_json of [otherPolicy, benchPolicy]) {
+    const policy = { name: rules_json.id, publish: true, rules_json };
+    const { status, body } = await api('POST', '/v1/policies', policy);
+    if (status !== 201) throw new Error(`the policy was refused: ${JSON.stringify(body)}`);
+  }
   const agent = new ProxyAgent({ uri: proxyUrl, proxyTunnel: false });
   const isAllowed = async () => {
     const response = await request(`http://127.0.0.1:${http}${benchPath}`, {
@@ -151,7 +196,8 @@ async function assertAllSealed(
   { calls }: Tally,
 ): Promise<void> {
   const counted = await fetch(`http://127.0.0.1:${upstream.http}/count`);
-  const arrived = ((await counted.json()) as Record<string, number>)[benchPath] ?? 0;
+  const posted = (await counted.json()) as Record<string, number>;
+  const arrived = (posted[benchPath] ?? 0) + (posted[mcpPath] ?? 0) + (posted[downloadPath] ?? 0);
   const { rows } = await ledger.query<Record<'decisions' | 'outcomes' | 'pairs', number>>(`
     WITH decision AS (
       SELECT event_id FROM evidence_row WHERE type = 'decision' AND decision = 'allow'

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { Load } from '../load.ts';
@@ -17,7 +18,14 @@ const headers = {
   'Content-Length': Buffer.byteLength(load.body),
 };
 const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-const request = Buffer.from(`POST ${target} HTTP/1.1\r\n${head.join('')}\r\n${load.body}`);
+const start = `POST ${target} HTTP/1.1\r\n${head.join('')}`;
+const request = Buffer.from(`${start}\r\n${load.body}`);
+const passports =
+  load.passportsFile === undefined
+    ? undefined
+    : readFileSync(load.passportsFile, 'utf8').trim().split('\n');
+const everyMs =
+  load.ratePerSecond === undefined ? 0 : (load.connections / load.ratePerSecond) * 1000;
 const latencies: number[] = [];
 let measuring = false;
 let stopped = false;
@@ -52,15 +60,24 @@ function open(): Promise<Socket> {
 }
 
 /** Resolves when the load has stopped and the last answer is here. */
-function drive(socket: Socket): Promise<void> {
+function drive(socket: Socket, index: number): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   let startedAt = 0;
+  let dueAt = performance.now() + (everyMs * index) / load.connections;
   let chunks: Buffer[] = [];
   let seen = 0;
   let whole = Number.POSITIVE_INFINITY;
-  const next = () => {
+  const send = () => {
     startedAt = performance.now();
-    socket.write(request);
+    const passport = passports?.pop();
+    if (passports === undefined) socket.write(request);
+    else if (passport === undefined) resolve();
+    else socket.write(`${start}Action-Passport: ${passport}\r\n\r\n${load.body}`);
+  };
+  const next = () => {
+    if (everyMs === 0) return send();
+    dueAt += everyMs;
+    setTimeout(send, dueAt - performance.now());
   };
   const finish = () => {
     if (measuring) latencies.push(performance.now() - startedAt);
@@ -105,7 +122,7 @@ const drives = sockets.map(drive);
 await pause(load.warmupMs);
 measuring = true;
 const startedAt = performance.now();
-await pause(load.measureMs);
+await (passports === undefined ? pause(load.measureMs) : Promise.all(drives));
 measuring = false;
 const seconds = (performance.now() - startedAt) / 1000;
 stopped = true;

@@ -4,19 +4,23 @@ import type { Server } from 'node:net';
 
 // The upstream of the proxy benchmarks: answers a small JSON to whatever it is sent.
 // PEM of certificate and key for TLS are in BENCH_CERT and BENCH_KEY. Prints its ports. What was
-// posted to each path is counted, and told under /count.
-const posted: Record<string, number> = {};
-const answer = Buffer.from(JSON.stringify({ ok: true, text: 'x'.repeat(1000) }));
+// asked of each path is counted, and told under /count.
+const asked: Record<string, number> = {};
+const text = 'x'.repeat(1000);
+const answer = Buffer.from(JSON.stringify({ ok: true, text }));
+const result = { content: [{ type: 'text', text }] };
+const mcpAnswer = Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: 1, result }));
 
 function listener(req: IncomingMessage, res: ServerResponse): void {
   req.resume().on('end', () => {
-    const { method, url = '' } = req;
-    if (method === 'POST') posted[url] = (posted[url] ?? 0) + 1;
-    else if (url === '/count') return void res.end(JSON.stringify(posted));
-    const bytes = Number(/^\/download\/(\d+)$/.exec(url)?.[1] ?? 0);
+    const { url = '' } = req;
+    if (url === '/count') return void res.end(JSON.stringify(asked));
+    asked[url] = (asked[url] ?? 0) + 1;
+    const bytes = Number(/^(?:\/ours)?\/download\/(\d+)$/.exec(url)?.[1] ?? 0);
     if (bytes > 0) return download(res, bytes);
-    res.writeHead(200, { 'content-type': 'application/json', 'content-length': answer.length });
-    res.end(answer);
+    const body = url.endsWith('/mcp') ? mcpAnswer : answer;
+    res.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length });
+    res.end(body);
   });
 }
 
@@ -53,4 +57,5 @@ const { BENCH_CERT: cert, BENCH_KEY: key } = process.env;
 const options = { keepAliveTimeout: 60_000 };
 const http = await listen(createServer(options, listener));
 const https = await listen(createTlsServer({ ...options, cert, key }, listener));
-console.log(JSON.stringify({ http, https }));
+const opaque = await listen(createTlsServer({ ...options, cert, key }, listener));
+console.log(JSON.stringify({ http, https, opaque }));

@@ -1,0 +1,143 @@
+import fs from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Separate } from '../support/separate.ts';
+import { cores, pin, startBaseline } from './baseline.ts';
+import { load, type Measured } from './load.ts';
+import { residentMb } from './memory.ts';
+import { tool } from './policy-rules.ts';
+import { type ProxyPair, rowOf } from './proxy.ts';
+import type { BenchRow } from './row.ts';
+import { plainHttp } from './workload.ts';
+
+/** The calls that a suite has made through ours, told as they are made. */
+type Told = (measured: Pick<Measured, 'answers' | 'perSecond'>) => Promise<void>;
+
+interface Rig extends ProxyPair {
+  readonly separate: Separate;
+  readonly told: Told;
+}
+
+const ratePerSecond = 1_000;
+
+/** What one call waits longer at a steady rate, far from the limit. */
+export async function latencyRows({ upstream, ours, bare, told }: Rig): Promise<BenchRow[]> {
+  const call = { ...plainHttp, port: upstream.http, connections: 16, ratePerSecond };
+  const timed = { ...call, warmupMs: 2_000, measureMs: 10_000 };
+  const direct = await load({ ...timed, proxyPort: bare.port, path: plainHttp.barePath });
+  const through = await load({ ...timed, proxyPort: ours.port });
+  await told(through);
+  const row = `sidecar, latency at ${ratePerSecond} requests/s`;
+  return [
+    rowOf({ row: `${row}, p50`, unit: 'ms', ours: [through.p50], baseline: [direct.p50] }),
+    rowOf({ row: `${row}, p99`, unit: 'ms', ours: [through.p99], baseline: [direct.p99] }),
+  ];
+}
+
+const passports = 15_000;
+const issuedAtOnce = 16;
+
+/** Every call presents a passport of its own: its signature is checked and its use claimed in Redis. */
+export async function presentedRow(rig: Rig, verifiedPerSecond: number): Promise<BenchRow> {
+  const { separate, upstream, ours, told } = rig;
+  const passportsFile = join(separate.dataDir, 'passports');
+  fs.writeFileSync(passportsFile, (await issue(separate, passports)).join('\n'), { mode: 0o600 });
+  const call = { ...plainHttp, port: upstream.http, connections: 32, warmupMs: 0, measureMs: 0 };
+  const startedAt = performance.now();
+  const measured = await load({ ...call, proxyPort: ours.port, passportsFile });
+  if (measured.answers !== passports)
+    throw new Error(`${measured.answers} of ${passports} passports were good for a call`);
+  const perSecond = measured.answers / ((performance.now() - startedAt) / 1000);
+  await told({ ...measured, perSecond });
+  const row = 'sidecar, each call with a passport that the agent presents';
+  const baselineName = 'Ed25519 verification, one core';
+  const [mine, baseline] = [[measured.perSecond], [verifiedPerSecond]];
+  return rowOf({ row, unit: 'requests/s', ours: mine, baseline, baselineName });
+}
+
+async function issue({ api, agentId }: Separate, count: number): Promise<string[]> {
+  const body = {
+    tenant_id: 'default',
+    agent_id: agentId,
+    user_id: 'user_1',
+    goal: 'bench',
+    allowed_tools: [tool],
+    risk_tier: 'low',
+    policy_id: 'bench',
+    audience: 'gateway://agents',
+    ttl_seconds: 3600,
+  };
+  const issued: string[] = [];
+  const issueOn = async () => {
+    while (issued.length < count) {
+      const answer = await api('POST', '/v1/passports/issue', body);
+      if (answer.status !== 200) throw new Error(`refused: ${JSON.stringify(answer.body)}`);
+      issued.push(String(answer.body.passport));
+    }
+  };
+  await Promise.all(Array.from({ length: issuedAtOnce }, issueOn));
+  return issued.slice(0, count);
+}
+
+/** A process that has just started: how long until it serves, and what it holds then and under load. */
+export async function startRows({ separate, upstream, told }: Rig): Promise<BenchRow[]> {
+  await separate.sidecar.stop();
+  const startedAt = performance.now();
+  await separate.restartSidecar();
+  const readyMs = performance.now() - startedAt;
+  pin(separate.sidecar, cores.measured);
+  const bareStartedAt = performance.now();
+  const bare = await startBaseline<{ port: number }>('forward-proxy.ts', { on: cores.measured });
+  const bareReadyMs = performance.now() - bareStartedAt;
+  await delay(2_000);
+  const idle = [residentMb(separate.sidecar.pid).now, residentMb(bare.pid).now];
+  const call = { ...plainHttp, port: upstream.http, connections: 256, warmupMs: 1_000 };
+  const timed = { ...call, measureMs: 5_000 };
+  await load({ ...timed, proxyPort: bare.ready.port, path: plainHttp.barePath });
+  const proxyPort = Number(new URL(separate.proxyUrl).port);
+  await told(await load({ ...timed, proxyPort }));
+  const busy = [residentMb(separate.sidecar.pid).peak, residentMb(bare.pid).peak];
+  await bare.kill();
+  const rows = [
+    ['sidecar, from start to ready', 'ms', readyMs, bareReadyMs],
+    ['sidecar, resident memory, idle', 'MB', ...idle],
+    ['sidecar, resident memory at most, 256 connections', 'MB', ...busy],
+  ] as const;
+  return rows.map(([row, unit, ours = 0, baseline = 0]) =>
+    rowOf({ row, unit, ours: [ours], baseline: [baseline] }),
+  );
+}
+
+const downloadBytes = 1024 ** 3;
+export const downloadPath = `/ours/download/${downloadBytes}`;
+
+/** One big file through interception, and what that costs in memory. */
+export async function downloadRows({ upstream, bare, separate, told }: Rig): Promise<BenchRow[]> {
+  const download = async (proxyPort: number, path: string) => {
+    const args = [String(proxyPort), String(upstream.opaque), path];
+    const { ready } = await startBaseline<{ ok: boolean; bytes: number; seconds: number }>(
+      'download-client.ts',
+      { args, on: cores.others },
+    );
+    if (!ready.ok || ready.bytes !== downloadBytes)
+      throw new Error(`${ready.bytes} of ${downloadBytes} bytes came, well: ${ready.ok}`);
+    return ready.bytes / 1024 ** 2 / ready.seconds;
+  };
+  const proxyPort = Number(new URL(separate.proxyUrl).port);
+  const before = [residentMb(separate.sidecar.pid).now, residentMb(bare.pid).now];
+  const baseline = [await download(bare.port, `/download/${downloadBytes}`)];
+  const ours = [await download(proxyPort, downloadPath)];
+  await told({ answers: 1, perSecond: 0 });
+  const after = [residentMb(separate.sidecar.pid).now, residentMb(bare.pid).now];
+  const grown = after.map((mb, index) => mb - (before[index] ?? 0));
+  const row = 'sidecar, 1 GiB downloaded through interception';
+  return [
+    rowOf({ row, unit: 'MB/s', ours, baseline }),
+    rowOf({
+      row: `${row}: resident memory grows by`,
+      unit: 'MB',
+      ours: grown.slice(0, 1),
+      baseline: grown.slice(1),
+    }),
+  ];
+}
