@@ -6,16 +6,8 @@ import { buildRequest } from '../../../shared/binding/build.ts';
 import { GatewayError } from '../../../shared/errors.ts';
 import type { JsonObject } from '../../../shared/json.ts';
 import { parseStrictJson } from '../../../shared/strict-json.ts';
-import {
-  codeOf,
-  expectAction,
-  formType,
-  jsonType,
-  post,
-  RecogniseServer,
-  raw,
-  written,
-} from './support.ts';
+import { formType, jsonType, post, raw } from '../../support/disguises/request.ts';
+import { codeOf, expectAction, RecogniseServer, written } from './support.ts';
 
 const host = 'api.example.com';
 const refund: Binding = {

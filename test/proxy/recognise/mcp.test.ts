@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Binding } from '../../../shared/binding/binding.ts';
-import { codeOf, expectAction, post, RecogniseServer, raw, type Seen, written } from './support.ts';
+import { post, raw } from '../../support/disguises/request.ts';
+import { codeOf, expectAction, RecogniseServer, type Seen, written } from './support.ts';
 
 const host = 'mcp.example.com';
 const payments: Binding = { name: 'payments', protocol: 'mcp', host };

@@ -1,50 +1,12 @@
 import { expect } from 'vitest';
-import type { Binding } from '../../../../shared/binding/binding.ts';
+import {
+  type Disguise,
+  disguisedBindings,
+  disguisedHost,
+} from '../../../support/disguises/disguise.ts';
 import { codeOf, RecogniseServer, written } from '../support.ts';
 
-export const host = 'api.example.com';
-const bindings: readonly Binding[] = [
-  {
-    name: 'refund',
-    protocol: 'http',
-    host,
-    tool: 'payments.refund',
-    method: 'POST',
-    path: '/v1/payments/{payment_id}/refund',
-    resource: 'payment:{payment_id}',
-  },
-  {
-    name: 'read',
-    protocol: 'http',
-    host,
-    tool: 'payments.read',
-    method: 'POST',
-    path: '/v1/payments/{payment_id}/read',
-  },
-  {
-    name: 'list',
-    protocol: 'http',
-    host,
-    tool: 'payments.list',
-    method: 'GET',
-    path: '/v1/payments',
-  },
-  {
-    name: 'transfer',
-    protocol: 'http',
-    host,
-    tool: 'payments.transfer',
-    method: 'POST',
-    path: '/v1/transfers',
-    body: 'form',
-  },
-  { name: 'payments', protocol: 'mcp', host, path: '/mcp' },
-];
-
-export const server = new RecogniseServer(bindings);
-
-/** `same`: the plain call's action and the plain call's bytes. Else the refusal's code. */
-export type Disguise = readonly [name: string, request: Buffer, becomes: string];
+export const server = new RecogniseServer(disguisedBindings(disguisedHost));
 
 export async function expectDisguise(
   plainCall: Buffer,
