@@ -21,6 +21,8 @@ export function normaliseHost(input: string): string | undefined {
   if (isPlain && (!numericEnd.test(input) || ipv4.test(input))) return input;
   if (input.startsWith('[') || input.includes(':')) return normaliseIpv6(input);
   if (input === '' || input.length > 1000 || refusedCharacters.test(input)) return undefined;
+  // URL parsers would take a second dot behind an IPv4 address off as well.
+  if (input.endsWith('..')) return undefined;
   const host = hostnameOf(input.endsWith('.') ? input.slice(0, -1) : input);
   if (host === undefined) return undefined;
   return plainName.test(host) && (!numericEnd.test(host) || ipv4.test(host)) ? host : undefined;

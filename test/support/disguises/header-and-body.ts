@@ -132,7 +132,7 @@ export const framing: readonly Disguise[] = [
   ],
   [
     'a request behind the request',
-    Buffer.concat([plain, post('/v1/payments/x/read', '{}')]),
+    Buffer.concat([plain, post('/v1/payments/pay_2/refund', body)]),
     'same',
   ],
   [

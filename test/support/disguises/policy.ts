@@ -1,0 +1,48 @@
+const is = (tool: readonly string[]) => ({ path: 'tool.name', operator: 'in', value: [...tool] });
+const paying = [
+  'payments.refund',
+  'payments.transfer',
+  'mcp.payments.refund.create',
+  'mcp.payments_tls.refund.create',
+];
+const reading = ['payments.read', 'mcp.payments.refund.list', 'mcp.payments_tls.refund.list'];
+
+/**
+ * Small amounts, reads and one customer's list are allowed beside what is denied: whatever reads
+ * a denied call as one of these would let it through.
+ */
+export const disguisePolicy = {
+  id: 'disguises',
+  version: 1,
+  rules: [
+    {
+      name: 'small',
+      decision: 'allow',
+      reason: 'pay.small',
+      when: { all: [is(paying), { path: 'args.amount', operator: '<=', value: 100 }] },
+    },
+    {
+      name: 'large',
+      decision: 'deny',
+      reason: 'pay.too_large',
+      when: { all: [is(paying), { path: 'args.amount', operator: '>', value: 100 }] },
+    },
+    { name: 'reads', decision: 'allow', reason: 'pay.read', when: { all: [is(reading)] } },
+    {
+      name: 'own list',
+      decision: 'allow',
+      reason: 'list.own',
+      when: {
+        all: [is(['payments.list']), { path: 'args.customer', operator: '==', value: 'cus_2' }],
+      },
+    },
+    {
+      name: 'foreign list',
+      decision: 'deny',
+      reason: 'list.foreign',
+      when: {
+        all: [is(['payments.list']), { path: 'args.customer', operator: '!=', value: 'cus_2' }],
+      },
+    },
+  ],
+};
