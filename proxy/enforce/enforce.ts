@@ -5,6 +5,7 @@ import type { Exchange } from '../ingress/exchange.ts';
 import { recognise } from '../recognise/recognise.ts';
 import type { RecognisedAction, RecognisedRefusal, RefusalForm } from '../recognise/recognition.ts';
 import type { Outgoing } from '../upstream/outgoing.ts';
+import { causeOf } from './cause.ts';
 import type { EnforceDeps } from './deps.ts';
 import { awaitDecision, type HoldOutcome, openApproval, outcomeOf } from './hold.ts';
 import { answerInternal, internalHost } from './internal-host.ts';
@@ -12,6 +13,7 @@ import { type Judgement, judge, judgeByApproval } from './judge.ts';
 import { passOn, watchTools } from './pass-on.ts';
 import { perform } from './perform.ts';
 import { decisionHeader, factsOf, type Progress, type Way } from './progress.ts';
+import type { CallFacts } from './record.ts';
 import { type Refusal, refuse } from './refuse.ts';
 import { recordRefusal, writeDown } from './write-down.ts';
 
@@ -167,7 +169,8 @@ async function refuseUnjudged(
   { refusal, facts }: Progress & { readonly refusal: RecognisedRefusal },
   deps: EnforceDeps,
 ): Promise<void> {
-  const { code, message, form } = refusal;
+  const { code, message, form, cause } = refusal;
+  if (cause !== undefined) logUnexpected(cause, facts, deps);
   const evidenceEventId = await recordRefusal(code, facts, deps);
   refuse(exchange.res, { form, reasonCode: code, message, evidenceEventId });
 }
@@ -179,8 +182,7 @@ async function refuseFailed(
   { thrown, deps }: { readonly thrown: unknown; readonly deps: EnforceDeps },
 ): Promise<void> {
   const error = toGatewayError(thrown);
-  if (error.code === 'internal.unexpected')
-    deps.log.error({ err: thrown }, 'a call failed unexpectedly');
+  if (error.code === 'internal.unexpected') logUnexpected(thrown, facts, deps);
   const recorded = evidenceId ?? (await recordRefusal(error.code, facts, deps));
   if (evidenceId !== undefined && !error.code.startsWith('upstream.')) {
     await recordRefusal(error.code, facts, deps);
@@ -191,4 +193,8 @@ async function refuseFailed(
     message: error.message,
     evidenceEventId: recorded,
   });
+}
+
+function logUnexpected(thrown: unknown, { host, method }: CallFacts, { log }: EnforceDeps): void {
+  log.error({ ...causeOf(thrown), host, method }, 'a call failed unexpectedly');
 }

@@ -19,16 +19,27 @@ const ofThisHop: ReadonlySet<string> = new Set([
 ]);
 const neverForwarded = /^(?:action-|proxy-|sallyport-|x-forwarded-)/;
 
-/** Headers by which frameworks let a request stand for another method or path. */
+/** Headers by which frameworks and gateways let a request stand for another method, path or host. */
 const overrides: ReadonlySet<string> = new Set([
+  'x-envoy-original-path',
+  'x-host',
+  'x-http-host-override',
   'x-http-method',
   'x-http-method-override',
   'x-method-override',
+  'x-original-host',
   'x-original-method',
+  'x-original-path',
   'x-original-uri',
   'x-original-url',
+  'x-override-url',
   'x-rewrite-url',
 ]);
+
+/** CGI and all that descends from it cannot tell `_` from `-` in the name of a header. */
+function readName(name: string): string {
+  return name.toLowerCase().replaceAll('_', '-');
+}
 
 /** The value of a header that may be given once only. */
 export function singleHeader(req: IncomingMessage, name: string): string | undefined {
@@ -65,7 +76,7 @@ function goalText(value: string | undefined): string | undefined {
 /** Refuses a request that asks to be read as another one. */
 export function refuseOverrides(req: IncomingMessage): void {
   for (const name of Object.keys(req.headers)) {
-    if (!overrides.has(name)) continue;
+    if (!overrides.has(readName(name))) continue;
     throw new GatewayError('proxy.method_refused', {
       message: `The header ${name} would change what is called; call that itself.`,
     });
@@ -75,13 +86,14 @@ export function refuseOverrides(req: IncomingMessage): void {
 /** The headers that go on where nothing is rebuilt: all but those of this hop and of Sallyport. */
 export function forwardedHeaders(req: IncomingMessage): string[] {
   const named = new Set(
-    (req.headers.connection ?? '').split(',').map((name) => name.trim().toLowerCase()),
+    (req.headers.connection ?? '').split(',').map((name) => readName(name.trim())),
   );
   const kept: string[] = [];
   const raw = req.rawHeaders;
   for (let index = 0; index + 1 < raw.length; index += 2) {
     const name = (raw[index] ?? '').toLowerCase();
-    if (ofThisHop.has(name) || neverForwarded.test(name) || named.has(name)) continue;
+    const read = readName(name);
+    if (ofThisHop.has(read) || neverForwarded.test(read) || named.has(read)) continue;
     kept.push(name, raw[index + 1] ?? '');
   }
   return kept;

@@ -60,6 +60,8 @@ export interface RecognisedRefusal {
   readonly code: ErrorCode;
   readonly message: string;
   readonly form: RefusalForm;
+  /** What was thrown, where that was no refusal but a mistake of ours: for the log. */
+  readonly cause?: unknown;
 }
 
 export type Recognition = RecognisedAction | RecognisedPass | RecognisedRefusal;

@@ -44,16 +44,20 @@ const neverAllowed: ReadonlySet<string> = new Set([
   'transfer-encoding',
   'upgrade',
   'via',
-  'x-original-url',
+  'x-envoy-original-path',
+  'x-host',
+  'x-override-url',
   'x-rewrite-url',
 ]);
-const neverAllowedPrefix = /^(?:action-|mcp-|proxy-|sallyport-|x-forwarded-|x-(?:http-)?method)/;
+const neverAllowedPrefix =
+  /^(?:action-|mcp-|proxy-|sallyport-|x-forwarded-|x-original-|x-http-|x-method)/;
 const tokenForm = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
 /** What is wrong with a header name that a binding wants to let through, if anything. */
 export function headerProblem(name: string): string | undefined {
   if (!tokenForm.test(name)) return `"${name}" is not a header name`;
-  const lower = name.toLowerCase();
+  // CGI and all that descends from it cannot tell `_` from `-` here.
+  const lower = name.toLowerCase().replaceAll('_', '-');
   return neverAllowed.has(lower) || neverAllowedPrefix.test(lower)
     ? `${name} can never come from an agent`
     : undefined;

@@ -77,10 +77,12 @@ describe('a built request', () => {
     expect(build({ ...refund, path: '/v1/x' }, {}).body).toBe('{}');
   });
 
-  it('keeps __proto__ as the data it is', () => {
-    const args = JSON.parse('{"payment_id":"p","__proto__":{"a":1}}') as JsonObject;
-    expect(build(refund, args).body).toBe('{"__proto__":{"a":1}}');
-  });
+  it.each(['{"payment_id":"p","__proto__":{"a":1}}', '{"payment_id":"p","of":{"__proto__":1}}'])(
+    'refuses __proto__, which an upstream could merge into an object: %s',
+    (text) => {
+      expect(() => build(refund, JSON.parse(text) as JsonObject)).toThrow('__proto__');
+    },
+  );
 
   it('leaves out members that are undefined', () => {
     expect(build(refund, { payment_id: 'p', a: undefined }).body).toBe('{}');

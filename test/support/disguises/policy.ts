@@ -29,6 +29,17 @@ export const disguisePolicy = {
     },
     { name: 'reads', decision: 'allow', reason: 'pay.read', when: { all: [is(reading)] } },
     {
+      name: 'open paths',
+      decision: 'allow',
+      reason: 'open.read',
+      when: {
+        all: [
+          is(['http.get.127.0.0.1']),
+          { path: 'resource.id', operator: 'matches', value: '^/open/' },
+        ],
+      },
+    },
+    {
       name: 'own list',
       decision: 'allow',
       reason: 'list.own',

@@ -8,6 +8,8 @@ import { type Cleanup, listening } from '../proxy.ts';
 export interface Recorder {
   readonly plainPort: number;
   readonly tlsPort: number;
+  /** A plain port that nothing is bound on. */
+  readonly openPort: number;
   /** What arrived since the last look, byte for byte as Latin-1. */
   take(): string;
 }
@@ -21,10 +23,12 @@ export async function startRecorder(cleanup: Cleanup, authority: Authority): Pro
   };
   const { key, cert } = authority.leafFor('127.0.0.1');
   const plain = createServer(answer).on('connection', record);
+  const open = createServer(answer).on('connection', record);
   const tls = createTlsServer({ key, cert }, answer).on('secureConnection', record);
   return {
     plainPort: await listening(plain, cleanup),
     tlsPort: await listening(tls, cleanup),
+    openPort: await listening(open, cleanup),
     take() {
       const taken = arrived;
       arrived = '';
