@@ -18,6 +18,8 @@ export interface ConditionBound {
   readonly path: string;
   readonly operator: '>' | '>=' | '<' | '<=';
   readonly limit: number;
+  /** Whether the rule permits: then text with an exponent does not count as a number. */
+  readonly permits: boolean;
 }
 
 /** A condition ready to run: the one place that says whether it holds. */
@@ -49,8 +51,9 @@ export function compileCondition(condition: PolicyCondition, permits: boolean): 
     const holds = (context: PolicyContext) => relation(actual(context), expected(context), permits);
     return { holds, actual, expected };
   }
-  const holds = memberTest(condition, actual) ?? literalTest(relation, actual, value, permits);
-  return { holds, actual, expected, keys: keysOf(condition), bound: boundOf(condition) };
+  const holds =
+    memberTest(condition, actual) ?? literalTest(relation, actual, literalOf(condition), permits);
+  return { holds, actual, expected, keys: keysOf(condition), bound: boundOf(condition, permits) };
 }
 
 /** The path that a `{ "$ref": path }` names; undefined for a literal. */
@@ -93,12 +96,22 @@ function keysOf({ path, operator, value }: PolicyCondition): ConditionKeys | und
   return undefined;
 }
 
-function boundOf({ path, operator, value }: PolicyCondition): ConditionBound | undefined {
-  if (operator !== '>' && operator !== '>=' && operator !== '<' && operator !== '<=') {
-    return undefined;
-  }
-  const limit = toNumber(value);
-  return Number.isNaN(limit) ? undefined : { path, operator, limit };
+function boundOf(
+  { path, operator, value }: PolicyCondition,
+  permits: boolean,
+): ConditionBound | undefined {
+  if (!isOrder(operator)) return undefined;
+  const limit = toNumber(value, false);
+  return Number.isNaN(limit) ? undefined : { path, operator, limit, permits };
+}
+
+/** A limit that is given as text is the number it says: it comes from the policy's author. */
+function literalOf({ operator, value }: PolicyCondition): JsonValue {
+  return isOrder(operator) ? toNumber(value, false) : value;
+}
+
+function isOrder(operator: string): operator is ConditionBound['operator'] {
+  return operator === '>' || operator === '>=' || operator === '<' || operator === '<=';
 }
 
 function isPrimitiveList(value: JsonValue): value is readonly Primitive[] {

@@ -19,10 +19,10 @@ export const relations: Readonly<Record<Exclude<Operator, 'matches'>, Relation>>
   '==': (left, right) => left !== undefined && right !== undefined && same(left, right),
   '!=': (left, right, permits) =>
     left === undefined || right === undefined ? !permits : differs(left, right, permits),
-  '>': (left, right) => toNumber(left) > toNumber(right),
-  '>=': (left, right) => toNumber(left) >= toNumber(right),
-  '<': (left, right) => toNumber(left) < toNumber(right),
-  '<=': (left, right) => toNumber(left) <= toNumber(right),
+  '>': (left, right, permits) => toNumber(left, permits) > toNumber(right, permits),
+  '>=': (left, right, permits) => toNumber(left, permits) >= toNumber(right, permits),
+  '<': (left, right, permits) => toNumber(left, permits) < toNumber(right, permits),
+  '<=': (left, right, permits) => toNumber(left, permits) <= toNumber(right, permits),
   in: (left, right) => left !== undefined && isArray(right) && includes(right, left),
   not_in: notIn,
   contains,
@@ -95,11 +95,16 @@ function includes(list: readonly JsonValue[], value: JsonValue): boolean {
 
 // Each digit can be read in one way only, so a long text that is no number fails in linear time.
 const decimal = /^\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?\s*$/i;
+const exponent = /e/i;
 
-/** A number, or decimal text as a number; NaN, which no order holds for, for anything else. */
-export function toNumber(side: Side): number {
+/**
+ * A number, or decimal text as a number; NaN, which no order holds for, for anything else. Text
+ * with an exponent permits nothing: `900e-1` is 90 here, and 900 to a reader that stops at the `e`.
+ */
+export function toNumber(side: Side, permits: boolean): number {
   if (typeof side === 'number') return side;
-  return typeof side === 'string' && decimal.test(side) ? Number(side) : Number.NaN;
+  if (typeof side !== 'string' || !decimal.test(side)) return Number.NaN;
+  return permits && exponent.test(side) ? Number.NaN : Number(side);
 }
 
 function isArray(value: Side): value is readonly JsonValue[] {

@@ -21,6 +21,7 @@ interface Ladder {
 interface Rung {
   readonly limit: number;
   readonly inclusive: boolean;
+  readonly permits: boolean;
   readonly placed: PlacedRule;
   readonly holds: Requirement['holds'];
 }
@@ -61,6 +62,7 @@ function rungOf(candidate: Candidate, requirement: Requirement, bound: Condition
   return {
     limit: isUpper(bound) ? -bound.limit : bound.limit,
     inclusive: bound.operator === '>=' || bound.operator === '<=',
+    permits: bound.permits,
     placed: candidate.placed,
     holds: holdsAll(settle(candidate, requirement).open),
   };
@@ -75,10 +77,13 @@ function byLimit(one: Rung, other: Rung): number {
 function climb({ path, upper }: Side, rungs: readonly Rung[]): CollectRules {
   const read = compilePath(path);
   return (context, found) => {
-    const value = upper ? -toNumber(read(context)) : toNumber(read(context));
-    for (const { limit, inclusive, placed, holds } of rungs) {
+    const side = read(context);
+    const number = toNumber(side, false);
+    const mayPermit = !Number.isNaN(toNumber(side, true));
+    const value = upper ? -number : number;
+    for (const { limit, inclusive, permits, placed, holds } of rungs) {
       if (!(value > limit || (inclusive && value === limit))) return;
-      if (holds(context)) found.push(placed);
+      if ((mayPermit || !permits) && holds(context)) found.push(placed);
     }
   };
 }

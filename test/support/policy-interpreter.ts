@@ -144,6 +144,7 @@ function conditionHolds(
     case 'matches':
       return typeof left === 'string' && RE2JS.compile(String(right)).matcher(left).find();
     default:
+      if (permits && (hasExponent(left) || (isRef(value) && hasExponent(right)))) return false;
       return isOrdered(operator, left, right);
   }
 }
@@ -159,6 +160,10 @@ function isOrdered(operator: string, left: JsonValue, right: JsonValue): boolean
   if (operator === '>=') return one >= other;
   if (operator === '<') return one < other;
   return one <= other;
+}
+
+function hasExponent(value: JsonValue): boolean {
+  return typeof value === 'string' && /e/i.test(value);
 }
 
 function asNumber(value: JsonValue): number | undefined {

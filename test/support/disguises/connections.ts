@@ -43,7 +43,7 @@ export const connections: readonly Connection[] = [
   ['no version', 'plain', post(''), invalid],
   ['a version behind a tab', 'plain', post('\tHTTP/1.1'), invalid],
   ['ICY', 'plain', post(' ICY/1.0'), invalid],
-  ['RTSP', 'plain', post(' RTSP/1.0'), invalid],
+  ['RTSP', 'plain', post(' RTSP/1.0'), [...invalid, 'pay.too_large']],
   [
     'empty lines before',
     'plain',
