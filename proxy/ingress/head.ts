@@ -48,6 +48,9 @@ export function readHead(
         if (!mayUpgrade) return refuse('proxy.upgrade_refused');
         break;
       case 'proxy-authorization':
+        if (proxyAuthorization !== undefined) {
+          return refuse('proxy.request_invalid', 'Proxy-Authorization is given twice.');
+        }
         proxyAuthorization = value;
         break;
     }

@@ -35,6 +35,8 @@ interface SeparateOptions {
   readonly redisUrl: string;
   /** Settings and variables for the sidecar alone. */
   readonly sidecarEnv?: Readonly<Record<string, string>>;
+  /** Further development keys of the control plane, `key=tenant:role:scope`. */
+  readonly devKeys?: readonly string[];
   /** What both print goes to files in `dataDir`: for runs that make them print a lot. */
   readonly isLogFiled?: boolean;
 }
@@ -43,6 +45,7 @@ export async function startSeparate({
   databaseUrl,
   redisUrl,
   sidecarEnv = {},
+  devKeys = [],
   isLogFiled = false,
 }: SeparateOptions): Promise<Separate> {
   const dataDir = fs.mkdtempSync(join(tmpdir(), 'separate-'));
@@ -52,7 +55,7 @@ export async function startSeparate({
   const controlPlaneEnv = {
     SALLYPORT_API_PORT: String(apiPort),
     SALLYPORT_DATA_DIR: join(dataDir, 'control-plane'),
-    SALLYPORT_DEV_KEYS: `${ownerKey}=default:owner:gateway:owner`,
+    SALLYPORT_DEV_KEYS: [`${ownerKey}=default:owner:gateway:owner`, ...devKeys].join(','),
     SALLYPORT_MASTER_KEY: randomBytes(32).toString('base64'),
     SALLYPORT_ALLOW_PRIVATE: '127.0.0.0/8,::1/128',
     SALLYPORT_REQUESTS_PER_MINUTE: '10000000',

@@ -14,6 +14,7 @@ import { type Conversation, converse, type Transport, type Way } from './wire.ts
 /** A sidecar as it runs in production, before an upstream that keeps every byte. */
 export interface LiveStage {
   readonly separate: Separate;
+  readonly redisUrl: string;
   readonly recorder: Recorder;
   way(transport: Transport): Way;
   /** Sends a request of the tables on one of the ways, with the host that belongs there. */
@@ -25,9 +26,7 @@ export interface LiveStage {
   close(): Promise<void>;
 }
 
-export async function startLiveStage(
-  sidecarEnv: Readonly<Record<string, string>> = {},
-): Promise<LiveStage> {
+export async function startLiveStage(devKeys: readonly string[] = []): Promise<LiveStage> {
   const cleanup = new Cleanup();
   const database = await freshDatabase();
   cleanup.add(() => database.drop());
@@ -40,7 +39,8 @@ export async function startLiveStage(
   const separate = await startSeparate({
     databaseUrl: database.url,
     redisUrl: redis.url,
-    sidecarEnv: { NODE_EXTRA_CA_CERTS: caFile, SALLYPORT_LOG_LEVEL: 'warn', ...sidecarEnv },
+    sidecarEnv: { NODE_EXTRA_CA_CERTS: caFile, SALLYPORT_LOG_LEVEL: 'warn' },
+    devKeys,
   });
   cleanup.add(() => separate.close());
   await configure(separate, recorder);
@@ -55,6 +55,7 @@ export async function startLiveStage(
   });
   const stage: LiveStage = {
     separate,
+    redisUrl: redis.url,
     recorder,
     way,
     send: (transport, bytes) => converse(way(transport), dressed(bytes, way(transport))),
