@@ -8,7 +8,8 @@ import { LiveDrift } from '../../proxy/enforce/live-drift.ts';
 import { Spool } from '../../proxy/evidence/spool.ts';
 import { type Sidecar, startSidecar } from '../../proxy/main.ts';
 import { Credentials } from '../../proxy/replica/credentials.ts';
-import { silentLog } from '../../shared/log.ts';
+import { ArgumentSet } from '../../shared/binding/args.ts';
+import { type Log, silentLog } from '../../shared/log.ts';
 import { type AgentClient, agentClient } from '../support/agent-client.ts';
 import { type FaultBench, startFaultBench } from '../support/fault-bench.ts';
 import { until } from '../support/processes.ts';
@@ -16,6 +17,9 @@ import { until } from '../support/processes.ts';
 /** A sidecar in this process, so that its parts can be made to fail; all else is real. */
 describe('an exception anywhere inside enforcement', () => {
   const dataDir = fs.mkdtempSync(join(tmpdir(), 'unexpected-'));
+  const logged: string[] = [];
+  const keep = (...line: unknown[]) => logged.push(JSON.stringify(line));
+  const log: Log = { ...silentLog, warn: keep, error: keep };
   let bench: FaultBench;
   let sidecar: Sidecar;
   let agent: AgentClient;
@@ -36,7 +40,7 @@ describe('an exception anywhere inside enforcement', () => {
       REDIS_URL: bench.redis.url,
     };
     const readFile = () => '';
-    sidecar = await startSidecar(readConfig({ env, readFile }), { log: silentLog });
+    sidecar = await startSidecar(readConfig({ env, readFile }), { log });
     agent = agentClient(sidecar.proxyUrl);
     await until('calls go through', async () => (await pay()).status === 200);
   }, 60_000);
@@ -50,13 +54,14 @@ describe('an exception anywhere inside enforcement', () => {
 
   const pay = () => agent.post(bench.url, { amount: 1 });
   const fail = () => {
-    throw new TypeError('x is not a function');
+    throw new TypeError('x is not a function of 1-as-an-argument');
   };
 
   it.each([
     ['judging', () => vi.spyOn(LiveDrift.prototype, 'recordOf').mockImplementation(fail)],
     ['the credentials', () => vi.spyOn(Credentials.prototype, 'forCall').mockImplementation(fail)],
     ['performing', () => vi.spyOn(LiveCalls.prototype, 'track').mockImplementation(fail)],
+    ['recognising', () => vi.spyOn(ArgumentSet.prototype, 'add').mockImplementation(fail)],
     [
       'writing down the decision',
       () => vi.spyOn(Spool.prototype, 'append').mockImplementationOnce(fail),
@@ -65,6 +70,7 @@ describe('an exception anywhere inside enforcement', () => {
     'in %s ends in a denial internal.unexpected with its own sealed event, and the next call goes through',
     async (_where, breakIt) => {
       const seen = bench.upstream.seen.length;
+      logged.length = 0;
       breakIt();
       const answer = await pay();
       expect(answer).toMatchObject({
@@ -73,6 +79,9 @@ describe('an exception anywhere inside enforcement', () => {
       });
       expect(JSON.stringify(answer.body)).not.toContain('not a function');
       expect(bench.upstream.seen).toHaveLength(seen);
+      expect(logged.filter((line) => line.includes('a call failed unexpectedly'))).toHaveLength(1);
+      expect(logged.join('\n')).toMatch(/"error":"TypeError","at":\["at /);
+      expect(logged.join('\n')).not.toContain('as-an-argument');
       vi.restoreAllMocks();
       await bench.untilSealed('the denial', (events) =>
         events.some(
