@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   bodyCarriers,
@@ -8,6 +9,7 @@ import {
 import { connections } from '../support/disguises/connections.ts';
 import { dressed, type LiveStage, startLiveStage } from '../support/disguises/live-stage.ts';
 import { mcpCarriers, opaqueCarriers } from '../support/disguises/mcp-carriers.ts';
+import { amountsIn, mutation, writeMutation } from '../support/disguises/mutations.ts';
 import { marker, placeAt } from '../support/disguises/place.ts';
 import { type Conversation, converse, type Transport } from '../support/disguises/wire.ts';
 import { Witness } from '../support/disguises/witness.ts';
@@ -69,6 +71,28 @@ describe('a denied call in another protocol, version or form', () => {
     const conversation = await converse(way, Buffer.from(write(place), 'latin1'));
     expect(stage.recorder.take()).toBe('');
     witness.refused(conversation, becomes);
+  });
+});
+
+describe('a denied call changed at random', () => {
+  const seed = 20_261_121;
+  it(`is never performed with an amount that was denied (seed ${seed})`, async () => {
+    const way = stage.way('plain');
+    const place = placeAt(stage.recorder.plainPort);
+    let performed = 0;
+    await fc.assert(
+      fc.asyncProperty(mutation, async (changes) => {
+        const { answers } = await converse(way, writeMutation(place, changes));
+        for (const { status } of answers) expect(status).toBeLessThan(500);
+        if (answers[0]?.status === 200) performed += 1;
+        for (const amount of amountsIn(stage.recorder.take())) {
+          expect(amount).toBeLessThanOrEqual(100);
+        }
+      }),
+      { seed, numRuns: 300 },
+    );
+    // Some changes make an allowed call of it: a sign, an exponent.
+    expect(performed).toBeGreaterThan(0);
   });
 });
 

@@ -2,112 +2,24 @@ import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readConfig } from '../../proxy/config.ts';
-import { type Sidecar, startSidecar } from '../../proxy/main.ts';
-import { openBus } from '../../shared/bus/open.ts';
-import { systemClock } from '../../shared/clock.ts';
-import { formatApiKey } from '../../shared/crypto/api-key.ts';
+import { startSidecar } from '../../proxy/main.ts';
 import { signJws } from '../../shared/crypto/jws.ts';
 import { generateSigningKey, importPrivateKey } from '../../shared/crypto/signing-key.ts';
 import { silentLog } from '../../shared/log.ts';
-import { sidecarSection } from '../../shared/sync/sections.ts';
-import { dressed, type LiveStage, startLiveStage } from '../support/disguises/live-stage.ts';
-import { post } from '../support/disguises/request.ts';
-import { type Answer, converse, type Way } from '../support/disguises/wire.ts';
+import { converse } from '../support/disguises/wire.ts';
+import {
+  type IdentityStage,
+  proxyToken,
+  startIdentityStage,
+  strangerKey,
+} from '../support/identity-stage.ts';
 import { until } from '../support/processes.ts';
 
-const strangerKey = formatApiKey('anotherTenantsOwnerKey00000000');
-const proxyToken = 'a-token-of-the-second-sidecar';
-const dataDir = fs.mkdtempSync(join(tmpdir(), 'identity-'));
-
-let stage: LiveStage;
-/** Another agent's, in this process, and its proxy asks for a token. */
-let other: Sidecar;
-let otherAgent: string;
-let otherToken: string;
-
+let stage: IdentityStage;
 beforeAll(async () => {
-  stage = await startLiveStage([`${strangerKey}=other:owner:gateway:stranger`]);
-  const { api } = stage.separate;
-  const registered = await api('POST', '/v1/agents/register', {
-    name: 'other',
-    capabilities: ['**'],
-  });
-  otherAgent = String(registered.body.agent_id);
-  const made = await api('POST', '/v1/sidecars/tokens', {
-    agent_id: otherAgent,
-    user_id: 'user_2',
-  });
-  otherToken = String(made.body.token);
-  other = await startSidecar(configOf(dataDir), { log: silentLog });
-  await until('its policies are in force', async () => {
-    const answer = await send(
-      ['Proxy-Authorization: Bearer a-token-of-the-second-sidecar'],
-      {},
-      other,
-    );
-    return answer?.status === 200;
-  });
+  stage = await startIdentityStage();
 }, 90_000);
-afterAll(async () => {
-  await other?.close();
-  await stage?.close();
-  fs.rmSync(dataDir, { recursive: true, force: true });
-});
-
-function configOf(folder: string) {
-  const env = {
-    SALLYPORT_PROXY_PORT: '0',
-    SALLYPORT_PROXY_ADMIN_PORT: '0',
-    SALLYPORT_PROXY_TOKEN: proxyToken,
-    SALLYPORT_DATA_DIR: folder,
-    SALLYPORT_CONTROL_PLANE_URL: stage.separate.origin,
-    SALLYPORT_ENROLMENT_TOKEN: otherToken,
-    SALLYPORT_ALLOW_PRIVATE: '127.0.0.0/8,::1/128',
-    REDIS_URL: stage.redisUrl,
-  };
-  return readConfig({ env, readFile: () => '' });
-}
-
-/** An allowed call with more headers and arguments, through the first sidecar or the one given. */
-async function send(
-  headers: readonly string[],
-  args: object = {},
-  through?: Sidecar,
-): Promise<Answer | undefined> {
-  const plain = stage.way('plain');
-  const way: Way =
-    through === undefined ? plain : { ...plain, proxyPort: Number(new URL(through.proxyUrl).port) };
-  const bytes = post('/v1/payments/pay_1/refund', { amount: 50, ...args }, headers);
-  return (await converse(way, dressed(bytes, way))).answers[0];
-}
-
-async function issue(more: object = {}, key?: string): Promise<string> {
-  const body = {
-    agent_id: stage.separate.agentId,
-    user_id: 'user_1',
-    tenant_id: 'default',
-    audience: 'gateway://agents',
-    goal: 'refund',
-    policy_id: 'disguises',
-    risk_tier: 'medium',
-    allowed_tools: ['payments.refund'],
-    allowed_resources: ['**'],
-    ttl_seconds: 60,
-    ...more,
-  };
-  const response = await fetch(`${stage.separate.origin}/api/v1/passports/issue`, {
-    method: 'POST',
-    headers: {
-      authorization: `Bearer ${key ?? stage.separate.ownerKey}`,
-      'content-type': 'application/json',
-    },
-    body: JSON.stringify(body),
-  });
-  const answer = (await response.json()) as { passport?: string };
-  if (answer.passport === undefined) throw new Error(JSON.stringify(answer));
-  return answer.passport;
-}
+afterAll(() => stage?.close());
 
 function tampered(passport: string, change: (claims: Record<string, unknown>) => object): string {
   const [head = '', body = '', signature = ''] = passport.split('.');
@@ -117,53 +29,38 @@ function tampered(passport: string, change: (claims: Record<string, unknown>) =>
   );
 }
 
-async function leaseOf(sidecarId: string): Promise<string> {
-  const bus = await openBus({ redisUrl: stage.redisUrl, log: silentLog, clock: systemClock });
-  try {
-    const token = (await bus.read('default', sidecarSection(sidecarId))) ?? '';
-    const text = Buffer.from(token.split('.')[1] ?? '', 'base64url').toString();
-    const lease = /"lease":"([^"]+)"/.exec(text)?.[1];
-    if (lease === undefined) throw new Error(`no lease in ${text}`);
-    return lease;
-  } finally {
-    await bus.close();
-  }
-}
-
-async function firstSidecarId(): Promise<string> {
-  const { body } = await stage.separate.api('GET', '/v1/sidecars');
-  const sidecars = body.sidecars as { id: string; agent_id: string }[];
-  return sidecars.find(({ agent_id }) => agent_id === stage.separate.agentId)?.id ?? '';
-}
-
 describe('a passport that an agent presents', () => {
   const cases: readonly [string, () => Promise<string>, string][] = [
-    ['of another agent', () => issue({ agent_id: otherAgent }), 'passport.agent_mismatch'],
+    [
+      'of another agent',
+      () => stage.issue({ agent_id: stage.otherAgent }),
+      'passport.agent_mismatch',
+    ],
     ['of another tenant', strangers, 'passport.signature_invalid'],
     [
       'for another tool',
-      () => issue({ allowed_tools: ['payments.read'] }),
+      () => stage.issue({ allowed_tools: ['payments.read'] }),
       'passport.tool_not_allowed',
     ],
     [
       'for another sidecar',
-      () => issue({ audience: `sidecar://${other.identity.sidecarId}` }),
+      () => stage.issue({ audience: `sidecar://${stage.other.identity.sidecarId}` }),
       'passport.audience_mismatch',
     ],
     [
       'that is another sidecar’s lease',
-      () => leaseOf(other.identity.sidecarId),
+      () => stage.leaseOf(stage.other.identity.sidecarId),
       'passport.malformed',
     ],
     [
       'that is its own sidecar’s lease',
-      async () => leaseOf(await firstSidecarId()),
+      async () => stage.leaseOf(stage.firstSidecar),
       'passport.malformed',
     ],
     [
       'with another agent written in',
       async () =>
-        tampered(await issue({ agent_id: otherAgent }), (claims) => ({
+        tampered(await stage.issue({ agent_id: stage.otherAgent }), (claims) => ({
           ...claims,
           sub: stage.separate.agentId,
         })),
@@ -171,18 +68,18 @@ describe('a passport that an agent presents', () => {
     ],
     [
       'with a later end',
-      async () => tampered(await issue(), (claims) => ({ ...claims, exp: 4_000_000_000 })),
+      async () => tampered(await stage.issue(), (claims) => ({ ...claims, exp: 4_000_000_000 })),
       'passport.signature_invalid',
     ],
     [
       'without a signature',
-      async () => (await issue()).replace(/[^.]+$/, ''),
+      async () => (await stage.issue()).replace(/[^.]+$/, ''),
       'passport.malformed',
     ],
     [
       'that says it needs none',
       async () =>
-        `${Buffer.from('{"alg":"none","typ":"action-passport+jwt"}').toString('base64url')}.${(await issue()).split('.')[1]}.`,
+        `${Buffer.from('{"alg":"none","typ":"action-passport+jwt"}').toString('base64url')}.${(await stage.issue()).split('.')[1]}.`,
       'passport.malformed',
     ],
     ['signed by a key of its own', forged, 'passport.signature_invalid'],
@@ -192,37 +89,37 @@ describe('a passport that an agent presents', () => {
   it.each(cases)('%s is refused, and nothing arrives', async (_whose, passport, reason) => {
     const token = await passport();
     stage.recorder.take();
-    const answer = await send([`Action-Passport: ${token}`]);
+    const answer = await stage.send([`Action-Passport: ${token}`]);
     expect(answer?.body).toContain(`"reason_code":"${reason}"`);
     expect(stage.recorder.take()).toBe('');
   });
 
   it('and that has expired is refused', async () => {
-    const passport = await issue({ ttl_seconds: 5 });
+    const passport = await stage.issue({ ttl_seconds: 5 });
     const until5s = Date.now() + 5_100;
     await until('it has expired', () => Date.now() > until5s);
     stage.recorder.take();
-    const answer = await send([`Action-Passport: ${passport}`]);
+    const answer = await stage.send([`Action-Passport: ${passport}`]);
     expect(answer?.body).toContain('"reason_code":"passport.expired"');
     expect(stage.recorder.take()).toBe('');
   });
 
   it('is good for its own agent once, and does not leave with the call', async () => {
-    const passport = await issue();
+    const passport = await stage.issue();
     stage.recorder.take();
     const hints = [
       `Action-Passport: ${passport}`,
       'Action-Goal: r\xc3\xbcckzahlen',
       'Action-Idempotency-Key: k1',
     ];
-    expect((await send(hints))?.status).toBe(200);
+    expect((await stage.send(hints))?.status).toBe(200);
     expect(stage.recorder.take().toLowerCase()).not.toMatch(/action-|k1|eyj/);
-    expect((await send(hints))?.body).toContain('"reason_code":"passport.replay_detected"');
+    expect((await stage.send(hints))?.body).toContain('"reason_code":"passport.replay_detected"');
   });
 
   it('given twice is refused', async () => {
-    const [one, two] = [await issue(), await issue()];
-    const answer = await send([`Action-Passport: ${one}`, `Action-Passport: ${two}`]);
+    const [one, two] = [await stage.issue(), await stage.issue()];
+    const answer = await stage.send([`Action-Passport: ${one}`, `Action-Passport: ${two}`]);
     expect(answer?.body).toContain('"reason_code":"proxy.request_invalid"');
   });
 
@@ -233,12 +130,12 @@ describe('a passport that an agent presents', () => {
     const registered = (await (await fetch(url, { method: 'POST', headers, body })).json()) as {
       agent_id: string;
     };
-    return issue({ agent_id: String(registered.agent_id), tenant_id: 'other' }, strangerKey);
+    return stage.issue({ agent_id: String(registered.agent_id), tenant_id: 'other' }, strangerKey);
   }
 
   async function forged(): Promise<string> {
     const claims = JSON.parse(
-      Buffer.from((await issue()).split('.')[1] ?? '', 'base64url').toString(),
+      Buffer.from((await stage.issue()).split('.')[1] ?? '', 'base64url').toString(),
     ) as Record<string, never>;
     return signJws(claims, 'action-passport+jwt', generateSigningKey());
   }
@@ -264,7 +161,7 @@ describe('what an agent writes about who it is', () => {
   ] as const)('%s changes nothing about who acted', async (_where, headers, args) => {
     const { api, agentId } = stage.separate;
     stage.recorder.take();
-    const answer = await send(headers, args);
+    const answer = await stage.send(headers, args);
     expect(answer?.status).toBe(200);
     expect(stage.recorder.take()).not.toMatch(/agent-id|user-id|action-|sallyport-/i);
     const id = /; evidence=(\S+)/i.exec(answer?.headers ?? '')?.[1] ?? '';
@@ -304,13 +201,13 @@ describe('another process on the machine', () => {
     ],
   ])('%s is not let in', async (_how, headers) => {
     stage.recorder.take();
-    const answer = await send(headers, {}, other);
+    const answer = await stage.send(headers, {}, stage.other);
     expect([400, 407]).toContain(answer?.status);
     expect(stage.recorder.take()).toBe('');
   });
 
   it('is not let in by CONNECT either', async () => {
-    const port = Number(new URL(other.proxyUrl).port);
+    const port = Number(new URL(stage.other.proxyUrl).port);
     const { answers } = await converse({ ...stage.way('tls'), proxyPort: port }, Buffer.alloc(0));
     expect(answers[0]?.status).toBe(407);
   });
@@ -321,7 +218,7 @@ describe('another process on the machine', () => {
     ['as a user', basic(`${proxyToken}:`)],
   ])('that has the token is let in %s, and the token does not leave', async (_how, header) => {
     stage.recorder.take();
-    expect((await send([header], {}, other))?.status).toBe(200);
+    expect((await stage.send([header], {}, stage.other))?.status).toBe(200);
     expect(stage.recorder.take()).not.toMatch(new RegExp(`proxy-auth|${proxyToken}`, 'i'));
   });
 });
@@ -329,18 +226,20 @@ describe('another process on the machine', () => {
 describe('a second sidecar', () => {
   it('with an enrolment token that was used does not start', async () => {
     const folder = fs.mkdtempSync(join(tmpdir(), 'stolen-'));
-    await expect(startSidecar(configOf(folder), { log: silentLog })).rejects.toThrow('not valid');
+    await expect(startSidecar(stage.configOf(folder), { log: silentLog })).rejects.toThrow(
+      'not valid',
+    );
     fs.rmSync(folder, { recursive: true, force: true });
   });
 
   it('cannot speak to the control plane as the first one, whatever token it makes or keeps', async () => {
     const now = Math.floor(Date.now() / 1000);
-    const stored = JSON.parse(fs.readFileSync(join(dataDir, 'enrolment.json'), 'utf8')) as {
+    const stored = JSON.parse(fs.readFileSync(join(stage.dataDir, 'enrolment.json'), 'utf8')) as {
       signingKey: string;
     };
     const own = importPrivateKey(Buffer.from(stored.signingKey, 'base64'));
-    const self = other.identity.sidecarId;
-    const first = await firstSidecarId();
+    const self = stage.other.identity.sidecarId;
+    const first = stage.firstSidecar;
     const good = {
       iss: self,
       sub: self,
@@ -365,8 +264,8 @@ describe('a second sidecar', () => {
       signJws({ ...good, iat: now + 600, exp: now + 660 }, type, own),
       signJws(good, 'action-passport+jwt', own),
       signJws(good, type, generateSigningKey()),
-      await leaseOf(self),
-      await issue({ agent_id: otherAgent }),
+      await stage.leaseOf(self),
+      await stage.issue({ agent_id: stage.otherAgent }),
     ];
     for (const token of bad) expect(await ask(token)).toBe(401);
   });
