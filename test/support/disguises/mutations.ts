@@ -29,7 +29,8 @@ const header = fc
 
 const byte = fc.integer({ min: 0, max: 255 }).map((code) => String.fromCharCode(code));
 const edit = fc.record({
-  at: fc.nat(),
+  // Often where the amount begins or ends.
+  at: fc.oneof(fc.nat(), fc.constantFrom(deniedBody.indexOf(marker), deniedBody.length - 1)),
   remove: fc.integer({ min: 0, max: 2 }),
   insert: fc.oneof(
     byte,
@@ -83,7 +84,7 @@ export function amountsIn(arrived: string): number[] {
   const plain = arrived.replaceAll(/\\u00([0-9a-f]{2})/gi, (_, hex: string) =>
     String.fromCharCode(Number.parseInt(hex, 16)),
   );
-  return [...plain.matchAll(/amount[^0-9]{0,8}([-+]?[0-9][-+0-9.e_]*)/gi)].flatMap(
+  return [...plain.matchAll(/amount[^0-9]{0,8}?([-+]?[0-9][-+0-9.e_]*)/gi)].flatMap(
     ([, text = '']) =>
       [Number(text), Number.parseInt(text, 10), Number.parseFloat(text)].filter(
         (amount) => !Number.isNaN(amount),
