@@ -44,20 +44,27 @@ async function isManifestApproved(
 
 const voteEvent = z.object({ data: z.object({ effective_digest: z.string().optional() }) });
 
-/** The earlier acts; what exactly a vote was for stands in the ledger alone. */
+/**
+ * The earlier acts; what exactly a vote was for stands in the ledger alone, or in its outbox while
+ * the vote of a moment ago waits to be sealed. The outbox is read first: what leaves it meanwhile
+ * is in the ledger.
+ */
 async function votesOn(
   tx: Transaction,
   { tenantId, votes }: ApprovalWithVotes,
 ): Promise<readonly Vote[]> {
-  const rows = await tx.evidenceRow.findMany({
-    where: { tenantId, eventId: { in: votes.map(({ eventId }) => eventId) } },
+  const where = { tenantId, eventId: { in: votes.map(({ eventId }) => eventId) } };
+  const waiting = await tx.eventOutbox.findMany({ where, select: { eventId: true, event: true } });
+  const sealed = await tx.evidenceRow.findMany({
+    where,
     select: { eventId: true, canonical: true },
   });
+  const texts = [
+    ...waiting.map(({ eventId, event }) => [eventId, event] as const),
+    ...sealed.map(({ eventId, canonical }) => [eventId, canonical] as const),
+  ];
   const digests = new Map(
-    rows.map(({ eventId, canonical }) => [
-      eventId,
-      voteEvent.parse(JSON.parse(canonical)).data.effective_digest,
-    ]),
+    texts.map(([id, text]) => [id, voteEvent.parse(JSON.parse(text)).data.effective_digest]),
   );
   return votes.map(({ principal, action, eventId }) => ({
     principal,

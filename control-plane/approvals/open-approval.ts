@@ -7,7 +7,7 @@ import type { Services, Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
 import { sealArgs } from './approval-args.ts';
 import { expireApproval } from './expire-approvals.ts';
-import { openStates } from './open-states.ts';
+import { deliveredMs, openStates } from './open-states.ts';
 
 /** How many undecided approvals one agent can have: a flood hides what matters. */
 const openMax = 100;
@@ -28,7 +28,11 @@ interface ApprovalRequest {
   readonly authenticatedAtMs?: number | undefined;
 }
 
-/** Finds the open approval for exactly this action, or opens one: at most one exists at any time. */
+/**
+ * Finds the open approval for exactly this action, or opens one: at most one exists at any time.
+ * A sidecar that has not heard yet of a decision made a moment ago is given the decided one, for
+ * nobody should be asked again about what they have just decided.
+ */
 export async function openApproval(
   services: Services,
   request: ApprovalRequest,
@@ -38,6 +42,8 @@ export async function openApproval(
     await lockFor(tx, tenantId, `approvals of ${agentId}`);
     const found = await findOpen(services, tx, notes, request);
     if (found !== undefined) return adopt(tx, notes, found, request);
+    const decided = await findDecided(services, tx, request);
+    if (decided !== undefined) return decided;
     await assertRoomForOne(services, tx, request.action);
     return create(services, tx, notes, request);
   });
@@ -59,6 +65,29 @@ async function findOpen(
     await expireApproval(services, tx, notes, approval);
   }
   return undefined;
+}
+
+/**
+ * What the same sidecar will soon be told about this action, by the same rule by which it will
+ * read it: a grant that can still be used, else a denial that still stands.
+ */
+async function findDecided(
+  { clock }: Services,
+  tx: Transaction,
+  { action: { tenantId, agentId }, actionDigest, sidecarId }: ApprovalRequest,
+): Promise<Approval | undefined> {
+  if (sidecarId === undefined) return undefined;
+  const nowMs = clock.now();
+  const decided = await tx.approval.findMany({
+    where: {
+      ...{ tenantId, agentId, actionDigest, kind: 'action', sidecarId, usedAt: null },
+      status: { in: ['approved', 'modified', 'denied'] },
+      decidedAt: { gt: new Date(nowMs - deliveredMs) },
+    },
+    orderBy: { id: 'desc' },
+  });
+  const isUsable = ({ grantExpiresAt }: Approval) => (grantExpiresAt?.getTime() ?? 0) > nowMs;
+  return decided.find(isUsable) ?? decided.find(({ status }) => status === 'denied');
 }
 
 /** What a later presentation of the same action changes: who waits, and that its user is back. */

@@ -5,13 +5,11 @@ import { signPassport } from '../../shared/passport/issue.ts';
 import type { DeliveredApproval } from '../../shared/sync/sections.ts';
 import { openArgs } from '../approvals/approval-args.ts';
 import { approvalProof } from '../approvals/approval-proof.ts';
-import { openStates } from '../approvals/open-states.ts';
+import { deliveredMs, openStates } from '../approvals/open-states.ts';
 import type { Transaction, Vault } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
 import { grantClaims } from './sidecar-passports.ts';
 
-/** How long a decision is delivered: as long as a grant can be used at most. */
-const deliveredMs = 3_600_000;
 const decided = ['approved', 'modified', 'denied'] as const;
 
 interface Delivery {

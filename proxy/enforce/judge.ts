@@ -56,9 +56,8 @@ export async function judge(
 }
 
 async function judgeByLease(action: Action, deps: JudgeDeps): Promise<Judgement> {
-  const use = deps.replica.nextUse();
-  if (use === undefined) throw new GatewayError('passport.lease_exhausted');
-  return judgeWith(action, use, deps);
+  // Without one it is judged all the same: the tenant's mode says what a refusal means (design 3).
+  return judgeWith(action, deps.replica.nextUse() ?? { form: 'no_lease' }, deps);
 }
 
 /** A passport that the agent presents says for which user it acts. */

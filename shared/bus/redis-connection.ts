@@ -93,19 +93,14 @@ export function answer<Schema extends z.ZodType>(schema: Schema, reply: unknown)
 }
 
 /**
- * An evicted claim is a passport that can be used twice, so Redis must refuse writes rather
- * than forget. INFO is asked, not CONFIG: hosted services and confined users lack the latter.
+ * The eviction policy of this Redis; undefined where it cannot be read. INFO is asked, not CONFIG:
+ * hosted services and confined users lack the latter.
  */
-export async function checkEviction(redis: Redis, log: Log): Promise<void> {
-  let policy: string | undefined;
+export async function readEviction(redis: Redis, log: Log): Promise<string | undefined> {
   try {
-    policy = /^maxmemory_policy:(\S+)/m.exec(await redis.info('memory'))?.[1];
+    return /^maxmemory_policy:(\S+)/m.exec(await redis.info('memory'))?.[1];
   } catch (error) {
     log.debug({ error }, 'the eviction policy of Redis could not be read');
+    return undefined;
   }
-  if (policy === 'noeviction') return;
-  log.warn(
-    { maxmemory_policy: policy ?? 'unknown' },
-    'Redis may forget used passports under memory pressure: set maxmemory-policy to noeviction',
-  );
 }

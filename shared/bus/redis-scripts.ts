@@ -10,16 +10,21 @@ function script(source: string): Script {
   return { source, sha1: hash('sha1', source, 'hex') };
 }
 
-// The epoch marks since when this Redis remembers: whoever finds it missing sets it, to the
-// later of Redis' clock and the caller's, so that a slow clock cannot vouch for lost claims.
+// The epoch marks since when this very server remembers: `<ms> <replication id>`. Who finds it
+// missing, or set under another replication id, sets it anew, to the later of Redis' clock and the
+// caller's, so that a slow clock cannot vouch for lost claims. Redis takes a new replication id
+// whenever it starts and whenever a replica is promoted: in both cases the newest writes may be
+// gone although the data is there. It is read inside the script, so that no failover can come
+// between the look and the claim.
 const ensureEpoch = `
 local function ensureEpoch(key, callerMs)
-  local epoch = redis.call('GET', key)
-  if not epoch then
+  local server = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
+  local epoch, by = string.match(redis.call('GET', key) or '', '^(%d+) (%x+)$')
+  if not epoch or by ~= server then
     local time = redis.call('TIME')
     local nowMs = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
     epoch = string.format('%.0f', math.max(nowMs, tonumber(callerMs)))
-    redis.call('SET', key, epoch)
+    redis.call('SET', key, epoch .. ' ' .. server)
   end
   return epoch
 end

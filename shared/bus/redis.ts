@@ -5,14 +5,8 @@ import type { Clock } from '../clock.ts';
 import { GatewayError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Bus, Follower, StoreOptions, Subscription } from './bus.ts';
-import {
-  answer,
-  checkEviction,
-  connectRedis,
-  runScript,
-  settled,
-  unavailable,
-} from './redis-connection.ts';
+import { EvictionWatch } from './eviction-watch.ts';
+import { answer, connectRedis, runScript, settled, unavailable } from './redis-connection.ts';
 import { blockMs, followStream } from './redis-follow.ts';
 import { claimScript, countScript, loadScript, type Script, storeScript } from './redis-scripts.ts';
 import { redisTopics, type Topics } from './redis-topics.ts';
@@ -40,20 +34,20 @@ const countReply = z.tuple([z.number().int().min(1), z.number().int().min(0)]);
  */
 export async function openRedisBus(options: RedisBusOptions): Promise<Bus> {
   const redis = connectRedis(options.url, { name: 'commands', log: options.log });
-  redis.on('ready', () => void checkEviction(redis, options.log));
+  const eviction = new EvictionWatch(redis, options.log);
   await settled(redis, firstConnectionMs);
-  return new RedisBus(redis, options);
+  return new RedisBus(redis, { ...options, eviction });
 }
 
 class RedisBus implements Bus {
   readonly kind = 'redis';
   readonly #redis: Redis;
-  readonly #options: RedisBusOptions;
+  readonly #options: RedisBusOptions & { readonly eviction: EvictionWatch };
   readonly #topics: Topics;
   readonly #followers = new Set<Subscription>();
   #closed = false;
 
-  constructor(redis: Redis, options: RedisBusOptions) {
+  constructor(redis: Redis, options: RedisBusOptions & { readonly eviction: EvictionWatch }) {
     this.#redis = redis;
     this.#options = options;
     this.#topics = redisTopics(options);
@@ -122,8 +116,10 @@ class RedisBus implements Bus {
   }
 
   async claim(tenantId: string, key: string, ttlMs: number) {
+    const { eviction, clock } = this.#options;
+    await this.#try(() => eviction.assertNone());
     const keys = tenantKeys(tenantId);
-    const args = [Math.max(1, Math.ceil(ttlMs)), this.#options.clock.now()];
+    const args = [Math.max(1, Math.ceil(ttlMs)), clock.now()];
     const reply = await this.#run(claimScript, [keys.claim(key), keys.epoch], args);
     const [taken, epochMs] = answer(claimReply, reply);
     return { status: taken === 1 ? ('claimed' as const) : ('taken' as const), epochMs };
@@ -154,6 +150,7 @@ class RedisBus implements Bus {
 
   async close(): Promise<void> {
     this.#closed = true;
+    this.#options.eviction.close();
     await Promise.all([...this.#followers].map((follower) => follower.close()));
     this.#topics.close();
     this.#redis.disconnect();

@@ -43,6 +43,8 @@ export interface ApprovalProof {
  */
 export type PassportState =
   | { readonly form: 'malformed' | 'signature_invalid'; readonly detail: string }
+  /** A sidecar has no lease that it may use: it acts for nobody right now. */
+  | { readonly form: 'no_lease' }
   | {
       readonly form: 'signed';
       readonly claims: PassportClaims;

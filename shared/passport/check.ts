@@ -80,14 +80,23 @@ function failure(check: string, reason_code: ErrorCode, message: string): Passpo
   return { check, reason_code, message };
 }
 
-function formFailure({ form, detail }: Exclude<PassportState, SignedPassport>): PassportFailure {
-  return form === 'malformed'
-    ? failure('form', 'passport.malformed', `The passport is malformed: ${detail}.`)
-    : failure(
-        'signature',
-        'passport.signature_invalid',
-        `The passport does not verify: ${detail}.`,
+function formFailure(passport: Exclude<PassportState, SignedPassport>): PassportFailure {
+  switch (passport.form) {
+    case 'malformed': {
+      const message = `The passport is malformed: ${passport.detail}.`;
+      return failure('form', 'passport.malformed', message);
+    }
+    case 'signature_invalid': {
+      const message = `The passport does not verify: ${passport.detail}.`;
+      return failure('signature', 'passport.signature_invalid', message);
+    }
+    case 'no_lease':
+      return failure(
+        'form',
+        'passport.lease_exhausted',
+        'The sidecar holds no lease to act under right now.',
       );
+  }
 }
 
 /** A lease is spent number by number by the sidecar it was made for, and never shown by an agent. */

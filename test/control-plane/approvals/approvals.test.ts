@@ -202,6 +202,18 @@ describe('deciding', () => {
     expect(await decide(id, modify(1), admin)).toMatchObject({ status: 'modified' });
   });
 
+  it('counts two votes at once for the very same modification', async () => {
+    const modify = (amount: number) => ({ action: 'modify', modified_args: { amount } }) as Act;
+    for (let round = 0; round < 5; round++) {
+      const { id } = await request({ tool: 'two' });
+      await Promise.all([decide(id, modify(1), anna), decide(id, modify(1), ben)]);
+      expect(await stored(id)).toMatchObject({ status: 'modified' });
+      const other = await request({ tool: 'two' });
+      await Promise.all([decide(other.id, modify(1), anna), decide(other.id, modify(2), ben)]);
+      expect(await stored(other.id)).toMatchObject({ status: 'pending', effectiveArgs: null });
+    }
+  });
+
   it('raises the role with an escalation, and is then for somebody else', async () => {
     const { id } = await request();
     await decide(id, { action: 'escalate' }, admin);

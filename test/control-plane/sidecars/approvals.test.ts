@@ -110,6 +110,35 @@ describe('a sidecar asking a human', () => {
     expect(error.code).toBe('auth.sidecar_required');
   });
 
+  it('asks nobody again about what was granted a moment ago, until the grant is used', async () => {
+    const one = action();
+    const { id } = await open(one);
+    await decide(id);
+    expect((await open(one)).id).toBe(id);
+    await sidecar.controlPlane.spendApproval(id);
+    expect((await open(one)).id).not.toBe(id);
+  });
+
+  it('asks nobody again about what was denied, for an hour', async () => {
+    const one = action();
+    const { id } = await open(one);
+    await decide(id, 'deny');
+    expect((await open(one)).id).toBe(id);
+    gateway.services.clock.advance(3_600_001);
+    expect((await open(one)).id).not.toBe(id);
+  });
+
+  it('is not given what was granted to another sidecar of its agent', async () => {
+    const one = action();
+    const { id } = await open(one);
+    await decide(id);
+    const second = await enrolledSidecar(gateway, agentId);
+    expect((await open(one, second)).id).not.toBe(id);
+    expect((await refusalOf(second.controlPlane.spendApproval(id))).code).toBe(
+      'approval.not_found',
+    );
+  });
+
   it('moves its own section when asked and when decided', async () => {
     const before = await versionOf(sidecar.id);
     const { id } = await open();

@@ -1,0 +1,75 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { judge } from '../../../proxy/enforce/judge.ts';
+import { LiveDrift } from '../../../proxy/enforce/live-drift.ts';
+import type { Mode } from '../../../shared/decision/action.ts';
+import { mayProceed } from '../../../shared/decision/verdict.ts';
+import { silentLog } from '../../../shared/log.ts';
+import { sidecarId } from '../../support/published-tenant.ts';
+import { type ReplicaStage, replicaStage } from '../replica/replica-stage.ts';
+
+let stage: ReplicaStage;
+beforeEach(async () => {
+  stage = await replicaStage();
+});
+afterEach(() => stage.end());
+
+/** A plain call, judged by a sidecar that has no lease it may use. */
+async function judgeIn(mode: Mode) {
+  stage.tenant.bodies.tenant = { id: 'acme', name: 'Acme', mode };
+  await stage.tenant.publishAll();
+  const replica = await stage.open();
+  const identity = {
+    ...{ sidecarId, tenantId: 'acme', agentId: '1', userId: 'ann' },
+    environment: 'prod',
+  } as const;
+  const nobody = () => Promise.reject(new Error('nobody is asked'));
+  const { verdict } = await judge(
+    { tenantId: 'acme', agentId: '1', userId: 'ann', tool: 'pay.out', resource: 'a', args: {} },
+    undefined,
+    {
+      identity,
+      replica,
+      bus: stage.bus,
+      liveDrift: new LiveDrift({ replica, report: () => {} }),
+      controlPlane: {
+        openApproval: nobody,
+        spendApproval: nobody,
+        claimPassport: nobody,
+        credentials: nobody,
+        upload: nobody,
+        report: nobody,
+      },
+      clock: stage.clock,
+      log: silentLog,
+      spentApprovals: new Set(),
+    },
+  );
+  return verdict;
+}
+
+describe('a plain call of a sidecar without a lease', () => {
+  it.each(['enforce', 'strict'] as const)('is denied in %s', async (mode) => {
+    const verdict = await judgeIn(mode);
+    expect(verdict).toMatchObject({ decision: 'deny', reasonCode: 'passport.lease_exhausted' });
+    expect(mayProceed(verdict)).toBe(false);
+  });
+
+  it.each([
+    ['monitor', 'deny'],
+    ['warn', 'warn'],
+  ] as const)('is reported in %s, and goes on', async (mode, decision) => {
+    const verdict = await judgeIn(mode);
+    const reasonCode = 'passport.lease_exhausted';
+    expect(verdict).toMatchObject({ decision, reasonCode, enforced: false });
+    expect(mayProceed(verdict)).toBe(true);
+  });
+
+  it('is denied in monitor, too, while a kill switch blocks it', async () => {
+    stage.tenant.bodies.kill_switches = {
+      killSwitches: [{ id: 'k', kind: 'block_tool', tool: 'pay.out', reason: 'incident' }],
+    };
+    const verdict = await judgeIn('monitor');
+    expect(verdict).toMatchObject({ reasonCode: 'runtime.kill_switch', enforced: true });
+    expect(mayProceed(verdict)).toBe(false);
+  });
+});
