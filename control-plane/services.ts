@@ -36,6 +36,8 @@ export type KeyPurpose = (typeof keyPurposes)[number];
 /** A tenant's signing keys: one active per purpose, made at first use, private halves in the vault. */
 export interface SigningKeys {
   active(tenantId: string, purpose: KeyPurpose, alg?: SigningAlgorithm): Promise<SigningKey>;
+  /** Every key there was, oldest first, the active one last. */
+  history(tenantId: string, purpose: KeyPurpose): Promise<readonly SigningKey[]>;
   /** Active and retired public keys, the active one first. */
   publicKeys(tenantId: string, purpose: KeyPurpose): Promise<readonly PublicJwk[]>;
   /** After a rotation has committed: the next use asks the database which key is active. */

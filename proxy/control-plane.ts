@@ -4,6 +4,7 @@ import type { Clock } from '../shared/clock.ts';
 import { createClient, JsonText } from '../shared/contract/client.ts';
 import {
   claimSidecarPassport,
+  getKeySuccession,
   openSidecarApproval,
   spendSidecarApproval,
   uploadEvidence,
@@ -49,7 +50,10 @@ export interface ControlPlane {
   }>;
   /** Takes records as the lines of the spool. */
   upload(segment: string, lines: readonly string[]): Promise<SpoolPosition>;
-  report(report: SidecarReport): Promise<void>;
+  /** Tells how the sidecar fares; resolves with the id of the key that signs sections now. */
+  report(report: SidecarReport): Promise<string>;
+  /** Which section key followed which, each signed by the one before. */
+  keySuccession(): Promise<readonly string[]>;
 }
 
 interface ControlPlaneOptions {
@@ -109,8 +113,11 @@ export function connectControlPlane({ url, enrolment, clock }: ControlPlaneOptio
       const { acked } = await patient.call(uploadEvidence, { body });
       return acked;
     },
+    async keySuccession() {
+      return (await client.call(getKeySuccession, {})).statements;
+    },
     async report(report) {
-      await client.call(reportSidecar, { body: report });
+      return (await client.call(reportSidecar, { body: report })).section_key_id;
     },
   };
 }

@@ -41,7 +41,7 @@ interface EnrolmentOptions {
 
 /** The enrolment of a former start, or a new one with the token. Private keys never leave the data directory. */
 export async function enrol(options: EnrolmentOptions): Promise<Enrolment> {
-  const path = join(options.dataDir, 'enrolment.json');
+  const path = enrolmentFile(options.dataDir);
   if (fs.existsSync(path)) return read(path);
   if (options.token === undefined) {
     throw new SettingsError(
@@ -50,9 +50,30 @@ export async function enrol(options: EnrolmentOptions): Promise<Enrolment> {
   }
   const stored = await enrolAnew(options, options.token);
   fs.mkdirSync(options.dataDir, { recursive: true, mode: 0o700 });
-  fs.writeFileSync(`${path}.new`, JSON.stringify(stored), { mode: 0o600 });
-  fs.renameSync(`${path}.new`, path);
+  replaceFile(path, stored);
   return revive(stored);
+}
+
+/** Believes this section key from the next start on, and no other. */
+export function pinSectionKey(dataDir: string, key: PublicJwk): void {
+  const path = enrolmentFile(dataDir);
+  const stored = JSON.parse(fs.readFileSync(path, 'utf8')) as StoredEnrolment;
+  replaceFile(path, { ...stored, sectionKeys: [key] });
+}
+
+function enrolmentFile(dataDir: string): string {
+  return join(dataDir, 'enrolment.json');
+}
+
+function replaceFile(path: string, stored: StoredEnrolment): void {
+  const file = fs.openSync(`${path}.new`, 'w', 0o600);
+  try {
+    fs.writeFileSync(file, JSON.stringify(stored));
+    fs.fsyncSync(file);
+  } finally {
+    fs.closeSync(file);
+  }
+  fs.renameSync(`${path}.new`, path);
 }
 
 /** Keys and names that are not there cannot be guessed: the sidecar is to be enrolled again. */

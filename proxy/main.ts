@@ -19,7 +19,7 @@ import { LiveCalls } from './enforce/live-calls.ts';
 import { LiveDrift } from './enforce/live-drift.ts';
 import { driftRecord } from './enforce/record.ts';
 import { Underway } from './enforce/underway.ts';
-import { type Enrolment, enrol } from './enrolment.ts';
+import { type Enrolment, enrol, pinSectionKey } from './enrolment.ts';
 import { Spool } from './evidence/spool.ts';
 import { Uploader } from './evidence/uploader.ts';
 import { lockFolder } from './folder-lock.ts';
@@ -27,6 +27,7 @@ import type { Identity } from './identity.ts';
 import { listen } from './listen.ts';
 import { Credentials } from './replica/credentials.ts';
 import { openReplica, type Replica } from './replica/replica.ts';
+import { SectionKeys } from './replica/section-keys.ts';
 import { createDecisionMetrics } from './telemetry/decision-metrics.ts';
 import { startReports } from './telemetry/reports.ts';
 import { createTrafficMetrics } from './telemetry/traffic-metrics.ts';
@@ -92,8 +93,9 @@ async function build(
   const controlPlane = connectControlPlane({
     url: config.controlPlaneUrl,
     enrolment,
-    clock: systemClock,
+    clock: replica.clock,
   });
+  const sectionKeys = followSectionKeys({ dataDir, enrolment, controlPlane, replica, log });
   const guard = createGuard({
     allowPrivate: listOf(config.allowPrivate),
     ownPorts: ownPorts(config),
@@ -116,9 +118,33 @@ async function build(
   const parts = { ...base, spool: openEvidence(config, base) };
   const deps = enforcement(config, parts);
   const urls = await listen(config, deps, parts);
-  const reports = startReports({ replica, spool: parts.spool, controlPlane, version, log });
+  const { spool } = parts;
+  const onSectionKey = (kid: string) => sectionKeys.noteActive(kid);
+  const reports = startReports({ replica, spool, controlPlane, onSectionKey, version, log });
   closing.add(() => reports.close());
   return { ...urls, caPath, identity, close: () => closing.run() };
+}
+
+function followSectionKeys({
+  dataDir,
+  enrolment,
+  controlPlane,
+  replica,
+  log,
+}: Pick<Parts, 'enrolment' | 'controlPlane' | 'replica' | 'log'> & {
+  readonly dataDir: string;
+}): SectionKeys {
+  const sectionKeys = new SectionKeys({
+    tenantId: enrolment.identity.tenantId,
+    pinned: enrolment.sectionKeys,
+    fetch: controlPlane.keySuccession,
+    pin: (key) => pinSectionKey(dataDir, key),
+    onChange: (keys) => replica.trust(keys),
+    clock: systemClock,
+    log,
+  });
+  replica.onUnknownSigner(() => sectionKeys.follow());
+  return sectionKeys;
 }
 
 function listOf(text: string): string[] {
@@ -169,7 +195,7 @@ function openEvidence(
 function enforcement(config: Config, parts: Parts): EnforceDeps {
   const { replica, spool, log, closing } = parts;
   const { identity } = parts.enrolment;
-  const clock = systemClock;
+  const { clock } = replica;
   const live = new LiveCalls();
   const liveDrift = new LiveDrift({
     replica,
@@ -184,7 +210,9 @@ function enforcement(config: Config, parts: Parts): EnforceDeps {
     currentVersion: () => replica.credentialsVersion,
     log,
   });
-  replica.onChange(sidecarSection(identity.sidecarId), () => void credentials.refresh());
+  for (const section of ['tenant', sidecarSection(identity.sidecarId)] as const) {
+    replica.onChange(section, () => void credentials.refresh());
+  }
   replica.onChange('kill_switches', () => {
     const ended = live.endBlocked(replica.killSwitches, clock.now());
     if (ended > 0) log.warn({ ended }, 'a kill switch ended calls under way');
@@ -202,6 +230,7 @@ function enforcement(config: Config, parts: Parts): EnforceDeps {
     live,
     liveDrift,
     spentApprovals: new Set(),
+    openingApprovals: new Map(),
     credentials,
     spool,
     forward,

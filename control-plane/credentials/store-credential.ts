@@ -50,7 +50,8 @@ export async function storeCredential(
       data: { by: principal, credential_id: id, name, version, inject: { in: inject.in }, bind },
     });
     const globs = [...bind.tools, ...(before?.tools ?? [])];
-    notes.sections(...(await affectedSidecars(tx, tenantId, globs)).map(sidecarSection));
+    const sidecars = await affectedSidecars(tx, tenantId, globs);
+    notes.sections('tenant', ...sidecars.map(sidecarSection));
     return row;
   });
   return credentialRecordOf(result);

@@ -1,8 +1,9 @@
 import type { z } from 'zod';
 import type { rotateSigningKey as rotateOperation } from '../../shared/contract/keys.ts';
+import { type SectionName, sidecarSection, tenantSections } from '../../shared/sync/sections.ts';
 import { commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
-import type { Services } from '../services.ts';
+import type { Services, Transaction } from '../services.ts';
 import { algorithmOf, insertActiveKey } from './signing-keys.ts';
 
 type Rotated = z.input<NonNullable<(typeof rotateOperation)['success']['schema']>>;
@@ -32,9 +33,22 @@ export async function rotateSigningKey(
       chainId: `signing-keys:${purpose}`,
       data: { by: principal, ...keys },
     });
-    if (purpose === 'passport') notes.sections('keys');
+    notes.sections(...(await sectionsSignedBy(tx, tenantId, purpose)));
     return { ...keys, rotated_at: retiredAt.toISOString() };
   });
   signingKeys.rotated?.(tenantId, purpose);
   return result;
+}
+
+/** What must go out anew: which passport keys hold, or everything that a new sync key signs. */
+async function sectionsSignedBy(
+  tx: Transaction,
+  tenantId: string,
+  purpose: RotatablePurpose,
+): Promise<readonly SectionName[]> {
+  if (purpose === 'passport') return ['keys'];
+  if (purpose !== 'sync') return [];
+  const where = { tenantId, revokedAt: null };
+  const sidecars = await tx.sidecar.findMany({ where, select: { id: true } });
+  return [...tenantSections, ...sidecars.map(({ id }) => sidecarSection(id))];
 }

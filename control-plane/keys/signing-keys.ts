@@ -44,7 +44,9 @@ export function createSigningKeys({ db, vault, clock }: Deps): SigningKeys {
       const name = `${tenantId} ${purpose}`;
       const chosen = choices.get(name);
       const readAt = clock.monotonic();
-      if (chosen !== undefined && readAt - chosen.readAt < believedMs) return chosen.key;
+      // Sidecars believe the active sync key only: a retired one must not sign a moment longer.
+      const isBelieved = purpose !== 'sync' && chosen !== undefined;
+      if (isBelieved && readAt - chosen.readAt < believedMs) return chosen.key;
       const key =
         (await readActive(tenantId, purpose)) ??
         // Undefined when another replica was first: the unique index on active keys lets one in.
@@ -53,6 +55,13 @@ export function createSigningKeys({ db, vault, clock }: Deps): SigningKeys {
       if (key === undefined) throw new Error(`no active ${purpose} key could be made`);
       choices.set(name, { key, readAt });
       return key;
+    },
+    history: async (tenantId, purpose) => {
+      const rows = await db.signingKey.findMany({
+        where: { tenantId, purpose },
+        orderBy: [{ createdAt: 'asc' }, { retiredAt: { sort: 'asc', nulls: 'last' } }],
+      });
+      return rows.map(({ kid, sealed }) => open(tenantId, kid, sealed));
     },
     publicKeys: async (tenantId, purpose) => {
       const rows = await db.signingKey.findMany({

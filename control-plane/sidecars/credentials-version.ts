@@ -12,18 +12,26 @@ export async function credentialsVersion(
   agentId: string,
 ): Promise<number> {
   const id = agentRowId(agentId);
-  const [{ _max, _sum, _count }, agent] = [
-    await tx.credential.aggregate({
-      where: { tenantId },
-      _max: { updatedAt: true },
-      _sum: { version: true },
-      _count: true,
-    }),
+  const agent =
     id === undefined
       ? null
-      : await tx.agent.findUnique({ where: { tenantId_id: { tenantId, id } } }),
-  ];
-  const latest = Math.max(_max.updatedAt?.getTime() ?? 0, agent?.updatedAt.getTime() ?? 0);
+      : await tx.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
+  return tenantCredentialsVersion(tx, tenantId, agent?.updatedAt);
+}
+
+/** The same over a tenant's credentials alone: in the section `tenant`, which heartbeats cover. */
+export async function tenantCredentialsVersion(
+  tx: Pick<Transaction, 'credential'>,
+  tenantId: string,
+  since = new Date(0),
+): Promise<number> {
+  const { _max, _sum, _count } = await tx.credential.aggregate({
+    where: { tenantId },
+    _max: { updatedAt: true },
+    _sum: { version: true },
+    _count: true,
+  });
+  const latest = Math.max(_max.updatedAt?.getTime() ?? 0, since.getTime());
   // Two changes in one millisecond, or a credential that is gone, show in the sum and the count.
   return latest + (_sum.version ?? 0) + _count;
 }

@@ -137,10 +137,11 @@ async function insert(
 }
 
 async function pinnedKeys({ signingKeys }: Services, tenantId: string) {
-  await signingKeys.active(tenantId, 'sync');
+  const { publicJwk } = await signingKeys.active(tenantId, 'sync');
   await signingKeys.active(tenantId, 'passport');
   return {
-    sectionKeys: await signingKeys.publicKeys(tenantId, 'sync'),
+    // A retired key may have been retired because somebody else has it.
+    sectionKeys: [publicJwk],
     passportKeys: await signingKeys.publicKeys(tenantId, 'passport'),
   };
 }

@@ -7,6 +7,7 @@ import { claimSidecarPassport } from './claim-sidecar-passport.ts';
 import { enrolSidecar } from './enrol-sidecar.ts';
 import { createEnrolmentToken } from './enrolment-token.ts';
 import { listSidecars, reportSidecar, revokeSidecar } from './fleet.ts';
+import { keySuccession } from './key-succession.ts';
 import { openSidecarApproval, spendSidecarApproval } from './sidecar-approvals.ts';
 import { sidecarCredentials } from './sidecar-credentials.ts';
 import { sidecarRecord } from './sidecar-record.ts';
@@ -65,7 +66,8 @@ function ownRoutes(services: Services): Route[] {
   return [
     route(contract.reportSidecar, async ({ body }, caller) => {
       const seenAt = await reportSidecar(services, caller, body);
-      return { body: { seen_at: seenAt.toISOString() } };
+      const { kid } = await services.signingKeys.active(caller.tenantId, 'sync');
+      return { body: { seen_at: seenAt.toISOString(), section_key_id: kid } };
     }),
     route(contract.getSidecarCredentials, async (_input, caller) => ({
       headers: { 'cache-control': 'no-store' },
@@ -95,6 +97,9 @@ function ownRoutes(services: Services): Route[] {
       const { eventHash } = await spendSidecarApproval(services, caller, params.id);
       return { body: { spent: true as const, event_hash: eventHash } };
     }),
+    route(calls.getKeySuccession, async (_input, caller) => ({
+      body: { statements: [...(await keySuccession(services, caller))] },
+    })),
     route(calls.claimSidecarPassport, async ({ body }, caller) => ({
       body: { claimed: await claimSidecarPassport(services, caller, body.jti) },
     })),

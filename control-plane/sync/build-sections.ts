@@ -8,6 +8,7 @@ import type { PolicyDefinition } from '../../shared/policy/definition.ts';
 import type { PublishedTool, SectionBodies } from '../../shared/sync/sections.ts';
 import { bindingOf } from '../runtime/stored-binding.ts';
 import type { Transaction, Vault } from '../services.ts';
+import { tenantCredentialsVersion } from '../sidecars/credentials-version.ts';
 import type { KillSwitchModel } from '../store/generated/models/KillSwitch.ts';
 
 export interface BuildContext {
@@ -29,7 +30,10 @@ export const builders: {
 } = {
   async tenant({ tx, tenantId }) {
     const { id, name, mode } = await tx.tenant.findUniqueOrThrow({ where: { id: tenantId } });
-    return { id, name, mode: oneOf(modes, mode, 'tenant.mode') };
+    return {
+      ...{ id, name, mode: oneOf(modes, mode, 'tenant.mode') },
+      credentialsVersion: await tenantCredentialsVersion(tx, tenantId),
+    };
   },
 
   async policies({ tx, tenantId }) {

@@ -9,7 +9,7 @@ const triesMax = 5;
 
 interface Publication {
   readonly bus: Bus;
-  /** Active and retired keys of purpose `sync`: what may stand on the bus is signed by one of them. */
+  /** The active key of purpose `sync`: what may stand on the bus is signed by it. */
   readonly keys: VerificationKeys;
   readonly tenantId: string;
   readonly name: SectionName;

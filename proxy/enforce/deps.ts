@@ -1,3 +1,4 @@
+import type { DeliveredApproval } from '../../shared/sync/sections.ts';
 import type { Spool } from '../evidence/spool.ts';
 import type { RecogniseDeps } from '../recognise/recognition.ts';
 import type { Credentials } from '../replica/credentials.ts';
@@ -17,6 +18,8 @@ export interface EnforceDeps extends JudgeDeps {
   readonly forward: Forward;
   readonly tunnelUpgrade: TunnelUpgrade;
   readonly live: LiveCalls;
+  /** Requests to humans that are being opened, by action digest. */
+  readonly openingApprovals: Map<string, Promise<Pick<DeliveredApproval, 'id' | 'expiresAtMs'>>>;
   readonly internal: InternalHostDeps;
   /** What recognition needs, from the replica as it is now. */
   readonly recognition: () => RecogniseDeps;

@@ -9,12 +9,31 @@ import type { Judgement } from './judge.ts';
 /** How a held call may go on. */
 export type HoldOutcome = 'granted' | 'denied' | 'expired' | 'pending';
 
-/** Asks a human: opens the approval for exactly this action, or joins the one already open. */
-export async function openApproval(
+type Opened = Pick<DeliveredApproval, 'id' | 'expiresAtMs'>;
+
+/**
+ * Asks a human: opens the approval for exactly this action, or joins the one already open. Of the
+ * same call many times at once the control plane is asked once.
+ */
+export function openApproval(
+  judgement: Judgement,
+  deps: Pick<EnforceDeps, 'controlPlane' | 'replica' | 'openingApprovals'>,
+): Promise<Opened> {
+  const { action } = judgement;
+  const digest = digestOf(action, deps.replica.tool(action.tool)?.manifestHash);
+  const { openingApprovals } = deps;
+  const opening =
+    openingApprovals.get(digest) ??
+    ask(judgement, digest, deps).finally(() => openingApprovals.delete(digest));
+  openingApprovals.set(digest, opening);
+  return opening;
+}
+
+async function ask(
   { action, verdict }: Judgement,
-  { controlPlane, replica }: Pick<EnforceDeps, 'controlPlane' | 'replica'>,
-): Promise<Pick<DeliveredApproval, 'id' | 'expiresAtMs'>> {
-  const digest = digestOf(action, replica.tool(action.tool)?.manifestHash);
+  digest: string,
+  { controlPlane }: Pick<EnforceDeps, 'controlPlane'>,
+): Promise<Opened> {
   try {
     return await controlPlane.openApproval(action, digest, verdict);
   } catch (error) {

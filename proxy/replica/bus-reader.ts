@@ -39,6 +39,11 @@ export class BusReader {
     await this.#load();
   }
 
+  /** Loads everything once more. */
+  reload(): void {
+    if (!this.#closed) void this.#load();
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#retry);

@@ -15,7 +15,7 @@ interface CredentialsOptions {
     readonly version: number;
   }>;
   /** The version that the snapshot says is current. */
-  readonly currentVersion: () => number;
+  readonly currentVersion: () => string;
   readonly log: Log;
 }
 
@@ -27,7 +27,7 @@ export class Credentials {
   readonly #options: CredentialsOptions;
   #held: readonly Held[] = [];
   /** The version that was current when what is held was asked for. */
-  #version = -1;
+  #version: string | undefined;
   #fetching: Promise<void> | undefined;
 
   constructor(options: CredentialsOptions) {
@@ -92,7 +92,7 @@ export class Credentials {
   /** Forgets everything, as on revocation. */
   drop(): void {
     this.#held = [];
-    this.#version = -1;
+    this.#version = undefined;
   }
 }
 

@@ -34,6 +34,8 @@ export class FreshnessGauge {
   #latest: Proof | undefined;
   #provenAtMs: number | undefined;
   #mismatch: string | undefined = 'no heartbeat was seen';
+  /** The publisher's time, and when on the monotonic clock it was that. */
+  #told: { readonly timeMs: number; readonly atMs: number } | undefined;
   /** The least difference seen between this monotonic clock and the publisher's wall clock. */
   #offsetMs = Number.POSITIVE_INFINITY;
 
@@ -58,8 +60,27 @@ export class FreshnessGauge {
     if (heartbeat.sequence <= this.#sequence) return false;
     this.#sequence = heartbeat.sequence;
     const arrivedAtMs = this.#clock.monotonic();
+    this.#told = { timeMs: this.#timeAt(heartbeat, arrivedAtMs), atMs: arrivedAtMs };
     this.#latest = { heartbeat, signedAtMs: arrivedAtMs - this.#lagOf(heartbeat, arrivedAtMs) };
     return true;
+  }
+
+  /**
+   * What time it is by the publisher's clock, which also made the times that are judged (expiry of
+   * passports, grants, kill switches): a step of this machine's own clock lengthens and shortens
+   * nothing. By the own clock only until a first heartbeat.
+   */
+  now(): number {
+    if (this.#told === undefined) return this.#clock.now();
+    return Math.floor(this.#told.timeMs + this.#clock.monotonic() - this.#told.atMs);
+  }
+
+  /** Begins anew, as when the key of the heartbeats is another one; what time it is stays known. */
+  restart(): void {
+    this.#sequence = 0;
+    this.#latest = undefined;
+    this.#provenAtMs = undefined;
+    this.#mismatch = 'no heartbeat was seen';
   }
 
   /** Holds the latest heartbeat against what is held: call when either has changed. */
@@ -75,6 +96,13 @@ export class FreshnessGauge {
     if (this.#provenAtMs !== undefined && ageMs <= limitMs) return { fresh: true, ageMs };
     const since = this.#mismatch ?? `no heartbeat for ${Math.round(ageMs)} ms`;
     return { fresh: false, ageMs, reason: since };
+  }
+
+  /** It is at least as late as was signed, and later by what both clocks say it was under way. */
+  #timeAt({ time }: Heartbeat, arrivedAtMs: number): number {
+    const byWallMs = Math.max(0, this.#clock.now() - time);
+    const byMonotonicMs = Math.max(0, arrivedAtMs - (time + this.#offsetMs));
+    return time + (Number.isFinite(this.#offsetMs) ? Math.min(byWallMs, byMonotonicMs) : byWallMs);
   }
 
   /**

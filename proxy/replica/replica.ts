@@ -1,5 +1,6 @@
 import type { Binding } from '../../shared/binding/binding.ts';
 import type { Bus } from '../../shared/bus/bus.ts';
+import type { Clock } from '../../shared/clock.ts';
 import type { VerificationKeys } from '../../shared/crypto/signing-key.ts';
 import { stricterMode } from '../../shared/decision/action.ts';
 import type {
@@ -50,7 +51,7 @@ export interface Replica {
   readonly killSwitches: readonly KillSwitch[];
   readonly passportKeys: VerificationKeys;
   /** Moves when credentials changed: time to fetch them again. */
-  readonly credentialsVersion: number;
+  readonly credentialsVersion: string;
   agent(id: string): AgentRecord | undefined;
   user(id: string): DirectoryUser | undefined;
   tool(name: string): ToolRecord | undefined;
@@ -68,6 +69,12 @@ export interface Replica {
   approvalById(id: number): DeliveredApproval | undefined;
   approvalByHash(eventHash: string): DeliveredApproval | undefined;
 
+  /** Time as the publisher's heartbeats tell it: what it judges by cannot be moved by this machine's clock. */
+  readonly clock: Clock;
+  /** Believes other section keys from now on, and loads everything anew. */
+  trust(keys: VerificationKeys): void;
+  /** Calls `listener` whenever a text was refused that no believed key signed. */
+  onUnknownSigner(listener: () => void): void;
   /** Calls `listener` after each change of a section; returns how to stop. */
   onChange(section: SectionName, listener: () => void): () => void;
   close(): Promise<void>;
@@ -97,12 +104,16 @@ class LocalReplica implements Replica {
   readonly #store: SectionStore;
   readonly #reader: BusReader;
   readonly #listeners = new Map<string, Set<() => void>>();
+  readonly clock: Clock;
+  #unknownSigner: (() => void) | undefined;
   #savedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: ReplicaOptions, file: SnapshotFile | undefined) {
     this.#options = options;
     this.#file = file;
-    this.#store = new SectionStore(options);
+    const onUnknownSigner = () => this.#unknownSigner?.();
+    this.#store = new SectionStore({ ...options, onUnknownSigner });
+    this.clock = this.#store.clock;
     this.#reader = new BusReader({
       ...options,
       store: this.#store,
@@ -171,8 +182,9 @@ class LocalReplica implements Replica {
     return held(this.#store.state.passportKeys);
   }
 
-  get credentialsVersion(): number {
-    return this.#store.state.credentialsVersion ?? 0;
+  get credentialsVersion(): string {
+    const { tenant, credentialsVersion = 0 } = this.#store.state;
+    return `${tenant?.credentialsVersion ?? 0}/${credentialsVersion}`;
   }
 
   agent(id: string): AgentRecord | undefined {
@@ -210,7 +222,7 @@ class LocalReplica implements Replica {
   }
 
   approvalFor(actionDigest: string): DeliveredApproval | undefined {
-    return this.#store.state.approvals?.forAction(actionDigest, this.#options.clock.now());
+    return this.#store.state.approvals?.forAction(actionDigest, this.clock.now());
   }
 
   approvalById(id: number): DeliveredApproval | undefined {
@@ -219,6 +231,15 @@ class LocalReplica implements Replica {
 
   approvalByHash(eventHash: string): DeliveredApproval | undefined {
     return this.#store.state.approvals?.byHash(eventHash);
+  }
+
+  trust(keys: VerificationKeys): void {
+    this.#store.trust(keys);
+    this.#reader.reload();
+  }
+
+  onUnknownSigner(listener: () => void): void {
+    this.#unknownSigner = listener;
   }
 
   onChange(section: SectionName, listener: () => void): () => void {

@@ -20,6 +20,11 @@ export interface StoreOptions {
   readonly log: Log;
 }
 
+interface Watched extends StoreOptions {
+  /** Called when a text was refused because no key that is believed signed it. */
+  readonly onUnknownSigner?: () => void;
+}
+
 /** `found`: it was there when this process came. `received`: it came since. */
 export type Origin = 'found' | 'received';
 
@@ -34,21 +39,28 @@ interface HeldSection extends HeldVersion {
 export class SectionStore {
   readonly leases: LeaseBook;
   readonly gauge: FreshnessGauge;
-  readonly #options: StoreOptions;
+  /** The publisher's time, as its heartbeats tell it. */
+  readonly clock: Clock;
+  readonly #options: Watched;
+  #sectionKeys: VerificationKeys;
   readonly #own: SectionName;
   readonly #held = new Map<string, HeldSection>();
   readonly #compiler = new PolicyCompiler();
   readonly #reported = new Set<string>();
   #state: HeldState = {};
+  /** After a change of keys: the lease that comes then may have been there before this process. */
+  #isOwnUnseen = false;
   #heartbeat: string | undefined;
   #lease: { readonly token: string; readonly origin: Origin } | undefined;
   #refused = 0;
 
-  constructor(options: StoreOptions) {
+  constructor(options: Watched) {
     this.#options = options;
+    this.#sectionKeys = options.sectionKeys;
     this.#own = sidecarSection(options.sidecarId);
-    this.leases = new LeaseBook(options, options.clock);
     this.gauge = new FreshnessGauge(options);
+    this.clock = { now: () => this.gauge.now(), monotonic: () => options.clock.monotonic() };
+    this.leases = new LeaseBook(options, this.clock);
   }
 
   get state(): HeldState {
@@ -79,6 +91,19 @@ export class SectionStore {
     return { sections, heartbeat: this.#heartbeat };
   }
 
+  /**
+   * Believes these keys from now on, and nothing that others signed: versions included, for whoever
+   * had a former key may have spent them all. Everything has to be received anew.
+   */
+  trust(keys: VerificationKeys): void {
+    this.#sectionKeys = keys;
+    this.#held.clear();
+    this.#heartbeat = undefined;
+    this.#isOwnUnseen = true;
+    this.gauge.restart();
+    this.#reported.clear();
+  }
+
   /** Takes a text from outside over, if it deserves it; returns true when it did. Never throws. */
   take(name: string, token: string, origin: Origin): boolean {
     if (name === heartbeatSection) return this.#takeHeartbeat(token);
@@ -88,8 +113,8 @@ export class SectionStore {
 
   #takeHeartbeat(token: string): boolean {
     if (token === this.#heartbeat) return false;
-    const { tenantId, sectionKeys } = this.#options;
-    const opened = openHeartbeat(token, sectionKeys, { tenant: tenantId });
+    const { tenantId } = this.#options;
+    const opened = openHeartbeat(token, this.#sectionKeys, { tenant: tenantId });
     if (!opened.ok) return this.#refuse(heartbeatSection, opened.problem, opened.detail);
     if (!this.gauge.accept(opened.heartbeat)) {
       return this.#refuse(heartbeatSection, 'replayed', 'its sequence was seen before');
@@ -102,8 +127,8 @@ export class SectionStore {
   #takeSection(name: SectionName, token: string, origin: Origin): boolean {
     const held = this.#held.get(name);
     if (held?.token === token) return false;
-    const { tenantId, sectionKeys } = this.#options;
-    const opened = openSection(token, sectionKeys, { tenant: tenantId, section: name });
+    const { tenantId } = this.#options;
+    const opened = openSection(token, this.#sectionKeys, { tenant: tenantId, section: name });
     if (!opened.ok) return this.#refuse(name, opened.problem, opened.detail);
     const { version } = opened.envelope;
     if (held !== undefined && version <= held.version) {
@@ -115,7 +140,8 @@ export class SectionStore {
       return this.#refuse(name, 'unusable', String(error));
     }
     this.#held.set(name, { version, digest: sectionDigest(token), token });
-    this.#followLease(name, origin);
+    this.#followLease(name, this.#isOwnUnseen ? 'found' : origin);
+    if (name === this.#own) this.#isOwnUnseen = false;
     this.gauge.compare(this.#held);
     this.#reported.clear();
     return true;
@@ -145,6 +171,7 @@ export class SectionStore {
   /** Reports each kind of refusal once until something is taken over: an attacker could fill the log. */
   #refuse(name: string, problem: string, detail: string): false {
     this.#refused += 1;
+    if (problem === 'signature_invalid') this.#options.onUnknownSigner?.();
     const kind = `${name} ${problem}`;
     if (this.#reported.has(kind)) return false;
     this.#reported.add(kind);

@@ -11,12 +11,21 @@ interface ReportsOptions {
   readonly replica: Replica;
   readonly spool: { readonly depth: number };
   readonly controlPlane: Pick<ControlPlane, 'report'>;
+  /** Told which key signs sections now, whatever the bus shows. */
+  readonly onSectionKey: (kid: string) => void;
   readonly version: string;
   readonly log: Log;
 }
 
 /** Tells the control plane what this sidecar holds: now and then, and soon after every change. */
-export function startReports({ replica, spool, controlPlane, version, log }: ReportsOptions): {
+export function startReports({
+  replica,
+  spool,
+  controlPlane,
+  onSectionKey,
+  version,
+  log,
+}: ReportsOptions): {
   close(): void;
 } {
   let timer: NodeJS.Timeout | undefined;
@@ -32,7 +41,10 @@ export function startReports({ replica, spool, controlPlane, version, log }: Rep
       spool_depth: spool.depth,
       version,
     };
-    controlPlane.report(report).catch((err) => log.debug({ err }, 'the report was not taken'));
+    controlPlane
+      .report(report)
+      .then(onSectionKey)
+      .catch((err) => log.debug({ err }, 'the report was not taken'));
     plan(everyMs);
   };
   const unsubscribe = tenantSections.map((section) =>

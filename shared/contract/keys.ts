@@ -127,13 +127,13 @@ export const revokeKey = operation({
   accessExample: { object: '/v1/keys', body: { id: '{id}' } },
 });
 
-/** Sidecars pin the keys of purpose `sync` when they enrol: those are not rotated here. */
 export const rotatablePurposes = [
   'report',
   'export',
   'checkpoint',
   'certificate',
   'passport',
+  'sync',
 ] as const;
 
 export const rotateSigningKey = operation({
@@ -143,7 +143,7 @@ export const rotateSigningKey = operation({
   path: '/v1/keys/signing/rotate',
   summary: 'Retire the active signing key and make a new one',
   description:
-    'Without a body: the ES256 key that signs reports. Retired keys keep verifying what they signed and are never deleted.',
+    'Without a body: the ES256 key that signs reports. Retired keys keep verifying what they signed and are never deleted; but of `sync` keys sidecars believe the active one only, to which the retired ones lead them.',
   permission: 'key.write',
   body: z.strictObject({ purpose: z.enum(rotatablePurposes).default('report') }).prefault({}),
   bodyExample: { purpose: 'report' },

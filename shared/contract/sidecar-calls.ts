@@ -160,6 +160,21 @@ export const spendSidecarApproval = operation({
   ],
 });
 
+export const getKeySuccession = operation({
+  ...bySidecar,
+  id: 'getKeySuccession',
+  method: 'GET',
+  path: '/v1/sidecars/key-succession',
+  summary: 'How the key of sections and heartbeats came to be: each names the next',
+  success: {
+    status: 200,
+    description: 'Compact JWS, oldest first, each signed by a key that was active before.',
+    schema: z.object({ statements: z.array(z.string()) }),
+    example: { statements: ['eyJhbGciOiJFZERTQSIs…'] },
+  },
+  errors: ['sidecar.revoked'],
+});
+
 export const claimSidecarPassport = operation({
   ...bySidecar,
   id: 'claimSidecarPassport',

@@ -174,8 +174,12 @@ export const reportSidecar = operation({
   success: {
     status: 200,
     description: 'Noted.',
-    schema: z.object({ seen_at: z.string() }),
-    example: { seen_at: '2026-11-20T10:00:00.000Z' },
+    schema: z.object({
+      seen_at: z.string(),
+      /** The key that sections and heartbeats are signed with now. */
+      section_key_id: z.string(),
+    }),
+    example: { seen_at: '2026-11-20T10:00:00.000Z', section_key_id: jwkExample.kid },
   },
   errors: ['args.schema_invalid', 'sidecar.revoked'],
 });

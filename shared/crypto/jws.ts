@@ -25,6 +25,12 @@ export function signJws(payload: object, typ: string, key: SigningKey): string {
   return `${signingInput}.${signBytes(Buffer.from(signingInput), key).toString('base64url')}`;
 }
 
+/** The `kid` that a token names, unverified. */
+export function signerOf(token: string): string | undefined {
+  const header = readJson(token.split('.', 1)[0] ?? '');
+  return isJsonObject(header) && typeof header.kid === 'string' ? header.kid : undefined;
+}
+
 /** A detached JWS (RFC 7515, appendix F) over the given text: `header..signature`. */
 export function signDetached(text: string, typ: string, key: SigningKey): string {
   const header = encode(JSON.stringify({ alg: key.alg, kid: key.kid, typ }));

@@ -141,7 +141,7 @@ const killSwitch = exactly<KillSwitch>({
   expiresAtMs: timeMs.optional(),
 });
 
-const jwk = exactly<PublicJwk>({
+export const jwkSchema = exactly<PublicJwk>({
   kty: z.string(),
   crv: z.string(),
   x: z.string(),
@@ -166,7 +166,12 @@ const approval = exactly<DeliveredApproval>({
 export const tenantSectionSchemas: {
   readonly [Name in keyof SectionBodies]: z.ZodType<SectionBodies[Name]>;
 } = {
-  tenant: exactly<SectionBodies['tenant']>({ id, name: z.string(), mode: z.enum(modes) }),
+  tenant: exactly<SectionBodies['tenant']>({
+    id,
+    name: z.string(),
+    mode: z.enum(modes),
+    credentialsVersion: count.optional(),
+  }),
   policies: exactly<SectionBodies['policies']>({ policies: z.array(policy) }),
   tools: exactly<SectionBodies['tools']>({ tools: z.array(tool) }),
   agents: exactly<SectionBodies['agents']>({ agents: z.array(agent), users: z.array(user) }),
@@ -177,7 +182,7 @@ export const tenantSectionSchemas: {
     agentIds: z.array(z.string()),
     sidecarIds: z.array(z.string()),
   }),
-  keys: exactly<SectionBodies['keys']>({ passportKeys: z.array(jwk) }),
+  keys: exactly<SectionBodies['keys']>({ passportKeys: z.array(jwkSchema) }),
 };
 
 export const sidecarSectionSchema = exactly<SidecarSectionBody>({

@@ -64,7 +64,13 @@ export interface DeliveredApproval {
 }
 
 export interface SectionBodies {
-  readonly tenant: { readonly id: string; readonly name: string; readonly mode: Mode };
+  readonly tenant: {
+    readonly id: string;
+    readonly name: string;
+    readonly mode: Mode;
+    /** Moves with every change of a credential. Here, because a heartbeat covers it. */
+    readonly credentialsVersion?: number | undefined;
+  };
   readonly policies: { readonly policies: readonly PublishedPolicy[] };
   readonly tools: { readonly tools: readonly PublishedTool[] };
   readonly agents: {
@@ -86,7 +92,7 @@ export interface SidecarSectionBody {
   /** Lease passport, compact JWS, audience `sidecar://<id>`. */
   readonly lease?: string | undefined;
   readonly approvals: readonly DeliveredApproval[];
-  /** Moves when credentials bound to the agent's tools change: time to fetch them again. */
+  /** Moves when what the agent may hold of the credentials changes: time to fetch them again. */
   readonly credentialsVersion: number;
 }
 

@@ -15,6 +15,7 @@ export function signingKeysOf(key: SigningKey): SigningKeys {
   return {
     active: async () => key,
     publicKeys: async () => [key.publicJwk],
+    history: async () => [key],
     rotated() {},
   };
 }

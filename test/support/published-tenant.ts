@@ -19,13 +19,17 @@ export class PublishedTenant {
   readonly tenantId: string;
   readonly key = generateSigningKey();
   readonly passportKey = generateSigningKey();
-  readonly sectionKeys = verificationKeys([this.key.publicJwk]);
   readonly #bus: Bus;
   readonly #clock: Clock;
   readonly bodies: { -readonly [Name in keyof SectionBodies]: SectionBodies[Name] };
   readonly versions = new Map<string, number>();
   readonly tokens = new Map<string, string>();
   sequence = 0;
+
+  /** What a sidecar that enrolled now would pin. */
+  get sectionKeys() {
+    return verificationKeys([this.key.publicJwk]);
+  }
 
   constructor(bus: Bus, clock: Clock, tenantId = 'acme') {
     this.#bus = bus;

@@ -130,9 +130,20 @@ export class SyncWorld {
     });
   }
 
+  /** What a sidecar that enrolled now would pin. */
   async sectionKeys() {
-    await this.signingKeys.active(this.tenantId, 'sync');
-    return verificationKeys(await this.signingKeys.publicKeys(this.tenantId, 'sync'));
+    const { publicJwk } = await this.signingKeys.active(this.tenantId, 'sync');
+    return verificationKeys([publicJwk]);
+  }
+
+  /** Retires the key of sections and makes another, moving nothing. */
+  async rotateSyncKey(): Promise<void> {
+    const { tenantId, clock } = this;
+    await this.store.db.signingKey.updateMany({
+      where: { tenantId, purpose: 'sync', state: 'active' },
+      data: { state: 'retired', retiredAt: new Date(clock.now()) },
+    });
+    await this.signingKeys.active(tenantId, 'sync');
   }
 
   async replica(sidecarId: string, bus = this.bus): Promise<Replica> {

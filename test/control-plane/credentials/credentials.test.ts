@@ -89,7 +89,7 @@ describe('a stored credential', () => {
     });
   });
 
-  it('reaches the sidecars whose agents may call its tools, and moves those alone', async () => {
+  it('reaches the sidecars whose agents may call its tools, and what every heartbeat covers', async () => {
     const agent = async (name: string, capabilities: string[]) => {
       const { id } = await services.db.agent.create({
         data: { tenantId: 't5', name, capabilities },
@@ -116,6 +116,7 @@ describe('a stored credential', () => {
     expect(moved.filter((section) => section.startsWith('t5 ')).sort()).toEqual([
       't5 sidecar:sc_broad',
       't5 sidecar:sc_payer',
+      't5 tenant',
     ]);
     expect(await credentialsOfAgent(services, 't5', payer)).toHaveLength(1);
     expect(await credentialsOfAgent(services, 't5', broad)).toHaveLength(1);

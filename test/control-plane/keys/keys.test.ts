@@ -2,7 +2,9 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { keyRoutes } from '../../../control-plane/keys/routes.ts';
 import * as contract from '../../../shared/contract/keys.ts';
 import { isApiKey } from '../../../shared/crypto/api-key.ts';
+import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
 import { GatewayError } from '../../../shared/errors.ts';
+import { tenantSections } from '../../../shared/sync/sections.ts';
 import { type KeyHolderOptions, startApi } from '../../support/api.ts';
 import { eventsOf } from '../../support/services.ts';
 import { startWatchedApi } from '../../support/watched-api.ts';
@@ -246,10 +248,18 @@ describe('rotating a signing key', () => {
     expect(moved).toContain('passports keys');
   });
 
-  it('that sidecars have pinned is refused', async () => {
-    const key = await api.key();
-    const body = { purpose: 'sync' };
-    const answer = await api.send('POST', '/api/v1/keys/signing/rotate', { key, body });
-    expect(answer.status).toBe(400);
+  it('of sections publishes every one anew, those of sidecars, too', async () => {
+    const owner = await api.client({ tenantId: 'sections' });
+    const jwk = { ...generateSigningKey().publicJwk };
+    await services.db.sidecar.create({
+      data: {
+        ...{ id: 'sc_rotated', tenantId: 'sections', agentId: '1', userId: 'ann' },
+        ...{ environment: 'prod', signingJwk: jwk, encryptionJwk: jwk },
+      },
+    });
+    await owner.call(contract.rotateSigningKey, { body: { purpose: 'sync' } });
+    for (const name of [...tenantSections, 'sidecar:sc_rotated']) {
+      expect(moved).toContain(`sections ${name}`);
+    }
   });
 });

@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Caller } from '../../../control-plane/http/route.ts';
+import { rotateSigningKey } from '../../../control-plane/keys/rotate-signing-key.ts';
 import { issueAgentPassport, registerAgent } from '../../../shared/contract/agents.ts';
 import {
   createEnrolmentToken,
@@ -47,6 +49,19 @@ describe('an enrolment token', () => {
     });
     expect(enrolled.section_keys.length).toBeGreaterThan(0);
     expect(enrolled.passport_keys.length).toBeGreaterThan(0);
+  });
+
+  it('pins the section key that is active, and no retired one', async () => {
+    const before = (await enrolWith(await token())).section_keys;
+    const rotated = await gateway.services.signingKeys.history('default', 'sync');
+    expect(before.map(({ kid }) => kid)).toEqual([rotated.at(-1)?.kid]);
+    const { active_key_id } = await rotateSigningKey(
+      gateway.services,
+      { tenantId: 'default', principal: 'owner' } as Caller,
+      'sync',
+    );
+    const after = (await enrolWith(await token())).section_keys;
+    expect(after.map(({ kid }) => kid)).toEqual([active_key_id]);
   });
 
   it('is kept as a hash only', async () => {

@@ -20,6 +20,7 @@ describe('the publisher', () => {
     expect((await stage.onBus('tenant')).body).toEqual({
       id: stage.world.tenantId,
       name: stage.world.tenantId,
+      credentialsVersion: 0,
       mode: 'enforce',
     });
     expect((await stage.onBus('keys')).body.passportKeys).toHaveLength(1);

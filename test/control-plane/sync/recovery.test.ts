@@ -8,7 +8,7 @@ import { tenantKeys } from '../../../shared/bus/tenant-keys.ts';
 import { systemClock } from '../../../shared/clock.ts';
 import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
 import { type Log, silentLog } from '../../../shared/log.ts';
-import { signSection } from '../../../shared/sync/signed-section.ts';
+import { sectionDigest, signSection } from '../../../shared/sync/signed-section.ts';
 import { SyncWorld } from '../../support/sync-world.ts';
 import { until } from '../../support/until.ts';
 import { denyAll, PublisherStage } from './publisher-stage.ts';
@@ -82,6 +82,26 @@ describe('a bus that lost or changed what was published', () => {
       version: 2,
       body: { killSwitches: [] },
     });
+  });
+
+  it('a section that a slower process signed with the key of before a rotation is signed again', async () => {
+    const { world } = stage;
+    const running = stage.publisher();
+    await running.round();
+    const { version, body } = await stage.onBus('policies');
+    const [before] = await world.signingKeys.history(world.tenantId, 'sync');
+    if (before === undefined) throw new Error('no key signed anything');
+    await world.rotateSyncKey();
+    const section = { tenant: world.tenantId, section: 'policies', version: version + 1, body };
+    const token = signSection(section, before);
+    await stage.bus.publish(world.tenantId, 'policies', token);
+    await world.store.db.syncSection.update({
+      where: { tenantId_name: { tenantId: world.tenantId, name: 'policies' } },
+      data: { version: version + 1, publishedVersion: version + 1, digest: sectionDigest(token) },
+    });
+    await running.close();
+    await stage.publisher().round();
+    expect((await stage.onBus('policies')).version).toBe(version + 2);
   });
 
   it('an older version put back is put right, above all versions', async () => {

@@ -38,6 +38,7 @@ async function judgeIn(mode: Mode) {
         credentials: nobody,
         upload: nobody,
         report: nobody,
+        keySuccession: nobody,
       },
       clock: stage.clock,
       log: silentLog,

@@ -21,7 +21,7 @@ function world(first: HeldCredential[]) {
       state.duringFetch();
       return answer;
     },
-    currentVersion: () => state.version,
+    currentVersion: () => String(state.version),
     log: silentLog,
   });
   return { state, credentials };

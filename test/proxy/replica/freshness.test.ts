@@ -160,6 +160,53 @@ describe('freshness', () => {
     }
   });
 
+  it('time is the publisher’s, whatever this wall clock is set to', () => {
+    const clock = manualClock();
+    const { gauge, beat } = gaugeAt(clock);
+    let publisherMs = clock.now();
+    expect(gauge.now()).toBe(publisherMs);
+    beat({ time: publisherMs });
+    for (const stepMs of [3_600_000, -7_200_000, 86_400_000]) {
+      clock.setWall(clock.now() + stepMs);
+      clock.advance(5_000);
+      publisherMs += 5_000;
+      expect(gauge.now()).toBe(publisherMs);
+      beat({ time: publisherMs });
+      expect(gauge.now()).toBe(publisherMs);
+    }
+  });
+
+  it('time is whole milliseconds, as ids and tokens are made of', () => {
+    const clock = manualClock();
+    const { gauge, beat } = gaugeAt(clock);
+    clock.advance(0.25);
+    beat({ time: Math.floor(clock.now()) });
+    clock.advance(0.5);
+    expect(Number.isInteger(gauge.now())).toBe(true);
+  });
+
+  it('time goes on where heartbeats are kept back, and by them once they come', () => {
+    const clock = manualClock();
+    const { gauge, beat } = gaugeAt(clock);
+    const startMs = clock.now();
+    beat();
+    clock.advance(20_000);
+    beat({ time: startMs + 2_000 });
+    expect(gauge.now()).toBe(startMs + 20_000);
+  });
+
+  it('a step of the publisher’s clock is followed, and back', () => {
+    const clock = manualClock();
+    const { gauge, beat } = gaugeAt(clock);
+    beat();
+    clock.advance(1_000);
+    beat({ time: clock.now() + 3_600_000 });
+    expect(gauge.now()).toBe(clock.now() + 3_600_000);
+    clock.advance(1_000);
+    beat({ time: clock.now() });
+    expect(gauge.now()).toBe(clock.now());
+  });
+
   it('a heartbeat from the future buys no more time than any other', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);

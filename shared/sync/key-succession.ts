@@ -1,0 +1,43 @@
+import { z } from 'zod';
+import { signJws, verifyJws } from '../crypto/jws.ts';
+import {
+  importPublicJwk,
+  type PublicJwk,
+  type SigningKey,
+  type VerificationKeys,
+  verificationKeys,
+} from '../crypto/signing-key.ts';
+import { jwkSchema } from './section-schemas.ts';
+
+const successionType = 'sallyport-key-succession+jws';
+
+const successionSchema = z.strictObject({ tenant: z.string(), to: jwkSchema });
+
+/** A key's statement about which key comes after it, for sections and heartbeats of this tenant. */
+export function signSuccession(tenant: string, from: SigningKey, to: PublicJwk): string {
+  const { kty, crv, x, kid, use, alg } = to;
+  return signJws({ tenant, to: { kty, crv, x, kid, use, alg } }, successionType, from);
+}
+
+/**
+ * The key that is believed at the end of a line of statements, begun at the keys that are believed
+ * now: each must be signed by the key before it. Who is believed no more cannot name anybody, so
+ * that an old line leads nowhere. Statements of others are passed over.
+ */
+export function followSuccession(
+  statements: readonly string[],
+  { tenant, trusted }: { readonly tenant: string; readonly trusted: VerificationKeys },
+): PublicJwk | undefined {
+  let tip: PublicJwk | undefined;
+  let believed = trusted;
+  for (const statement of statements) {
+    const verified = verifyJws(statement, successionType, believed);
+    if (!verified.ok) continue;
+    const parsed = successionSchema.safeParse(verified.payload);
+    if (!parsed.success || parsed.data.tenant !== tenant) continue;
+    const { to } = parsed.data;
+    tip = { ...to, kid: importPublicJwk(to).kid };
+    believed = verificationKeys([tip]);
+  }
+  return tip;
+}

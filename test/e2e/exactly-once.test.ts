@@ -1,0 +1,235 @@
+import { Redis } from 'ioredis';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { tenantKeys } from '../../shared/bus/tenant-keys.ts';
+import { until } from '../support/processes.ts';
+import { startTwoOfEach, type TwoOfEach } from '../support/two-of-each.ts';
+
+const times = 200;
+let world: TwoOfEach;
+beforeAll(async () => {
+  world = await startTwoOfEach({ SALLYPORT_HOLD_MS: '6000' });
+}, 120_000);
+afterAll(() => world?.close());
+
+/** Spent by another; waited for elsewhere; or so many at once that nobody could be asked in time. */
+const refusedFor = ['pay.large', 'approval.used', 'approval.pending', 'approval.unavailable'];
+
+type Answer = Awaited<ReturnType<TwoOfEach['pay']>>;
+
+let amounts = 0;
+/** An amount that no other call has: what the upstream saw of it can be counted. */
+const amount = (from = 1) => {
+  amounts += 1;
+  return from + amounts / 1024;
+};
+
+const performed = (paid: number) =>
+  world.upstream.seen.filter(({ body }) => JSON.parse(body).amount === paid).length;
+
+/** The same call this many times at once, in turn through both sidecars. */
+const atOnce = (paid: number, headers?: Record<string, string>, count = times) =>
+  Promise.all(Array.from({ length: count }, (_, by) => world.pay(by, paid, headers)));
+
+const reasonOf = ({ status, body, headers }: Answer) =>
+  status === 200
+    ? `performed ${/reason=([^;]+)/.exec(headers.get('sallyport-decision') ?? '')?.[1]}`
+    : String(body.reason_code);
+
+function tally(answers: readonly Answer[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const answer of answers) {
+    const reason = reasonOf(answer);
+    counts[reason] = (counts[reason] ?? 0) + 1;
+  }
+  return counts;
+}
+
+/** Decisions in the ledger about this passport, by reason, once `count` of them are there. */
+async function ledgerOf(jti: string, count: number): Promise<Record<string, number>> {
+  const counts: Record<string, number> = {};
+  await until(`${count} decisions about ${jti} are sealed`, async () => {
+    const events = await world.events('decision');
+    const about = events.filter(
+      ({ data }) => (data as { passport_jti?: string }).passport_jti === jti,
+    );
+    for (const reason of Object.keys(counts)) delete counts[reason];
+    for (const { reason_code } of about) {
+      counts[String(reason_code)] = (counts[String(reason_code)] ?? 0) + 1;
+    }
+    return about.length >= count;
+  });
+  return counts;
+}
+
+async function issue(risk = 'low', at: 0 | 1 = 0): Promise<{ passport: string; jti: string }> {
+  const { body } = await world.api(
+    'POST',
+    '/v1/passports/issue',
+    {
+      ...{ tenant_id: 'default', agent_id: world.agentId, user_id: 'user_1', goal: 'Pay' },
+      ...{ allowed_tools: ['bank.pay'], risk_tier: risk, policy_id: 'pay', approval_hash: null },
+      ...{ audience: 'gateway://agents', ttl_seconds: 300 },
+    },
+    at,
+  );
+  const passport = String(body.passport);
+  const [, claims = ''] = passport.split('.');
+  return { passport, jti: JSON.parse(Buffer.from(claims, 'base64url').toString()).jti };
+}
+
+describe('over two sidecars and two control planes at once', () => {
+  it.each(['low', 'critical'])('a presented passport of %s risk is used once', async (risk) => {
+    const { passport, jti } = await issue(risk);
+    const paid = amount();
+    const answers = await atOnce(paid, { 'action-passport': passport });
+    expect(tally(answers)).toEqual({
+      'performed pay.small': 1,
+      'passport.replay_detected': times - 1,
+    });
+    expect(performed(paid)).toBe(1);
+    expect(await ledgerOf(jti, times)).toEqual({
+      'pay.small': 1,
+      'passport.replay_detected': times - 1,
+    });
+  });
+
+  it('a lease gives every call a number of its own, and its text is no passport', async () => {
+    const paid = amount();
+    expect(tally(await atOnce(paid))).toEqual({ 'performed pay.small': times });
+    expect(performed(paid)).toBe(times);
+    const jtis: string[] = [];
+    await until('all decisions are sealed', async () => {
+      const events = await world.events('decision');
+      jtis.splice(0);
+      for (const { data, reason_code } of events) {
+        const { passport_jti: jti } = data as { passport_jti?: string };
+        if (reason_code === 'pay.small' && jti?.includes('.')) jtis.push(jti);
+      }
+      return jtis.length >= times;
+    });
+    expect(new Set(jtis).size).toBe(jtis.length);
+
+    const stolen = await leaseOnTheBus();
+    const refused = amount();
+    expect(tally(await atOnce(refused, { 'action-passport': stolen }, 20))).toEqual({
+      'passport.malformed': 20,
+    });
+    expect(performed(refused)).toBe(0);
+  });
+
+  it('a grant is used once, whichever sidecar holds calls for it', async () => {
+    const paid = amount(2_000);
+    const calls = atOnce(paid);
+    let id = 0;
+    await until('the call waits for a human', async () => {
+      const { body } = await world.api('GET', '/v1/approvals?status=pending');
+      const open = body.approvals as { approval_id?: number; id?: number }[];
+      id = Number(open[0]?.id ?? open[0]?.approval_id ?? 0);
+      return id > 0;
+    });
+    await world.api('POST', `/v1/approvals/${id}/decide`, { action: 'approve' }, 1);
+    const { 'performed approval.satisfied': done, ...refused } = tally(await calls);
+    expect(done).toBe(1);
+    expect(performed(paid)).toBe(1);
+    for (const reason of Object.keys(refused)) {
+      expect(refusedFor).toContain(reason);
+    }
+    const used = (await world.events('approval.used')).filter(
+      ({ data }) => (data as { approval_id?: number }).approval_id === id,
+    );
+    expect(used).toHaveLength(1);
+  });
+
+  it('a preflight under one idempotency key is decided once and answered the same', async () => {
+    const { passport, jti } = await issue();
+    const body = {
+      ...{ tool: 'bank.pay', resource: 'account:main', args: { amount: 1 }, mode: 'enforce' },
+      ...{ agent_id: world.agentId, user_id: 'user_1', passport, idempotency_key: 'once' },
+    };
+    const answers = await Promise.all(
+      Array.from({ length: times }, (_, by) =>
+        world.api('POST', '/v1/actions/preflight', body, by % 2 === 0 ? 0 : 1),
+      ),
+    );
+    expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1);
+    expect(answers[0]).toMatchObject({ status: 200, body: { decision: 'allow' } });
+    expect(await ledgerOf(jti, 1)).toEqual({ 'pay.small': 1 });
+  });
+
+  it('a revocation that races with uses ends them, and lets none be used twice', async () => {
+    const passports = await Promise.all(
+      Array.from({ length: 25 }, (_, n) => issue('low', n % 2 === 0 ? 0 : 1)),
+    );
+    const paid = passports.map(() => amount());
+    const use = () =>
+      Promise.all(
+        passports.flatMap(({ passport }, n) =>
+          [0, 1].map((by) => world.pay(by, paid[n] ?? 0, { 'action-passport': passport })),
+        ),
+      );
+    const racing = use();
+    await Promise.all(
+      passports.map(({ jti }, n) =>
+        world.api('POST', '/v1/passports/revoke', { jti, reason: 'test' }, n % 2 === 0 ? 0 : 1),
+      ),
+    );
+    await racing;
+    const performedThen = paid.map(performed);
+    expect(Math.max(...performedThen)).toBeLessThanOrEqual(1);
+    await until('both sidecars know', async () => {
+      const reasons = (await use()).map(reasonOf);
+      return reasons.every((reason) => reason === 'passport.revoked');
+    });
+    // Whoever was not used before the revocation arrived may have been used until it did, once.
+    const counts = paid.map(performed);
+    expect(Math.max(...counts)).toBeLessThanOrEqual(1);
+    await use();
+    expect(paid.map(performed)).toEqual(counts);
+  });
+
+  it('the key of sections is followed over rotations, by whoever runs and whoever was away', async () => {
+    const [running, away] = world.sidecars;
+    await away.program.stop();
+    const rotate = () => world.api('POST', '/v1/keys/signing/rotate', { purpose: 'sync' }, 1);
+    expect((await rotate()).status).toBe(200);
+    expect((await rotate()).status).toBe(200);
+    await away.start();
+    for (const by of [0, 1]) {
+      await until(
+        'calls are performed',
+        async () => (await world.pay(by, amount())).status === 200,
+      );
+    }
+    await world.api('POST', '/v1/policies', { name: 'freeze', publish: true, rules_json: freeze });
+    for (const by of [0, 1]) {
+      await until('what is published since arrives', async () => {
+        return reasonOf(await world.pay(by, amount())) === 'pay.frozen';
+      });
+    }
+    expect(running.program.output()).not.toContain('could not be followed');
+  });
+});
+
+const freeze = {
+  id: 'freeze',
+  version: 1,
+  rules: [
+    {
+      ...{ name: 'freeze', decision: 'deny', reason: 'pay.frozen' },
+      when: { all: [{ path: 'tool.name', operator: '==', value: 'bank.pay' }] },
+    },
+  ],
+};
+
+/** What somebody who reads the bus finds: the lease of one of the sidecars. */
+async function leaseOnTheBus(): Promise<string> {
+  const redis = new Redis(world.redis.url);
+  try {
+    const { section, index } = tenantKeys('default');
+    const own = (await redis.smembers(index)).find((name) => name.startsWith('sidecar:')) ?? '';
+    const [, body = ''] = ((await redis.get(section(own))) ?? '').split('.');
+    return JSON.parse(Buffer.from(body, 'base64url').toString()).body.lease;
+  } finally {
+    redis.disconnect();
+  }
+}

@@ -1,0 +1,173 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Replica } from '../../../proxy/replica/replica.ts';
+import { SectionKeys } from '../../../proxy/replica/section-keys.ts';
+import { generateSigningKey, type PublicJwk } from '../../../shared/crypto/signing-key.ts';
+import { silentLog } from '../../../shared/log.ts';
+import { signSuccession } from '../../../shared/sync/key-succession.ts';
+import { sidecarSection } from '../../../shared/sync/sections.ts';
+import { PublishedTenant, sidecarId } from '../../support/published-tenant.ts';
+import { until } from '../../support/until.ts';
+import { type ReplicaStage, replicaStage } from './replica-stage.ts';
+
+let stage: ReplicaStage;
+let thief: PublishedTenant;
+beforeEach(async () => {
+  stage = await replicaStage();
+  await stage.tenant.publishAll();
+  // Somebody who has the key of before, and the bus.
+  thief = new PublishedTenant(stage.bus, stage.clock);
+  Object.assign(thief, { key: stage.tenant.key });
+});
+afterEach(() => stage.end());
+
+const armed = {
+  killSwitches: [{ id: 'k', kind: 'block_tool', tool: 'pay.out', reason: 'incident' }],
+} as const;
+
+/** A replica that follows the keys of what the control plane says. */
+async function follow(
+  replica: Replica,
+  pinned: readonly PublicJwk[] = [stage.tenant.key.publicJwk],
+) {
+  const state = { statements: [] as string[], asked: 0, pinned: [] as string[], pinFails: false };
+  const keys = new SectionKeys({
+    tenantId: 'acme',
+    pinned,
+    fetch: async () => {
+      state.asked += 1;
+      return state.statements;
+    },
+    pin: ({ kid }) => {
+      if (state.pinFails) throw new Error('disk full');
+      state.pinned.push(kid);
+    },
+    onChange: (believed) => replica.trust(believed),
+    clock: stage.clock,
+    log: silentLog,
+  });
+  replica.onUnknownSigner(() => keys.follow());
+  /** As the control plane rotates: a new key, named by the one before, signs everything anew. */
+  const rotate = async () => {
+    const next = generateSigningKey();
+    state.statements.push(signSuccession('acme', stage.tenant.key, next.publicJwk));
+    Object.assign(stage.tenant, { key: next });
+    stage.clock.advance(2_000);
+    await stage.tenant.publishAll();
+    return next;
+  };
+  return { state, keys, rotate };
+}
+
+describe('the keys of sections', () => {
+  it('are followed over a rotation, and kept for the next start', async () => {
+    const replica = await stage.open();
+    const { state, rotate } = await follow(replica);
+    const next = await rotate();
+    await until(() => state.pinned.includes(next.kid) && replica.freshness().fresh);
+    expect(() => replica.assertFresh()).not.toThrow();
+    await stage.tenant.publish('kill_switches', armed);
+    await until(() => replica.killSwitches.length === 1);
+  });
+
+  it('are followed over rotations that were slept through', async () => {
+    const replica = await stage.open();
+    const { state, rotate } = await follow(replica);
+    replica.onUnknownSigner(() => {});
+    const first = stage.tenant.key.publicJwk;
+    await rotate();
+    const last = await rotate();
+    const woken = await follow(replica, [first]);
+    woken.state.statements = state.statements;
+    woken.keys.noteActive(last.kid);
+    await until(() => replica.freshness().fresh);
+    expect(woken.state.pinned).toEqual([last.kid]);
+  });
+
+  it('of before are believed no more: neither texts nor versions of whoever has them count', async () => {
+    const replica = await stage.open();
+    const { state, rotate } = await follow(replica);
+    thief.versions.set('kill_switches', Number.MAX_SAFE_INTEGER - 3);
+    await thief.publish('kill_switches', { killSwitches: [] });
+    await until(() => replica.versions().kill_switches === Number.MAX_SAFE_INTEGER - 2);
+    stage.tenant.bodies.kill_switches = armed;
+    await rotate();
+    await until(() => state.pinned.length === 1 && replica.killSwitches.length === 1);
+    await until(() => replica.freshness().fresh);
+    expect(replica.killSwitches).toEqual(armed.killSwitches);
+
+    const refusedBefore = replica.refused;
+    await thief.publish('kill_switches', { killSwitches: [] });
+    await until(() => replica.refused > refusedBefore);
+    expect(replica.killSwitches).toEqual(armed.killSwitches);
+    expect(state.pinned).toHaveLength(1);
+  });
+
+  it('a thief cannot name a key, for the control plane does not say so', async () => {
+    const replica = await stage.open();
+    const { state } = await follow(replica);
+    const own = generateSigningKey();
+    const forger = new PublishedTenant(stage.bus, stage.clock);
+    Object.assign(forger, { key: own });
+    await stage.bus.publish('acme', 'keys', signSuccession('acme', thief.key, own.publicJwk));
+    await forger.publish('kill_switches');
+    await until(() => state.asked > 0);
+    expect(state.pinned).toEqual([]);
+    expect(replica.versions().kill_switches).toBe(1);
+  });
+
+  it('another that cannot be kept is not believed', async () => {
+    const replica = await stage.open();
+    const { state, rotate } = await follow(replica);
+    state.pinFails = true;
+    await rotate();
+    await until(() => state.asked > 0);
+    expect(replica.refused).toBeGreaterThan(0);
+    stage.clock.advance(30_001);
+    expect(() => replica.assertFresh()).toThrow(
+      expect.objectContaining({ code: 'policy.update_required' }),
+    );
+  });
+
+  it('are asked about now and then only, however many forgeries come', async () => {
+    const replica = await stage.open();
+    const { state } = await follow(replica);
+    const forger = new PublishedTenant(stage.bus, stage.clock);
+    for (let round = 0; round < 50; round++) await forger.publish('kill_switches');
+    await until(() => state.asked > 0);
+    await stage.tenant.publish('kill_switches', armed);
+    await until(() => replica.killSwitches.length === 1);
+    expect(state.asked).toBe(1);
+  });
+
+  it('when they change, give no lease back that was there before this process', async () => {
+    const old = stage.tenant.lease();
+    const { publicJwk } = stage.tenant.key;
+    Object.assign(stage.tenant, { key: generateSigningKey() });
+    const statement = signSuccession('acme', thief.key, stage.tenant.key.publicJwk);
+    await stage.tenant.publishAll();
+    await stage.tenant.publishOwn({ lease: old });
+    const replica = await stage.open({ sectionKeys: thief.sectionKeys });
+    const { state, keys } = await follow(replica, [publicJwk]);
+    state.statements = [statement];
+    keys.follow();
+    await until(() => replica.versions()[sidecarSection(sidecarId)] !== undefined);
+    expect(replica.nextUse()).toBeUndefined();
+    await stage.tenant.publishOwn({ lease: old });
+    await stage.tenant.publishOwn({ lease: stage.tenant.lease() });
+    await until(() => replica.nextUse() !== undefined);
+  });
+
+  it('when they change, leave the lease in use where it was', async () => {
+    const replica = await stage.open();
+    const { state, rotate } = await follow(replica);
+    const lease = stage.tenant.lease();
+    await stage.tenant.publishOwn({ lease });
+    await until(() => replica.nextUse() !== undefined);
+    const before = replica.nextUse()?.claims.jti;
+    await rotate();
+    await stage.tenant.publishOwn({ lease });
+    await until(() => state.pinned.length === 1 && replica.freshness().fresh);
+    const [id, n] = (before ?? '').split('.');
+    expect(replica.nextUse()?.claims.jti).toBe(`${id}.${Number(n) + 1}`);
+  });
+});

@@ -1,0 +1,51 @@
+import { describe, expect, it } from 'vitest';
+import { generateSigningKey, verificationKeys } from '../../../shared/crypto/signing-key.ts';
+import { followSuccession, signSuccession } from '../../../shared/sync/key-succession.ts';
+import { signSection } from '../../../shared/sync/signed-section.ts';
+
+const [first, second, third, thief] = [1, 2, 3, 4].map(() => generateSigningKey()) as [
+  ReturnType<typeof generateSigningKey>,
+  ReturnType<typeof generateSigningKey>,
+  ReturnType<typeof generateSigningKey>,
+  ReturnType<typeof generateSigningKey>,
+];
+const line = [
+  signSuccession('acme', first, second.publicJwk),
+  signSuccession('acme', second, third.publicJwk),
+];
+const from = (...keys: readonly (typeof first)[]) => ({
+  tenant: 'acme',
+  trusted: verificationKeys(keys.map(({ publicJwk }) => publicJwk)),
+});
+
+describe('a line of keys', () => {
+  it('leads from any key in it to the last', () => {
+    expect(followSuccession(line, from(first))?.kid).toBe(third.kid);
+    expect(followSuccession(line, from(second))?.kid).toBe(third.kid);
+    expect(followSuccession(line, from(first, second))?.kid).toBe(third.kid);
+  });
+
+  it('leads nowhere from its end, from a key outside it, or when it is empty', () => {
+    expect(followSuccession(line, from(third))).toBeUndefined();
+    expect(followSuccession(line, from(thief))).toBeUndefined();
+    expect(followSuccession([], from(first))).toBeUndefined();
+  });
+
+  it('does not lead over a gap, nor backwards', () => {
+    expect(followSuccession(line.slice(1), from(first))).toBeUndefined();
+    expect(followSuccession(line.toReversed(), from(first))?.kid).toBe(second.kid);
+  });
+
+  it.each([
+    ['signed by a key that is not believed', signSuccession('acme', thief, thief.publicJwk)],
+    ['of another tenant, signed by the right key', signSuccession('other', first, thief.publicJwk)],
+    [
+      'that is a section',
+      signSection({ tenant: 'acme', section: 'keys', version: 1, body: {} }, first),
+    ],
+    ['that is none', 'open sesame'],
+  ])('passes a statement over %s', (_what, statement) => {
+    expect(followSuccession([statement], from(first))).toBeUndefined();
+    expect(followSuccession([statement, ...line], from(first))?.kid).toBe(third.kid);
+  });
+});
