@@ -19,6 +19,7 @@ import { LiveCalls } from './enforce/live-calls.ts';
 import { LiveDrift } from './enforce/live-drift.ts';
 import { driftRecord } from './enforce/record.ts';
 import { Underway } from './enforce/underway.ts';
+import { UsedPassports } from './enforce/used-passports.ts';
 import { type Enrolment, enrol, pinSectionKey } from './enrolment.ts';
 import { Spool } from './evidence/spool.ts';
 import { Uploader } from './evidence/uploader.ts';
@@ -230,6 +231,7 @@ function enforcement(config: Config, parts: Parts): EnforceDeps {
     live,
     liveDrift,
     spentApprovals: new Set(),
+    usedPassports: new UsedPassports(),
     openingApprovals: new Map(),
     credentials,
     spool,

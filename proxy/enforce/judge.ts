@@ -16,6 +16,7 @@ import type { ControlPlane } from '../control-plane.ts';
 import type { Identity } from '../identity.ts';
 import type { Replica } from '../replica/replica.ts';
 import type { LiveDrift } from './live-drift.ts';
+import type { UsedPassports } from './used-passports.ts';
 
 export interface JudgeDeps {
   readonly identity: Identity;
@@ -27,6 +28,7 @@ export interface JudgeDeps {
   readonly log: Log;
   /** Grants used here that the replica may still show as unused. */
   readonly spentApprovals: Set<number>;
+  readonly usedPassports: UsedPassports;
 }
 
 const agentAudience = 'gateway://agents';
@@ -107,14 +109,18 @@ async function judgeWith(
   const { bus, controlPlane, identity, clock, log } = deps;
   const verdict = await reachVerdict(passport, {
     decideWith: (held = passport) => decide(action, stateFor(action, held, deps), clock.now()),
-    claim: (claim) =>
-      claimPassport(claim, {
+    claim: async (claim) => {
+      const nowMs = clock.now();
+      const claimed = await claimPassport(claim, {
         bus,
         tenantId: identity.tenantId,
-        nowMs: clock.now(),
+        nowMs,
         claimDurably: controlPlane.claimPassport,
         onFailure: (err) => log.warn({ err, jti: claim.jti }, 'a passport could not be claimed'),
-      }),
+      });
+      if (claimed !== 'claimed') return claimed;
+      return deps.usedPassports.add(claim.jti, { ...claim, nowMs }) ? 'claimed' : 'replayed';
+    },
     spend: ({ approvalId }) => spendApproval(approvalId, deps),
   });
   return { verdict, action };

@@ -93,6 +93,18 @@ describe('over two sidecars and two control planes at once', () => {
     });
   });
 
+  it('an attacker who deletes claims on the bus gains no second use of a passport seen here', async () => {
+    const { passport, jti } = await issue();
+    const paid = amount();
+    const use = async () => reasonOf(await world.pay(0, paid, { 'action-passport': passport }));
+    expect(await use()).toBe('performed pay.small');
+    const attacker = new Redis(world.redis.url);
+    expect(await attacker.del(tenantKeys('default').claim(`jti:${jti}`))).toBe(1);
+    attacker.disconnect();
+    expect(await use()).toBe('passport.replay_detected');
+    expect(performed(paid)).toBe(1);
+  });
+
   it('a lease gives every call a number of its own, and its text is no passport', async () => {
     const paid = amount();
     expect(tally(await atOnce(paid))).toEqual({ 'performed pay.small': times });

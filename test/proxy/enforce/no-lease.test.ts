@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { judge } from '../../../proxy/enforce/judge.ts';
 import { LiveDrift } from '../../../proxy/enforce/live-drift.ts';
+import { UsedPassports } from '../../../proxy/enforce/used-passports.ts';
 import type { Mode } from '../../../shared/decision/action.ts';
 import { mayProceed } from '../../../shared/decision/verdict.ts';
 import { silentLog } from '../../../shared/log.ts';
@@ -43,6 +44,7 @@ async function judgeIn(mode: Mode) {
       clock: stage.clock,
       log: silentLog,
       spentApprovals: new Set(),
+      usedPassports: new UsedPassports(),
     },
   );
   return verdict;

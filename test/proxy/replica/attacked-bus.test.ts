@@ -177,6 +177,52 @@ describe('on a bus that an attacker writes to', () => {
     await expectRecovery();
   });
 
+  it('a heartbeat from the future keeps nothing fresh for longer than any other', async () => {
+    await tenant.beat({ time: clock.now() + 86_400_000 });
+    await tenant.beat();
+    expectStaleLater();
+    await expectRecovery();
+  });
+
+  it('half a snapshot is none: a replica that is shown some sections allows nothing', async () => {
+    await attacker.flushall();
+    const shown = ['tenant', 'policies', 'tools', 'agents', 'bindings', 'keys'] as const;
+    for (const name of shown) await tenant.publish(name);
+    await tenant.beat();
+    const other = await openReplica({
+      ...{ bus, tenantId: 'acme', sidecarId, sectionKeys: tenant.sectionKeys },
+      ...{ maxStalenessMs: 30_000, clock, log: silentLog },
+    });
+    expect(() => other.assertFresh()).toThrow(
+      expect.objectContaining({ code: 'sync.no_snapshot' }),
+    );
+    await other.close();
+  });
+
+  it('a revocation kept back while heartbeats pass ends in denial, in time', async () => {
+    await tenant.publishOwn({ lease: tenant.lease() });
+    await until(() => replica.nextUse() !== undefined);
+    const [lease = ''] = (replica.nextUse()?.claims.jti ?? '').split('.');
+    tenant.sign('revocations', { jtis: [lease], agentIds: [], sidecarIds: [] });
+    for (let second = 0; second < 31; second++) {
+      clock.advance(1_000);
+      await tenant.beat();
+    }
+    expect(() => replica.assertFresh()).toThrow(
+      expect.objectContaining({ code: 'policy.update_required' }),
+    );
+    await expectRecovery();
+    expect(replica.nextUse()).toMatchObject({ revoked: true });
+  });
+
+  it('a sidecar’s own section kept back hides no change of credentials from it', async () => {
+    await tenant.publishOwn({ credentialsVersion: 1 });
+    await until(() => replica.credentialsVersion === '0/1');
+    tenant.signOwn({ credentialsVersion: 2 });
+    await tenant.publish('tenant', { ...tenant.bodies.tenant, credentialsVersion: 7 });
+    await until(() => replica.credentialsVersion === '7/1');
+  });
+
   it('another tenant’s heartbeat, and a forged one, keep nothing fresh', async () => {
     const other = new PublishedTenant(bus, clock, 'other');
     Object.assign(other, { key: tenant.key, tokens: tenant.tokens, versions: tenant.versions });

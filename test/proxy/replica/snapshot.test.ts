@@ -85,6 +85,38 @@ describe('a snapshot on disk', () => {
     );
   });
 
+  it('that is another tenant’s is refused whole', async () => {
+    const other = new PublishedTenant(stage.bus, stage.clock, 'other');
+    Object.assign(other, { key: stage.tenant.key });
+    await other.publishAll();
+    await stage.close(await stage.open({ tenantId: 'other', snapshotFile: path() }));
+    const replica = await stage.open({ snapshotFile: path() });
+    expect(replica.refused).toBe(9);
+    expect(() => replica.assertFresh()).toThrow(
+      expect.objectContaining({ code: 'sync.no_snapshot' }),
+    );
+  });
+
+  it('that was put back to an earlier one is as old as it is, and gives way to the bus', async () => {
+    await stage.tenant.publishAll();
+    await stage.close(await stage.open({ snapshotFile: path() }));
+    const earlier = await readFile(path(), 'utf8');
+    stage.clock.advance(31_000);
+    stage.tenant.bodies.policies = { policies: [published] };
+    await stage.tenant.publishAll();
+    await stage.close(await stage.open({ snapshotFile: path() }));
+    await writeFile(path(), earlier);
+    const back = await stage.open({ snapshotFile: path() });
+    expect(back.policies.size).toBe(1);
+    await stage.close(back);
+    await writeFile(path(), earlier);
+    await stage.bus.close();
+    const alone = await stage.open({ snapshotFile: path() });
+    expect(() => alone.assertFresh()).toThrow(
+      expect.objectContaining({ code: 'policy.update_required' }),
+    );
+  });
+
   it('never brings a lease back', async () => {
     await stage.tenant.publishAll();
     const first = await stage.open({ snapshotFile: path() });
