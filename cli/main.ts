@@ -6,6 +6,11 @@ const usage = `Usage: sallyport <command>
 
   up                       run everything in one process (what npm start does)
   demo [--once]            watch the main job: an agent's calls decided, performed and proved
+  sidecars list            the fleet: what each sidecar holds, its spool, its last decision
+  sidecars token           make an enrolment token for a sidecar
+  kill-switch arm|list|disarm
+                           stop a tool or an agent now
+  mcp --name NAME -- CMD   put a local stdio MCP server behind the sidecar
   admin create-tenant NAME create a tenant and print its first owner key
 
 Settings are environment variables; the README lists them.`;
@@ -22,6 +27,12 @@ async function main([command, ...rest]: readonly string[]): Promise<number> {
       const { demo } = await import('./demo/demo.ts');
       return demo({ once: values.once === true });
     }
+    case 'sidecars':
+      return (await import('./sidecars.ts')).sidecars(rest);
+    case 'kill-switch':
+      return (await import('./kill-switches.ts')).killSwitches(rest);
+    case 'mcp':
+      return (await import('./mcp/mcp.ts')).mcp(rest);
     case 'admin': {
       const [verb, name, ...others] = rest;
       if (verb !== 'create-tenant' || name === undefined || others.length > 0) break;

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import { type Embedded, startEmbedded } from './embedded.ts';
+import { stopSignal } from './stop-signal.ts';
 
 /** `sallyport up`: everything in one process, until SIGINT or SIGTERM. */
 export async function up(): Promise<number> {
@@ -9,25 +10,6 @@ export async function up(): Promise<number> {
   await stopped;
   await embedded.close();
   return 0;
-}
-
-const sameWishMs = 1_000;
-
-/**
- * Resolves at the first SIGINT or SIGTERM. Ctrl-C below npm arrives twice, from the terminal and
- * from npm, and means one thing; another one later means: at once.
- */
-export function stopSignal(): Promise<void> {
-  return new Promise((resolve) => {
-    let firstAtMs: number | undefined;
-    const onSignal = () => {
-      firstAtMs ??= performance.now();
-      resolve();
-      if (performance.now() - firstAtMs > sameWishMs) process.exit(130);
-    };
-    process.on('SIGINT', onSignal);
-    process.on('SIGTERM', onSignal);
-  });
 }
 
 function greeting({ origin, ownerKey, sidecar }: Embedded): string {

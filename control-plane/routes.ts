@@ -7,7 +7,7 @@ import type { Route } from './http/route.ts';
 import { keyRoutes } from './keys/routes.ts';
 import { passportRoutes } from './passports/routes.ts';
 import { policyRoutes } from './policies/routes.ts';
-import { bindingRoutes } from './runtime/routes.ts';
+import { bindingRoutes, killSwitchRoutes } from './runtime/routes.ts';
 import type { Services } from './services.ts';
 import { sidecarRoutes } from './sidecars/routes.ts';
 import { toolRoutes } from './tools/routes.ts';
@@ -26,6 +26,7 @@ export function allRoutes(services: Services): readonly Route[] {
     ...credentialRoutes(services),
     ...keyRoutes(services),
     ...bindingRoutes(services),
+    ...killSwitchRoutes(services),
     ...sidecarRoutes(services),
     ...userRoutes(services),
   ];

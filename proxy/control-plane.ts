@@ -30,6 +30,7 @@ interface SidecarReport {
   readonly age_ms: number;
   readonly spool_depth: number;
   readonly last_decision_at?: string;
+  readonly last_decision?: { readonly decision: string; readonly reason_code: string };
   readonly version: string;
 }
 

@@ -120,8 +120,10 @@ async function build(
   const deps = enforcement(config, parts);
   const urls = await listen(config, deps, parts);
   const { spool } = parts;
+  const { metrics } = deps;
   const onSectionKey = (kid: string) => sectionKeys.noteActive(kid);
-  const reports = startReports({ replica, spool, controlPlane, onSectionKey, version, log });
+  const report = { replica, spool, metrics, controlPlane, onSectionKey, version, log };
+  const reports = startReports(report);
   closing.add(() => reports.close());
   return { ...urls, caPath, identity, close: () => closing.run() };
 }
@@ -242,7 +244,7 @@ function enforcement(config: Config, parts: Parts): EnforceDeps {
     holdMs: config.holdMs,
     stopping: parts.stopping.signal,
     underway: new Underway(),
-    metrics: createDecisionMetrics(parts.registry, { replica, spool, live }),
+    metrics: createDecisionMetrics(parts.registry, { replica, spool, live, clock }),
     traffic: createTrafficMetrics(parts.registry, {
       ingress: { connections: () => parts.agentSide.connections() },
       authority: parts.authority,

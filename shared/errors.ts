@@ -142,6 +142,8 @@ export const errorKinds = {
 
   // Runtime
   'runtime.kill_switch': refusal(403, 'A kill switch blocks this.'),
+  'kill_switch.not_found': refusal(404, 'No such kill switch.'),
+  'kill_switch.invalid': refusal(400, 'The kill switch is not valid.'),
   'binding.not_found': refusal(404, 'No such binding.'),
   'binding.overlap': refusal(409, 'Another binding already covers the same calls.'),
   'binding.invalid': refusal(400, 'The binding is not valid.'),

@@ -28,6 +28,7 @@ const settingNames = [
   'SALLYPORT_TENANT',
   'SALLYPORT_REQUESTS_PER_MINUTE',
   'SALLYPORT_LOG_LEVEL',
+  'SALLYPORT_API_KEY',
 ] as const;
 
 /** Settings that hold a secret and may be given as a file, `<NAME>_FILE`. */
@@ -36,6 +37,7 @@ const secretSettings = [
   'SALLYPORT_MASTER_KEY',
   'SALLYPORT_ENROLMENT_TOKEN',
   'SALLYPORT_PROXY_TOKEN',
+  'SALLYPORT_API_KEY',
   'DATABASE_URL',
   'REDIS_URL',
 ] as readonly string[];

@@ -6,7 +6,8 @@ import type { Sidecar } from '../../proxy/main.ts';
 import { type Authority, loadAuthority } from '../../proxy/tls/authority.ts';
 import { systemClock } from '../../shared/clock.ts';
 import { startEmbedded } from '../embedded.ts';
-import { proxySettings, stopSignal } from '../up.ts';
+import { stopSignal } from '../stop-signal.ts';
+import { proxySettings } from '../up.ts';
 import { runTour } from './run-tour.ts';
 import { buildWorld } from './world.ts';
 

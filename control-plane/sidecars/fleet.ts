@@ -1,6 +1,6 @@
 import { GatewayError } from '../../shared/errors.ts';
 import type { JsonObject } from '../../shared/json.ts';
-import { sidecarSection } from '../../shared/sync/sections.ts';
+import { sidecarSection, tenantSections } from '../../shared/sync/sections.ts';
 import { commitChange } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
@@ -15,6 +15,18 @@ export async function listSidecars(
     where: { tenantId },
     orderBy: [{ enrolledAt: 'asc' }, { id: 'asc' }],
   });
+}
+
+/** The version in force of each section of the tenant that every sidecar holds. */
+export async function currentVersions(
+  { db }: Pick<Services, 'db'>,
+  { tenantId }: Caller,
+): Promise<Record<string, number>> {
+  const rows = await db.syncSection.findMany({
+    where: { tenantId, name: { in: [...tenantSections] } },
+    orderBy: { name: 'asc' },
+  });
+  return Object.fromEntries(rows.map(({ name, version }) => [name, Number(version)]));
 }
 
 /** Notes what a sidecar says of itself. Monitoring, not evidence: each report replaces the last. */

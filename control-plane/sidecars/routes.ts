@@ -6,7 +6,7 @@ import type { Services } from '../services.ts';
 import { claimSidecarPassport } from './claim-sidecar-passport.ts';
 import { enrolSidecar } from './enrol-sidecar.ts';
 import { createEnrolmentToken } from './enrolment-token.ts';
-import { listSidecars, reportSidecar, revokeSidecar } from './fleet.ts';
+import { currentVersions, listSidecars, reportSidecar, revokeSidecar } from './fleet.ts';
 import { keySuccession } from './key-succession.ts';
 import { openSidecarApproval, spendSidecarApproval } from './sidecar-approvals.ts';
 import { sidecarCredentials } from './sidecar-credentials.ts';
@@ -52,7 +52,10 @@ function fleetRoutes(services: Services): Route[] {
       };
     }),
     route(contract.listSidecars, async (_input, caller) => ({
-      body: { sidecars: (await listSidecars(services, caller)).map(sidecarRecord) },
+      body: {
+        sidecars: (await listSidecars(services, caller)).map(sidecarRecord),
+        sections: await currentVersions(services, caller),
+      },
     })),
     route(contract.revokeSidecar, async ({ params: { id } }, caller) => {
       const revokedAt = await revokeSidecar(services, caller, id);

@@ -7,6 +7,13 @@ interface LiveCall {
   readonly abort: AbortController;
 }
 
+const armed = new Error('a kill switch was armed');
+
+/** Whether it was a kill switch, and not the agent going away, that aborted a call under way. */
+export function endedBySwitch(signal: AbortSignal): boolean {
+  return signal.reason === armed;
+}
+
 /** The calls under way, so that arming a kill switch ends the ones it blocks. */
 export class LiveCalls {
   readonly #calls = new Set<LiveCall>();
@@ -38,7 +45,7 @@ export class LiveCalls {
     let ended = 0;
     for (const call of this.#calls) {
       if (blockingSwitch(switches, call, nowMs) === undefined) continue;
-      call.abort.abort(new Error('a kill switch was armed'));
+      call.abort.abort(armed);
       ended += 1;
     }
     return ended;

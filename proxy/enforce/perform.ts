@@ -9,6 +9,7 @@ import type { Outcome, ResponseFilter } from '../upstream/forwarding.ts';
 import { injectCredential } from '../upstream/inject.ts';
 import type { Outgoing } from '../upstream/outgoing.ts';
 import type { EnforceDeps } from './deps.ts';
+import { endedBySwitch } from './live-calls.ts';
 import { type CallFacts, type CallOutcome, outcomeRecord } from './record.ts';
 
 /** A call that may be performed: judged, and its decision written down. */
@@ -41,19 +42,19 @@ export async function perform(
 
   const startedAt = clock.monotonic();
   const outgoing = withCredential(call);
-  const ended = await live.track({ ...subject, signal: exchange.signal }, (signal) =>
-    exchange.upgrade === undefined
-      ? forward(outgoing, exchange.res, {
-          signal,
-          filter: filterFor(call),
-          responseHeaders: call.responseHeaders,
-        })
-      : tunnel(exchange, { outgoing, signal, deps }),
-  );
-  const outcome = nameKillSwitch(ended, exchange);
-  const durationMs = clock.monotonic() - startedAt;
-  await recordOutcome(call, outcome, durationMs, deps);
-  deps.traffic.forwarded(ended, durationMs / 1000);
+  const outcome = await live.track({ ...subject, signal: exchange.signal }, async (signal) => {
+    const ended =
+      exchange.upgrade === undefined
+        ? await forward(outgoing, exchange.res, {
+            signal,
+            filter: filterFor(call),
+            responseHeaders: call.responseHeaders,
+          })
+        : await tunnel(exchange, { outgoing, signal, deps });
+    deps.traffic.forwarded(ended, (clock.monotonic() - startedAt) / 1000);
+    return nameKillSwitch(ended, signal);
+  });
+  await recordOutcome(call, outcome, clock.monotonic() - startedAt, deps);
   const { failure } = outcome;
   if (failure !== undefined && failure !== 'client_gone' && !exchange.res.headersSent) {
     throw new GatewayError(failure);
@@ -74,9 +75,9 @@ function tunnel(
   return deps.tunnelUpgrade(outgoing, { req, ...upgrade }, signal);
 }
 
-/** A call that was aborted although its agent is still there was ended by a kill switch. */
-function nameKillSwitch(ended: Outcome, { signal }: Exchange): CallOutcome {
-  return ended.failure === 'client_gone' && !signal.aborted
+/** To whoever forwards, a call that is ended from here looks as if its agent had left. */
+function nameKillSwitch(ended: Outcome, signal: AbortSignal): CallOutcome {
+  return ended.failure === 'client_gone' && endedBySwitch(signal)
     ? { ...ended, failure: 'runtime.kill_switch' }
     : ended;
 }

@@ -3,6 +3,7 @@ import { GatewayError, toGatewayError } from '../../shared/errors.ts';
 import { formatAuthority } from '../../shared/host.ts';
 import type { Tunnel } from '../ingress/tunnel.ts';
 import type { EnforceDeps } from './deps.ts';
+import { endedBySwitch } from './live-calls.ts';
 import { passedTool } from './pass-on.ts';
 import { type CallFacts, outcomeRecord } from './record.ts';
 import { recordRefusal, writeDownPass } from './write-down.ts';
@@ -68,12 +69,14 @@ async function follow(
   const startedAt = deps.clock.monotonic();
   const never = new AbortController().signal;
   const unsubscribe = endWhenUnbound(tunnel, deps);
-  const end = await deps.live.track({ ...subject, signal: never }, (signal) => {
+  const outcome = await deps.live.track({ ...subject, signal: never }, async (signal) => {
     signal.addEventListener('abort', () => tunnel.close(), { once: true });
-    return tunnel.ended;
+    const { receivedBytes: responseBytes, failure: detail } = await tunnel.ended;
+    return endedBySwitch(signal)
+      ? { responseBytes, detail, failure: 'runtime.kill_switch' as const }
+      : { responseBytes, detail };
   });
   unsubscribe();
-  const outcome = { responseBytes: end.receivedBytes, detail: end.failure };
   const durationMs = deps.clock.monotonic() - startedAt;
   try {
     await deps.spool.append(

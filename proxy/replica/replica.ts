@@ -276,8 +276,11 @@ class LocalReplica implements Replica {
 
   /** The tenant's mode counts, or the strictest that a kill switch forces on anything. */
   #deniesWhenStale(): boolean {
-    const forced = this.killSwitches.flatMap(({ kind, mode }) =>
-      kind === 'force_mode' && mode !== undefined ? [mode] : [],
+    const nowMs = this.#options.clock.now();
+    const forced = this.killSwitches.flatMap(({ kind, mode, expiresAtMs }) =>
+      kind === 'force_mode' && mode !== undefined && nowMs < (expiresAtMs ?? Infinity)
+        ? [mode]
+        : [],
     );
     const mode = forced.reduce(stricterMode, this.tenant.mode);
     return mode === 'enforce' || mode === 'strict';

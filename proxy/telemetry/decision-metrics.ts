@@ -1,4 +1,5 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
+import type { Clock } from '../../shared/clock.ts';
 import { isErrorCode } from '../../shared/errors.ts';
 import { tenantSections } from '../../shared/sync/sections.ts';
 
@@ -9,10 +10,20 @@ interface Observed {
   };
   readonly spool: { readonly depth: number };
   readonly live: { readonly size: number };
+  readonly clock: Pick<Clock, 'now'>;
+}
+
+/** The decision made last. */
+export interface LastDecision {
+  readonly atMs: number;
+  readonly decision: string;
+  readonly reasonCode: string;
 }
 
 export interface DecisionMetrics {
   decided(decision: string, reasonCode: string): void;
+  /** Undefined: none was made since the start. */
+  last(): LastDecision | undefined;
 }
 
 /**
@@ -21,7 +32,7 @@ export interface DecisionMetrics {
  */
 export function createDecisionMetrics(
   registry: Registry,
-  { replica, spool, live }: Observed,
+  { replica, spool, live, clock }: Observed,
 ): DecisionMetrics {
   const registers = [registry];
   const decisions = new Counter({
@@ -53,8 +64,11 @@ export function createDecisionMetrics(
     () => spool.depth,
   );
   gauge(registry, 'sallyport_calls_in_flight', 'Calls and tunnels under way', () => live.size);
+  let last: LastDecision | undefined;
   return {
+    last: () => last,
     decided: (decision, reasonCode) => {
+      last = { atMs: clock.now(), decision, reasonCode };
       decisions.inc({ decision, reason_code: isErrorCode(reasonCode) ? reasonCode : 'policy' });
     },
   };

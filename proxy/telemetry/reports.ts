@@ -2,6 +2,7 @@ import type { Log } from '../../shared/log.ts';
 import { tenantSections } from '../../shared/sync/sections.ts';
 import type { ControlPlane } from '../control-plane.ts';
 import type { Replica } from '../replica/replica.ts';
+import type { DecisionMetrics } from './decision-metrics.ts';
 
 const everyMs = 10_000;
 /** Changes come in bursts; one report tells of them all. */
@@ -10,6 +11,7 @@ const afterChangeMs = 100;
 interface ReportsOptions {
   readonly replica: Replica;
   readonly spool: { readonly depth: number };
+  readonly metrics: Pick<DecisionMetrics, 'last'>;
   readonly controlPlane: Pick<ControlPlane, 'report'>;
   /** Told which key signs sections now, whatever the bus shows. */
   readonly onSectionKey: (kid: string) => void;
@@ -18,16 +20,8 @@ interface ReportsOptions {
 }
 
 /** Tells the control plane what this sidecar holds: now and then, and soon after every change. */
-export function startReports({
-  replica,
-  spool,
-  controlPlane,
-  onSectionKey,
-  version,
-  log,
-}: ReportsOptions): {
-  close(): void;
-} {
+export function startReports(options: ReportsOptions): { close(): void } {
+  const { replica, controlPlane, onSectionKey, log } = options;
   let timer: NodeJS.Timeout | undefined;
   const plan = (inMs: number) => {
     clearTimeout(timer);
@@ -35,14 +29,8 @@ export function startReports({
     timer.unref();
   };
   const send = () => {
-    const report = {
-      versions: { ...replica.versions() },
-      age_ms: Math.round(replica.freshness().ageMs),
-      spool_depth: spool.depth,
-      version,
-    };
     controlPlane
-      .report(report)
+      .report(reportOf(options))
       .then(onSectionKey)
       .catch((err) => log.debug({ err }, 'the report was not taken'));
     plan(everyMs);
@@ -56,5 +44,26 @@ export function startReports({
       clearTimeout(timer);
       for (const stop of unsubscribe) stop();
     },
+  };
+}
+
+const reasonCharsMax = 256;
+
+function reportOf({ replica, spool, metrics, version }: ReportsOptions) {
+  const last = metrics.last();
+  return {
+    versions: { ...replica.versions() },
+    age_ms: Math.round(replica.freshness().ageMs),
+    spool_depth: spool.depth,
+    version,
+    ...(last === undefined
+      ? {}
+      : {
+          last_decision_at: new Date(last.atMs).toISOString(),
+          last_decision: {
+            decision: last.decision,
+            reason_code: last.reasonCode.slice(0, reasonCharsMax),
+          },
+        }),
   };
 }

@@ -57,15 +57,26 @@ export function createTunnelUpgrade(guard: Guard): TunnelUpgrade {
       failure ??= 'upstream.unreachable';
       socket.destroy();
     });
-    proxy.on('open', () => {
+    let upstream: Socket | undefined;
+    proxy.on('open', (opened) => {
       status = 101;
+      upstream = opened;
+      if (socket.destroyed) opened.destroy();
     });
-    signal.addEventListener('abort', () => socket.destroy(), { once: true });
+    const breakOff = () => {
+      if (socket.destroyed) return;
+      failure ??= 'client_gone';
+      upstream?.destroy();
+      socket.destroy();
+    };
+    signal.addEventListener('abort', breakOff, { once: true });
     socket.once('close', () => {
       const { bytesWritten } = socket as Socket;
+      // http-proxy only half-closes it, and an upstream may go on sending for ever.
+      upstream?.destroySoon();
       resolve({ status, responseBytes: bytesWritten, failure });
     });
-    if (signal.aborted) socket.destroy();
+    if (signal.aborted) breakOff();
     else proxy.ws(asJudged(req, outgoing), socket as Socket, head);
     return promise;
   };

@@ -104,12 +104,16 @@ export const enrolSidecar = operation({
   errors: ['args.schema_invalid', 'sidecar.token_invalid', 'agent.not_found'],
 });
 
+const sectionVersions = z.record(z.string().max(200), z.number().int());
+
 const report = z.object({
-  versions: z.record(z.string().max(200), z.number().int()).optional(),
+  /** Of every section held. */
+  versions: sectionVersions.optional(),
   /** Age of the replica. */
   age_ms: z.number().min(0).optional(),
   spool_depth: z.number().int().min(0).optional(),
   last_decision_at: z.iso.datetime().optional(),
+  last_decision: z.object({ decision: text(64), reason_code: text(256) }).optional(),
   version: text(64).optional(),
 });
 
@@ -118,6 +122,7 @@ const reportExample = {
   age_ms: 120,
   spool_depth: 0,
   last_decision_at: '2026-11-20T10:00:00.000Z',
+  last_decision: { decision: 'allow', reason_code: 'refund.small_in_scope' },
   version: '0.1.0',
 } as const;
 
@@ -144,8 +149,13 @@ export const listSidecars = operation({
   success: {
     status: 200,
     description: 'Every sidecar of the tenant, oldest first.',
-    schema: z.object({ sidecars: z.array(sidecarRecord) }),
+    schema: z.object({
+      sidecars: z.array(sidecarRecord),
+      /** The versions in force: a sidecar that reports a lower one is behind. */
+      sections: sectionVersions,
+    }),
     example: {
+      sections: { policies: 4, tools: 2 },
       sidecars: [
         {
           id: sidecarExample,

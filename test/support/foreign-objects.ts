@@ -35,6 +35,13 @@ export function foreignObjects({ db, clock }: Services, api: TestApi): AccessHar
       });
       return binding.name;
     },
+    '/v1/runtime/kill-switches': async (tenantId) => {
+      const id = newId('ks', clock.now());
+      await db.killSwitch.create({
+        data: { id, tenantId, kind: 'block_tool', tool: 't', reason: 'r', armedBy: 'test' },
+      });
+      return id;
+    },
     '/v1/sidecars': async (tenantId) => {
       const id = newId('sc', clock.now());
       await db.sidecar.create({

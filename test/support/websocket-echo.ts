@@ -6,6 +6,8 @@ export interface WebSocketEcho {
   readonly port: number;
   /** The handshakes that arrived. */
   readonly handshakes: readonly { readonly url: string; readonly headers: IncomingHttpHeaders }[];
+  /** How many connections stand. */
+  open(): number;
   close(): Promise<void>;
 }
 
@@ -19,6 +21,7 @@ export async function startWebSocketEcho(): Promise<WebSocketEcho> {
   server.on('upgrade', (req, socket: Socket) => {
     handshakes.push({ url: req.url ?? '', headers: req.headers });
     sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
     const accept = createHash('sha1')
       .update(`${req.headers['sec-websocket-key']}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`)
       .digest('base64');
@@ -26,6 +29,7 @@ export async function startWebSocketEcho(): Promise<WebSocketEcho> {
       `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`,
     );
     socket.on('error', () => {});
+    socket.on('end', () => socket.end());
     socket.on('data', (frame) => {
       socket.write(echoOf(frame));
       if (((frame[0] ?? 0) & 0x0f) === closeOpcode) socket.end();
@@ -35,6 +39,7 @@ export async function startWebSocketEcho(): Promise<WebSocketEcho> {
   return {
     port: (server.address() as AddressInfo).port,
     handshakes,
+    open: () => sockets.size,
     close: () =>
       new Promise((resolve) => {
         for (const socket of sockets) socket.destroy();

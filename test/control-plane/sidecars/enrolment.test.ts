@@ -129,7 +129,7 @@ describe('the fleet', () => {
     const listed = sidecars.find(({ id }) => id === sidecar.id);
     expect(listed).toMatchObject({ agent_id: agentId, report, last_seen_at: expect.any(String) });
     const stranger = await gateway.as({ tenantId: 'other' });
-    expect(await stranger.call(listSidecars)).toEqual({ sidecars: [] });
+    expect((await stranger.call(listSidecars)).sidecars).toEqual([]);
   });
 
   it('refuses everything from a revoked sidecar at once, and says so in the ledger once', async () => {

@@ -118,6 +118,18 @@ describe('a replica', () => {
     );
   });
 
+  it('does not go by a forced mode whose time is over', async () => {
+    stage.tenant.bodies.tenant = { id: 'acme', name: 'Acme', mode: 'monitor' };
+    const expiresAtMs = stage.clock.now() + 30_001;
+    stage.tenant.bodies.kill_switches = {
+      killSwitches: [{ id: 'k', kind: 'force_mode', mode: 'enforce', reason: 'i', expiresAtMs }],
+    };
+    await stage.tenant.publishAll();
+    const replica = await stage.open();
+    stage.clock.advance(30_001);
+    expect(() => replica.assertFresh()).not.toThrow();
+  });
+
   it('a policy that does not have the hash it is published under is not applied', async () => {
     await stage.tenant.publishAll();
     const replica = await stage.open();
