@@ -7,6 +7,7 @@ import {
   SettingsError,
   type SettingsSource,
 } from '../shared/settings.ts';
+import { type Limits, limitSettings, readLimits } from './limits.ts';
 
 const schema = z.object({
   SALLYPORT_PROXY_PORT: port(8181),
@@ -25,7 +26,7 @@ const schema = z.object({
     .int()
     .min(10_000)
     .default(1024 ** 3),
-  SALLYPORT_UPSTREAM_TIMEOUT_MS: milliseconds(60_000),
+  ...limitSettings,
   SALLYPORT_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
   REDIS_URL: redisUrl,
 });
@@ -43,8 +44,7 @@ export interface Config {
   readonly allowPrivate: string;
   readonly spoolFsync: boolean;
   readonly spoolBytesMax: number;
-  /** How long an upstream may take to begin its answer. */
-  readonly upstreamTimeoutMs: number;
+  readonly limits: Limits;
   readonly holdMs: number;
   readonly maxStalenessMs: number;
   readonly logLevel: string;
@@ -71,7 +71,7 @@ export function readConfig(source: SettingsSource): Config {
     allowPrivate: settings.SALLYPORT_ALLOW_PRIVATE,
     spoolFsync: settings.SALLYPORT_SPOOL_FSYNC === '1',
     spoolBytesMax: settings.SALLYPORT_SPOOL_BYTES_MAX,
-    upstreamTimeoutMs: settings.SALLYPORT_UPSTREAM_TIMEOUT_MS,
+    limits: readLimits(settings),
     holdMs: settings.SALLYPORT_HOLD_MS,
     maxStalenessMs: settings.SALLYPORT_MAX_STALENESS_MS,
     logLevel: settings.SALLYPORT_LOG_LEVEL,

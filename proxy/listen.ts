@@ -7,12 +7,11 @@ import { enforce } from './enforce/enforce.ts';
 import { enforceTunnel, isPassthrough } from './enforce/tunnels.ts';
 import { enforceUpgrade } from './enforce/upgrades.ts';
 import { createIngress } from './ingress/ingress.ts';
-import type { Replica } from './replica/replica.ts';
+import type { IngressLimits } from './ingress/limits.ts';
 import { createAdmin } from './telemetry/admin.ts';
 import type { Authority } from './tls/authority.ts';
 import type { Guard } from './upstream/address-guard.ts';
 
-const drainMs = 10_000;
 /** For what was broken off to be recorded. */
 const lastWordsMs = 2_000;
 
@@ -39,6 +38,7 @@ export async function listen(
     guard,
     log,
     token: config.proxyToken,
+    limits: ingressLimits(config),
     handle: (exchange) => deps.underway.add(enforce(exchange, deps)),
     passthrough: (host, port) => (isPassthrough(deps, host, port) ? 'tunnel' : 'intercept'),
     onTunnel: (tunnel) => enforceTunnel(tunnel, deps),
@@ -47,27 +47,42 @@ export async function listen(
   });
   const proxy = await ingress.listen(config.proxyPort, config.proxyHost);
   parts.agentSide.connections = () => ingress.connections();
-  closing.add(() => deps.underway.settled(lastWordsMs));
-  closing.add(() => ingress.close(drainMs));
-  closing.add(() => parts.stopping.abort());
   const admin = await createAdmin({
     port: config.adminPort,
     host: config.proxyHost,
     registry,
     caPem: authority.certPem,
-    ready: async () => readiness(deps.replica),
+    ready: async () => readiness(deps),
   });
+  // Whoever asks learns of the drain, up to its end.
   closing.add(() => admin.close());
+  closing.add(() => deps.underway.settled(lastWordsMs));
+  closing.add(() => ingress.close(config.limits.drainMs));
+  closing.add(() => parts.stopping.abort());
   guard.ownPorts.add(proxy.port);
   guard.ownPorts.add(admin.port);
   const host = config.proxyHost.includes(':') ? `[${config.proxyHost}]` : config.proxyHost;
   return { proxyUrl: `http://${host}:${proxy.port}`, adminUrl: `http://${host}:${admin.port}` };
 }
 
-function readiness(replica: Replica): {
+function ingressLimits({ limits }: Config): Partial<IngressLimits> {
+  return {
+    connectionsMax: limits.connectionsMax,
+    headerBytesMax: limits.headerBytesMax,
+    headerCountMax: limits.headersMax,
+    headMs: limits.headMs,
+    bodyIdleMs: limits.bodyIdleMs,
+    connectMs: limits.upstreamConnectMs,
+    tunnelIdleMs: limits.tunnelIdleMs,
+  };
+}
+
+function readiness({ replica, stopping }: Pick<EnforceDeps, 'replica' | 'stopping'>): {
   readonly ready: boolean;
   readonly reasons: readonly string[];
 } {
+  if (stopping.aborted) return { ready: false, reasons: ['The sidecar is ending.'] };
+  if (!replica.hasLease) return { ready: false, reasons: ['No passports are at hand yet.'] };
   const { fresh, reason } = replica.freshness();
   return { ready: fresh, reasons: reason === undefined ? [] : [reason] };
 }

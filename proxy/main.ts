@@ -17,6 +17,7 @@ import type { EnforceDeps } from './enforce/deps.ts';
 import { internalFacts } from './enforce/internal-facts.ts';
 import { LiveCalls } from './enforce/live-calls.ts';
 import { LiveDrift } from './enforce/live-drift.ts';
+import { Places } from './enforce/places.ts';
 import { driftRecord } from './enforce/record.ts';
 import { Underway } from './enforce/underway.ts';
 import { UsedPassports } from './enforce/used-passports.ts';
@@ -39,6 +40,8 @@ import { createForward } from './upstream/forward.ts';
 import { createTunnelUpgrade } from './upstream/passthrough.ts';
 
 const version = '0.1.0';
+/** After the drain: last records, and their upload. */
+const lastStepsMs = 15_000;
 
 export interface Sidecar {
   readonly proxyUrl: string;
@@ -198,6 +201,7 @@ function openEvidence(
 function enforcement(config: Config, parts: Parts): EnforceDeps {
   const { replica, spool, log, closing } = parts;
   const { identity } = parts.enrolment;
+  const { limits } = config;
   const { clock } = replica;
   const live = new LiveCalls();
   const liveDrift = new LiveDrift({
@@ -222,7 +226,11 @@ function enforcement(config: Config, parts: Parts): EnforceDeps {
   });
   const forward = createForward({
     guard: parts.guard,
-    timeouts: { headersMs: config.upstreamTimeoutMs },
+    timeouts: {
+      connectMs: limits.upstreamConnectMs,
+      headersMs: limits.upstreamTimeoutMs,
+      bodyIdleMs: limits.upstreamIdleMs,
+    },
   });
   closing.add(() => forward.close());
   return {
@@ -238,7 +246,13 @@ function enforcement(config: Config, parts: Parts): EnforceDeps {
     credentials,
     spool,
     forward,
-    tunnelUpgrade: createTunnelUpgrade(parts.guard),
+    tunnelUpgrade: createTunnelUpgrade({
+      guard: parts.guard,
+      handshakeMs: limits.upstreamTimeoutMs,
+      idleMs: limits.tunnelIdleMs,
+    }),
+    tunnels: new Places(limits.tunnelsMax, 'proxy.too_many_tunnels'),
+    held: new Places(limits.heldCallsMax, 'proxy.too_many_held'),
     bus: parts.bus,
     controlPlane: parts.controlPlane,
     holdMs: config.holdMs,
@@ -249,7 +263,7 @@ function enforcement(config: Config, parts: Parts): EnforceDeps {
       ingress: { connections: () => parts.agentSide.connections() },
       authority: parts.authority,
     }),
-    recognition: recognitionOf(replica, liveDrift),
+    recognition: recognitionOf({ replica, liveDrift, bodyBytesMax: limits.bodyBytesMax }),
     internal: internalFacts({ replica, identity, authority: parts.authority }),
   };
 }
@@ -280,20 +294,36 @@ async function main(): Promise<void> {
   const log = logFor(config);
   const sidecar = await startSidecar(config, { log });
   log.info({ proxy: sidecar.proxyUrl, admin: sidecar.adminUrl }, 'the sidecar listens');
+  endOnSignal(sidecar, { log, withinMs: config.limits.drainMs + lastStepsMs });
+}
+
+/** A first signal drains; a second one, or time running out, ends at once: evidence is on disk. */
+function endOnSignal(
+  sidecar: Sidecar,
+  { log, withinMs }: { readonly log: Log; readonly withinMs: number },
+): void {
+  let isEnding = false;
   const stop = () => {
+    if (isEnding) process.exit(1);
+    isEnding = true;
+    log.info({}, 'the sidecar drains and ends');
+    setTimeout(() => process.exit(1), withinMs).unref();
     sidecar.close().then(
       () => process.exit(0),
       () => process.exit(1),
     );
   };
-  process.once('SIGTERM', stop);
-  process.once('SIGINT', stop);
+  process.on('SIGTERM', stop);
+  process.on('SIGINT', stop);
 }
 
-if (import.meta.main) {
-  main().catch((error: Error) => {
+/** Runs the program: `start.ts` does, faster and in less memory than this file run by itself. */
+export function run(): Promise<void> {
+  return main().catch((error: Error) => {
     const text = error instanceof SettingsError ? error.message : error.stack;
     process.stderr.write(`sallyport: ${text}\n`);
     process.exit(1);
   });
 }
+
+if (import.meta.main) await run();

@@ -183,6 +183,10 @@ export const errorKinds = {
   'proxy.method_refused': refusal(405, 'This method is not forwarded.'),
   'proxy.address_refused': refusal(403, 'This address may not be reached.'),
   'proxy.path_refused': refusal(400, 'The path is written in a way that cannot be judged.'),
+  'proxy.too_many_connections': outage(503, 'The agent holds more connections than are allowed.'),
+  'proxy.too_many_tunnels': outage(503, 'The agent holds more tunnels than are allowed.'),
+  'proxy.too_many_held': outage(503, 'More calls wait for a human than are held at once.'),
+  'proxy.draining': outage(503, 'The sidecar is ending.'),
   'proxy.headers_too_large': refusal(431, 'The header is larger than the limit.'),
   'proxy.content_type_refused': refusal(415, 'The binding does not accept this content type.'),
   'proxy.unbound_call': refusal(403, 'On this host only bound calls are possible.'),
@@ -194,6 +198,7 @@ export const errorKinds = {
   'sync.no_snapshot': outage(503, 'No verified policies are held here yet.'),
   'upstream.unreachable': outage(502, 'The upstream cannot be reached.'),
   'upstream.timeout': outage(504, 'The upstream did not answer in time.'),
+  'upstream.upgrade_refused': outage(502, 'The upstream did not open the WebSocket.'),
   'upstream.tls_invalid': outage(502, 'The upstream’s certificate is not valid.'),
   'upstream.reset': outage(502, 'The upstream broke off.'),
 

@@ -23,6 +23,18 @@ const settingNames = [
   'SALLYPORT_SPOOL_FSYNC',
   'SALLYPORT_SPOOL_BYTES_MAX',
   'SALLYPORT_UPSTREAM_TIMEOUT_MS',
+  'SALLYPORT_UPSTREAM_CONNECT_MS',
+  'SALLYPORT_UPSTREAM_IDLE_MS',
+  'SALLYPORT_MAX_BODY_BYTES',
+  'SALLYPORT_MAX_HEADER_BYTES',
+  'SALLYPORT_MAX_HEADERS',
+  'SALLYPORT_MAX_CONNECTIONS',
+  'SALLYPORT_MAX_HELD_CALLS',
+  'SALLYPORT_MAX_TUNNELS',
+  'SALLYPORT_HEAD_TIMEOUT_MS',
+  'SALLYPORT_BODY_IDLE_MS',
+  'SALLYPORT_TUNNEL_IDLE_MS',
+  'SALLYPORT_DRAIN_MS',
   'SALLYPORT_HOLD_MS',
   'SALLYPORT_MAX_STALENESS_MS',
   'SALLYPORT_TENANT',
@@ -68,6 +80,15 @@ export const redisUrl = z
 /** Milliseconds, a whole number from 0. */
 export function milliseconds(byDefault: number) {
   return z.coerce.number().int().min(0).default(byDefault);
+}
+
+/** A limit: a whole number of `unit`, within what the program can keep. */
+export function limit(
+  unit: string,
+  { from, to, byDefault }: { readonly from: number; readonly to: number; byDefault: number },
+) {
+  const error = `must be a whole number of ${unit} from ${from} to ${to}`;
+  return z.coerce.number({ error }).int(error).min(from, error).max(to, error).default(byDefault);
 }
 
 /**

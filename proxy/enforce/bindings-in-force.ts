@@ -4,8 +4,19 @@ import type { Replica } from '../replica/replica.ts';
 import type { EnforceDeps } from './deps.ts';
 import type { LiveDrift } from './live-drift.ts';
 
+interface RecognitionParts {
+  readonly replica: Replica;
+  readonly liveDrift: LiveDrift;
+  readonly bodyBytesMax: number;
+}
+
 /** Bindings are compiled once per change of their section. */
-export function recognitionOf(replica: Replica, liveDrift: LiveDrift): EnforceDeps['recognition'] {
+export function recognitionOf({
+  replica,
+  liveDrift,
+  bodyBytesMax,
+}: RecognitionParts): EnforceDeps['recognition'] {
+  const limits = { ...limitsByDefault, bodyBytesMax };
   let index: BindingIndex | undefined;
   replica.onChange('bindings', () => {
     index = undefined;
@@ -14,7 +25,7 @@ export function recognitionOf(replica: Replica, liveDrift: LiveDrift): EnforceDe
     index ??= compileBindings(replica.bindings);
     return {
       index,
-      limits: limitsByDefault,
+      limits,
       toolHasOutputSchema: (tool) => liveDrift.hasOutputSchema(tool),
     };
   };

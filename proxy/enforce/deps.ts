@@ -9,6 +9,7 @@ import type { TunnelUpgrade } from '../upstream/passthrough.ts';
 import type { InternalHostDeps } from './internal-host.ts';
 import type { JudgeDeps } from './judge.ts';
 import type { LiveCalls } from './live-calls.ts';
+import type { Places } from './places.ts';
 import type { Underway } from './underway.ts';
 
 /** What enforcement is given; built in `main.ts`. */
@@ -17,6 +18,10 @@ export interface EnforceDeps extends JudgeDeps {
   readonly credentials: Credentials;
   readonly forward: Forward;
   readonly tunnelUpgrade: TunnelUpgrade;
+  /** Places for tunnels of every kind. */
+  readonly tunnels: Places;
+  /** Places for calls that wait for a human. */
+  readonly held: Places;
   readonly live: LiveCalls;
   /** Requests to humans that are being opened, by action digest. */
   readonly openingApprovals: Map<string, Promise<Pick<DeliveredApproval, 'id' | 'expiresAtMs'>>>;
@@ -27,7 +32,7 @@ export interface EnforceDeps extends JudgeDeps {
   readonly traffic: TrafficMetrics;
   /** How long a call is held for a human's decision. */
   readonly holdMs: number;
-  /** Aborted when the sidecar ends: held calls are answered then. */
+  /** Aborted when the sidecar ends: held calls are answered then, and what has no end is ended. */
   readonly stopping: AbortSignal;
   readonly underway: Underway;
 }

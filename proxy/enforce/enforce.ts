@@ -122,13 +122,21 @@ async function hold(
   judgement: Judgement,
   deps: EnforceDeps,
 ): Promise<{ readonly outcome: HoldOutcome; readonly approvalId: number }> {
-  const approval = judgement.approval ?? (await openApproval(judgement, deps));
   const known = outcomeOf(judgement.approval);
   const { signal } = exchange;
-  const held = { approvalId: approval.id, tool: judgement.action.tool, signal };
-  const outcome = known === 'pending' ? await awaitDecision(held, deps) : known;
-  // A grant is not spent on an answer that nobody waits for.
-  return { outcome: signal.aborted ? 'pending' : outcome, approvalId: approval.id };
+  if (judgement.approval !== undefined && known !== 'pending') {
+    return { outcome: signal.aborted ? 'pending' : known, approvalId: judgement.approval.id };
+  }
+  const giveBack = deps.held.take();
+  try {
+    const approval = judgement.approval ?? (await openApproval(judgement, deps));
+    const held = { approvalId: approval.id, tool: judgement.action.tool, signal };
+    const outcome = await awaitDecision(held, deps);
+    // A grant is not spent on an answer that nobody waits for.
+    return { outcome: signal.aborted ? 'pending' : outcome, approvalId: approval.id };
+  } finally {
+    giveBack();
+  }
 }
 
 function answerHeld(

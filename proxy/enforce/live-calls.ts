@@ -1,17 +1,16 @@
 import { blockingSwitch } from '../../shared/decision/kill-switch.ts';
 import type { KillSwitch } from '../../shared/decision/state.ts';
+import { GatewayError } from '../../shared/errors.ts';
+
+/** Whether a call was aborted by a kill switch, and not by its agent going away. */
+export function isKilled({ reason }: AbortSignal): boolean {
+  return reason instanceof GatewayError && reason.code === 'runtime.kill_switch';
+}
 
 interface LiveCall {
   readonly tool: string;
   readonly agentId: string;
   readonly abort: AbortController;
-}
-
-const armed = new Error('a kill switch was armed');
-
-/** Whether it was a kill switch, and not the agent going away, that aborted a call under way. */
-export function endedBySwitch(signal: AbortSignal): boolean {
-  return signal.reason === armed;
 }
 
 /** The calls under way, so that arming a kill switch ends the ones it blocks. */
@@ -45,7 +44,7 @@ export class LiveCalls {
     let ended = 0;
     for (const call of this.#calls) {
       if (blockingSwitch(switches, call, nowMs) === undefined) continue;
-      call.abort.abort(armed);
+      call.abort.abort(new GatewayError('runtime.kill_switch'));
       ended += 1;
     }
     return ended;

@@ -9,7 +9,8 @@ import type { Outcome, ResponseFilter } from '../upstream/forwarding.ts';
 import { injectCredential } from '../upstream/inject.ts';
 import type { Outgoing } from '../upstream/outgoing.ts';
 import type { EnforceDeps } from './deps.ts';
-import { endedBySwitch } from './live-calls.ts';
+import { endWhenSilent } from './end-when-silent.ts';
+import { isKilled } from './live-calls.ts';
 import { type CallFacts, type CallOutcome, outcomeRecord } from './record.ts';
 
 /** A call that may be performed: judged, and its decision written down. */
@@ -47,37 +48,62 @@ export async function perform(
       exchange.upgrade === undefined
         ? await forward(outgoing, exchange.res, {
             signal,
+            ending: deps.stopping,
             filter: filterFor(call),
             responseHeaders: call.responseHeaders,
           })
-        : await tunnel(exchange, { outgoing, signal, deps });
+        : await tunnel(exchange, { outgoing, call, signal, deps });
     deps.traffic.forwarded(ended, (clock.monotonic() - startedAt) / 1000);
     return nameKillSwitch(ended, signal);
   });
   await recordOutcome(call, outcome, clock.monotonic() - startedAt, deps);
   const { failure } = outcome;
-  if (failure !== undefined && failure !== 'client_gone' && !exchange.res.headersSent) {
+  const isAnswered = exchange.res.headersSent || hasOpened(exchange, outcome);
+  if (failure !== undefined && failure !== 'client_gone' && !isAnswered) {
     throw new GatewayError(failure);
   }
 }
 
-/** From here on the connection carries another protocol: the answer kept for a refusal lets go of it. */
-function tunnel(
+interface Tunnelled {
+  readonly outgoing: Outgoing;
+  readonly call: PermittedCall;
+  readonly signal: AbortSignal;
+  readonly deps: EnforceDeps;
+}
+
+/** Once it is open the connection carries another protocol: the answer kept for a refusal lets go of it. */
+async function tunnel(
   { req, res, upgrade }: Exchange,
-  {
-    outgoing,
-    signal,
-    deps,
-  }: { readonly outgoing: Outgoing; readonly signal: AbortSignal; readonly deps: EnforceDeps },
+  { outgoing, call, signal, deps }: Tunnelled,
 ): Promise<Outcome> {
   if (upgrade === undefined) throw new TypeError('the exchange has no connection to tunnel');
-  res.detachSocket(upgrade.socket as Socket);
-  return deps.tunnelUpgrade(outgoing, { req, ...upgrade }, signal);
+  const giveBack = deps.tunnels.take();
+  let leave = () => {};
+  const outcome = await deps.tunnelUpgrade(
+    outgoing,
+    { req, ...upgrade },
+    {
+      signal,
+      filter: filterFor(call),
+      responseHeaders: call.responseHeaders,
+      onOpen: (open) => {
+        res.detachSocket(upgrade.socket as Socket);
+        leave = endWhenSilent(deps.stopping, open);
+      },
+    },
+  );
+  leave();
+  giveBack();
+  return outcome;
+}
+
+function hasOpened({ upgrade }: Exchange, { requestBytes }: CallOutcome): boolean {
+  return upgrade !== undefined && requestBytes !== undefined;
 }
 
 /** To whoever forwards, a call that is ended from here looks as if its agent had left. */
 function nameKillSwitch(ended: Outcome, signal: AbortSignal): CallOutcome {
-  return ended.failure === 'client_gone' && endedBySwitch(signal)
+  return ended.failure === 'client_gone' && isKilled(signal)
     ? { ...ended, failure: 'runtime.kill_switch' }
     : ended;
 }

@@ -112,6 +112,7 @@ export function outcomeRecord(
     decision_event_id: decisionId,
     detail: outcome.detail,
     duration_ms: Math.round(durationMs),
+    request_bytes: outcome.requestBytes,
     response_bytes: outcome.responseBytes,
     status: outcome.status ?? null,
   } as JsonObject;

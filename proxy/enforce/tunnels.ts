@@ -3,7 +3,7 @@ import { GatewayError, toGatewayError } from '../../shared/errors.ts';
 import { formatAuthority } from '../../shared/host.ts';
 import type { Tunnel } from '../ingress/tunnel.ts';
 import type { EnforceDeps } from './deps.ts';
-import { endedBySwitch } from './live-calls.ts';
+import { endWhenSilent } from './end-when-silent.ts';
 import { passedTool } from './pass-on.ts';
 import { type CallFacts, outcomeRecord } from './record.ts';
 import { recordRefusal, writeDownPass } from './write-down.ts';
@@ -29,14 +29,18 @@ export async function enforceTunnel(tunnel: Tunnel, deps: EnforceDeps): Promise<
       throw new GatewayError('runtime.kill_switch');
     }
   };
+  let giveBack = () => {};
   try {
     assertAllowed();
+    giveBack = deps.tunnels.take();
     const pass = { facts, reasonCode: 'binding.passthrough' };
     const evidenceId = await writeDownPass(pass, { deps, advance: () => {} });
     // Again: a switch that was armed meanwhile found no tunnel to end.
     assertAllowed();
-    void deps.underway.add(follow(tunnel, { facts, evidenceId, subject, deps }));
+    const followed = follow(tunnel, { facts, evidenceId, subject, deps });
+    void deps.underway.add(followed.finally(giveBack));
   } catch (error) {
+    giveBack();
     await recordRefusal(toGatewayError(error).code, facts, deps);
     throw error;
   }
@@ -69,14 +73,30 @@ async function follow(
   const startedAt = deps.clock.monotonic();
   const never = new AbortController().signal;
   const unsubscribe = endWhenUnbound(tunnel, deps);
-  const outcome = await deps.live.track({ ...subject, signal: never }, async (signal) => {
-    signal.addEventListener('abort', () => tunnel.close(), { once: true });
-    const { receivedBytes: responseBytes, failure: detail } = await tunnel.ended;
-    return endedBySwitch(signal)
-      ? { responseBytes, detail, failure: 'runtime.kill_switch' as const }
-      : { responseBytes, detail };
+  let failure: 'proxy.draining' | 'runtime.kill_switch' | undefined;
+  const leave = endWhenSilent(deps.stopping, {
+    bytes: () => tunnel.bytes(),
+    end: () => {
+      failure = 'proxy.draining';
+      tunnel.close();
+    },
+  });
+  const end = await deps.live.track({ ...subject, signal: never }, (signal) => {
+    const kill = () => {
+      failure = 'runtime.kill_switch';
+      tunnel.close();
+    };
+    signal.addEventListener('abort', kill, { once: true });
+    return tunnel.ended;
   });
   unsubscribe();
+  leave();
+  const outcome = {
+    requestBytes: end.sentBytes,
+    responseBytes: end.receivedBytes,
+    detail: end.failure,
+    failure,
+  };
   const durationMs = deps.clock.monotonic() - startedAt;
   try {
     await deps.spool.append(

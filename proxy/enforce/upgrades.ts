@@ -4,6 +4,15 @@ import type { Upgrade } from '../ingress/options.ts';
 import type { EnforceDeps } from './deps.ts';
 import { enforce } from './enforce.ts';
 
+const lingerMs = 1_000;
+
+/** What still comes is dropped for a moment, so that the answer gets through; then it is over. */
+function linger(socket: Upgrade['socket']): void {
+  socket.resume();
+  const timer = setTimeout(() => socket.destroy(), lingerMs);
+  socket.once('close', () => clearTimeout(timer));
+}
+
 /**
  * A request to change protocols, judged like any call. It has left the HTTP server, so it gets an
  * answer of its own for the case that it is refused; if not, the connection is tunnelled.
@@ -17,6 +26,7 @@ export async function enforceUpgrade(upgrade: Upgrade, deps: EnforceDeps): Promi
   res.once('finish', () => {
     res.detachSocket(socket as Socket);
     socket.end();
+    linger(socket);
   });
   const gone = new AbortController();
   socket.once('close', () => gone.abort());

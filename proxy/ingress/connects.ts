@@ -30,7 +30,8 @@ export function createConnects(
 ): Connects {
   const { limits, log, guard } = context;
 
-  function judge({ req }: Connect): Authority | GatewayError {
+  function judge(peer: Peer | undefined, { req }: Connect): Authority | GatewayError {
+    if (peer?.refusal !== undefined) return peer.refusal;
     const { headerCountMax } = limits;
     const head = readHead(req, { headerCountMax, mayUpgrade: false });
     if (head instanceof GatewayError) return head;
@@ -40,8 +41,8 @@ export function createConnects(
     return guard.isOwn(authority.host, authority.port) ? ownPort(authority) : authority;
   }
 
-  async function open(connect: Connect): Promise<void> {
-    const authority = judge(connect);
+  async function open(peer: Peer | undefined, connect: Connect): Promise<void> {
+    const authority = judge(peer, connect);
     if (authority instanceof GatewayError) throw authority;
     const { host, port } = authority;
     const tunnelled = host !== internalHost && context.passthrough(host, port) === 'tunnel';
@@ -58,9 +59,9 @@ export function createConnects(
     });
   }
 
-  async function answered(connect: Connect): Promise<void> {
+  async function answered(peer: Peer | undefined, connect: Connect): Promise<void> {
     try {
-      await open(connect);
+      await open(peer, connect);
     } catch (thrown) {
       const error = toGatewayError(thrown);
       log[error.kind.level]({ err: thrown, code: error.code }, 'CONNECT refused');
@@ -75,7 +76,7 @@ export function createConnects(
       // An answer that is under way and a tunnel cannot share the socket.
       if (peer?.current !== undefined) connect.socket.destroy();
       else if (peer?.inside !== undefined) refuseSocket(connect.socket, nested());
-      else void answered(connect);
+      else void answered(peer, connect);
     },
   };
 }
@@ -88,7 +89,8 @@ async function tunnel(
 ): Promise<void> {
   const stop = new AbortController();
   const { promise: ended, resolve } = Promise.withResolvers<TunnelEnd>();
-  const held = { ...authority, ended, close: () => stop.abort() };
+  const bytes = () => socket.bytesRead + socket.bytesWritten;
+  const held = { ...authority, ended, bytes, close: () => stop.abort() };
   let end: TunnelEnd = { sentBytes: 0, receivedBytes: 0, failure: 'It was refused.' };
   try {
     await onTunnel(held);

@@ -24,6 +24,8 @@ export interface Ingress {
 }
 
 const checkEveryMs = 2_000;
+/** Connections beyond the limit that are told so; more are dropped without a word. */
+const toldNoMax = 16;
 
 /**
  * An HTTP/1.1 forward proxy that reads what passes: `http://` requests in absolute form, `https://`
@@ -44,7 +46,8 @@ export function createIngress(options: IngressOptions): Ingress {
     },
   };
   const server = createHttpServer(limits);
-  const connections = trackConnections(server);
+  const connections = trackConnections(server, limits.connectionsMax);
+  server.on('drop', () => context.refused(tooMany()));
   const { sockets, parsed, peers } = connections;
   const requests = createRequests(context, proves, (socket) => {
     if (draining) socket.destroySoon();
@@ -107,7 +110,11 @@ interface Connections {
   readonly peers: WeakMap<Duplex, Peer>;
 }
 
-function trackConnections(server: Server): Connections {
+function tooMany(): GatewayError {
+  return new GatewayError('proxy.too_many_connections');
+}
+
+function trackConnections(server: Server, connectionsMax: number): Connections {
   const sockets = new Set<Socket>();
   const parsed = new Set<Socket>();
   const peers = new WeakMap<Duplex, Peer>();
@@ -116,7 +123,8 @@ function trackConnections(server: Server): Connections {
     socket.once('close', () => parsed.delete(socket));
     // Intercepted connections come here too; they end with the socket below them.
     if (peers.has(socket)) return;
-    peers.set(socket, { waiting: [] });
+    const refusal = sockets.size < connectionsMax ? undefined : tooMany();
+    peers.set(socket, { waiting: [], refusal });
     sockets.add(socket);
     socket.once('close', () => sockets.delete(socket));
   });
@@ -149,7 +157,10 @@ async function drain(
 ): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   for (const socket of parsed) {
-    if (peers.get(socket)?.current === undefined) socket.destroy();
+    const current = peers.get(socket)?.current;
+    if (current === undefined) socket.destroy();
+    // An answer that has not begun says that it is the last one here.
+    else current.res.shouldKeepAlive = false;
   }
   const timer = setTimeout(() => {
     for (const socket of sockets) socket.destroy();
@@ -169,9 +180,12 @@ function createHttpServer(limits: IngressLimits): Server {
     // Judged with the other rules, so that it is answered in the same form.
     requireHostHeader: false,
     insecureHTTPParser: false,
+    // An agent that vanished without a word is found out in the end.
+    keepAlive: true,
+    keepAliveInitialDelay: 30_000,
   });
   server.timeout = limits.bodyIdleMs;
-  server.maxConnections = limits.connectionsMax;
+  server.maxConnections = limits.connectionsMax + toldNoMax;
   // The parser would drop what exceeds its count in silence; requests are refused by our own.
   server.maxHeadersCount = 0;
   return server;

@@ -1,5 +1,6 @@
 /** What one agent may take up. */
 export interface IngressLimits {
+  /** Beyond it a connection is refused in words, and well beyond it dropped. */
   readonly connectionsMax: number;
   readonly headerBytesMax: number;
   readonly headerCountMax: number;

@@ -6,7 +6,7 @@ import type { Authority } from '../../shared/host.ts';
 export interface Peer {
   /** Where the CONNECT led, and what was inside; undefined on a plain connection. */
   readonly inside?: (Authority & { readonly scheme: 'http' | 'https' }) | undefined;
-  /** Answer to every request here: the connection itself was wrong. */
+  /** Answer to every request here: the connection itself was wrong, or one too many. */
   readonly refusal?: GatewayError | undefined;
   /** The `Proxy-Authorization` value that was proven on this connection. */
   provenAuthorization?: string | undefined;

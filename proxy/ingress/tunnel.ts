@@ -12,6 +12,8 @@ export interface TunnelEnd {
 /** A connection that passes unread. */
 export interface Tunnel extends Authority {
   readonly ended: Promise<TunnelEnd>;
+  /** What has passed so far, both ways. */
+  bytes(): number;
   /** Breaks it off, before or after it stands. */
   close(): void;
 }

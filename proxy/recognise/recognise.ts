@@ -6,6 +6,7 @@ import { recogniseMcp } from './mcp.ts';
 import { recogniseOpaque, recognisePassthrough } from './opaque.ts';
 import type { RecogniseDeps, RecogniseLimits, Recognition } from './recognition.ts';
 import { refusalOf } from './refusal.ts';
+import { requireWebSocket } from './websocket.ts';
 
 export const limitsByDefault: RecogniseLimits = { bodyBytesMax: 1_048_576, depthMax: 64 };
 
@@ -22,6 +23,7 @@ export async function recognise(exchange: Exchange, deps: RecogniseDeps): Promis
 }
 
 async function recogniseOn(exchange: Exchange, deps: RecogniseDeps): Promise<Recognition> {
+  if (exchange.upgrade !== undefined) requireWebSocket(exchange.req);
   const recognition = await recogniseRequest(exchange, deps);
   const mayUpgrade = recognition.kind === 'action' && recognition.binding?.upgrade === true;
   if (exchange.upgrade !== undefined && !mayUpgrade)

@@ -62,6 +62,8 @@ export interface Replica {
 
   /** The next single-use passport of the lease; undefined when none is at hand. */
   nextUse(): SignedPassport | undefined;
+  /** Whether there is a lease to take passports from. */
+  readonly hasLease: boolean;
   /** True for a jti that was revoked, and for any once this sidecar is. */
   isRevoked(jti: string): boolean;
   /** What humans say about the action of this digest, if anything that still counts. */
@@ -205,6 +207,10 @@ class LocalReplica implements Replica {
 
   approvedSurface(name: string): string | undefined {
     return this.publishedTool(name)?.approvedSurfaceHash;
+  }
+
+  get hasLease(): boolean {
+    return this.#store.leases.usable;
   }
 
   nextUse(): SignedPassport | undefined {

@@ -6,6 +6,8 @@ export interface Outcome {
   /** Upstream's status; undefined when it never answered. */
   readonly status?: number | undefined;
   readonly responseBytes: number;
+  /** What the agent sent through a tunnel. */
+  readonly requestBytes?: number | undefined;
   /** Undefined when the whole answer reached the agent. */
   readonly failure?:
     | 'upstream.unreachable'
@@ -13,6 +15,8 @@ export interface Outcome {
     | 'upstream.tls_invalid'
     | 'upstream.reset'
     | 'proxy.address_refused'
+    | 'upstream.upgrade_refused'
+    | 'proxy.draining'
     | 'credential.reflected'
     | 'client_gone'
     | undefined;
@@ -39,6 +43,8 @@ export interface ResponseFilter {
 
 export interface ForwardOptions {
   readonly signal: AbortSignal;
+  /** Aborted when the sidecar ends: streams that have no end of their own are ended then. */
+  readonly ending?: AbortSignal | undefined;
   readonly filter?: ResponseFilter | undefined;
   /** Added to the answer's header, for example `Sallyport-Decision`. */
   readonly responseHeaders?: Readonly<Record<string, string>> | undefined;

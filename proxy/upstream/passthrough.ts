@@ -1,12 +1,15 @@
-import { Agent as HttpAgent, type IncomingMessage } from 'node:http';
+import { type ClientRequest, Agent as HttpAgent, type IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { createProxyServer } from 'http-proxy';
+import { GatewayError } from '../../shared/errors.ts';
 import { formatAuthority } from '../../shared/host.ts';
 import { type Guard, literalRefusal } from './address-guard.ts';
-import type { Outcome } from './forwarding.ts';
+import { classifyFailure } from './failure.ts';
+import type { Outcome, ResponseFilter } from './forwarding.ts';
 import type { Outgoing } from './outgoing.ts';
+import { handshakeFault, openingHeaders } from './websocket-answer.ts';
 
 /** A connection whose agent asked to change protocols, taken off the HTTP parser. */
 interface UpgradedConnection {
@@ -16,71 +19,222 @@ interface UpgradedConnection {
   readonly head: Buffer;
 }
 
+/** A tunnel that stands. */
+interface OpenTunnel {
+  /** What has passed so far, both ways. */
+  bytes(): number;
+  /** Ends it in order, because the sidecar ends. */
+  end(): void;
+}
+
+interface TunnelControl {
+  /** Breaks it off, at whatever stage. */
+  readonly signal: AbortSignal;
+  /** Its head sees the header of the upstream's answer; frames pass unread. */
+  readonly filter?: ResponseFilter | undefined;
+  readonly responseHeaders: Readonly<Record<string, string>>;
+  /** Called once the upstream has opened it; until then the connection is the caller's to answer on. */
+  readonly onOpen: (tunnel: OpenTunnel) => void;
+}
+
 export type TunnelUpgrade = (
   outgoing: Outgoing,
   connection: UpgradedConnection,
-  signal: AbortSignal,
+  control: TunnelControl,
 ) => Promise<Outcome>;
 
-/** What a WebSocket handshake needs beside the headers of any call (RFC 6455, section 4.1). */
-const handshakeHeaders = [
-  'connection',
-  'upgrade',
-  'sec-websocket-key',
-  'sec-websocket-version',
-  'sec-websocket-protocol',
-  'sec-websocket-extensions',
-];
+interface TunnelSettings {
+  readonly guard: Guard;
+  /** How long an upstream may take to open it. */
+  readonly handshakeMs: number;
+  /** Silence in an open one. */
+  readonly idleMs: number;
+}
 
 /**
  * Carries a WebSocket to its upstream through http-proxy: the handshake in the form that was
- * judged, to the address that was checked, the frames unread. Never rejects; resolves when
- * either side has closed.
+ * judged, to the address that was checked, the frames unread. Never rejects. Fails without a byte
+ * to the agent where the upstream does not open it; else resolves when both sides have closed.
  */
-export function createTunnelUpgrade(guard: Guard): TunnelUpgrade {
-  return (outgoing, { req, socket, head }, signal) => {
-    const { promise, resolve } = Promise.withResolvers<Outcome>();
-    const refusal = literalRefusal(guard, outgoing.host, outgoing.port);
+export function createTunnelUpgrade(settings: TunnelSettings): TunnelUpgrade {
+  return (outgoing, connection, control) => {
+    const refusal = literalRefusal(settings.guard, outgoing.host, outgoing.port);
     if (refusal !== undefined) {
       return Promise.resolve({ responseBytes: 0, failure: 'proxy.address_refused' });
     }
+    const { promise, resolve } = Promise.withResolvers<Outcome>();
+    new WebSocketTunnel({ ...settings, ...control, ...connection, outgoing, resolve }).open();
+    return promise;
+  };
+}
+
+interface TunnelParts extends TunnelSettings, TunnelControl, UpgradedConnection {
+  readonly outgoing: Outgoing;
+  readonly resolve: (outcome: Outcome) => void;
+}
+
+class WebSocketTunnel {
+  readonly #parts: TunnelParts;
+  readonly #socket: Socket;
+  #request: ClientRequest | undefined;
+  #upstream: Socket | undefined;
+  #outcome: Omit<Outcome, 'responseBytes'> = {};
+  #sentBytes = 0;
+  #receivedBytes = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(parts: TunnelParts) {
+    this.#parts = parts;
+    this.#socket = parts.socket as Socket;
+  }
+
+  open(): void {
+    const { outgoing, guard, req, head, signal, handshakeMs } = this.#parts;
     const authority = formatAuthority(outgoing, outgoing.scheme === 'https' ? 443 : 80);
-    let failure: Outcome['failure'];
-    let status: number | undefined;
     const proxy = createProxyServer({
       target: `${outgoing.scheme}://${authority}`,
       agent: agentFor(outgoing, guard),
       secure: true,
       changeOrigin: true,
     });
-    proxy.on('error', () => {
-      failure ??= 'upstream.unreachable';
-      socket.destroy();
+    proxy.on('proxyReqWs', (request) => {
+      this.#request = request;
     });
-    let upstream: Socket | undefined;
-    proxy.on('open', (opened) => {
-      status = 101;
-      upstream = opened;
-      if (socket.destroyed) opened.destroy();
+    proxy.on('error', (error) => this.#broken(error));
+    this.#socket.once('close', this.#onAgentClosed);
+    signal.addEventListener('abort', this.#onAbort, { once: true });
+    if (signal.aborted || this.#socket.destroyed) {
+      this.#onAbort();
+      return;
+    }
+    this.#timer = setTimeout(() => {
+      this.#request?.destroy(Object.assign(new Error('No handshake.'), { code: 'ETIMEDOUT' }));
+    }, handshakeMs);
+    proxy.ws(asJudged(req, outgoing), this.#socket, head);
+    this.#takeHandshake();
+  }
+
+  /**
+   * http-proxy passes on whatever answer comes, and closes the agent's connection on failure. It is
+   * let on only with a handshake that is one; anything else is the caller's to refuse.
+   */
+  #takeHandshake(): void {
+    const request = this.#request;
+    if (request === undefined) {
+      this.#notOpened({ failure: 'upstream.upgrade_refused', detail: 'Nothing was sent.' });
+      return;
+    }
+    const [carryOn] = request.listeners('upgrade') as ((...parts: unknown[]) => void)[];
+    for (const event of ['upgrade', 'response', 'error']) request.removeAllListeners(event);
+    request.on('error', (error) => this.#notOpened(classifyFailure(error, true)));
+    request.on('response', (answer: IncomingMessage) => {
+      this.#notOpened({
+        status: answer.statusCode,
+        failure: 'upstream.upgrade_refused',
+        detail: `It answered ${answer.statusCode}.`,
+      });
     });
-    const breakOff = () => {
-      if (socket.destroyed) return;
-      failure ??= 'client_gone';
-      upstream?.destroy();
-      socket.destroy();
-    };
-    signal.addEventListener('abort', breakOff, { once: true });
-    socket.once('close', () => {
-      const { bytesWritten } = socket as Socket;
-      // http-proxy only half-closes it, and an upstream may go on sending for ever.
-      upstream?.destroySoon();
-      resolve({ status, responseBytes: bytesWritten, failure });
+    request.on('upgrade', (answer: IncomingMessage, upstream: Socket, head: Buffer) => {
+      const fault = this.#faultOf(answer);
+      if (fault !== undefined) {
+        upstream.destroy();
+        this.#notOpened({ status: 101, ...fault });
+        return;
+      }
+      this.#opened(answer, upstream);
+      carryOn?.(answer, upstream, head);
+      this.#count(upstream);
     });
-    if (signal.aborted) breakOff();
-    else proxy.ws(asJudged(req, outgoing), socket as Socket, head);
-    return promise;
+  }
+
+  #faultOf(answer: IncomingMessage): Pick<Outcome, 'failure' | 'detail'> | undefined {
+    const { req, filter } = this.#parts;
+    const detail = handshakeFault(req, answer);
+    if (detail !== undefined) return { failure: 'upstream.upgrade_refused', detail };
+    const isCut = filter?.head(101, answer.headers as Record<string, string>) === 'cut';
+    return isCut ? { failure: 'credential.reflected' } : undefined;
+  }
+
+  #opened(answer: IncomingMessage, upstream: Socket): void {
+    const { onOpen, responseHeaders, idleMs } = this.#parts;
+    clearTimeout(this.#timer);
+    this.#upstream = upstream;
+    this.#outcome = { status: 101 };
+    answer.headers = openingHeaders(answer, responseHeaders);
+    // Half of it closed and the other half never: neither side may hold the other for ever.
+    upstream.once('close', () => this.#socket.destroySoon());
+    onOpen({
+      bytes: () => this.#sentBytes + this.#receivedBytes,
+      end: () => this.#end({ failure: 'proxy.draining', detail: 'The sidecar ended.' }),
+    });
+    process.nextTick(() => {
+      for (const end of [this.#socket, upstream]) {
+        end.setTimeout(idleMs, () => {
+          this.#end({ failure: 'upstream.timeout', detail: 'The tunnel was silent for too long.' });
+        });
+      }
+    });
+  }
+
+  #count(upstream: Socket): void {
+    upstream.on('data', (bytes: Buffer) => {
+      this.#receivedBytes += bytes.length;
+    });
+    this.#socket.on('data', (bytes: Buffer) => {
+      this.#sentBytes += bytes.length;
+    });
+  }
+
+  #end(outcome: Pick<Outcome, 'failure' | 'detail'>): void {
+    this.#outcome = { ...outcome, ...this.#outcome };
+    this.#socket.destroy();
+  }
+
+  #broken(error: Error): void {
+    this.#outcome = { failure: 'upstream.reset', detail: error.message, ...this.#outcome };
+  }
+
+  #notOpened(outcome: Omit<Outcome, 'responseBytes'>): void {
+    this.#outcome = { ...outcome, ...this.#outcome };
+    this.#settle();
+    this.#request?.destroy();
+  }
+
+  readonly #onAgentClosed = (): void => {
+    if (this.#upstream === undefined) {
+      this.#notOpened({ failure: 'client_gone', detail: 'The agent went away.' });
+      return;
+    }
+    // Not only its half: an upstream that goes on sending would keep the rest.
+    this.#upstream.destroySoon();
+    this.#settle();
   };
+
+  readonly #onAbort = (): void => {
+    const { reason } = this.#parts.signal;
+    const detail = reason instanceof GatewayError ? reason.message : 'It was broken off.';
+    const outcome = { failure: 'client_gone', detail } as const;
+    if (this.#upstream === undefined) this.#notOpened(outcome);
+    else this.#end(outcome);
+  };
+
+  #settle(): void {
+    clearTimeout(this.#timer);
+    this.#socket.off('close', this.#onAgentClosed);
+    this.#parts.signal.removeEventListener('abort', this.#onAbort);
+    const { resolve } = this.#parts;
+    const bytes = this.#upstream === undefined ? {} : { requestBytes: this.#sentBytes };
+    resolve({ ...this.#outcome, ...bytes, responseBytes: this.#receivedBytes });
+  }
 }
+
+/** What a WebSocket handshake needs beside the headers of any call (RFC 6455, section 4.1). */
+const handshakeHeaders = [
+  'sec-websocket-key',
+  'sec-websocket-version',
+  'sec-websocket-protocol',
+  'sec-websocket-extensions',
+];
 
 function agentFor({ scheme, port }: Outgoing, guard: Guard): HttpAgent | HttpsAgent {
   const lookup = guard.lookup(port);
@@ -92,14 +246,15 @@ function agentFor({ scheme, port }: Outgoing, guard: Guard): HttpAgent | HttpsAg
 /** The request as http-proxy shall send it: path and headers of the judged call, and the handshake's. */
 function asJudged(req: IncomingMessage, outgoing: Outgoing): IncomingMessage {
   const headers: IncomingMessage['headers'] = {};
+  for (let index = 0; index + 1 < outgoing.headers.length; index += 2) {
+    headers[(outgoing.headers[index] ?? '').toLowerCase()] = outgoing.headers[index + 1];
+  }
   for (const name of handshakeHeaders) {
     const value = req.headers[name];
     if (value !== undefined) headers[name] = value;
   }
-  for (let index = 0; index + 1 < outgoing.headers.length; index += 2) {
-    headers[(outgoing.headers[index] ?? '').toLowerCase()] = outgoing.headers[index + 1];
-  }
   req.url = outgoing.path;
-  req.headers = headers;
+  // What else the agent named in Connection would be lost on the way, judged or not.
+  req.headers = { ...headers, connection: 'Upgrade', upgrade: 'websocket' };
   return req;
 }

@@ -92,6 +92,7 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
     if (lengthKnown && !bodiless && length !== undefined) this.#lengthBytes = Number(length);
     this.#silenceAllowed = /^text\/event-stream/i.test(String(headers['content-type'] ?? ''));
     if (this.#mode !== 'buffer') this.#writeHead();
+    if (this.#silenceAllowed && this.#res.req.method === 'GET') this.#endWithSidecar();
     // An answer that is whole within this turn needs neither an early head nor a timer.
     process.nextTick(this.#afterTurn);
   }
@@ -134,6 +135,13 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
     if (this.#settled) return;
     const { failure, detail } = classifyFailure(error, this.#controller !== undefined);
     this.#fail(failure, detail);
+  }
+
+  /** An event stream that was asked for has no end to wait for; its reader comes back for more. */
+  #endWithSidecar(): void {
+    const { ending } = this.#options;
+    if (ending?.aborted === true) process.nextTick(this.#onEnding);
+    else ending?.addEventListener('abort', this.#onEnding, { once: true });
   }
 
   #answerHeaders(controller: Controller, lengthKnown: boolean): string[] {
@@ -216,6 +224,7 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
     this.#res.off('close', this.#onClose);
     this.#res.off('drain', this.#onDrain);
     this.#options.signal.removeEventListener('abort', this.#onAbort);
+    this.#options.ending?.removeEventListener('abort', this.#onEnding);
     this.#resolve({ status: this.#status, responseBytes: this.#responseBytes, ...ending });
   }
 
@@ -244,6 +253,14 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
     if (this.#settled) return;
     if (this.#ended && this.#res.writableFinished) this.#settle({});
     else this.clientGone('The agent went away.');
+  };
+
+  readonly #onEnding = (): void => {
+    if (this.#settled || this.#ended) return;
+    // In order, not broken off: what has passed stays good, and the rest is read from the next one.
+    this.#settle({ failure: 'proxy.draining', detail: 'The sidecar ended.' });
+    this.#controller?.abort(new Error('The sidecar ends.'));
+    this.#res.end();
   };
 
   readonly #onAbort = (): void => {

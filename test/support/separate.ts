@@ -92,7 +92,7 @@ export async function startSeparate({
     ...sidecarEnv,
   };
   const startSidecar = async (isAwaited = true) => {
-    const program = startProgram('proxy/main.ts', env, logTo('sidecar'));
+    const program = startProgram('proxy/start.ts', env, logTo('sidecar'));
     if (isAwaited) await ready(program, `${adminUrl}/readyz`);
     return program;
   };
@@ -127,8 +127,13 @@ async function ready(program: Program, url: string): Promise<void> {
   void program.exited().then(() => {
     ended = true;
   });
-  await until(`${url} answers 200`, async () => {
+  const answers = until(`${url} answers 200`, async () => {
     if (ended) throw new Error(`the program ended:\n${program.output()}`);
     return answersOk(url);
+  });
+  // What never became ready would outlive the test that nobody can clean up after.
+  await answers.catch(async (error: Error) => {
+    await program.kill();
+    throw error;
   });
 }
