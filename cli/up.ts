@@ -1,10 +1,12 @@
 import { resolve } from 'node:path';
+import { ignoreInsecureTls, insecureTlsIgnored } from '../shared/settings.ts';
 import { type Embedded, startEmbedded } from './embedded.ts';
 import { stopSignal } from './stop-signal.ts';
 
 /** `sallyport up`: everything in one process, until SIGINT or SIGTERM. */
 export async function up(): Promise<number> {
   const stopped = stopSignal();
+  if (ignoreInsecureTls(process.env)) process.stderr.write(`${insecureTlsIgnored}\n`);
   const embedded = await startEmbedded(process.env);
   console.log(greeting(embedded));
   await stopped;

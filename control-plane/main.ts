@@ -7,7 +7,7 @@ import { openBus } from '../shared/bus/open.ts';
 import { systemClock } from '../shared/clock.ts';
 import { listenError } from '../shared/listen-error.ts';
 import { gatherLines, type Log } from '../shared/log.ts';
-import { SettingsError } from '../shared/settings.ts';
+import { ignoreInsecureTls, insecureTlsIgnored, SettingsError } from '../shared/settings.ts';
 import { createApp } from './app.ts';
 import { startExpirySweep } from './approvals/expiry-sweep.ts';
 import { type Config, readConfig } from './config.ts';
@@ -128,11 +128,13 @@ function logFor({ logLevel }: Config): Log {
 }
 
 async function main(): Promise<void> {
+  const isInsecureTls = ignoreInsecureTls(process.env);
   const config = readConfig({
     env: process.env,
     readFile: (path) => fs.readFileSync(path, 'utf8'),
   });
   const log = logFor(config);
+  if (isInsecureTls) log.warn({}, insecureTlsIgnored);
   if (config.redisUrl === undefined) {
     log.warn({}, 'REDIS_URL is not set: sidecars in other processes will hear nothing');
   }

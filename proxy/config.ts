@@ -7,7 +7,9 @@ import {
   SettingsError,
   type SettingsSource,
 } from '../shared/settings.ts';
+import { internalHost } from './ingress/head.ts';
 import { type Limits, limitSettings, readLimits } from './limits.ts';
+import { type NameConstraints, parseNameConstraints } from './tls/name-constraints.ts';
 
 const schema = z.object({
   SALLYPORT_PROXY_PORT: port(8181),
@@ -18,6 +20,7 @@ const schema = z.object({
   SALLYPORT_CONTROL_PLANE_URL: z.url().default('http://127.0.0.1:8080'),
   SALLYPORT_ENROLMENT_TOKEN: z.string().optional(),
   SALLYPORT_ALLOW_PRIVATE: z.string().default(''),
+  SALLYPORT_CA_NAME_CONSTRAINTS: z.string().optional(),
   SALLYPORT_SPOOL_FSYNC: z.enum(['0', '1']).default('0'),
   SALLYPORT_HOLD_MS: milliseconds(25_000),
   SALLYPORT_MAX_STALENESS_MS: milliseconds(30_000),
@@ -42,6 +45,8 @@ export interface Config {
   readonly controlPlaneUrl: string;
   readonly enrolmentToken: string | undefined;
   readonly allowPrivate: string;
+  /** The hosts that the local authority may speak for; undefined: any. */
+  readonly permittedHosts: NameConstraints | undefined;
   readonly spoolFsync: boolean;
   readonly spoolBytesMax: number;
   readonly limits: Limits;
@@ -69,6 +74,7 @@ export function readConfig(source: SettingsSource): Config {
     controlPlaneUrl: settings.SALLYPORT_CONTROL_PLANE_URL.replace(/\/(api\/?)?$/, ''),
     enrolmentToken: settings.SALLYPORT_ENROLMENT_TOKEN,
     allowPrivate: settings.SALLYPORT_ALLOW_PRIVATE,
+    permittedHosts: permittedHosts(settings.SALLYPORT_CA_NAME_CONSTRAINTS),
     spoolFsync: settings.SALLYPORT_SPOOL_FSYNC === '1',
     spoolBytesMax: settings.SALLYPORT_SPOOL_BYTES_MAX,
     limits: readLimits(settings),
@@ -77,4 +83,15 @@ export function readConfig(source: SettingsSource): Config {
     logLevel: settings.SALLYPORT_LOG_LEVEL,
     redisUrl: settings.REDIS_URL,
   };
+}
+
+function permittedHosts(text: string | undefined): NameConstraints | undefined {
+  if (text === undefined) return undefined;
+  try {
+    return parseNameConstraints(text, [internalHost]);
+  } catch (error) {
+    throw new SettingsError(`SALLYPORT_CA_NAME_CONSTRAINTS: ${(error as Error).message}`, {
+      cause: error,
+    });
+  }
 }

@@ -1,4 +1,5 @@
 import { compactDecrypt } from 'jose';
+import { z } from 'zod';
 import type { HeldCredential } from '../shared/binding/binding.ts';
 import type { Clock } from '../shared/clock.ts';
 import { createClient, JsonText } from '../shared/contract/client.ts';
@@ -102,10 +103,9 @@ export function connectControlPlane({ url, enrolment, clock }: ControlPlaneOptio
     async credentials() {
       const { jwe, version } = await client.call(getSidecarCredentials, {});
       const { plaintext } = await compactDecrypt(jwe, encryptionKey);
-      const held = JSON.parse(Buffer.from(plaintext).toString('utf8')) as {
-        credentials: HeldCredential[];
-      };
-      return { credentials: held.credentials, version };
+      const credentials = readCredentials(plaintext);
+      plaintext.fill(0);
+      return { credentials, version };
     },
     async upload(segment, lines) {
       const body = new JsonText(
@@ -121,6 +121,31 @@ export function connectControlPlane({ url, enrolment, clock }: ControlPlaneOptio
       return (await client.call(reportSidecar, { body: report })).section_key_id;
     },
   };
+}
+
+const heldForm = z.object({
+  credentials: z.array(
+    z.object({
+      id: z.string(),
+      version: z.number(),
+      secret: z.string(),
+      inject: z.object({
+        in: z.enum(['bearer', 'header', 'basic', 'query']),
+        name: z.string().optional(),
+        format: z.string().optional(),
+      }),
+      bind: z.object({ tools: z.array(z.string()), hosts: z.array(z.string()) }),
+    }),
+  ),
+});
+
+/** Its errors say nothing of the cause: a parser quotes the text that it cannot read. */
+function readCredentials(plaintext: Uint8Array): HeldCredential[] {
+  try {
+    return heldForm.parse(JSON.parse(Buffer.from(plaintext).toString('utf8'))).credentials;
+  } catch {
+    throw new Error('The credentials that the control plane sent cannot be read.');
+  }
 }
 
 /** The short JWT by which the sidecar proves itself, a new one for each request. */

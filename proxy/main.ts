@@ -7,7 +7,7 @@ import { openBus } from '../shared/bus/open.ts';
 import { systemClock } from '../shared/clock.ts';
 import { verificationKeys } from '../shared/crypto/signing-key.ts';
 import { gatherLines, type Log } from '../shared/log.ts';
-import { SettingsError } from '../shared/settings.ts';
+import { ignoreInsecureTls, insecureTlsIgnored, SettingsError } from '../shared/settings.ts';
 import { sidecarSection } from '../shared/sync/sections.ts';
 import { Closing } from './closing.ts';
 import { type Config, readConfig } from './config.ts';
@@ -77,7 +77,11 @@ async function build(
   closing.add(await lockFolder(dataDir));
   const enrolment = await enrol({ ...config, token: config.enrolmentToken, version });
   const { identity } = enrolment;
-  const authority = loadAuthority({ dataDir, clock: systemClock });
+  const authority = loadAuthority({
+    dataDir,
+    clock: systemClock,
+    permitted: config.permittedHosts,
+  });
   const caPath = join(dataDir, 'ca.crt');
   fs.writeFileSync(caPath, trustBundle(authority.certPem), { mode: 0o644 });
 
@@ -220,6 +224,10 @@ function enforcement(config: Config, parts: Parts): EnforceDeps {
   for (const section of ['tenant', sidecarSection(identity.sidecarId)] as const) {
     replica.onChange(section, () => void credentials.refresh());
   }
+  replica.onChange('revocations', () => {
+    if (replica.isAgentRevoked(identity.agentId)) credentials.drop();
+  });
+  closing.add(() => credentials.drop());
   replica.onChange('kill_switches', () => {
     const ended = live.endBlocked(replica.killSwitches, clock.now());
     if (ended > 0) log.warn({ ended }, 'a kill switch ended calls under way');
@@ -282,6 +290,7 @@ function logFor({ logLevel }: Config): Log {
 }
 
 async function main(): Promise<void> {
+  const isInsecureTls = ignoreInsecureTls(process.env);
   const config = readConfig({
     env: process.env,
     readFile: (path) => fs.readFileSync(path, 'utf8'),
@@ -292,6 +301,7 @@ async function main(): Promise<void> {
     );
   }
   const log = logFor(config);
+  if (isInsecureTls) log.warn({}, insecureTlsIgnored);
   const sidecar = await startSidecar(config, { log });
   log.info({ proxy: sidecar.proxyUrl, admin: sidecar.adminUrl }, 'the sidecar listens');
   endOnSignal(sidecar, { log, withinMs: config.limits.drainMs + lastStepsMs });

@@ -125,6 +125,12 @@ function contains(range: Range, bytes: Uint8Array): boolean {
   return difference >> (8 - rest) === 0;
 }
 
+/** Whether an address, in any textual form, lies within the range. */
+export function isWithin(range: Range, address: string): boolean {
+  const bytes = addressBytes(address);
+  return bytes !== undefined && contains(range, bytes);
+}
+
 /** The bytes of an address, 4 or 16; an IPv4-mapped one gives 4. Undefined when it is none. */
 export function addressBytes(text: string): Uint8Array | undefined {
   const host = normaliseHost(text.split('%')[0] ?? '');

@@ -176,6 +176,14 @@ export const errorKinds = {
   // The sidecar's own refusals
   'proxy.auth_required': refusal(407, 'This proxy needs its token: send Proxy-Authorization.'),
   'proxy.host_mismatch': refusal(421, 'CONNECT authority, SNI and Host must agree.'),
+  'proxy.host_not_permitted': refusal(403, 'The sidecar’s authority may not speak for this host.'),
+  'proxy.hosts_too_many': {
+    status: 429,
+    retryable: true,
+    level: 'info',
+    text: 'Too many new hosts at once; try again in a moment.',
+  },
+  'proxy.tls_failed': refusal(400, 'The TLS handshake with the agent failed.'),
   'proxy.request_invalid': refusal(400, 'The request is not one this proxy forwards.'),
   'proxy.request_timeout': refusal(408, 'The request did not arrive in time.'),
   'proxy.protocol_refused': refusal(403, 'This protocol is not forwarded.'),
@@ -198,8 +206,27 @@ export const errorKinds = {
   'sync.no_snapshot': outage(503, 'No verified policies are held here yet.'),
   'upstream.unreachable': outage(502, 'The upstream cannot be reached.'),
   'upstream.timeout': outage(504, 'The upstream did not answer in time.'),
+  'upstream.certificate_expired': outage(502, 'The upstream’s certificate has expired.'),
+  'upstream.certificate_not_yet_valid': outage(
+    502,
+    'The upstream’s certificate is not valid yet, by the sidecar’s clock.',
+  ),
+  'upstream.certificate_self_signed': outage(
+    502,
+    'The upstream’s certificate is signed by itself; an operator can trust it by NODE_EXTRA_CA_CERTS.',
+  ),
+  'upstream.certificate_untrusted': outage(
+    502,
+    'The upstream’s certificate is of no authority that the sidecar trusts; NODE_EXTRA_CA_CERTS names more.',
+  ),
+  'upstream.certificate_weak': outage(
+    502,
+    'The upstream’s certificate has too short a key or too weak a signature.',
+  ),
+  'upstream.certificate_wrong_host': outage(502, 'The upstream’s certificate is for another host.'),
+  'upstream.tls_version': outage(502, 'The upstream speaks no TLS version from 1.2 on.'),
+  'upstream.tls_invalid': outage(502, 'No valid TLS connection to the upstream came about.'),
   'upstream.upgrade_refused': outage(502, 'The upstream did not open the WebSocket.'),
-  'upstream.tls_invalid': outage(502, 'The upstream’s certificate is not valid.'),
   'upstream.reset': outage(502, 'The upstream broke off.'),
 
   'internal.unexpected': outage(500, 'Something unexpected happened; it was recorded.'),

@@ -19,6 +19,7 @@ const settingNames = [
   'SALLYPORT_PROXY_HOST',
   'SALLYPORT_PROXY_TOKEN',
   'SALLYPORT_ALLOW_PRIVATE',
+  'SALLYPORT_CA_NAME_CONSTRAINTS',
   'SALLYPORT_ENVIRONMENT',
   'SALLYPORT_SPOOL_FSYNC',
   'SALLYPORT_SPOOL_BYTES_MAX',
@@ -65,6 +66,19 @@ export interface SettingsSource {
 export class SettingsError extends Error {
   override readonly name = 'SettingsError';
 }
+
+/**
+ * Takes `NODE_TLS_REJECT_UNAUTHORIZED` out of an environment: it would switch off verification
+ * wherever Node verifies, of the control plane and of Redis too. True when it would have.
+ */
+export function ignoreInsecureTls(env: Record<string, string | undefined>): boolean {
+  const isInsecure = env.NODE_TLS_REJECT_UNAUTHORIZED === '0';
+  delete env.NODE_TLS_REJECT_UNAUTHORIZED;
+  return isInsecure;
+}
+
+export const insecureTlsIgnored =
+  'NODE_TLS_REJECT_UNAUTHORIZED=0 is ignored: certificates are verified; name your authorities in NODE_EXTRA_CA_CERTS';
 
 /** A TCP port, 0 for any free one. */
 export function port(byDefault: number) {

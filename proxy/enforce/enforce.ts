@@ -1,3 +1,4 @@
+import { splitTarget } from '../../shared/binding/path.ts';
 import type { Action } from '../../shared/decision/action.ts';
 import { mayProceed, type Verdict } from '../../shared/decision/verdict.ts';
 import { GatewayError, toGatewayError } from '../../shared/errors.ts';
@@ -29,7 +30,7 @@ export async function enforce(exchange: Exchange, deps: EnforceDeps): Promise<vo
   }
   const facts = {
     tool: `http.${exchange.method.toLowerCase()}.${exchange.host}`,
-    resource: exchange.target,
+    resource: splitTarget(exchange.target).path,
   };
   let progress: Progress = {
     form: { kind: 'http' },

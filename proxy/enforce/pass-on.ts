@@ -1,4 +1,5 @@
 import type { Binding } from '../../shared/binding/binding.ts';
+import { splitTarget } from '../../shared/binding/path.ts';
 import { surfaceHash } from '../../shared/manifest/hash.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 import type { RecognisedPass } from '../recognise/recognition.ts';
@@ -16,7 +17,9 @@ import { writeDownPass } from './write-down.ts';
 export async function passOn(exchange: Exchange, pass: RecognisedPass, way: Way): Promise<void> {
   const { deps, advance } = way;
   const isMcp = pass.binding.protocol === 'mcp';
-  const facts = factsOf(exchange, { tool: passedTool(pass), resource: exchange.target });
+  // Without the query, in which some clients send their own keys: the ledger keeps what it is told.
+  const resource = splitTarget(exchange.target).path;
+  const facts = factsOf(exchange, { tool: passedTool(pass), resource });
   advance({ facts });
   deps.replica.assertFresh();
   const reasonCode = isMcp ? 'binding.mcp_passed' : 'binding.passthrough';

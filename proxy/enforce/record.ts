@@ -26,6 +26,8 @@ export type CallOutcome = Omit<Outcome, 'failure'> & {
 // As the control plane takes them (shared/contract/fields.ts).
 const toolCharsMax = 256;
 const resourceCharsMax = 1024;
+// It may quote what an upstream said, a certificate's names for one.
+const detailCharsMax = 512;
 
 interface Witness {
   readonly identity: Identity;
@@ -110,7 +112,7 @@ export function outcomeRecord(
 ): SpoolRecord {
   const data = {
     decision_event_id: decisionId,
-    detail: outcome.detail,
+    detail: outcome.detail && recordable(outcome.detail, detailCharsMax),
     duration_ms: Math.round(durationMs),
     request_bytes: outcome.requestBytes,
     response_bytes: outcome.responseBytes,

@@ -47,6 +47,8 @@ export function createConnects(
     const { host, port } = authority;
     const tunnelled = host !== internalHost && context.passthrough(host, port) === 'tunnel';
     if (tunnelled) return tunnel(context, connect, authority);
+    const refusal = host === internalHost ? undefined : context.authority.refusal(host);
+    if (refusal !== undefined) throw refusal;
     const { socket, head } = connect;
     intercept({
       socket,
@@ -54,8 +56,8 @@ export function createConnects(
       authority,
       leaf: () => context.authority.leafFor(host),
       handshakeMs: limits.handshakeMs,
-      log,
       onReady: (intercepted) => onIntercepted(intercepted, authority),
+      onFailed: (error) => context.refused(error, host),
     });
   }
 

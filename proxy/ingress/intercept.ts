@@ -1,8 +1,7 @@
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError, toGatewayError } from '../../shared/errors.ts';
 import { type Authority, isAddress } from '../../shared/host.ts';
-import type { Log } from '../../shared/log.ts';
 import type { Leaf } from '../tls/authority.ts';
 
 /** What turned out to be inside a CONNECT. */
@@ -20,8 +19,9 @@ interface Interception {
   readonly authority: Authority;
   readonly leaf: () => Leaf;
   readonly handshakeMs: number;
-  readonly log: Log;
   readonly onReady: (intercepted: Intercepted) => void;
+  /** Called once, instead of `onReady`: the connection is closed, and nobody can be answered. */
+  readonly onFailed: (error: GatewayError) => void;
 }
 
 // RFC 8446 section 5.1: the record type of a ClientHello.
@@ -33,19 +33,25 @@ const tlsHandshake = 0x16;
  * as it is; anything else is closed.
  */
 export function intercept(interception: Interception): void {
-  const { socket, head, authority, handshakeMs, log, onReady } = interception;
+  const { socket, head, handshakeMs, onReady, onFailed } = interception;
   socket.setTimeout(0);
   socket.write('HTTP/1.1 200 Connection Established\r\n\r\n');
   if (head.length > 0) socket.unshift(head);
-  const timer = setTimeout(() => socket.destroy(), handshakeMs);
-  const failed = () => {
-    clearTimeout(timer);
-    log.info({ host: authority.host, code: 'proxy.protocol_refused' }, 'Neither TLS nor HTTP');
+  let failure: GatewayError | undefined;
+  let isSecuring = false;
+  const fail = (error: GatewayError) => {
+    failure ??= error;
+    socket.destroy();
   };
-  socket.once('close', failed);
+  const timer = setTimeout(() => fail(isSecuring ? tooSlow() : neither()), handshakeMs);
+  const closed = () => {
+    clearTimeout(timer);
+    onFailed(failure ?? neither());
+  };
+  socket.once('close', closed);
   const ready = (intercepted: Intercepted) => {
     clearTimeout(timer);
-    socket.off('close', failed);
+    socket.off('close', closed);
     onReady(intercepted);
   };
   const onReadable = () => {
@@ -54,29 +60,67 @@ export function intercept(interception: Interception): void {
     socket.off('readable', onReadable);
     socket.unshift(bytes);
     const first = bytes[0] ?? 0;
-    if (first === tlsHandshake) secure(interception, ready);
+    isSecuring = first === tlsHandshake;
+    if (isSecuring) secure(interception, { ready, fail });
     else if (first >= 0x41 && first <= 0x5a) ready({ scheme: 'http', socket });
     else socket.destroy();
   };
   socket.on('readable', onReadable).once('end', () => socket.end());
 }
 
-function secure(
-  { socket, authority, leaf }: Interception,
-  ready: (intercepted: Intercepted) => void,
-): void {
-  const secured = new TLSSocket(socket, {
-    isServer: true,
-    secureContext: leaf().context,
-    ALPNProtocols: ['http/1.1'],
+function neither(): GatewayError {
+  return new GatewayError('proxy.protocol_refused', {
+    message: 'Neither TLS nor HTTP came inside a CONNECT.',
   });
-  const ignore = () => {};
-  secured.on('error', ignore);
+}
+
+function tooSlow(): GatewayError {
+  return new GatewayError('proxy.tls_failed', {
+    message: 'The TLS handshake with the agent was not done in time.',
+  });
+}
+
+interface Ends {
+  readonly ready: (intercepted: Intercepted) => void;
+  readonly fail: (error: GatewayError) => void;
+}
+
+function secure({ socket, authority, leaf }: Interception, { ready, fail }: Ends): void {
+  let secured: TLSSocket;
+  try {
+    secured = new TLSSocket(socket, {
+      isServer: true,
+      secureContext: leaf().context,
+      ALPNProtocols: ['http/1.1'],
+    });
+  } catch (thrown) {
+    fail(toGatewayError(thrown));
+    return;
+  }
+  const failed = (error: Error) => fail(handshakeFailure(error));
+  const brokenOff = () => fail(handshakeFailure(new Error('it was broken off')));
+  // Before the handshake is through, Node tells its cause by this event of its own servers only.
+  secured.once('_tlsError', failed).once('error', failed).once('close', brokenOff);
   secured.once('secure', () => {
     const refusal = namesAuthority(secured.servername, authority) ? undefined : mismatch();
+    secured.off('close', brokenOff);
     ready({ scheme: 'https', socket: secured, refusal });
     // The HTTP server listens for errors by now.
-    secured.off('error', ignore);
+    secured.off('error', failed);
+  });
+}
+
+// Alerts by which a client says that it does not trust who signed (RFC 8446 section 6.2).
+const distrust = /ALERT_(?:UNKNOWN_CA|BAD_CERTIFICATE|CERTIFICATE_UNKNOWN)/;
+
+function handshakeFailure(error: NodeJS.ErrnoException): GatewayError {
+  const code = error.code ?? '';
+  const why = distrust.test(code)
+    ? 'the agent does not trust the sidecar’s authority; it needs ca.crt (SSL_CERT_FILE, NODE_EXTRA_CA_CERTS, …)'
+    : (/^ERR_SSL_(.+)$/.exec(code)?.[1]?.toLowerCase().replaceAll('_', ' ') ?? 'it was broken off');
+  return new GatewayError('proxy.tls_failed', {
+    message: `The TLS handshake with the agent failed: ${why}.`,
+    cause: error,
   });
 }
 

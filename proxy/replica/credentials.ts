@@ -4,7 +4,9 @@ import { compileGlob } from '../../shared/glob.ts';
 import type { Log } from '../../shared/log.ts';
 
 interface Held {
-  readonly credential: HeldCredential;
+  readonly credential: Omit<HeldCredential, 'secret'>;
+  /** Bytes, because they can be wiped; a string stays in memory until it is collected. */
+  readonly secret: Buffer;
   readonly hosts: ReadonlySet<string>;
   readonly matchesTool: (tool: string) => boolean;
 }
@@ -26,6 +28,8 @@ interface CredentialsOptions {
 export class Credentials {
   readonly #options: CredentialsOptions;
   #held: readonly Held[] = [];
+  /** Counts the times that all was forgotten: what was asked for before is not kept after. */
+  #drops = 0;
   /** The version that was current when what is held was asked for. */
   #version: string | undefined;
   #fetching: Promise<void> | undefined;
@@ -42,7 +46,7 @@ export class Credentials {
   /** Fetches if the snapshot has moved on. Never rejects: until it succeeds, bound calls are refused. */
   refresh(): Promise<void> {
     if (this.#isCurrent) return Promise.resolve();
-    this.#held = [];
+    this.#wipe();
     this.#fetching ??= this.#fetch().finally(() => {
       this.#fetching = undefined;
     });
@@ -52,7 +56,9 @@ export class Credentials {
   async #fetch(): Promise<void> {
     try {
       const askedFor = this.#options.currentVersion();
+      const drops = this.#drops;
       const { credentials } = await this.#options.fetch();
+      if (drops !== this.#drops) return;
       this.#held = credentials.map(prepare);
       this.#version = askedFor;
     } catch (error) {
@@ -66,20 +72,23 @@ export class Credentials {
    */
   async forCall(tool: string, binding: Binding): Promise<HeldCredential | undefined> {
     await this.#upToDate();
-    return this.#held.find(({ hosts, matchesTool }) => hosts.has(binding.host) && matchesTool(tool))
-      ?.credential;
+    return opened(
+      this.#held.find(({ hosts, matchesTool }) => hosts.has(binding.host) && matchesTool(tool)),
+    );
   }
 
   /** For what an MCP server is asked besides tool calls: the credential of any of its tools. */
   async forServer(binding: Binding): Promise<HeldCredential | undefined> {
     const prefix = `mcp.${binding.name}.`;
     await this.#upToDate();
-    return this.#held.find(
-      ({ hosts, matchesTool, credential }) =>
-        hosts.has(binding.host) &&
-        (matchesTool(`${prefix}x`) ||
-          credential.bind.tools.some((glob) => glob.startsWith(prefix))),
-    )?.credential;
+    return opened(
+      this.#held.find(
+        ({ hosts, matchesTool, credential }) =>
+          hosts.has(binding.host) &&
+          (matchesTool(`${prefix}x`) ||
+            credential.bind.tools.some((glob) => glob.startsWith(prefix))),
+      ),
+    );
   }
 
   async #upToDate(): Promise<void> {
@@ -89,17 +98,30 @@ export class Credentials {
     if (!this.#isCurrent) throw new GatewayError('credential.unavailable');
   }
 
-  /** Forgets everything, as on revocation. */
+  /** Forgets everything, as on revocation; what is being fetched is not kept either. */
   drop(): void {
-    this.#held = [];
+    this.#drops++;
+    this.#wipe();
     this.#version = undefined;
+  }
+
+  #wipe(): void {
+    for (const { secret } of this.#held) secret.fill(0);
+    this.#held = [];
   }
 }
 
-function prepare(credential: HeldCredential): Held {
+/** The credential with its secret as text, for one call. */
+function opened(held: Held | undefined): HeldCredential | undefined {
+  return held && { ...held.credential, secret: held.secret.toString('utf8') };
+}
+
+function prepare({ secret, ...credential }: HeldCredential): Held {
   const globs = credential.bind.tools.map((glob) => compileGlob(glob, 'tool'));
   return {
     credential,
+    // Not from the pool that small buffers share: others would see what is wiped too late.
+    secret: Buffer.alloc(Buffer.byteLength(secret), secret),
     hosts: new Set(credential.bind.hosts),
     matchesTool: (tool) => globs.some((matches) => matches(tool)),
   };

@@ -66,6 +66,8 @@ export interface Replica {
   readonly hasLease: boolean;
   /** True for a jti that was revoked, and for any once this sidecar is. */
   isRevoked(jti: string): boolean;
+  /** True when nothing may be done for this agent here: it was revoked, or this sidecar was. */
+  isAgentRevoked(id: string): boolean;
   /** What humans say about the action of this digest, if anything that still counts. */
   approvalFor(actionDigest: string): DeliveredApproval | undefined;
   approvalById(id: number): DeliveredApproval | undefined;
@@ -225,6 +227,10 @@ class LocalReplica implements Replica {
 
   isRevoked(jti: string): boolean {
     return this.#isSidecarRevoked() || isRevoked(jti, this.#revocations().jtis);
+  }
+
+  isAgentRevoked(id: string): boolean {
+    return this.#isSidecarRevoked() || this.#revocations().agentIds.has(id);
   }
 
   approvalFor(actionDigest: string): DeliveredApproval | undefined {

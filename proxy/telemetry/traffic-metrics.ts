@@ -3,7 +3,7 @@ import type { Outcome } from '../upstream/forwarding.ts';
 
 interface Traffic {
   readonly ingress: { connections(): number };
-  readonly authority: { minted(): number };
+  readonly authority: { minted(): number; readonly notAfterMs: number };
 }
 
 export interface TrafficMetrics {
@@ -15,7 +15,8 @@ export interface TrafficMetrics {
  * What passes through the sidecar:
  * `sallyport_upstream_requests_total{outcome}` (`answered`, or the code of the failure),
  * `sallyport_upstream_seconds`, `sallyport_response_bytes_total`, `sallyport_connections`,
- * `sallyport_leaves_minted_total`, and the process's own under their usual names.
+ * `sallyport_leaves_minted_total`, `sallyport_authority_not_after_seconds` (when to have restarted it
+ * at the latest), and the process's own under their usual names.
  */
 export function createTrafficMetrics(
   registry: Registry,
@@ -57,6 +58,11 @@ export function createTrafficMetrics(
       this.inc(authority.minted());
     },
   });
+  new Gauge({
+    name: 'sallyport_authority_not_after_seconds',
+    help: 'When the local authority ends, seconds since the Unix epoch; a start within 90 days of it makes a new one',
+    registers,
+  }).set(Math.floor(authority.notAfterMs / 1000));
   return {
     forwarded({ failure, responseBytes }, took) {
       requests.inc({ outcome: failure ?? 'answered' });

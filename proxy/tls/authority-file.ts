@@ -10,11 +10,13 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from '../../shared/clock.ts';
-import { authorityCertificate, readPrivateKey } from './certificate.ts';
+import { authorityCertificate, hasConstraints, readPrivateKey } from './certificate.ts';
+import type { NameConstraints } from './name-constraints.ts';
 
 /** The authority as it lies on disk. */
 interface StoredAuthority {
   readonly key: KeyObject;
+  readonly cert: X509Certificate;
   readonly certPem: string;
   readonly commonName: string;
   readonly notAfterMs: number;
@@ -26,22 +28,37 @@ const lifetimeMs = 730 * dayMs;
 const backdatedMs = 2 * dayMs;
 const renewedBeforeMs = 90 * dayMs;
 
+interface AuthorityOptions {
+  readonly dataDir: string;
+  readonly clock: Clock;
+  /** The hosts it may speak for; undefined: any. */
+  readonly permitted?: NameConstraints | undefined;
+}
+
 /**
- * Reads the authority from `<dataDir>/ca/authority.pem`, or makes one where there is none or its
- * end is near. Key and certificate share one file that appears whole, so that two processes
+ * Reads the authority from `<dataDir>/ca/authority.pem`, or makes one where there is none, its end
+ * is near, it is from the future, or it may speak for other hosts than are permitted now. Key and certificate share one file that appears whole, so that two processes
  * starting at once end up with the same authority.
  */
-export function openAuthority(dataDir: string, clock: Clock): StoredAuthority {
+export function openAuthority(options: AuthorityOptions): StoredAuthority {
+  const { dataDir, clock, permitted } = options;
   const folder = join(dataDir, 'ca');
   const file = join(folder, 'authority.pem');
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const present = read(file);
-  if (present !== undefined && present.notAfterMs - clock.now() > renewedBeforeMs) return present;
-  if (present !== undefined) rmSync(file, { force: true });
-  const made = read(create(file, clock));
-  if (made === undefined) throw new Error(`${file} vanished while it was being made.`);
-  writeFileSync(join(folder, 'ca.crt'), made.certPem, { mode: 0o644 });
-  return made;
+  const isUsable = present !== undefined && mayServe(present.cert, clock.now(), permitted);
+  if (present !== undefined && !isUsable) rmSync(file, { force: true });
+  const authority = isUsable ? present : read(create(file, { clock, permitted }));
+  if (authority === undefined) throw new Error(`${file} vanished while it was being made.`);
+  // Always: what agents are told to trust is what this process signs with.
+  writeFileSync(join(folder, 'ca.crt'), authority.certPem, { mode: 0o644 });
+  return authority;
+}
+
+function mayServe(cert: X509Certificate, now: number, permitted?: NameConstraints): boolean {
+  const isInTime =
+    cert.validFromDate.getTime() <= now && cert.validToDate.getTime() - now > renewedBeforeMs;
+  return isInTime && hasConstraints(cert, permitted);
 }
 
 function read(file: string): StoredAuthority | undefined {
@@ -51,10 +68,20 @@ function read(file: string): StoredAuthority | undefined {
   const key = readPrivateKey(text);
   const certPem = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----\n/.exec(text)?.[0];
   if (key === undefined || certPem === undefined) throw unusable(file);
-  const cert = new X509Certificate(certPem);
+  const cert = readCertificate(certPem);
+  if (cert === undefined) throw unusable(file);
   const commonName = /^CN=(.+)$/m.exec(cert.subject)?.[1];
-  if (commonName === undefined || !cert.checkPrivateKey(key)) throw unusable(file);
-  return { key, certPem, commonName, notAfterMs: Date.parse(cert.validTo) };
+  const isWhole = cert.ca && cert.checkPrivateKey(key) && cert.verify(cert.publicKey);
+  if (commonName === undefined || !isWhole) throw unusable(file);
+  return { key, cert, certPem, commonName, notAfterMs: cert.validToDate.getTime() };
+}
+
+function readCertificate(pem: string): X509Certificate | undefined {
+  try {
+    return new X509Certificate(pem);
+  } catch {
+    return undefined;
+  }
 }
 
 function unusable(file: string): Error {
@@ -70,16 +97,25 @@ function readOptional(file: string): string | undefined {
   }
 }
 
-/** A key that everybody could read is burnt; group bits are what volume mounts add, and are taken back. */
+/**
+ * A key that everybody could read is burnt, and one that another user put there is theirs; root
+ * counts as us, because mounted volumes are root's. Group bits, which mounts add too, are taken back.
+ */
 function closeToOthers(file: string): void {
-  const { mode } = statSync(file);
+  const { mode, uid } = statSync(file);
+  if (uid !== 0 && uid !== process.getuid?.()) {
+    throw new Error(`${file} belongs to another user. Delete it, and a new authority is made.`);
+  }
   if ((mode & 0o007) !== 0) {
     throw new Error(`${file} is open to every user. Delete it, and a new authority is made.`);
   }
   if ((mode & 0o077) !== 0) chmodSync(file, 0o600);
 }
 
-function create(file: string, clock: Clock): string {
+function create(
+  file: string,
+  { clock, permitted }: Pick<AuthorityOptions, 'clock' | 'permitted'>,
+): string {
   const { privateKey: key } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const now = clock.now();
   // A name of its own for every authority: trust stores tell certificates apart by subject.
@@ -87,6 +123,7 @@ function create(file: string, clock: Clock): string {
   const certPem = authorityCertificate(
     { key, commonName },
     { notBeforeMs: now - backdatedMs, notAfterMs: now + lifetimeMs },
+    permitted,
   );
   const keyPem = key.export({ type: 'pkcs8', format: 'pem' });
   const draft = `${file}.${randomUUID()}`;

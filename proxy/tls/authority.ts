@@ -1,8 +1,10 @@
 import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import type { Clock } from '../../shared/clock.ts';
+import { GatewayError } from '../../shared/errors.ts';
 import { openAuthority } from './authority-file.ts';
 import { leafCertificate } from './certificate.ts';
+import { type NameConstraints, permits } from './name-constraints.ts';
 
 /** What a TLS server shows for one host. */
 export interface Leaf {
@@ -17,7 +19,14 @@ export interface Leaf {
 /** The local certificate authority by which the sidecar reads its agent's HTTPS requests. */
 export interface Authority {
   readonly certPem: string;
-  /** `host` is canonical, as `normaliseHost` makes it. */
+  /** When it ends; a sidecar that starts within 90 days of that makes a new one. */
+  readonly notAfterMs: number;
+  /**
+   * Why no leaf is minted for a host now: it is none that the authority may speak for, or too many
+   * new ones came at once. Asked before an agent is told that it may begin.
+   */
+  refusal(host: string): GatewayError | undefined;
+  /** `host` is canonical, as `normaliseHost` makes it. Throws for hosts that are not permitted. */
   leafFor(host: string): Leaf;
   /** Leaves minted since start. */
   minted(): number;
@@ -28,10 +37,22 @@ const leafLifetimeMs = 24 * hourMs;
 const renewedBeforeMs = 6 * hourMs;
 const backdatedMs = 24 * hourMs;
 const leavesMax = 1000;
+// What an agent may make us sign: a burst, and then so many a second, some 2 % of one core.
+const newHostsAtOnce = 256;
+const newHostsPerSecond = 64;
+
+interface AuthorityOptions {
+  readonly dataDir: string;
+  readonly clock: Clock;
+  /** The hosts it may speak for; undefined: any. */
+  readonly permitted?: NameConstraints | undefined;
+}
 
 /** Opens the authority in `dataDir`, making one where there is none. */
-export function loadAuthority({ dataDir, clock }: { dataDir: string; clock: Clock }): Authority {
-  const stored = openAuthority(dataDir, clock);
+export function loadAuthority(options: AuthorityOptions): Authority {
+  const { clock, permitted } = options;
+  const stored = openAuthority(options);
+  const takeNewHost = budget(clock);
   // One key for all leaves, in memory only: it lives as long as this process.
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const publicKey = createPublicKey(privateKey);
@@ -39,7 +60,21 @@ export function loadAuthority({ dataDir, clock }: { dataDir: string; clock: Cloc
   const leaves = new Map<string, Leaf>();
   let minted = 0;
 
+  function isFresh({ notAfterMs }: Leaf): boolean {
+    // Nothing outlives the authority: a leaf that ends with it cannot be renewed.
+    return notAfterMs - clock.now() > renewedBeforeMs || notAfterMs === stored.notAfterMs;
+  }
+
+  function unpermitted(host: string): GatewayError | undefined {
+    if (permitted === undefined || permits(permitted, host)) return undefined;
+    return new GatewayError('proxy.host_not_permitted', {
+      message: `${host} is outside of SALLYPORT_CA_NAME_CONSTRAINTS: TLS to it is not read, and so not forwarded.`,
+    });
+  }
+
   function mint(host: string): Leaf {
+    const refused = unpermitted(host);
+    if (refused !== undefined) throw refused;
     const now = clock.now();
     const notAfterMs = Math.min(now + leafLifetimeMs, stored.notAfterMs);
     const leaf = leafCertificate(stored, {
@@ -56,16 +91,37 @@ export function loadAuthority({ dataDir, clock }: { dataDir: string; clock: Cloc
 
   return {
     certPem: stored.certPem,
+    notAfterMs: stored.notAfterMs,
     minted: () => minted,
+    refusal(host) {
+      const held = leaves.get(host);
+      if (held !== undefined && isFresh(held)) return undefined;
+      const refused = unpermitted(host);
+      if (refused !== undefined) return refused;
+      return takeNewHost() ? undefined : new GatewayError('proxy.hosts_too_many');
+    },
     leafFor(host) {
       const held = leaves.get(host);
-      const fresh = held !== undefined && held.notAfterMs - clock.now() > renewedBeforeMs;
-      const leaf = fresh ? held : mint(host);
+      const leaf = held !== undefined && isFresh(held) ? held : mint(host);
       // Insertion order is the order of use: the least recently used stands first.
       leaves.delete(host);
       leaves.set(host, leaf);
       if (leaves.size > leavesMax) leaves.delete(leaves.keys().next().value ?? host);
       return leaf;
     },
+  };
+}
+
+/** A bucket that fills as time goes: true when something was left in it. */
+function budget(clock: Clock): () => boolean {
+  let left = newHostsAtOnce;
+  let seenAtMs = clock.monotonic();
+  return () => {
+    const now = clock.monotonic();
+    left = Math.min(newHostsAtOnce, left + ((now - seenAtMs) / 1000) * newHostsPerSecond);
+    seenAtMs = now;
+    if (left < 1) return false;
+    left--;
+    return true;
   };
 }

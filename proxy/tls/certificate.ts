@@ -5,10 +5,13 @@ import {
   type KeyObject,
   randomBytes,
   sign,
+  type X509Certificate,
 } from 'node:crypto';
 import type forge from 'node-forge';
 import asn1 from 'node-forge/lib/asn1.js';
 import { addressBytes } from '../../shared/address.ts';
+import { isAddress } from '../../shared/host.ts';
+import type { NameConstraints } from './name-constraints.ts';
 
 type Node = forge.asn1.Asn1;
 
@@ -20,6 +23,7 @@ const oids = {
   keyUsage: '2.5.29.15',
   subjectAltName: '2.5.29.17',
   basicConstraints: '2.5.29.19',
+  nameConstraints: '2.5.29.30',
   authorityKeyIdentifier: '2.5.29.35',
   extendedKeyUsage: '2.5.29.37',
   serverAuth: '1.3.6.1.5.5.7.3.1',
@@ -40,9 +44,17 @@ const organization = 'Sallyport';
 // RFC 5280, upper bound of a common name.
 const commonNameMax = 64;
 
-/** A self-signed certificate for `issuer`, able to sign leaves and nothing below them. PEM. */
-export function authorityCertificate(issuer: Issuer, validity: Validity): string {
+/**
+ * A self-signed certificate for `issuer`, able to sign leaves and nothing below them; with
+ * `permitted`, for no other hosts, so that clients refuse whatever else its key signs. PEM.
+ */
+export function authorityCertificate(
+  issuer: Issuer,
+  validity: Validity,
+  permitted?: NameConstraints,
+): string {
   const publicKey = createPublicKey(issuer.key);
+  const constraints = permitted === undefined ? [] : [nameConstraints(permitted)];
   return certificate({
     issuer,
     commonName: issuer.commonName,
@@ -54,8 +66,15 @@ export function authorityCertificate(issuer: Issuer, validity: Validity): string
       extension(oids.keyUsage, bitString('\x01\x06'), true),
       extension(oids.subjectKeyIdentifier, octets(keyIdentifier(publicKey))),
       extension(oids.authorityKeyIdentifier, authorityKeyIdentifier(publicKey)),
+      ...constraints,
     ],
   });
+}
+
+/** Whether an authority's certificate permits exactly these hosts; undefined: all of them. */
+export function hasConstraints(cert: X509Certificate, permitted?: NameConstraints): boolean {
+  const wanted = permitted === undefined ? oid(oids.nameConstraints) : nameConstraints(permitted);
+  return cert.raw.includes(der(wanted), 0, 'latin1') === (permitted !== undefined);
 }
 
 /** A server certificate for one host, a DNS name or an IP address, signed by `issuer`. PEM. */
@@ -65,7 +84,8 @@ export function leafCertificate(
 ): string {
   return certificate({
     issuer,
-    commonName: host.length <= commonNameMax ? host : 'server',
+    // An address is no name, and what is too long for a name has none: the SAN says it all.
+    commonName: host.length <= commonNameMax && !isAddress(host) ? host : undefined,
     publicKey,
     validity,
     extensions: [
@@ -82,7 +102,7 @@ export function leafCertificate(
 
 interface Contents {
   readonly issuer: Issuer;
-  readonly commonName: string;
+  readonly commonName: string | undefined;
   readonly publicKey: KeyObject;
   readonly validity: Validity;
   readonly extensions: readonly Node[];
@@ -118,12 +138,12 @@ function serialNumber(): Node {
   return universal(asn1.Type.INTEGER, bytes.toString('latin1'));
 }
 
-function distinguishedName(commonName: string): Node {
+function distinguishedName(commonName: string | undefined): Node {
   const attribute = (type: string, value: string) =>
     universal(asn1.Type.SET, [sequence(oid(type), universal(asn1.Type.UTF8, value))]);
   return sequence(
     attribute(oids.organization, organization),
-    attribute(oids.commonName, commonName),
+    ...(commonName === undefined ? [] : [attribute(oids.commonName, commonName)]),
   );
 }
 
@@ -146,6 +166,42 @@ function generalName(host: string): Node {
   return address === undefined
     ? primitiveContext(2, host)
     : primitiveContext(7, Buffer.from(address).toString('latin1'));
+}
+
+/**
+ * RFC 5280 section 4.2.1.10. Constraints bind only the kinds of names they mention, so a kind of
+ * address of which nothing is permitted is excluded whole.
+ */
+function nameConstraints({ names, ranges }: NameConstraints): Node {
+  const permitted = [
+    ...names.map((name) => primitiveContext(2, name)),
+    ...ranges.map(({ bytes, prefixBits }) => addressSubtree(bytes, prefixBits)),
+  ];
+  const excluded = [4, 16]
+    .filter((length) => !ranges.some(({ bytes }) => bytes.length === length))
+    .map((length) => addressSubtree(new Uint8Array(length), 0));
+  const subtrees = (tag: number, bases: Node[]) =>
+    bases.length === 0
+      ? []
+      : [
+          context(
+            tag,
+            bases.map((base) => sequence(base)),
+          ),
+        ];
+  return extension(
+    oids.nameConstraints,
+    sequence(...subtrees(0, permitted), ...subtrees(1, excluded)),
+    true,
+  );
+}
+
+/** An address and its mask, as constraints write ranges. */
+function addressSubtree(bytes: Uint8Array, prefixBits: number): Node {
+  const mask = bytes.map(
+    (_, index) => (0xff00 >> Math.min(8, Math.max(0, prefixBits - index * 8))) & 0xff,
+  );
+  return primitiveContext(7, Buffer.from([...bytes, ...mask]).toString('latin1'));
 }
 
 function authorityKeyIdentifier(publicKey: KeyObject): Node {

@@ -1,5 +1,12 @@
 import { connect, type Socket } from 'node:net';
-import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
+import {
+  checkServerIdentity,
+  createSecureContext,
+  getCACertificates,
+  type PeerCertificate,
+  type SecureContext,
+  TLSSocket,
+} from 'node:tls';
 import type { buildConnector } from 'undici';
 import makeConnector from 'undici/lib/core/connect.js';
 import type { Authority } from '../../shared/host.ts';
@@ -18,7 +25,8 @@ export function guardedConnector({
   connectTimeoutMs,
   ca,
 }: DialOptions): buildConnector.connector {
-  const secureContext = upstreamContext(ca);
+  const security = upstreamSecurity(ca);
+  const keepSession = sessionKeeper();
   const connectors = new Map<number, buildConnector.connector>();
   const connectorFor = (port: number) => {
     const held = connectors.get(port);
@@ -27,9 +35,7 @@ export function guardedConnector({
       lookup: guard.lookup(port),
       timeout: connectTimeoutMs,
       allowH2: false,
-      // Explicit, so that no environment variable can switch verification off.
-      rejectUnauthorized: true,
-      secureContext,
+      ...security,
     });
     connectors.set(port, made);
     return made;
@@ -41,14 +47,55 @@ export function guardedConnector({
       callback(refusal, null);
       return;
     }
-    return connectorFor(port)(options, callback);
+    return connectorFor(port)(options, (...result) => {
+      const [, socket] = result;
+      if (socket !== null) keepSession(`${options.hostname}:${port}`, socket);
+      callback(...result);
+    });
   };
 }
 
-/** One context for all connections: parsing the authorities anew for each would cost milliseconds. */
-function upstreamContext(ca: readonly string[] = []): SecureContext {
+export interface UpstreamSecurity {
+  readonly rejectUnauthorized: true;
+  readonly secureContext: SecureContext;
+  readonly checkServerIdentity: typeof checkServerIdentity;
+}
+
+/** How the certificate of any upstream is judged; `ca`: authorities to trust besides Node's. */
+export function upstreamSecurity(ca: readonly string[] = []): UpstreamSecurity {
   const more = ca.length === 0 ? {} : { ca: [...getCACertificates('default'), ...ca] };
-  return createSecureContext({ minVersion: 'TLSv1.2', ...more });
+  return {
+    // Explicit, so that no environment variable can switch verification off.
+    rejectUnauthorized: true,
+    // One for all connections: parsing the authorities anew for each would cost milliseconds.
+    secureContext: createSecureContext({ minVersion: 'TLSv1.2', ...more }),
+    checkServerIdentity: checkAlternativeNames,
+  };
+}
+
+/** Node also takes the common name where a certificate has no alternative ones; RFC 9525 section 2 does not. */
+function checkAlternativeNames(host: string, cert: PeerCertificate): Error | undefined {
+  const named = cert.subjectaltname === undefined ? { ...cert, subject: { CN: '' } } : cert;
+  return checkServerIdentity(host, named as PeerCertificate);
+}
+
+const sessionsMax = 256;
+
+/**
+ * Holds the last TLS session of each origin: undici remembers them weakly, and without this they
+ * are gone before the next connection could resume them.
+ */
+function sessionKeeper(): (origin: string, socket: Socket) => void {
+  const sessions = new Map<string, Buffer>();
+  return (origin, socket) => {
+    if (!(socket instanceof TLSSocket)) return;
+    const keep = (session: Buffer) => {
+      sessions.delete(origin);
+      sessions.set(origin, session);
+      if (sessions.size > sessionsMax) sessions.delete(sessions.keys().next().value ?? origin);
+    };
+    socket.on('session', keep);
+  };
 }
 
 interface TcpOptions extends Authority {

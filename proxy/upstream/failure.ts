@@ -22,9 +22,26 @@ const unreachable = new Set([
   'EADDRNOTAVAIL',
   'UND_ERR_INVALID_ARG',
 ]);
-// What X.509 verification says (openssl verify), and what TLS itself says.
+// What X.509 verification says of a certificate (openssl verify), and why TLS itself failed.
+const certificateFailures = {
+  CERT_HAS_EXPIRED: 'upstream.certificate_expired',
+  CERT_NOT_YET_VALID: 'upstream.certificate_not_yet_valid',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'upstream.certificate_wrong_host',
+  HOSTNAME_MISMATCH: 'upstream.certificate_wrong_host',
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'upstream.certificate_self_signed',
+  SELF_SIGNED_CERT_IN_CHAIN: 'upstream.certificate_untrusted',
+  UNABLE_TO_GET_ISSUER_CERT: 'upstream.certificate_untrusted',
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'upstream.certificate_untrusted',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'upstream.certificate_untrusted',
+  CERT_UNTRUSTED: 'upstream.certificate_untrusted',
+  ERR_SSL_EE_KEY_TOO_SMALL: 'upstream.certificate_weak',
+  ERR_SSL_CA_KEY_TOO_SMALL: 'upstream.certificate_weak',
+  ERR_SSL_CA_MD_TOO_WEAK: 'upstream.certificate_weak',
+  ERR_SSL_UNSUPPORTED_PROTOCOL: 'upstream.tls_version',
+  ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION: 'upstream.tls_version',
+} as const satisfies Record<string, Failure>;
 const tlsInvalid =
-  /^(?:ERR_TLS_|ERR_SSL_|EPROTO$|CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|INVALID_|PATH_LENGTH_|HOSTNAME_MISMATCH|CA_|EE_|KEYUSAGE_)/;
+  /^(?:UNSPECIFIED$|ERR_TLS_|ERR_SSL_|EPROTO$|CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|INVALID_|PATH_LENGTH_|HOSTNAME_MISMATCH|CA_|EE_|KEYUSAGE_)/;
 
 /**
  * Says in the sidecar's words how a connection to an upstream failed. `begun`: whether the request
@@ -41,12 +58,20 @@ export function classifyFailure(
   if (error instanceof GatewayError && error.code === 'proxy.address_refused') {
     return { failure: 'proxy.address_refused', detail };
   }
-  return { failure: failureOf(codeOf(error), begun), detail };
+  return { failure: failureOf({ code: codeOf(error), detail }, begun), detail };
 }
 
-function failureOf(code: string, begun: boolean): Failure {
+function failureOf(
+  { code, detail }: { readonly code: string; readonly detail: string },
+  begun: boolean,
+): Failure {
   if (timeouts.has(code)) return 'upstream.timeout';
   if (unreachable.has(code)) return 'upstream.unreachable';
+  const named = (certificateFailures as Readonly<Record<string, Failure>>)[code];
+  if (named !== undefined) return named;
+  // Node has no code for some of what openssl finds, only its words.
+  if (code === 'UNSPECIFIED' && /too (?:weak|small)/.test(detail))
+    return 'upstream.certificate_weak';
   if (tlsInvalid.test(code)) return 'upstream.tls_invalid';
   return begun ? 'upstream.reset' : 'upstream.unreachable';
 }

@@ -12,6 +12,8 @@ export interface Outcome {
   readonly failure?:
     | 'upstream.unreachable'
     | 'upstream.timeout'
+    | `upstream.certificate_${'expired' | 'not_yet_valid' | 'self_signed' | 'untrusted' | 'weak' | 'wrong_host'}`
+    | 'upstream.tls_version'
     | 'upstream.tls_invalid'
     | 'upstream.reset'
     | 'proxy.address_refused'

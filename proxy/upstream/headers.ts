@@ -78,7 +78,7 @@ export function withHeader(raw: readonly string[], name: string, value: string):
 }
 
 /** The headers without any of that name. */
-function withoutHeader(raw: readonly string[], name: string): string[] {
+export function withoutHeader(raw: readonly string[], name: string): string[] {
   const lower = name.toLowerCase();
   const kept: string[] = [];
   for (let index = 0; index + 1 < raw.length; index += 2) {

@@ -1,6 +1,7 @@
+import { foldCase } from '../../shared/binding/args.ts';
 import type { HeldCredential } from '../../shared/binding/binding.ts';
 import { GatewayError } from '../../shared/errors.ts';
-import { outboundHeaders, withHeader } from './headers.ts';
+import { outboundHeaders, withHeader, withoutHeader } from './headers.ts';
 import type { Outgoing } from './outgoing.ts';
 
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
@@ -11,7 +12,9 @@ const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
  * without one a secret with a colon is the pair, and any other the user name. Refuses secrets and
  * names that would break out of their place.
  */
-export function injectCredential(outgoing: Outgoing, credential: HeldCredential): Outgoing {
+export function injectCredential(request: Outgoing, credential: HeldCredential): Outgoing {
+  // Parts of an answer that reflects the secret would each be harmless.
+  const outgoing = { ...request, headers: withoutHeader(request.headers, 'range') };
   const { inject, secret } = credential;
   // Control characters of any kind end a header line somewhere (RFC 9110 section 5.5); a lone
   // surrogate has no bytes.
@@ -62,7 +65,7 @@ function withQuery(outgoing: Outgoing, credential: HeldCredential): Outgoing {
   const kept = rest
     .join('?')
     .split('&')
-    .filter((pair) => pair !== '' && parameterName(pair) !== name);
+    .filter((pair) => pair !== '' && foldCase(parameterName(pair)) !== foldCase(name));
   const value = spell(credential, '{secret}');
   const added = `${encodeURIComponent(name)}=${encodeURIComponent(value)}`;
   return { ...outgoing, path: `${path}?${[...kept, added].join('&')}` };

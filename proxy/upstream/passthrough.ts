@@ -6,8 +6,10 @@ import { createProxyServer } from 'http-proxy';
 import { GatewayError } from '../../shared/errors.ts';
 import { formatAuthority } from '../../shared/host.ts';
 import { type Guard, literalRefusal } from './address-guard.ts';
+import { type UpstreamSecurity, upstreamSecurity } from './dial.ts';
 import { classifyFailure } from './failure.ts';
 import type { Outcome, ResponseFilter } from './forwarding.ts';
+import { guardedSocket } from './guarded-socket.ts';
 import type { Outgoing } from './outgoing.ts';
 import { handshakeFault, openingHeaders } from './websocket-answer.ts';
 
@@ -30,7 +32,7 @@ interface OpenTunnel {
 interface TunnelControl {
   /** Breaks it off, at whatever stage. */
   readonly signal: AbortSignal;
-  /** Its head sees the header of the upstream's answer; frames pass unread. */
+  /** Sees the header of the upstream's answer and what comes after it, uncompressed. */
   readonly filter?: ResponseFilter | undefined;
   readonly responseHeaders: Readonly<Record<string, string>>;
   /** Called once the upstream has opened it; until then the connection is the caller's to answer on. */
@@ -49,26 +51,32 @@ interface TunnelSettings {
   readonly handshakeMs: number;
   /** Silence in an open one. */
   readonly idleMs: number;
+  /** PEM certificates of authorities to trust besides those that Node trusts. */
+  readonly ca?: readonly string[] | undefined;
 }
 
 /**
  * Carries a WebSocket to its upstream through http-proxy: the handshake in the form that was
- * judged, to the address that was checked, the frames unread. Never rejects. Fails without a byte
- * to the agent where the upstream does not open it; else resolves when both sides have closed.
+ * judged, to the address that was checked. Frames are not read as such. Never rejects. Fails
+ * without a byte to the agent where the upstream does not open it; else resolves when both sides
+ * have closed.
  */
 export function createTunnelUpgrade(settings: TunnelSettings): TunnelUpgrade {
+  const security = upstreamSecurity(settings.ca);
   return (outgoing, connection, control) => {
     const refusal = literalRefusal(settings.guard, outgoing.host, outgoing.port);
     if (refusal !== undefined) {
       return Promise.resolve({ responseBytes: 0, failure: 'proxy.address_refused' });
     }
     const { promise, resolve } = Promise.withResolvers<Outcome>();
-    new WebSocketTunnel({ ...settings, ...control, ...connection, outgoing, resolve }).open();
+    const parts = { ...settings, ...control, ...connection, security, outgoing, resolve };
+    new WebSocketTunnel(parts).open();
     return promise;
   };
 }
 
 interface TunnelParts extends TunnelSettings, TunnelControl, UpgradedConnection {
+  readonly security: UpstreamSecurity;
   readonly outgoing: Outgoing;
   readonly resolve: (outcome: Outcome) => void;
 }
@@ -89,11 +97,11 @@ class WebSocketTunnel {
   }
 
   open(): void {
-    const { outgoing, guard, req, head, signal, handshakeMs } = this.#parts;
+    const { outgoing, req, head, signal, handshakeMs, filter } = this.#parts;
     const authority = formatAuthority(outgoing, outgoing.scheme === 'https' ? 443 : 80);
     const proxy = createProxyServer({
       target: `${outgoing.scheme}://${authority}`,
-      agent: agentFor(outgoing, guard),
+      agent: agentFor(this.#parts),
       secure: true,
       changeOrigin: true,
     });
@@ -110,7 +118,9 @@ class WebSocketTunnel {
     this.#timer = setTimeout(() => {
       this.#request?.destroy(Object.assign(new Error('No handshake.'), { code: 'ETIMEDOUT' }));
     }, handshakeMs);
-    proxy.ws(asJudged(req, outgoing), this.#socket, head);
+    const agentSide =
+      filter === undefined ? this.#socket : guardedSocket(this.#socket, filter, this.#onCut);
+    proxy.ws(asJudged(req, outgoing, filter === undefined), agentSide, head);
     this.#takeHandshake();
   }
 
@@ -151,8 +161,8 @@ class WebSocketTunnel {
     const { req, filter } = this.#parts;
     const detail = handshakeFault(req, answer);
     if (detail !== undefined) return { failure: 'upstream.upgrade_refused', detail };
-    const isCut = filter?.head(101, answer.headers as Record<string, string>) === 'cut';
-    return isCut ? { failure: 'credential.reflected' } : undefined;
+    const mode = filter?.head(101, answer.headers as Record<string, string>);
+    return mode === 'cut' || mode === 'buffer' ? reflected : undefined;
   }
 
   #opened(answer: IncomingMessage, upstream: Socket): void {
@@ -200,6 +210,8 @@ class WebSocketTunnel {
     this.#request?.destroy();
   }
 
+  readonly #onCut = (): void => this.#end(reflected);
+
   readonly #onAgentClosed = (): void => {
     if (this.#upstream === undefined) {
       this.#notOpened({ failure: 'client_gone', detail: 'The agent went away.' });
@@ -228,6 +240,11 @@ class WebSocketTunnel {
   }
 }
 
+const reflected = {
+  failure: 'credential.reflected',
+  detail: 'The upstream sent the credential back.',
+} as const;
+
 /** What a WebSocket handshake needs beside the headers of any call (RFC 6455, section 4.1). */
 const handshakeHeaders = [
   'sec-websocket-key',
@@ -236,22 +253,23 @@ const handshakeHeaders = [
   'sec-websocket-extensions',
 ];
 
-function agentFor({ scheme, port }: Outgoing, guard: Guard): HttpAgent | HttpsAgent {
-  const lookup = guard.lookup(port);
-  return scheme === 'https'
-    ? new HttpsAgent({ lookup, rejectUnauthorized: true })
+function agentFor({ outgoing, guard, security }: TunnelParts): HttpAgent | HttpsAgent {
+  const lookup = guard.lookup(outgoing.port);
+  return outgoing.scheme === 'https'
+    ? new HttpsAgent({ lookup, ...security })
     : new HttpAgent({ lookup });
 }
 
 /** The request as http-proxy shall send it: path and headers of the judged call, and the handshake's. */
-function asJudged(req: IncomingMessage, outgoing: Outgoing): IncomingMessage {
+function asJudged(req: IncomingMessage, outgoing: Outgoing, mayCompress: boolean): IncomingMessage {
   const headers: IncomingMessage['headers'] = {};
   for (let index = 0; index + 1 < outgoing.headers.length; index += 2) {
     headers[(outgoing.headers[index] ?? '').toLowerCase()] = outgoing.headers[index + 1];
   }
   for (const name of handshakeHeaders) {
     const value = req.headers[name];
-    if (value !== undefined) headers[name] = value;
+    const isCompression = name === 'sec-websocket-extensions';
+    if (value !== undefined && (mayCompress || !isCompression)) headers[name] = value;
   }
   req.url = outgoing.path;
   // What else the agent named in Connection would be lost on the way, judged or not.

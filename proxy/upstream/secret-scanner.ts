@@ -1,9 +1,9 @@
+import { charactersOf, hasEscapes, holdsEscaped, openEscapedBytes } from './secret-spelling.ts';
+
 // Shorter ones are found in any text; the plain secret is always looked for.
 const needleBytesMin = 6;
-const percent = 0x25;
-const backslash = 0x5c;
-const plus = 0x2b;
-const space = 0x20;
+// The longest spelling of one byte or character is an entity with leading zeros: `&#x0000002f;`.
+const spellingBytesMax = 12;
 
 /** Looks for a secret in bytes that come piece by piece. */
 export interface SecretScanner {
@@ -14,23 +14,30 @@ export interface SecretScanner {
 }
 
 /**
- * Knows a secret as it is, in base64 and base64url at any alignment, and with any of its bytes
- * percent-encoded or JSON-escaped.
+ * Knows a secret as it is, in UTF-16, in hexadecimal digits, in base64 and base64url at any
+ * alignment, and with any of its characters percent-encoded, JSON-escaped or written as HTML entity.
  */
 export function secretScanner(secret: string): SecretScanner {
   const plain = Buffer.from(secret);
-  const needles = [plain, ...encodedNeedles(plain)];
-  // One byte is at most the six characters of a JSON escape.
-  const escapedMax = plain.length * 6;
+  const needles = [plain, ...encodedNeedles(plain), ...otherNeedles(secret)];
+  // Made when the first escape is seen: most answers have none.
+  let known: ReturnType<typeof charactersOf> | undefined;
+  const characters = () => {
+    known ??= charactersOf(secret);
+    return known;
+  };
+  const escapedMax = plain.length * spellingBytesMax;
 
   return {
     finds: (bytes) =>
-      needles.some((needle) => bytes.includes(needle)) || holdsEscaped(bytes, plain),
+      needles.some((needle) => bytes.includes(needle)) ||
+      (hasEscapes(bytes) && holdsEscaped(bytes, characters())),
     openBytes(bytes) {
       let open = 0;
       for (const needle of needles) open = Math.max(open, prefixAtEnd(bytes, needle));
+      if (!hasEscapes(bytes)) return open;
       const from = Math.max(0, bytes.length - escapedMax);
-      return Math.max(open, openEscapedBytes(bytes, plain, from));
+      return Math.max(open, openEscapedBytes(bytes, characters(), from));
     },
   };
 }
@@ -54,6 +61,18 @@ function encodedNeedles(plain: Buffer): Buffer[] {
     .map((text) => Buffer.from(text));
 }
 
+function otherNeedles(secret: string): Buffer[] {
+  const utf16 = Buffer.from(secret, 'utf16le');
+  const digits = Buffer.from(secret).toString('hex');
+  return [
+    utf16,
+    Buffer.from(utf16).swap16(),
+    ...[digits, digits.toUpperCase()]
+      .filter((text) => text.length >= needleBytesMin)
+      .map((text) => Buffer.from(text)),
+  ];
+}
+
 /** Length of the longest end of `bytes` that `needle` begins with, and that is not all of it. */
 function prefixAtEnd(bytes: Buffer, needle: Buffer): number {
   const first = needle[0];
@@ -64,71 +83,4 @@ function prefixAtEnd(bytes: Buffer, needle: Buffer): number {
     if (bytes.compare(needle, 0, length, start) === 0) return length;
   }
   return 0;
-}
-
-/** Whether an escaped spelling stands anywhere. Only bytes with escapes are walked. */
-function holdsEscaped(bytes: Buffer, plain: Buffer): boolean {
-  if (!hasEscapes(bytes)) return false;
-  for (let start = 0; start < bytes.length; start++) {
-    if (matchAt(bytes, start, plain) === 'whole') return true;
-  }
-  return false;
-}
-
-function openEscapedBytes(bytes: Buffer, plain: Buffer, from: number): number {
-  if (!hasEscapes(bytes)) return 0;
-  for (let start = from; start < bytes.length; start++) {
-    if (matchAt(bytes, start, plain) === 'open') return bytes.length - start;
-  }
-  return 0;
-}
-
-function hasEscapes(bytes: Buffer): boolean {
-  return bytes.includes(percent) || bytes.includes(backslash) || bytes.includes(plus);
-}
-
-/** `open` when the bytes end before the secret does. */
-function matchAt(bytes: Buffer, start: number, plain: Buffer): 'whole' | 'open' | 'none' {
-  let at = start;
-  for (let index = 0; index < plain.length; index++) {
-    if (at >= bytes.length) return 'open';
-    const length = spelledAt(bytes, at, plain[index] ?? 0);
-    if (length === 0) return 'none';
-    if (length < 0) return 'open';
-    at += length;
-  }
-  return 'whole';
-}
-
-/** Length of a spelling of `wanted` at that place; 0 when there is none, -1 when it may follow. */
-function spelledAt(bytes: Buffer, at: number, wanted: number): number {
-  const byte = bytes[at];
-  if (byte === percent && wanted !== percent) return hexAt(bytes, at + 1, 2, wanted, 3);
-  if (byte === backslash) return jsonEscapeAt(bytes, at, wanted);
-  if (byte === plus && wanted === space) return 1;
-  if (byte !== wanted) return 0;
-  // A percent sign stands for itself, or begins the spelling of one.
-  if (wanted !== percent) return 1;
-  const encoded = hexAt(bytes, at + 1, 2, wanted, 3);
-  return encoded === 0 ? 1 : encoded;
-}
-
-function jsonEscapeAt(bytes: Buffer, at: number, wanted: number): number {
-  const next = bytes[at + 1];
-  if (next === undefined) return -1;
-  if (next === 0x75) return hexAt(bytes, at + 2, 4, wanted, 6);
-  const escapable = wanted === 0x22 || wanted === 0x2f || wanted === backslash;
-  if (escapable && next === wanted) return 2;
-  return wanted === backslash ? 1 : 0;
-}
-
-function hexAt(bytes: Buffer, at: number, digits: number, wanted: number, length: number): number {
-  const expected = wanted.toString(16).padStart(digits, '0');
-  for (let index = 0; index < digits; index++) {
-    const byte = bytes[at + index];
-    if (byte === undefined) return -1;
-    // Setting bit 5 makes A–F lower case and leaves digits as they are.
-    if ((byte | 0x20) !== expected.charCodeAt(index)) return 0;
-  }
-  return length;
 }

@@ -53,4 +53,16 @@ describe('Credentials', () => {
     expect(await credentials.forCall('bank.pay', bankOn('evil.example'))).toBeUndefined();
     expect(await credentials.forCall('mail.send', bankOn('bank.example'))).toBeUndefined();
   });
+
+  it('what was dropped is gone, even if it was just being fetched', async () => {
+    const { state, credentials } = world([credential('a', ['bank.example'])]);
+    state.duringFetch = () => credentials.drop();
+    await expect(credentials.forCall('bank.pay', bankOn('bank.example'))).rejects.toMatchObject({
+      code: 'credential.unavailable',
+    });
+    state.duringFetch = () => {};
+    expect((await credentials.forCall('bank.pay', bankOn('bank.example')))?.secret).toBe(
+      'secret of a',
+    );
+  });
 });

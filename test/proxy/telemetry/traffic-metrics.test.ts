@@ -6,7 +6,7 @@ it('traffic is counted by how it ended, and nothing else becomes a label', async
   const registry = new Registry();
   const metrics = createTrafficMetrics(registry, {
     ingress: { connections: () => 3 },
-    authority: { minted: () => 7 },
+    authority: { minted: () => 7, notAfterMs: 1_800_000_000_500 },
   });
   metrics.forwarded({ status: 200, responseBytes: 10 }, 0.01);
   metrics.forwarded({ status: 500, responseBytes: 5 }, 0.01);
@@ -22,6 +22,7 @@ it('traffic is counted by how it ended, and nothing else becomes a label', async
   expect(text).toContain('sallyport_connections 3');
   // Read twice: a counter taken from elsewhere must not add up with itself.
   expect(await registry.metrics()).toContain('sallyport_leaves_minted_total 7');
+  expect(text).toContain('sallyport_authority_not_after_seconds 1800000000');
   expect(text).toContain('process_resident_memory_bytes');
   expect(text).not.toContain('secret.example');
 });

@@ -1,8 +1,6 @@
-import { execFileSync, spawnSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import {
   chmodSync,
-  existsSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -12,31 +10,35 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { checkServerIdentity, connect, createServer, type TLSSocket } from 'node:tls';
+import { checkServerIdentity } from 'node:tls';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { loadAuthority } from '../../../proxy/tls/authority.ts';
-import { trustBundle } from '../../../proxy/tls/trust-bundle.ts';
 import { systemClock } from '../../../shared/clock.ts';
+import { Cleanup, temporaryFolder } from '../../support/proxy.ts';
+import { hosts, longHost } from './strict-clients.ts';
 
 const dayMs = 86_400_000;
-const longHost = `${'a'.repeat(60)}.${'b'.repeat(60)}.example`;
-const hosts = [
-  'api.example.com',
-  'xn--bcher-kva.example',
-  'my_service',
-  longHost,
-  '127.0.0.1',
-  '::1',
-];
 
+let cleanup: Cleanup;
 let dataDir: string;
 beforeEach(() => {
-  dataDir = mkdtempSync(join(tmpdir(), 'sallyport-ca-'));
+  cleanup = new Cleanup();
+  dataDir = temporaryFolder(cleanup);
 });
-afterEach(() => rmSync(dataDir, { recursive: true, force: true }));
+afterEach(() => cleanup.run());
 
 function clockAt(offsetMs: { value: number }) {
   return { now: () => Date.now() + offsetMs.value, monotonic: () => performance.now() };
+}
+
+/** Turns one bit near the end of the certificate, within its signature. */
+function changeSignature(pem: string): string {
+  const cert = new X509Certificate(pem);
+  const bytes = Buffer.from(cert.raw);
+  bytes[bytes.length - 1] = (bytes.at(-1) ?? 0) ^ 1;
+  const body = bytes.toString('base64').replace(/.{64}/g, '$&\n');
+  const key = pem.slice(0, pem.indexOf('-----BEGIN CERTIFICATE'));
+  return `${key}-----BEGIN CERTIFICATE-----\n${body}\n-----END CERTIFICATE-----\n`;
 }
 
 const leafOf = (cert: string) => new X509Certificate(cert);
@@ -73,6 +75,41 @@ describe('the authority on disk', () => {
       expect(() => loadAuthority({ dataDir, clock: systemClock })).toThrow(/holds no authority/);
     },
   );
+
+  it.each<[string, (pem: string) => string]>([
+    ['a certificate in which one byte was changed', changeSignature],
+    ['no certificate', (pem) => pem.slice(0, pem.indexOf('-----BEGIN CERTIFICATE'))],
+    ['no key', (pem) => pem.slice(pem.indexOf('-----BEGIN CERTIFICATE'))],
+    ['a certificate that is none', (pem) => pem.replace(/(BEGIN CERTIFICATE-----\n)M/, '$1A')],
+  ])('refuses a file that holds %s', (_what, tamper) => {
+    loadAuthority({ dataDir, clock: systemClock });
+    const file = join(dataDir, 'ca', 'authority.pem');
+    writeFileSync(file, tamper(readFileSync(file, 'utf8')));
+    expect(() => loadAuthority({ dataDir, clock: systemClock })).toThrow(/holds no authority/);
+  });
+
+  it('refuses a leaf in the place of the authority', () => {
+    const authority = loadAuthority({ dataDir, clock: systemClock });
+    const { key, cert } = authority.leafFor('a.example');
+    writeFileSync(join(dataDir, 'ca', 'authority.pem'), key + leafOf(cert).toString());
+    expect(() => loadAuthority({ dataDir, clock: systemClock })).toThrow(/holds no authority/);
+  });
+
+  it('is made anew where the clock was ahead when it was made', () => {
+    const offset = { value: 30 * dayMs };
+    const { certPem } = loadAuthority({ dataDir, clock: clockAt(offset) });
+    offset.value = 29 * dayMs;
+    expect(loadAuthority({ dataDir, clock: clockAt(offset) }).certPem).toBe(certPem);
+    offset.value = 0;
+    expect(loadAuthority({ dataDir, clock: clockAt(offset) }).certPem).not.toBe(certPem);
+  });
+
+  it('puts the certificate that agents are told to trust back, should it have been changed', () => {
+    const { certPem } = loadAuthority({ dataDir, clock: systemClock });
+    writeFileSync(join(dataDir, 'ca', 'ca.crt'), 'something else');
+    loadAuthority({ dataDir, clock: systemClock });
+    expect(readFileSync(join(dataDir, 'ca', 'ca.crt'), 'utf8')).toBe(certPem);
+  });
 
   it('refuses a certificate that is not of the key beside it', () => {
     const other = mkdtempSync(join(tmpdir(), 'sallyport-ca-'));
@@ -178,108 +215,39 @@ describe('leaves', () => {
     expect(authority.minted()).toBe(minted + 1);
   });
 
-  it('cost less than a millisecond', () => {
-    const authority = loadAuthority({ dataDir, clock: systemClock });
-    for (let index = 0; index < 50; index++) authority.leafFor(`warm${index}.example`);
-    const times = Array.from({ length: 101 }, (_, index) => {
-      const start = performance.now();
-      authority.leafFor(`h${index}.example`);
-      return performance.now() - start;
-    }).sort((a, b) => a - b);
-    expect(times[50]).toBeLessThan(1);
-  });
-});
-
-describe('other implementations accept the chain', () => {
-  it.each(hosts)('openssl verify -x509_strict: %s', (host) => {
-    const authority = loadAuthority({ dataDir, clock: systemClock });
-    const leafFile = join(dataDir, 'leaf.pem');
-    const caFile = join(dataDir, 'ca', 'ca.crt');
-    writeFileSync(leafFile, leafOf(authority.leafFor(host).cert).toString());
-    const name =
-      host.includes(':') || /^[\d.]+$/.test(host)
-        ? ['-verify_ip', host]
-        : ['-verify_hostname', host];
-    const strict = [
-      'verify',
-      '-x509_strict',
-      '-check_ss_sig',
-      '-purpose',
-      'sslserver',
-      '-CAfile',
-      caFile,
-    ];
-    const result = spawnSync('openssl', [...strict, ...name, leafFile], { encoding: 'utf8' });
-    expect(result.stderr + result.stdout).toContain('leaf.pem: OK');
-    const wrong = spawnSync('openssl', [...strict, '-verify_hostname', 'evil.test', leafFile]);
-    expect(wrong.status).not.toBe(0);
+  it('have a common name only where one can stand', () => {
+    const { leafFor } = loadAuthority({ dataDir, clock: systemClock });
+    const subjectOf = (host: string) => leafOf(leafFor(host).cert).subject;
+    expect(subjectOf('api.example.com')).toBe('O=Sallyport\nCN=api.example.com');
+    for (const host of [longHost, '127.0.0.1', '::1']) expect(subjectOf(host)).toBe('O=Sallyport');
   });
 
-  async function serve<T>(work: (port: number) => Promise<T> | T): Promise<T> {
-    const authority = loadAuthority({ dataDir, clock: systemClock });
-    const { key, cert } = authority.leafFor('127.0.0.1');
-    const server = createServer({ key, cert }, (socket: TLSSocket) => socket.end());
-    server.on('tlsClientError', () => {});
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const address = server.address();
-    if (address === null || typeof address === 'string') throw new Error('no port');
-    try {
-      return await work(address.port);
-    } finally {
-      server.close();
-    }
-  }
-
-  it('python with VERIFY_X509_STRICT', async () => {
-    const program = `
-import socket, ssl, sys
-context = ssl.create_default_context(cafile=sys.argv[1])
-context.verify_flags |= ssl.VERIFY_X509_STRICT
-with socket.create_connection(("127.0.0.1", int(sys.argv[2]))) as raw:
-    with context.wrap_socket(raw, server_hostname="127.0.0.1") as tls:
-        print(tls.version())
-`;
-    const { spawn } = await import('node:child_process');
-    const output = await serve(
-      (port) =>
-        new Promise<string>((resolve) => {
-          const child = spawn('python3', [
-            '-c',
-            program,
-            join(dataDir, 'ca', 'ca.crt'),
-            String(port),
-          ]);
-          let text = '';
-          child.stdout.on('data', (chunk) => {
-            text += chunk;
-          });
-          child.stderr.on('data', (chunk) => {
-            text += chunk;
-          });
-          child.on('close', () => resolve(text));
-        }),
-    );
-    expect(output.trim()).toBe('TLSv1.3');
+  it('end with their authority at the latest, and are not minted over and over in its last hours', () => {
+    const offset = { value: 0 };
+    const clock = clockAt(offset);
+    const authority = loadAuthority({ dataDir, clock });
+    offset.value = authority.notAfterMs - Date.now() - 3_600_000;
+    const leaf = authority.leafFor('a.example');
+    expect(leaf.notAfterMs).toBe(authority.notAfterMs);
+    expect(authority.leafFor('a.example')).toBe(leaf);
   });
 
-  it('node, by the bundle that holds the public authorities too', async () => {
-    const ca = trustBundle(loadAuthority({ dataDir, clock: systemClock }).certPem);
-    expect(ca.match(/BEGIN CERTIFICATE/g)?.length).toBeGreaterThan(100);
-    await serve(
-      (port) =>
-        new Promise<void>((resolve, reject) => {
-          const socket = connect({ host: '127.0.0.1', port, ca }, () => {
-            socket.end();
-            resolve();
-          });
-          socket.on('error', reject);
-        }),
-    );
-  });
-
-  it('openssl and python are there to be asked', () => {
-    expect(execFileSync('openssl', ['version'], { encoding: 'utf8' })).toContain('OpenSSL');
-    expect(execFileSync('python3', ['--version'], { encoding: 'utf8' })).toContain('Python');
-    expect(existsSync(dataDir)).toBe(true);
+  it('for new hosts are rationed, and those that are known go on', () => {
+    let nowMs = 0;
+    const clock = { now: () => Date.now(), monotonic: () => nowMs };
+    const authority = loadAuthority({ dataDir, clock });
+    authority.leafFor('known.example');
+    const flood = () =>
+      Array.from({ length: 2000 }, (_, index) => authority.refusal(`h${index}.example`));
+    const admitted = (results: ReturnType<typeof flood>) =>
+      results.filter((result) => result === undefined).length;
+    const first = flood();
+    expect(admitted(first)).toBe(256);
+    expect(first.at(-1)).toMatchObject({ code: 'proxy.hosts_too_many', kind: { status: 429 } });
+    expect(authority.refusal('known.example')).toBeUndefined();
+    nowMs += 1000;
+    expect(admitted(flood())).toBe(64);
+    nowMs += 3_600_000;
+    expect(admitted(flood())).toBe(256);
   });
 });

@@ -87,6 +87,33 @@ describe('names', () => {
   });
 });
 
+describe('a redirect', () => {
+  it.each([
+    '169.254.169.254',
+    '[::ffff:169.254.169.254]',
+    '[64:ff9b::a9fe:a9fe]',
+    '[2002:a9fe:a9fe::1]',
+    '[fe80::1]',
+    '10.0.0.1',
+    '0.0.0.0',
+    '224.0.0.1',
+    '[ff02::1]',
+    'inside.example',
+  ])('to %s is handed to the agent, and refused when it follows', async (host) => {
+    const { resolve } = resolver({ 'inside.example': [['10.0.0.1']] });
+    const guard = createGuard({ allowPrivate: ['127.0.0.0/8'], resolve });
+    const proxy = await startProxy(cleanup, { guard });
+    const port = await httpUpstream(cleanup, (_req, res) =>
+      res.writeHead(307, { location: `http://${host}/latest/meta-data` }).end(),
+    );
+    const get = (at: string) =>
+      raw(proxy.port, `GET http://${at}/ HTTP/1.1\r\nHost: ${at}\r\nConnection: close\r\n\r\n`);
+    expect(await get(`127.0.0.1:${port}`)).toMatch(/^HTTP\/1\.1 307 /);
+    expect(proxy.exchanges).toHaveLength(1);
+    expect(await get(host)).toMatch(/^HTTP\/1\.1 403 [\s\S]*proxy\.address_refused/);
+  });
+});
+
 describe('Sallyport’s own ports', () => {
   it('are out of reach under every name and address of this machine', async () => {
     const { resolve } = resolver({ 'me.example': [['127.0.0.1']] });

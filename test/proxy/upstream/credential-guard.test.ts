@@ -31,6 +31,9 @@ const hex = (value: string, prefix: string, width: number) =>
     .map((byte) => `${prefix}${byte.toString(16).padStart(width, '0')}`)
     .join('');
 
+const entities = (value: string, spell: (code: number) => string) =>
+  Array.from(value, (character) => spell(character.codePointAt(0) ?? 0)).join('');
+
 const spellings: [string, string][] = [
   ['plain', secret],
   ['in JSON', JSON.stringify({ token: secret })],
@@ -47,6 +50,14 @@ const spellings: [string, string][] = [
   ['one byte percent-encoded', secret.replace('_', '%5F')],
   ['escaped in JSON', hex(secret, '\\u', 4)],
   ['half escaped', secret.replaceAll('_', '\\u005f')],
+  ['in hexadecimal digits', Buffer.from(secret).toString('hex')],
+  ['in hexadecimal capitals', Buffer.from(secret).toString('hex').toUpperCase()],
+  ['as UTF-16', Buffer.from(secret, 'utf16le').toString('latin1')],
+  ['as UTF-16, big end first', Buffer.from(secret, 'utf16le').swap16().toString('latin1')],
+  ['as HTML entities', entities(secret, (code) => `&#${code};`)],
+  ['as HTML entities with zeros', entities(secret, (code) => `&#0${code};`)],
+  ['as hexadecimal HTML entities', entities(secret, (code) => `&#X${code.toString(16)};`)],
+  ['one HTML entity', secret.replace('_', '&lowbar;').replaceAll('&lowbar;', '&#x5F;')],
 ];
 
 describe('an answer that carries the secret is cut', () => {
@@ -76,6 +87,18 @@ describe('an answer that carries the secret is cut', () => {
     ['one of several', ['a', `b=${secret}`]],
   ])('in a header value: %s', (_what, value) => {
     expect(reflectionFilter([secret]).head(200, { 'x-echo': value })).toBe('cut');
+  });
+
+  it.each([
+    ['a JSON encoder that writes ASCII only', 'p\\u00e4ssw\\u00f6rd \\uD83D\\uDD11<&\\"'],
+    ['an HTML page', 'pässwörd 🔑&lt;&amp;&quot;'],
+    ['an HTML page by numbers', 'p&#228;ssw&#xF6;rd &#128273;&LT;&#38;&#34;'],
+    ['a form', 'p%C3%A4ssw%c3%b6rd+%F0%9F%94%91%3C%26%22'],
+  ])('beyond ASCII, by %s', (_what, spelled) => {
+    const bytes = Buffer.from(`<p>${spelled}</p>`);
+    for (const size of [1, 2, 7, 1000]) {
+      expect(pass(reflectionFilter(['pässwörd 🔑<&"']), split(bytes, size)).cut).toBe(true);
+    }
   });
 
   it('in the name of a header', () => {
@@ -124,6 +147,7 @@ describe('an answer that does not carry it is left as it is', () => {
     '%%%',
     '\\\\\\',
     'a+b+c',
+    'a&b&#1;&#x;&;&amp;&bogus;&',
     'sk_live_sk_live_',
   ])('%j', (body) => {
     for (const size of [1, 3, 1000]) {

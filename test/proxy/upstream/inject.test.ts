@@ -79,6 +79,8 @@ describe('injection', () => {
     ['/a?b=1', '/a?b=1&key=s%263'],
     ['/a?key=mine&b=1&key=again', '/a?b=1&key=s%263'],
     ['/a?k%65y=mine&b=1', '/a?b=1&key=s%263'],
+    ['/a?KEY=mine&kEy=mine', '/a?key=s%263'],
+    ['/a?%4bEY=mine', '/a?key=s%263'],
     ['/a?key', '/a?key=s%263'],
     ['/a?b=x?key=y', '/a?b=x?key=y&key=s%263'],
     ['/a?%ff=1', '/a?%ff=1&key=s%263'],
@@ -86,6 +88,13 @@ describe('injection', () => {
     expect(injectCredential(outgoing(path), held('s&3', { in: 'query', name: 'key' })).path).toBe(
       expected,
     );
+  });
+
+  it('parts of an answer are not asked for: each would be harmless, and together the secret', () => {
+    const headers = ['Range', 'bytes=0-9', 'X', '1'];
+    expect(
+      injectCredential(outgoing('/', headers), held('s', { in: 'header', name: 'K' })).headers,
+    ).toEqual(['X', '1', 'K', 's']);
   });
 
   it('the request that was given is left as it is', () => {

@@ -1,17 +1,23 @@
-import { generateKeyPairSync } from 'node:crypto';
-import { createServer as createTls } from 'node:tls';
-import { ProxyAgent, request } from 'undici';
+import { createServer as createHttpsServer } from 'node:https';
+import type { TLSSocket } from 'node:tls';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { authorityCertificate, leafCertificate } from '../../../proxy/tls/certificate.ts';
 import {
   Cleanup,
   httpsUpstream,
   httpUpstream,
   listening,
   startProxy,
-  type TestProxy,
   testAuthority,
 } from '../../support/proxy.ts';
+import {
+  certificateFor,
+  countingServer,
+  everythingIsHere,
+  type Identity,
+  opensslCertificate,
+  sha1Signed,
+  through,
+} from './upstream-tls-stage.ts';
 
 let cleanup: Cleanup;
 beforeEach(() => {
@@ -19,60 +25,99 @@ beforeEach(() => {
 });
 afterEach(() => cleanup.run());
 
-describe('TLS of an upstream', () => {
-  const dayMs = 86_400_000;
+const dayMs = 86_400_000;
+const forUs = 'subjectAltName=IP:127.0.0.1';
+const p256 = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256'];
+// So that the server itself shows what it has; the sidecar's own level is not touched by it.
+const anything = 'DEFAULT:@SECLEVEL=0';
 
-  function certificateFor(host: string, notAfterMs: number) {
-    const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
-    const leaf = generateKeyPairSync('ec', { namedCurve: 'P-256' });
-    const issuer = { key: privateKey, commonName: 'Test' };
-    const validity = { notBeforeMs: Date.now() - 10 * dayMs, notAfterMs: Date.now() + dayMs };
-    const ca = authorityCertificate(issuer, validity);
-    const cert = leafCertificate(issuer, {
-      host,
-      publicKey: leaf.publicKey,
-      validity: { ...validity, notAfterMs },
-    });
-    return { ca, cert, key: leaf.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString() };
-  }
+interface Case {
+  readonly identity: (cleanup: Cleanup) => Identity;
+  readonly isTrusted?: boolean;
+  readonly code: string;
+}
 
-  async function through(proxy: TestProxy, port: number) {
-    const agent = new ProxyAgent({ uri: proxy.url, requestTls: { ca: proxy.authority.certPem } });
-    cleanup.add(() => agent.destroy());
-    const answer = await request(`https://127.0.0.1:${port}/`, { dispatcher: agent });
-    return { status: answer.statusCode, text: await answer.body.text() };
-  }
-
-  it.each([
-    ['of an unknown authority', '127.0.0.1', dayMs, false],
-    ['that has expired', '127.0.0.1', -dayMs, true],
-    ['of another host', 'other.example', dayMs, true],
-  ])(
-    'a certificate %s: 502, and not a byte of the request is sent',
-    async (_what, host, endsInMs, trusted) => {
-      const { ca, cert, key } = certificateFor(host, Date.now() + endsInMs);
-      let received = 0;
-      const server = createTls({ cert: cert + ca, key }, (socket) => {
-        socket.on('data', (chunk) => {
-          received += chunk.length;
-        });
-        socket.on('error', () => {});
-      });
-      server.on('tlsClientError', () => {});
-      const port = await listening(server, cleanup);
-      const proxy = await startProxy(cleanup, { ca: trusted ? [ca] : [] });
-      // Twice: a TLS session of the first attempt must not open the second.
-      for (let attempt = 0; attempt < 2; attempt++) {
-        expect(await through(proxy, port)).toMatchObject({
-          status: 502,
-          text: expect.stringContaining('upstream.tls_invalid'),
-        });
-      }
-      expect(received).toBe(0);
+const cases: Record<string, Case> = {
+  'of an unknown authority': {
+    identity: () => certificateFor('127.0.0.1'),
+    isTrusted: false,
+    code: 'upstream.certificate_untrusted',
+  },
+  'of an unknown authority that it does not send along': {
+    identity: () => {
+      const { cert, ...rest } = certificateFor('127.0.0.1');
+      return { ...rest, cert: `${cert.split('-----END')[0]}-----END CERTIFICATE-----\n` };
     },
-  );
+    isTrusted: false,
+    code: 'upstream.certificate_untrusted',
+  },
+  'signed by itself': {
+    identity: (at) => opensslCertificate(at, { key: p256, extensions: [forUs] }),
+    isTrusted: false,
+    code: 'upstream.certificate_self_signed',
+  },
+  'that has expired': {
+    identity: () => certificateFor('127.0.0.1', -2 * dayMs, -dayMs),
+    code: 'upstream.certificate_expired',
+  },
+  'that is not valid yet': {
+    identity: () => certificateFor('127.0.0.1', dayMs, 2 * dayMs),
+    code: 'upstream.certificate_not_yet_valid',
+  },
+  'of another host': {
+    identity: () => certificateFor('other.example'),
+    code: 'upstream.certificate_wrong_host',
+  },
+  'that names its host as common name only': {
+    identity: (at) => opensslCertificate(at, { key: p256, extensions: [] }),
+    code: 'upstream.certificate_wrong_host',
+  },
+  'with an RSA key of 1024 bits': {
+    identity: (at) => opensslCertificate(at, { key: ['-newkey', 'rsa:1024'], extensions: [forUs] }),
+    code: 'upstream.certificate_weak',
+  },
+  'signed over SHA-1': {
+    identity: sha1Signed,
+    code: 'upstream.certificate_weak',
+  },
+  'for clients, not servers': {
+    identity: (at) =>
+      opensslCertificate(at, { key: p256, extensions: [forUs, 'extendedKeyUsage=clientAuth'] }),
+    code: 'upstream.tls_invalid',
+  },
+};
 
-  it('cannot be switched off by the environment', async () => {
+describe('an upstream is refused with 502 and a reason of its own, and not a byte is sent', () => {
+  it.each(Object.entries(cases))('a certificate %s', async (_what, refused) => {
+    const { ca, cert, key } = refused.identity(cleanup);
+    const { port, received } = await countingServer(cleanup, { cert, key, ciphers: anything });
+    const proxy = await startProxy(cleanup, { ca: refused.isTrusted === false ? [] : [ca] });
+    // Twice: a TLS session of the first attempt must not open the second.
+    for (let attempt = 0; attempt < 2; attempt++) {
+      expect(await through(cleanup, proxy, { port })).toEqual({
+        status: 502,
+        text: JSON.stringify({ reason_code: refused.code }),
+      });
+    }
+    expect(received.bytes).toBe(0);
+  });
+
+  it.each(['TLSv1', 'TLSv1.1'] as const)('one that speaks %s at most', async (version) => {
+    const { ca, cert, key } = certificateFor('127.0.0.1');
+    const { port, received } = await countingServer(cleanup, {
+      ...{ cert, key, ciphers: anything },
+      ...{ minVersion: version, maxVersion: version },
+    });
+    const proxy = await startProxy(cleanup, { ca: [ca] });
+    const answer = await through(cleanup, proxy, { port });
+    expect(answer).toMatchObject({
+      status: 502,
+      text: expect.stringContaining('upstream.tls_version'),
+    });
+    expect(received.connections).toBe(0);
+  });
+
+  it('one that is trusted under no other settings: the environment cannot switch it off', async () => {
     process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';
     cleanup.add(() => {
       delete process.env.NODE_TLS_REJECT_UNAUTHORIZED;
@@ -81,12 +126,50 @@ describe('TLS of an upstream', () => {
       res.end('secret'),
     );
     const proxy = await startProxy(cleanup);
-    expect((await through(proxy, port)).status).toBe(502);
+    expect((await through(cleanup, proxy, { port })).status).toBe(502);
   });
 
-  it('a plain HTTP server behind https://: 502', async () => {
+  it('a plain HTTP server behind https://', async () => {
     const proxy = await startProxy(cleanup);
     const port = await httpUpstream(cleanup, (_req, res) => res.end('plain'));
-    expect((await through(proxy, port)).text).toContain('upstream.tls_invalid');
+    expect((await through(cleanup, proxy, { port })).text).toContain('upstream.tls_invalid');
   });
+});
+
+describe('a wildcard certificate', () => {
+  it.each([
+    ['api.example.test', 200],
+    ['a.b.example.test', 502],
+    ['example.test', 502],
+    ['api.example.test.evil.test', 502],
+  ])('of *.example.test for %s: %d', async (host, status) => {
+    const { ca, cert, key } = certificateFor('*.example.test');
+    const server = createHttpsServer({ cert, key }, (_req, res) => res.end('ok'));
+    const port = await listening(server, cleanup);
+    const proxy = await startProxy(cleanup, { ca: [ca], guard: everythingIsHere() });
+    // The agent verifies the leaf that the sidecar minted, for the very host.
+    expect((await through(cleanup, proxy, { host, port })).status).toBe(status);
+    expect(proxy.authority.minted()).toBe(1);
+  });
+});
+
+describe('a TLS session with an upstream', () => {
+  it.each(['TLSv1.2', 'TLSv1.3'] as const)(
+    'is resumed on the next connection: %s',
+    async (version) => {
+      const { ca, cert, key } = certificateFor('127.0.0.1');
+      const resumed: boolean[] = [];
+      const server = createHttpsServer({ cert, key, maxVersion: version }, (req, res) => {
+        resumed.push((req.socket as TLSSocket).isSessionReused());
+        res.setHeader('connection', 'close').end('ok');
+      });
+      const port = await listening(server, cleanup);
+      const proxy = await startProxy(cleanup, { ca: [ca] });
+      for (let call = 0; call < 4; call++) {
+        expect((await through(cleanup, proxy, { port })).status).toBe(200);
+        globalThis.gc?.();
+      }
+      expect(resumed).toEqual([false, true, true, true]);
+    },
+  );
 });

@@ -1,0 +1,41 @@
+import { addressBytes, cidr, isWithin } from '../../shared/address.ts';
+import { isAddress, normaliseHost } from '../../shared/host.ts';
+
+type Range = ReturnType<typeof cidr>;
+
+/** For which hosts the authority may speak: names with all that is below them, and address ranges. */
+export interface NameConstraints {
+  readonly names: readonly string[];
+  readonly ranges: readonly Range[];
+}
+
+/**
+ * Reads `example.com, 10.0.0.0/8`: a name permits itself and everything below it. Throws on
+ * anything else. `always` are names that are permitted besides.
+ */
+export function parseNameConstraints(text: string, always: readonly string[]): NameConstraints {
+  const items = text
+    .split(',')
+    .map((item) => item.trim())
+    .filter((item) => item !== '');
+  const isRange = (item: string) => item.includes('/') || addressBytes(item) !== undefined;
+  return {
+    names: [...new Set([...items.filter((item) => !isRange(item)).map(name), ...always])],
+    ranges: items.filter(isRange).map(cidr),
+  };
+}
+
+function name(item: string): string {
+  const host = normaliseHost(item);
+  if (host !== undefined && !isAddress(host)) return host;
+  throw new Error(
+    `${item} is neither a host name nor a CIDR range. A name permits itself and all below it: write example.com, not *.example.com.`,
+  );
+}
+
+/** `host` is canonical, as `normaliseHost` makes it. */
+export function permits({ names, ranges }: NameConstraints, host: string): boolean {
+  return isAddress(host)
+    ? ranges.some((range) => isWithin(range, host))
+    : names.some((permitted) => host === permitted || host.endsWith(`.${permitted}`));
+}
