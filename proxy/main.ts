@@ -17,8 +17,9 @@ import type { EnforceDeps } from './enforce/deps.ts';
 import { internalFacts } from './enforce/internal-facts.ts';
 import { LiveCalls } from './enforce/live-calls.ts';
 import { LiveDrift } from './enforce/live-drift.ts';
+import { isOutOfReach } from './enforce/out-of-reach.ts';
 import { Places } from './enforce/places.ts';
-import { driftRecord } from './enforce/record.ts';
+import { toolReportRecord } from './enforce/record.ts';
 import { Underway } from './enforce/underway.ts';
 import { UsedPassports } from './enforce/used-passports.ts';
 import { type Enrolment, enrol, pinSectionKey } from './enrolment.ts';
@@ -210,9 +211,10 @@ function enforcement(config: Config, parts: Parts): EnforceDeps {
   const live = new LiveCalls();
   const liveDrift = new LiveDrift({
     replica,
-    report: (drift) => {
-      spool.append(driftRecord(drift, { identity, clock })).catch((err) => {
-        log.error({ err, tool: drift.tool }, 'a changed tool could not be recorded');
+    isOutOfReach: (tool) => isOutOfReach(tool, { replica, identity, clock }),
+    report: (report) => {
+      spool.append(toolReportRecord(report, { identity, clock })).catch((err) => {
+        log.error({ err, tool: report.tool }, 'a changed tool could not be recorded');
       });
     },
   });
@@ -228,6 +230,7 @@ function enforcement(config: Config, parts: Parts): EnforceDeps {
     if (replica.isAgentRevoked(identity.agentId)) credentials.drop();
   });
   closing.add(() => credentials.drop());
+  replica.onChange('tools', () => liveDrift.toolsChanged());
   replica.onChange('kill_switches', () => {
     const ended = live.endBlocked(replica.killSwitches, clock.now());
     if (ended > 0) log.warn({ ended }, 'a kill switch ended calls under way');

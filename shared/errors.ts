@@ -201,6 +201,18 @@ export const errorKinds = {
   'mcp.malformed': refusal(400, 'The MCP message is not valid.'),
   'mcp.batch_refused': refusal(400, 'JSON-RPC batches are not forwarded.'),
   'mcp.header_mismatch': refusal(400, 'MCP headers and body do not agree.'),
+  'mcp.meta_missing': refusal(
+    400,
+    'Since revision 2026-07-28 a request says its protocol version in params._meta.',
+  ),
+  'mcp.transport_unsupported': refusal(
+    405,
+    'The HTTP+SSE transport of 2024-11-05 is not forwarded: use Streamable HTTP.',
+  ),
+  'mcp.answer_refused': refusal(
+    502,
+    'The MCP server’s answer cannot be read in one way only, so it does not go on.',
+  ),
   'bus.unavailable': outage(503, 'The sync bus cannot be reached.'),
   'store.unavailable': outage(503, 'The database cannot be reached.'),
   'sync.no_snapshot': outage(503, 'No verified policies are held here yet.'),

@@ -4,6 +4,7 @@ import type { SpoolPosition } from '../../shared/evidence/spool-head.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import type { Sidecar } from '../store/generated/client.ts';
+import { noteObservedDrift } from '../tools/note-observed-drift.ts';
 import { ownSidecar } from './fleet.ts';
 import { reportIncident } from './report-incident.ts';
 import { strangerAmong } from './uploaded-event.ts';
@@ -35,6 +36,8 @@ export async function uploadEvidence(
   await storeSalts(services, sidecar.tenantId, upload.records);
   const events = upload.records.map(({ event }) => event);
   await seal(services, sidecar, events);
+  // Before the upload is acknowledged: a report that could not be followed comes again.
+  for (const event of events) await noteObservedDrift(services, sidecar, event);
   await acknowledge(services, sidecar, last);
   return { sealed: events.length, acked: last };
 }

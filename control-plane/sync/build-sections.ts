@@ -3,6 +3,7 @@ import { modes, riskTiers } from '../../shared/decision/action.ts';
 import type { KillSwitch } from '../../shared/decision/state.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { isJsonObject, type JsonValue } from '../../shared/json.ts';
+import { formHash } from '../../shared/manifest/hash.ts';
 import { approvalStatuses } from '../../shared/manifest/tool-record.ts';
 import type { PolicyDefinition } from '../../shared/policy/definition.ts';
 import type { PublishedTool, SectionBodies } from '../../shared/sync/sections.ts';
@@ -184,6 +185,7 @@ function publishedTool(row: ToolRow): PublishedTool {
     throw invalid(`the approved manifest of ${row.name} is gone`);
   const manifest: JsonValue = row.manifest === null ? {} : JSON.parse(row.manifest);
   const inputSchema = isJsonObject(manifest) ? manifest.inputSchema : undefined;
+  const approvedFormHash = isJsonObject(manifest) && approved ? formHash(manifest) : undefined;
   return {
     name: row.name,
     manifestHash: row.manifest_hash,
@@ -196,6 +198,7 @@ function publishedTool(row: ToolRow): PublishedTool {
       approvedSurfaceHash: row.surface_hash,
       driftReason: row.drift_reason,
     }),
+    ...(approvedFormHash === undefined ? {} : { approvedFormHash }),
     ...(isJsonObject(inputSchema) ? { inputSchema } : {}),
   };
 }

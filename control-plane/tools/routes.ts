@@ -4,6 +4,7 @@ import { type Route, route } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import { diffTools } from './diff-tools.ts';
 import { ingestTool } from './ingest-tool.ts';
+import { listTools, readTool } from './read-tools.ts';
 
 export function toolRoutes(services: Services): Route[] {
   return [
@@ -24,6 +25,12 @@ export function toolRoutes(services: Services): Route[] {
         },
       };
     }),
+    route(contract.listTools, async (_input, caller) => ({
+      body: { tools: [...(await listTools(services, caller))] },
+    })),
+    route(contract.getTool, async ({ params }, caller) => ({
+      body: await readTool(services, caller, params.name),
+    })),
     route(contract.diffTools, async ({ body }) => {
       const { beforeHash, afterHash, material, drift } = diffTools(body.before, body.after);
       return {

@@ -1,6 +1,5 @@
 import type { Binding } from '../../shared/binding/binding.ts';
 import { splitTarget } from '../../shared/binding/path.ts';
-import { surfaceHash } from '../../shared/manifest/hash.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 import type { RecognisedPass } from '../recognise/recognition.ts';
 import { toolsListFilter } from '../recognise/tools-list.ts';
@@ -53,7 +52,6 @@ export function watchTools(
   if (binding?.protocol !== 'mcp') return undefined;
   return toolsListFilter({
     server: binding.name,
-    surfaceHash,
     observe: (listed) => liveDrift.observe(listed),
   });
 }

@@ -9,6 +9,7 @@ import type { JsonObject } from '../../shared/json.ts';
 import type { SpoolRecord } from '../evidence/spool.ts';
 import type { Identity } from '../identity.ts';
 import type { Outcome } from '../upstream/forwarding.ts';
+import type { ToolReport } from './live-drift.ts';
 
 /** What is written down about a call, apart from the verdict on it. */
 export interface CallFacts {
@@ -122,17 +123,20 @@ export function outcomeRecord(
   return { event: eventOf('execution.result', witness, { facts, reasonCode: failure, data }) };
 }
 
-/** The record of a tool whose server describes it otherwise than was approved. */
-export function driftRecord(
-  {
-    tool,
-    approved,
-    observed,
-  }: { readonly tool: string; readonly approved: string; readonly observed: string },
-  witness: Witness,
-): SpoolRecord {
+/** The record of a tool whose server describes it otherwise than was approved, or names it anew. */
+export function toolReportRecord(report: ToolReport, witness: Witness): SpoolRecord {
+  const { tool, observed } = report;
   const facts = { tool, resource: `tool:${tool}`, host: '', method: '' };
-  const data = { approved_surface_hash: approved, observed_surface_hash: observed };
+  if (report.kind === 'renamed') {
+    const data = { observed_surface_hash: observed, renamed_from: report.renamedFrom };
+    return { event: eventOf('tool.renamed', witness, { facts, data }) };
+  }
+  const data = {
+    approved_surface_hash: report.approved,
+    // As text: no depth or number of a server's schema is then the ledger's concern.
+    ...(report.surface === undefined ? {} : { observed_surface: report.surface }),
+    observed_surface_hash: observed,
+  };
   const reasonCode = 'tool.manifest_changed';
   return { event: eventOf('tool.drifted', witness, { facts, reasonCode, data }) };
 }

@@ -26,6 +26,8 @@ const parseError = -32_700;
 const invalidRequest = -32_600;
 const invalidParams = -32_602;
 const headerMismatch = -32_020;
+/** Here the revision demands the HTTP status (2026-07-28, "Server Validation"). */
+const answeredBy400: ReadonlySet<string> = new Set(['mcp.header_mismatch', 'mcp.meta_missing']);
 /** Outside what JSON-RPC reserves (-32768 to -32000): refused by policy. */
 export const refusedError = -31_403;
 
@@ -41,7 +43,7 @@ export function mcpRefusal(form: McpForm, parts: McpRefusalParts): McpRefusal {
     form.tool === undefined || form.id === null
       ? { jsonrpc: '2.0', id: form.id, error: rpcError(parts.body) }
       : { jsonrpc: '2.0', id: form.id, result: toolResult(form, parts.body) };
-  const keepsStatus = form.id === null || code === 'mcp.header_mismatch';
+  const keepsStatus = form.id === null || answeredBy400.has(code);
   const status = keepsStatus ? Math.max(parts.httpStatus, 400) : 200;
   const text = JSON.stringify(message);
   return acceptsEventsOnly(parts.accept)
@@ -61,6 +63,7 @@ function rpcCode(reasonCode: string): number {
     case 'mcp.batch_refused':
       return invalidRequest;
     case 'args.ambiguous':
+    case 'mcp.meta_missing':
       return invalidParams;
     case 'args.schema_invalid':
     case 'args.encoding_invalid':

@@ -4,7 +4,9 @@ import type { McpMessage } from './mcp-message.ts';
 
 /** The first revision without sessions, in which headers repeat what the body says. */
 const statelessSince = '2026-07-28';
-const versionForm = /^\d{4}-\d{2}-\d{2}$/;
+const dateForm = /^\d{4}-\d{2}-\d{2}$/;
+// Which versions there are is the server's to say; this one only keeps them to one spelling.
+const versionForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const versionMember = 'io.modelcontextprotocol/protocolVersion';
 
 /** Which member of `params` the header `Mcp-Name` repeats. */
@@ -31,7 +33,7 @@ export function readMcpHeaders(raw: readonly string[]): McpHeaders {
   }
   const version = found.get('mcp-protocol-version');
   if (version !== undefined && !versionForm.test(version)) {
-    throw mismatch('MCP-Protocol-Version is not the date of a revision');
+    throw mismatch('MCP-Protocol-Version is not the name of a revision');
   }
   return found;
 }
@@ -66,11 +68,18 @@ function agreeOnVersion(headers: McpHeaders, message: McpMessage): boolean {
   if (inBody !== undefined && inBody !== inHeader) {
     throw mismatch('MCP-Protocol-Version is not the version in the body');
   }
-  const isStateless = inHeader !== undefined && inHeader >= statelessSince;
+  const isStateless = inHeader !== undefined && isStatelessVersion(inHeader);
   if (isStateless && inBody === undefined && message.kind === 'request') {
-    throw mismatch(`params._meta lacks ${versionMember}`);
+    throw new GatewayError('mcp.meta_missing', {
+      message: `params._meta lacks ${versionMember}, which is required since ${statelessSince}.`,
+    });
   }
   return isStateless;
+}
+
+/** A version that is not known is held to the stricter rules. */
+function isStatelessVersion(version: string): boolean {
+  return !dateForm.test(version) || version >= statelessSince;
 }
 
 function bodyVersion(params: JsonObject | undefined): JsonValue | undefined {

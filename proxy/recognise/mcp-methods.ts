@@ -33,6 +33,11 @@ export function passes(method: string, params: JsonObject | undefined): boolean 
 // so that a tool's name spells one tool id only.
 const toolNameForm = /^(?=.{1,128}$)[A-Za-z0-9_-]+(?:[./][A-Za-z0-9_-]+)*$/;
 
+/** Whether a tool of this name can be called at all. */
+export function isToolName(name: string): boolean {
+  return toolNameForm.test(name);
+}
+
 /** What a `tools/call` asks for. */
 interface ToolCall {
   readonly name: string;
@@ -46,7 +51,7 @@ const furtherMembers = ['_meta', 'task', 'inputResponses', 'requestState'];
 
 export function readToolCall(params: JsonObject = {}): ToolCall {
   const { name, arguments: args = {} } = params;
-  if (typeof name !== 'string' || !toolNameForm.test(name)) {
+  if (typeof name !== 'string' || !isToolName(name)) {
     throw malformed('params.name must be a tool name of letters, digits, "_", "-", "." and "/"');
   }
   if (!isJsonObject(args)) throw malformed('params.arguments must be an object');

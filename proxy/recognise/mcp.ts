@@ -74,10 +74,9 @@ async function recogniseStream(exchange: Exchange, binding: Binding): Promise<Re
     });
   }
   await requireNoBody(req);
-  const headers = [
-    ...allowedHeaders(req.rawHeaders, binding.headers),
-    ...sessionHeaders(readMcpHeaders(req.rawHeaders)),
-  ];
+  const ofSession = sessionHeaders(readMcpHeaders(req.rawHeaders));
+  if (ofSession.length === 0) throw namesNoSession();
+  const headers = [...allowedHeaders(req.rawHeaders, binding.headers), ...ofSession];
   return {
     kind: 'pass',
     binding,
@@ -85,6 +84,17 @@ async function recogniseStream(exchange: Exchange, binding: Binding): Promise<Re
     form: { kind: 'http' },
     outgoing: { ...destination(exchange, binding), method, headers, body: null },
   };
+}
+
+/**
+ * The older transport opens with a GET that says nothing of MCP, and would be told an address for
+ * its messages that nobody bound. No other client needs such a GET: a server may always refuse it.
+ */
+function namesNoSession(): GatewayError {
+  return new GatewayError('mcp.transport_unsupported', {
+    message:
+      'A GET must name its session or the protocol version: the HTTP+SSE transport of 2024-11-05 is not forwarded, use Streamable HTTP.',
+  });
 }
 
 function recogniseMessage(call: McpCall<McpMessage>, deps: RecogniseDeps): Recognition {

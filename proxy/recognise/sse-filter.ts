@@ -1,13 +1,19 @@
+import { isUtf8 } from 'node:buffer';
+
+/** What the data of one event becomes; `type` is the event's name, if it has one. */
+type Rewrite = (data: Buffer, type: string | undefined) => Buffer | 'cut';
+
 const lf = 0x0a;
 const cr = 0x0d;
 
 /**
  * Passes an event stream (WHATWG HTML, "Server-sent events") on event by event and lets the data
- * of each be replaced. An event goes on only once it is complete; other lines stay as they are.
+ * of each be replaced. An event goes on only once it is complete, and nothing of it but the lines
+ * that the standard knows: what one client takes for a comment, another must not take for data.
  * Each byte is looked at once, however small the pieces in which a stream drips in.
  */
 export class SseFilter {
-  readonly #rewrite: (data: Buffer) => Buffer | 'cut';
+  readonly #rewrite: Rewrite;
   readonly #bytesMax: number;
   /** Pieces of the event that is not complete yet. */
   #parts: Buffer[] = [];
@@ -15,7 +21,7 @@ export class SseFilter {
   #lineIsEmpty = true;
   #afterReturn = false;
 
-  constructor(rewrite: (data: Buffer) => Buffer | 'cut', eventBytesMax: number) {
+  constructor(rewrite: Rewrite, eventBytesMax: number) {
     this.#rewrite = rewrite;
     this.#bytesMax = eventBytesMax;
   }
@@ -69,29 +75,56 @@ export class SseFilter {
   }
 
   #filterEvent(event: Buffer): Buffer | 'cut' {
-    const lines = event
-      .toString('utf8')
-      .replace(/^\ufeff/, '')
-      .split(/\r\n|\r|\n/);
-    const data = lines.filter((line) => isField(line, 'data')).map(dataOf);
+    if (!isUtf8(event)) return 'cut';
+    const text = event.toString('utf8');
+    const lines = text.replace(/^\ufeff/, '').split(/\r\n|\r|\n/);
+    const data = lines.filter((line) => isField(line, 'data')).map(fieldValue);
     const whole = Buffer.from(data.join('\n'), 'utf8');
-    if (whole.length === 0) return event;
-    const replaced = this.#rewrite(whole);
+    const type = lines.findLast((line) => isField(line, 'event'));
+    const replaced =
+      whole.length === 0
+        ? whole
+        : this.#rewrite(whole, type === undefined ? type : fieldValue(type));
     if (replaced === 'cut') return 'cut';
-    if (replaced === whole) return event;
-    const others = lines.filter((line) => line !== '' && !isField(line, 'data'));
-    return Buffer.from(
-      [...others, `data: ${replaced.toString('utf8')}`, '', ''].join('\n'),
-      'utf8',
-    );
+    const isPlain = !oddSeparators.test(text) && lines.every(isKnown);
+    return replaced === whole && isPlain ? event : writeEvent(lines, replaced.toString('utf8'));
   }
+}
+
+/**
+ * Control characters and separators that end no line by the standard, but do for clients that
+ * split lines as Python does; and byte order marks, which some strip.
+ */
+const oddSeparators = /[^\P{Cc}\t\n\r]|[\p{Zl}\p{Zp}\ufeff]/u;
+const escaped = new RegExp(oddSeparators, 'gu');
+
+/** The event anew, in which every reader finds the same lines. `data` is JSON, or nothing. */
+function writeEvent(lines: readonly string[], data: string): Buffer {
+  const others = lines.filter(
+    (line) => line !== '' && isKnown(line) && !isField(line, 'data') && !oddSeparators.test(line),
+  );
+  // In JSON these characters stand in strings only, where an escape means the same.
+  const plain = data.replaceAll(
+    escaped,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+  const written = data === '' ? [] : plain.split('\n').map((line) => `data: ${line}`);
+  return Buffer.from([...others, ...written, '', ''].join('\n'), 'utf8');
+}
+
+const knownLine = /^(?:$|:|(?:data|event|id|retry)(?::|$))/;
+
+function isKnown(line: string): boolean {
+  return knownLine.test(line);
 }
 
 function isField(line: string, name: string): boolean {
   return line === name || line.startsWith(`${name}:`);
 }
 
-function dataOf(line: string): string {
-  const value = line.slice('data:'.length);
+function fieldValue(line: string): string {
+  const colon = line.indexOf(':');
+  if (colon === -1) return '';
+  const value = line.slice(colon + 1);
   return value.startsWith(' ') ? value.slice(1) : value;
 }

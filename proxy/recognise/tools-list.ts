@@ -3,21 +3,20 @@ import { GatewayError } from '../../shared/errors.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/json.ts';
 import { parseStrictJson } from '../../shared/strict-json.ts';
 import type { ResponseFilter } from '../upstream/forwarding.ts';
+import { isToolName } from './mcp-methods.ts';
 import { SseFilter } from './sse-filter.ts';
 
 /** A tool as its server describes it in an answer to `tools/list`. */
 export interface ListedTool {
   /** Tool id: `mcp.<server>.<name>`. */
   readonly tool: string;
+  /** As it came, under its bare name. */
   readonly definition: JsonObject;
-  readonly surfaceHash: string;
 }
 
 interface ToolsListOptions {
   /** The name of the binding. */
   readonly server: string;
-  /** Over the definition under the tool's id instead of its bare name. */
-  readonly surfaceHash: (definition: JsonObject) => string;
   /** Called for every tool of every answer; what is withheld does not reach the agent. */
   readonly observe: (tool: ListedTool) => 'keep' | 'withhold';
   /** Longest answer, or event of a stream, in bytes. Default 8 MiB. */
@@ -34,21 +33,27 @@ const bytesMaxByDefault = 8_388_608;
  */
 export function toolsListFilter(options: ToolsListOptions): ResponseFilter {
   const bytesMax = options.bytesMax ?? bytesMaxByDefault;
-  const rewrite = (data: Buffer) => filterAnswer(data, options);
-  const stream = new SseFilter(rewrite, bytesMax);
+  let cause: 'mcp.answer_refused' | 'mcp.transport_unsupported' = 'mcp.answer_refused';
+  const stream = new SseFilter((data, type) => {
+    // How a server of 2024-11-05 says where messages go: to an address that nobody bound.
+    if (type === 'endpoint') cause = 'mcp.transport_unsupported';
+    return type === 'endpoint' ? 'cut' : filterAnswer(data, options);
+  }, bytesMax);
   return {
     bytesMax,
     head: (status, headers) => {
       // Clients take a result from a 2xx answer only.
       if (status < 200 || status > 299) return 'pass';
-      if (isEncoded(headers)) return 'cut';
-      return isEventStream(headers) ? 'stream' : 'buffer';
+      const type = headerText(headers, 'content-type');
+      if (isEncoded(headers) || !isPlainType(type)) return 'cut';
+      return type.startsWith('text/event-stream') ? 'stream' : 'buffer';
     },
     chunk: (bytes) => stream.push(bytes),
     whole: (bytes) => {
       if (bytes.length > bytesMax) return 'cut';
-      return bytes.length === 0 ? bytes : rewrite(bytes);
+      return bytes.length === 0 ? bytes : filterAnswer(bytes, options);
     },
+    cause: () => cause,
   };
 }
 
@@ -59,8 +64,17 @@ function headerText(headers: Headers, wanted: string): string {
   return found === undefined ? '' : String(found[1]).trim().toLowerCase();
 }
 
-function isEventStream(headers: Headers): boolean {
-  return headerText(headers, 'content-type').startsWith('text/event-stream');
+const charsets: readonly string[] = ['utf-8', 'utf8', 'us-ascii'];
+
+/**
+ * One media type, in UTF-8. Of two types a client may believe the other one, and in another
+ * charset the same bytes are another text: some clients decode by what the header says.
+ */
+function isPlainType(type: string): boolean {
+  if (type.includes(',')) return false;
+  return [...type.matchAll(/charset\*?\s*=\s*["']?([^"';\s]*)/g)].every(([, charset = '']) =>
+    charsets.includes(charset),
+  );
 }
 
 /** Encoded answers were not asked for, and cannot be read. */
@@ -94,21 +108,18 @@ function filterMessage(message: JsonValue, options: ToolsListOptions): JsonValue
   if (!Array.isArray(tools)) throw new GatewayError('mcp.malformed');
   const named = new Map<string, JsonObject>();
   for (const definition of tools as readonly JsonValue[]) {
-    // Without a name no client could call it, and no policy could speak of it. Of two tools of
-    // one name only the first is shown, so that what was observed is what the agent sees.
+    // Without the name of a tool no client could call it, and no policy could speak of it. Of two
+    // of one name only the first is shown, so that what was observed is what the agent sees.
     if (!isJsonObject(definition) || typeof definition.name !== 'string') continue;
-    if (!named.has(definition.name)) named.set(definition.name, definition);
+    if (!isToolName(definition.name) || named.has(definition.name)) continue;
+    named.set(definition.name, definition);
   }
   const kept = [...named].flatMap(([name, definition]) =>
-    isKept(name, definition, options) ? [definition] : [],
+    options.observe({ tool: `mcp.${options.server}.${name}`, definition }) === 'keep'
+      ? [definition]
+      : [],
   );
   return { ...message, result: { ...result, tools: kept } };
-}
-
-function isKept(name: string, definition: JsonObject, options: ToolsListOptions): boolean {
-  const tool = `mcp.${options.server}.${name}`;
-  const surfaceHash = options.surfaceHash({ ...definition, name: tool });
-  return options.observe({ tool, definition, surfaceHash }) === 'keep';
 }
 
 /** Some clients match member names without regard to case. */

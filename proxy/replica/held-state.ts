@@ -18,6 +18,8 @@ export interface HeldState {
   readonly tenant?: SectionBodies['tenant'];
   readonly policies?: PolicySet;
   readonly tools?: ReadonlyMap<string, HeldTool>;
+  /** Names of tools by the form that was approved. */
+  readonly toolForms?: ReadonlyMap<string, readonly string[]>;
   readonly agents?: ReadonlyMap<string, AgentRecord>;
   readonly users?: ReadonlyMap<string, DirectoryUser>;
   readonly bindings?: readonly Binding[];
@@ -46,7 +48,10 @@ type Apply<Body> = (body: Body, compiler: PolicyCompiler) => HeldState;
 const contributions: { readonly [Name in TenantSection]: Apply<SectionBodies[Name]> } = {
   tenant: (tenant) => ({ tenant }),
   policies: ({ policies }, compiler) => ({ policies: compiler.compile(policies) }),
-  tools: ({ tools }) => ({ tools: new Map(tools.map((tool) => [tool.name, holdTool(tool)])) }),
+  tools: ({ tools }) => ({
+    tools: new Map(tools.map((tool) => [tool.name, holdTool(tool)])),
+    toolForms: formsOf(tools),
+  }),
   agents: ({ agents, users }) => ({ agents: byId(agents), users: byId(users) }),
   bindings: ({ bindings }) => ({ bindings }),
   kill_switches: ({ killSwitches }) => ({ killSwitches }),
@@ -95,4 +100,15 @@ function byId<Item extends { readonly id: string }>(
   items: readonly Item[],
 ): ReadonlyMap<string, Item> {
   return new Map(items.map((item) => [item.id, item]));
+}
+
+function formsOf(tools: readonly PublishedTool[]): ReadonlyMap<string, readonly string[]> {
+  const forms = new Map<string, string[]>();
+  for (const { name, approvedFormHash } of tools) {
+    if (approvedFormHash === undefined) continue;
+    const names = forms.get(approvedFormHash);
+    if (names === undefined) forms.set(approvedFormHash, [name]);
+    else names.push(name);
+  }
+  return forms;
 }

@@ -57,6 +57,8 @@ export interface Replica {
   tool(name: string): ToolRecord | undefined;
   /** The tool as it was published. */
   publishedTool(name: string): PublishedTool | undefined;
+  /** Names of the tools whose approved form, but for the name, has this hash. */
+  toolsOfForm(formHash: string): readonly string[];
   /** Hash of what `tools/list` may show of a tool: its approved surface. */
   approvedSurface(name: string): string | undefined;
 
@@ -205,6 +207,10 @@ class LocalReplica implements Replica {
 
   publishedTool(name: string): PublishedTool | undefined {
     return held(this.#store.state.tools).get(name)?.published;
+  }
+
+  toolsOfForm(formHash: string): readonly string[] {
+    return held(this.#store.state.toolForms).get(formHash) ?? [];
   }
 
   approvedSurface(name: string): string | undefined {

@@ -11,6 +11,11 @@ export function bufferLimit(filter: ResponseFilter): number {
 
 /** One filter that does what all of these do, in their order: the first sees what came in. */
 export function combineFilters(...filters: readonly ResponseFilter[]): ResponseFilter {
+  let cutBy = filters[0];
+  const cut = (filter: ResponseFilter) => {
+    cutBy = filter;
+    return 'cut' as const;
+  };
   let active: readonly { readonly filter: ResponseFilter; readonly mode: Mode }[] = [];
   return {
     bytesMax: Math.min(...filters.map(bufferLimit)),
@@ -18,7 +23,7 @@ export function combineFilters(...filters: readonly ResponseFilter[]): ResponseF
       const modes: Mode[] = [];
       for (const filter of filters) {
         const mode = filter.head(status, headers);
-        if (mode === 'cut') return 'cut';
+        if (mode === 'cut') return cut(filter);
         modes.push(mode);
       }
       active = filters.flatMap((filter, index) => {
@@ -32,7 +37,7 @@ export function combineFilters(...filters: readonly ResponseFilter[]): ResponseF
       let passed = bytes;
       for (const { filter } of active) {
         const result = filter.chunk?.(passed, last) ?? passed;
-        if (result === 'cut') return 'cut';
+        if (result === 'cut') return cut(filter);
         passed = result;
       }
       return passed;
@@ -41,10 +46,11 @@ export function combineFilters(...filters: readonly ResponseFilter[]): ResponseF
       let passed = bytes;
       for (const { filter, mode } of active) {
         const result = mode === 'buffer' ? filter.whole?.(passed) : filter.chunk?.(passed, true);
-        if (result === 'cut') return 'cut';
+        if (result === 'cut') return cut(filter);
         passed = result ?? passed;
       }
       return passed;
     },
+    cause: () => cutBy?.cause?.() ?? 'credential.reflected',
   };
 }

@@ -1,6 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import type { Outgoing } from './outgoing.ts';
 
+/** Why a filter let an answer go no further. */
+export type CutCause = 'credential.reflected' | 'mcp.answer_refused' | 'mcp.transport_unsupported';
+
 /** How a forwarded request ended. */
 export interface Outcome {
   /** Upstream's status; undefined when it never answered. */
@@ -19,7 +22,7 @@ export interface Outcome {
     | 'proxy.address_refused'
     | 'upstream.upgrade_refused'
     | 'proxy.draining'
-    | 'credential.reflected'
+    | CutCause
     | 'client_gone'
     | undefined;
   readonly detail?: string | undefined;
@@ -39,6 +42,8 @@ export interface ResponseFilter {
   /** Returns what may go on now, or `cut` to break off. `last` when no more will come. */
   chunk?(bytes: Buffer, last: boolean): Buffer | 'cut';
   whole?(bytes: Buffer): Buffer | 'cut';
+  /** Why it cut, asked after it did. Default: `credential.reflected`. */
+  cause?(): CutCause;
   /** The largest body that is buffered. Default 1 MiB. */
   readonly bytesMax?: number | undefined;
 }

@@ -3,7 +3,7 @@ import type { Dispatcher } from 'undici';
 import { GatewayError } from '../../shared/errors.ts';
 import { classifyFailure } from './failure.ts';
 import { bufferLimit } from './filters.ts';
-import type { ForwardOptions, Outcome, ResponseFilter } from './forwarding.ts';
+import type { CutCause, ForwardOptions, Outcome, ResponseFilter } from './forwarding.ts';
 import { inboundHeaders, withHeader } from './headers.ts';
 
 type Controller = Dispatcher.DispatchController;
@@ -17,6 +17,12 @@ interface RelaySettings {
 }
 
 const nothing = Buffer.alloc(0);
+
+const cutDetails: Readonly<Record<CutCause, string>> = {
+  'credential.reflected': 'The upstream sent the credential back.',
+  'mcp.answer_refused': 'The MCP server’s answer cannot be read in one way only.',
+  'mcp.transport_unsupported': 'The MCP server speaks the HTTP+SSE transport of 2024-11-05.',
+};
 
 /** Carries one answer from an upstream to the agent, and says once how that ended. */
 export class ResponseRelay implements Dispatcher.DispatchHandler {
@@ -208,7 +214,8 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
   }
 
   #cut(): void {
-    this.#fail('credential.reflected', 'The upstream sent the credential back.');
+    const cause = this.#options.filter?.cause?.() ?? 'credential.reflected';
+    this.#fail(cause, cutDetails[cause]);
   }
 
   #fail(failure: NonNullable<Outcome['failure']>, detail: string): void {

@@ -75,6 +75,88 @@ export const ingestTool = operation({
   errors: ['args.schema_invalid'],
 });
 
+const toolRecord = z.object({
+  name: z.string(),
+  approval_status: z.enum(approvalStatuses),
+  risk_tier: riskTier,
+  manifest_hash: z.string(),
+  approved_hash: z.string().nullable(),
+  /** Why it must be approved again. */
+  drift_reason: z.string().nullable(),
+  /** Who showed the current version: a principal, or `sidecar:<id>` for what a server said. */
+  submitted_by: z.string(),
+  updated_at: z.string(),
+  /** The approval of the current version that waits. */
+  approval_request_id: z.string().optional(),
+});
+export type ToolRecord = z.infer<typeof toolRecord>;
+
+const recordExample = {
+  name: 'mcp.crm.find',
+  approval_status: 'reapproval_required',
+  risk_tier: 'low',
+  manifest_hash: `sha256:${'1b'.repeat(32)}`,
+  approved_hash: `sha256:${'0a'.repeat(32)}`,
+  drift_reason: 'tool.description_changed',
+  submitted_by: 'sidecar:sc_01a1f91f4bd74eab',
+  updated_at: '2026-11-21T09:00:00.000Z',
+  approval_request_id: '43',
+} as const;
+
+export const listTools = operation({
+  id: 'listTools',
+  method: 'GET',
+  path: '/v1/tools',
+  tag: 'Tools',
+  summary: 'The registered tools and how they stand, by name',
+  auth: 'bearer',
+  permission: 'read',
+  success: {
+    status: 200,
+    description: 'Every tool with its status, and the approval that it waits for.',
+    schema: z.object({ tools: z.array(toolRecord) }),
+    example: { tools: [recordExample] },
+  },
+  errors: [],
+});
+
+export const getTool = operation({
+  id: 'getTool',
+  method: 'GET',
+  path: '/v1/tools/{name}',
+  tag: 'Tools',
+  summary: 'One tool: what was approved, what it is now, and what changed',
+  auth: 'bearer',
+  permission: 'read',
+  params: z.object({ name: z.string().min(1).max(256) }),
+  success: {
+    status: 200,
+    description: 'The tool with both manifests and the drift between them.',
+    schema: toolRecord.extend({
+      manifest: jsonObject,
+      /** Null where nothing was approved yet. */
+      approved_manifest: jsonObject.nullable(),
+      drift: z.array(drift),
+    }),
+    example: {
+      ...recordExample,
+      manifest: { name: 'mcp.crm.find', description: 'Finds, and sends.' },
+      approved_manifest: { name: 'mcp.crm.find', description: 'Finds.' },
+      drift: [
+        {
+          class: 'description_changed',
+          reason_code: 'tool.description_changed',
+          severity: 'medium',
+          path: '/description',
+          message: 'the description changed',
+          material: true,
+        },
+      ],
+    },
+  },
+  errors: ['tool.not_found'],
+});
+
 export const diffTools = operation({
   id: 'diffTools',
   method: 'POST',

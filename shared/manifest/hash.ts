@@ -20,19 +20,34 @@ export function surfaceHash(tool: JsonObject): string {
 }
 
 /**
+ * What a tool shows but for its name, as canonical JSON: the same for a tool that was renamed.
+ * Undefined for one that shows nothing but a name, which is like any other such.
+ */
+function formOf(tool: JsonObject): string | undefined {
+  const shown = canonicalJson({ ...surfaceOf(tool), name: '' });
+  return shown === blankSurface ? undefined : shown;
+}
+
+/** `sha256:<hex>` over that form. */
+export function formHash(tool: JsonObject): string | undefined {
+  const form = formOf(tool);
+  return form === undefined ? undefined : sha256(form);
+}
+
+/**
  * True when two tools show the same but for their names: a tool that was renamed. Two tools that
  * show nothing but a name are not the same tool.
  */
 export function sameButName(one: JsonObject, other: JsonObject): boolean {
   if (one.name === other.name) return false;
-  const nameless = (tool: JsonObject) => canonicalJson({ ...surfaceOf(tool), name: '' });
-  const shown = nameless(one);
-  return shown !== blankSurface && shown === nameless(other);
+  const form = formOf(one);
+  return form !== undefined && form === formOf(other);
 }
 
 const blankSurface = canonicalJson({ name: '' });
 
-function surfaceOf(tool: JsonObject): JsonObject {
+/** The members that `tools/list` shows, in their normal form. */
+export function surfaceOf(tool: JsonObject): JsonObject {
   const { name, title, description, inputSchema, outputSchema, annotations } = parseManifest({
     name: tool.name,
     title: tool.title,

@@ -94,6 +94,7 @@ const tool = exactly<PublishedTool>({
   manifestHash: z.string(),
   approvedHash: z.string().optional(),
   approvedSurfaceHash: z.string().optional(),
+  approvedFormHash: z.string().optional(),
   approvalStatus: z.enum(approvalStatuses),
   riskTier: z.enum(riskTiers),
   driftReason: z.string().optional(),

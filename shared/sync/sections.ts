@@ -38,6 +38,8 @@ export interface PublishedTool {
   readonly approvedHash?: string | undefined;
   /** Hash over what `tools/list` shows of the approved manifest. */
   readonly approvedSurfaceHash?: string | undefined;
+  /** The same without the name, by which a renamed tool is known again. */
+  readonly approvedFormHash?: string | undefined;
   readonly approvalStatus: ApprovalStatus;
   readonly riskTier: RiskTier;
   readonly driftReason?: string | undefined;

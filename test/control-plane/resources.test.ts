@@ -33,6 +33,14 @@ describeAccess(routes, {
       const data = { tenantId, name: newId('agent', Date.now()), capabilities: ['**'] };
       return (await services.db.agent.create({ data })).id;
     },
+    '/v1/tools': async (tenantId) => {
+      const tool = { tenantId, name: newId('tool', Date.now()) };
+      const version = { hash: 'h', surfaceHash: 's', manifest: '{}', ingestedBy: 'x' };
+      await services.db.toolVersion.create({ data: { ...tool, ...version } });
+      const standing = { manifestHash: 'h', approvalStatus: 'approved', riskTier: 'low' };
+      await services.db.tool.create({ data: { ...tool, ...standing } });
+      return tool.name;
+    },
     '/v1/policies': async (tenantId) => {
       const policy = { name: 'p', definitionId: 'p', version: 1, policyHash: '', createdBy: 'x' };
       const definition = JSON.stringify({ id: 'p', version: 1, rules: [] });

@@ -28,6 +28,18 @@ export function foreignObjects({ db, clock }: Services, api: TestApi): AccessHar
       const { id } = await db.directoryUser.create({ data: { tenantId, id: name() } });
       return id;
     },
+    '/v1/tools': async (tenantId) => {
+      const tool = { tenantId, name: name() };
+      const hash = `sha256:${'0'.repeat(64)}`;
+      const manifest = JSON.stringify({ name: tool.name });
+      await db.toolVersion.create({
+        data: { ...tool, hash, surfaceHash: hash, manifest, ingestedBy: 'test' },
+      });
+      await db.tool.create({
+        data: { ...tool, manifestHash: hash, approvalStatus: 'approved', riskTier: 'low' },
+      });
+      return tool.name;
+    },
     '/v1/runtime/bindings': async (tenantId) => {
       const binding = { name: name(), protocol: 'passthrough', host: 'foreign.example' };
       await db.binding.create({

@@ -164,6 +164,7 @@ describe('the publisher', () => {
         manifestHash: 'm2',
         approvedHash: 'm1',
         approvedSurfaceHash: 's1',
+        approvedFormHash: expect.stringMatching(/^sha256:/),
         approvalStatus: 'approved',
         riskTier: 'critical',
         inputSchema: { type: 'object' },

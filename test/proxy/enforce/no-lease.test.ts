@@ -31,7 +31,7 @@ async function judgeIn(mode: Mode) {
       identity,
       replica,
       bus: stage.bus,
-      liveDrift: new LiveDrift({ replica, report: () => {} }),
+      liveDrift: new LiveDrift({ replica, isOutOfReach: () => false, report: () => {} }),
       controlPlane: {
         openApproval: nobody,
         spendApproval: nobody,

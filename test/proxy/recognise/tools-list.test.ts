@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { toolsListFilter } from '../../../proxy/recognise/tools-list.ts';
-import type { JsonObject } from '../../../shared/json.ts';
 
 const json = { 'content-type': 'application/json' };
 const events = { 'content-type': 'text/event-stream; charset=utf-8' };
@@ -13,13 +12,12 @@ const answer = (tools: unknown, more: object = {}) => ({
 });
 
 function filterFor(bytesMax?: number) {
-  const seen: { tool: string; surfaceHash: string }[] = [];
+  const seen: { tool: string; description: unknown }[] = [];
   const filter = toolsListFilter({
     server: 'payments',
-    surfaceHash: (definition: JsonObject) => `hash of ${String(definition.description)}`,
-    observe: ({ tool, surfaceHash }) => {
-      seen.push({ tool, surfaceHash });
-      return surfaceHash.includes('changed') ? 'withhold' : 'keep';
+    observe: ({ tool, definition: { description } }) => {
+      seen.push({ tool, description });
+      return description === 'changed' ? 'withhold' : 'keep';
     },
     ...(bytesMax === undefined ? {} : { bytesMax }),
   });
@@ -56,8 +54,8 @@ describe('a tools/list answer in JSON', () => {
     const { filter, seen } = filterFor();
     filter.whole?.(Buffer.from(JSON.stringify(answer([good, evil]))));
     expect(seen).toEqual([
-      { tool: 'mcp.payments.refund.list', surfaceHash: 'hash of Lists' },
-      { tool: 'mcp.payments.refund.create', surfaceHash: 'hash of changed' },
+      { tool: 'mcp.payments.refund.list', description: 'Lists' },
+      { tool: 'mcp.payments.refund.create', description: 'changed' },
     ]);
   });
 

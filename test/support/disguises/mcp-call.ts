@@ -155,7 +155,7 @@ export const messages: readonly Disguise[] = [
   [
     'a version that is no date',
     mcp({ ...call, params: refund }, ['MCP-Protocol-Version: latest']),
-    'mcp.header_mismatch',
+    'mcp.meta_missing',
   ],
   ['a query', post('/mcp?server=other', { ...call, params: refund }), 'proxy.unbound_call'],
   ['a deeper path', post('/mcp/x', { ...call, params: refund }), 'proxy.unbound_call'],
@@ -231,7 +231,7 @@ export const modernMessages: readonly Disguise[] = [
     mcp(stateless, [...without('MCP-Protocol'), 'MCP-Protocol-Version: 2025-11-25']),
     'mcp.header_mismatch',
   ],
-  ['no version in the body', mcp({ ...call, params: refund }, modern), 'mcp.header_mismatch'],
+  ['no version in the body', mcp({ ...call, params: refund }, modern), 'mcp.meta_missing'],
   [
     'a method header in another case',
     mcp(stateless, [...without('Mcp-Method'), 'Mcp-Method: TOOLS/CALL']),

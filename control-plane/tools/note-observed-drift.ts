@@ -1,0 +1,197 @@
+import type { EvidenceEvent } from '../../shared/evidence/event.ts';
+import { matchesAnyGlob } from '../../shared/glob.ts';
+import { isJsonObject, type JsonObject } from '../../shared/json.ts';
+import type { NextStanding } from '../../shared/manifest/approval-status.ts';
+import { classifyDrift, driftReason } from '../../shared/manifest/drift.ts';
+import { manifestHash, surfaceHash } from '../../shared/manifest/hash.ts';
+import type { NormalisedManifest } from '../../shared/manifest/manifest.ts';
+import { parseManifest } from '../../shared/manifest/normalise.ts';
+import { parseStrictJson } from '../../shared/strict-json.ts';
+import { openStates } from '../approvals/open-states.ts';
+import { type ChangeNotes, commitChange, lockFor } from '../events.ts';
+import type { Services, Transaction } from '../services.ts';
+import type { Sidecar, Tool } from '../store/generated/client.ts';
+import { registerVersion } from './register-version.ts';
+import { approvedManifest, assertUsable } from './tool-version.ts';
+
+/** A server that shows ever new forms asks no human about each of them. */
+const openApprovalsMax = 5;
+
+interface Observation {
+  readonly tool: string;
+  readonly approvedSurface: string;
+  readonly observedSurface: string;
+  /** What the server shows now, as JSON text. */
+  readonly surface: string | undefined;
+}
+
+/**
+ * What a sidecar saw a server say of a registered tool, otherwise than was approved: the tool
+ * needs approval again, for every agent, and the form that was seen waits for a human. Nothing
+ * that a server says is ever approved by it, however harmless, nor is the old form approved again
+ * by being seen again. The same report twice changes nothing.
+ */
+export async function noteObservedDrift(
+  services: Services,
+  sidecar: Sidecar,
+  event: EvidenceEvent,
+): Promise<void> {
+  const observation = readObservation(event);
+  if (observation === undefined) return;
+  const { tenantId } = sidecar;
+  await commitChange(services, tenantId, async (tx, notes) => {
+    await lockFor(tx, tenantId, `tool ${observation.tool}`);
+    const tool = await findDrifted(tx, sidecar, observation);
+    if (tool !== undefined) await carryOver(services, tx, notes, { sidecar, tool, observation });
+  });
+}
+
+function readObservation({ type, tool, data }: EvidenceEvent): Observation | undefined {
+  const { approved_surface_hash, observed_surface_hash, observed_surface } = data;
+  const isReport =
+    type === 'tool.drifted' &&
+    tool !== undefined &&
+    typeof approved_surface_hash === 'string' &&
+    typeof observed_surface_hash === 'string';
+  if (!isReport) return undefined;
+  return {
+    tool,
+    approvedSurface: approved_surface_hash,
+    observedSurface: observed_surface_hash,
+    surface: typeof observed_surface === 'string' ? observed_surface : undefined,
+  };
+}
+
+/**
+ * The tool, if the report is about what is approved now, and this sidecar could see it: a tool of
+ * an MCP server that is bound, within what its agent may call. One agent's sidecar cannot stop
+ * the tools of others.
+ */
+async function findDrifted(
+  tx: Transaction,
+  { tenantId, agentId }: Sidecar,
+  { tool: name, approvedSurface, observedSurface }: Observation,
+): Promise<Tool | undefined> {
+  const tool = await tx.tool.findUnique({ where: { tenantId_name: { tenantId, name } } });
+  if (tool === null || tool.approvedHash === null || approvedSurface === observedSurface) {
+    return undefined;
+  }
+  const approved = await tx.toolVersion.findUnique({
+    where: { tenantId_name_hash: { tenantId, name, hash: tool.approvedHash } },
+  });
+  if (approved?.surfaceHash !== approvedSurface) return undefined;
+  const server = /^mcp\.([^.]+)\./.exec(name)?.[1] ?? '';
+  const binding = await tx.binding.findFirst({
+    where: { tenantId, name: server, protocol: 'mcp' },
+  });
+  const agent = await tx.agent.findFirst({ where: { tenantId, id: Number(agentId) } });
+  const isSeen = binding !== null && matchesAnyGlob(agent?.capabilities ?? [], name, 'tool');
+  return isSeen ? tool : undefined;
+}
+
+interface Drifted {
+  readonly sidecar: Sidecar;
+  readonly tool: Tool;
+  readonly observation: Observation;
+}
+
+async function carryOver(
+  services: Services,
+  tx: Transaction,
+  notes: ChangeNotes,
+  { sidecar, tool, observation }: Drifted,
+): Promise<void> {
+  const { tenantId, name } = tool;
+  const current = await tx.toolVersion.findUnique({
+    where: { tenantId_name_hash: { tenantId, name, hash: tool.manifestHash } },
+  });
+  const isKnown = current?.surfaceHash === observation.observedSurface;
+  // A human has that very form before them, or said no to it.
+  if (isKnown && tool.approvalStatus === 'rejected') return;
+  const approved = await approvedManifest(tx, tool);
+  const seen = isKnown
+    ? (JSON.parse(current.manifest) as NormalisedManifest)
+    : manifestAsSeen(approved, observation);
+  const open = await tx.approval.findMany({
+    where: { tenantId, kind: 'tool', tool: name, status: { in: openStates } },
+    select: { manifestHash: true },
+  });
+  const hash = seen && manifestHash(seen);
+  const isAsked = open.some((one) => one.manifestHash === hash);
+  if (isKnown && isAsked) return;
+  if (approved === undefined || seen === undefined || hash === undefined) {
+    return stop(tx, notes, tool, sidecar);
+  }
+  if (!isAsked && open.length >= openApprovalsMax) return stop(tx, notes, tool, sidecar);
+  const drift = classifyDrift(approved, seen);
+  const standing: NextStanding = {
+    approvalStatus: 'reapproval_required',
+    approvedHash: tool.approvedHash ?? undefined,
+    driftReason: driftReason(drift) ?? 'tool.manifest_changed',
+  };
+  await registerVersion(
+    services,
+    tx,
+    notes,
+    {
+      tenantId,
+      principal: `sidecar:${sidecar.id}`,
+      manifest: seen,
+      hash,
+      surface: observation.observedSurface,
+      now: new Date(services.clock.now()),
+    },
+    { known: tool, drift, standing, renamed: undefined },
+  );
+}
+
+/** The approved manifest with what the server shows now in place of what it showed. */
+function manifestAsSeen(
+  approved: NormalisedManifest | undefined,
+  { tool, surface, observedSurface }: Observation,
+): NormalisedManifest | undefined {
+  if (approved === undefined || surface === undefined) return undefined;
+  try {
+    const shown = parseStrictJson(Buffer.from(surface), { numbers: 'rounded' });
+    if (!isJsonObject(shown)) return undefined;
+    const { title, description, inputSchema, outputSchema, annotations } = shown;
+    const surfaceMembers = { title, description, inputSchema, outputSchema, annotations };
+    const merged = { ...(approved as unknown as JsonObject), ...surfaceMembers, name: tool };
+    const manifest = parseManifest(merged);
+    assertUsable(manifest);
+    return surfaceHash(manifest as unknown as JsonObject) === observedSurface
+      ? manifest
+      : undefined;
+  } catch {
+    // What cannot be a manifest cannot be approved; the tool stops all the same.
+    return undefined;
+  }
+}
+
+/** The tool stops, and there is nothing that a human could approve: somebody must register it anew. */
+async function stop(
+  tx: Transaction,
+  notes: ChangeNotes,
+  { tenantId, name, approvalStatus, manifestHash: current }: Tool,
+  sidecar: Sidecar,
+): Promise<void> {
+  if (approvalStatus !== 'approved') return;
+  const reasonCode = 'tool.manifest_changed';
+  await tx.tool.update({
+    where: { tenantId_name: { tenantId, name } },
+    data: { approvalStatus: 'reapproval_required', driftReason: reasonCode },
+  });
+  notes.sections('tools');
+  const data = {
+    approval_status: 'reapproval_required',
+    by: `sidecar:${sidecar.id}`,
+    manifest_hash: current,
+  };
+  await notes.event({
+    type: 'tool.drifted',
+    chainId: `tool:${name}`,
+    tool: name,
+    reasonCode,
+    data,
+  });
+}

@@ -1,0 +1,93 @@
+import type { ToolRecord } from '../../shared/contract/tools.ts';
+import { riskTiers } from '../../shared/decision/action.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import type { JsonObject } from '../../shared/json.ts';
+import { classifyDrift, type Drift } from '../../shared/manifest/drift.ts';
+import type { NormalisedManifest } from '../../shared/manifest/manifest.ts';
+import { approvalStatuses } from '../../shared/manifest/tool-record.ts';
+import { openStates } from '../approvals/open-states.ts';
+import type { Caller } from '../http/route.ts';
+import type { Services } from '../services.ts';
+import type { Approval, Tool } from '../store/generated/client.ts';
+
+type Deps = Pick<Services, 'db' | 'clock'>;
+
+/** The tenant's tools and how they stand, by name. */
+export async function listTools(
+  { db, clock }: Deps,
+  { tenantId }: Caller,
+): Promise<readonly ToolRecord[]> {
+  const tools = await db.tool.findMany({ where: { tenantId }, orderBy: { name: 'asc' } });
+  const versions = await db.toolVersion.findMany({
+    where: { tenantId },
+    select: { name: true, hash: true, ingestedBy: true },
+  });
+  const submitters = new Map(
+    versions.map(({ name, hash, ingestedBy }) => [`${hash} ${name}`, ingestedBy]),
+  );
+  const open = await db.approval.findMany({ where: openOnes(tenantId, clock.now()) });
+  return tools.map((tool) =>
+    recordOf(tool, {
+      submittedBy: submitters.get(`${tool.manifestHash} ${tool.name}`) ?? '',
+      open,
+    }),
+  );
+}
+
+/** One tool with what was approved, what it is now, and what changed from one to the other. */
+export async function readTool(
+  { db, clock }: Deps,
+  { tenantId }: Caller,
+  name: string,
+): Promise<
+  ToolRecord & { manifest: JsonObject; approved_manifest: JsonObject | null; drift: Drift[] }
+> {
+  const tool = await db.tool.findUnique({ where: { tenantId_name: { tenantId, name } } });
+  if (tool === null) throw new GatewayError('tool.not_found');
+  const versions = await db.toolVersion.findMany({
+    where: { tenantId, name, hash: { in: [tool.manifestHash, tool.approvedHash ?? ''] } },
+  });
+  const current = versions.find(({ hash }) => hash === tool.manifestHash);
+  if (current === undefined) throw new Error(`the current version of ${name} is gone`);
+  const approved = versions.find(({ hash }) => hash === tool.approvedHash);
+  const open = await db.approval.findMany({
+    where: { ...openOnes(tenantId, clock.now()), tool: name },
+  });
+  const read = (text: string) => JSON.parse(text) as NormalisedManifest;
+  return {
+    ...recordOf(tool, { submittedBy: current.ingestedBy, open }),
+    manifest: JSON.parse(current.manifest) as JsonObject,
+    approved_manifest: approved ? (JSON.parse(approved.manifest) as JsonObject) : null,
+    drift: approved ? [...classifyDrift(read(approved.manifest), read(current.manifest))] : [],
+  };
+}
+
+function openOnes(tenantId: string, nowMs: number) {
+  return {
+    tenantId,
+    kind: 'tool',
+    status: { in: openStates },
+    expiresAt: { gt: new Date(nowMs) },
+  };
+}
+
+function recordOf(
+  tool: Tool,
+  { submittedBy, open }: { readonly submittedBy: string; readonly open: readonly Approval[] },
+): ToolRecord {
+  const { name, manifestHash, approvedHash, driftReason, updatedAt } = tool;
+  const waiting = open.find((one) => one.tool === name && one.manifestHash === manifestHash);
+  return {
+    name,
+    // What cannot be read is taken for the worst, as decisions take it.
+    approval_status:
+      approvalStatuses.find((known) => known === tool.approvalStatus) ?? 'reapproval_required',
+    risk_tier: riskTiers.find((known) => known === tool.riskTier) ?? 'critical',
+    manifest_hash: manifestHash,
+    approved_hash: approvedHash,
+    drift_reason: driftReason,
+    submitted_by: submittedBy,
+    updated_at: updatedAt.toISOString(),
+    ...(waiting === undefined ? {} : { approval_request_id: String(waiting.id) }),
+  };
+}

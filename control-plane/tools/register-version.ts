@@ -1,0 +1,128 @@
+import type { NextStanding } from '../../shared/manifest/approval-status.ts';
+import { type Drift, isMaterial } from '../../shared/manifest/drift.ts';
+import { type NormalisedManifest, riskTierOf } from '../../shared/manifest/manifest.ts';
+import { openToolApproval } from '../approvals/open-tool-approval.ts';
+import type { ChangeNotes } from '../events.ts';
+import type { Services, Transaction } from '../services.ts';
+import type { Tool } from '../store/generated/client.ts';
+
+/** A version of a tool that somebody showed. */
+export interface Submission {
+  readonly tenantId: string;
+  readonly principal: string;
+  readonly manifest: NormalisedManifest;
+  readonly hash: string;
+  readonly surface: string;
+  readonly now: Date;
+}
+
+/** What a version means for the tool. */
+export interface Judgement {
+  readonly known: Tool | null;
+  readonly drift: readonly Drift[];
+  readonly standing: NextStanding;
+  /** The name of a registered tool that shows the same: this is that tool, renamed. */
+  readonly renamed: string | undefined;
+}
+
+/**
+ * Makes a version the tool's current one, with its event, and asks a human where it must; returns
+ * the approval that waits. The caller holds the tool's lock.
+ */
+export async function registerVersion(
+  services: Services,
+  tx: Transaction,
+  notes: ChangeNotes,
+  submission: Submission,
+  judgement: Judgement,
+): Promise<number | undefined> {
+  const { standing, drift } = judgement;
+  await store(tx, submission, standing, drift);
+  notes.sections('tools');
+  await noteIngestion(notes, submission, judgement);
+  return requestApproval(services, tx, notes, submission, standing);
+}
+
+async function store(
+  tx: Transaction,
+  { tenantId, principal, manifest, hash, surface, now }: Submission,
+  standing: NextStanding,
+  drift: readonly Drift[],
+): Promise<void> {
+  const { name } = manifest;
+  await tx.toolVersion.createMany({
+    data: {
+      tenantId,
+      name,
+      hash,
+      surfaceHash: surface,
+      manifest: JSON.stringify(manifest),
+      drift: drift.map((one) => ({ ...one })),
+      ingestedBy: principal,
+      ingestedAt: now,
+    },
+    skipDuplicates: true,
+  });
+  const fields = {
+    manifestHash: hash,
+    approvedHash: standing.approvedHash ?? null,
+    approvalStatus: standing.approvalStatus,
+    riskTier: riskTierOf(manifest),
+    driftReason: standing.driftReason ?? null,
+    updatedAt: now,
+  };
+  await tx.tool.upsert({
+    where: { tenantId_name: { tenantId, name } },
+    create: { tenantId, name, ...fields },
+    update: fields,
+  });
+}
+
+async function noteIngestion(
+  notes: ChangeNotes,
+  { principal, manifest, hash }: Submission,
+  { known, drift, standing, renamed }: Judgement,
+): Promise<void> {
+  const drifted = isMaterial(drift);
+  await notes.event({
+    type: drifted ? 'tool.drifted' : 'tool.ingested',
+    chainId: `tool:${manifest.name}`,
+    tool: manifest.name,
+    reasonCode: standing.driftReason,
+    data: {
+      approval_status: standing.approvalStatus,
+      approved_hash: standing.approvedHash,
+      by: principal,
+      drift: drift.slice(0, driftsKept).map((one) => ({ class: one.class, path: one.path })),
+      manifest_hash: hash,
+      previous_hash: known?.manifestHash,
+      renamed_from: renamed,
+      risk_tier: riskTierOf(manifest),
+    },
+  });
+}
+
+/** The version keeps all of them; the event names the most telling. */
+const driftsKept = 50;
+
+async function requestApproval(
+  services: Services,
+  tx: Transaction,
+  notes: ChangeNotes,
+  { tenantId, principal, manifest, hash, now }: Submission,
+  standing: NextStanding,
+): Promise<number | undefined> {
+  const { approvalStatus, driftReason } = standing;
+  if (approvalStatus !== 'pending_approval' && approvalStatus !== 'reapproval_required') {
+    return undefined;
+  }
+  return openToolApproval(services, tx, notes, {
+    tenantId,
+    requestedBy: principal,
+    tool: manifest.name,
+    manifestHash: hash,
+    riskTier: riskTierOf(manifest),
+    reasonCode: driftReason ?? 'tool.pending_approval',
+    now,
+  });
+}

@@ -1,0 +1,25 @@
+import { GatewayError } from '../../shared/errors.ts';
+import type { NormalisedManifest } from '../../shared/manifest/manifest.ts';
+import { schemaProblem } from '../../shared/manifest/validator.ts';
+import type { Transaction } from '../services.ts';
+import type { Tool } from '../store/generated/client.ts';
+
+/** The manifest that a human stands behind, if there is one. */
+export async function approvedManifest(
+  tx: Transaction,
+  tool: Tool | null,
+): Promise<NormalisedManifest | undefined> {
+  if (tool === null || tool.approvedHash === null) return undefined;
+  const { tenantId, name, approvedHash } = tool;
+  const version = await tx.toolVersion.findUniqueOrThrow({
+    where: { tenantId_name_hash: { tenantId, name, hash: approvedHash } },
+  });
+  return JSON.parse(version.manifest) as NormalisedManifest;
+}
+
+/** A schema that cannot be compiled would refuse every call; better to say so now. */
+export function assertUsable({ inputSchema }: NormalisedManifest): void {
+  const problem = inputSchema === undefined ? undefined : schemaProblem(inputSchema);
+  if (problem === undefined) return;
+  throw new GatewayError('args.schema_invalid', { message: `manifest.inputSchema: ${problem}` });
+}
