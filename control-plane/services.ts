@@ -50,6 +50,14 @@ export interface Ledger {
   seal(tenantId: string, event: EvidenceEvent): Promise<SealedEvent>;
   /** Seals events in this order, dropping those already sealed with the same bytes. */
   sealAll(tenantId: string, events: readonly EvidenceEvent[]): Promise<readonly SealedEvent[]>;
+  /**
+   * The same for events that the caller keeps until they are sealed: what fails now is not sealed
+   * later as a dead letter, and each is told apart from the others.
+   */
+  sealKept(
+    tenantId: string,
+    events: readonly EvidenceEvent[],
+  ): Promise<readonly PromiseSettledResult<SealedEvent>[]>;
   /** Commits an event together with the change it proves: call inside the change's transaction. */
   record(tx: Transaction, tenantId: string, event: EvidenceEvent): Promise<void>;
   /** After that transaction: resolves once the event is sealed. Never call inside one. */

@@ -2,7 +2,7 @@ import { compactDecrypt } from 'jose';
 import { z } from 'zod';
 import type { HeldCredential } from '../shared/binding/binding.ts';
 import type { Clock } from '../shared/clock.ts';
-import { createClient, JsonText } from '../shared/contract/client.ts';
+import { createClient } from '../shared/contract/client.ts';
 import {
   claimSidecarPassport,
   getKeySuccession,
@@ -30,6 +30,7 @@ interface SidecarReport {
   readonly versions: Record<string, number>;
   readonly age_ms: number;
   readonly spool_depth: number;
+  readonly spool_written: number;
   readonly last_decision_at?: string;
   readonly last_decision?: { readonly decision: string; readonly reason_code: string };
   readonly version: string;
@@ -108,10 +109,9 @@ export function connectControlPlane({ url, enrolment, clock }: ControlPlaneOptio
       return { credentials, version };
     },
     async upload(segment, lines) {
-      const body = new JsonText(
-        `{"records":[${lines.join(',')}],"segment":${JSON.stringify(segment)}}`,
-      );
-      const { acked } = await patient.call(uploadEvidence, { body });
+      const { acked } = await patient.call(uploadEvidence, {
+        body: { segment, records: [...lines] },
+      });
       return acked;
     },
     async keySuccession() {

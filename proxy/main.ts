@@ -20,6 +20,7 @@ import { LiveDrift } from './enforce/live-drift.ts';
 import { isOutOfReach } from './enforce/out-of-reach.ts';
 import { Places } from './enforce/places.ts';
 import { toolReportRecord } from './enforce/record.ts';
+import { recordLife } from './enforce/record-life.ts';
 import { Underway } from './enforce/underway.ts';
 import { UsedPassports } from './enforce/used-passports.ts';
 import { type Enrolment, enrol, pinSectionKey } from './enrolment.ts';
@@ -200,6 +201,7 @@ function openEvidence(
     log,
   });
   closing.add(() => uploader.close());
+  recordLife(spool, { identity: enrolment.identity, version, log, closing });
   return spool;
 }
 

@@ -58,6 +58,6 @@ export function unreadableIncident(
   };
 }
 
-function derivedId(from: string): string {
+export function derivedId(from: string): string {
   return `ev_${sha256(from).slice('sha256:'.length, 'sha256:'.length + 32)}`;
 }

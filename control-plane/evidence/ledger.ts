@@ -55,11 +55,12 @@ export function createLedger(deps: LedgerDeps): RunningLedger {
     tenant.usedAt = clock.monotonic();
     return tenant;
   };
-  const seal = (tenantId: string, event: EvidenceEvent) =>
+  const seal = (tenantId: string, event: EvidenceEvent, { isKept = false } = {}) =>
     new Promise<SealedEvent>((resolve, reject) => {
       if (isClosed) throw new GatewayError('evidence.seal_failed', { cause: new Error('closed') });
       tenantOf(tenantId).sealer.add({
         ...toSealable(tenantId, event),
+        isKept,
         settle: resolve,
         fail: reject,
       });
@@ -79,7 +80,9 @@ export function createLedger(deps: LedgerDeps): RunningLedger {
   });
 
   return {
-    seal,
+    seal: (tenantId, event) => seal(tenantId, event),
+    sealKept: (tenantId, events) =>
+      Promise.allSettled(events.map((event) => seal(tenantId, event, { isKept: true }))),
     sealAll: (tenantId, events) => settleAll(events.map((event) => seal(tenantId, event))),
     record: (tx, tenantId, event) => recordEvent(tx, tenantId, event),
     sealed: (tenantId, eventId) => tenantOf(tenantId).drain.sealed(eventId),

@@ -7,6 +7,8 @@ import { flagDeadLetter, isFlagged, withoutFlag } from './dead-letter.ts';
 export interface Entry extends SealableEvent {
   /** Set where the event comes from the outbox, which its sealing empties. */
   readonly outboxId?: string | undefined;
+  /** Whoever asks for it keeps it, and asks again until it is sealed. */
+  readonly isKept?: boolean | undefined;
   settle(sealed: SealedEvent): void;
   fail(error: Error): void;
 }
@@ -30,13 +32,14 @@ export function sortOut(
   const alreadySealed: { entry: Entry; sealed: SealedEvent }[] = [];
   const conflicts: Entry[] = [];
   for (const entry of entries) {
-    const sealed = existing.get(entry.event.id);
-    const first = firsts.get(entry.event.id);
+    const key = entry.columns.eventId;
+    const sealed = existing.get(key);
+    const first = firsts.get(key);
     if (sealed !== undefined) {
       if (isSealedAs(entry, sealed)) alreadySealed.push({ entry, sealed });
       else conflicts.push(entry);
     } else if (first === undefined) {
-      firsts.set(entry.event.id, entry);
+      firsts.set(key, entry);
     } else if (isSameText(first.text, entry.text)) {
       repeats.set(first, [...(repeats.get(first) ?? []), entry]);
     } else {

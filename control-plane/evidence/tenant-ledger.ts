@@ -157,7 +157,9 @@ export class TenantLedger {
   async #load(connection: Queryable, entries: readonly Entry[], isSuspicious: boolean) {
     if (this.#chains.size > chainsMax) this.forget();
     const chainIds = [...new Set(entries.map(({ event }) => event.chain_id))];
-    const eventIds = isSuspicious ? [...new Set(entries.map(({ event }) => event.id))] : [];
+    const eventIds = isSuspicious
+      ? [...new Set(entries.map(({ columns }) => columns.eventId))]
+      : [];
     const unknown = chainIds.filter((chainId) => !this.#chains.has(chainId));
     if (this.#state !== undefined && unknown.length === 0 && !isSuspicious) {
       return { state: this.#state, existing: nothing };

@@ -159,8 +159,8 @@ export class TenantSealer {
     const events = entries.length;
     this.#deps.log.error({ error, tenantId: this.#tenantId, events }, 'sealing failed');
     for (const entry of entries) {
-      // What waits in the outbox goes on waiting there.
-      if (entry.outboxId === undefined) {
+      // What waits in the outbox, or in a sidecar's spool, goes on waiting there.
+      if (entry.outboxId === undefined && entry.isKept !== true) {
         const event = isFlagged(entry.event) ? withoutFlag(entry.event) : entry.event;
         this.#deps.onDeadLetter(this.#tenantId, event, reason);
       }

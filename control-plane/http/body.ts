@@ -84,7 +84,7 @@ function parseJson(raw: Buffer): unknown {
     if (cause instanceof GatewayError) throw cause;
     throw new GatewayError('args.schema_invalid', { message: 'The body is not valid JSON.' });
   }
-  refuseUnkeepable(value, 'body', 1);
+  refuseUnkeepable(value, 'body');
   return value;
 }
 
@@ -96,7 +96,8 @@ function decode(raw: Buffer): string {
   }
 }
 
-function refuseUnkeepable(value: unknown, path: string, depth: number): void {
+/** Refuses a value out of `JSON.parse` that could not be kept as it was meant. */
+export function refuseUnkeepable(value: unknown, path: string, depth = 1): void {
   if (typeof value === 'string') {
     refuseText(value, path);
   } else if (typeof value === 'number') {

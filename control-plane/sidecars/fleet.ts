@@ -5,16 +5,38 @@ import { commitChange } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import type { Sidecar } from '../store/generated/client.ts';
+import { evidenceIncidents, reportIncident } from './report-incident.ts';
+
+/** A sidecar, and what was found wrong with its evidence. */
+export interface FleetMember {
+  readonly sidecar: Sidecar;
+  readonly incidents: { readonly count: number; readonly last: EvidenceIncident } | undefined;
+}
+
+interface EvidenceIncident {
+  readonly type: string;
+  readonly at: Date;
+}
 
 /** Every sidecar of the tenant, the revoked ones too, oldest first. */
 export async function listSidecars(
-  { db }: Services,
+  { db, pool }: Pick<Services, 'db' | 'pool'>,
   { tenantId }: Caller,
-): Promise<readonly Sidecar[]> {
-  return db.sidecar.findMany({
+): Promise<readonly FleetMember[]> {
+  const sidecars = await db.sidecar.findMany({
     where: { tenantId },
     orderBy: [{ enrolledAt: 'asc' }, { id: 'asc' }],
   });
+  const { rows } = await pool.query<{ chain_id: string; count: number; type: string; at: Date }>(
+    `select chain_id, count(*)::int as count,
+            (array_agg(type order by position desc))[1] as type, max(sealed_at) as at
+       from evidence_row where tenant_id = $1 and type = any($2::text[]) group by chain_id`,
+    [tenantId, evidenceIncidents],
+  );
+  const found = new Map(
+    rows.map(({ chain_id: chainId, count, type, at }) => [chainId, { count, last: { type, at } }]),
+  );
+  return sidecars.map((sidecar) => ({ sidecar, incidents: found.get(`sidecar:${sidecar.id}`) }));
 }
 
 /** The version in force of each section of the tenant that every sidecar holds. */
@@ -29,18 +51,41 @@ export async function currentVersions(
   return Object.fromEntries(rows.map(({ name, version }) => [name, Number(version)]));
 }
 
-/** Notes what a sidecar says of itself. Monitoring, not evidence: each report replaces the last. */
+/**
+ * Notes what a sidecar says of itself. Monitoring, not evidence: each report replaces the last.
+ * But a spool that holds fewer records than it did lost some, and nothing in it shows that.
+ */
 export async function reportSidecar(
-  { db, clock }: Services,
+  services: Services,
   caller: Caller,
-  report: JsonObject,
+  report: JsonObject & { readonly spool_written?: number | undefined },
 ): Promise<Date> {
+  const { db, clock } = services;
+  const sidecar = await ownSidecar(services, caller);
+  const { spool_written: written } = report;
+  const before = Math.max(writtenBefore(sidecar), Number(sidecar.ackedRecord));
+  if (written !== undefined && written < before) {
+    await reportIncident(services, sidecar, {
+      type: 'sidecar.evidence_rewound',
+      key: `${before}`,
+      data: {
+        next_record: written + 1,
+        problem: 'the spool was wound back: records may be missing',
+        written_before: before,
+      },
+    });
+  }
   const seenAt = new Date(clock.now());
   await db.sidecar.update({
     where: { tenantId_id: { tenantId: caller.tenantId, id: ownId(caller) } },
     data: { lastSeenAt: seenAt, report: { ...report } as Record<string, never> },
   });
   return seenAt;
+}
+
+function writtenBefore({ report }: Sidecar): number {
+  const { spool_written: written } = (report ?? {}) as { readonly spool_written?: unknown };
+  return typeof written === 'number' ? written : 0;
 }
 
 /** Revokes a sidecar for good; its tokens are refused from this moment. Again changes nothing. */

@@ -4,6 +4,18 @@ import { newEvent } from '../events.ts';
 import type { Services } from '../services.ts';
 import type { Sidecar } from '../store/generated/client.ts';
 
+/** What can be wrong with a sidecar's evidence, as events on its own chain. */
+export const evidenceIncidents = [
+  /** A batch was not the one that the sidecar signed. */
+  'sidecar.evidence_refused',
+  /** Records were never uploaded. */
+  'sidecar.evidence_gap',
+  /** Other records than before stand under the same numbers, or fewer. */
+  'sidecar.evidence_rewound',
+  /** A record that the ledger cannot take as what it says. */
+  'sidecar.evidence_put_aside',
+] as const;
+
 const onceMs = 24 * 60 * 60_000;
 
 /**
@@ -14,7 +26,7 @@ export async function reportIncident(
   { bus, clock, ledger, log }: Services,
   { tenantId, id, agentId }: Sidecar,
   incident: {
-    readonly type: `sidecar.evidence_${string}`;
+    readonly type: (typeof evidenceIncidents)[number];
     readonly key: string;
     readonly data: JsonObject;
   },

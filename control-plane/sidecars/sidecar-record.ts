@@ -1,8 +1,8 @@
 import type { Environment } from '../../shared/decision/action.ts';
-import type { Sidecar } from '../store/generated/client.ts';
+import type { FleetMember } from './fleet.ts';
 
 /** A sidecar as the fleet report shows it; its keys are nobody's business. */
-export function sidecarRecord(row: Sidecar) {
+export function sidecarRecord({ sidecar: row, incidents }: FleetMember) {
   return {
     id: row.id,
     agent_id: row.agentId,
@@ -12,6 +12,15 @@ export function sidecarRecord(row: Sidecar) {
     last_seen_at: row.lastSeenAt?.toISOString(),
     revoked_at: row.revokedAt?.toISOString(),
     acked_record: Number(row.ackedRecord),
+    evidence_incidents: incidents?.count ?? 0,
+    ...(incidents === undefined
+      ? {}
+      : {
+          last_evidence_incident: {
+            type: incidents.last.type,
+            at: incidents.last.at.toISOString(),
+          },
+        }),
     ...(row.report === null ? {} : { report: { ...(row.report as Record<string, never>) } }),
   };
 }

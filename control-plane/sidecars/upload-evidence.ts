@@ -1,4 +1,5 @@
 import { GatewayError } from '../../shared/errors.ts';
+import { eventKey } from '../../shared/evidence/columns.ts';
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 import type { SpoolPosition } from '../../shared/evidence/spool-head.ts';
 import type { Caller } from '../http/route.ts';
@@ -6,19 +7,32 @@ import type { Services } from '../services.ts';
 import type { Sidecar } from '../store/generated/client.ts';
 import { noteObservedDrift } from '../tools/note-observed-drift.ts';
 import { ownSidecar } from './fleet.ts';
+import { claimedSalt, putAside } from './put-aside.ts';
 import { reportIncident } from './report-incident.ts';
-import { strangerAmong } from './uploaded-event.ts';
-import { readUpload, type UploadedRecord } from './uploaded-segment.ts';
+import { noteOrder } from './spool-order.ts';
+import { Speakers } from './uploaded-event.ts';
+import { readRecord } from './uploaded-record.ts';
+import { readUpload } from './uploaded-segment.ts';
 
 interface Upload {
   /** Compact JWS over where the records stand in the spool. */
   readonly segment: string;
-  readonly records: readonly UploadedRecord[];
+  /** The exact lines of the spool. */
+  readonly records: readonly string[];
+}
+
+/** A record on its way into the ledger: as the event that it holds, or as one that was put aside. */
+interface Received {
+  readonly record: number;
+  readonly line: string;
+  readonly event: EvidenceEvent;
+  readonly salt: string | undefined;
 }
 
 /**
- * Seals what a sidecar saw, in its order. A record that speaks for anybody else, or that is not
- * the one the sidecar signed, is refused with its whole batch and reported: it is never put right
+ * Seals what a sidecar saw, in its order. A batch that is not the one the sidecar signed is
+ * refused whole and reported. A record that the sidecar did sign and the ledger cannot take, such
+ * as one that speaks for somebody else, is put aside: sealed as what was refused, never put right
  * in silence. Uploading the same again changes nothing.
  */
 export async function uploadEvidence(
@@ -27,19 +41,17 @@ export async function uploadEvidence(
   upload: Upload,
 ): Promise<{ readonly sealed: number; readonly acked: SpoolPosition }> {
   const sidecar = await ownSidecar(services, caller);
-  const read = readUpload(sidecar, upload);
-  if ('problem' in read) throw await refused(services, sidecar, upload, read.problem);
-  const problem = await strangerAmong(services, sidecar, upload.records);
-  if (problem !== undefined) throw await refused(services, sidecar, upload, problem);
-  const { after, last } = read;
-  await noteGap(services, sidecar, after);
-  await storeSalts(services, sidecar.tenantId, upload.records);
-  const events = upload.records.map(({ event }) => event);
-  await seal(services, sidecar, events);
+  const head = readUpload(sidecar, upload);
+  if ('problem' in head) throw await refused(services, sidecar, upload, head.problem);
+  const received = await receive(services, sidecar, upload.records, head.after.record);
+  const keys = received.map(({ event }) => eventKey(event));
+  const { isRewound } = await noteOrder(services, sidecar, { after: head.after, keys });
+  await storeSalts(services, sidecar.tenantId, received);
+  const sealed = await seal(services, sidecar, received);
   // Before the upload is acknowledged: a report that could not be followed comes again.
-  for (const event of events) await noteObservedDrift(services, sidecar, event);
-  await acknowledge(services, sidecar, last);
-  return { sealed: events.length, acked: last };
+  for (const event of sealed) await noteObservedDrift(services, sidecar, event);
+  await acknowledge(services, sidecar, { last: head.last, isRewound });
+  return { sealed: received.length, acked: head.last };
 }
 
 async function refused(
@@ -50,36 +62,59 @@ async function refused(
 ): Promise<GatewayError> {
   await reportIncident(services, sidecar, {
     type: 'sidecar.evidence_refused',
-    key: segment,
+    key: `${problem} ${segment}`,
     data: { problem },
   });
   return new GatewayError('evidence.event_invalid', { message: `Nothing was sealed: ${problem}.` });
 }
 
-/** Records that were never uploaded are missing for good: the ledger says so itself. */
-async function noteGap(services: Services, sidecar: Sidecar, after: SpoolPosition): Promise<void> {
-  const acked = Number(sidecar.ackedRecord);
-  const isSameSpool = after.record !== acked || acked === 0 || after.hash === sidecar.ackedSegment;
-  if (after.record <= acked && isSameSpool) return;
-  await reportIncident(services, sidecar, {
-    type: 'sidecar.evidence_gap',
-    key: `${after.record} ${after.hash}`,
-    data: { acked_record: acked, next_record: after.record + 1 },
-  });
+async function receive(
+  services: Services,
+  sidecar: Sidecar,
+  lines: readonly string[],
+  after: number,
+): Promise<readonly Received[]> {
+  const speakers = new Speakers(services, sidecar);
+  const received: Received[] = [];
+  for (const [index, line] of lines.entries()) {
+    const record = after + index + 1;
+    const read = readRecord(line);
+    const problem = 'problem' in read ? read.problem : await speakers.problemOf(read.event);
+    if (problem === undefined && !('problem' in read)) {
+      received.push({ record, line, event: read.event, salt: read.salt });
+    } else {
+      const code = 'evidence.event_invalid';
+      received.push(aside(services, sidecar, { record, line, code, problem: problem ?? '' }));
+    }
+  }
+  return received;
+}
+
+function aside(
+  { log }: Services,
+  sidecar: Sidecar,
+  refusal: Parameters<typeof putAside>[1],
+): Received {
+  const { record, line, code, problem } = refusal;
+  log.error(
+    { sidecar: sidecar.id, record, reason_code: code, problem },
+    'a sidecar’s record was put aside',
+  );
+  return { record, line, event: putAside(sidecar, refusal), salt: claimedSalt(line) };
 }
 
 async function storeSalts(
   { pool, vault }: Services,
   tenantId: string,
-  records: readonly UploadedRecord[],
+  received: readonly Received[],
 ): Promise<void> {
   const ids: string[] = [];
   const sealed: string[] = [];
-  for (const { event, salt } of records) {
+  for (const { event, salt } of received) {
     if (salt === undefined) continue;
-    const place = { tenantId, purpose: 'evidence_salt', id: event.id, version: 1 };
-    ids.push(event.id);
-    sealed.push(vault.seal(salt, place));
+    const id = eventKey(event);
+    ids.push(id);
+    sealed.push(vault.seal(salt, { tenantId, purpose: 'evidence_salt', id, version: 1 }));
   }
   if (ids.length === 0) return;
   // Through the pool, as sealing: there is one for every second record of every sidecar.
@@ -91,37 +126,61 @@ async function storeSalts(
   );
 }
 
+/**
+ * Resolves once every record is in the ledger, with the events that stand there as they came; those
+ * that it will never take are put aside.
+ */
 async function seal(
   services: Services,
   sidecar: Sidecar,
-  events: readonly EvidenceEvent[],
-): Promise<void> {
-  try {
-    await services.ledger.sealAll(sidecar.tenantId, events);
-  } catch (thrown) {
-    if (!(thrown instanceof GatewayError)) {
-      throw new GatewayError('evidence.seal_failed', { cause: thrown });
+  received: readonly Received[],
+): Promise<readonly EvidenceEvent[]> {
+  const results = await services.ledger.sealKept(
+    sidecar.tenantId,
+    received.map(({ event }) => event),
+  );
+  const asides: Received[] = [];
+  const sealed: EvidenceEvent[] = [];
+  for (const [index, { record, line, event }] of received.entries()) {
+    const result = results[index];
+    if (result?.status !== 'rejected') {
+      sealed.push(event);
+      continue;
     }
-    if (thrown.code === 'evidence.id_conflict') {
-      await reportIncident(services, sidecar, {
-        type: 'sidecar.evidence_conflict',
-        key: events[0]?.id ?? '',
-        data: { first_event: events[0]?.id, last_event: events.at(-1)?.id },
-      });
-    }
-    throw thrown;
+    const code = lastingReason(result.reason);
+    // The sidecar keeps all of it, and sends again.
+    if (code === undefined)
+      throw new GatewayError('evidence.seal_failed', { cause: result.reason });
+    const problem = code === 'evidence.id_conflict' ? 'its id is taken' : result.reason.message;
+    asides.push(aside(services, sidecar, { record, line, code, problem }));
   }
+  if (asides.length === 0) return sealed;
+  await storeSalts(services, sidecar.tenantId, asides);
+  await services.ledger.sealAll(
+    sidecar.tenantId,
+    asides.map(({ event }) => event),
+  );
+  return sealed;
 }
 
+function lastingReason(reason: unknown): Parameters<typeof putAside>[1]['code'] | undefined {
+  if (!(reason instanceof GatewayError)) return undefined;
+  const { code } = reason;
+  return code === 'evidence.id_conflict' || code === 'evidence.event_invalid' ? code : undefined;
+}
+
+/** Never backwards: an older batch that arrives again says nothing about where the spool stands. */
 async function acknowledge(
   { db, clock }: Services,
   { tenantId, id }: Sidecar,
-  last: SpoolPosition,
+  { last, isRewound }: { readonly last: SpoolPosition; readonly isRewound: boolean },
 ): Promise<void> {
-  await db.sidecar.update({
-    where: { tenantId_id: { tenantId, id } },
+  const record = BigInt(last.record);
+  const isNews = isRewound ? {} : { ackedRecord: { lte: record } };
+  await db.sidecar.updateMany({
+    where: { tenantId, id, ...isNews },
     data: {
-      ackedRecord: BigInt(last.record),
+      ackedRecord: record,
       ackedSegment: last.hash,
       lastSeenAt: new Date(clock.now()),
     },

@@ -1,17 +1,8 @@
 import { z } from 'zod';
-import { canonicalJson } from '../../shared/crypto/jcs.ts';
 import { verifyJws } from '../../shared/crypto/jws.ts';
 import { parsePublicJwk, verificationKeys } from '../../shared/crypto/signing-key.ts';
-import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 import { type SpoolHead, spoolHeadType, spoolLinkHash } from '../../shared/evidence/spool-head.ts';
 import type { Sidecar } from '../store/generated/client.ts';
-
-/** One record of the spool. */
-export interface UploadedRecord {
-  readonly event: EvidenceEvent;
-  /** What the digest of the arguments is keyed with, base64. */
-  readonly salt?: string | undefined;
-}
 
 const position = z.strictObject({
   record: z.number().int().min(0),
@@ -21,11 +12,11 @@ const headForm = z.strictObject({ sidecar: z.string(), after: position, last: po
 
 /**
  * Holds records against the head that the sidecar signed: its own key, its own name, and the
- * hashes that link record to record. Says what is wrong, if anything.
+ * hashes that link line to line. Says what is wrong, if anything.
  */
 export function readUpload(
   sidecar: Pick<Sidecar, 'id' | 'signingJwk'>,
-  { segment, records }: { readonly segment: string; readonly records: readonly UploadedRecord[] },
+  { segment, records }: { readonly segment: string; readonly records: readonly string[] },
 ): SpoolHead | { readonly problem: string } {
   const keys = verificationKeys([parsePublicJwk(sidecar.signingJwk)]);
   const verified = verifyJws(segment, spoolHeadType, keys);
@@ -37,9 +28,6 @@ export function readUpload(
   if (head.last.record - head.after.record !== records.length) {
     return { problem: 'the segment counts other records' };
   }
-  const hash = records.reduce(
-    (previous, record) => spoolLinkHash(previous, canonicalJson(record)),
-    head.after.hash,
-  );
+  const hash = records.reduce(spoolLinkHash, head.after.hash);
   return hash === head.last.hash ? head : { problem: 'the records are not those of the segment' };
 }

@@ -9,6 +9,7 @@ import { storePosition } from './position-file.ts';
 import { type Cursor, type PendingRecords, readPending } from './read-pending.ts';
 import { type Recovered, recover } from './recover.ts';
 import { segmentName, segmentsIn } from './segment.ts';
+import { datasync, openSegment, truncate, writeWhole } from './segment-file.ts';
 import { Tail, type WrittenRecord } from './tail.ts';
 
 /** What one line of the spool holds. */
@@ -155,8 +156,11 @@ export class Spool {
     readonly undo: () => void;
   } {
     // A file that was removed under us can still be written, and nobody would ever read it.
-    if (fs.fstatSync(this.#fd).nlink === 0) throw new Error('the segment is gone from the folder');
-    if (this.#segment.bytes >= this.#options.segmentBytesMax) this.#rotate();
+    const { nlink, size } = fs.fstatSync(this.#fd);
+    const isChanged = nlink > 0 && size !== this.#segment.bytes;
+    if (nlink === 0) this.#renew();
+    if (isChanged) this.#cutOff(size);
+    if (isChanged || this.#segment.bytes >= this.#options.segmentBytesMax) this.#rotate();
     const before = this.#written;
     const position = this.#segment.bytes;
     let at = before;
@@ -179,6 +183,22 @@ export class Spool {
       truncate(this.#fd, position);
     };
     return { records, undo };
+  }
+
+  /** What was there is lost; what comes next goes on in the count, so that the gap shows. */
+  #renew(): void {
+    const { name } = this.#segment;
+    this.#options.log.error({ segment: name }, 'the evidence spool was removed, and begins anew');
+    fs.mkdirSync(this.#options.folder, { recursive: true, mode: 0o700 });
+    this.#rotate();
+    this.#storedBytes = segmentsIn(this.#options.folder).reduce((sum, { bytes }) => sum + bytes, 0);
+  }
+
+  /** What somebody made longer or shorter must not run into what comes next. */
+  #cutOff(size: number): void {
+    const { name, bytes } = this.#segment;
+    this.#options.log.error({ segment: name }, 'the evidence spool is not as it was left');
+    if (size > bytes) fs.ftruncateSync(this.#fd, bytes);
   }
 
   #rotate(): void {
@@ -219,8 +239,12 @@ export class Spool {
     if (this.#next.record === position.record + 1) this.#cursor = this.#next;
     // On a full disk room must be made first; a position that is not stored costs a second upload.
     try {
-      if (this.depth === 0 && this.#segment.bytes > 0 && !this.#flushing) this.#rotate();
+      const isDone = this.depth === 0 && this.#segment.bytes > 0 && !this.#flushing;
       this.#removeUpTo(position);
+      if (isDone) {
+        this.#rotate();
+        this.#removeUpTo(position);
+      }
       storePosition(this.#options.folder, position, this.#options.fsync);
     } catch (err) {
       this.#options.log.error({ err }, 'the acknowledged position could not be stored');
@@ -253,48 +277,5 @@ function sealFailed(message: string, cause?: unknown): GatewayError {
   return new GatewayError('evidence.seal_failed', {
     message: `The decision could not be recorded: ${message}.`,
     cause,
-  });
-}
-
-function openSegment({ folder, fsync }: Required<SpoolOptions>, name: string): number {
-  const fd = fs.openSync(join(folder, name), fs.constants.O_RDWR | fs.constants.O_CREAT, 0o600);
-  if (fsync) syncFolder(folder);
-  return fd;
-}
-
-/** Without this a new file may be gone after the loss of power, whatever was written into it. */
-function syncFolder(folder: string): void {
-  const fd = fs.openSync(folder, 'r');
-  try {
-    fs.fsyncSync(fd);
-  } finally {
-    fs.closeSync(fd);
-  }
-}
-
-/** Writes all bytes at `position`; after a failure the file is as long as before. */
-function writeWhole(fd: number, bytes: Buffer, position: number): void {
-  let done = 0;
-  try {
-    while (done < bytes.length)
-      done += fs.writeSync(fd, bytes, done, bytes.length - done, position + done);
-  } catch (error) {
-    fs.ftruncateSync(fd, position);
-    throw error;
-  }
-}
-
-/** What cannot be cut off is overwritten by the next record, and left out by readers if not. */
-function truncate(fd: number, bytes: number): void {
-  try {
-    fs.ftruncateSync(fd, bytes);
-  } catch {
-    // The disk that refused to keep it may refuse this as well.
-  }
-}
-
-function datasync(fd: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    fs.fdatasync(fd, (error) => (error ? reject(error) : resolve()));
   });
 }

@@ -1,6 +1,7 @@
 import type { Log } from '../../shared/log.ts';
 import { tenantSections } from '../../shared/sync/sections.ts';
 import type { ControlPlane } from '../control-plane.ts';
+import type { Spool } from '../evidence/spool.ts';
 import type { Replica } from '../replica/replica.ts';
 import type { DecisionMetrics } from './decision-metrics.ts';
 
@@ -10,7 +11,7 @@ const afterChangeMs = 100;
 
 interface ReportsOptions {
   readonly replica: Replica;
-  readonly spool: { readonly depth: number };
+  readonly spool: Pick<Spool, 'depth' | 'written'>;
   readonly metrics: Pick<DecisionMetrics, 'last'>;
   readonly controlPlane: Pick<ControlPlane, 'report'>;
   /** Told which key signs sections now, whatever the bus shows. */
@@ -23,17 +24,28 @@ interface ReportsOptions {
 export function startReports(options: ReportsOptions): { close(): void } {
   const { replica, controlPlane, onSectionKey, log } = options;
   let timer: NodeJS.Timeout | undefined;
+  let isSending = false;
+  let isChanged = false;
+  let isClosed = false;
   const plan = (inMs: number) => {
+    isChanged = isSending;
+    if (isSending) return;
     clearTimeout(timer);
     timer = setTimeout(send, inMs);
     timer.unref();
   };
   const send = () => {
+    isSending = true;
+    isChanged = false;
+    // The next one waits for its answer: an older one must not arrive after it.
     controlPlane
       .report(reportOf(options))
       .then(onSectionKey)
-      .catch((err) => log.debug({ err }, 'the report was not taken'));
-    plan(everyMs);
+      .catch((err) => log.debug({ err }, 'the report was not taken'))
+      .finally(() => {
+        isSending = false;
+        if (!isClosed) plan(isChanged ? afterChangeMs : everyMs);
+      });
   };
   const unsubscribe = tenantSections.map((section) =>
     replica.onChange(section, () => plan(afterChangeMs)),
@@ -41,6 +53,7 @@ export function startReports(options: ReportsOptions): { close(): void } {
   plan(0);
   return {
     close() {
+      isClosed = true;
       clearTimeout(timer);
       for (const stop of unsubscribe) stop();
     },
@@ -55,6 +68,7 @@ function reportOf({ replica, spool, metrics, version }: ReportsOptions) {
     versions: { ...replica.versions() },
     age_ms: Math.round(replica.freshness().ageMs),
     spool_depth: spool.depth,
+    spool_written: spool.written.record,
     version,
     ...(last === undefined
       ? {}

@@ -13,15 +13,6 @@ export interface ClientOptions {
   readonly timeoutMs?: number;
 }
 
-/** A body that is JSON already: sent as it is. */
-export class JsonText {
-  readonly text: string;
-
-  constructor(text: string) {
-    this.text = text;
-  }
-}
-
 type InputOf<Schema> = Schema extends z.ZodUndefined
   ? undefined
   : Schema extends z.ZodType
@@ -39,10 +30,8 @@ export type CallInput<Op extends AnyOperation> =
   Op extends Operation<infer P, infer Q, infer B, infer _S>
     ? Part<'params', TextForms<InputOf<P>>> &
         (InputOf<Q> extends undefined ? unknown : { readonly query?: TextForms<InputOf<Q>> }) &
-        Part<'body', BodyOf<InputOf<B>>>
+        Part<'body', InputOf<B>>
     : never;
-
-type BodyOf<Value> = Value extends undefined ? Value : Value | JsonText;
 
 /** Numbers and booleans may stand for the text they are written as. */
 type TextForms<Value> = Value extends object
@@ -103,7 +92,7 @@ async function exchange(
   const headers = new Headers({ accept: operation.success.contentType ?? 'application/json' });
   if (header !== '') headers.set('authorization', header);
   const url = urlOf(baseUrl, operation.path, { params, query });
-  const text = textOf(body);
+  const text = body === undefined ? undefined : JSON.stringify(body);
   if (text !== undefined) headers.set('content-type', 'application/json');
   try {
     return await send(url, {
@@ -117,11 +106,6 @@ async function exchange(
   } catch (cause) {
     throw transportError(cause);
   }
-}
-
-function textOf(body: unknown): string | undefined {
-  if (body === undefined) return undefined;
-  return body instanceof JsonText ? body.text : JSON.stringify(body);
 }
 
 function transportError(cause: unknown): GatewayError {

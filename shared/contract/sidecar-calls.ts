@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { policyLimits } from '../policy/definition-limits.ts';
 import {
-  agentId,
   goal,
   jsonObject,
   name,
@@ -13,29 +12,10 @@ import {
   userId,
 } from './fields.ts';
 import { operation } from './operation.ts';
-import { isStorableTime } from './schemas.ts';
 import { bySidecar, sidecarExample } from './sidecars.ts';
+import { spoolRecordMax } from './spool-record.ts';
 
 const digest = z.string().regex(/^sha256:[0-9a-f]{64}$/);
-
-/** No record of a spool is longer. */
-const spoolRecordMax = 1_048_576;
-
-const uploadedEvent = z.strictObject({
-  id: z.string().regex(/^ev_[0-9a-f]{32}$/),
-  type: name(64),
-  chain_id: name(128),
-  occurred_at: z.iso.datetime({ precision: 3 }).refine(isStorableTime),
-  source: name(128),
-  agent_id: agentId.optional(),
-  user_id: userId.optional(),
-  // Whatever the agent called: a record that is refused holds up all that follow it.
-  tool: text(spoolRecordMax).optional(),
-  resource: text(spoolRecordMax).optional(),
-  decision: name(64).optional(),
-  reason_code: name(256).optional(),
-  data: jsonObject,
-});
 
 const spoolPosition = z.object({ record: z.number().int().min(0), hash: z.string() });
 
@@ -45,47 +25,33 @@ export const uploadEvidence = operation({
   method: 'POST',
   path: '/v1/sidecars/evidence',
   summary: 'Upload records of the spool, in order; at least once',
-  bodyBytesMax: 4 * 1024 ** 2,
+  // Three MiB of records, as texts within a text.
+  bodyBytesMax: 8 * 1024 ** 2,
   body: z.object({
     /** A compact JWS by the sidecar's key over `{sidecar, after, last}` (shared/evidence/spool-head.ts). */
     segment: z.string().max(4096),
-    records: z
-      .array(z.strictObject({ event: uploadedEvent, salt: z.string().max(128).optional() }))
-      .min(1)
-      .max(1000),
+    /**
+     * The records' exact lines (shared/contract/spool-record.ts): one that cannot be read is kept
+     * as it is, and holds up none of the others.
+     */
+    records: z.array(z.string().max(spoolRecordMax)).min(1).max(1000),
   }),
   bodyExample: {
     segment: 'eyJ…',
     records: [
-      {
-        event: {
-          id: 'ev_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d',
-          type: 'decision',
-          chain_id: 'agent:7',
-          occurred_at: '2026-11-20T10:00:00.000Z',
-          source: `sidecar:${sidecarExample}`,
-          agent_id: '7',
-          user_id: 'user_12',
-          tool: 'payments.refund',
-          resource: 'payment:pay_81',
-          decision: 'allow',
-          reason_code: 'refund.small_in_scope',
-          data: { args_shape: { amount: 'number' } },
-        },
-        salt: 'MDEyMzQ1Njc4OWFiY2RlZg==',
-      },
+      `{"event":{"agent_id":"7","chain_id":"agent:7","data":{"args_shape":{"amount":"number"}},"decision":"allow","id":"ev_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d","occurred_at":"2026-11-20T10:00:00.000Z","reason_code":"refund.small_in_scope","resource":"payment:pay_81","source":"sidecar:${sidecarExample}","tool":"payments.refund","type":"decision","user_id":"user_12"},"salt":"MDEyMzQ1Njc4OWFiY2RlZg=="}`,
     ],
   },
   success: {
     status: 200,
-    description: 'Everything up to `acked` is sealed: the sidecar may drop it.',
+    description:
+      'Everything up to `acked` is in the ledger, as events or as records that were put aside: the sidecar may drop it.',
     schema: z.object({ sealed: z.number().int(), acked: spoolPosition }),
     example: { sealed: 1, acked: { record: 813, hash: '6c'.repeat(32) } },
   },
   errors: [
     'args.schema_invalid',
     'evidence.event_invalid',
-    'evidence.id_conflict',
     'evidence.seal_failed',
     'sidecar.revoked',
   ],

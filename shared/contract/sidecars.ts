@@ -112,6 +112,8 @@ const report = z.object({
   /** Age of the replica. */
   age_ms: z.number().min(0).optional(),
   spool_depth: z.number().int().min(0).optional(),
+  /** How many records its spool ever took. */
+  spool_written: z.number().int().min(0).optional(),
   last_decision_at: z.iso.datetime().optional(),
   last_decision: z.object({ decision: text(64), reason_code: text(256) }).optional(),
   version: text(64).optional(),
@@ -121,6 +123,7 @@ const reportExample = {
   versions: { policies: 4, tools: 2 },
   age_ms: 120,
   spool_depth: 0,
+  spool_written: 812,
   last_decision_at: '2026-11-20T10:00:00.000Z',
   last_decision: { decision: 'allow', reason_code: 'refund.small_in_scope' },
   version: '0.1.0',
@@ -135,6 +138,9 @@ const sidecarRecord = z.object({
   last_seen_at: z.string().optional(),
   revoked_at: z.string().optional(),
   acked_record: z.number(),
+  /** Events on `sidecar:<id>` that say what is wrong with its evidence. */
+  evidence_incidents: z.number().int(),
+  last_evidence_incident: z.object({ type: z.string(), at: z.string() }).optional(),
   report: report.optional(),
 });
 
@@ -165,6 +171,7 @@ export const listSidecars = operation({
           enrolled_at: '2026-11-20T09:00:00.000Z',
           last_seen_at: '2026-11-20T10:00:00.000Z',
           acked_record: 812,
+          evidence_incidents: 0,
           report: reportExample,
         },
       ],

@@ -2,6 +2,7 @@ import type { EvidenceEvent } from './event.ts';
 
 /** What is kept beside the canonical text of an event, so that filters need not read it. */
 export interface EventColumns {
+  /** See `eventKey`. */
   readonly eventId: string;
   readonly type: string;
   readonly source: string;
@@ -20,7 +21,7 @@ type Described = Pick<
 
 export function eventColumns(event: Described): EventColumns {
   return {
-    eventId: event.id,
+    eventId: eventKey(event),
     type: event.type,
     source: columnText(event.source),
     agentId: columnTextOrNull(event.agent_id),
@@ -29,6 +30,14 @@ export function eventColumns(event: Described): EventColumns {
     reasonCode: columnTextOrNull(event.reason_code),
     occurredAtMs: Date.parse(event.occurred_at),
   };
+}
+
+/**
+ * Under which an event is stored once. Ids are each witness's own: what one sidecar writes can
+ * neither take the place of another's event nor be found as one of the control plane's.
+ */
+export function eventKey({ id, source }: Pick<Described, 'id' | 'source'>): string {
+  return source.startsWith('sidecar:') ? `${columnText(source)}/${id}` : id;
 }
 
 // What an agent may choose, such as a tool's name, can be longer than an index entry may be, or

@@ -24,7 +24,7 @@ export function misplaced(row: LedgerRow, tenantId: string): OpenProblem | undef
   if (sealed.tenant !== tenantId) return content('the row was sealed for another tenant');
   if (sealed.chain_id !== row.chainId) return content('the row was sealed in another chain');
   if (row.columns === undefined) return undefined;
-  const wrong = differingColumn(row.columns, eventColumns(sealed));
+  const wrong = differingColumn(row.columns, eventColumns(sealed), sealed.id);
   return wrong === undefined
     ? undefined
     : content(`the column of ${wrong} is not what the text says`);
@@ -46,8 +46,9 @@ function parse(canonical: string): SealedText | undefined {
   }
 }
 
-function differingColumn(kept: EventColumns, said: EventColumns): string | undefined {
-  if (kept.eventId !== said.eventId) return 'id';
+function differingColumn(kept: EventColumns, said: EventColumns, id: string): string | undefined {
+  // Rows sealed before 2026-11-21 hold the bare id, whoever saw the event.
+  if (kept.eventId !== said.eventId && kept.eventId !== id) return 'id';
   if (kept.type !== said.type) return 'type';
   if (kept.source !== said.source) return 'source';
   if (kept.agentId !== said.agentId) return 'agent_id';

@@ -69,6 +69,18 @@ describe('while the key to sign with is away', () => {
     expect((await ledger.seal('t', event)).position).toBe(1);
   });
 
+  it('an event that its sender keeps is not sealed later: the sender was not refused, and comes again', async () => {
+    failures = 3;
+    const event = anEvent();
+    expect(await ledger.sealKept('t', [event])).toMatchObject([
+      { status: 'rejected', reason: failed },
+    ]);
+    await ledger.drain();
+    expect(await sealedEvents(ledger)).toEqual([]);
+    expect(await ledger.sealKept('t', [event])).toMatchObject([{ status: 'fulfilled' }]);
+    expect((await sealedEvents(ledger))[0]?.data).not.toHaveProperty(['evidence.dead_lettered']);
+  });
+
   it('a change stands, its event waits in the outbox and is sealed later as dead-lettered', async () => {
     const event = anEvent({ type: 'policy.published' });
     await transaction(ledger.store.db, (tx) => ledger.record(tx, 't', event));

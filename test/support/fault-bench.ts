@@ -2,7 +2,7 @@ import { type AgentClient, agentClient } from './agent-client.ts';
 import { freshDatabase } from './postgres.ts';
 import { until } from './processes.ts';
 import { startRedis } from './redis.ts';
-import { type Separate, startSeparate } from './separate.ts';
+import { type Separate, type SeparateOptions, startSeparate } from './separate.ts';
 import { startUpstream, type Upstream } from './upstream.ts';
 
 /** Separate processes with one bound tool and a policy that allows it up to an amount of 100. */
@@ -30,6 +30,7 @@ export interface LedgerEvent {
   readonly id: string;
   readonly type: string;
   readonly tool?: string;
+  readonly resource?: string;
   readonly decision?: string;
   readonly reason_code?: string;
   readonly data: Record<string, unknown>;
@@ -38,6 +39,7 @@ export interface LedgerEvent {
 export async function startFaultBench(
   sidecarEnv: Readonly<Record<string, string>> = {},
   databaseUrl?: string,
+  options: Pick<SeparateOptions, 'sidecarDir'> = {},
 ): Promise<FaultBench> {
   const database =
     databaseUrl === undefined ? await freshDatabase() : { url: databaseUrl, drop: async () => {} };
@@ -47,6 +49,7 @@ export async function startFaultBench(
     databaseUrl: database.url,
     redisUrl: redis.url,
     sidecarEnv,
+    ...options,
   });
   const { api } = separate;
   const host = `127.0.0.1:${upstream.port}`;

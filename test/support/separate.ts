@@ -5,6 +5,9 @@ import { join } from 'node:path';
 import { formatApiKey } from '../../shared/crypto/api-key.ts';
 import { answersOk, freePort, type Program, startProgram, until } from './processes.ts';
 
+/** Spares programs that are started again and again half of their start. */
+const compileCache = { NODE_COMPILE_CACHE: join(tmpdir(), 'sallyport-tests-compiled') };
+
 const ownerKey = formatApiKey('separateProcessesOwnerKey00000');
 
 /** Control plane and sidecar as two processes on real Postgres and Redis. */
@@ -24,13 +27,13 @@ export interface Separate {
     body?: unknown,
   ): Promise<{ readonly status: number; readonly body: Record<string, unknown> }>;
   /** Starts the control plane again after it was ended. */
-  restartControlPlane(): Promise<void>;
+  restartControlPlane(options?: { readonly ready: boolean }): Promise<void>;
   /** Unless told otherwise, resolves when it is ready. */
   restartSidecar(options?: { readonly ready: boolean }): Promise<void>;
   close(): Promise<void>;
 }
 
-interface SeparateOptions {
+export interface SeparateOptions {
   readonly databaseUrl: string;
   readonly redisUrl: string;
   /** Settings and variables for the sidecar alone. */
@@ -39,6 +42,8 @@ interface SeparateOptions {
   readonly devKeys?: readonly string[];
   /** What both print goes to files in `dataDir`: for runs that make them print a lot. */
   readonly isLogFiled?: boolean;
+  /** The sidecar's data directory. Default: one in `dataDir`. */
+  readonly sidecarDir?: string;
 }
 
 export async function startSeparate({
@@ -47,12 +52,14 @@ export async function startSeparate({
   sidecarEnv = {},
   devKeys = [],
   isLogFiled = false,
+  sidecarDir: givenDir,
 }: SeparateOptions): Promise<Separate> {
   const dataDir = fs.mkdtempSync(join(tmpdir(), 'separate-'));
   const [apiPort, proxyPort, adminPort] = [await freePort(), await freePort(), await freePort()];
   const origin = `http://127.0.0.1:${apiPort}`;
   const adminUrl = `http://127.0.0.1:${adminPort}`;
   const controlPlaneEnv = {
+    ...compileCache,
     SALLYPORT_API_PORT: String(apiPort),
     SALLYPORT_DATA_DIR: join(dataDir, 'control-plane'),
     SALLYPORT_DEV_KEYS: [`${ownerKey}=default:owner:gateway:owner`, ...devKeys].join(','),
@@ -63,9 +70,9 @@ export async function startSeparate({
     REDIS_URL: redisUrl,
   };
   const logTo = (name: string) => (isLogFiled ? { logFile: join(dataDir, `${name}.log`) } : {});
-  const startControlPlane = async () => {
+  const startControlPlane = async (isAwaited = true) => {
     const program = startProgram('control-plane/main.ts', controlPlaneEnv, logTo('control-plane'));
-    await ready(program, `${origin}/readyz`);
+    if (isAwaited) await ready(program, `${origin}/readyz`);
     return program;
   };
   const api: Separate['api'] = async (method, path, body) => {
@@ -80,8 +87,9 @@ export async function startSeparate({
   const agent = await api('POST', '/v1/agents/register', { name: 'tester', capabilities: ['*'] });
   const agentId = String(agent.body.agent_id);
   const token = await api('POST', '/v1/sidecars/tokens', { agent_id: agentId, user_id: 'user_1' });
-  const sidecarDir = join(dataDir, 'sidecar');
+  const sidecarDir = givenDir ?? join(dataDir, 'sidecar');
   const env = {
+    ...compileCache,
     SALLYPORT_PROXY_PORT: String(proxyPort),
     SALLYPORT_PROXY_ADMIN_PORT: String(adminPort),
     SALLYPORT_DATA_DIR: sidecarDir,
@@ -107,8 +115,8 @@ export async function startSeparate({
     controlPlane,
     sidecar: await startSidecar(),
     api,
-    async restartControlPlane() {
-      separate.controlPlane = await startControlPlane();
+    async restartControlPlane({ ready } = { ready: true }) {
+      separate.controlPlane = await startControlPlane(ready);
     },
     async restartSidecar({ ready } = { ready: true }) {
       separate.sidecar = await startSidecar(ready);
@@ -127,13 +135,13 @@ async function ready(program: Program, url: string): Promise<void> {
   void program.exited().then(() => {
     ended = true;
   });
-  const answers = until(`${url} answers 200`, async () => {
+  const isReady = async () => {
     if (ended) throw new Error(`the program ended:\n${program.output()}`);
     return answersOk(url);
-  });
+  };
   // What never became ready would outlive the test that nobody can clean up after.
-  await answers.catch(async (error: Error) => {
+  await until(`${url} answers 200`, isReady, 60_000).catch(async (cause) => {
     await program.kill();
-    throw error;
+    throw new Error(`not ready:\n${program.output().slice(-4_000)}`, { cause });
   });
 }

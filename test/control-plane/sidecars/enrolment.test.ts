@@ -123,7 +123,13 @@ describe('an enrolment token', () => {
 describe('the fleet', () => {
   it('shows each sidecar with its last report, to its tenant only', async () => {
     const sidecar = await enrolledSidecar(gateway, agentId);
-    const report = { versions: { policies: 2 }, age_ms: 5, spool_depth: 1, version: '1' };
+    const report = {
+      versions: { policies: 2 },
+      age_ms: 5,
+      spool_depth: 1,
+      spool_written: 1,
+      version: '1',
+    };
     await sidecar.controlPlane.report(report);
     const { sidecars } = await gateway.owner.call(listSidecars);
     const listed = sidecars.find(({ id }) => id === sidecar.id);

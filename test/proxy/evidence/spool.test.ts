@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { segmentsIn } from '../../../proxy/evidence/segment.ts';
-import { Spool, type SpoolRecord } from '../../../proxy/evidence/spool.ts';
+import { Spool, type SpoolOptions, type SpoolRecord } from '../../../proxy/evidence/spool.ts';
 import { spoolLinkHash } from '../../../shared/evidence/spool-head.ts';
 import { silentLog } from '../../../shared/log.ts';
 
@@ -18,9 +18,7 @@ afterEach(async () => {
   fs.rmSync(folder, { recursive: true });
 });
 
-function open(
-  options: { bytesMax?: number; segmentBytesMax?: number; fsync?: boolean } = {},
-): Spool {
+function open(options: Partial<SpoolOptions> = {}): Spool {
   const spool = Spool.open({ folder, log: silentLog, fsync: false, ...options });
   opened.push(spool);
   return spool;
@@ -108,12 +106,37 @@ describe('Spool', () => {
     await expect(spool.append(record(1000))).resolves.toBeUndefined();
   });
 
-  it('refuses when the folder cannot be written, and keeps nothing of the record', async () => {
-    const spool = open({ segmentBytesMax: 1 });
+  it('whose folder is gone goes on in a new one', async () => {
+    const spool = open({ tailCharsMax: 0 });
     await spool.append(record(1));
     fs.rmSync(folder, { recursive: true });
-    await expect(spool.append(record(2))).rejects.toMatchObject({ code: 'evidence.seal_failed' });
-    fs.mkdirSync(folder);
+    await spool.append(record(3));
+    const { after, lines } = spool.pending(10, 1e6);
+    expect(idsOf(lines)).toEqual(['ev_3']);
+    // What was lost with it leaves a gap in the numbers.
+    expect(after.record).toBe(1);
+    expect(spool.acked.record).toBe(0);
+  });
+
+  it('whose folder is gone still hands out what it has in memory', async () => {
+    const spool = open();
+    await spool.append(record(1));
+    fs.rmSync(folder, { recursive: true });
+    await spool.append(record(3));
+    expect(drain(spool)).toEqual(['ev_1', 'ev_3']);
+  });
+
+  it('whose folder cannot be made again refuses as long as that holds', async () => {
+    const spool = open();
+    await spool.append(record(1));
+    fs.rmSync(folder, { recursive: true });
+    fs.writeFileSync(folder, 'in the way');
+    for (const n of [2, 3]) {
+      await expect(spool.append(record(n))).rejects.toMatchObject({ code: 'evidence.seal_failed' });
+    }
+    fs.rmSync(folder);
+    await spool.append(record(5));
+    expect(drain(spool)).toEqual(['ev_1', 'ev_5']);
   });
 
   it('resolves only after the disk has the records when asked for fsync', async () => {

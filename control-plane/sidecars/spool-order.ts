@@ -1,0 +1,56 @@
+import type { SpoolHead } from '../../shared/evidence/spool-head.ts';
+import type { Services } from '../services.ts';
+import type { Sidecar } from '../store/generated/client.ts';
+import { reportIncident } from './report-incident.ts';
+
+/**
+ * Holds where records stand against what the sidecar uploaded before, and reports records that
+ * never came and a spool that was wound back. Says whether it was.
+ */
+export async function noteOrder(
+  services: Services,
+  sidecar: Sidecar,
+  { after, keys }: Pick<SpoolHead, 'after'> & { readonly keys: readonly string[] },
+): Promise<{ readonly isRewound: boolean }> {
+  const acked = Number(sidecar.ackedRecord);
+  if (after.record < acked) {
+    return { isRewound: await noteRewound(services, sidecar, { after, keys }) };
+  }
+  const isSameSpool = after.record !== acked || acked === 0 || after.hash === sidecar.ackedSegment;
+  if (after.record > acked || !isSameSpool) {
+    await reportIncident(services, sidecar, {
+      type: 'sidecar.evidence_gap',
+      key: `${after.record} ${after.hash}`,
+      data: {
+        acked_record: acked,
+        next_record: after.record + 1,
+        problem: isSameSpool ? 'records were never uploaded' : 'the records follow others',
+      },
+    });
+  }
+  return { isRewound: false };
+}
+
+/** What comes again must be in the ledger; other records under those numbers are another spool's. */
+async function noteRewound(
+  services: Services,
+  sidecar: Sidecar,
+  { after, keys }: Pick<SpoolHead, 'after'> & { readonly keys: readonly string[] },
+): Promise<boolean> {
+  const acked = Number(sidecar.ackedRecord);
+  const again = [...new Set(keys.slice(0, acked - after.record))];
+  const known = await services.db.evidenceRow.count({
+    where: { tenantId: sidecar.tenantId, eventId: { in: again } },
+  });
+  if (known === again.length) return false;
+  await reportIncident(services, sidecar, {
+    type: 'sidecar.evidence_rewound',
+    key: `${acked} ${after.record} ${after.hash} ${again[0]}`,
+    data: {
+      acked_record: acked,
+      next_record: after.record + 1,
+      problem: 'the spool was wound back: records may be missing',
+    },
+  });
+  return true;
+}

@@ -1,0 +1,50 @@
+import fs from 'node:fs';
+import { join } from 'node:path';
+
+/** Opens a segment's file, which is made where it is missing. */
+export function openSegment(
+  { folder, fsync }: { readonly folder: string; readonly fsync: boolean },
+  name: string,
+): number {
+  const fd = fs.openSync(join(folder, name), fs.constants.O_RDWR | fs.constants.O_CREAT, 0o600);
+  if (fsync) syncFolder(folder);
+  return fd;
+}
+
+/** Without this a new file may be gone after the loss of power, whatever was written into it. */
+function syncFolder(folder: string): void {
+  const fd = fs.openSync(folder, 'r');
+  try {
+    fs.fsyncSync(fd);
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+/** Writes all bytes at `position`; after a failure the file is as long as before. */
+export function writeWhole(fd: number, bytes: Buffer, position: number): void {
+  let done = 0;
+  try {
+    while (done < bytes.length)
+      done += fs.writeSync(fd, bytes, done, bytes.length - done, position + done);
+  } catch (error) {
+    fs.ftruncateSync(fd, position);
+    throw error;
+  }
+}
+
+/** What cannot be cut off is overwritten by the next record, and left out by readers if not. */
+export function truncate(fd: number, bytes: number): void {
+  try {
+    fs.ftruncateSync(fd, bytes);
+  } catch {
+    // The disk that refused to keep it may refuse this as well.
+  }
+}
+
+/** Resolves once the disk has what was written. */
+export function datasync(fd: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    fs.fdatasync(fd, (error) => (error ? reject(error) : resolve()));
+  });
+}

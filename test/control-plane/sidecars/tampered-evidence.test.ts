@@ -1,0 +1,265 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { listSidecars } from '../../../shared/contract/sidecars.ts';
+import { canonicalJson } from '../../../shared/crypto/jcs.ts';
+import { signJws } from '../../../shared/crypto/jws.ts';
+import {
+  type SpoolPosition,
+  spoolHeadType,
+  spoolLinkHash,
+} from '../../../shared/evidence/spool-head.ts';
+import {
+  type EnrolledSidecar,
+  enrolledSidecar,
+  spoolStart,
+} from '../../support/enrolled-sidecar.ts';
+import { type Gateway, refusalOf, startGateway } from '../../support/gateway.ts';
+
+let gateway: Gateway;
+let agentId: string;
+let sidecar: EnrolledSidecar;
+let other: EnrolledSidecar;
+beforeAll(async () => {
+  gateway = await startGateway();
+  agentId = await gateway.agent('bot');
+});
+beforeEach(async () => {
+  sidecar = await enrolledSidecar(gateway, agentId);
+  other = await enrolledSidecar(gateway, agentId);
+});
+afterAll(() => gateway.close());
+
+async function sealedOf({ id }: EnrolledSidecar): Promise<string[]> {
+  const rows = await gateway.services.db.evidenceRow.findMany({
+    where: { tenantId: 'default', source: `sidecar:${id}` },
+    orderBy: { position: 'asc' },
+  });
+  return rows.map(({ canonical }) => JSON.parse(canonical).id);
+}
+
+async function incidentsOf({ id }: EnrolledSidecar): Promise<{ type: string; problem: string }[]> {
+  const rows = await gateway.services.db.evidenceRow.findMany({
+    where: { chainId: `sidecar:${id}`, source: 'control-plane' },
+    orderBy: { position: 'asc' },
+  });
+  return rows
+    .filter(({ type }) => type.startsWith('sidecar.evidence_'))
+    .map(({ type, canonical }) => ({ type, problem: JSON.parse(canonical).data.problem }));
+}
+
+const typesOf = async (of: EnrolledSidecar) => (await incidentsOf(of)).map(({ type }) => type);
+
+/** Sends lines as a spool holds them, under a head signed by the sidecar. */
+async function send(lines: readonly string[], after: SpoolPosition = spoolStart, by = sidecar) {
+  const hash = lines.reduce(spoolLinkHash, after.hash);
+  const last = { record: after.record + lines.length, hash };
+  const head = { sidecar: by.id, after, last };
+  const jws = signJws(head, spoolHeadType, by.enrolment.signingKey);
+  return { jws, last, acked: await by.controlPlane.upload(jws, lines) };
+}
+
+const lineOf = (record: unknown) => canonicalJson(record);
+const records = (count: number, by = sidecar) => Array.from({ length: count }, () => by.record());
+const idsOf = (of: readonly { readonly event: { readonly id: string } }[]) =>
+  of.map(({ event }) => event.id);
+
+describe('a batch that was changed on its way is refused for its own reason, and comes through afterwards', () => {
+  const cases: [string, (lines: string[]) => string[], string][] = [
+    [
+      'a byte changed',
+      ([one = '', ...rest]) => [one.replace('allow', 'allov'), ...rest],
+      'the records are not those of the segment',
+    ],
+    [
+      'a decision turned',
+      ([one = '', ...rest]) => [one.replace('"allow"', '"deny"'), ...rest],
+      'the records are not those of the segment',
+    ],
+    [
+      'one dropped in the middle',
+      ([one = '', , ...rest]) => [one, ...rest],
+      'the segment counts other records',
+    ],
+    [
+      'one sent twice',
+      ([one = '', ...rest]) => [one, one, ...rest],
+      'the segment counts other records',
+    ],
+    [
+      'two swapped',
+      ([one = '', two = '', ...rest]) => [two, one, ...rest],
+      'the records are not those of the segment',
+    ],
+    ['the end cut off', (lines) => lines.slice(0, -1), 'the segment counts other records'],
+    [
+      'a space added',
+      ([one = '', ...rest]) => [`${one} `, ...rest],
+      'the records are not those of the segment',
+    ],
+  ];
+  it.each(cases)('%s', async (_what, change, problem) => {
+    const sent = records(4);
+    const lines = sent.map(lineOf);
+    const { jws, last } = sidecar.segment(sent);
+    for (let tries = 0; tries < 2; tries++) {
+      const refusal = await refusalOf(sidecar.controlPlane.upload(jws, change(lines)));
+      expect(refusal.code).toBe('evidence.event_invalid');
+    }
+    expect(await incidentsOf(sidecar)).toEqual([{ type: 'sidecar.evidence_refused', problem }]);
+    expect(await sealedOf(sidecar)).toEqual([]);
+    expect(await sidecar.controlPlane.upload(jws, lines)).toEqual(last);
+    expect(await sealedOf(sidecar)).toEqual(idsOf(sent));
+  });
+
+  it('another sidecar’s batch: its own is not taken from it', async () => {
+    const theirs = records(2, other);
+    const { jws } = other.segment(theirs);
+    const refusal = await refusalOf(sidecar.controlPlane.upload(jws, theirs.map(lineOf)));
+    expect(refusal.code).toBe('evidence.event_invalid');
+    expect(await typesOf(sidecar)).toEqual(['sidecar.evidence_refused']);
+    expect(await sealedOf(other)).toEqual([]);
+    await other.controlPlane.upload(jws, theirs.map(lineOf));
+    expect(await sealedOf(other)).toEqual(idsOf(theirs));
+  });
+});
+
+describe('an order that is not the spool’s', () => {
+  it('the same batch many times at once is sealed once', async () => {
+    const sent = records(5);
+    const { jws, last } = sidecar.segment(sent);
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, () => sidecar.controlPlane.upload(jws, sent.map(lineOf))),
+    );
+    expect(answers).toEqual(answers.map(() => last));
+    expect(await sealedOf(sidecar)).toEqual(idsOf(sent));
+    expect(await typesOf(sidecar)).toEqual([]);
+  });
+
+  it('an older batch that comes again changes nothing, and no gap is seen behind it', async () => {
+    const batches = [records(2), records(3), records(2)] as const;
+    const first = await send(batches[0].map(lineOf));
+    const second = await send(batches[1].map(lineOf), first.last);
+    await sidecar.controlPlane.upload(first.jws, batches[0].map(lineOf));
+    await send(batches[2].map(lineOf), second.last);
+    expect(await sealedOf(sidecar)).toEqual(batches.flatMap(idsOf));
+    expect(await typesOf(sidecar)).toEqual([]);
+  });
+
+  it('batches that overlap are sealed once', async () => {
+    const all = records(6).map(lineOf);
+    const first = await send(all.slice(0, 4));
+    await send(all);
+    expect(first.acked.record).toBe(4);
+    expect(await sealedOf(sidecar)).toHaveLength(6);
+    expect(await typesOf(sidecar)).toEqual([]);
+  });
+
+  it('a spool that begins again with other records is reported, and its records are sealed', async () => {
+    await send(records(5).map(lineOf));
+    const anew = records(2);
+    const { last } = await send(anew.map(lineOf));
+    const next = records(1);
+    await send(next.map(lineOf), last);
+    expect((await sealedOf(sidecar)).slice(5)).toEqual(idsOf([...anew, ...next]));
+    expect(await typesOf(sidecar)).toEqual(['sidecar.evidence_rewound']);
+  });
+
+  it('records that follow others than those uploaded are reported, and sealed', async () => {
+    const { last } = await send(records(2).map(lineOf));
+    await send(records(1).map(lineOf), { record: last.record, hash: 'ab'.repeat(32) });
+    expect(await sealedOf(sidecar)).toHaveLength(3);
+    expect(await incidentsOf(sidecar)).toEqual([
+      { type: 'sidecar.evidence_gap', problem: 'the records follow others' },
+    ]);
+  });
+
+  it('a spool that holds fewer records than it did is reported once, by its next report', async () => {
+    const report = { versions: {}, age_ms: 1, spool_depth: 0, version: '1' };
+    await sidecar.controlPlane.report({ ...report, spool_written: 40 });
+    for (const spool_written of [12, 13, 14]) {
+      await sidecar.controlPlane.report({ ...report, spool_written });
+    }
+    expect(await typesOf(sidecar)).toEqual(['sidecar.evidence_rewound']);
+    await sidecar.controlPlane.report({ ...report, spool_written: 41 });
+    expect(await typesOf(sidecar)).toHaveLength(1);
+  });
+});
+
+describe('a record that the ledger cannot take', () => {
+  const event = () => canonicalJson(sidecar.record());
+  const cases: [string, () => string][] = [
+    ['that is not JSON', () => 'not json'],
+    ['that is empty', () => ''],
+    ['that is another value', () => '17'],
+    ['with a key given twice', () => event().replace('{', '{"event":1,')],
+    ['with its keys in another order', () => JSON.stringify({ salt: 'cw==', ...sidecar.record() })],
+    ['nested without end', () => `{"event":${'['.repeat(50_000)}${']'.repeat(50_000)}}`],
+    ['nested too deeply', () => lineOf(sidecar.record({ data: deep(80) }))],
+    ['with a number that cannot be kept', () => event().replace('{}', '9007199254740993')],
+    ['with U+0000', () => lineOf(sidecar.record({ data: { a: '\0' } }))],
+    ['with half a character', () => event().replace('"pay"', '"\\ud800"')],
+  ];
+  it.each(cases)('%s is put aside, visible, and later ones proceed', async (_what, line) => {
+    const lines = [lineOf(sidecar.record()), line(), lineOf(sidecar.record())];
+    const { last, acked } = await send(lines);
+    expect(acked).toEqual(last);
+    await send([lineOf(sidecar.record())], last);
+    expect(await sealedOf(sidecar)).toHaveLength(3);
+    expect(await typesOf(sidecar)).toEqual(['sidecar.evidence_put_aside']);
+    const { sidecars } = await gateway.owner.call(listSidecars);
+    expect(sidecars.find(({ id }) => id === sidecar.id)).toMatchObject({
+      evidence_incidents: 1,
+      last_evidence_incident: { type: 'sidecar.evidence_put_aside' },
+    });
+    expect(sidecars.find(({ id }) => id === other.id)).toMatchObject({ evidence_incidents: 0 });
+  });
+
+  it('under an id of its own that was used before is put aside with all that it says', async () => {
+    const [first, second] = [sidecar.record(), sidecar.record({ decision: 'deny' })];
+    const forged = { event: { ...second.event, id: first.event.id } };
+    const { last } = await send([first, forged, sidecar.record()].map(lineOf));
+    await send([lineOf(sidecar.record())], last);
+    expect(await sealedOf(sidecar)).toHaveLength(3);
+    const [aside, ...more] = await incidentsOf(sidecar);
+    expect(more).toEqual([]);
+    expect(aside).toEqual({ type: 'sidecar.evidence_put_aside', problem: 'its id is taken' });
+    const row = await gateway.services.db.evidenceRow.findFirst({
+      where: { chainId: `sidecar:${sidecar.id}`, type: 'sidecar.evidence_put_aside' },
+    });
+    expect(JSON.parse(JSON.parse(row?.canonical ?? '').data.text)).toEqual(forged);
+    const onLedger = await gateway.services.db.evidenceRow.count({
+      where: { chainId: 'ledger:incidents', type: 'evidence.id_conflict' },
+    });
+    expect(onLedger).toBe(1);
+  });
+
+  const deep = (levels: number): never => (levels === 0 ? {} : { a: deep(levels - 1) }) as never;
+});
+
+describe('ids of events are each witness’s own', () => {
+  it('a sidecar that uses another’s id first keeps nothing of the other out', async () => {
+    const honest = sidecar.record({}, 'aG9uZXN0');
+    const thief = other.record({ id: honest.event.id }, 'dGhpZWY=');
+    await send([lineOf(thief)], spoolStart, other);
+    await send([lineOf(honest)]);
+    expect(await sealedOf(other)).toEqual([honest.event.id]);
+    expect(await sealedOf(sidecar)).toEqual([honest.event.id]);
+    expect([...(await typesOf(sidecar)), ...(await typesOf(other))]).toEqual([]);
+    const salts = await gateway.services.db.evidenceSalt.findMany({
+      where: { eventId: { endsWith: honest.event.id } },
+    });
+    expect(salts.map(({ eventId }) => eventId).toSorted()).toEqual(
+      [sidecar.id, other.id].map((id) => `sidecar:${id}/${honest.event.id}`).toSorted(),
+    );
+  });
+
+  it('a sidecar that uses an id of the control plane’s is never taken for it', async () => {
+    const { db } = gateway.services;
+    const enrolled = await db.evidenceRow.findFirstOrThrow({
+      where: { chainId: `sidecar:${sidecar.id}`, type: 'sidecar.enrolled' },
+    });
+    await send([lineOf(sidecar.record({ id: enrolled.eventId }))]);
+    expect(await sealedOf(sidecar)).toEqual([enrolled.eventId]);
+    const found = await db.evidenceRow.findMany({ where: { eventId: enrolled.eventId } });
+    expect(found.map(({ type }) => type)).toEqual(['sidecar.enrolled']);
+  });
+});

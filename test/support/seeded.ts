@@ -1,0 +1,19 @@
+import { randomInt } from 'node:crypto';
+
+/** Numbers from 0 to 1 that come again with the same seed (mulberry32). */
+export function seeded(seed: number): () => number {
+  let state = seed | 0;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** A new seed, printed, so that a run that failed can be had again: `SEED=… npm run soak`. */
+export function printedSeed(): number {
+  const seed = Number(process.env.SEED ?? randomInt(2 ** 31));
+  process.stdout.write(`seed ${seed}\n`);
+  return seed;
+}
