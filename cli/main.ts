@@ -6,6 +6,8 @@ const usage = `Usage: sallyport <command>
 
   up                       run everything in one process (what npm start does)
   demo [--once]            watch the main job: an agent's calls decided, performed and proved
+  run -- COMMAND …         run an agent whose calls all go through the sidecar
+  run --print              print what that changes in the environment, for a shell to evaluate
   sidecars list            the fleet: what each sidecar holds, its spool, its last decision
   sidecars token           make an enrolment token for a sidecar
   kill-switch arm|list|disarm
@@ -15,7 +17,7 @@ const usage = `Usage: sallyport <command>
 
 Settings are environment variables; the README lists them.`;
 
-/** Runs one command. Exit codes: 0 done, 1 failed, 2 used wrongly. */
+/** Runs one command. Exit codes: 0 done, 1 failed, 2 used wrongly; `run` gives its command's. */
 async function main([command, ...rest]: readonly string[]): Promise<number> {
   switch (command) {
     case 'up': {
@@ -27,6 +29,8 @@ async function main([command, ...rest]: readonly string[]): Promise<number> {
       const { demo } = await import('./demo/demo.ts');
       return demo({ once: values.once === true });
     }
+    case 'run':
+      return (await import('./run.ts')).run(rest);
     case 'sidecars':
       return (await import('./sidecars.ts')).sidecars(rest);
     case 'kill-switch':

@@ -1,4 +1,4 @@
-import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { ignoreInsecureTls, insecureTlsIgnored } from '../shared/settings.ts';
 import { type Embedded, startEmbedded } from './embedded.ts';
 import { stopSignal } from './stop-signal.ts';
@@ -15,6 +15,7 @@ export async function up(): Promise<number> {
 }
 
 function greeting({ origin, ownerKey, sidecar }: Embedded): string {
+  const run = runCommand(sidecar);
   return `
 Sallyport is ready.
 
@@ -24,26 +25,23 @@ Sallyport is ready.
   Proxy    ${sidecar.proxyUrl}
   Health   ${origin}/readyz  ${sidecar.adminUrl}/readyz
 
-Route an agent through it:
+Run an agent through it, or set up a shell for one:
 
-${proxySettings(sidecar)
-  .map(([name, value]) => `  export ${name}=${value}`)
-  .join('\n')}
+  ${run} -- COMMAND
+  eval "$(${run} --print)"
 `;
 }
 
-/** The environment that sends an agent's calls through the sidecar. */
-export function proxySettings({ proxyUrl, caPath }: Embedded['sidecar']): [string, string][] {
-  const ca = resolve(caPath);
-  return [
-    ['HTTP_PROXY', proxyUrl],
-    ['HTTPS_PROXY', proxyUrl],
-    ['http_proxy', proxyUrl],
-    ['https_proxy', proxyUrl],
-    ['NODE_USE_ENV_PROXY', '1'],
-    ['NODE_EXTRA_CA_CERTS', ca],
-    ['SSL_CERT_FILE', ca],
-    ['REQUESTS_CA_BUNDLE', ca],
-    ['CURL_CA_BUNDLE', ca],
+/** How the agent's variables are had from anywhere on this machine. */
+function runCommand({ proxyUrl, adminUrl }: Embedded['sidecar']): string {
+  const cli = fileURLToPath(new URL('main.ts', import.meta.url));
+  const settings = [
+    ['SALLYPORT_PROXY_HOST', new URL(proxyUrl).hostname.replace(/^\[|\]$/g, ''), '127.0.0.1'],
+    ['SALLYPORT_PROXY_PORT', new URL(proxyUrl).port, '8181'],
+    ['SALLYPORT_PROXY_ADMIN_PORT', new URL(adminUrl).port, '8182'],
   ];
+  const unusual = settings.flatMap(([name, value, byDefault]) =>
+    value === byDefault ? [] : [`${name}=${value} `],
+  );
+  return `${unusual.join('')}node ${cli} run`;
 }

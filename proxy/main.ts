@@ -30,6 +30,7 @@ import { lockFolder } from './folder-lock.ts';
 import type { Identity } from './identity.ts';
 import { listen } from './listen.ts';
 import { Credentials } from './replica/credentials.ts';
+import { OpenedApprovals } from './replica/opened-approvals.ts';
 import { openReplica, type Replica } from './replica/replica.ts';
 import { SectionKeys } from './replica/section-keys.ts';
 import { createDecisionMetrics } from './telemetry/decision-metrics.ts';
@@ -233,6 +234,7 @@ function enforcement(config: Config, parts: Parts): EnforceDeps {
   });
   closing.add(() => credentials.drop());
   replica.onChange('tools', () => liveDrift.toolsChanged());
+  const openedApprovals = new OpenedApprovals(replica, identity.sidecarId);
   replica.onChange('kill_switches', () => {
     const ended = live.endBlocked(replica.killSwitches, clock.now());
     if (ended > 0) log.warn({ ended }, 'a kill switch ended calls under way');
@@ -256,6 +258,7 @@ function enforcement(config: Config, parts: Parts): EnforceDeps {
     spentApprovals: new Set(),
     usedPassports: new UsedPassports(),
     openingApprovals: new Map(),
+    openedApprovals,
     credentials,
     spool,
     forward,
@@ -277,7 +280,7 @@ function enforcement(config: Config, parts: Parts): EnforceDeps {
       authority: parts.authority,
     }),
     recognition: recognitionOf({ replica, liveDrift, bodyBytesMax: limits.bodyBytesMax }),
-    internal: internalFacts({ replica, identity, authority: parts.authority }),
+    internal: internalFacts({ replica, openedApprovals, identity, authority: parts.authority }),
   };
 }
 

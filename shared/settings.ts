@@ -45,7 +45,7 @@ const settingNames = [
 ] as const;
 
 /** Settings that hold a secret and may be given as a file, `<NAME>_FILE`. */
-const secretSettings = [
+export const secretSettings = [
   'SALLYPORT_DEV_KEYS',
   'SALLYPORT_MASTER_KEY',
   'SALLYPORT_ENROLMENT_TOKEN',

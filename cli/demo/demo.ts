@@ -5,9 +5,9 @@ import tls from 'node:tls';
 import type { Sidecar } from '../../proxy/main.ts';
 import { type Authority, loadAuthority } from '../../proxy/tls/authority.ts';
 import { systemClock } from '../../shared/clock.ts';
+import { agentEnvironment } from '../agent-environment.ts';
 import { startEmbedded } from '../embedded.ts';
 import { stopSignal } from '../stop-signal.ts';
-import { proxySettings } from '../up.ts';
 import { runTour } from './run-tour.ts';
 import { buildWorld } from './world.ts';
 
@@ -20,9 +20,9 @@ function trustUpstreams({ certPem }: Authority): void {
 }
 
 /** The agent trusts the demo's upstreams too: what passes unread shows it their own certificates. */
-function agentSettings(sidecar: Sidecar, { certPem }: Authority): [string, string][] {
-  fs.appendFileSync(sidecar.caPath, certPem);
-  return proxySettings(sidecar);
+function agentSettings({ proxyUrl, caPath }: Sidecar, { certPem }: Authority) {
+  fs.appendFileSync(caPath, certPem);
+  return agentEnvironment({ proxyUrl, addedCaPath: caPath, wholeCaPath: caPath }).set;
 }
 
 /** `sallyport demo`: the main job, step by step, on real parts in a folder of its own. */

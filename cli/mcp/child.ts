@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { SettingsError } from '../../shared/settings.ts';
+import { isOurs } from '../agent-environment.ts';
 
 /** How long a server has to go by itself, and then on SIGTERM (MCP, "stdio", shutdown). */
 const patienceMs = 2_000;
@@ -78,9 +79,7 @@ function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
   }
 }
 
-const ours = /^(SALLYPORT_\w+|DATABASE_URL(_FILE)?|REDIS_URL(_FILE)?)$/;
-
 /** The environment of a server: whatever Sallyport is told by its own is not for it to read. */
 function withoutOurSecrets(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  return Object.fromEntries(Object.entries(env).filter(([name]) => !ours.test(name)));
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !isOurs(name)));
 }

@@ -2,6 +2,7 @@ import type { DeliveredApproval } from '../../shared/sync/sections.ts';
 import type { Spool } from '../evidence/spool.ts';
 import type { RecogniseDeps } from '../recognise/recognition.ts';
 import type { Credentials } from '../replica/credentials.ts';
+import type { OpenedApprovals } from '../replica/opened-approvals.ts';
 import type { DecisionMetrics } from '../telemetry/decision-metrics.ts';
 import type { TrafficMetrics } from '../telemetry/traffic-metrics.ts';
 import type { Forward } from '../upstream/forwarding.ts';
@@ -25,6 +26,7 @@ export interface EnforceDeps extends JudgeDeps {
   readonly live: LiveCalls;
   /** Requests to humans that are being opened, by action digest. */
   readonly openingApprovals: Map<string, Promise<Pick<DeliveredApproval, 'id' | 'expiresAtMs'>>>;
+  readonly openedApprovals: OpenedApprovals;
   readonly internal: InternalHostDeps;
   /** What recognition needs, from the replica as it is now. */
   readonly recognition: () => RecogniseDeps;

@@ -17,7 +17,7 @@ type Opened = Pick<DeliveredApproval, 'id' | 'expiresAtMs'>;
  */
 export function openApproval(
   judgement: Judgement,
-  deps: Pick<EnforceDeps, 'controlPlane' | 'replica' | 'openingApprovals'>,
+  deps: Pick<EnforceDeps, 'controlPlane' | 'replica' | 'openingApprovals' | 'openedApprovals'>,
 ): Promise<Opened> {
   const { action } = judgement;
   const digest = digestOf(action, deps.replica.tool(action.tool)?.manifestHash);
@@ -32,10 +32,12 @@ export function openApproval(
 async function ask(
   { action, verdict }: Judgement,
   digest: string,
-  { controlPlane }: Pick<EnforceDeps, 'controlPlane'>,
+  { controlPlane, openedApprovals }: Pick<EnforceDeps, 'controlPlane' | 'openedApprovals'>,
 ): Promise<Opened> {
   try {
-    return await controlPlane.openApproval(action, digest, verdict);
+    const opened = await controlPlane.openApproval(action, digest, verdict);
+    openedApprovals.add(opened);
+    return opened;
   } catch (error) {
     if (error instanceof GatewayError && error.code.startsWith('approval.')) throw error;
     throw new GatewayError('approval.unavailable', { cause: error });

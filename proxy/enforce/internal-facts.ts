@@ -1,4 +1,5 @@
 import type { Identity } from '../identity.ts';
+import type { OpenedApprovals } from '../replica/opened-approvals.ts';
 import type { Replica } from '../replica/replica.ts';
 import type { Authority } from '../tls/authority.ts';
 import { agentManifest } from './agent-manifest.ts';
@@ -7,16 +8,18 @@ import type { InternalHostDeps } from './internal-host.ts';
 /** What the internal host tells the agent, read from the replica each time it is asked. */
 export function internalFacts({
   replica,
+  openedApprovals,
   identity,
   authority,
 }: {
   readonly replica: Replica;
+  readonly openedApprovals: OpenedApprovals;
   readonly identity: Identity;
   readonly authority: Authority;
 }): InternalHostDeps {
   return {
     approval(id) {
-      const approval = replica.approvalById(id);
+      const approval = openedApprovals.standing(id);
       if (approval === undefined) return undefined;
       const { status, expiresAtMs } = approval;
       return { status, expiresAt: new Date(expiresAtMs).toISOString() };

@@ -14,27 +14,32 @@ export async function findProgram(
   names: readonly [string, ...string[]],
   debianPackage: string = names[0],
 ): Promise<string> {
-  const found = await onPath(names);
+  const [found] = await findPrograms(names);
   if (found !== undefined) return found;
-  if (process.getuid?.() === 0) {
-    await run('apt-get', ['update']);
-    await run('apt-get', ['install', '-y', '--no-install-recommends', debianPackage]);
-    const installed = await onPath(names);
-    if (installed !== undefined) return installed;
-  }
+  await installPackages([debianPackage]);
+  const [installed] = await findPrograms(names);
+  if (installed !== undefined) return installed;
   throw new Error(
     `These tests need ${names.join(' or ')} on the PATH. On Debian: apt-get install ${debianPackage}.`,
   );
 }
 
-async function onPath(names: readonly string[]): Promise<string | undefined> {
+/** Installs Debian packages, if this is root; does nothing for anybody else. */
+export async function installPackages(packages: readonly string[]): Promise<void> {
+  if (process.getuid?.() !== 0) return;
+  await run('apt-get', ['update']);
+  await run('apt-get', ['install', '-y', '--no-install-recommends', ...packages]);
+}
+
+/** Every executable of these names on the PATH, in its order. */
+export async function findPrograms(names: readonly string[]): Promise<string[]> {
   const folders = (process.env.PATH ?? '').split(delimiter).filter((folder) => folder !== '');
+  const found: string[] = [];
   for (const path of names.flatMap((name) => folders.map((folder) => join(folder, name)))) {
-    const isExecutable = await access(path, constants.X_OK).then(
-      () => true,
-      () => false,
+    await access(path, constants.X_OK).then(
+      () => found.push(path),
+      () => {},
     );
-    if (isExecutable) return path;
   }
-  return undefined;
+  return found;
 }

@@ -29,8 +29,14 @@ export interface Separate {
   /** Starts the control plane again after it was ended. */
   restartControlPlane(options?: { readonly ready: boolean }): Promise<void>;
   /** Unless told otherwise, resolves when it is ready. */
-  restartSidecar(options?: { readonly ready: boolean }): Promise<void>;
+  restartSidecar(options?: RestartOptions): Promise<void>;
   close(): Promise<void>;
+}
+
+interface RestartOptions {
+  readonly ready: boolean;
+  /** Settings that change from now on. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 export interface SeparateOptions {
@@ -118,7 +124,8 @@ export async function startSeparate({
     async restartControlPlane({ ready } = { ready: true }) {
       separate.controlPlane = await startControlPlane(ready);
     },
-    async restartSidecar({ ready } = { ready: true }) {
+    async restartSidecar({ ready, env: changes }: RestartOptions = { ready: true }) {
+      Object.assign(env, changes);
       separate.sidecar = await startSidecar(ready);
     },
     async close() {

@@ -1,0 +1,67 @@
+import { spawn } from 'node:child_process';
+import fs from 'node:fs';
+import { constants } from 'node:os';
+import { isatty } from 'node:tty';
+import { readConfig } from '../proxy/config.ts';
+import { agentEnvironment, asShell, changed, type EnvironmentChange } from './agent-environment.ts';
+import { findSidecar } from './find-sidecar.ts';
+import { writeTrustFiles } from './trust-files.ts';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+export const usage = `Usage: sallyport run -- COMMAND [ARGS…]
+       sallyport run --print
+
+Where the sidecar is: SALLYPORT_PROXY_HOST, SALLYPORT_PROXY_PORT, SALLYPORT_PROXY_ADMIN_PORT,
+SALLYPORT_PROXY_TOKEN.`;
+
+/**
+ * `sallyport run -- COMMAND …`: runs a command whose clients all go through the sidecar, and gives
+ * its exit code; 128 and the signal's number when a signal ended it, 126 and 127 when it could not
+ * be started, as shells say it. `sallyport run --print`: the same change as lines for a shell.
+ */
+export async function run(args: readonly string[]): Promise<number> {
+  if (args.length === 1 && args[0] === '--print') {
+    process.stdout.write(asShell(await changeFor(process.env)));
+    return 0;
+  }
+  const [file, ...rest] = args[0] === '--' ? args.slice(1) : args;
+  // Without `--` an option would be taken for the command.
+  if (file === undefined || (file.startsWith('-') && args[0] !== '--')) {
+    console.error(usage);
+    return 2;
+  }
+  const env = changed(process.env, await changeFor(process.env));
+  return startAndWait([file, ...rest], env);
+}
+
+async function changeFor(env: Environment): Promise<EnvironmentChange> {
+  const config = readConfig({ env, readFile: (path) => fs.readFileSync(path, 'utf8') });
+  const { proxyUrl, caPem } = await findSidecar(config);
+  return agentEnvironment({ proxyUrl, ...writeTrustFiles(caPem, env) }, env);
+}
+
+// A terminal sends these to the command as well: handing them on would deliver them twice.
+const fromTerminal = ['SIGINT', 'SIGQUIT'] as const;
+const handedOn = ['SIGTERM', 'SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const;
+
+function startAndWait([file, ...args]: readonly [string, ...string[]], env: Environment) {
+  return new Promise<number>((resolve) => {
+    // Listening comes first: a signal that arrived in between would end this process alone.
+    handOn((signal) => child.kill(signal));
+    const child = spawn(file, args, { env, stdio: 'inherit' });
+    child.once('error', (error: NodeJS.ErrnoException) => {
+      console.error(`sallyport: ${file} cannot be run (${error.code}).`);
+      resolve(error.code === 'ENOENT' ? 127 : 126);
+    });
+    child.once('exit', (code, signal) => {
+      resolve(code ?? 128 + (signal === null ? 0 : constants.signals[signal]));
+    });
+  });
+}
+
+function handOn(deliver: (signal: NodeJS.Signals) => void): void {
+  const hasTerminal = [0, 1, 2].some((fd) => isatty(fd));
+  for (const signal of handedOn) process.on(signal, deliver);
+  for (const signal of fromTerminal) process.on(signal, hasTerminal ? () => {} : deliver);
+}

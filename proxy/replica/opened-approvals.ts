@@ -1,0 +1,44 @@
+import { sidecarSection } from '../../shared/sync/sections.ts';
+import type { Replica } from './replica.ts';
+
+/** A request for a human's decision, and when it runs out. */
+interface Opened {
+  readonly id: number;
+  readonly expiresAtMs: number;
+}
+
+const keptMax = 1_000;
+
+/**
+ * The requests that this sidecar opened and that have not come back to it over the bus yet: the
+ * agent may ask about one as soon as it was told of it. Once the replica has heard of one, only
+ * the replica says how it stands.
+ */
+export class OpenedApprovals {
+  readonly #replica: Replica;
+  readonly #unheard = new Map<number, Opened>();
+
+  constructor(replica: Replica, sidecarId: string) {
+    this.#replica = replica;
+    replica.onChange(sidecarSection(sidecarId), () => {
+      for (const id of this.#unheard.keys()) if (this.#isHeld(id)) this.#unheard.delete(id);
+    });
+  }
+
+  add({ id, expiresAtMs }: Opened): void {
+    if (this.#isHeld(id)) return;
+    this.#unheard.set(id, { id, expiresAtMs });
+    const [oldest] = this.#unheard.keys();
+    if (this.#unheard.size > keptMax && oldest !== undefined) this.#unheard.delete(oldest);
+  }
+
+  /** How an approval of this agent stands; undefined when it has none of that id. */
+  standing(id: number): (Opened & { readonly status: string }) | undefined {
+    const unheard = this.#unheard.get(id);
+    return this.#replica.approvalById(id) ?? (unheard && { ...unheard, status: 'pending' });
+  }
+
+  #isHeld(id: number): boolean {
+    return this.#replica.approvalById(id) !== undefined;
+  }
+}

@@ -1,0 +1,23 @@
+import asyncio
+import json
+import sys
+from contextlib import AsyncExitStack
+
+from mcp import Client
+
+
+async def main():
+    async with AsyncExitStack() as stack:
+        client = None
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            what, target, arguments = (line.rstrip("\n").split("\t") + ["{}"])[:3]
+            if what == "connect":
+                client = await stack.enter_async_context(Client(target))
+                listed = await client.list_tools()
+                print(json.dumps([tool.name for tool in listed.tools]), flush=True)
+            else:
+                result = await client.call_tool(target, json.loads(arguments))
+                print(result.model_dump_json(by_alias=True, exclude_none=True), flush=True)
+
+
+asyncio.run(main())

@@ -1,0 +1,44 @@
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { OpenedApprovals } from '../../../proxy/replica/opened-approvals.ts';
+import { sidecarId } from '../../support/published-tenant.ts';
+import { until } from '../../support/until.ts';
+import { pending, type ReplicaStage, replicaStage } from './replica-stage.ts';
+
+let stage: ReplicaStage;
+beforeEach(async () => {
+  stage = await replicaStage();
+  await stage.tenant.publishAll();
+});
+afterEach(() => stage.end());
+
+it('an approval that was just opened is pending before the bus brings it, and then what the bus says', async () => {
+  const replica = await stage.open();
+  const opened = new OpenedApprovals(replica, sidecarId);
+  expect(opened.standing(7)).toBeUndefined();
+  opened.add({ id: 7, expiresAtMs: 5 });
+  expect(opened.standing(7)).toEqual({ id: 7, expiresAtMs: 5, status: 'pending' });
+  expect(opened.standing(8)).toBeUndefined();
+  await stage.tenant.publishOwn({ approvals: [{ ...pending, status: 'denied' }] });
+  await until(() => opened.standing(7)?.status === 'denied');
+});
+
+it('an approval that the bus brought and let go is not said to be pending again', async () => {
+  const replica = await stage.open();
+  const opened = new OpenedApprovals(replica, sidecarId);
+  opened.add({ id: 7, expiresAtMs: 5 });
+  await stage.tenant.publishOwn({ approvals: [{ ...pending, status: 'denied' }] });
+  await until(() => replica.approvalById(7) !== undefined);
+  // Learned of after the bus had brought it: what the control plane answered came late.
+  opened.add({ id: 7, expiresAtMs: 5 });
+  await stage.tenant.publishOwn({ approvals: [] });
+  await until(() => replica.approvalById(7) === undefined);
+  expect(opened.standing(7)).toBeUndefined();
+});
+
+it('remembers no more than the last thousand', async () => {
+  const opened = new OpenedApprovals(await stage.open(), sidecarId);
+  for (let id = 1; id <= 1_001; id++) opened.add({ id, expiresAtMs: 5 });
+  expect(opened.standing(1)).toBeUndefined();
+  expect(opened.standing(2)?.status).toBe('pending');
+  expect(opened.standing(1_001)?.status).toBe('pending');
+});
