@@ -11,6 +11,7 @@ import { exportPrivateKey, generateSigningKey } from '../../shared/crypto/signin
 import { genesisHash, type SealedEvent } from '../../shared/evidence/event.ts';
 import { anEvent, openLedger, type TestLedger } from '../support/ledger.ts';
 import { freshDatabase } from '../support/postgres.ts';
+import { until } from '../support/processes.ts';
 
 const key = generateSigningKey();
 let database: Awaited<ReturnType<typeof freshDatabase>>;
@@ -227,6 +228,13 @@ describe('writers in processes of their own', () => {
     killed.child.kill('SIGKILL');
     await killed.exited;
     expect(await other.exited).toEqual([0, null]);
+    await until('what it had sent is committed', async () => {
+      const { rows: busy } = await ledgers[0].store.pool.query(
+        `SELECT pid FROM pg_stat_activity WHERE datname = current_database()
+            AND state <> 'idle' AND pid <> pg_backend_pid()`,
+      );
+      return busy.length === 0;
+    });
     const ids = new Set((await rows()).map(({ event_id }) => event_id));
     for (const id of [...killed.told, ...other.told]) expect(ids).toContain(id);
     await expectSound([...ids]);

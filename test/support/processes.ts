@@ -68,7 +68,7 @@ async function exitOf(child: ChildProcess): Promise<number | null> {
 export async function until(
   what: string,
   ask: () => Promise<boolean> | boolean,
-  timeoutMs = 20_000,
+  timeoutMs = 45_000,
 ): Promise<void> {
   const deadline = performance.now() + timeoutMs;
   while (!(await ask())) {

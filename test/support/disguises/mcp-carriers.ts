@@ -102,7 +102,7 @@ export const mcpCarriers: readonly Carrier[] = [
   ['a header with an underscore', params({}, `Mcp_Name: refund.${marker}`), 'harmless'],
   ['a tool in a header of its own', params({}, `X-Mcp-Tool: refund.${marker}`), 'harmless'],
   ['an overriding method', params({}, `X-HTTP-Method-Override: DELETE${marker}`), 'harmless'],
-  ['a version without sessions, unsaid in the body', params({}, ...modern), 'mcp.header_mismatch'],
+  ['a version without sessions, unsaid in the body', params({}, ...modern), 'mcp.meta_missing'],
   ['stateless, another argument', stateless({ arguments: large.arguments }), 'pay.too_large'],
   ['stateless, another name', stateless({ name: 'refund.delete' }), 'mcp.header_mismatch'],
   ['stateless, params of another reader', stateless({ input: large.arguments }), 'harmless'],
