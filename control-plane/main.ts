@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import fs from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { pino } from 'pino';
+import { Registry } from 'prom-client';
 import type { Bus } from '../shared/bus/bus.ts';
 import { openBus } from '../shared/bus/open.ts';
 import { systemClock } from '../shared/clock.ts';
@@ -23,7 +24,11 @@ import type { Services } from './services.ts';
 import { openStore } from './store/open.ts';
 import { StoreError } from './store/store-error.ts';
 import { createPublisher } from './sync/publisher.ts';
+import { createSealMeter } from './telemetry/seal-metrics.ts';
+import { createStateMetrics } from './telemetry/state-metrics.ts';
 import { ensureDevelopmentTenants } from './tenants.ts';
+
+const version = '0.1.0';
 
 export interface ControlPlane {
   /** `http://<host>:<port>`; the API is below `/api`. */
@@ -38,10 +43,12 @@ export async function startControlPlane(
   config: Config,
   log: Log = logFor(config),
 ): Promise<ControlPlane> {
-  const { services, close: closeServices } = await openServices(config, log);
+  const registry = new Registry();
+  const { services, close: closeServices } = await openServices(config, log, registry);
+  createStateMetrics(registry, services, version);
   try {
     await ensureDevelopmentTenants(services);
-    const server = await serve(services);
+    const server = await serve(services, registry);
     const sweep = startExpirySweep(services);
     const hourly = setInterval(() => void forgetAnswers(services), 3_600_000).unref();
     const close = async () => {
@@ -61,6 +68,7 @@ export async function startControlPlane(
 export async function openServices(
   config: Config,
   log: Log = logFor(config),
+  registry: Registry = new Registry(),
 ): Promise<{ readonly services: Services; close(): Promise<void> }> {
   const clock = systemClock;
   const vault = createVault(loadMasterKey(config));
@@ -68,7 +76,14 @@ export async function openServices(
   const bus = await openBus({ redisUrl: config.redisUrl, log, clock });
   const { db, pool } = store;
   const signingKeys = createSigningKeys({ db, vault, clock });
-  const ledger = createLedger({ db, pool, signingKeys, clock, log });
+  const ledger = createLedger({
+    db,
+    pool,
+    signingKeys,
+    clock,
+    log,
+    meter: createSealMeter(registry),
+  });
   const publisher = createPublisher({ clock, log, db, bus, vault, signingKeys, ledger });
   const services = { config, clock, log, db, pool, bus, vault, signingKeys, ledger, publisher };
   const close = async () => {
@@ -89,12 +104,12 @@ async function forgetAnswers(services: Services): Promise<void> {
   }
 }
 
-async function serve(services: Services) {
+async function serve(services: Services, registry: Registry) {
   const { config } = services;
   const limits = {
     requestsPerMinute: { ...defaultLimits.requestsPerMinute, tenant: config.requestsPerMinute },
   };
-  const app = createApp(allRoutes(services), services, { limits });
+  const app = createApp(allRoutes(services), services, { limits, registry });
   const server = createHttpServer(app);
   const { apiHost: host, apiPort: port } = config;
   server.listen(port, host);

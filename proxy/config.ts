@@ -11,6 +11,34 @@ import { internalHost } from './ingress/head.ts';
 import { type Limits, limitSettings, readLimits } from './limits.ts';
 import { type NameConstraints, parseNameConstraints } from './tls/name-constraints.ts';
 
+const samplers = [
+  'always_on',
+  'always_off',
+  'traceidratio',
+  'parentbased_always_on',
+  'parentbased_always_off',
+  'parentbased_traceidratio',
+] as const;
+
+/** The standard variables of OpenTelemetry that we read; its exporter reads the others itself. */
+const tracingVariables = {
+  OTEL_SDK_DISABLED: z.string().optional(),
+  OTEL_TRACES_EXPORTER: z.enum(['otlp', 'none']).default('otlp'),
+  OTEL_EXPORTER_OTLP_ENDPOINT: z.url().optional(),
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: z.url().optional(),
+  OTEL_TRACES_SAMPLER: z.enum(samplers).default('parentbased_always_on'),
+  OTEL_TRACES_SAMPLER_ARG: z.coerce.number().min(0).max(1).default(1),
+  OTEL_BSP_SCHEDULE_DELAY: milliseconds(5_000),
+};
+
+export interface TracingSettings {
+  readonly sampler: (typeof samplers)[number];
+  /** For the samplers by ratio: 0 to 1. */
+  readonly ratio: number;
+  /** How long spans wait for company. */
+  readonly batchDelayMs: number;
+}
+
 const schema = z.object({
   SALLYPORT_PROXY_PORT: port(8181),
   SALLYPORT_PROXY_ADMIN_PORT: port(8182),
@@ -32,6 +60,7 @@ const schema = z.object({
   ...limitSettings,
   SALLYPORT_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
   REDIS_URL: redisUrl,
+  ...tracingVariables,
 });
 
 /** The sidecar's settings (design 14), read once at start. */
@@ -54,6 +83,22 @@ export interface Config {
   readonly maxStalenessMs: number;
   readonly logLevel: string;
   readonly redisUrl: string | undefined;
+  /** Undefined: no collector is named, or tracing is switched off. */
+  readonly tracing: TracingSettings | undefined;
+}
+
+function tracingSettings(settings: z.output<typeof schema>): TracingSettings | undefined {
+  const endpoint =
+    settings.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ?? settings.OTEL_EXPORTER_OTLP_ENDPOINT;
+  const isOff =
+    settings.OTEL_SDK_DISABLED?.toLowerCase() === 'true' ||
+    settings.OTEL_TRACES_EXPORTER === 'none';
+  if (endpoint === undefined || isOff) return undefined;
+  return {
+    sampler: settings.OTEL_TRACES_SAMPLER,
+    ratio: settings.OTEL_TRACES_SAMPLER_ARG,
+    batchDelayMs: settings.OTEL_BSP_SCHEDULE_DELAY,
+  };
 }
 
 const loopback = ['127.0.0.1', '::1', 'localhost'];
@@ -82,6 +127,7 @@ export function readConfig(source: SettingsSource): Config {
     maxStalenessMs: settings.SALLYPORT_MAX_STALENESS_MS,
     logLevel: settings.SALLYPORT_LOG_LEVEL,
     redisUrl: settings.REDIS_URL,
+    tracing: tracingSettings(settings),
   };
 }
 

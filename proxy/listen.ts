@@ -9,6 +9,7 @@ import { enforceUpgrade } from './enforce/upgrades.ts';
 import { createIngress } from './ingress/ingress.ts';
 import type { IngressLimits } from './ingress/limits.ts';
 import { createAdmin } from './telemetry/admin.ts';
+import { logDecision } from './telemetry/decision-log.ts';
 import type { Authority } from './tls/authority.ts';
 import type { Guard } from './upstream/address-guard.ts';
 
@@ -43,7 +44,10 @@ export async function listen(
     passthrough: (host, port) => (isPassthrough(deps, host, port) ? 'tunnel' : 'intercept'),
     onTunnel: (tunnel) => enforceTunnel(tunnel, deps),
     onUpgrade: (upgrade) => deps.underway.add(enforceUpgrade(upgrade, deps)),
-    onRefusal: ({ code }) => deps.metrics.decided('deny', code),
+    onRefusal: ({ code, host }) => {
+      deps.metrics.decided('deny', code);
+      logDecision(log, { decision: 'deny', reasonCode: code, host });
+    },
   });
   const proxy = await ingress.listen(config.proxyPort, config.proxyHost);
   parts.agentSide.connections = () => ingress.connections();

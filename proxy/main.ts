@@ -24,17 +24,22 @@ import { recordLife } from './enforce/record-life.ts';
 import { Underway } from './enforce/underway.ts';
 import { UsedPassports } from './enforce/used-passports.ts';
 import { type Enrolment, enrol, pinSectionKey } from './enrolment.ts';
-import { Spool } from './evidence/spool.ts';
-import { Uploader } from './evidence/uploader.ts';
+import type { Spool } from './evidence/spool.ts';
+import type { Uploader } from './evidence/uploader.ts';
 import { lockFolder } from './folder-lock.ts';
 import type { Identity } from './identity.ts';
 import { listen } from './listen.ts';
+import { openEvidence } from './open-evidence.ts';
 import { Credentials } from './replica/credentials.ts';
 import { OpenedApprovals } from './replica/opened-approvals.ts';
 import { openReplica, type Replica } from './replica/replica.ts';
 import { SectionKeys } from './replica/section-keys.ts';
 import { createDecisionMetrics } from './telemetry/decision-metrics.ts';
+import { createEvidenceMetrics } from './telemetry/evidence-metrics.ts';
+import { openTracing } from './telemetry/open-tracing.ts';
 import { startReports } from './telemetry/reports.ts';
+import { createStateMetrics } from './telemetry/state-metrics.ts';
+import type { Tracing } from './telemetry/tracing.ts';
 import { createTrafficMetrics } from './telemetry/traffic-metrics.ts';
 import { type Authority, loadAuthority } from './tls/authority.ts';
 import { trustBundle } from './tls/trust-bundle.ts';
@@ -80,6 +85,7 @@ async function build(
   closing.add(await lockFolder(dataDir));
   const enrolment = await enrol({ ...config, token: config.enrolmentToken, version });
   const { identity } = enrolment;
+  const { sidecarId } = identity;
   const authority = loadAuthority({
     dataDir,
     clock: systemClock,
@@ -93,7 +99,7 @@ async function build(
   const replica = await openReplica({
     bus,
     tenantId: identity.tenantId,
-    sidecarId: identity.sidecarId,
+    sidecarId,
     sectionKeys: verificationKeys(enrolment.sectionKeys),
     maxStalenessMs: config.maxStalenessMs,
     clock: systemClock,
@@ -125,8 +131,11 @@ async function build(
     log,
     closing,
     stopping: new AbortController(),
+    tracing: await openTracing({ settings: config.tracing, sidecarId, version, registry, log }),
   };
-  const parts = { ...base, spool: openEvidence(config, base) };
+  closing.add(() => base.tracing?.close());
+  const parts = { ...base, ...openEvidence(config, base) };
+  recordLife(parts.spool, { identity, version, log, closing });
   const deps = enforcement(config, parts);
   const urls = await listen(config, deps, parts);
   const { spool } = parts;
@@ -177,33 +186,12 @@ interface Parts {
   readonly registry: Registry;
   /** Connections of the agent; told once the ingress stands. */
   readonly agentSide: { connections: () => number };
+  readonly tracing: Tracing | undefined;
   readonly spool: Spool;
+  readonly uploader: Uploader;
   readonly log: Log;
   readonly closing: Closing;
   readonly stopping: AbortController;
-}
-
-function openEvidence(
-  config: Config,
-  { enrolment, controlPlane, log, closing }: Omit<Parts, 'spool'>,
-): Spool {
-  const spool = Spool.open({
-    folder: join(config.dataDir, 'spool'),
-    log,
-    fsync: config.spoolFsync,
-    bytesMax: config.spoolBytesMax,
-  });
-  closing.add(() => spool.close());
-  const uploader = new Uploader({
-    spool,
-    sidecarId: enrolment.identity.sidecarId,
-    key: enrolment.signingKey,
-    upload: controlPlane.upload,
-    log,
-  });
-  closing.add(() => uploader.close());
-  recordLife(spool, { identity: enrolment.identity, version, log, closing });
-  return spool;
 }
 
 function enforcement(config: Config, parts: Parts): EnforceDeps {
@@ -248,6 +236,11 @@ function enforcement(config: Config, parts: Parts): EnforceDeps {
     },
   });
   closing.add(() => forward.close());
+  watchState(config, { ...parts, credentials });
+  const places = {
+    tunnels: new Places(limits.tunnelsMax, 'proxy.too_many_tunnels'),
+    held: new Places(limits.heldCallsMax, 'proxy.too_many_held'),
+  };
   return {
     identity,
     replica,
@@ -267,14 +260,14 @@ function enforcement(config: Config, parts: Parts): EnforceDeps {
       handshakeMs: limits.upstreamTimeoutMs,
       idleMs: limits.tunnelIdleMs,
     }),
-    tunnels: new Places(limits.tunnelsMax, 'proxy.too_many_tunnels'),
-    held: new Places(limits.heldCallsMax, 'proxy.too_many_held'),
+    ...places,
     bus: parts.bus,
     controlPlane: parts.controlPlane,
     holdMs: config.holdMs,
     stopping: parts.stopping.signal,
     underway: new Underway(),
-    metrics: createDecisionMetrics(parts.registry, { replica, spool, live, clock }),
+    metrics: createDecisionMetrics(parts.registry, { live, ...places, clock }),
+    tracing: parts.tracing,
     traffic: createTrafficMetrics(parts.registry, {
       ingress: { connections: () => parts.agentSide.connections() },
       authority: parts.authority,
@@ -282,6 +275,15 @@ function enforcement(config: Config, parts: Parts): EnforceDeps {
     recognition: recognitionOf({ replica, liveDrift, bodyBytesMax: limits.bodyBytesMax }),
     internal: internalFacts({ replica, openedApprovals, identity, authority: parts.authority }),
   };
+}
+
+function watchState(
+  { spoolBytesMax }: Config,
+  { registry, replica, ...parts }: Parts & { readonly credentials: Credentials },
+): void {
+  const { clock } = replica;
+  createEvidenceMetrics(registry, { ...parts, bytesMax: spoolBytesMax, clock });
+  createStateMetrics(registry, { ...parts, replica, clock, version });
 }
 
 /** Our own ports on this machine are no place for an agent to go, whatever policy says. */

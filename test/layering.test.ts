@@ -106,6 +106,23 @@ describe('import rules', () => {
     ).toEqual([]);
   });
 
+  it('OpenTelemetry is loaded by what is loaded only where a collector is named', () => {
+    const traced = ['proxy/telemetry/call-trace.ts', 'proxy/telemetry/otlp.ts'];
+    expect(
+      offenders((file) => file.packages.some((name) => name.startsWith('@opentelemetry/'))),
+    ).toEqual(traced);
+    const loads = files.filter((file) => file.runtimeImports.some((to) => traced.includes(to)));
+    expect(loads.map(({ path }) => path)).toEqual([
+      'proxy/telemetry/open-tracing.ts',
+      'proxy/telemetry/otlp.ts',
+    ]);
+    const opening = files.find(({ path }) => path === 'proxy/telemetry/open-tracing.ts');
+    expect(opening?.text).toMatch(
+      /if \(settings === undefined\)[\s\S]*await import\('.\/otlp.ts'\)/,
+    );
+    expect(opening?.text).not.toMatch(/^import \{[^}]*\} from '.\/otlp.ts'/m);
+  });
+
   it('process.env is read in settings and main files only', () => {
     const allowed = /(^|\/)(settings|config|main)\.ts$|^cli\//;
     expect(offenders((file) => /process\.env/.test(file.text) && !allowed.test(file.path))).toEqual(

@@ -1,6 +1,7 @@
 import { GatewayError } from '../../shared/errors.ts';
 import type { EvidenceEvent, SealedEvent } from '../../shared/evidence/event.ts';
 import type { Ledger, Services } from '../services.ts';
+import type { SealMeter } from '../telemetry/seal-metrics.ts';
 import { toSealable } from './check-event.ts';
 import { DeadLetters } from './dead-letters.ts';
 import { recordEvent, tenantsWithOutbox } from './outbox.ts';
@@ -10,6 +11,7 @@ import { type SealerDeps, TenantSealer } from './tenant-sealer.ts';
 type LedgerDeps = Pick<Services, 'db' | 'pool' | 'signingKeys' | 'clock' | 'log'> & {
   /** Told after each commit how far a tenant's ledger reaches. */
   readonly onSealed?: (tenantId: string, position: number) => void;
+  readonly meter?: SealMeter | undefined;
 };
 
 export interface RunningLedger extends Ledger {
@@ -40,6 +42,7 @@ export function createLedger(deps: LedgerDeps): RunningLedger {
     pool,
     signingKeys: deps.signingKeys,
     log,
+    meter: deps.meter,
     onSealed(tenantId, position) {
       try {
         deps.onSealed?.(tenantId, position);

@@ -4,6 +4,7 @@ import { GatewayError } from '../../shared/errors.ts';
 import type { EvidenceEvent, SealedEvent } from '../../shared/evidence/event.ts';
 import type { Log } from '../../shared/log.ts';
 import type { SigningKeys } from '../services.ts';
+import type { SealMeter } from '../telemetry/seal-metrics.ts';
 import { toSealable } from './check-event.ts';
 import { isFlagged, withoutFlag } from './dead-letter.ts';
 import { conflictIncident, lateIncident } from './incident.ts';
@@ -18,6 +19,7 @@ export interface SealerDeps {
   readonly log: Log;
   /** Told after each commit how far the ledger reaches now. */
   onSealed(tenantId: string, position: number): void;
+  readonly meter?: SealMeter | undefined;
   /** Given what could not be sealed for a reason that may pass, and has nowhere else to wait. */
   onDeadLetter(tenantId: string, event: EvidenceEvent, reason: string): void;
 }
@@ -66,8 +68,11 @@ export class TenantSealer {
 
   /** Never rejects: every entry is settled or failed, or is in the queue again. */
   async #sealAll(entries: readonly Entry[]): Promise<void> {
+    const startedAt = performance.now();
     try {
-      this.#finish(await this.#persist(entries));
+      const sealed = await this.#persist(entries);
+      this.#deps.meter?.sealed(sealed.results.length, (performance.now() - startedAt) / 1000);
+      this.#finish(sealed);
     } catch (error) {
       this.#ledger.forget();
       if (sealErrorKind(error) === 'data') await this.#sealApart(entries, error);
@@ -157,6 +162,7 @@ export class TenantSealer {
   #failAll(entries: readonly Entry[], error: unknown): void {
     const reason = error instanceof Error ? error.message : String(error);
     const events = entries.length;
+    this.#deps.meter?.failed(events);
     this.#deps.log.error({ error, tenantId: this.#tenantId, events }, 'sealing failed');
     for (const entry of entries) {
       // What waits in the outbox, or in a sidecar's spool, goes on waiting there.

@@ -4,6 +4,7 @@ import type { RecogniseDeps } from '../recognise/recognition.ts';
 import type { Credentials } from '../replica/credentials.ts';
 import type { OpenedApprovals } from '../replica/opened-approvals.ts';
 import type { DecisionMetrics } from '../telemetry/decision-metrics.ts';
+import type { Tracing } from '../telemetry/tracing.ts';
 import type { TrafficMetrics } from '../telemetry/traffic-metrics.ts';
 import type { Forward } from '../upstream/forwarding.ts';
 import type { TunnelUpgrade } from '../upstream/passthrough.ts';
@@ -32,6 +33,8 @@ export interface EnforceDeps extends JudgeDeps {
   readonly recognition: () => RecogniseDeps;
   readonly metrics: DecisionMetrics;
   readonly traffic: TrafficMetrics;
+  /** Undefined where no collector is named: then it costs nothing. */
+  readonly tracing: Tracing | undefined;
   /** How long a call is held for a human's decision. */
   readonly holdMs: number;
   /** Aborted when the sidecar ends: held calls are answered then, and what has no end is ended. */

@@ -40,19 +40,24 @@ export async function enforce(exchange: Exchange, deps: EnforceDeps): Promise<vo
   const advance = (step: Partial<Progress>) => {
     progress = { ...progress, ...step };
   };
+  const trace = deps.tracing?.begin(exchange);
   try {
     const recognition = await recognise(exchange, deps.recognition());
     advance({ form: recognition.form });
+    trace?.understood(recognition);
+    const way = { deps, advance, trace, sinceMs: deps.clock.monotonic() };
     switch (recognition.kind) {
       case 'refusal':
-        return await refuseUnjudged(exchange, { ...progress, refusal: recognition }, deps);
+        return await refuseUnjudged(exchange, { ...progress, refusal: recognition }, way);
       case 'pass':
-        return await passOn(exchange, recognition, { deps, advance });
+        return await passOn(exchange, recognition, way);
       case 'action':
-        return await enforceAction(exchange, recognition, { deps, advance });
+        return await enforceAction(exchange, recognition, way);
     }
   } catch (thrown) {
-    await refuseFailed(exchange, progress, { thrown, deps });
+    await refuseFailed(exchange, progress, { thrown, deps, trace });
+  } finally {
+    trace?.ended(exchange);
   }
 }
 
@@ -67,24 +72,18 @@ async function enforceAction(exchange: Exchange, call: RecognisedAction, way: Wa
   if (judgement.verdict.decision === 'require_approval' && judgement.verdict.enforced) {
     const held = await hold(exchange, judgement, deps);
     if (held.outcome !== 'granted') {
-      return answerHeld(exchange, {
-        form: call.form,
-        verdict: judgement.verdict,
-        evidenceId,
-        ...held,
-      });
+      const { verdict } = judgement;
+      return answerHeld(exchange, { form: call.form, verdict, evidenceId, ...held }, way);
     }
     deps.replica.assertFresh();
+    const sinceMs = deps.clock.monotonic();
     judgement = await judgeByApproval(judgement, deps);
-    evidenceId = await writeDown(judgement, facts, way);
+    evidenceId = await writeDown(judgement, facts, { ...way, sinceMs });
   }
   const { verdict, action } = judgement;
   if (!mayProceed(verdict)) {
-    return refuse(exchange.res, {
-      form: call.form,
-      evidenceEventId: evidenceId,
-      ...refusalBy(verdict),
-    });
+    const refusal = { form: call.form, evidenceEventId: evidenceId, ...refusalBy(verdict) };
+    return answerRefusal(exchange, refusal, way);
   }
   const credential = call.binding && (await deps.credentials.forCall(call.tool, call.binding));
   await perform(
@@ -97,7 +96,7 @@ async function enforceAction(exchange: Exchange, call: RecognisedAction, way: Wa
       evidenceId,
       responseHeaders: decisionHeader(verdict.decision, verdict.reasonCode, evidenceId),
     },
-    deps,
+    way,
   );
 }
 
@@ -149,22 +148,23 @@ function answerHeld(
     readonly outcome: HoldOutcome;
     readonly approvalId: number;
   },
+  way: Way,
 ): void {
   const { form, evidenceId, approvalId, outcome, verdict } = held;
   const common = { form, approvalId, evidenceEventId: evidenceId };
   if (outcome === 'pending') {
-    refuse(exchange.res, {
-      ...common,
-      decision: 'require_approval',
-      reasonCode: 'approval.pending',
-      message: `${verdict.summary} It was not performed yet.`,
-    });
+    const message = `${verdict.summary} It was not performed yet.`;
+    const pending = { decision: 'require_approval', reasonCode: 'approval.pending' } as const;
+    answerRefusal(exchange, { ...common, ...pending, message }, way);
     return;
   }
-  refuse(exchange.res, {
-    ...common,
-    reasonCode: outcome === 'denied' ? 'approval.denied' : 'approval.expired',
-  });
+  const reasonCode = outcome === 'denied' ? 'approval.denied' : 'approval.expired';
+  answerRefusal(exchange, { ...common, reasonCode }, way);
+}
+
+function answerRefusal({ res }: Exchange, refusal: Refusal, { trace }: Pick<Way, 'trace'>): void {
+  trace?.refused(refusal);
+  refuse(res, refusal);
 }
 
 function refusalBy(verdict: Verdict): Omit<Refusal, 'form'> {
@@ -176,32 +176,28 @@ function refusalBy(verdict: Verdict): Omit<Refusal, 'form'> {
 async function refuseUnjudged(
   exchange: Exchange,
   { refusal, facts }: Progress & { readonly refusal: RecognisedRefusal },
-  deps: EnforceDeps,
+  way: Way,
 ): Promise<void> {
   const { code, message, form, cause } = refusal;
-  if (cause !== undefined) logUnexpected(cause, facts, deps);
-  const evidenceEventId = await recordRefusal(code, facts, deps);
-  refuse(exchange.res, { form, reasonCode: code, message, evidenceEventId });
+  if (cause !== undefined) logUnexpected(cause, facts, way.deps);
+  const evidenceEventId = await recordRefusal(code, facts, way);
+  answerRefusal(exchange, { form, reasonCode: code, message, evidenceEventId }, way);
 }
 
 /** Anything that went wrong before an answer began: denied for its own reason, and recorded. */
 async function refuseFailed(
   exchange: Exchange,
   { form, facts, evidenceId }: Progress,
-  { thrown, deps }: { readonly thrown: unknown; readonly deps: EnforceDeps },
+  { thrown, ...way }: Pick<Way, 'deps' | 'trace'> & { readonly thrown: unknown },
 ): Promise<void> {
   const error = toGatewayError(thrown);
-  if (error.code === 'internal.unexpected') logUnexpected(thrown, facts, deps);
-  const recorded = evidenceId ?? (await recordRefusal(error.code, facts, deps));
+  if (error.code === 'internal.unexpected') logUnexpected(thrown, facts, way.deps);
+  const recorded = evidenceId ?? (await recordRefusal(error.code, facts, way));
   if (evidenceId !== undefined && !error.code.startsWith('upstream.')) {
-    await recordRefusal(error.code, facts, deps);
+    await recordRefusal(error.code, facts, way);
   }
-  refuse(exchange.res, {
-    form,
-    reasonCode: error.code,
-    message: error.message,
-    evidenceEventId: recorded,
-  });
+  const { code: reasonCode, message } = error;
+  answerRefusal(exchange, { form, reasonCode, message, evidenceEventId: recorded }, way);
 }
 
 function logUnexpected(thrown: unknown, { host, method }: CallFacts, { log }: EnforceDeps): void {

@@ -33,7 +33,7 @@ export async function passOn(exchange: Exchange, pass: RecognisedPass, way: Way)
       filter: watchTools(pass.binding, deps),
       responseHeaders: decisionHeader('allow', reasonCode, evidenceId),
     },
-    deps,
+    way,
   );
 }
 

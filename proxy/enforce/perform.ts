@@ -6,11 +6,13 @@ import type { Exchange } from '../ingress/exchange.ts';
 import { reflectionFilter } from '../upstream/credential-guard.ts';
 import { combineFilters } from '../upstream/filters.ts';
 import type { Outcome, ResponseFilter } from '../upstream/forwarding.ts';
+import { withHeader } from '../upstream/headers.ts';
 import { injectCredential } from '../upstream/inject.ts';
 import type { Outgoing } from '../upstream/outgoing.ts';
 import type { EnforceDeps } from './deps.ts';
 import { endWhenSilent } from './end-when-silent.ts';
 import { isKilled } from './live-calls.ts';
+import type { Way } from './progress.ts';
 import { type CallFacts, type CallOutcome, outcomeRecord } from './record.ts';
 
 /** A call that may be performed: judged, and its decision written down. */
@@ -32,7 +34,7 @@ export interface PermittedCall {
 export async function perform(
   exchange: Exchange,
   call: PermittedCall,
-  deps: EnforceDeps,
+  { deps, trace }: Pick<Way, 'deps' | 'trace'>,
 ): Promise<void> {
   const { identity, replica, clock, live, forward } = deps;
   const subject = { tool: call.facts.tool, agentId: identity.agentId };
@@ -42,7 +44,9 @@ export async function perform(
     throw new GatewayError('runtime.kill_switch');
 
   const startedAt = clock.monotonic();
-  const outgoing = withCredential(call);
+  const permitted = withCredential(call);
+  const sent = trace?.sent(permitted);
+  const outgoing = sent === undefined ? permitted : withHeaders(permitted, sent.headers);
   const outcome = await live.track({ ...subject, signal: exchange.signal }, async (signal) => {
     const ended =
       exchange.upgrade === undefined
@@ -56,6 +60,7 @@ export async function perform(
     deps.traffic.forwarded(ended, (clock.monotonic() - startedAt) / 1000);
     return nameKillSwitch(ended, signal);
   });
+  sent?.ended(outcome);
   await recordOutcome(call, outcome, clock.monotonic() - startedAt, deps);
   const { failure } = outcome;
   const isAnswered = exchange.res.headersSent || hasOpened(exchange, outcome);
@@ -106,6 +111,14 @@ function nameKillSwitch(ended: Outcome, signal: AbortSignal): CallOutcome {
   return ended.failure === 'client_gone' && isKilled(signal)
     ? { ...ended, failure: 'runtime.kill_switch' }
     : ended;
+}
+
+function withHeaders(outgoing: Outgoing, set: Readonly<Record<string, string>>): Outgoing {
+  const headers = Object.entries(set).reduce<readonly string[]>(
+    (held, [name, value]) => withHeader(held, name, value),
+    outgoing.headers,
+  );
+  return { ...outgoing, headers };
 }
 
 const loopbackHosts = /^(localhost|127\.\d+\.\d+\.\d+|::1)$/;

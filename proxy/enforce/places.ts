@@ -11,6 +11,10 @@ export class Places {
     this.#code = code;
   }
 
+  get taken(): number {
+    return this.#taken;
+  }
+
   /** Returns how to give the place back, which may be called more than once. */
   take(): () => void {
     if (this.#taken >= this.#max) throw new GatewayError(this.#code);

@@ -1,5 +1,6 @@
 import type { Exchange } from '../ingress/exchange.ts';
 import type { RefusalForm } from '../recognise/recognition.ts';
+import type { CallTrace } from '../telemetry/tracing.ts';
 import type { EnforceDeps } from './deps.ts';
 import type { CallFacts } from './record.ts';
 
@@ -14,6 +15,10 @@ export interface Progress {
 export interface Way {
   readonly deps: EnforceDeps;
   readonly advance: (step: Partial<Progress>) => void;
+  /** Undefined where tracing is off. */
+  readonly trace: CallTrace | undefined;
+  /** Since when the sidecar has worked on this step, on the monotonic clock. */
+  readonly sinceMs: number;
 }
 
 export function factsOf(

@@ -30,18 +30,20 @@ export async function enforceTunnel(tunnel: Tunnel, deps: EnforceDeps): Promise<
     }
   };
   let giveBack = () => {};
+  const sinceMs = deps.clock.monotonic();
+  const way = { deps, advance: () => {}, trace: undefined, sinceMs };
   try {
     assertAllowed();
     giveBack = deps.tunnels.take();
     const pass = { facts, reasonCode: 'binding.passthrough' };
-    const evidenceId = await writeDownPass(pass, { deps, advance: () => {} });
+    const evidenceId = await writeDownPass(pass, way);
     // Again: a switch that was armed meanwhile found no tunnel to end.
     assertAllowed();
     const followed = follow(tunnel, { facts, evidenceId, subject, deps });
     void deps.underway.add(followed.finally(giveBack));
   } catch (error) {
     giveBack();
-    await recordRefusal(toGatewayError(error).code, facts, deps);
+    await recordRefusal(toGatewayError(error).code, facts, way);
     throw error;
   }
 }

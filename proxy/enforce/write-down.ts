@@ -1,4 +1,6 @@
 import type { JsonObject } from '../../shared/json.ts';
+import type { SpoolRecord } from '../evidence/spool.ts';
+import { logDecision } from '../telemetry/decision-log.ts';
 import type { EnforceDeps } from './deps.ts';
 import type { Judgement } from './judge.ts';
 import type { Way } from './progress.ts';
@@ -8,18 +10,12 @@ import { type CallFacts, decisionRecord, plainRecord } from './record.ts';
 export async function writeDown(
   { verdict, action, approval }: Judgement,
   facts: CallFacts,
-  { deps, advance }: Way,
+  way: Way,
 ): Promise<string> {
+  const { deps } = way;
   const record = decisionRecord({ action, verdict, facts, approvalId: approval?.id }, deps);
-  await deps.spool.append(record);
-  advance({ evidenceId: record.event.id });
-  deps.metrics.decided(verdict.decision, verdict.reasonCode);
-  logDecision(deps, facts, {
-    decision: verdict.decision,
-    reasonCode: verdict.reasonCode,
-    evidenceId: record.event.id,
-  });
-  return record.event.id;
+  const { enforced } = verdict;
+  return written(record, { facts, enforced, approvalId: approval?.id }, way);
 }
 
 /** The same for what passes without its arguments being judged. */
@@ -29,46 +25,78 @@ export async function writeDownPass(
     reasonCode,
     data,
   }: { readonly facts: CallFacts; readonly reasonCode: string; readonly data?: JsonObject },
-  { deps, advance }: Way,
+  way: Way,
 ): Promise<string> {
   const record = plainRecord(
     { facts, decision: 'allow', reasonCode, ...(data === undefined ? {} : { data }) },
-    deps,
+    way.deps,
   );
+  return written(record, { facts }, way);
+}
+
+async function written(
+  record: SpoolRecord,
+  about: {
+    readonly facts: CallFacts;
+    readonly enforced?: boolean;
+    readonly approvalId?: number | undefined;
+  },
+  { deps, advance, trace, sinceMs }: Way,
+): Promise<string> {
   await deps.spool.append(record);
-  advance({ evidenceId: record.event.id });
-  deps.metrics.decided('allow', reasonCode);
-  logDecision(deps, facts, { decision: 'allow', reasonCode, evidenceId: record.event.id });
-  return record.event.id;
+  const { id, decision = '', reason_code: reasonCode = '' } = record.event;
+  advance({ evidenceId: id });
+  const durationMs = deps.clock.monotonic() - sinceMs;
+  deps.metrics.decided(decision, reasonCode, durationMs / 1000);
+  trace?.decided({ decision, reasonCode, evidenceId: id, enforced: about.enforced ?? true });
+  logDecision(deps.log, {
+    ...namesOf(record, about.facts),
+    decision,
+    reasonCode,
+    enforced: about.enforced,
+    evidenceId: id,
+    approvalId: about.approvalId,
+    durationMs,
+    traceId: trace?.traceId,
+  });
+  return id;
 }
 
 /** Resolves with the event's id, or undefined when even that cannot be written: the call is refused all the same. */
 export async function recordRefusal(
   reasonCode: string,
   facts: CallFacts,
-  deps: EnforceDeps,
+  { deps, trace }: Pick<Way, 'deps' | 'trace'>,
 ): Promise<string | undefined> {
   const record = plainRecord({ facts, decision: 'deny', reasonCode }, deps);
   deps.metrics.decided('deny', reasonCode);
+  const evidenceId = await kept(record, reasonCode, deps);
+  trace?.decided({ decision: 'deny', reasonCode, evidenceId, enforced: true });
+  logDecision(deps.log, {
+    ...namesOf(record, facts),
+    decision: 'deny',
+    reasonCode,
+    evidenceId,
+    traceId: trace?.traceId,
+  });
+  return evidenceId;
+}
+
+async function kept(
+  record: SpoolRecord,
+  reasonCode: string,
+  { spool, log }: Pick<EnforceDeps, 'spool' | 'log'>,
+): Promise<string | undefined> {
   try {
-    await deps.spool.append(record);
-    logDecision(deps, facts, { decision: 'deny', reasonCode, evidenceId: record.event.id });
+    await spool.append(record);
     return record.event.id;
-  } catch (error) {
-    deps.log.error({ err: error, reasonCode, tool: facts.tool }, 'a refusal could not be recorded');
+  } catch (err) {
+    log.error({ err, reasonCode, tool: record.event.tool }, 'a refusal could not be recorded');
     return undefined;
   }
 }
 
-/** One line per decision, always with these names. */
-function logDecision(
-  { log }: EnforceDeps,
-  { tool, host }: CallFacts,
-  {
-    decision,
-    reasonCode,
-    evidenceId,
-  }: { readonly decision: string; readonly reasonCode: string; readonly evidenceId: string },
-): void {
-  log.info({ tool, host, decision, reason_code: reasonCode, evidence_id: evidenceId }, 'decision');
+/** The tool as the record has it, which is bounded whatever an agent calls it. */
+function namesOf({ event }: SpoolRecord, { host, method }: CallFacts) {
+  return { tool: event.tool, host, method };
 }

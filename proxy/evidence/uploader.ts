@@ -38,12 +38,24 @@ export class Uploader {
   readonly #stop = new AbortController();
   #closed = false;
   #wake: () => void = () => {};
+  #failures = 0;
+  #unsent: readonly string[] = [];
   readonly #done: Promise<void>;
 
   constructor(deps: UploaderDeps) {
     this.#deps = deps;
     deps.spool.onWritten(() => this.#wake());
     this.#done = this.#run();
+  }
+
+  /** How many uploads failed. */
+  get failures(): number {
+    return this.#failures;
+  }
+
+  /** The oldest record that is on its way, or could not be sent yet; undefined when there is none. */
+  get oldestUnsent(): string | undefined {
+    return this.#unsent[0];
   }
 
   /** Tries to send what is left, then ends. What cannot be sent now stays in the spool. */
@@ -69,6 +81,7 @@ export class Uploader {
         await this.#sendBatch();
         waitMs = backoffMs.first;
       } catch (error) {
+        this.#failures += 1;
         this.#deps.log.warn(
           { err: error, depth: this.#deps.spool.depth },
           'evidence could not be uploaded yet',
@@ -95,6 +108,7 @@ export class Uploader {
   async #sendBatch(): Promise<void> {
     const { spool, upload } = this.#deps;
     const pending = spool.pending(recordsMax, bytesMax);
+    this.#unsent = pending.lines;
     // Nothing sound is left up to there; the numbers that were never sent show it.
     const reached =
       pending.lines.length === 0
@@ -104,6 +118,7 @@ export class Uploader {
       throw unexpected(`the control plane acknowledged nothing after record ${reached.record}`);
     }
     spool.acknowledge(reached);
+    this.#unsent = [];
   }
 
   #sign({ after, last }: PendingRecords): string {

@@ -41,15 +41,14 @@ export function createConnects(
     return guard.isOwn(authority.host, authority.port) ? ownPort(authority) : authority;
   }
 
-  async function open(peer: Peer | undefined, connect: Connect): Promise<void> {
-    const authority = judge(peer, connect);
-    if (authority instanceof GatewayError) throw authority;
-    const { host, port } = authority;
-    const tunnelled = host !== internalHost && context.passthrough(host, port) === 'tunnel';
-    if (tunnelled) return tunnel(context, connect, authority);
+  function isTunnelled({ host, port }: Authority): boolean {
+    return host !== internalHost && context.passthrough(host, port) === 'tunnel';
+  }
+
+  function read({ socket, head }: Connect, authority: Authority): void {
+    const { host } = authority;
     const refusal = host === internalHost ? undefined : context.authority.refusal(host);
     if (refusal !== undefined) throw refusal;
-    const { socket, head } = connect;
     intercept({
       socket,
       head,
@@ -62,12 +61,18 @@ export function createConnects(
   }
 
   async function answered(peer: Peer | undefined, connect: Connect): Promise<void> {
+    let isTunnel = false;
     try {
-      await open(peer, connect);
+      const authority = judge(peer, connect);
+      if (authority instanceof GatewayError) throw authority;
+      isTunnel = isTunnelled(authority);
+      if (isTunnel) await tunnel(context, connect, authority);
+      else read(connect, authority);
     } catch (thrown) {
       const error = toGatewayError(thrown);
       log[error.kind.level]({ err: thrown, code: error.code }, 'CONNECT refused');
-      context.refused(error);
+      // A tunnel is decided by `onTunnel`, which tells of it; what fails later is no decision.
+      if (!isTunnel) context.refused(error);
       refuseSocket(connect.socket, error);
     }
   }

@@ -41,7 +41,7 @@ export function createIngress(options: IngressOptions): Ingress {
     limits,
     draining: () => draining,
     refused(error, host) {
-      options.log.info({ code: error.code, host }, error.message);
+      options.log.debug({ code: error.code, host }, error.message);
       options.onRefusal?.({ code: error.code, host });
     },
   };

@@ -33,19 +33,25 @@ export class Credentials {
   /** The version that was current when what is held was asked for. */
   #version: string | undefined;
   #fetching: Promise<void> | undefined;
+  #failures = 0;
 
   constructor(options: CredentialsOptions) {
     this.#options = options;
   }
 
   /** A version names a state, and is no measure: what is removed may make it smaller. */
-  get #isCurrent(): boolean {
+  get isCurrent(): boolean {
     return this.#version === this.#options.currentVersion();
+  }
+
+  /** How often they could not be fetched. */
+  get failures(): number {
+    return this.#failures;
   }
 
   /** Fetches if the snapshot has moved on. Never rejects: until it succeeds, bound calls are refused. */
   refresh(): Promise<void> {
-    if (this.#isCurrent) return Promise.resolve();
+    if (this.isCurrent) return Promise.resolve();
     this.#wipe();
     this.#fetching ??= this.#fetch().finally(() => {
       this.#fetching = undefined;
@@ -62,6 +68,7 @@ export class Credentials {
       this.#held = credentials.map(prepare);
       this.#version = askedFor;
     } catch (error) {
+      this.#failures += 1;
       this.#options.log.warn({ err: error }, 'credentials could not be fetched');
     }
   }
@@ -95,7 +102,7 @@ export class Credentials {
     await this.refresh();
     // They may have changed once more while the former ones came.
     await this.refresh();
-    if (!this.#isCurrent) throw new GatewayError('credential.unavailable');
+    if (!this.isCurrent) throw new GatewayError('credential.unavailable');
   }
 
   /** Forgets everything, as on revocation; what is being fetched is not kept either. */

@@ -10,6 +10,12 @@ interface Owner {
   readonly sidecarId: string;
 }
 
+/** What the lease at hand is still good for; nothing of it when there is none. */
+export interface LeaseLeft {
+  readonly uses: number;
+  readonly seconds: number;
+}
+
 interface Lease {
   claims: PassportClaims;
   next: number;
@@ -71,9 +77,15 @@ export class LeaseBook {
   }
 
   get usable(): boolean {
-    if (this.#current === undefined) return false;
+    const { uses, seconds } = this.left;
+    return uses > 0 && seconds > 0;
+  }
+
+  get left(): LeaseLeft {
+    if (this.#current === undefined) return { uses: 0, seconds: 0 };
     const { claims, next } = this.#current;
-    return next < (claims.lease_size ?? 0) && this.#clock.now() < claims.exp * 1000;
+    const seconds = Math.max(0, claims.exp - this.#clock.now() / 1000);
+    return { uses: Math.max(0, (claims.lease_size ?? 0) - next), seconds };
   }
 
   #read(token: string, keys: VerificationKeys): PassportClaims | string {

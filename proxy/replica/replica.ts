@@ -22,6 +22,7 @@ import type {
 import { heartbeatSection } from '../../shared/sync/signed-heartbeat.ts';
 import { BusReader } from './bus-reader.ts';
 import type { Age } from './freshness.ts';
+import type { LeaseLeft } from './lease-book.ts';
 import { SectionStore, type StoreOptions } from './section-store.ts';
 import { type SnapshotFile, snapshotFile } from './snapshot-file.ts';
 
@@ -66,6 +67,8 @@ export interface Replica {
   nextUse(): SignedPassport | undefined;
   /** Whether there is a lease to take passports from. */
   readonly hasLease: boolean;
+  /** What is left of the lease. */
+  leaseLeft(): LeaseLeft;
   /** True for a jti that was revoked, and for any once this sidecar is. */
   isRevoked(jti: string): boolean;
   /** True when nothing may be done for this agent here: it was revoked, or this sidecar was. */
@@ -229,6 +232,10 @@ class LocalReplica implements Replica {
     }
     const revoked = this.isRevoked(claims.jti) || this.#revocations().agentIds.has(claims.sub);
     return { form: 'signed', claims, source: 'lease', revoked, use: 'claimed' };
+  }
+
+  leaseLeft(): LeaseLeft {
+    return this.#store.leases.left;
   }
 
   isRevoked(jti: string): boolean {

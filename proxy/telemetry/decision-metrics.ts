@@ -1,15 +1,13 @@
-import { Counter, Gauge, type Registry } from 'prom-client';
+import { Counter, Histogram, type Registry } from 'prom-client';
 import type { Clock } from '../../shared/clock.ts';
 import { isErrorCode } from '../../shared/errors.ts';
-import { tenantSections } from '../../shared/sync/sections.ts';
+import { gauge } from '../../shared/observed-metric.ts';
 
 interface Observed {
-  readonly replica: {
-    versions(): Readonly<Record<string, number>>;
-    freshness(): { readonly ageMs: number };
-  };
-  readonly spool: { readonly depth: number };
   readonly live: { readonly size: number };
+  /** Places that are taken by tunnels, and by calls that wait for a human. */
+  readonly tunnels: { readonly taken: number };
+  readonly held: { readonly taken: number };
   readonly clock: Pick<Clock, 'now'>;
 }
 
@@ -21,18 +19,19 @@ export interface LastDecision {
 }
 
 export interface DecisionMetrics {
-  decided(decision: string, reasonCode: string): void;
+  /** `seconds`: what the sidecar took; undefined for what was never judged. */
+  decided(decision: string, reasonCode: string, seconds?: number): void;
   /** Undefined: none was made since the start. */
   last(): LastDecision | undefined;
 }
 
 /**
- * What the sidecar decides and how current it is. Labels are bounded: reasons that policies make
- * up count as `policy`, and nothing comes from paths or arguments.
+ * What the sidecar decides. Labels are bounded: reasons that policies make up count as `policy`,
+ * and nothing comes from paths or arguments.
  */
 export function createDecisionMetrics(
   registry: Registry,
-  { replica, spool, live, clock }: Observed,
+  { live, tunnels, held, clock }: Observed,
 ): DecisionMetrics {
   const registers = [registry];
   const decisions = new Counter({
@@ -41,46 +40,34 @@ export function createDecisionMetrics(
     labelNames: ['decision', 'reason_code'],
     registers,
   });
-  new Gauge({
-    name: 'sallyport_replica_section_version',
-    help: 'Version of each section of the tenant’s state that is held',
-    labelNames: ['section'],
+  const seconds = new Histogram({
+    name: 'sallyport_decision_seconds',
+    help: 'From a call understood to its decision on disk, without the time that a human took',
+    buckets: [0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10],
     registers,
-    collect() {
-      const versions = replica.versions();
-      for (const section of tenantSections) this.set({ section }, versions[section] ?? 0);
-    },
   });
   gauge(
     registry,
-    'sallyport_replica_age_seconds',
-    'Age of the state that decisions are made by',
-    () => replica.freshness().ageMs / 1000,
+    { name: 'sallyport_held_calls', help: 'Calls that wait for a human decision now' },
+    () => held.taken,
   );
   gauge(
     registry,
-    'sallyport_spool_records',
-    'Evidence records not yet sealed by the control plane',
-    () => spool.depth,
+    { name: 'sallyport_tunnels', help: 'Tunnels that stand now, WebSockets among them' },
+    () => tunnels.taken,
   );
-  gauge(registry, 'sallyport_calls_in_flight', 'Calls and tunnels under way', () => live.size);
+  gauge(
+    registry,
+    { name: 'sallyport_calls_in_flight', help: 'Calls and tunnels under way' },
+    () => live.size,
+  );
   let last: LastDecision | undefined;
   return {
     last: () => last,
-    decided: (decision, reasonCode) => {
+    decided(decision, reasonCode, took) {
       last = { atMs: clock.now(), decision, reasonCode };
       decisions.inc({ decision, reason_code: isErrorCode(reasonCode) ? reasonCode : 'policy' });
+      if (took !== undefined) seconds.observe(took);
     },
   };
-}
-
-function gauge(registry: Registry, name: string, help: string, value: () => number): void {
-  new Gauge({
-    name,
-    help,
-    registers: [registry],
-    collect() {
-      this.set(value());
-    },
-  });
 }

@@ -1,4 +1,5 @@
-import { Counter, collectDefaultMetrics, Gauge, Histogram, type Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Histogram, type Registry } from 'prom-client';
+import { counter, gauge } from '../../shared/observed-metric.ts';
 import type { Outcome } from '../upstream/forwarding.ts';
 
 interface Traffic {
@@ -41,28 +42,24 @@ export function createTrafficMetrics(
     help: 'Bytes of answers passed to the agent',
     registers,
   });
-  new Gauge({
-    name: 'sallyport_connections',
-    help: 'Connections that the agent holds open',
-    registers,
-    collect() {
-      this.set(ingress.connections());
+  gauge(
+    registry,
+    { name: 'sallyport_connections', help: 'Connections that the agent holds open' },
+    () => ingress.connections(),
+  );
+  counter(
+    registry,
+    { name: 'sallyport_leaves_minted_total', help: 'Leaf certificates minted since start' },
+    () => authority.minted(),
+  );
+  gauge(
+    registry,
+    {
+      name: 'sallyport_authority_not_after_seconds',
+      help: 'When the local authority ends, seconds since the Unix epoch; a start within 90 days of it makes a new one',
     },
-  });
-  new Counter({
-    name: 'sallyport_leaves_minted_total',
-    help: 'Leaf certificates minted since start',
-    registers,
-    collect() {
-      this.reset();
-      this.inc(authority.minted());
-    },
-  });
-  new Gauge({
-    name: 'sallyport_authority_not_after_seconds',
-    help: 'When the local authority ends, seconds since the Unix epoch; a start within 90 days of it makes a new one',
-    registers,
-  }).set(Math.floor(authority.notAfterMs / 1000));
+    () => Math.floor(authority.notAfterMs / 1000),
+  );
   return {
     forwarded({ failure, responseBytes }, took) {
       requests.inc({ outcome: failure ?? 'answered' });

@@ -21,10 +21,15 @@ export function blockingSwitch(
   return undefined;
 }
 
+/** True until a switch expires. */
+export function isArmed({ expiresAtMs }: KillSwitch, nowMs: number): boolean {
+  return expiresAtMs === undefined || nowMs < expiresAtMs;
+}
+
 /** True when a switch is armed and reaches this call. Both limits hold; one that sets none reaches all. */
 export function appliesTo(killSwitch: KillSwitch, target: Target, nowMs: number): boolean {
-  const { expiresAtMs, agentId, tool } = killSwitch;
-  if (expiresAtMs !== undefined && nowMs >= expiresAtMs) return false;
+  const { agentId, tool } = killSwitch;
+  if (!isArmed(killSwitch, nowMs)) return false;
   if (agentId !== undefined && agentId !== target.agentId) return false;
   return tool === undefined || tool === target.tool || compileGlob(tool, 'tool')(target.tool);
 }

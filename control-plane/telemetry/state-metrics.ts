@@ -1,0 +1,95 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { Gauge, type Registry } from 'prom-client';
+import { gauge } from '../../shared/observed-metric.ts';
+import type { Services } from '../services.ts';
+
+interface Waiting {
+  readonly approvals: number;
+  readonly approval_age: number;
+  readonly outbox: number;
+  readonly outbox_age: number;
+  readonly sidecars: number;
+  readonly silent: number;
+}
+
+const described: Readonly<Record<keyof Waiting, readonly [name: string, help: string]>> = {
+  approvals: ['sallyport_approvals_pending', 'Approvals that wait for a human'],
+  approval_age: [
+    'sallyport_approvals_oldest_pending_age_seconds',
+    'How long the oldest of them has waited',
+  ],
+  outbox: ['sallyport_outbox_events', 'Events that wait in the outbox to be sealed'],
+  outbox_age: ['sallyport_outbox_oldest_age_seconds', 'How long the oldest of them has waited'],
+  sidecars: ['sallyport_sidecars_reporting', 'Sidecars seen within the last minute'],
+  silent: [
+    'sallyport_sidecars_silent',
+    'Sidecars seen within the last day, and not within the last minute',
+  ],
+};
+
+const keptMs = 5_000;
+const patienceMs = 2_000;
+
+/** What the control plane works with, and what waits in it, over all tenants. */
+export function createStateMetrics(
+  registry: Registry,
+  services: Pick<Services, 'pool' | 'bus' | 'clock'>,
+  version: string,
+): void {
+  const state = kept(services);
+  gauge(registry, { name: 'sallyport_bus_up', help: '1 while the sync bus answers' }, async () =>
+    Number((await within(services.bus.ping().then(() => true))) ?? false),
+  );
+  gauge(
+    registry,
+    { name: 'sallyport_database_up', help: '1 while the database answers' },
+    async () => Number((await state()) !== undefined),
+  );
+  for (const [column, [name, help]] of Object.entries(described)) {
+    // While the database is away nobody knows: NaN, over which no alert fires or resolves.
+    gauge(registry, { name, help }, async () => (await state())?.[column as keyof Waiting] ?? NaN);
+  }
+  new Gauge({
+    name: 'sallyport_build_info',
+    help: 'Which version runs, on which Node; always 1',
+    labelNames: ['version', 'node'],
+    registers: [registry],
+  }).set({ version, node: process.version }, 1);
+}
+
+/** Asked once for all gauges, and at most every few seconds whoever scrapes. */
+function kept({ pool, clock }: Pick<Services, 'pool' | 'clock'>) {
+  let asked: Promise<Waiting | undefined> | undefined;
+  let askedAtMs = Number.NEGATIVE_INFINITY;
+  return () => {
+    const nowMs = clock.monotonic();
+    if (asked === undefined || nowMs - askedAtMs > keptMs) {
+      askedAtMs = nowMs;
+      asked = within(pool.query<Waiting>(question).then(({ rows }) => rows[0]));
+    }
+    return asked;
+  };
+}
+
+const question = `
+  SELECT a.approvals, a.approval_age, o.outbox, o.outbox_age, s.sidecars, s.silent
+    FROM (SELECT count(*)::float8 AS approvals,
+                 coalesce(extract(epoch FROM now() - min(requested_at)), 0)::float8 AS approval_age
+            FROM approval WHERE status = 'pending' AND expires_at > now()) a,
+         (SELECT count(*)::float8 AS outbox,
+                 coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 AS outbox_age
+            FROM event_outbox) o,
+         (SELECT count(*) FILTER (WHERE last_seen_at > now() - interval '1 minute')::float8 AS sidecars,
+                 count(*) FILTER (WHERE last_seen_at <= now() - interval '1 minute')::float8 AS silent
+            FROM sidecar
+           WHERE revoked_at IS NULL AND last_seen_at > now() - interval '1 day') s`;
+
+/** Undefined when it fails, or takes longer than a scrape may wait. */
+async function within<Value>(asked: Promise<Value>): Promise<Value | undefined> {
+  const patience = new AbortController();
+  const { signal } = patience;
+  const late = delay(patienceMs, undefined, { signal }).catch(() => undefined);
+  const answer = await Promise.race([asked.catch(() => undefined), late]);
+  patience.abort();
+  return answer;
+}

@@ -1,0 +1,38 @@
+import { join } from 'node:path';
+import type { Log } from '../shared/log.ts';
+import type { Closing } from './closing.ts';
+import type { Config } from './config.ts';
+import type { ControlPlane } from './control-plane.ts';
+import type { Enrolment } from './enrolment.ts';
+import { Spool } from './evidence/spool.ts';
+import { Uploader } from './evidence/uploader.ts';
+
+interface EvidenceParts {
+  readonly enrolment: Enrolment;
+  readonly controlPlane: Pick<ControlPlane, 'upload'>;
+  readonly log: Log;
+  readonly closing: Closing;
+}
+
+/** Opens the spool, and begins to carry it to the control plane. */
+export function openEvidence(
+  config: Config,
+  { enrolment, controlPlane, log, closing }: EvidenceParts,
+): { readonly spool: Spool; readonly uploader: Uploader } {
+  const spool = Spool.open({
+    folder: join(config.dataDir, 'spool'),
+    log,
+    fsync: config.spoolFsync,
+    bytesMax: config.spoolBytesMax,
+  });
+  closing.add(() => spool.close());
+  const uploader = new Uploader({
+    spool,
+    sidecarId: enrolment.identity.sidecarId,
+    key: enrolment.signingKey,
+    upload: controlPlane.upload,
+    log,
+  });
+  closing.add(() => uploader.close());
+  return { spool, uploader };
+}

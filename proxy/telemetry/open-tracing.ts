@@ -1,0 +1,15 @@
+import type { TracingSettings } from '../config.ts';
+import type { TracingOptions } from './otlp.ts';
+import type { Tracing } from './tracing.ts';
+
+/** Starts tracing where a collector is named; elsewhere not even its libraries are loaded. */
+export async function openTracing({
+  settings,
+  ...options
+}: Omit<TracingOptions, 'settings'> & {
+  readonly settings: TracingSettings | undefined;
+}): Promise<Tracing | undefined> {
+  if (settings === undefined) return undefined;
+  const { startTracing } = await import('./otlp.ts');
+  return startTracing({ settings, ...options });
+}

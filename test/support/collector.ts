@@ -1,0 +1,82 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+interface Attribute {
+  readonly key: string;
+  readonly value: Readonly<Record<string, unknown>>;
+}
+
+/** A span as OTLP carries it in JSON, its attributes as plain values. */
+export interface CollectedSpan {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly parentSpanId: string | undefined;
+  readonly name: string;
+  /** 2: server, 3: client. */
+  readonly kind: number;
+  readonly status: { readonly code?: number };
+  readonly attributes: Readonly<Record<string, unknown>>;
+  readonly resource: Readonly<Record<string, unknown>>;
+}
+
+export interface Collector {
+  readonly url: string;
+  readonly spans: readonly CollectedSpan[];
+  /** All that came, as it came. */
+  text(): string;
+  close(): Promise<void>;
+}
+
+interface OtlpSpan extends Omit<CollectedSpan, 'attributes' | 'resource'> {
+  readonly attributes: readonly Attribute[];
+}
+
+interface OtlpBatch {
+  readonly resourceSpans: readonly {
+    readonly resource: { readonly attributes: readonly Attribute[] };
+    readonly scopeSpans: readonly { readonly spans: readonly OtlpSpan[] }[];
+  }[];
+}
+
+/** An OpenTelemetry collector's OTLP/HTTP port, for JSON. */
+export async function startCollector(): Promise<Collector> {
+  const spans: CollectedSpan[] = [];
+  let text = '';
+  const server = createServer(async (req, res) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of req) chunks.push(chunk as Buffer);
+    const body = Buffer.concat(chunks).toString('utf8');
+    text += body;
+    spans.push(...spansOf(JSON.parse(body) as OtlpBatch));
+    res.writeHead(200, { 'content-type': 'application/json' }).end('{}');
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    spans,
+    text: () => text,
+    close: async () => {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
+
+function spansOf({ resourceSpans }: OtlpBatch): CollectedSpan[] {
+  return resourceSpans.flatMap(({ resource, scopeSpans }) =>
+    scopeSpans
+      .flatMap(({ spans }) => spans)
+      .map((span) => ({
+        ...span,
+        attributes: plain(span.attributes),
+        resource: plain(resource.attributes),
+      })),
+  );
+}
+
+/** An attribute's value is wrapped in its type: `{stringValue}`, `{intValue}`, `{boolValue}`. */
+function plain(attributes: readonly Attribute[]): Record<string, unknown> {
+  return Object.fromEntries(attributes.map(({ key, value }) => [key, Object.values(value)[0]]));
+}
