@@ -239,16 +239,23 @@ export class Spool {
     if (this.#next.record === position.record + 1) this.#cursor = this.#next;
     // On a full disk room must be made first; a position that is not stored costs a second upload.
     try {
-      const isDone = this.depth === 0 && this.#segment.bytes > 0 && !this.#flushing;
+      const isDone = this.depth === 0 && this.#isWorthRemoving && !this.#flushing;
       this.#removeUpTo(position);
       if (isDone) {
         this.#rotate();
         this.#removeUpTo(position);
       }
-      storePosition(this.#options.folder, position, this.#options.fsync);
+      storePosition(this.#options.folder, position);
     } catch (err) {
       this.#options.log.error({ err }, 'the acknowledged position could not be stored');
     }
+  }
+
+  /** A new file costs milliseconds: a short segment is written on, acknowledged or not. */
+  get #isWorthRemoving(): boolean {
+    const { bytesMax, segmentBytesMax } = this.#options;
+    const { name, bytes } = this.#segment;
+    return this.#damaged.has(name) || bytes > Math.min(segmentBytesMax, bytesMax) / 8;
   }
 
   #removeUpTo(position: SpoolPosition): void {

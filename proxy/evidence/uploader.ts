@@ -17,7 +17,7 @@ const bytesMax = 3 * 1024 ** 2;
 /** How long what is left may take when the sidecar ends. */
 const closeMs = 5_000;
 /** How long records wait for company: an upload costs much, and one record more very little. */
-const gatherMs = 20;
+const gatherMs = 100;
 const backoffMs = { first: 200, most: 10_000 };
 
 export interface UploaderDeps {

@@ -36,7 +36,9 @@ it('a sidecar on a full disk denies every call, says so, lives, and goes on by i
   );
   expect(upstream.seen).toHaveLength(performed);
   expect(await answersOk(`${separate.adminUrl}/healthz`)).toBe(true);
-  expect(separate.sidecar.output()).toContain('the evidence spool could not be written');
+  await until('it says so', () =>
+    separate.sidecar.output().includes('the evidence spool could not be written'),
+  );
 
   // What is published meanwhile cannot be kept on disk; what is there stays whole.
   await separate.restartControlPlane();

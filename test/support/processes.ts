@@ -19,6 +19,8 @@ export interface Program {
 }
 
 interface ProgramOptions {
+  /** For Node itself. */
+  readonly flags?: readonly string[];
   readonly args?: readonly string[];
   /** Where it prints to, rather than to memory: for programs that print a lot. */
   readonly logFile?: string | undefined;
@@ -28,10 +30,10 @@ interface ProgramOptions {
 export function startProgram(
   file: string,
   env: Readonly<Record<string, string>>,
-  { args = [], logFile }: ProgramOptions = {},
+  { flags = [], args = [], logFile }: ProgramOptions = {},
 ): Program {
   const log = logFile === undefined ? 'pipe' : fs.openSync(logFile, 'a');
-  const child = spawn(process.execPath, [resolve(root, file), ...args], {
+  const child = spawn(process.execPath, [...flags, resolve(root, file), ...args], {
     cwd: root,
     env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', ...env },
     stdio: ['ignore', log, log],

@@ -10,6 +10,9 @@ const compileCache = { NODE_COMPILE_CACHE: join(tmpdir(), 'sallyport-tests-compi
 
 const ownerKey = formatApiKey('separateProcessesOwnerKey00000');
 
+/** As `npm run sidecar` starts it. */
+const sidecarFlags = ['--max-semi-space-size=8'];
+
 /** Control plane and sidecar as two processes on real Postgres and Redis. */
 export interface Separate {
   readonly origin: string;
@@ -106,7 +109,10 @@ export async function startSeparate({
     ...sidecarEnv,
   };
   const startSidecar = async (isAwaited = true) => {
-    const program = startProgram('proxy/start.ts', env, logTo('sidecar'));
+    const program = startProgram('proxy/start.ts', env, {
+      flags: sidecarFlags,
+      ...logTo('sidecar'),
+    });
     if (isAwaited) await ready(program, `${adminUrl}/readyz`);
     return program;
   };

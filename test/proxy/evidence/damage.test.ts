@@ -2,6 +2,7 @@ import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { storePosition } from '../../../proxy/evidence/position-file.ts';
 import { Spool, type SpoolRecord } from '../../../proxy/evidence/spool.ts';
 import { Uploader } from '../../../proxy/evidence/uploader.ts';
 import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
@@ -118,8 +119,7 @@ describe('a damaged spool loses nothing in silence, and does not stop', () => {
 
   it('the acknowledged position lies past the end: what is written from now on is uploaded', async () => {
     await write(open(), 1, 3);
-    const past = { record: 1000, hash: 'a'.repeat(64) };
-    fs.writeFileSync(join(folder, 'acked.json'), JSON.stringify(past));
+    storePosition(folder, { record: 1000, hash: 'a'.repeat(64) });
     const second = open();
     await second.append(record(4));
     expect(drain(second).sent).toEqual(['ev_4']);
