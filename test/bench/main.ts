@@ -6,12 +6,14 @@ import { benchPreflight } from './preflight.ts';
 import type { BenchRow } from './row.ts';
 import { benchSealing } from './sealing.ts';
 import { benchSidecar } from './sidecar.ts';
+import { benchSync } from './sync.ts';
 
 const suites: Readonly<Record<string, () => Promise<BenchRow[]>>> = {
   decision: benchDecision,
   sidecar: benchSidecar,
   preflight: benchPreflight,
   sealing: benchSealing,
+  sync: benchSync,
 };
 
 // Each suite checks that the work was done right and throws otherwise; being slow is no failure.
