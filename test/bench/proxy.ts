@@ -83,6 +83,10 @@ export async function benchProxy(options: ProxyBenchOptions = {}): Promise<Bench
     for (const workload of options.workloads ?? [plainHttp, intercepted])
       rows.push(...(await compare(options, { ...pair, workload, peers })));
     return [...rows, ...((await options.more?.(pair)) ?? [])];
+  } catch (error) {
+    // What is found wrong while stopping must not hide what went wrong first.
+    console.error(error);
+    throw error;
   } finally {
     for (const stop of stops.reverse()) await stop();
     rmSync(dataDir, { recursive: true, force: true });
@@ -147,12 +151,17 @@ async function compare(
     const measured = await through(ours, path, our);
     await ours.settle?.(measured);
     if (round >= peerRounds) continue;
-    for (const { peer, measured: into } of peers) await through(peer, barePath, into);
+    for (const { peer, measured: into } of peers) {
+      // A peer that answers wrongly under load loses that round, not the whole run.
+      await through(peer, barePath, into).catch((error: Error) =>
+        console.error(`${peer.name}: ${error.message.slice(0, 100)}`),
+      );
+    }
   }
   const row = `${name}, ${workload.name}, ${connections} connections`;
   const unit = 'requests/s';
   const rows = [rowOf({ row, unit, ours: our.perSecond, baseline: bare.perSecond })];
-  for (const { peer, measured } of peers) {
+  for (const { peer, measured } of peers.filter((one) => one.measured.perSecond.length > 0)) {
     const others = { baseline: measured.perSecond, baselineName: peer.name };
     rows.push(rowOf({ row, unit, ours: our.perSecond, ...others }));
   }

@@ -200,7 +200,8 @@ async function assertAllSealed(
   const arrived = (posted[benchPath] ?? 0) + (posted[mcpPath] ?? 0) + (posted[downloadPath] ?? 0);
   const { rows } = await ledger.query<Record<'decisions' | 'outcomes' | 'pairs', number>>(`
     WITH decision AS (
-      SELECT event_id FROM evidence_row WHERE type = 'decision' AND decision = 'allow'
+      SELECT split_part(event_id, '/', 2) AS event_id FROM evidence_row
+       WHERE type = 'decision' AND decision = 'allow'
     ), outcome AS (
       SELECT canonical::json #>> '{data,decision_event_id}' AS of FROM evidence_row
        WHERE type = 'execution.result'
