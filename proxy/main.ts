@@ -218,7 +218,11 @@ function enforcement(config: Config, parts: Parts): EnforceDeps {
     replica.onChange(section, () => void credentials.refresh());
   }
   replica.onChange('revocations', () => {
-    if (replica.isAgentRevoked(identity.agentId)) credentials.drop();
+    const revocation = replica.revocationOf(identity.agentId);
+    if (revocation === undefined) return;
+    credentials.drop();
+    const ended = live.endAll(revocation);
+    log.warn({ ended, reason_code: revocation }, 'a revocation ended calls under way');
   });
   closing.add(() => credentials.drop());
   replica.onChange('tools', () => liveDrift.toolsChanged());

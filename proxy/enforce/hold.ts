@@ -1,8 +1,8 @@
 import { digestOf } from '../../shared/approval/action-digest.ts';
-import { blockingSwitch } from '../../shared/decision/kill-switch.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import type { DeliveredApproval } from '../../shared/sync/sections.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
+import { assertUnblocked } from './assert-unblocked.ts';
 import type { EnforceDeps } from './deps.ts';
 import type { Judgement } from './judge.ts';
 
@@ -47,7 +47,7 @@ async function ask(
 /**
  * Waits for the human's decision to come over the bus, for `holdMs` at most and only while the
  * agent is still there. `pending` means that nobody decided yet. Rejects as soon as the call could
- * not go on whatever was decided: a kill switch was armed, or the sidecar revoked.
+ * not go on whatever was decided: a kill switch was armed, the sidecar or its agent revoked.
  */
 export function awaitDecision(
   { approvalId, tool, signal }: HeldCall,
@@ -88,14 +88,6 @@ interface HeldCall {
 }
 
 type HoldDeps = Pick<EnforceDeps, 'replica' | 'identity' | 'clock' | 'holdMs' | 'stopping'>;
-
-function assertUnblocked(tool: string, { replica, identity, clock }: HoldDeps): void {
-  replica.assertFresh();
-  const subject = { tool, agentId: identity.agentId };
-  if (blockingSwitch(replica.killSwitches, subject, clock.now()) !== undefined) {
-    throw new GatewayError('runtime.kill_switch');
-  }
-}
 
 export function outcomeOf(approval: DeliveredApproval | undefined): HoldOutcome {
   switch (approval?.status) {

@@ -1,10 +1,23 @@
 import { blockingSwitch } from '../../shared/decision/kill-switch.ts';
 import type { KillSwitch } from '../../shared/decision/state.ts';
 import { GatewayError } from '../../shared/errors.ts';
+import type { Revocation } from '../replica/replica.ts';
 
-/** Whether a call was aborted by a kill switch, and not by its agent going away. */
-export function isKilled({ reason }: AbortSignal): boolean {
-  return reason instanceof GatewayError && reason.code === 'runtime.kill_switch';
+/** Why calls under way are ended from here. */
+export type Stop = 'runtime.kill_switch' | Revocation;
+
+/** Why a call was ended from here; undefined when it was not, as when its agent went away. */
+export function stopOf({ reason }: AbortSignal): Stop | undefined {
+  return reason instanceof Stopped ? reason.stop : undefined;
+}
+
+class Stopped extends GatewayError {
+  readonly stop: Stop;
+
+  constructor(stop: Stop) {
+    super(stop);
+    this.stop = stop;
+  }
 }
 
 interface LiveCall {
@@ -13,7 +26,7 @@ interface LiveCall {
   readonly abort: AbortController;
 }
 
-/** The calls under way, so that arming a kill switch ends the ones it blocks. */
+/** The calls under way, so that a kill switch ends the ones it blocks, and a revocation all. */
 export class LiveCalls {
   readonly #calls = new Set<LiveCall>();
 
@@ -21,7 +34,7 @@ export class LiveCalls {
     return this.#calls.size;
   }
 
-  /** Runs a call that an armed switch, or the agent going away, aborts through the signal. */
+  /** Runs a call that a switch, a revocation, or the agent going away aborts through the signal. */
   async track<Result>(
     call: { readonly tool: string; readonly agentId: string; readonly signal: AbortSignal },
     run: (signal: AbortSignal) => Promise<Result>,
@@ -41,12 +54,17 @@ export class LiveCalls {
 
   /** Ends every call that the switches block; returns how many. */
   endBlocked(switches: readonly KillSwitch[], nowMs: number): number {
-    let ended = 0;
-    for (const call of this.#calls) {
-      if (blockingSwitch(switches, call, nowMs) === undefined) continue;
-      call.abort.abort(new GatewayError('runtime.kill_switch'));
-      ended += 1;
-    }
-    return ended;
+    const blocked = [...this.#calls].filter(
+      (call) => blockingSwitch(switches, call, nowMs) !== undefined,
+    );
+    for (const { abort } of blocked) abort.abort(new Stopped('runtime.kill_switch'));
+    return blocked.length;
+  }
+
+  /** Ends every call, for nothing may be done here any more; returns how many. */
+  endAll(revocation: Revocation): number {
+    const calls = [...this.#calls];
+    for (const { abort } of calls) abort.abort(new Stopped(revocation));
+    return calls.length;
   }
 }

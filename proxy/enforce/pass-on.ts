@@ -4,6 +4,7 @@ import type { Exchange } from '../ingress/exchange.ts';
 import type { RecognisedPass } from '../recognise/recognition.ts';
 import { toolsListFilter } from '../recognise/tools-list.ts';
 import type { ResponseFilter } from '../upstream/forwarding.ts';
+import { assertUnblocked } from './assert-unblocked.ts';
 import type { EnforceDeps } from './deps.ts';
 import { perform } from './perform.ts';
 import { decisionHeader, factsOf, type Way } from './progress.ts';
@@ -20,7 +21,7 @@ export async function passOn(exchange: Exchange, pass: RecognisedPass, way: Way)
   const resource = splitTarget(exchange.target).path;
   const facts = factsOf(exchange, { tool: passedTool(pass), resource });
   advance({ facts });
-  deps.replica.assertFresh();
+  assertUnblocked(facts.tool, deps);
   const reasonCode = isMcp ? 'binding.mcp_passed' : 'binding.passthrough';
   const evidenceId = await writeDownPass({ facts, reasonCode }, way);
   await perform(

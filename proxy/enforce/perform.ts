@@ -1,6 +1,5 @@
 import type { Socket } from 'node:net';
 import type { HeldCredential } from '../../shared/binding/binding.ts';
-import { blockingSwitch } from '../../shared/decision/kill-switch.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 import { reflectionFilter } from '../upstream/credential-guard.ts';
@@ -9,9 +8,10 @@ import type { Outcome, ResponseFilter } from '../upstream/forwarding.ts';
 import { withHeader } from '../upstream/headers.ts';
 import { injectCredential } from '../upstream/inject.ts';
 import type { Outgoing } from '../upstream/outgoing.ts';
+import { assertUnblocked } from './assert-unblocked.ts';
 import type { EnforceDeps } from './deps.ts';
 import { endWhenSilent } from './end-when-silent.ts';
-import { isKilled } from './live-calls.ts';
+import { stopOf } from './live-calls.ts';
 import type { Way } from './progress.ts';
 import { type CallFacts, type CallOutcome, outcomeRecord } from './record.ts';
 
@@ -36,12 +36,10 @@ export async function perform(
   call: PermittedCall,
   { deps, trace }: Pick<Way, 'deps' | 'trace'>,
 ): Promise<void> {
-  const { identity, replica, clock, live, forward } = deps;
+  const { identity, clock, live, forward } = deps;
   const subject = { tool: call.facts.tool, agentId: identity.agentId };
-  // Both again: it may have taken a while to spend an approval or to fetch a credential.
-  replica.assertFresh();
-  if (blockingSwitch(replica.killSwitches, subject, clock.now()) !== undefined)
-    throw new GatewayError('runtime.kill_switch');
+  // Again: it may have taken a while to spend an approval or to fetch a credential.
+  assertUnblocked(subject.tool, deps);
 
   const startedAt = clock.monotonic();
   const permitted = withCredential(call);
@@ -58,7 +56,7 @@ export async function perform(
           })
         : await tunnel(exchange, { outgoing, call, signal, deps });
     deps.traffic.forwarded(ended, (clock.monotonic() - startedAt) / 1000);
-    return nameKillSwitch(ended, signal);
+    return nameStop(ended, signal);
   });
   sent?.ended(outcome);
   await recordOutcome(call, outcome, clock.monotonic() - startedAt, deps);
@@ -84,22 +82,24 @@ async function tunnel(
   if (upgrade === undefined) throw new TypeError('the exchange has no connection to tunnel');
   const giveBack = deps.tunnels.take();
   let leave = () => {};
-  const outcome = await deps.tunnelUpgrade(
-    outgoing,
-    { req, ...upgrade },
-    {
-      signal,
-      filter: filterFor(call),
-      responseHeaders: call.responseHeaders,
-      onOpen: (open) => {
-        res.detachSocket(upgrade.socket as Socket);
-        leave = endWhenSilent(deps.stopping, open);
+  try {
+    return await deps.tunnelUpgrade(
+      outgoing,
+      { req, ...upgrade },
+      {
+        signal,
+        filter: filterFor(call),
+        responseHeaders: call.responseHeaders,
+        onOpen: (open) => {
+          res.detachSocket(upgrade.socket as Socket);
+          leave = endWhenSilent(deps.stopping, open);
+        },
       },
-    },
-  );
-  leave();
-  giveBack();
-  return outcome;
+    );
+  } finally {
+    leave();
+    giveBack();
+  }
 }
 
 function hasOpened({ upgrade }: Exchange, { requestBytes }: CallOutcome): boolean {
@@ -107,9 +107,10 @@ function hasOpened({ upgrade }: Exchange, { requestBytes }: CallOutcome): boolea
 }
 
 /** To whoever forwards, a call that is ended from here looks as if its agent had left. */
-function nameKillSwitch(ended: Outcome, signal: AbortSignal): CallOutcome {
-  return ended.failure === 'client_gone' && isKilled(signal)
-    ? { ...ended, failure: 'runtime.kill_switch' }
+function nameStop(ended: Outcome, signal: AbortSignal): CallOutcome {
+  const stop = stopOf(signal);
+  return ended.failure === 'client_gone' && stop !== undefined
+    ? { ...ended, failure: stop }
     : ended;
 }
 

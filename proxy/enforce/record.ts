@@ -9,6 +9,7 @@ import type { JsonObject } from '../../shared/json.ts';
 import type { SpoolRecord } from '../evidence/spool.ts';
 import type { Identity } from '../identity.ts';
 import type { Outcome } from '../upstream/forwarding.ts';
+import type { Stop } from './live-calls.ts';
 import type { ToolReport } from './live-drift.ts';
 
 /** What is written down about a call, apart from the verdict on it. */
@@ -21,7 +22,7 @@ export interface CallFacts {
 
 /** How a performed call ended. */
 export type CallOutcome = Omit<Outcome, 'failure'> & {
-  readonly failure?: Outcome['failure'] | 'runtime.kill_switch';
+  readonly failure?: Outcome['failure'] | Stop;
 };
 
 // As the control plane takes them (shared/contract/fields.ts).

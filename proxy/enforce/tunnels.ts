@@ -1,16 +1,17 @@
-import { blockingSwitch } from '../../shared/decision/kill-switch.ts';
 import { GatewayError, toGatewayError } from '../../shared/errors.ts';
 import { formatAuthority } from '../../shared/host.ts';
 import type { Tunnel } from '../ingress/tunnel.ts';
+import { assertUnblocked } from './assert-unblocked.ts';
 import type { EnforceDeps } from './deps.ts';
 import { endWhenSilent } from './end-when-silent.ts';
+import { stopOf } from './live-calls.ts';
 import { passedTool } from './pass-on.ts';
-import { type CallFacts, outcomeRecord } from './record.ts';
+import { type CallFacts, type CallOutcome, outcomeRecord } from './record.ts';
 import { recordRefusal, writeDownPass } from './write-down.ts';
 
 /**
  * A tunnel to a passthrough host: unread, but only on a fresh replica, recorded before it stands
- * and after it ended, and broken off by a kill switch. Throws to refuse it.
+ * and after it ended, and broken off by a kill switch or a revocation. Throws to refuse it.
  */
 export async function enforceTunnel(tunnel: Tunnel, deps: EnforceDeps): Promise<void> {
   const binding = deps.recognition().index.forHost(tunnel.host, tunnel.port)?.passthrough;
@@ -22,24 +23,20 @@ export async function enforceTunnel(tunnel: Tunnel, deps: EnforceDeps): Promise<
     host,
     method: 'CONNECT',
   };
-  const subject = { tool: facts.tool, agentId: deps.identity.agentId };
-  const assertAllowed = () => {
-    deps.replica.assertFresh();
-    if (blockingSwitch(deps.replica.killSwitches, subject, deps.clock.now()) !== undefined) {
-      throw new GatewayError('runtime.kill_switch');
-    }
-  };
   let giveBack = () => {};
   const sinceMs = deps.clock.monotonic();
   const way = { deps, advance: () => {}, trace: undefined, sinceMs };
   try {
-    assertAllowed();
+    assertUnblocked(facts.tool, deps);
     giveBack = deps.tunnels.take();
     const pass = { facts, reasonCode: 'binding.passthrough' };
     const evidenceId = await writeDownPass(pass, way);
-    // Again: a switch that was armed meanwhile found no tunnel to end.
-    assertAllowed();
-    const followed = follow(tunnel, { facts, evidenceId, subject, deps });
+    // Again: what changed meanwhile found no tunnel to end.
+    assertUnblocked(facts.tool, deps);
+    if (!isPassthrough(deps, tunnel.host, tunnel.port)) {
+      throw new GatewayError('proxy.unbound_call');
+    }
+    const followed = follow(tunnel, { facts, evidenceId, deps });
     void deps.underway.add(followed.finally(giveBack));
   } catch (error) {
     giveBack();
@@ -48,34 +45,25 @@ export async function enforceTunnel(tunnel: Tunnel, deps: EnforceDeps): Promise<
   }
 }
 
-/** Ends a tunnel when its host is no longer passed through, or the sidecar is revoked. */
-function endWhenUnbound(tunnel: Tunnel, { recognition, replica }: EnforceDeps): () => void {
-  const look = () => {
-    const { passthrough } = recognition().index.forHost(tunnel.host, tunnel.port) ?? {};
-    if (passthrough === undefined || replica.isRevoked('')) tunnel.close();
-  };
-  const stops = [replica.onChange('bindings', look), replica.onChange('revocations', look)];
-  return () => {
-    for (const stop of stops) stop();
-  };
+/** Ends a tunnel when its host is no longer passed through. */
+function endWhenUnbound(tunnel: Tunnel, deps: EnforceDeps): () => void {
+  return deps.replica.onChange('bindings', () => {
+    if (!isPassthrough(deps, tunnel.host, tunnel.port)) tunnel.close();
+  });
 }
 
 interface Followed {
   readonly facts: CallFacts;
   readonly evidenceId: string;
-  readonly subject: { readonly tool: string; readonly agentId: string };
   readonly deps: EnforceDeps;
 }
 
-/** Ends the tunnel when a kill switch is armed, and records how it ended. Never rejects. */
-async function follow(
-  tunnel: Tunnel,
-  { facts, evidenceId, subject, deps }: Followed,
-): Promise<void> {
+/** Ends the tunnel on a kill switch or revocation, and records how it ended. Never rejects. */
+async function follow(tunnel: Tunnel, { facts, evidenceId, deps }: Followed): Promise<void> {
   const startedAt = deps.clock.monotonic();
   const never = new AbortController().signal;
   const unsubscribe = endWhenUnbound(tunnel, deps);
-  let failure: 'proxy.draining' | 'runtime.kill_switch' | undefined;
+  let failure: CallOutcome['failure'];
   const leave = endWhenSilent(deps.stopping, {
     bytes: () => tunnel.bytes(),
     end: () => {
@@ -83,12 +71,13 @@ async function follow(
       tunnel.close();
     },
   });
+  const subject = { tool: facts.tool, agentId: deps.identity.agentId };
   const end = await deps.live.track({ ...subject, signal: never }, (signal) => {
-    const kill = () => {
-      failure = 'runtime.kill_switch';
+    const stop = () => {
+      failure = stopOf(signal);
       tunnel.close();
     };
-    signal.addEventListener('abort', kill, { once: true });
+    signal.addEventListener('abort', stop, { once: true });
     return tunnel.ended;
   });
   unsubscribe();

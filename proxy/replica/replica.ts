@@ -28,6 +28,9 @@ import { type SnapshotFile, snapshotFile } from './snapshot-file.ts';
 
 const heartbeatKeptEveryMs = 5_000;
 
+/** As decisions call it: a disabled agent is none that is registered. */
+export type Revocation = 'sidecar.revoked' | 'agent.not_found';
+
 type SignedPassport = Extract<PassportState, { readonly form: 'signed' }>;
 
 /**
@@ -71,8 +74,8 @@ export interface Replica {
   leaseLeft(): LeaseLeft;
   /** True for a jti that was revoked, and for any once this sidecar is. */
   isRevoked(jti: string): boolean;
-  /** True when nothing may be done for this agent here: it was revoked, or this sidecar was. */
-  isAgentRevoked(id: string): boolean;
+  /** Why nothing may be done for this agent here: it was disabled, or this sidecar revoked. */
+  revocationOf(agentId: string): Revocation | undefined;
   /** What humans say about the action of this digest, if anything that still counts. */
   approvalFor(actionDigest: string): DeliveredApproval | undefined;
   approvalById(id: number): DeliveredApproval | undefined;
@@ -242,8 +245,9 @@ class LocalReplica implements Replica {
     return this.#isSidecarRevoked() || isRevoked(jti, this.#revocations().jtis);
   }
 
-  isAgentRevoked(id: string): boolean {
-    return this.#isSidecarRevoked() || this.#revocations().agentIds.has(id);
+  revocationOf(agentId: string): Revocation | undefined {
+    if (this.#isSidecarRevoked()) return 'sidecar.revoked';
+    return this.#revocations().agentIds.has(agentId) ? 'agent.not_found' : undefined;
   }
 
   approvalFor(actionDigest: string): DeliveredApproval | undefined {
@@ -301,7 +305,7 @@ class LocalReplica implements Replica {
 
   /** The tenant's mode counts, or the strictest that a kill switch forces on anything. */
   #deniesWhenStale(): boolean {
-    const nowMs = this.#options.clock.now();
+    const nowMs = this.clock.now();
     const forced = this.killSwitches.flatMap(({ kind, mode, expiresAtMs }) =>
       kind === 'force_mode' && mode !== undefined && nowMs < (expiresAtMs ?? Infinity)
         ? [mode]

@@ -1,0 +1,25 @@
+import type { Clock } from '../../shared/clock.ts';
+import { blockingSwitch } from '../../shared/decision/kill-switch.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import type { Identity } from '../identity.ts';
+import type { Replica } from '../replica/replica.ts';
+
+interface UnblockedDeps {
+  readonly replica: Replica;
+  readonly identity: Identity;
+  readonly clock: Clock;
+}
+
+/**
+ * Throws when nothing of this tool may be done now, whatever was decided a moment ago and whatever
+ * the tenant's mode: the replica is too old, sidecar or agent are revoked, a kill switch is armed.
+ */
+export function assertUnblocked(tool: string, { replica, identity, clock }: UnblockedDeps): void {
+  const { agentId } = identity;
+  replica.assertFresh();
+  const revocation = replica.revocationOf(agentId);
+  if (revocation !== undefined) throw new GatewayError(revocation);
+  if (blockingSwitch(replica.killSwitches, { tool, agentId }, clock.now()) !== undefined) {
+    throw new GatewayError('runtime.kill_switch');
+  }
+}
