@@ -1,32 +1,37 @@
 import type { Socket } from 'node:net';
-import { Duplex, pipeline, Transform } from 'node:stream';
+import { Duplex, pipeline, Transform, type TransformCallback } from 'node:stream';
 import type { ResponseFilter } from './forwarding.ts';
 
 /**
  * The agent's connection for a tunnel: what the upstream writes to it passes the filter, and
- * `onCut` is told when that breaks it off. It stands in for the socket where http-proxy wants one.
+ * `onCut` is told when that breaks it off, and of the exception where the filter failed. It stands
+ * in for the socket where http-proxy wants one.
  */
-export function guardedSocket(socket: Socket, filter: ResponseFilter, onCut: () => void): Socket {
-  const judged = (bytes: Buffer, last: boolean): Buffer | undefined => {
-    const passed = filter.chunk?.(bytes, last) ?? bytes;
-    return passed === 'cut' ? undefined : passed;
-  };
-  const outward = new Transform({
-    transform(bytes: Buffer, _encoding, done) {
-      const passed = judged(bytes, false);
-      if (passed === undefined) cut();
-      else done(null, passed);
-    },
-    flush(done) {
-      const passed = judged(Buffer.alloc(0), true);
-      if (passed === undefined) cut();
-      else done(null, passed);
-    },
-  });
-  const cut = () => {
-    onCut();
+export function guardedSocket(
+  socket: Socket,
+  filter: ResponseFilter,
+  onCut: (failure?: unknown) => void,
+): Socket {
+  const cut = (failure?: unknown) => {
+    onCut(failure);
     socket.destroy();
   };
+  const judge = (bytes: Buffer, last: boolean, done: TransformCallback) => {
+    let passed: Buffer | 'cut';
+    try {
+      passed = filter.chunk?.(bytes, last) ?? bytes;
+    } catch (failure) {
+      // It has judged nothing; thrown on from here it would end the process.
+      cut(failure);
+      return;
+    }
+    if (passed === 'cut') cut();
+    else done(null, passed);
+  };
+  const outward = new Transform({
+    transform: (bytes: Buffer, _encoding, done) => judge(bytes, false, done),
+    flush: (done) => judge(Buffer.alloc(0), true, done),
+  });
   pipeline(outward, socket, () => {});
   const guarded = Duplex.from({ readable: socket, writable: outward });
   guarded.on('error', () => {});

@@ -107,6 +107,8 @@ class WebSocketTunnel {
     });
     proxy.on('proxyReqWs', (request) => {
       this.#request = request;
+      // http-proxy reads and writes the path anew; what was judged is what is sent.
+      request.path = outgoing.path;
     });
     proxy.on('error', (error) => this.#broken(error));
     this.#socket.once('close', this.#onAgentClosed);
@@ -120,8 +122,13 @@ class WebSocketTunnel {
     }, handshakeMs);
     const agentSide =
       filter === undefined ? this.#socket : guardedSocket(this.#socket, filter, this.#onCut);
-    proxy.ws(asJudged(req, outgoing, filter === undefined), agentSide, head);
-    this.#takeHandshake();
+    try {
+      proxy.ws(asJudged(req, outgoing, filter === undefined), agentSide, head);
+      this.#takeHandshake();
+    } catch {
+      const detail = 'The request cannot be written.';
+      this.#notOpened({ failure: 'upstream.upgrade_refused', detail });
+    }
   }
 
   /**
@@ -210,7 +217,8 @@ class WebSocketTunnel {
     this.#request?.destroy();
   }
 
-  readonly #onCut = (): void => this.#end(reflected);
+  readonly #onCut = (failure?: unknown): void =>
+    this.#end(failure === undefined ? reflected : unreadable);
 
   readonly #onAgentClosed = (): void => {
     if (this.#upstream === undefined) {
@@ -243,6 +251,11 @@ class WebSocketTunnel {
 const reflected = {
   failure: 'credential.reflected',
   detail: 'The upstream sent the credential back.',
+} as const;
+
+const unreadable = {
+  failure: 'upstream.reset',
+  detail: 'What the upstream sent could not be read.',
 } as const;
 
 /** What a WebSocket handshake needs beside the headers of any call (RFC 6455, section 4.1). */

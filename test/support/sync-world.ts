@@ -10,7 +10,8 @@ import {
   type PublisherDeps,
   type RunningPublisher,
 } from '../../control-plane/sync/publisher.ts';
-import { openReplica, type Replica } from '../../proxy/replica/replica.ts';
+import { openReplica } from '../../proxy/replica/open-replica.ts';
+import type { Replica } from '../../proxy/replica/replica.ts';
 import type { Binding } from '../../shared/binding/binding.ts';
 import type { Bus } from '../../shared/bus/bus.ts';
 import { type Clock, systemClock } from '../../shared/clock.ts';

@@ -40,6 +40,22 @@ describe('a wall clock that is stepped', () => {
     expect(isBlocked()).toBe(false);
   });
 
+  it.each(steps)('%s ends no forced mode early', async (_way, byMs) => {
+    stage.tenant.bodies.tenant = { id: 'acme', name: 'Acme', mode: 'monitor' };
+    await stage.tenant.publish('tenant');
+    const expiresAtMs = stage.clock.now() + 60_000;
+    await stage.tenant.publish('kill_switches', {
+      killSwitches: [{ id: 'k', kind: 'force_mode', mode: 'enforce', reason: 'i', expiresAtMs }],
+    });
+    await until(() => replica.killSwitches.length === 1 && replica.tenant.mode === 'monitor');
+    stage.clock.advance(30_001);
+    step(byMs);
+    const refused = expect.objectContaining({ code: 'policy.update_required' });
+    expect(() => replica.assertFresh()).toThrow(refused);
+    stage.clock.advance(30_000);
+    expect(() => replica.assertFresh()).not.toThrow();
+  });
+
   it.each(steps)('%s ends no lease early, and prolongs none', async (_way, byMs) => {
     await stage.tenant.publishOwn({ lease: stage.tenant.lease({ ttl: 60 }) });
     await until(() => replica.nextUse() !== undefined);

@@ -1,6 +1,7 @@
 import { Redis } from 'ioredis';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { openReplica, type Replica } from '../../../proxy/replica/replica.ts';
+import { openReplica } from '../../../proxy/replica/open-replica.ts';
+import type { Replica } from '../../../proxy/replica/replica.ts';
 import type { Bus } from '../../../shared/bus/bus.ts';
 import { openBus } from '../../../shared/bus/open.ts';
 import { silentLog } from '../../../shared/log.ts';

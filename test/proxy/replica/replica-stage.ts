@@ -1,7 +1,8 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openReplica, type Replica } from '../../../proxy/replica/replica.ts';
+import { openReplica } from '../../../proxy/replica/open-replica.ts';
+import type { Replica } from '../../../proxy/replica/replica.ts';
 import type { Bus } from '../../../shared/bus/bus.ts';
 import { openBus } from '../../../shared/bus/open.ts';
 import { silentLog } from '../../../shared/log.ts';

@@ -1,0 +1,190 @@
+import type { Registry } from 'prom-client';
+import type { Bus } from '../shared/bus/bus.ts';
+import type { Log } from '../shared/log.ts';
+import { sidecarSection } from '../shared/sync/sections.ts';
+import type { Closing } from './closing.ts';
+import type { Config } from './config.ts';
+import type { ControlPlane } from './control-plane.ts';
+import { recognitionOf } from './enforce/bindings-in-force.ts';
+import type { EnforceDeps } from './enforce/deps.ts';
+import { internalFacts } from './enforce/internal-facts.ts';
+import { LiveCalls } from './enforce/live-calls.ts';
+import { LiveDrift } from './enforce/live-drift.ts';
+import { isOutOfReach } from './enforce/out-of-reach.ts';
+import { Places } from './enforce/places.ts';
+import { toolReportRecord } from './enforce/record.ts';
+import { Underway } from './enforce/underway.ts';
+import { UsedPassports } from './enforce/used-passports.ts';
+import type { Enrolment } from './enrolment.ts';
+import type { Spool } from './evidence/spool.ts';
+import type { Uploader } from './evidence/uploader.ts';
+import { Credentials } from './replica/credentials.ts';
+import { OpenedApprovals } from './replica/opened-approvals.ts';
+import type { Replica } from './replica/replica.ts';
+import { createDecisionMetrics } from './telemetry/decision-metrics.ts';
+import { createEvidenceMetrics } from './telemetry/evidence-metrics.ts';
+import { createStateMetrics } from './telemetry/state-metrics.ts';
+import type { Tracing } from './telemetry/tracing.ts';
+import { createTrafficMetrics } from './telemetry/traffic-metrics.ts';
+import type { Authority } from './tls/authority.ts';
+import type { Guard } from './upstream/address-guard.ts';
+import { createForward } from './upstream/forward.ts';
+import { createTunnelUpgrade } from './upstream/passthrough.ts';
+
+/** What the sidecar is built of before it can judge a call. */
+export interface Parts {
+  readonly enrolment: Enrolment;
+  readonly authority: Authority;
+  readonly replica: Replica;
+  readonly bus: Bus;
+  readonly controlPlane: ControlPlane;
+  readonly guard: Guard;
+  readonly registry: Registry;
+  /** Connections of the agent; told once the ingress stands. */
+  readonly agentSide: { connections: () => number };
+  readonly tracing: Tracing | undefined;
+  readonly spool: Spool;
+  readonly uploader: Uploader;
+  readonly log: Log;
+  /** Of this program. */
+  readonly version: string;
+  readonly closing: Closing;
+  readonly stopping: AbortController;
+}
+
+/** What enforcement is given, made of the parts of the sidecar; what it opens is added to `closing`. */
+export function buildEnforcement(config: Config, parts: Parts): EnforceDeps {
+  const { replica, log } = parts;
+  const { identity } = parts.enrolment;
+  const { limits } = config;
+  const { clock } = replica;
+  const live = new LiveCalls();
+  const liveDrift = followDrift(parts);
+  const credentials = followCredentials(parts);
+  endWhatIsStopped(parts, live);
+  const openedApprovals = new OpenedApprovals(replica, identity.sidecarId);
+  const places = {
+    tunnels: new Places(limits.tunnelsMax, 'proxy.too_many_tunnels'),
+    held: new Places(limits.heldCallsMax, 'proxy.too_many_held'),
+  };
+  return {
+    identity,
+    replica,
+    clock,
+    log,
+    live,
+    liveDrift,
+    spentApprovals: new Set(),
+    usedPassports: new UsedPassports(),
+    openingApprovals: new Map(),
+    openedApprovals,
+    credentials,
+    spool: parts.spool,
+    ...waysOut(config, parts),
+    ...places,
+    bus: parts.bus,
+    controlPlane: parts.controlPlane,
+    holdMs: config.holdMs,
+    stopping: parts.stopping.signal,
+    underway: new Underway(),
+    ...measure(config, { ...parts, credentials, live, places }),
+    recognition: recognitionOf({ replica, liveDrift, bodyBytesMax: limits.bodyBytesMax }),
+    internal: internalFacts({ replica, openedApprovals, identity, authority: parts.authority }),
+  };
+}
+
+function followDrift({ replica, spool, log, enrolment: { identity } }: Parts): LiveDrift {
+  const { clock } = replica;
+  const liveDrift = new LiveDrift({
+    replica,
+    isOutOfReach: (tool) => isOutOfReach(tool, { replica, identity, clock }),
+    report: (report) => {
+      spool.append(toolReportRecord(report, { identity, clock })).catch((err) => {
+        log.error({ err, tool: report.tool }, 'a changed tool could not be recorded');
+      });
+    },
+  });
+  replica.onChange('tools', () => liveDrift.toolsChanged());
+  return liveDrift;
+}
+
+/** Fetched as soon as they change, forgotten on revocation and at the end. */
+function followCredentials({
+  replica,
+  controlPlane,
+  log,
+  closing,
+  enrolment: { identity },
+}: Parts): Credentials {
+  const credentials = new Credentials({
+    fetch: controlPlane.credentials,
+    currentVersion: () => replica.credentialsVersion,
+    log,
+  });
+  for (const section of ['tenant', sidecarSection(identity.sidecarId)] as const) {
+    replica.onChange(section, () => void credentials.refresh());
+  }
+  replica.onChange('revocations', () => {
+    if (replica.revocationOf(identity.agentId) !== undefined) credentials.drop();
+  });
+  closing.add(() => credentials.drop());
+  return credentials;
+}
+
+/** Ends the calls under way that a kill switch blocks, and all of them on revocation. */
+function endWhatIsStopped({ replica, log, enrolment: { identity } }: Parts, live: LiveCalls): void {
+  replica.onChange('kill_switches', () => {
+    const ended = live.endBlocked(replica.killSwitches, replica.clock.now());
+    if (ended > 0) log.warn({ ended }, 'a kill switch ended calls under way');
+  });
+  replica.onChange('revocations', () => {
+    const revocation = replica.revocationOf(identity.agentId);
+    const ended = revocation === undefined ? 0 : live.endAll(revocation);
+    if (ended > 0)
+      log.warn({ ended, reason_code: revocation }, 'a revocation ended calls under way');
+  });
+}
+
+function waysOut(
+  { limits }: Config,
+  { guard, closing }: Parts,
+): Pick<EnforceDeps, 'forward' | 'tunnelUpgrade'> {
+  const forward = createForward({
+    guard,
+    timeouts: {
+      connectMs: limits.upstreamConnectMs,
+      headersMs: limits.upstreamTimeoutMs,
+      bodyIdleMs: limits.upstreamIdleMs,
+    },
+  });
+  closing.add(() => forward.close());
+  const tunnelUpgrade = createTunnelUpgrade({
+    guard,
+    handshakeMs: limits.upstreamTimeoutMs,
+    idleMs: limits.tunnelIdleMs,
+  });
+  return { forward, tunnelUpgrade };
+}
+
+interface Measured extends Parts {
+  readonly credentials: Credentials;
+  readonly live: LiveCalls;
+  readonly places: Pick<EnforceDeps, 'tunnels' | 'held'>;
+}
+
+function measure(
+  { spoolBytesMax }: Config,
+  { registry, replica, live, places, ...parts }: Measured,
+): Pick<EnforceDeps, 'metrics' | 'traffic' | 'tracing'> {
+  const { clock } = replica;
+  createEvidenceMetrics(registry, { ...parts, bytesMax: spoolBytesMax, clock });
+  createStateMetrics(registry, { ...parts, replica, clock });
+  return {
+    metrics: createDecisionMetrics(registry, { live, ...places, clock }),
+    traffic: createTrafficMetrics(registry, {
+      ingress: { connections: () => parts.agentSide.connections() },
+      authority: parts.authority,
+    }),
+    tracing: parts.tracing,
+  };
+}

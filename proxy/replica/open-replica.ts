@@ -1,0 +1,247 @@
+import type { Bus } from '../../shared/bus/bus.ts';
+import type { Clock } from '../../shared/clock.ts';
+import type { VerificationKeys } from '../../shared/crypto/signing-key.ts';
+import { stricterMode } from '../../shared/decision/action.ts';
+import type { AgentRecord, DirectoryUser } from '../../shared/decision/state.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import type { ToolRecord } from '../../shared/manifest/tool-record.ts';
+import { isRevoked } from '../../shared/passport/single-use.ts';
+import type { DeliveredApproval, PublishedTool, SectionName } from '../../shared/sync/sections.ts';
+import { heartbeatSection } from '../../shared/sync/signed-heartbeat.ts';
+import { BusReader } from './bus-reader.ts';
+import type { Age } from './freshness.ts';
+import type { LeaseLeft } from './lease-book.ts';
+import type { Replica, Revocation, SignedPassport } from './replica.ts';
+import { SectionStore, type StoreOptions } from './section-store.ts';
+import { type SnapshotFile, snapshotFile } from './snapshot-file.ts';
+
+const heartbeatKeptEveryMs = 5_000;
+
+interface ReplicaOptions extends StoreOptions {
+  readonly bus: Bus;
+  /** Where the last verified state is kept over restarts. Default: nowhere. */
+  readonly snapshotFile?: string | undefined;
+}
+
+/**
+ * Opens the replica: takes over the snapshot on disk, then what stands on the bus, then follows.
+ * Resolves also when neither can be had; until then nothing is allowed.
+ */
+export async function openReplica(options: ReplicaOptions): Promise<Replica> {
+  const { snapshotFile: path, log } = options;
+  const file = path === undefined ? undefined : snapshotFile(path, log);
+  const replica = new LocalReplica(options, file);
+  await replica.open();
+  return replica;
+}
+
+class LocalReplica implements Replica {
+  readonly #options: ReplicaOptions;
+  readonly #file: SnapshotFile | undefined;
+  readonly #store: SectionStore;
+  readonly #reader: BusReader;
+  readonly #listeners = new Map<string, Set<() => void>>();
+  readonly clock: Clock;
+  #unknownSigner: (() => void) | undefined;
+  #savedAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: ReplicaOptions, file: SnapshotFile | undefined) {
+    this.#options = options;
+    this.#file = file;
+    const onUnknownSigner = () => this.#unknownSigner?.();
+    this.#store = new SectionStore({ ...options, onUnknownSigner });
+    this.clock = this.#store.clock;
+    this.#reader = new BusReader({
+      ...options,
+      store: this.#store,
+      onTaken: (name) => this.#taken(name),
+    });
+  }
+
+  async open(): Promise<void> {
+    const snapshot = await this.#file?.read();
+    for (const [name, token] of Object.entries(snapshot?.sections ?? {})) {
+      this.#store.take(name, token, 'found');
+    }
+    if (snapshot?.heartbeat !== undefined) {
+      this.#store.take(heartbeatSection, snapshot.heartbeat, 'found');
+    }
+    await this.#reader.open();
+  }
+
+  async close(): Promise<void> {
+    await this.#reader.close();
+    await this.#file?.flush();
+  }
+
+  assertFresh(): void {
+    if (!this.#store.complete) throw new GatewayError('sync.no_snapshot');
+    if (this.#isSidecarRevoked()) throw new GatewayError('sidecar.revoked');
+    const { fresh, reason } = this.freshness();
+    if (fresh || !this.#deniesWhenStale()) return;
+    throw new GatewayError('policy.update_required', {
+      message: `The policies held here are too old to decide by: ${reason}.`,
+    });
+  }
+
+  freshness(): Age {
+    const age = this.#store.gauge.age();
+    return this.#store.complete
+      ? age
+      : { ...age, fresh: false, reason: 'not all sections were received yet' };
+  }
+
+  versions(): Readonly<Record<string, number>> {
+    return this.#store.versions();
+  }
+
+  get refused(): number {
+    return this.#store.refused;
+  }
+
+  get tenant() {
+    return held(this.#store.state.tenant);
+  }
+
+  get policies() {
+    return held(this.#store.state.policies);
+  }
+
+  get bindings() {
+    return held(this.#store.state.bindings);
+  }
+
+  get killSwitches() {
+    return held(this.#store.state.killSwitches);
+  }
+
+  get passportKeys() {
+    return held(this.#store.state.passportKeys);
+  }
+
+  get credentialsVersion(): string {
+    const { tenant, credentialsVersion = 0 } = this.#store.state;
+    return `${tenant?.credentialsVersion ?? 0}/${credentialsVersion}`;
+  }
+
+  agent(id: string): AgentRecord | undefined {
+    return held(this.#store.state.agents).get(id);
+  }
+
+  user(id: string): DirectoryUser | undefined {
+    return held(this.#store.state.users).get(id);
+  }
+
+  tool(name: string): ToolRecord | undefined {
+    return held(this.#store.state.tools).get(name)?.record;
+  }
+
+  publishedTool(name: string): PublishedTool | undefined {
+    return held(this.#store.state.tools).get(name)?.published;
+  }
+
+  toolsOfForm(formHash: string): readonly string[] {
+    return held(this.#store.state.toolForms).get(formHash) ?? [];
+  }
+
+  approvedSurface(name: string): string | undefined {
+    return this.publishedTool(name)?.approvedSurfaceHash;
+  }
+
+  get hasLease(): boolean {
+    return this.#store.leases.usable;
+  }
+
+  nextUse(): SignedPassport | undefined {
+    const claims = this.#store.leases.next();
+    if (claims === undefined) {
+      this.#reader.askForLease();
+      return undefined;
+    }
+    const revoked = this.isRevoked(claims.jti) || this.#revocations().agentIds.has(claims.sub);
+    return { form: 'signed', claims, source: 'lease', revoked, use: 'claimed' };
+  }
+
+  leaseLeft(): LeaseLeft {
+    return this.#store.leases.left;
+  }
+
+  isRevoked(jti: string): boolean {
+    return this.#isSidecarRevoked() || isRevoked(jti, this.#revocations().jtis);
+  }
+
+  revocationOf(agentId: string): Revocation | undefined {
+    if (this.#isSidecarRevoked()) return 'sidecar.revoked';
+    return this.#revocations().agentIds.has(agentId) ? 'agent.not_found' : undefined;
+  }
+
+  approvalFor(actionDigest: string): DeliveredApproval | undefined {
+    return this.#store.state.approvals?.forAction(actionDigest, this.clock.now());
+  }
+
+  approvalById(id: number): DeliveredApproval | undefined {
+    return this.#store.state.approvals?.byId(id);
+  }
+
+  approvalByHash(eventHash: string): DeliveredApproval | undefined {
+    return this.#store.state.approvals?.byHash(eventHash);
+  }
+
+  trust(keys: VerificationKeys): void {
+    this.#store.trust(keys);
+    this.#reader.reload();
+  }
+
+  onUnknownSigner(listener: () => void): void {
+    this.#unknownSigner = listener;
+  }
+
+  onChange(section: SectionName, listener: () => void): () => void {
+    const listeners = this.#listeners.get(section) ?? new Set();
+    // One function that listens twice is called twice, and each can stop on its own.
+    const entry = () => listener();
+    this.#listeners.set(section, listeners.add(entry));
+    return () => listeners.delete(entry);
+  }
+
+  #taken(name: string): void {
+    const nowMs = this.#options.clock.monotonic();
+    // Every change of a section is kept at once; of heartbeats, which come every second, some.
+    if (name !== heartbeatSection || nowMs - this.#savedAtMs >= heartbeatKeptEveryMs) {
+      this.#savedAtMs = nowMs;
+      this.#file?.save(() => this.#store.snapshot());
+    }
+    for (const listener of [...(this.#listeners.get(name) ?? [])]) {
+      try {
+        listener();
+      } catch (error) {
+        this.#options.log.error({ error, section: name }, 'a listener of the replica failed');
+      }
+    }
+  }
+
+  #revocations() {
+    return held(this.#store.state.revocations);
+  }
+
+  #isSidecarRevoked(): boolean {
+    return this.#revocations().sidecarIds.has(this.#options.sidecarId);
+  }
+
+  /** The tenant's mode counts, or the strictest that a kill switch forces on anything. */
+  #deniesWhenStale(): boolean {
+    const nowMs = this.clock.now();
+    const forced = this.killSwitches.flatMap(({ kind, mode, expiresAtMs }) =>
+      kind === 'force_mode' && mode !== undefined && nowMs < (expiresAtMs ?? Infinity)
+        ? [mode]
+        : [],
+    );
+    const mode = forced.reduce(stricterMode, this.tenant.mode);
+    return mode === 'enforce' || mode === 'strict';
+  }
+}
+
+function held<Value>(value: Value | undefined): Value {
+  if (value === undefined) throw new GatewayError('sync.no_snapshot');
+  return value;
+}
