@@ -1,4 +1,5 @@
 import type { Binding } from '../../shared/binding/binding.ts';
+import { matchesAnyGlob } from '../../shared/glob.ts';
 import type { JsonObject } from '../../shared/json.ts';
 import type { Identity } from '../identity.ts';
 import type { Replica } from '../replica/replica.ts';
@@ -21,8 +22,29 @@ export function agentManifest({
     environment: identity.environment,
     mode: replica.tenant.mode,
     capabilities: [...(agent?.capabilities ?? [])],
-    tools: replica.bindings.map((binding) => describe(binding, replica)),
+    tools: replica.bindings
+      .filter((binding) => concerns(binding, agent?.capabilities ?? []))
+      .map((binding) => describe(binding, replica)),
   };
+}
+
+/** Where other agents' tools are is none of this one's business. */
+function concerns({ protocol, name, tool }: Binding, capabilities: readonly string[]): boolean {
+  switch (protocol) {
+    case 'passthrough':
+      return true;
+    case 'http':
+      return tool !== undefined && matchesAnyGlob(capabilities, tool, 'tool');
+    case 'mcp':
+      // Which tools there are only the server knows: enough that one could be covered.
+      return capabilities.some((glob) => mayCoverServer(glob, name));
+  }
+}
+
+function mayCoverServer(glob: string, server: string): boolean {
+  const [begins = '', ...more] = glob.split('*');
+  const tools = `mcp.${server}.`;
+  return begins.startsWith(tools) || (more.length > 0 && tools.startsWith(begins));
 }
 
 function describe(
