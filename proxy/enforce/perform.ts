@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import type { HeldCredential } from '../../shared/binding/binding.ts';
 import { GatewayError } from '../../shared/errors.ts';
+import { formatAuthority } from '../../shared/host.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 import { reflectionFilter } from '../upstream/credential-guard.ts';
 import { combineFilters } from '../upstream/filters.ts';
@@ -124,10 +125,15 @@ function withHeaders(outgoing: Outgoing, set: Readonly<Record<string, string>>):
 
 const loopbackHosts = /^(localhost|127\.\d+\.\d+\.\d+|::1)$/;
 
-/** A secret leaves this machine under TLS only, whatever scheme the agent asked for. */
+/**
+ * A secret goes under TLS only, whatever scheme the agent asked for, but to a port of this machine
+ * that it is bound to by its number: anybody here could listen on another one, the agent too.
+ */
 function withCredential({ outgoing, credential }: PermittedCall): Outgoing {
   if (credential === undefined) return outgoing;
-  if (outgoing.scheme === 'http' && !loopbackHosts.test(outgoing.host)) {
+  const { scheme, host } = outgoing;
+  const isNamed = credential.bind.hosts.includes(formatAuthority(outgoing));
+  if (scheme === 'http' && !(loopbackHosts.test(host) && isNamed)) {
     throw new GatewayError('credential.insecure_transport');
   }
   return injectCredential(outgoing, credential);
