@@ -40,9 +40,10 @@ describe('the secrets of credentials', () => {
     upstream = await reflectingUpstream(cleanup, secrets.bearer);
     other = await reflectingUpstream(cleanup, secrets.bearer);
     await publish();
-    await until('the credential is used', async () => {
-      await call('/echo/bearer/plain');
-      return upstream.heads.at(-1)?.includes(secrets.bearer) ?? false;
+    // The one that was stored last: each that is stored makes the sidecar fetch all of them anew.
+    await until('the credentials are used', async () => {
+      await call('/echo/query/plain');
+      return upstream.heads.at(-1)?.includes(encodeURIComponent(secrets.query)) ?? false;
     });
   }, 60_000);
   afterAll(async () => {
