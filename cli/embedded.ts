@@ -32,6 +32,8 @@ export async function startEmbedded(given: Environment): Promise<Embedded> {
   const env = withDefaults(given);
   reachOurselvesDirectly(env);
   const config = readControlPlaneConfig({ env, readFile });
+  // What is wrong with the sidecar's settings is told before a database is made.
+  readSidecarConfig({ env, readFile });
   const controlPlane = await startControlPlane(config);
   try {
     const ownerKey = firstKey(config.devKeys);

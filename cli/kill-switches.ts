@@ -25,6 +25,9 @@ export async function killSwitches([verb, ...args]: readonly string[]): Promise<
       return list([...args]);
     case 'disarm':
       return disarm([...args]);
+    case '--help':
+      console.log(usage);
+      return 0;
   }
   console.error(usage);
   return 2;

@@ -21,6 +21,7 @@ Settings are environment variables; the README lists them.`;
 async function main([command, ...rest]: readonly string[]): Promise<number> {
   switch (command) {
     case 'up': {
+      parseArgs({ args: rest, options: {} });
       const { up } = await import('./up.ts');
       return up();
     }

@@ -25,6 +25,10 @@ export async function run(args: readonly string[]): Promise<number> {
     process.stdout.write(asShell(await changeFor(process.env)));
     return 0;
   }
+  if (args[0] === '--help') {
+    console.log(usage);
+    return 0;
+  }
   const [file, ...rest] = args[0] === '--' ? args.slice(1) : args;
   // Without `--` an option would be taken for the command.
   if (file === undefined || (file.startsWith('-') && args[0] !== '--')) {

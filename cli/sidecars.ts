@@ -18,6 +18,9 @@ export async function sidecars([verb, ...args]: readonly string[]): Promise<numb
       return list([...args]);
     case 'token':
       return token([...args]);
+    case '--help':
+      console.log(usage);
+      return 0;
   }
   console.error(usage);
   return 2;

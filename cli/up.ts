@@ -34,7 +34,7 @@ Run an agent through it, or set up a shell for one:
 
 /** How the agent's variables are had from anywhere on this machine. */
 function runCommand({ proxyUrl, adminUrl }: Embedded['sidecar']): string {
-  const cli = fileURLToPath(new URL('main.ts', import.meta.url));
+  const cli = fileURLToPath(new URL('sallyport', import.meta.url));
   const settings = [
     ['SALLYPORT_PROXY_HOST', new URL(proxyUrl).hostname.replace(/^\[|\]$/g, ''), '127.0.0.1'],
     ['SALLYPORT_PROXY_PORT', new URL(proxyUrl).port, '8181'],
@@ -43,5 +43,5 @@ function runCommand({ proxyUrl, adminUrl }: Embedded['sidecar']): string {
   const unusual = settings.flatMap(([name, value, byDefault]) =>
     value === byDefault ? [] : [`${name}=${value} `],
   );
-  return `${unusual.join('')}node ${cli} run`;
+  return `${unusual.join('')}${cli} run`;
 }

@@ -1,6 +1,14 @@
 import { z } from 'zod';
 import { type Environment, environments } from '../shared/decision/action.ts';
-import { parseSettings, port, redisUrl, type SettingsSource } from '../shared/settings.ts';
+import {
+  choice,
+  limit,
+  logLevel,
+  parseSettings,
+  port,
+  redisUrl,
+  type SettingsSource,
+} from '../shared/settings.ts';
 
 const schema = z.object({
   SALLYPORT_API_PORT: port(8080),
@@ -9,10 +17,9 @@ const schema = z.object({
   SALLYPORT_DEV_KEYS: z.string().default(''),
   SALLYPORT_MASTER_KEY: z.string().optional(),
   SALLYPORT_TENANT: z.string().default('default'),
-  SALLYPORT_ALLOW_PRIVATE: z.string().default(''),
-  SALLYPORT_REQUESTS_PER_MINUTE: z.coerce.number().int().min(1).default(600),
-  SALLYPORT_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
-  SALLYPORT_ENVIRONMENT: z.enum(environments).default('prod'),
+  SALLYPORT_REQUESTS_PER_MINUTE: limit('requests', { from: 1, to: 1_000_000_000, byDefault: 600 }),
+  SALLYPORT_LOG_LEVEL: logLevel.default('info'),
+  SALLYPORT_ENVIRONMENT: choice(environments).default('prod'),
   DATABASE_URL: z.string().optional(),
   REDIS_URL: redisUrl,
   NODE_ENV: z.string().optional(),
@@ -27,7 +34,6 @@ export interface Config {
   /** Base64 of 32 bytes; undefined: embedded mode makes one in the data directory. */
   readonly masterKey: string | undefined;
   readonly tenantId: string;
-  readonly allowPrivate: string;
   /** Undefined: embedded Postgres in the data directory. */
   readonly databaseUrl: string | undefined;
   /** Undefined: the bus of this process alone. */
@@ -49,7 +55,6 @@ export function readConfig(source: SettingsSource): Config {
     devKeys: settings.SALLYPORT_DEV_KEYS,
     masterKey: settings.SALLYPORT_MASTER_KEY,
     tenantId: settings.SALLYPORT_TENANT,
-    allowPrivate: settings.SALLYPORT_ALLOW_PRIVATE,
     databaseUrl: settings.DATABASE_URL,
     redisUrl: settings.REDIS_URL,
     requestsPerMinute: settings.SALLYPORT_REQUESTS_PER_MINUTE,

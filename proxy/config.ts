@@ -1,5 +1,9 @@
 import { z } from 'zod';
+import { cidr } from '../shared/address.ts';
 import {
+  choice,
+  limit,
+  logLevel,
   milliseconds,
   parseSettings,
   port,
@@ -43,22 +47,24 @@ const schema = z.object({
   SALLYPORT_PROXY_PORT: port(8181),
   SALLYPORT_PROXY_ADMIN_PORT: port(8182),
   SALLYPORT_PROXY_HOST: z.string().default('127.0.0.1'),
-  SALLYPORT_PROXY_TOKEN: z.string().min(16).optional(),
+  SALLYPORT_PROXY_TOKEN: z.string().min(16, 'must have at least 16 characters').optional(),
   SALLYPORT_DATA_DIR: z.string().default('.sallyport'),
-  SALLYPORT_CONTROL_PLANE_URL: z.url().default('http://127.0.0.1:8080'),
+  SALLYPORT_CONTROL_PLANE_URL: z
+    .url('must be a URL, as in https://sallyport.example')
+    .default('http://127.0.0.1:8080'),
   SALLYPORT_ENROLMENT_TOKEN: z.string().optional(),
   SALLYPORT_ALLOW_PRIVATE: z.string().default(''),
   SALLYPORT_CA_NAME_CONSTRAINTS: z.string().optional(),
-  SALLYPORT_SPOOL_FSYNC: z.enum(['0', '1']).default('0'),
+  SALLYPORT_SPOOL_FSYNC: choice(['0', '1']).default('0'),
   SALLYPORT_HOLD_MS: milliseconds(25_000),
   SALLYPORT_MAX_STALENESS_MS: milliseconds(30_000),
-  SALLYPORT_SPOOL_BYTES_MAX: z.coerce
-    .number()
-    .int()
-    .min(10_000)
-    .default(1024 ** 3),
+  SALLYPORT_SPOOL_BYTES_MAX: limit('bytes', {
+    from: 10_000,
+    to: 1024 ** 4,
+    byDefault: 1024 ** 3,
+  }),
   ...limitSettings,
-  SALLYPORT_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
+  SALLYPORT_LOG_LEVEL: logLevel.default('info'),
   REDIS_URL: redisUrl,
   ...tracingVariables,
 });
@@ -73,7 +79,8 @@ export interface Config {
   /** Origin of the control plane, without `/api`. */
   readonly controlPlaneUrl: string;
   readonly enrolmentToken: string | undefined;
-  readonly allowPrivate: string;
+  /** CIDR ranges. */
+  readonly allowPrivate: readonly string[];
   /** The hosts that the local authority may speak for; undefined: any. */
   readonly permittedHosts: NameConstraints | undefined;
   readonly spoolFsync: boolean;
@@ -118,7 +125,7 @@ export function readConfig(source: SettingsSource): Config {
     dataDir: settings.SALLYPORT_DATA_DIR,
     controlPlaneUrl: settings.SALLYPORT_CONTROL_PLANE_URL.replace(/\/(api\/?)?$/, ''),
     enrolmentToken: settings.SALLYPORT_ENROLMENT_TOKEN,
-    allowPrivate: settings.SALLYPORT_ALLOW_PRIVATE,
+    allowPrivate: privateRanges(settings.SALLYPORT_ALLOW_PRIVATE),
     permittedHosts: permittedHosts(settings.SALLYPORT_CA_NAME_CONSTRAINTS),
     spoolFsync: settings.SALLYPORT_SPOOL_FSYNC === '1',
     spoolBytesMax: settings.SALLYPORT_SPOOL_BYTES_MAX,
@@ -131,13 +138,25 @@ export function readConfig(source: SettingsSource): Config {
   };
 }
 
+function privateRanges(text: string): readonly string[] {
+  const ranges = text.split(',').map((range) => range.trim());
+  const given = ranges.filter((range) => range !== '');
+  asSetting('SALLYPORT_ALLOW_PRIVATE', () => given.map(cidr));
+  return given;
+}
+
 function permittedHosts(text: string | undefined): NameConstraints | undefined {
   if (text === undefined) return undefined;
+  return asSetting('SALLYPORT_CA_NAME_CONSTRAINTS', () =>
+    parseNameConstraints(text, [internalHost]),
+  );
+}
+
+/** What `read` throws is what is wrong with that setting. */
+function asSetting<T>(name: string, read: () => T): T {
   try {
-    return parseNameConstraints(text, [internalHost]);
+    return read();
   } catch (error) {
-    throw new SettingsError(`SALLYPORT_CA_NAME_CONSTRAINTS: ${(error as Error).message}`, {
-      cause: error,
-    });
+    throw new SettingsError(`${name}: ${(error as Error).message}`, { cause: error });
   }
 }

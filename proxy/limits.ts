@@ -1,9 +1,4 @@
-import { limit } from '../shared/settings.ts';
-
-const dayMs = 24 * 3_600_000;
-
-const milliseconds = (byDefault: number, from = 1) =>
-  limit('milliseconds', { from, to: dayMs, byDefault });
+import { limit, milliseconds } from '../shared/settings.ts';
 
 /** The settings that bound what one agent, or an upstream, may take up. */
 export const limitSettings = {
@@ -13,13 +8,13 @@ export const limitSettings = {
   SALLYPORT_MAX_HEADER_BYTES: limit('bytes', { from: 1_024, to: 1_048_576, byDefault: 32_768 }),
   SALLYPORT_MAX_HEADERS: limit('headers', { from: 10, to: 2_000, byDefault: 200 }),
   SALLYPORT_MAX_BODY_BYTES: limit('bytes', { from: 1, to: 16_777_216, byDefault: 1_048_576 }),
-  SALLYPORT_HEAD_TIMEOUT_MS: milliseconds(20_000),
-  SALLYPORT_BODY_IDLE_MS: milliseconds(60_000),
-  SALLYPORT_TUNNEL_IDLE_MS: milliseconds(600_000),
-  SALLYPORT_UPSTREAM_CONNECT_MS: milliseconds(10_000),
-  SALLYPORT_UPSTREAM_TIMEOUT_MS: milliseconds(60_000),
-  SALLYPORT_UPSTREAM_IDLE_MS: milliseconds(120_000),
-  SALLYPORT_DRAIN_MS: milliseconds(10_000, 0),
+  SALLYPORT_HEAD_TIMEOUT_MS: milliseconds(20_000, 1),
+  SALLYPORT_BODY_IDLE_MS: milliseconds(60_000, 1),
+  SALLYPORT_TUNNEL_IDLE_MS: milliseconds(600_000, 1),
+  SALLYPORT_UPSTREAM_CONNECT_MS: milliseconds(10_000, 1),
+  SALLYPORT_UPSTREAM_TIMEOUT_MS: milliseconds(60_000, 1),
+  SALLYPORT_UPSTREAM_IDLE_MS: milliseconds(120_000, 1),
+  SALLYPORT_DRAIN_MS: milliseconds(10_000),
 };
 
 type LimitSettings = {

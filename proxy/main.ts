@@ -94,7 +94,7 @@ async function build(
   });
   const sectionKeys = followSectionKeys({ dataDir, enrolment, controlPlane, replica, log });
   const guard = createGuard({
-    allowPrivate: listOf(config.allowPrivate),
+    allowPrivate: config.allowPrivate,
     ownPorts: ownPorts(config),
   });
   const registry = new Registry();
@@ -126,13 +126,6 @@ async function build(
   const reports = startReports(report);
   closing.add(() => reports.close());
   return { ...urls, caPath, identity, close: () => closing.run() };
-}
-
-function listOf(text: string): string[] {
-  return text
-    .split(',')
-    .map((item) => item.trim())
-    .filter((item) => item !== '');
 }
 
 function logFor({ logLevel }: Config): Log {

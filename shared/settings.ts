@@ -4,7 +4,7 @@ import { z } from 'zod';
  * Every setting that exists (design 14), for all programs: an environment holds the settings of
  * both, and a name that none of them knows is a mistake.
  */
-const settingNames = [
+export const settingNames = [
   'SALLYPORT_API_HOST',
   'SALLYPORT_API_PORT',
   'SALLYPORT_PROXY_PORT',
@@ -82,7 +82,8 @@ export const insecureTlsIgnored =
 
 /** A TCP port, 0 for any free one. */
 export function port(byDefault: number) {
-  return z.coerce.number().int().min(0).max(65_535).default(byDefault);
+  const error = 'must be a port from 1 to 65535, or 0 for any free one';
+  return z.coerce.number({ error }).int(error).min(0, error).max(65_535, error).default(byDefault);
 }
 
 /** Where Redis is; undefined: nowhere. Anything but a URL would be taken for a socket of this machine. */
@@ -90,11 +91,6 @@ export const redisUrl = z
   .string()
   .regex(/^rediss?:\/\/./, 'must begin with redis:// or rediss://, as in redis://host:6379')
   .optional();
-
-/** Milliseconds, a whole number from 0. */
-export function milliseconds(byDefault: number) {
-  return z.coerce.number().int().min(0).default(byDefault);
-}
 
 /** A limit: a whole number of `unit`, within what the program can keep. */
 export function limit(
@@ -104,6 +100,20 @@ export function limit(
   const error = `must be a whole number of ${unit} from ${from} to ${to}`;
   return z.coerce.number({ error }).int(error).min(from, error).max(to, error).default(byDefault);
 }
+
+const dayMs = 24 * 3_600_000;
+
+/** Milliseconds up to a day; a timer of more than 24 days would end at once. */
+export function milliseconds(byDefault: number, from = 0) {
+  return limit('milliseconds', { from, to: dayMs, byDefault });
+}
+
+/** One of these words. */
+export function choice<const Words extends readonly [string, ...string[]]>(words: Words) {
+  return z.enum(words, { error: `must be one of ${words.join(', ')}` });
+}
+
+export const logLevel = choice(['debug', 'info', 'warn', 'error', 'silent']);
 
 /**
  * Reads settings from an environment: resolves `*_FILE` forms of secrets, refuses unknown

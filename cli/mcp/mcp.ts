@@ -21,6 +21,10 @@ Where the sidecar is: SALLYPORT_PROXY_HOST, SALLYPORT_PROXY_PORT, SALLYPORT_PROX
  * and a local MCP server, so that every message of the client goes through the sidecar.
  */
 export async function mcp(args: readonly string[]): Promise<number> {
+  if (args[0] === '--help') {
+    console.log(usage);
+    return 0;
+  }
   const { name, command } = readArguments(args);
   const readFile = (path: string) => fs.readFileSync(path, 'utf8');
   const sidecar = throughSidecar(parseSettings(sidecarSettings, { env: process.env, readFile }));

@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import { stepsFor } from '../../shared/decision/next-steps.ts';
 import type { Decision } from '../../shared/decision/verdict.ts';
 import { errorKinds, isErrorCode } from '../../shared/errors.ts';
 import type { JsonObject } from '../../shared/json.ts';
@@ -55,6 +56,7 @@ export function refuse(res: ServerResponse, refusal: Refusal): void {
 function refusalBody(refusal: Refusal): JsonObject {
   const code = refusal.reasonCode;
   const text = isErrorCode(code) ? errorKinds[code].text : 'The action is not allowed.';
+  const steps = refusal.nextSteps ?? (isErrorCode(code) ? stepsFor(code) : []);
   const { approvalId, evidenceEventId } = refusal;
   return {
     error: refusal.message ?? text,
@@ -62,7 +64,7 @@ function refusalBody(refusal: Refusal): JsonObject {
     decision: refusal.decision ?? 'deny',
     ...(approvalId === undefined ? {} : { approval_request_id: String(approvalId) }),
     ...(evidenceEventId === undefined ? {} : { evidence_event_id: evidenceEventId }),
-    next_steps: [...(refusal.nextSteps ?? []), ...approvalSteps(refusal)],
+    next_steps: [...steps, ...approvalSteps(refusal)],
   };
 }
 

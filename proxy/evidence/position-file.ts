@@ -13,7 +13,7 @@ const fileName = 'acked.json';
 export function loadPosition(folder: string, log: Log): SpoolPosition | undefined {
   try {
     const stored: unknown = JSON.parse(fs.readFileSync(join(folder, fileName), 'utf8'));
-    if (isPosition(stored) && checkOf(stored) === stored.check) return stored;
+    if (isPosition(stored) && checkOf(stored) === stored.check) return positionOf(stored);
     log.error({}, 'the acknowledged position on disk cannot be used');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') {
@@ -27,6 +27,11 @@ function isPosition(value: unknown): value is SpoolPosition & { readonly check: 
   if (typeof value !== 'object' || value === null) return false;
   const { record, hash } = value as Record<string, unknown>;
   return Number.isSafeInteger(record) && Number(record) >= 0 && /^[0-9a-f]{64}$/.test(String(hash));
+}
+
+/** Nothing but the position: it is signed and sent as it is, and the control plane takes no more. */
+function positionOf({ record, hash }: SpoolPosition): SpoolPosition {
+  return { record, hash };
 }
 
 /** Shows a text of which a loss of power kept only a part. */

@@ -5,6 +5,13 @@ const none: readonly string[] = [];
 const newPassport =
   'Get a new passport for this agent, user, tool and resource, and send the call again with it.';
 
+const later =
+  'Send the same call again in a moment. If it is refused again, tell the user that it is not possible right now.';
+const unknownOutcome =
+  'Whether the call was performed is not known: find out before you repeat it, or ask the user.';
+const operatorsUpstream =
+  'Do not retry: the connection to this tool cannot be trusted until an operator looks at it. Tell the user.';
+
 /**
  * What to do about a refusal, written for the model that reads it: concrete, and honest about
  * what will not help.
@@ -80,6 +87,28 @@ const steps: Partial<Record<ErrorCode, readonly string[]>> = {
   'approval.used': [
     'An approval is good for one call, and this one was used. Do not repeat the action unless it is meant to happen twice; then ask for approval again.',
   ],
+  'approval.unavailable': [later],
+  'policy.update_required': [later],
+  'sync.no_snapshot': [later],
+  'passport.lease_exhausted': [later],
+  'credential.unavailable': [later],
+  'evidence.seal_failed': [later],
+  'proxy.too_many_connections': [later],
+  'proxy.too_many_tunnels': [later],
+  'proxy.too_many_held': [later],
+  'upstream.unreachable': [
+    'A call that only reads may be sent again in a moment; before you repeat another, find out whether it was performed. Tell the user if the tool stays out of reach.',
+  ],
+  'upstream.timeout': [unknownOutcome],
+  'upstream.reset': [unknownOutcome],
+  'upstream.certificate_expired': [operatorsUpstream],
+  'upstream.certificate_not_yet_valid': [operatorsUpstream],
+  'upstream.certificate_self_signed': [operatorsUpstream],
+  'upstream.certificate_untrusted': [operatorsUpstream],
+  'upstream.certificate_weak': [operatorsUpstream],
+  'upstream.certificate_wrong_host': [operatorsUpstream],
+  'upstream.tls_version': [operatorsUpstream],
+  'upstream.tls_invalid': [operatorsUpstream],
 };
 
 const reapproval: readonly string[] = [

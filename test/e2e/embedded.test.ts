@@ -34,21 +34,33 @@ it('`up` serves on both ports, ends with 0 on SIGTERM, and keeps its state over 
     await until('it says so', () => program.output().includes('Sallyport is ready.'));
     return program;
   };
-  const users = async (method: string, body?: object) => {
+  const call = async (method: string, path: string, body?: object) => {
     const key = fs.readFileSync(join(dataDir, 'bootstrap-key'), 'utf8').trim();
-    const response = await fetch(`http://127.0.0.1:${api}/api/v1/users/ada`, {
+    const response = await fetch(`http://127.0.0.1:${api}/api/v1/${path}`, {
       method,
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     return response.json();
   };
+  const starts = async () => {
+    const { events } = (await call('GET', 'evidence/events')) as {
+      readonly events: readonly { readonly type: string }[];
+    };
+    return events.filter(({ type }) => type === 'sidecar.started').length;
+  };
   const first = await up();
-  await users('PUT', { email: 'ada@example.org', role: 'analyst' });
+  await call('PUT', 'users/ada', { email: 'ada@example.org', role: 'analyst' });
+  await until('its start is in the ledger', async () => (await starts()) === 1);
   expect(await first.stop()).toBe(0);
   const second = await up();
-  expect(await users('GET')).toMatchObject({ email: 'ada@example.org', role: 'analyst' });
+  expect(await call('GET', 'users/ada')).toMatchObject({
+    email: 'ada@example.org',
+    role: 'analyst',
+  });
+  await until('its second start is, too', async () => (await starts()) === 2);
   expect(await second.stop()).toBe(0);
+  expect(second.output()).not.toContain('evidence');
 }, 60_000);
 
 it('`demo --once` keeps every promise, leaves with 0, and leaves nothing behind', async () => {
@@ -58,3 +70,17 @@ it('`demo --once` keeps every promise, leaves with 0, and leaves nothing behind'
   expect(demo.output().match(/^✓/gm)).toHaveLength(11);
   expect(fs.readdirSync(temporary)).toEqual([]);
 }, 60_000);
+
+it('`up` tells of a wrong setting of the sidecar before it makes a database', async () => {
+  const fresh = fs.mkdtempSync(join(dataDir, 'fresh-'));
+  const wrong = [
+    ['SALLYPORT_MAX_HEADERS', '5', 'must be a whole number of headers from 10 to 2000'],
+    ['SALLYPORT_ALLOW_PRIVATE', '10.0.0.0/99', '10.0.0.0/99 is not a CIDR range such as'],
+  ] as const;
+  for (const [name, value, message] of wrong) {
+    const program = start('up', { SALLYPORT_DATA_DIR: fresh, [name]: value });
+    expect(await program.exited()).toBe(1);
+    expect(program.output()).toContain(`sallyport: ${name}: ${message}`);
+    expect(fs.readdirSync(fresh)).toEqual(['bootstrap-key']);
+  }
+});

@@ -68,6 +68,17 @@ describe('parseSettings', () => {
     expect(() => read({ SALLYPORT_HOLD_MS: '-1' })).toThrow(/^SALLYPORT_HOLD_MS: /);
   });
 
+  it('says what may be written instead, and refuses times that a timer cannot keep', () => {
+    expect(() => read({ SALLYPORT_API_PORT: '99999' })).toThrow(
+      'SALLYPORT_API_PORT: must be a port from 1 to 65535, or 0 for any free one',
+    );
+    for (const wrong of ['soon', '1.5', '3000000000']) {
+      expect(() => read({ SALLYPORT_HOLD_MS: wrong })).toThrow(
+        'SALLYPORT_HOLD_MS: must be a whole number of milliseconds from 0 to 86400000',
+      );
+    }
+  });
+
   it('reads a secret from the file that its _FILE form names', () => {
     const settings = read(
       { SALLYPORT_MASTER_KEY_FILE: '/run/key' },

@@ -125,6 +125,14 @@ describe('a refusal over HTTP', () => {
     expect(answer.headers['proxy-authenticate']).toBe('Basic realm="sallyport"');
   });
 
+  it('tells the model what to do also where the sidecar, not a policy, says no', async () => {
+    const codes = ['upstream.timeout', 'policy.update_required', 'approval.unavailable'];
+    for (const reasonCode of codes) {
+      const { json } = await refused({ form: http, reasonCode });
+      expect(json, reasonCode).toMatchObject({ next_steps: [expect.stringMatching(/^.{20,}/)] });
+    }
+  });
+
   it('of HEAD has no body', async () => {
     const answer = await refused({ form: http, ...denial }, { method: 'HEAD' });
     expect(answer).toMatchObject({ status: 403, text: '' });

@@ -49,6 +49,9 @@ function ledger() {
       const head = verifyJws(segment, spoolHeadType, verificationKeys([key.publicJwk]));
       if (!head.ok) throw new Error(head.detail);
       const { after, last } = head.payload as unknown as SpoolHead;
+      for (const position of [after, last]) {
+        expect(Object.keys(position).sort()).toEqual(['hash', 'record']);
+      }
       const hash = records.reduce(
         (before, one) => spoolLinkHash(before, canonicalJson(one)),
         after.hash,

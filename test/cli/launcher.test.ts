@@ -1,0 +1,41 @@
+import { execFile } from 'node:child_process';
+import fs from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, expect, it } from 'vitest';
+
+const run = promisify(execFile);
+const launcher = resolve(import.meta.dirname, '../../cli/sallyport');
+const folder = fs.mkdtempSync(join(tmpdir(), 'launcher-'));
+
+afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
+
+it('`sallyport` runs from any folder and through links, whatever `node` the PATH has', async () => {
+  fs.writeFileSync(join(folder, 'node'), '#!/bin/sh\nexit 9\n', { mode: 0o755 });
+  fs.symlinkSync(launcher, join(folder, 'absolute'));
+  fs.symlinkSync('absolute', join(folder, 'sallyport'));
+  const env = { PATH: `${folder}:${process.env.PATH}` };
+  for (const file of [launcher, './sallyport']) {
+    const { stdout } = await run(file, ['help'], { cwd: folder, env });
+    expect(stdout).toMatch(/^Usage: sallyport <command>/);
+  }
+});
+
+it.each(['run', 'mcp', 'sidecars', 'kill-switch'])(
+  '`sallyport %s --help` is its usage',
+  async (command) => {
+    const { stdout } = await run(launcher, [command, '--help']);
+    expect(stdout).toContain(`Usage: sallyport ${command} `);
+  },
+);
+
+it('`sallyport` says what is missing before the dependencies are installed', async () => {
+  const cli = join(folder, 'fresh', 'cli');
+  fs.mkdirSync(cli, { recursive: true });
+  fs.copyFileSync(launcher, join(cli, 'sallyport'));
+  await expect(run(join(cli, 'sallyport'), ['help'])).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining(`run npm ci in ${fs.realpathSync(join(folder, 'fresh'))}.`),
+  });
+});
