@@ -125,6 +125,17 @@ describe('a damaged spool loses nothing in silence, and does not stop', () => {
     expect(drain(second).sent).toEqual(['ev_4']);
   });
 
+  it('the acknowledged position was torn by a loss of power: all is uploaded again, nothing is passed over', async () => {
+    const first = open();
+    await write(first, 1, 3);
+    const { last } = first.pending(2, 3 * 1024 ** 2);
+    storePosition(folder, last);
+    const file = join(folder, 'acked.json');
+    // The new number, and the hash of the position before.
+    fs.writeFileSync(file, fs.readFileSync(file, 'utf8').replace('"record":2', '"record":3'));
+    expect(drain(open()).sent).toEqual(ids(1, 3));
+  });
+
   it('a record in the middle was changed: all others get through, the gap shows, and the file is kept', async () => {
     const spool = open();
     await write(spool, 1, 10);

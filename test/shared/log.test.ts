@@ -1,0 +1,34 @@
+import { spawnSync } from 'node:child_process';
+import { resolve } from 'node:path';
+import { expect, it } from 'vitest';
+import { gatherLines } from '../../shared/log.ts';
+import { until } from '../support/until.ts';
+
+it('log lines are passed on together, in order, and soon', async () => {
+  const written: string[] = [];
+  const gathered = gatherLines({ write: (text) => written.push(text) });
+  for (let index = 0; index < 5; index++) gathered.write(`${index}\n`);
+  expect(written).toEqual([]);
+  await until(() => written.length > 0);
+  expect(written).toEqual(['0\n1\n2\n3\n4\n']);
+});
+
+it('many log lines do not wait', () => {
+  const written: string[] = [];
+  const gathered = gatherLines({ write: (text) => written.push(text) });
+  gathered.write('x'.repeat(40_000));
+  expect(written).toHaveLength(1);
+});
+
+it('what was logged last is there when the process exits', () => {
+  const log = JSON.stringify(resolve(import.meta.dirname, '../../shared/log.ts'));
+  const program = `const { gatherLines } = await import(${log});
+    gatherLines(process.stdout).write('last words');
+    process.exit(3);`;
+  const { stdout, status } = spawnSync(
+    process.execPath,
+    ['--input-type=module', '--eval', program],
+    { encoding: 'utf8' },
+  );
+  expect({ stdout, status }).toEqual({ stdout: 'last words', status: 3 });
+});
