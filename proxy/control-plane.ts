@@ -51,8 +51,8 @@ export interface ControlPlane {
     readonly credentials: readonly HeldCredential[];
     readonly version: number;
   }>;
-  /** Takes records as the lines of the spool. */
-  upload(segment: string, lines: readonly string[]): Promise<SpoolPosition>;
+  /** Takes records as the lines of the spool, each with its line feed. */
+  upload(segment: string, lines: readonly Buffer[]): Promise<SpoolPosition>;
   /** Tells how the sidecar fares; resolves with the id of the key that signs sections now. */
   report(report: SidecarReport): Promise<string>;
   /** Which section key followed which, each signed by the one before. */
@@ -109,8 +109,9 @@ export function connectControlPlane({ url, enrolment, clock }: ControlPlaneOptio
       return { credentials, version };
     },
     async upload(segment, lines) {
+      const head = Buffer.from(`${JSON.stringify({ segment })}\n`);
       const { acked } = await patient.call(uploadEvidence, {
-        body: { segment, records: [...lines] },
+        body: Buffer.concat([head, ...lines]),
       });
       return acked;
     },

@@ -13,32 +13,38 @@ interface LineSink {
 }
 
 const waitMs = 100;
-const charsMax = 32_768;
+const bytesMax = 32_768;
+// In UTF-8 a character of a JavaScript string takes three bytes at most.
+const charBytesMax = 3;
 
 /**
  * A destination for pino that passes lines on together: they wait for company, but never longer
- * than 100 ms, nor past the exit of the process. One by one each would cost a system call.
+ * than 100 ms, nor past the exit of the process. One by one each would cost a system call; and as
+ * texts they would wait just long enough to cost the garbage collector most.
  */
-export function gatherLines(sink: LineSink): LineSink {
-  let lines: string[] = [];
-  let chars = 0;
+export function gatherLines(sink: LineSink): { write(line: string): void } {
+  const gathered = Buffer.alloc(bytesMax);
+  let used = 0;
   let timer: NodeJS.Timeout | undefined;
   const passOn = () => {
     clearTimeout(timer);
     timer = undefined;
-    if (lines.length === 0) return;
-    const text = lines.join('');
-    lines = [];
-    chars = 0;
+    if (used === 0) return;
+    const text = gathered.toString('utf8', 0, used);
+    used = 0;
     sink.write(text);
   };
   process.once('exit', passOn);
   return {
     write(line) {
-      lines.push(line);
-      chars += line.length;
-      if (chars >= charsMax) passOn();
-      else timer ??= setTimeout(passOn, waitMs).unref();
+      const room = line.length * charBytesMax;
+      if (room > gathered.length - used) passOn();
+      if (room > gathered.length) {
+        sink.write(line);
+        return;
+      }
+      used += gathered.write(line, used);
+      timer ??= setTimeout(passOn, waitMs).unref();
     },
   };
 }

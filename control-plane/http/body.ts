@@ -5,6 +5,7 @@ import { GatewayError } from '../../shared/errors.ts';
 export const bodyBytesMaxDefault = 1_048_576;
 const depthMax = 64;
 const discardBytesMax = 8 * 1_048_576;
+const ndjson = 'application/x-ndjson';
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /** Reads a body whole, refusing it as soon as it is known to be over `bytesMax`. */
@@ -56,11 +57,25 @@ export function parseBody(
 ): unknown {
   const bodyType = operation.bodyType ?? 'json';
   if (raw.length === 0 || bodyType === 'raw') return undefined;
-  return bodyFormat(contentType, bodyType) === 'form' ? parseForm(raw) : parseJson(raw);
+  switch (bodyFormat(contentType, bodyType)) {
+    case 'ndjson':
+      return parseLines(raw);
+    case 'form':
+      return parseForm(raw);
+    case 'json':
+      return parseJson(raw);
+  }
 }
 
-function bodyFormat(contentType: string | undefined, bodyType: BodyType): 'json' | 'form' {
+function bodyFormat(
+  contentType: string | undefined,
+  bodyType: Exclude<BodyType, 'raw'>,
+): 'json' | 'form' | 'ndjson' {
   const media = contentType?.split(';', 1)[0]?.trim().toLowerCase() ?? '';
+  if (bodyType === 'ndjson') {
+    if (media === ndjson) return 'ndjson';
+    throw new GatewayError('request.invalid', { message: `Content-Type must be ${ndjson}.` });
+  }
   if (bodyType !== 'form') {
     if (media === '' || media === 'application/json' || media.endsWith('+json')) return 'json';
   }
@@ -136,6 +151,15 @@ export function refuseText(text: string, path: string): void {
   throw new GatewayError('args.encoding_invalid', {
     message: `${path}: holds U+0000 or half of a surrogate pair.`,
   });
+}
+
+/** What its lines mean is for the operation to say; they are kept as they came. */
+function parseLines(raw: Buffer): string[] {
+  const lines = decode(raw).split('\n');
+  // What ends in a line feed has no line after it.
+  if (lines.at(-1) === '') lines.pop();
+  for (const [index, line] of lines.entries()) refuseText(line, `line ${index + 1}`);
+  return lines;
 }
 
 function parseForm(raw: Buffer): Record<string, string> {

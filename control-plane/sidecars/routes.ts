@@ -12,6 +12,7 @@ import { openSidecarApproval, spendSidecarApproval } from './sidecar-approvals.t
 import { sidecarCredentials } from './sidecar-credentials.ts';
 import { sidecarRecord } from './sidecar-record.ts';
 import { uploadEvidence } from './upload-evidence.ts';
+import { uploadIn } from './uploaded-segment.ts';
 
 export function sidecarRoutes(services: Services): Route[] {
   return [...fleetRoutes(services), ...ownRoutes(services)];
@@ -77,7 +78,7 @@ function ownRoutes(services: Services): Route[] {
       body: await sidecarCredentials(services, caller),
     })),
     route(calls.uploadEvidence, async ({ body }, caller) => ({
-      body: await uploadEvidence(services, caller, body),
+      body: await uploadEvidence(services, caller, uploadIn(body)),
     })),
     route(calls.openSidecarApproval, async ({ body }, caller) => {
       const { tool, resource, args, goal } = body;

@@ -12,14 +12,7 @@ import { reportIncident } from './report-incident.ts';
 import { noteOrder } from './spool-order.ts';
 import { Speakers } from './uploaded-event.ts';
 import { readRecord } from './uploaded-record.ts';
-import { readUpload } from './uploaded-segment.ts';
-
-interface Upload {
-  /** Compact JWS over where the records stand in the spool. */
-  readonly segment: string;
-  /** The exact lines of the spool. */
-  readonly records: readonly string[];
-}
+import { readUpload, type Upload } from './uploaded-segment.ts';
 
 /** A record on its way into the ledger: as the event that it holds, or as one that was put aside. */
 interface Received {

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { verifyJws } from '../../shared/crypto/jws.ts';
 import { parsePublicJwk, verificationKeys } from '../../shared/crypto/signing-key.ts';
+import { GatewayError } from '../../shared/errors.ts';
 import { type SpoolHead, spoolHeadType, spoolLinkHash } from '../../shared/evidence/spool-head.ts';
 import type { Sidecar } from '../store/generated/client.ts';
 
@@ -10,13 +11,32 @@ const position = z.strictObject({
 });
 const headForm = z.strictObject({ sidecar: z.string(), after: position, last: position });
 
+export interface Upload {
+  /** Compact JWS over where the records stand in the spool. */
+  readonly segment: string;
+  /** The exact lines of the spool. */
+  readonly records: readonly string[];
+}
+
+const firstLine = z.strictObject({ segment: z.string().max(4096) });
+
+/** Tells the head of an upload from its records. */
+export function uploadIn([first = '', ...records]: readonly string[]): Upload {
+  try {
+    return { segment: firstLine.parse(JSON.parse(first)).segment, records };
+  } catch (cause) {
+    const message = 'The first line must be {"segment": …}, the signed head of the records.';
+    throw new GatewayError('args.schema_invalid', { message, cause });
+  }
+}
+
 /**
  * Holds records against the head that the sidecar signed: its own key, its own name, and the
  * hashes that link line to line. Says what is wrong, if anything.
  */
 export function readUpload(
   sidecar: Pick<Sidecar, 'id' | 'signingJwk'>,
-  { segment, records }: { readonly segment: string; readonly records: readonly string[] },
+  { segment, records }: Upload,
 ): SpoolHead | { readonly problem: string } {
   const keys = verificationKeys([parsePublicJwk(sidecar.signingJwk)]);
   const verified = verifyJws(segment, spoolHeadType, keys);

@@ -123,7 +123,7 @@ async function hold(
   deps: EnforceDeps,
 ): Promise<{ readonly outcome: HoldOutcome; readonly approvalId: number }> {
   const known = outcomeOf(judgement.approval);
-  const { signal } = exchange;
+  const { signal } = exchange.abort;
   if (judgement.approval !== undefined && known !== 'pending') {
     return { outcome: signal.aborted ? 'pending' : known, approvalId: judgement.approval.id };
   }

@@ -34,21 +34,16 @@ export class LiveCalls {
     return this.#calls.size;
   }
 
-  /** Runs a call that a switch, a revocation, or the agent going away aborts through the signal. */
+  /** Runs a call that a switch or a revocation aborts, unless its agent has gone away before. */
   async track<Result>(
-    call: { readonly tool: string; readonly agentId: string; readonly signal: AbortSignal },
+    call: LiveCall,
     run: (signal: AbortSignal) => Promise<Result>,
   ): Promise<Result> {
-    const live: LiveCall = { tool: call.tool, agentId: call.agentId, abort: new AbortController() };
-    const leave = () => live.abort.abort(call.signal.reason);
-    if (call.signal.aborted) leave();
-    else call.signal.addEventListener('abort', leave, { once: true });
-    this.#calls.add(live);
+    this.#calls.add(call);
     try {
-      return await run(live.abort.signal);
+      return await run(call.abort.signal);
     } finally {
-      this.#calls.delete(live);
-      call.signal.removeEventListener('abort', leave);
+      this.#calls.delete(call);
     }
   }
 

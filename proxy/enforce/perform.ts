@@ -46,7 +46,7 @@ export async function perform(
   const permitted = withCredential(call);
   const sent = trace?.sent(permitted);
   const outgoing = sent === undefined ? permitted : withHeaders(permitted, sent.headers);
-  const outcome = await live.track({ ...subject, signal: exchange.signal }, async (signal) => {
+  const outcome = await live.track({ ...subject, abort: exchange.abort }, async (signal) => {
     const ended =
       exchange.upgrade === undefined
         ? await forward(outgoing, exchange.res, {

@@ -61,7 +61,6 @@ interface Followed {
 /** Ends the tunnel on a kill switch or revocation, and records how it ended. Never rejects. */
 async function follow(tunnel: Tunnel, { facts, evidenceId, deps }: Followed): Promise<void> {
   const startedAt = deps.clock.monotonic();
-  const never = new AbortController().signal;
   const unsubscribe = endWhenUnbound(tunnel, deps);
   let failure: CallOutcome['failure'];
   const leave = endWhenSilent(deps.stopping, {
@@ -72,7 +71,7 @@ async function follow(tunnel: Tunnel, { facts, evidenceId, deps }: Followed): Pr
     },
   });
   const subject = { tool: facts.tool, agentId: deps.identity.agentId };
-  const end = await deps.live.track({ ...subject, signal: never }, (signal) => {
+  const end = await deps.live.track({ ...subject, abort: new AbortController() }, (signal) => {
     const stop = () => {
       failure = stopOf(signal);
       tunnel.close();

@@ -40,7 +40,7 @@ export async function enforceUpgrade(upgrade: Upgrade, deps: EnforceDeps): Promi
       req,
       res,
       upgrade: { socket, head },
-      signal: gone.signal,
+      abort: gone,
     },
     deps,
   );

@@ -1,4 +1,5 @@
-import { type SpoolPosition, spoolLinkHash } from '../../shared/evidence/spool-head.ts';
+import type { SpoolPosition } from '../../shared/evidence/spool-head.ts';
+import { lineIn, linkBytes, linkIn } from './block.ts';
 import { sound } from './recover.ts';
 import {
   readSegment,
@@ -11,11 +12,10 @@ import {
 export interface PendingRecords {
   /** The position that the first line follows. */
   readonly after: SpoolPosition;
-  readonly lines: readonly string[];
+  /** Exact bytes, each with its line feed. */
+  readonly lines: readonly Buffer[];
   readonly last: SpoolPosition;
 }
-
-const linkBytes = 66;
 
 /** Where the first record not acknowledged begins; an empty segment: nowhere known. */
 export interface Cursor extends SegmentPlace {
@@ -41,7 +41,7 @@ interface ReadOptions {
 class Batch {
   readonly #options: ReadOptions;
   #after: SpoolPosition;
-  #lines: string[] = [];
+  #lines: Buffer[] = [];
   #before: SpoolPosition;
   cursor: Cursor;
   /** What the records take, line and link. */
@@ -63,17 +63,18 @@ class Batch {
   }
 
   /** Takes an entry; false when the batch ends before it. */
-  take(segment: string, entry: SegmentEntry): boolean {
+  take(segment: string, bytes: Buffer, entry: SegmentEntry): boolean {
     const { acked, written, recordsMax, onDamaged } = this.#options;
     if (entry.record > written.record || this.#lines.length >= recordsMax) return false;
     if (entry.record > acked.record) {
-      const isSound = spoolLinkHash(this.#before.hash, entry.line) === entry.hash;
+      const isSound = linkIn(bytes, entry.place, this.#before.hash) === entry.hash;
       if (!isSound && this.#lines.length > 0) return false;
       if (!isSound) onDamaged(segment, entry.record);
       else {
         if (this.#lines.length === 0) this.#after = this.#before;
-        this.#lines.push(entry.line);
-        this.bytes += Buffer.byteLength(entry.line) + linkBytes;
+        const line = lineIn(bytes, entry.place);
+        this.#lines.push(line);
+        this.bytes += line.length + linkBytes;
       }
       this.cursor = { segment, record: entry.record + 1, offset: entry.endsAt };
     }
@@ -109,14 +110,17 @@ function readInto(
   batch: Batch,
   segment: Segment,
   from: SegmentPlace | undefined,
-  { folder, bytesMax }: ReadOptions,
+  { folder, bytesMax, recordsMax }: ReadOptions,
 ): boolean {
   let place = from;
   for (;;) {
     const left = bytesMax - batch.bytes;
     if (left <= 0) return false;
-    const { entries, reachesEnd } = readSegment(folder, segment, place, left);
-    if (!entries.every((entry) => batch.take(segment.name, entry))) return false;
+    const { bytes, entries, reachesEnd } = readSegment(folder, segment, place, {
+      bytesMax: left,
+      recordsMax,
+    });
+    if (!entries.every((entry) => batch.take(segment.name, bytes, entry))) return false;
     if (reachesEnd) return true;
     const end = entries.at(-1);
     // Only what was acknowledged long ago may be read past.

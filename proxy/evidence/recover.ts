@@ -1,9 +1,10 @@
 import fs from 'node:fs';
 import { join } from 'node:path';
-import { type SpoolPosition, spoolLinkHash } from '../../shared/evidence/spool-head.ts';
+import type { SpoolPosition } from '../../shared/evidence/spool-head.ts';
 import type { Log } from '../../shared/log.ts';
+import { linkIn } from './block.ts';
 import { loadPosition } from './position-file.ts';
-import { readSegment, segmentsIn } from './segment.ts';
+import { readSegment, type SegmentEntry, segmentsIn } from './segment.ts';
 
 export interface Recovered {
   readonly written: SpoolPosition;
@@ -27,9 +28,9 @@ export function recover({
   let storedBytes = 0;
   for (const segment of segments) {
     if (segment.after.record > written.record) written = segment.after;
-    const { entries } = readSegment(folder, segment);
+    const { bytes, entries } = readSegment(folder, segment);
     for (const entry of entries) {
-      if (linkBroken(entry, written)) {
+      if (linkBroken(bytes, entry, written)) {
         const { name } = segment;
         log.error({ segment: name, record: entry.record }, 'the evidence spool is damaged');
       }
@@ -54,12 +55,11 @@ function later(
 }
 
 function linkBroken(
-  entry: { readonly record: number; readonly hash: string; readonly line: string },
+  bytes: Buffer,
+  { record, hash, place }: SegmentEntry,
   before: SpoolPosition,
 ): boolean {
-  return (
-    entry.record === before.record + 1 && spoolLinkHash(before.hash, entry.line) !== entry.hash
-  );
+  return record === before.record + 1 && linkIn(bytes, place, before.hash) !== hash;
 }
 
 /** A damaged hash is no name for what follows it. */

@@ -1,6 +1,7 @@
 import fs from 'node:fs';
 import { join } from 'node:path';
 import type { SpoolPosition } from '../../shared/evidence/spool-head.ts';
+import { hashIn, type Place, placesIn } from './block.ts';
 
 /** A spool file. Its name says which position its first record follows. */
 export interface Segment {
@@ -12,14 +13,13 @@ export interface Segment {
 export interface SegmentEntry {
   readonly record: number;
   readonly hash: string;
-  /** The record's exact text. */
-  readonly line: string;
+  /** Where it stands in the bytes that were read. */
+  readonly place: Place;
   /** Offset in the file just after this record. */
   readonly endsAt: number;
 }
 
 const nameForm = /^segment-(\d{16})-([0-9a-f]{64})\.ndjson$/;
-const hashLength = 64;
 
 export function segmentName({ record, hash }: SpoolPosition): string {
   return `segment-${String(record + 1).padStart(16, '0')}-${hash}.ndjson`;
@@ -44,26 +44,33 @@ export interface SegmentPlace {
   readonly offset: number;
 }
 
+interface SegmentPart {
+  readonly bytes: Buffer;
+  readonly entries: readonly SegmentEntry[];
+  readonly reachesEnd: boolean;
+}
+
 /** Whole records of a segment from a place on, in order; a torn end is left out. */
 export function readSegment(
   folder: string,
   segment: Segment,
   from: SegmentPlace = { record: segment.after.record + 1, offset: 0 },
-  bytesMax = segment.bytes,
-): { readonly entries: readonly SegmentEntry[]; readonly reachesEnd: boolean } {
+  { bytesMax = segment.bytes, recordsMax = Number.POSITIVE_INFINITY }: Partial<ReadBounds> = {},
+): SegmentPart {
   const bytes = readBytes(join(folder, segment.name), from.offset, bytesMax);
-  const entries: SegmentEntry[] = [];
-  let begin = 0;
-  for (let end = bytes.indexOf(10, begin); end !== -1; end = bytes.indexOf(10, begin)) {
-    entries.push({
-      record: from.record + entries.length,
-      hash: bytes.toString('latin1', begin, begin + hashLength),
-      line: bytes.toString('utf8', begin + hashLength + 1, end),
-      endsAt: from.offset + end + 1,
-    });
-    begin = end + 1;
-  }
-  return { entries, reachesEnd: from.offset + bytes.length >= segment.bytes };
+  const entries = placesIn(bytes, recordsMax).map((place, index) => ({
+    record: from.record + index,
+    hash: hashIn(bytes, place),
+    place,
+    endsAt: from.offset + place.end,
+  }));
+  const isWhole = entries.length < recordsMax;
+  return { bytes, entries, reachesEnd: isWhole && from.offset + bytes.length >= segment.bytes };
+}
+
+interface ReadBounds {
+  readonly bytesMax: number;
+  readonly recordsMax: number;
 }
 
 function readBytes(path: string, offset: number, bytesMax: number): Buffer {

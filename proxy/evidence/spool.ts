@@ -3,14 +3,15 @@ import { join } from 'node:path';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
-import { type SpoolPosition, spoolLinkHash } from '../../shared/evidence/spool-head.ts';
+import type { SpoolPosition } from '../../shared/evidence/spool-head.ts';
 import type { Log } from '../../shared/log.ts';
+import { type Block, type Line, writeBlock } from './block.ts';
 import { storePosition } from './position-file.ts';
 import { type Cursor, type PendingRecords, readPending } from './read-pending.ts';
 import { type Recovered, recover } from './recover.ts';
 import { segmentName, segmentsIn } from './segment.ts';
 import { datasync, openSegment, truncate, writeWhole } from './segment-file.ts';
-import { Tail, type WrittenRecord } from './tail.ts';
+import { Tail } from './tail.ts';
 
 /** What one line of the spool holds. */
 export interface SpoolRecord {
@@ -28,11 +29,10 @@ export interface SpoolOptions {
   readonly bytesMax?: number;
   readonly segmentBytesMax?: number;
   /** How much of the newest records is kept in memory for the next upload. */
-  readonly tailCharsMax?: number;
+  readonly tailBytesMax?: number;
 }
 
-interface Waiting {
-  readonly line: string;
+interface Waiting extends Line {
   resolve(): void;
   reject(error: GatewayError): void;
 }
@@ -68,7 +68,7 @@ export class Spool {
 
   private constructor(options: Required<SpoolOptions>, recovered: Recovered) {
     this.#options = options;
-    this.#tail = new Tail(options.tailCharsMax);
+    this.#tail = new Tail(options.tailBytesMax);
     this.#written = recovered.written;
     this.#kept = recovered.written;
     this.#acked = recovered.acked;
@@ -83,7 +83,7 @@ export class Spool {
     const full = {
       bytesMax: 1024 ** 3,
       segmentBytesMax: 8 * 1024 ** 2,
-      tailCharsMax: 4 * 1024 ** 2,
+      tailBytesMax: 4 * 1024 ** 2,
       ...options,
     };
     return new Spool(full, recover(full));
@@ -113,15 +113,15 @@ export class Spool {
 
   /** Writes a record, or rejects with `evidence.seal_failed` and keeps nothing of it. */
   append(record: SpoolRecord): Promise<void> {
-    const line = canonicalJson(record);
-    const bytes = Buffer.byteLength(line);
+    const text = canonicalJson(record);
+    const bytes = Buffer.byteLength(text);
     if (this.#closed) return Promise.reject(sealFailed('the spool is closed'));
     if (bytes > recordBytesMax) return Promise.reject(sealFailed('the record is too large'));
     if (this.#storedBytes + bytes > this.#options.bytesMax) {
       return Promise.reject(sealFailed('the spool is full'));
     }
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ line, resolve, reject });
+      this.#waiting.push({ text, bytes, resolve, reject });
       if (this.#flushing) return;
       this.#flushing = true;
       setImmediate(() => void this.#flush());
@@ -138,7 +138,7 @@ export class Spool {
         undo = written.undo;
         if (this.#options.fsync) await datasync(this.#fd);
         this.#kept = this.#written;
-        this.#tail.add(written.records);
+        this.#tail.add(written.block);
         for (const { resolve } of batch) resolve();
       } catch (cause) {
         undo();
@@ -151,10 +151,7 @@ export class Spool {
   }
 
   /** `undo` takes it back, should the disk not keep it. */
-  #write(batch: readonly Waiting[]): {
-    readonly records: readonly WrittenRecord[];
-    readonly undo: () => void;
-  } {
+  #write(batch: readonly Waiting[]): { readonly block: Block; readonly undo: () => void } {
     // A file that was removed under us can still be written, and nobody would ever read it.
     const { nlink, size } = fs.fstatSync(this.#fd);
     const isChanged = nlink > 0 && size !== this.#segment.bytes;
@@ -163,26 +160,20 @@ export class Spool {
     if (isChanged || this.#segment.bytes >= this.#options.segmentBytesMax) this.#rotate();
     const before = this.#written;
     const position = this.#segment.bytes;
-    let at = before;
-    let text = '';
-    const records = batch.map(({ line }) => {
-      at = { record: at.record + 1, hash: spoolLinkHash(at.hash, line) };
-      text += `${at.hash} ${line}\n`;
-      return { line, at };
-    });
-    const bytes = Buffer.from(text);
-    writeWhole(this.#fd, bytes, position);
-    this.#segment.bytes += bytes.length;
-    this.#storedBytes += bytes.length;
-    this.#written = at;
+    const { block, last } = writeBlock(before, batch);
+    const { length } = block.bytes;
+    writeWhole(this.#fd, block.bytes, position);
+    this.#segment.bytes += length;
+    this.#storedBytes += length;
+    this.#written = last;
     const undo = () => {
       this.#written = before;
       this.#segment.bytes = position;
-      this.#storedBytes -= bytes.length;
+      this.#storedBytes -= length;
       // Before anything else is written there, or it would go, too.
       truncate(this.#fd, position);
     };
-    return { records, undo };
+    return { block, undo };
   }
 
   /** What was there is lost; what comes next goes on in the count, so that the gap shows. */
@@ -214,7 +205,7 @@ export class Spool {
    * records are left out; where nothing else is left, `last` lies after them.
    */
   pending(recordsMax: number, bytesMax: number): PendingRecords {
-    const recent = this.#tail.after(this.#acked, { recordsMax, charsMax: bytesMax });
+    const recent = this.#tail.after(this.#acked, { recordsMax, bytesMax });
     if (recent !== undefined) return recent;
     const { pending, cursor } = readPending({
       folder: this.#options.folder,

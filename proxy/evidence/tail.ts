@@ -1,60 +1,58 @@
 import type { SpoolPosition } from '../../shared/evidence/spool-head.ts';
+import { type Block, hashIn, lineIn, placeIn } from './block.ts';
 import type { PendingRecords } from './read-pending.ts';
-
-/** A record as it was written: its exact text, and the position it ends at. */
-export interface WrittenRecord {
-  readonly line: string;
-  readonly at: SpoolPosition;
-}
 
 /**
  * The newest records of the spool, in memory as well: while uploads keep up, nothing that was just
- * written is read back from the disk.
+ * written is read back from the disk. Kept as bytes: as texts they would live just long enough to
+ * cost the garbage collector most.
  */
 export class Tail {
-  readonly #charsMax: number;
-  #records: WrittenRecord[] = [];
-  #chars = 0;
+  readonly #bytesMax: number;
+  #blocks: Block[] = [];
+  #bytes = 0;
 
-  constructor(charsMax: number) {
-    this.#charsMax = charsMax;
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax;
   }
 
-  add(written: readonly WrittenRecord[]): void {
-    for (const record of written) {
-      this.#records.push(record);
-      this.#chars += record.line.length;
-    }
+  add(block: Block): void {
+    this.#blocks.push(block);
+    this.#bytes += block.bytes.length;
     let surplus = 0;
-    while (this.#chars > this.#charsMax) this.#chars -= this.#records[surplus++]?.line.length ?? 0;
-    if (surplus > 0) this.#records = this.#records.slice(surplus);
+    while (this.#bytes > this.#bytesMax) this.#bytes -= this.#blocks[surplus++]?.bytes.length ?? 0;
+    this.#blocks.splice(0, surplus);
   }
 
   /** What follows `position`; undefined where the disk has to be asked. */
   after(
     position: SpoolPosition,
-    { recordsMax, charsMax }: { readonly recordsMax: number; readonly charsMax: number },
+    { recordsMax, bytesMax }: { readonly recordsMax: number; readonly bytesMax: number },
   ): PendingRecords | undefined {
-    this.#forgetUpTo(position);
-    const [first] = this.#records;
-    if (first?.at.record !== position.record + 1) return undefined;
-    const lines: string[] = [];
+    this.#forgetUpTo(position.record);
+    const [oldest] = this.#blocks;
+    if (oldest === undefined || oldest.first > position.record + 1) return undefined;
+    const lines: Buffer[] = [];
     let last = position;
-    let chars = 0;
-    for (const { line, at } of this.#records) {
-      chars += line.length;
-      if (lines.length > 0 && (lines.length >= recordsMax || chars > charsMax)) break;
-      lines.push(line);
-      last = at;
+    let size = 0;
+    for (const block of this.#blocks) {
+      const { first, bytes, ends } = block;
+      while (last.record + 1 < first + ends.length) {
+        const place = placeIn(block, last.record + 1);
+        const line = lineIn(bytes, place);
+        size += line.length;
+        const isFull = lines.length >= recordsMax || size > bytesMax;
+        if (lines.length > 0 && isFull) return { after: position, lines, last };
+        lines.push(line);
+        last = { record: last.record + 1, hash: hashIn(bytes, place) };
+      }
     }
     return { after: position, lines, last };
   }
 
-  #forgetUpTo({ record }: SpoolPosition): void {
-    const kept = this.#records.findIndex(({ at }) => at.record > record);
-    const gone = kept === -1 ? this.#records.length : kept;
-    for (let index = 0; index < gone; index++)
-      this.#chars -= this.#records[index]?.line.length ?? 0;
-    if (gone > 0) this.#records = this.#records.slice(gone);
+  #forgetUpTo(record: number): void {
+    const kept = this.#blocks.findIndex(({ first, ends }) => first + ends.length > record + 1);
+    const gone = this.#blocks.splice(0, kept === -1 ? this.#blocks.length : kept);
+    for (const { bytes } of gone) this.#bytes -= bytes.length;
   }
 }

@@ -24,8 +24,8 @@ export interface UploaderDeps {
   readonly spool: Spool;
   readonly sidecarId: string;
   readonly key: SigningKey;
-  /** Sends one batch; resolves with the position up to which everything is sealed. */
-  readonly upload: (segment: string, lines: readonly string[]) => Promise<SpoolPosition>;
+  /** Sends one batch of lines; resolves with the position up to which everything is sealed. */
+  readonly upload: (segment: string, lines: readonly Buffer[]) => Promise<SpoolPosition>;
   readonly log: Log;
 }
 
@@ -39,7 +39,7 @@ export class Uploader {
   #closed = false;
   #wake: () => void = () => {};
   #failures = 0;
-  #unsent: readonly string[] = [];
+  #oldestUnsent: string | undefined;
   readonly #done: Promise<void>;
 
   constructor(deps: UploaderDeps) {
@@ -55,7 +55,7 @@ export class Uploader {
 
   /** The oldest record that is on its way, or could not be sent yet; undefined when there is none. */
   get oldestUnsent(): string | undefined {
-    return this.#unsent[0];
+    return this.#oldestUnsent;
   }
 
   /** Tries to send what is left, then ends. What cannot be sent now stays in the spool. */
@@ -108,7 +108,7 @@ export class Uploader {
   async #sendBatch(): Promise<void> {
     const { spool, upload } = this.#deps;
     const pending = spool.pending(recordsMax, bytesMax);
-    this.#unsent = pending.lines;
+    this.#oldestUnsent = pending.lines[0]?.toString();
     // Nothing sound is left up to there; the numbers that were never sent show it.
     const reached =
       pending.lines.length === 0
@@ -118,7 +118,7 @@ export class Uploader {
       throw unexpected(`the control plane acknowledged nothing after record ${reached.record}`);
     }
     spool.acknowledge(reached);
-    this.#unsent = [];
+    this.#oldestUnsent = undefined;
   }
 
   #sign({ after, last }: PendingRecords): string {
@@ -134,7 +134,10 @@ function positionIn({ after, lines, last }: PendingRecords, acked: SpoolPosition
     throw unexpected(`the control plane acknowledged record ${acked.record}, never sent`);
   }
   const sealed = lines.slice(0, Math.max(acked.record - after.record, 0));
-  const hash = sealed.reduce((before, line) => spoolLinkHash(before, line), after.hash);
+  const hash = sealed.reduce(
+    (before, line) => spoolLinkHash(before, line.toString('utf8', 0, line.length - 1)),
+    after.hash,
+  );
   return { record: after.record + sealed.length, hash };
 }
 

@@ -15,6 +15,6 @@ export interface Exchange {
   readonly res: ServerResponse;
   /** The connection of a request to change protocols; `res` still answers what is refused. */
   readonly upgrade?: { readonly socket: Duplex; readonly head: Buffer } | undefined;
-  /** Aborted when the agent goes away. */
-  readonly signal: AbortSignal;
+  /** Aborted when the agent goes away, or when the call is ended from here. */
+  readonly abort: AbortController;
 }

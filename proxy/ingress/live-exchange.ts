@@ -4,7 +4,7 @@ import type { Target } from './head.ts';
 
 const agentGone = new Error('The agent went away.');
 
-/** An exchange whose abort signal costs nothing until somebody asks for it. */
+/** An exchange whose abort controller costs nothing until somebody asks for it. */
 export class LiveExchange implements Exchange {
   readonly scheme: 'http' | 'https';
   readonly host: string;
@@ -26,12 +26,12 @@ export class LiveExchange implements Exchange {
     this.res = res;
   }
 
-  get signal(): AbortSignal {
+  get abort(): AbortController {
     if (this.#abort === undefined) {
       this.#abort = new AbortController();
       if (this.#broken) this.#abort.abort(agentGone);
     }
-    return this.#abort.signal;
+    return this.#abort;
   }
 
   /** The connection is done with this exchange; unless its answer is out, the agent has left. */

@@ -30,8 +30,11 @@ export type CallInput<Op extends AnyOperation> =
   Op extends Operation<infer P, infer Q, infer B, infer _S>
     ? Part<'params', TextForms<InputOf<P>>> &
         (InputOf<Q> extends undefined ? unknown : { readonly query?: TextForms<InputOf<Q>> }) &
-        Part<'body', InputOf<B>>
+        Part<'body', BodyOf<InputOf<B>>>
     : never;
+
+/** A body as its schema has it, or the bytes that are to be sent for it. */
+type BodyOf<Value> = [Value] extends [undefined] ? undefined : Value | Uint8Array<ArrayBuffer>;
 
 /** Numbers and booleans may stand for the text they are written as. */
 type TextForms<Value> = Value extends object
@@ -92,8 +95,8 @@ async function exchange(
   const headers = new Headers({ accept: operation.success.contentType ?? 'application/json' });
   if (header !== '') headers.set('authorization', header);
   const url = urlOf(baseUrl, operation.path, { params, query });
-  const text = body === undefined ? undefined : JSON.stringify(body);
-  if (text !== undefined) headers.set('content-type', 'application/json');
+  const payload = payloadOf(operation, body);
+  if (payload !== undefined) headers.set('content-type', contentTypeOf(operation));
   try {
     return await send(url, {
       method: operation.method,
@@ -101,11 +104,24 @@ async function exchange(
       // A key must not follow a redirect.
       redirect: 'manual',
       signal: AbortSignal.timeout(timeoutMs),
-      ...(text === undefined ? {} : { body: text }),
+      ...(payload === undefined ? {} : { body: payload }),
     });
   } catch (cause) {
     throw transportError(cause);
   }
+}
+
+function payloadOf(
+  { bodyType }: AnyOperation,
+  body: unknown,
+): string | Uint8Array<ArrayBuffer> | undefined {
+  if (body === undefined || body instanceof Uint8Array) return body as Uint8Array<ArrayBuffer>;
+  if (bodyType !== 'ndjson' || !Array.isArray(body)) return JSON.stringify(body);
+  return body.map((line) => `${line}\n`).join('');
+}
+
+function contentTypeOf({ bodyType }: AnyOperation): string {
+  return bodyType === 'ndjson' ? 'application/x-ndjson' : 'application/json';
 }
 
 function transportError(cause: unknown): GatewayError {

@@ -109,19 +109,30 @@ const mediaTypes = {
   json: ['application/json'],
   form: [formType],
   'json-or-form': ['application/json', formType],
+  ndjson: ['application/x-ndjson'],
   raw: ['application/octet-stream'],
 } as const;
 
-function requestBodyOf({ body, bodyType = 'json', bodyExample }: AnyOperation): Json | undefined {
+function requestBodyOf(operation: AnyOperation): Json | undefined {
+  const { body, bodyType = 'json' } = operation;
   if (body === undefined && bodyType !== 'raw') return undefined;
-  const media = {
-    schema: body === undefined ? {} : jsonSchema(body, 'input'),
-    ...(bodyExample === undefined ? {} : { example: bodyExample }),
-  };
+  const media = bodyType === 'ndjson' ? linesOf(operation) : mediaOf(operation);
   return {
     required: body !== undefined && !body.safeParse(undefined).success,
     content: Object.fromEntries(mediaTypes[bodyType].map((type) => [type, media])),
   };
+}
+
+function mediaOf({ body, bodyExample }: AnyOperation): Json {
+  return {
+    schema: body === undefined ? {} : jsonSchema(body, 'input'),
+    ...(bodyExample === undefined ? {} : { example: bodyExample }),
+  };
+}
+
+function linesOf({ bodyExample }: AnyOperation): Json {
+  const lines = Array.isArray(bodyExample) ? { example: `${bodyExample.join('\n')}\n` } : {};
+  return { schema: { type: 'string' }, ...lines };
 }
 
 function responsesOf(operation: AnyOperation): Json {

@@ -59,9 +59,10 @@ export type AccessExample =
 
 /**
  * How a body arrives. `json` is the default; `form` is `application/x-www-form-urlencoded`, read
- * as an object of strings; `raw` is not read at all: the handler gets the bytes, for signatures.
+ * as an object of strings; `ndjson` is read as the array of its lines, each as exactly the text that
+ * came; `raw` is not read at all: the handler gets the bytes, for signatures.
  */
-export type BodyType = 'json' | 'form' | 'json-or-form' | 'raw';
+export type BodyType = 'json' | 'form' | 'json-or-form' | 'ndjson' | 'raw';
 
 /**
  * One API operation, declared once. Route, validation, authentication, permission check,

@@ -25,23 +25,17 @@ export const uploadEvidence = operation({
   method: 'POST',
   path: '/v1/sidecars/evidence',
   summary: 'Upload records of the spool, in order; at least once',
-  // Three MiB of records, as texts within a text.
-  bodyBytesMax: 8 * 1024 ** 2,
-  body: z.object({
-    /** A compact JWS by the sidecar's key over `{sidecar, after, last}` (shared/evidence/spool-head.ts). */
-    segment: z.string().max(4096),
-    /**
-     * The records' exact lines (shared/contract/spool-record.ts): one that cannot be read is kept
-     * as it is, and holds up none of the others.
-     */
-    records: z.array(z.string().max(spoolRecordMax)).min(1).max(1000),
-  }),
-  bodyExample: {
-    segment: 'eyJ…',
-    records: [
-      `{"event":{"agent_id":"7","chain_id":"agent:7","data":{"args_shape":{"amount":"number"}},"decision":"allow","id":"ev_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d","occurred_at":"2026-11-20T10:00:00.000Z","reason_code":"refund.small_in_scope","resource":"payment:pay_81","source":"sidecar:${sidecarExample}","tool":"payments.refund","type":"decision","user_id":"user_12"},"salt":"MDEyMzQ1Njc4OWFiY2RlZg=="}`,
-    ],
-  },
+  description:
+    'The first line is `{"segment": …}`, a compact JWS by the sidecar’s key over `{sidecar, after, last}`; the others are the records, exactly as they stand in the spool. A record that cannot be read is kept as it is, and holds up none of the others.',
+  // Three MiB of records, and then some.
+  bodyBytesMax: 4 * 1024 ** 2,
+  bodyType: 'ndjson',
+  /** The head (shared/evidence/spool-head.ts), and the lines of records (shared/contract/spool-record.ts). */
+  body: z.array(z.string().max(spoolRecordMax)).min(2).max(1001),
+  bodyExample: [
+    '{"segment":"eyJ…"}',
+    `{"event":{"agent_id":"7","chain_id":"agent:7","data":{"args_shape":{"amount":"number"}},"decision":"allow","id":"ev_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d","occurred_at":"2026-11-20T10:00:00.000Z","reason_code":"refund.small_in_scope","resource":"payment:pay_81","source":"sidecar:${sidecarExample}","tool":"payments.refund","type":"decision","user_id":"user_12"},"salt":"MDEyMzQ1Njc4OWFiY2RlZg=="}`,
+  ],
   success: {
     status: 200,
     description:

@@ -20,6 +20,15 @@ it('many log lines do not wait', () => {
   expect(written).toHaveLength(1);
 });
 
+it('a line longer than what is gathered goes on by itself, after those before it', () => {
+  const written: string[] = [];
+  const gathered = gatherLines({ write: (text) => written.push(text) });
+  const lines = ['ä€\u{1f511}\n', 'y'.repeat(100_000), 'last\n'];
+  for (const line of lines) gathered.write(line);
+  gathered.write('z'.repeat(40_000));
+  expect(written.join('')).toBe([...lines, 'z'.repeat(40_000)].join(''));
+});
+
 it('what was logged last is there when the process exits', () => {
   const log = JSON.stringify(resolve(import.meta.dirname, '../../shared/log.ts'));
   const program = `const { gatherLines } = await import(${log});

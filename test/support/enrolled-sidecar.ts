@@ -18,6 +18,7 @@ import {
 import { newId } from '../../shared/ids.ts';
 import type { JsonObject } from '../../shared/json.ts';
 import type { Gateway } from './gateway.ts';
+import { linesFrom } from './spool-lines.ts';
 
 export const spoolStart: SpoolPosition = { record: 0, hash: '0'.repeat(64) };
 
@@ -65,10 +66,7 @@ export async function enrolledSidecar(
     enrolment,
     controlPlane,
     upload: (jws, records) =>
-      controlPlane.upload(
-        jws,
-        records.map((one) => canonicalJson(one)),
-      ),
+      controlPlane.upload(jws, linesFrom(records.map((one) => canonicalJson(one)))),
     record: (more = {}, salt) => ({
       event: {
         id: newId('ev', clock.now()),

@@ -129,9 +129,9 @@ export async function startProxy(
     handle: async (exchange) => {
       exchanges.push(exchange);
       const outgoing = asItCame(exchange);
-      const { res, signal } = exchange;
+      const { res, abort } = exchange;
       const sent = rewrite?.(outgoing) ?? outgoing;
-      const outcome = await forward(sent, res, { signal, filter: filter?.() });
+      const outcome = await forward(sent, res, { signal: abort.signal, filter: filter?.() });
       outcomes.push(outcome);
       if (outcome.failure !== undefined) answerFailure(res, outcome);
     },

@@ -17,10 +17,10 @@ const ingress = createIngress({
   log: silentLog,
   passthrough: () => 'intercept',
   onTunnel: () => {},
-  handle: async ({ scheme, host, port, method, target, req, res, signal }) => {
+  handle: async ({ scheme, host, port, method, target, req, res, abort }) => {
     const headers = outboundHeaders(req.rawHeaders);
     const outgoing = { scheme, host, port, method, path: target, headers, body: req };
-    const { failure } = await forward(outgoing, res, { signal });
+    const { failure } = await forward(outgoing, res, { signal: abort.signal });
     if (failure !== undefined && !res.headersSent) res.writeHead(502).end(failure);
   },
 });

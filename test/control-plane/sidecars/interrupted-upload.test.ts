@@ -41,7 +41,7 @@ afterEach(async () => {
 afterAll(() => gateway.close());
 
 const openSpool = () =>
-  Spool.open({ folder, log: silentLog, fsync: false, segmentBytesMax: 5_000, tailCharsMax: 0 });
+  Spool.open({ folder, log: silentLog, fsync: false, segmentBytesMax: 5_000, tailBytesMax: 0 });
 
 /** A real uploader, through a line that can be cut. */
 function startUploader(): Uploader {

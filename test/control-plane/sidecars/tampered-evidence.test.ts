@@ -13,6 +13,7 @@ import {
   spoolStart,
 } from '../../support/enrolled-sidecar.ts';
 import { type Gateway, refusalOf, startGateway } from '../../support/gateway.ts';
+import { linesFrom } from '../../support/spool-lines.ts';
 
 let gateway: Gateway;
 let agentId: string;
@@ -54,7 +55,7 @@ async function send(lines: readonly string[], after: SpoolPosition = spoolStart,
   const last = { record: after.record + lines.length, hash };
   const head = { sidecar: by.id, after, last };
   const jws = signJws(head, spoolHeadType, by.enrolment.signingKey);
-  return { jws, last, acked: await by.controlPlane.upload(jws, lines) };
+  return { jws, last, acked: await by.controlPlane.upload(jws, linesFrom(lines)) };
 }
 
 const lineOf = (record: unknown) => canonicalJson(record);
@@ -101,23 +102,25 @@ describe('a batch that was changed on its way is refused for its own reason, and
     const lines = sent.map(lineOf);
     const { jws, last } = sidecar.segment(sent);
     for (let tries = 0; tries < 2; tries++) {
-      const refusal = await refusalOf(sidecar.controlPlane.upload(jws, change(lines)));
+      const refusal = await refusalOf(sidecar.controlPlane.upload(jws, linesFrom(change(lines))));
       expect(refusal.code).toBe('evidence.event_invalid');
     }
     expect(await incidentsOf(sidecar)).toEqual([{ type: 'sidecar.evidence_refused', problem }]);
     expect(await sealedOf(sidecar)).toEqual([]);
-    expect(await sidecar.controlPlane.upload(jws, lines)).toEqual(last);
+    expect(await sidecar.controlPlane.upload(jws, linesFrom(lines))).toEqual(last);
     expect(await sealedOf(sidecar)).toEqual(idsOf(sent));
   });
 
   it('another sidecar’s batch: its own is not taken from it', async () => {
     const theirs = records(2, other);
     const { jws } = other.segment(theirs);
-    const refusal = await refusalOf(sidecar.controlPlane.upload(jws, theirs.map(lineOf)));
+    const refusal = await refusalOf(
+      sidecar.controlPlane.upload(jws, linesFrom(theirs.map(lineOf))),
+    );
     expect(refusal.code).toBe('evidence.event_invalid');
     expect(await typesOf(sidecar)).toEqual(['sidecar.evidence_refused']);
     expect(await sealedOf(other)).toEqual([]);
-    await other.controlPlane.upload(jws, theirs.map(lineOf));
+    await other.controlPlane.upload(jws, linesFrom(theirs.map(lineOf)));
     expect(await sealedOf(other)).toEqual(idsOf(theirs));
   });
 });
@@ -127,7 +130,9 @@ describe('an order that is not the spool’s', () => {
     const sent = records(5);
     const { jws, last } = sidecar.segment(sent);
     const answers = await Promise.all(
-      Array.from({ length: 8 }, () => sidecar.controlPlane.upload(jws, sent.map(lineOf))),
+      Array.from({ length: 8 }, () =>
+        sidecar.controlPlane.upload(jws, linesFrom(sent.map(lineOf))),
+      ),
     );
     expect(answers).toEqual(answers.map(() => last));
     expect(await sealedOf(sidecar)).toEqual(idsOf(sent));
@@ -138,7 +143,7 @@ describe('an order that is not the spool’s', () => {
     const batches = [records(2), records(3), records(2)] as const;
     const first = await send(batches[0].map(lineOf));
     const second = await send(batches[1].map(lineOf), first.last);
-    await sidecar.controlPlane.upload(first.jws, batches[0].map(lineOf));
+    await sidecar.controlPlane.upload(first.jws, linesFrom(batches[0].map(lineOf)));
     await send(batches[2].map(lineOf), second.last);
     expect(await sealedOf(sidecar)).toEqual(batches.flatMap(idsOf));
     expect(await typesOf(sidecar)).toEqual([]);

@@ -14,11 +14,10 @@ const call = { tool: 'bank.pay', agentId: '7' };
 describe('LiveCalls', () => {
   it('arming a kill switch aborts the calls it blocks and no others', async () => {
     const live = new LiveCalls();
-    const { signal } = new AbortController();
     const ends: Record<string, boolean> = {};
     const run = (tool: string) => {
       const { promise, resolve } = Promise.withResolvers<void>();
-      void live.track({ tool, agentId: '7', signal }, async (aborted) => {
+      void live.track({ tool, agentId: '7', abort: new AbortController() }, async (aborted) => {
         aborted.addEventListener('abort', () => resolve());
         await promise;
         ends[tool] = aborted.aborted;
@@ -36,9 +35,10 @@ describe('LiveCalls', () => {
   });
 
   it('a call whose agent is already gone begins aborted', async () => {
-    const gone = AbortSignal.abort();
+    const gone = new AbortController();
+    gone.abort();
     const seen = await new LiveCalls().track(
-      { ...call, signal: gone },
+      { ...call, abort: gone },
       async (signal) => signal.aborted,
     );
     expect(seen).toBe(true);

@@ -6,9 +6,9 @@ import { storePosition } from '../../../proxy/evidence/position-file.ts';
 import { Spool, type SpoolRecord } from '../../../proxy/evidence/spool.ts';
 import { Uploader } from '../../../proxy/evidence/uploader.ts';
 import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
-import { spoolLinkHash } from '../../../shared/evidence/spool-head.ts';
 import { silentLog } from '../../../shared/log.ts';
 import { until } from '../../support/processes.ts';
+import { linkedHash, textsOf } from '../../support/spool-lines.ts';
 
 let folder: string;
 const opened: Spool[] = [];
@@ -24,9 +24,9 @@ afterEach(async () => {
 
 /** Without a tail in memory, so that everything is read back from the disk. */
 function open(
-  options: { segmentBytesMax?: number; fsync?: boolean; tailCharsMax?: number } = {},
+  options: { segmentBytesMax?: number; fsync?: boolean; tailBytesMax?: number } = {},
 ): Spool {
-  const spool = Spool.open({ folder, log: silentLog, fsync: false, tailCharsMax: 0, ...options });
+  const spool = Spool.open({ folder, log: silentLog, fsync: false, tailBytesMax: 0, ...options });
   opened.push(spool);
   return spool;
 }
@@ -54,12 +54,12 @@ function drain(spool: Spool): { sent: string[]; gaps: number[] } {
     const { after, lines, last } = spool.pending(1000, 3 * 1024 ** 2);
     if (lines.length > 0) {
       expect(last.record - after.record).toBe(lines.length);
-      expect(lines.reduce((hash, line) => spoolLinkHash(hash, line), after.hash)).toBe(last.hash);
+      expect(linkedHash(lines, after.hash)).toBe(last.hash);
       if (after.record > acked) gaps.push(after.record);
       acked = last.record;
     }
     expect(last.record).toBeGreaterThan(spool.acked.record);
-    sent.push(...lines.map((line) => (JSON.parse(line) as SpoolRecord).event.id));
+    sent.push(...textsOf(lines).map((line) => (JSON.parse(line) as SpoolRecord).event.id));
     spool.acknowledge(last);
   }
   return { sent, gaps };
@@ -148,7 +148,7 @@ describe('a damaged spool loses nothing in silence, and does not stop', () => {
   });
 
   it('what is still in memory is uploaded as it was written, whatever became of the file', async () => {
-    const spool = open({ tailCharsMax: 10_000 });
+    const spool = open({ tailBytesMax: 10_000 });
     await write(spool, 1, 5);
     const [file = ''] = segmentFiles();
     fs.writeFileSync(file, fs.readFileSync(file, 'utf8').replaceAll('"ev_', '"xx_'));

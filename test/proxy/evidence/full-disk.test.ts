@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Spool, type SpoolRecord } from '../../../proxy/evidence/spool.ts';
 import { silentLog } from '../../../shared/log.ts';
 import { type SmallDisk, smallDisk } from '../../support/small-disk.ts';
+import { textsOf } from '../../support/spool-lines.ts';
 
 const failed = { code: 'evidence.seal_failed' };
 const opened: Spool[] = [];
@@ -63,7 +64,7 @@ function drain(spool: Spool): string[] {
   while (spool.depth > 0) {
     const { after, lines, last } = spool.pending(50, 1e6);
     expect(after.record).toBe(spool.acked.record);
-    sent.push(...lines.map((line) => (JSON.parse(line) as SpoolRecord).event.id));
+    sent.push(...textsOf(lines).map((line) => (JSON.parse(line) as SpoolRecord).event.id));
     spool.acknowledge(last);
   }
   return sent;

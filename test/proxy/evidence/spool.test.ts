@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { segmentsIn } from '../../../proxy/evidence/segment.ts';
 import { Spool, type SpoolOptions, type SpoolRecord } from '../../../proxy/evidence/spool.ts';
-import { spoolLinkHash } from '../../../shared/evidence/spool-head.ts';
 import { silentLog } from '../../../shared/log.ts';
+import { linkedHash, textsOf } from '../../support/spool-lines.ts';
 
 let folder: string;
 const opened: Spool[] = [];
@@ -37,8 +37,8 @@ function record(n: number, padding = ''): SpoolRecord {
   };
 }
 
-function idsOf(lines: readonly string[]): string[] {
-  return lines.map((line) => (JSON.parse(line) as SpoolRecord).event.id);
+function idsOf(lines: readonly Buffer[]): string[] {
+  return textsOf(lines).map((line) => (JSON.parse(line) as SpoolRecord).event.id);
 }
 
 function drain(spool: Spool, recordsMax = 7, bytesMax = 1e6): string[] {
@@ -66,7 +66,7 @@ describe('Spool', () => {
     const spool = open();
     await Promise.all(range(5).map((n) => spool.append(record(n))));
     const { after, lines, last } = spool.pending(10, 1e6);
-    expect(lines.reduce((hash, line) => spoolLinkHash(hash, line), after.hash)).toBe(last.hash);
+    expect(linkedHash(lines, after.hash)).toBe(last.hash);
   });
 
   it('continues after a restart with what was not acknowledged, and nothing else', async () => {
@@ -107,7 +107,7 @@ describe('Spool', () => {
   });
 
   it('whose folder is gone goes on in a new one', async () => {
-    const spool = open({ tailCharsMax: 0 });
+    const spool = open({ tailBytesMax: 0 });
     await spool.append(record(1));
     fs.rmSync(folder, { recursive: true });
     await spool.append(record(3));

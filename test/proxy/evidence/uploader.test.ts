@@ -15,6 +15,7 @@ import {
 } from '../../../shared/evidence/spool-head.ts';
 import { silentLog } from '../../../shared/log.ts';
 import { until } from '../../support/processes.ts';
+import { linkedHash, textsOf } from '../../support/spool-lines.ts';
 
 const key = generateSigningKey();
 let folder: string;
@@ -73,7 +74,7 @@ function start(
     upload: (segment, lines) =>
       upload(
         segment,
-        lines.map((line) => JSON.parse(line) as SpoolRecord),
+        textsOf(lines).map((line) => JSON.parse(line) as SpoolRecord),
       ),
     log: silentLog,
   });
@@ -114,8 +115,8 @@ describe('Uploader', () => {
       if (!first) return seal(segment, records);
       first = false;
       const { lines } = spool.pending(2, 1e6);
-      const hash = lines.reduce((before, line) => spoolLinkHash(before, line), spool.acked.hash);
-      sealed.push(...lines.map((line) => (JSON.parse(line) as SpoolRecord).event.id));
+      const hash = linkedHash(lines, spool.acked.hash);
+      sealed.push(...textsOf(lines).map((line) => (JSON.parse(line) as SpoolRecord).event.id));
       return { record: spool.acked.record + lines.length, hash };
     });
     await Promise.all(Array.from({ length: 10 }, (_, n) => spool.append(record(n + 1))));

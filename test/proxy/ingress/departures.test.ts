@@ -45,7 +45,7 @@ describe('exceptions and departures', () => {
       let aborted = false;
       let begun = false;
       const own = await startProxy(stage.cleanup, {
-        handle: async ({ signal, res }) => {
+        handle: async ({ abort: { signal }, res }) => {
           begun = true;
           await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
           aborted = true;
@@ -67,7 +67,7 @@ describe('exceptions and departures', () => {
       handle: async (exchange) => {
         await new Promise((resolve) => exchange.res.once('close', resolve));
         await Promise.resolve();
-        state = exchange.signal.aborted;
+        state = exchange.abort.signal.aborted;
       },
     });
     const socket = connect(own.port, '127.0.0.1');

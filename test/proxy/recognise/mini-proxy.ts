@@ -40,7 +40,7 @@ export class MiniProxy {
         target: req.url ?? '',
         req,
         res,
-        signal: new AbortController().signal,
+        abort: new AbortController(),
       };
       void recognise(exchange, deps).then((seen) => {
         if (seen.kind === 'refusal') {

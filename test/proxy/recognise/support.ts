@@ -45,7 +45,7 @@ export class RecogniseServer {
         target: (req.url ?? '').replace(/^https?:\/\/[^/]*/i, ''),
         req,
         res,
-        signal: gone.signal,
+        abort: gone,
       };
       void recognise(exchange, this.#deps).then((seen) => {
         this.#seen?.(seen);

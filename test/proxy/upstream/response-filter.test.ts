@@ -137,7 +137,7 @@ describe('filters', () => {
       handle: async (exchange) => {
         const responseHeaders = { 'Sallyport-Decision': 'allow', 'x-a': '2' };
         await proxy.forward(asItCame(exchange), exchange.res, {
-          signal: exchange.signal,
+          signal: exchange.abort.signal,
           responseHeaders,
         });
       },
