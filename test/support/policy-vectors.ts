@@ -81,7 +81,7 @@ const folder = resolve(import.meta.dirname, '../vectors/policy');
 const defaults = {
   tenant: { id: 't-1' },
   agent: { id: '1' },
-  user: { id: 'u-1' },
+  user: { id: 'user_1' },
   tool: { name: 'pay.refund' },
   resource: { type: 'order', id: 'o-1' },
   args: {},
