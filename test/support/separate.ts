@@ -22,6 +22,8 @@ export interface Separate {
   readonly adminUrl: string;
   readonly caPath: string;
   readonly dataDir: string;
+  /** What the control plane's secrets are sealed under. */
+  readonly masterKey: Buffer;
   controlPlane: Program;
   sidecar: Program;
   api(
@@ -67,12 +69,13 @@ export async function startSeparate({
   const [apiPort, proxyPort, adminPort] = [await freePort(), await freePort(), await freePort()];
   const origin = `http://127.0.0.1:${apiPort}`;
   const adminUrl = `http://127.0.0.1:${adminPort}`;
+  const masterKey = randomBytes(32);
   const controlPlaneEnv = {
     ...compileCache,
     SALLYPORT_API_PORT: String(apiPort),
     SALLYPORT_DATA_DIR: join(dataDir, 'control-plane'),
     SALLYPORT_DEV_KEYS: [`${ownerKey}=default:owner:gateway:owner`, ...devKeys].join(','),
-    SALLYPORT_MASTER_KEY: randomBytes(32).toString('base64'),
+    SALLYPORT_MASTER_KEY: masterKey.toString('base64'),
     SALLYPORT_ALLOW_PRIVATE: '127.0.0.0/8,::1/128',
     SALLYPORT_REQUESTS_PER_MINUTE: '10000000',
     DATABASE_URL: databaseUrl,
@@ -124,6 +127,7 @@ export async function startSeparate({
     adminUrl,
     caPath: join(sidecarDir, 'ca.crt'),
     dataDir,
+    masterKey,
     controlPlane,
     sidecar: await startSidecar(),
     api,
