@@ -1,30 +1,36 @@
 import { GatewayError } from '../errors.ts';
 import type { PublishedPolicy } from '../sync/sections.ts';
+import { policyLimits } from './definition-limits.ts';
 import { policyHash, policySetHash } from './hash.ts';
 import { combine } from './outcome.ts';
 import type { PolicySet } from './policy-set.ts';
-import { type CompiledRule, compileRules } from './rule.ts';
-import { indexRules } from './rule-index.ts';
+import { compileRules } from './rule.ts';
 import type { PlacedRule } from './rule-list.ts';
+import { ToolIndex } from './tool-index.ts';
 import { parsePolicy } from './validate.ts';
 
 /**
- * Compiles the published policies of one tenant, again whenever they change: a policy that was
- * there before is not compiled a second time. What a policy says is taken from its hash alone,
- * so a definition that does not have the hash it is published under is refused.
+ * Compiles the published policies of one tenant, again whenever they change: what a change does not
+ * touch is neither compiled nor indexed a second time. What a policy says is taken from its hash
+ * alone, so a definition that does not have the hash it is published under is refused.
  */
 export class PolicyCompiler {
-  #compiled = new Map<string, readonly CompiledRule[]>();
+  #held: ReadonlyMap<string, readonly PlacedRule[]> = new Map();
+  #index = new ToolIndex();
 
   /** Throws `policy.invalid` when any policy is; the set compiled before stays usable. */
   compile(policies: readonly PublishedPolicy[]): PolicySet {
-    const compiled = new Map<string, readonly CompiledRule[]>();
+    const before = this.#held;
+    const held = new Map<string, readonly PlacedRule[]>();
     for (const policy of policies) {
-      compiled.set(policy.hash, this.#compiled.get(policy.hash) ?? compilePolicy(policy));
+      const key = `${policy.id} ${policy.hash}`;
+      held.set(key, before.get(key) ?? compilePolicy(policy));
     }
-    this.#compiled = compiled;
-    const inOrder = [...policies].sort(byId).flatMap(({ hash }) => compiled.get(hash) ?? []);
-    return createPolicySet(inOrder, policies);
+    const removed = [...before].flatMap(([key, rules]) => (held.has(key) ? [] : rules));
+    const added = [...held].flatMap(([key, rules]) => (before.has(key) ? [] : rules));
+    this.#held = held;
+    this.#index = this.#index.change(removed, added);
+    return createPolicySet(this.#index, policies);
   }
 }
 
@@ -33,36 +39,35 @@ export function compilePolicies(policies: readonly PublishedPolicy[]): PolicySet
   return new PolicyCompiler().compile(policies);
 }
 
-function compilePolicy({ id, hash, definition }: PublishedPolicy): readonly CompiledRule[] {
+function compilePolicy({ id, hash, definition }: PublishedPolicy): readonly PlacedRule[] {
   const checked = parsePolicy(definition);
   if (policyHash(checked) !== hash) {
     throw new GatewayError('policy.invalid', {
       message: `policy ${id}: its definition does not have the hash ${hash}`,
     });
   }
-  return compileRules({ definition: checked, hash });
+  return compileRules({ definition: checked, hash }).map((rule, index) => ({
+    rule,
+    rank: id * policyLimits.rules + index,
+  }));
 }
 
-function byId(one: PublishedPolicy, other: PublishedPolicy): number {
-  return one.id - other.id || (one.hash < other.hash ? -1 : 1);
+function inOrder(one: PlacedRule, other: PlacedRule): number {
+  return one.rank - other.rank || (one.rule.policyHash < other.rule.policyHash ? -1 : 1);
 }
 
-function createPolicySet(
-  rules: readonly CompiledRule[],
-  policies: readonly PublishedPolicy[],
-): PolicySet {
-  const collect = indexRules(rules.map((rule, rank) => ({ rule, rank })));
+function createPolicySet(index: ToolIndex, policies: readonly PublishedPolicy[]): PolicySet {
   const nothing = combine([]);
   return {
     hash: policySetHash(policies.map(({ hash }) => hash)),
     size: policies.length,
     evaluate(context) {
       const found: PlacedRule[] = [];
-      collect(context, found);
+      index.collect(context, found);
       const [first, second] = found;
       if (first === undefined) return nothing;
       if (second === undefined) return first.rule.alone;
-      found.sort((one, other) => one.rank - other.rank);
+      found.sort(inOrder);
       return combine(found.map(({ rule }) => rule));
     },
   };

@@ -1,22 +1,23 @@
 import { buildLadder } from './rule-ladder.ts';
-import { type Candidate, type CollectRules, listRules, type PlacedRule } from './rule-list.ts';
+import { type Candidate, type CollectRules, listRules } from './rule-list.ts';
 import { lookUp, splitByValue } from './rule-lookup.ts';
 
-const valuesMax = 64;
+/** A rule that accepts more values than this at a path is not filed under them. */
+export const valuesMax = 64;
 /** Splits on the way to any rule: policies written to be awkward must not make the index deep. */
 const splitsMax = 16;
 
 /**
  * Finds the rules that match a context at a cost that hardly grows with the number of rules.
- * Rules that need a certain value at some path are filed under that value: `tool.name` above
- * all, then whatever tells the rules of one tool apart. Among what is left, numeric limits on
- * the same path are put in order. The rest are tried one by one.
+ * Rules that need a certain value at some path are filed under that value, whatever tells most of
+ * them apart. Among what is left, numeric limits on the same path are put in order. The rest are
+ * tried one by one. `isFiled`: the rules have been filed under values once already.
  */
-export function indexRules(rules: readonly PlacedRule[]): CollectRules {
-  return build(
-    rules.map((placed) => ({ placed, open: placed.rule.requirements })),
-    { valuesLimit: valuesMax, splitsLeft: splitsMax },
-  );
+export function buildIndex(
+  candidates: readonly Candidate[],
+  { isFiled }: { readonly isFiled: boolean },
+): CollectRules {
+  return build(candidates, { valuesLimit: isFiled ? 1 : valuesMax, splitsLeft: splitsMax });
 }
 
 interface Allowance {

@@ -5,7 +5,7 @@ import type { CompiledRule } from './rule.ts';
 /** A rule in its place among all rules of a set. */
 export interface PlacedRule {
   readonly rule: CompiledRule;
-  /** Rank in the order of (policy id, rule index). */
+  /** Rank in the order of (policy id, rule index); the same whatever other policies there are. */
   readonly rank: number;
 }
 

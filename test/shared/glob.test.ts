@@ -7,6 +7,7 @@ import {
   globCovers,
   matchesAnyGlob,
 } from '../../shared/glob.ts';
+import { processorMs } from '../support/processor-time.ts';
 
 const matches = (pattern: string, text: string, kind: GlobKind = 'tool') =>
   compileGlob(pattern, kind)(text);
@@ -80,9 +81,9 @@ describe('globs', () => {
   it('take time linear in the text, whatever the pattern', () => {
     const pattern = `${'*a'.repeat(30)}b`;
     const text = 'a'.repeat(20_000);
-    const before = performance.now();
+    const before = processorMs();
     expect(matches(pattern, text)).toBe(false);
-    expect(performance.now() - before).toBeLessThan(2_000);
+    expect(processorMs() - before).toBeLessThan(2_000);
   });
 
   it('match when any of several does', () => {
@@ -121,9 +122,9 @@ describe('covering', () => {
   });
 
   it('settles hostile pairs in bounded time, as not covered', () => {
-    const before = performance.now();
+    const before = processorMs();
     expect(globCovers('**a*b**a*b**a*b**a*b**c'.repeat(4), '**a*'.repeat(40), 'tool')).toBe(false);
-    expect(performance.now() - before).toBeLessThan(3_000);
+    expect(processorMs() - before).toBeLessThan(3_000);
   });
 });
 
@@ -144,9 +145,9 @@ describe('clamping requested tools to capabilities', () => {
   it('takes bounded time, whatever is asked for and whatever the agent is capable of', () => {
     const hostile = (end: string) =>
       Array.from({ length: 1000 }, (_, n) => `${'*a'.repeat(120)}${end}${n}`);
-    const startedAt = performance.now();
+    const startedAt = processorMs();
     expect(clampTools(hostile('x'), hostile(''))).toEqual([]);
-    expect(performance.now() - startedAt).toBeLessThan(5_000);
+    expect(processorMs() - startedAt).toBeLessThan(5_000);
     const plain = Array.from({ length: 1000 }, (_, n) => `area${n}.thing.*`);
     expect(clampTools(plain, plain)).toEqual(plain);
   });

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { GatewayError } from '../../shared/errors.ts';
 import { parseStrictJson } from '../../shared/strict-json.ts';
+import { processorMs } from '../support/processor-time.ts';
 
 const bytes = (text: string) => Buffer.from(text, 'utf8');
 
@@ -173,13 +174,13 @@ describe('what strict JSON refuses', () => {
   });
 
   it('hostile megabytes in linear time', () => {
-    const started = performance.now();
+    const started = processorMs();
     codeOf(`[${'9'.repeat(1 << 20)}]`);
     codeOf(`[0.${'0'.repeat(1 << 20)}1]`);
     codeOf(`[1${'0'.repeat(1 << 19)}1${'0'.repeat(1 << 19)}1]`);
     codeOf(`"${'\\"'.repeat(1 << 19)}`);
     codeOf(`"${'\\ud83d\\ude00'.repeat(1 << 16)}"`);
-    expect(performance.now() - started).toBeLessThan(5_000);
+    expect(processorMs() - started).toBeLessThan(5_000);
   });
 
   it('never throws anything but its own error, whatever the bytes', () => {

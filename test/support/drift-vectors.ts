@@ -34,5 +34,8 @@ export function driftVectors(): readonly DriftVector[] {
 
 /** Whether a tool can be registered so: arguments cannot be held against a schema that is none. */
 export function isRegistrable({ inputSchema }: JsonObject): boolean {
-  return inputSchema === undefined || schemaProblem(normaliseSchema(inputSchema as JsonObject)) === undefined;
+  return (
+    inputSchema === undefined ||
+    schemaProblem(normaliseSchema(inputSchema as JsonObject)) === undefined
+  );
 }

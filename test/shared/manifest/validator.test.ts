@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../../shared/json.ts';
 import { argsValidator, schemaProblem } from '../../../shared/manifest/validator.ts';
+import { processorMs } from '../../support/processor-time.ts';
 
 const refund: JsonObject = {
   type: 'object',
@@ -133,8 +134,8 @@ describe('hostile arguments are checked in bounded time', () => {
       { a: [...Array.from({ length: 50_000 }, (_, i) => ({ i })), { i: 0 }] },
     ],
   ])('%s', (_, schema, args) => {
-    const before = performance.now();
+    const before = processorMs();
     expect(argsValidator(schema)(args)).toBeDefined();
-    expect(performance.now() - before).toBeLessThan(3_000);
+    expect(processorMs() - before).toBeLessThan(3_000);
   });
 });

@@ -3,6 +3,7 @@ import type { JsonObject } from '../../../shared/json.ts';
 import { firstPassportFailure } from '../../../shared/passport/check.ts';
 import { argsDigest } from '../../../shared/passport/constraints.ts';
 import { externalRecipient } from '../../../shared/passport/recipients.ts';
+import { processorMs } from '../../support/processor-time.ts';
 import { baseAction, nowMs, signedPassport } from '../fixtures.ts';
 import { loadVectors } from '../load-vectors.ts';
 
@@ -54,10 +55,10 @@ describe('recipients', () => {
   });
 
   it('a hostile address is judged in linear time', () => {
-    const before = performance.now();
+    const before = processorMs();
     for (const part of ['a.', ' ', '<', '"a" ', 'a-']) {
       expect(externalRecipient({ to: `${part.repeat(100_000)}@x` }, allowed)).toBeDefined();
     }
-    expect(performance.now() - before).toBeLessThan(2_000);
+    expect(processorMs() - before).toBeLessThan(2_000);
   });
 });

@@ -13,6 +13,7 @@ import type { PolicyOutcome } from '../../../shared/policy/policy-set.ts';
 import { replayPolicy } from '../../../shared/policy/replay.ts';
 import { context, policies, publish } from '../../support/policy-arbitraries.ts';
 import { interpret } from '../../support/policy-interpreter.ts';
+import { processorMs } from '../../support/processor-time.ts';
 
 const runs = { numRuns: 2000 };
 const refusals = ['deny', 'require_tool_reapproval', 'require_approval'];
@@ -227,9 +228,9 @@ describe('the index', () => {
       return { name: `r${index}`, decision: 'deny', reason: 'x', when: { all } };
     });
     const published = [publish(1, { id: 'p', version: 1, rules })];
-    const startedMs = performance.now();
+    const startedMs = processorMs();
     const set = compilePolicies(published);
-    expect(performance.now() - startedMs).toBeLessThan(3000);
+    expect(processorMs() - startedMs).toBeLessThan(3000);
     const n9 = { id: 'n9', type: 'n9', role: 'n9', name: 'n9' };
     const at = { tool: n9, resource: n9, user: n9 };
     expect(plain(set.evaluate(at))).toEqual(interpret(published, at));

@@ -3,6 +3,7 @@ import type { JsonObject, JsonValue } from '../../../shared/json.ts';
 import { compilePath } from '../../../shared/policy/path.ts';
 import { compilePattern } from '../../../shared/policy/pattern.ts';
 import { relations, toNumber } from '../../../shared/policy/relations.ts';
+import { processorMs } from '../../support/processor-time.ts';
 
 const length = 1024 * 1024;
 
@@ -15,17 +16,17 @@ describe('an operator', () => {
     ['an endless exponent', `${'1'.repeat(length)}e${'1'.repeat(length)}x`],
     ['dots', '.'.repeat(length)],
   ])('finds at once that a megabyte is no number: %s', (_, text) => {
-    const startedMs = performance.now();
+    const startedMs = processorMs();
     expect(toNumber(text, false)).toBeNaN();
-    expect(performance.now() - startedMs).toBeLessThan(200);
+    expect(processorMs() - startedMs).toBeLessThan(200);
   });
 
   it('searches a megabyte in linear time with patterns that break other engines', () => {
-    const startedMs = performance.now();
+    const startedMs = processorMs();
     for (const pattern of ['^(a+)+$', '(a|aa)+$', '(.*a){20}b', '(a*)*b']) {
       compilePattern(pattern).search(`${'a'.repeat(length)}!`);
     }
-    expect(performance.now() - startedMs).toBeLessThan(5000);
+    expect(processorMs() - startedMs).toBeLessThan(5000);
   });
 
   it('compares containers by their JSON, without regard to absent members', () => {

@@ -16,6 +16,7 @@ import {
   withRule,
   withWhen,
 } from '../../support/policy-drafts.ts';
+import { processorMs } from '../../support/processor-time.ts';
 import { refused } from './validate.cases.ts';
 
 const when = 'rules[0].when';
@@ -101,12 +102,12 @@ describe('a policy from outside', () => {
   it('is refused in milliseconds when it is nested 10,000 levels deep, as text or as objects', () => {
     const deepText = `{"id":"a","version":1,"rules":${'['.repeat(10_000)}${']'.repeat(10_000)}}`;
     const deepKeys = `${'{"when":'.repeat(10_000)}1${'}'.repeat(10_000)}`;
-    const startedMs = performance.now();
+    const startedMs = processorMs();
     for (const text of [deepText, deepKeys]) {
       expect(refusalOf(text)).toContain('nested deeper than 32 levels');
       expect(refusalOf(JSON.parse(text))).toContain('nested deeper than 32 levels');
     }
-    expect(performance.now() - startedMs).toBeLessThan(100);
+    expect(processorMs() - startedMs).toBeLessThan(100);
   });
 
   it('is refused before its patterns cost a noticeable time', () => {
@@ -116,9 +117,9 @@ describe('a policy from outside', () => {
         when: { any: [condition({ operator: 'matches', value: `(x${index}y{900})` })] },
       }),
     );
-    const startedMs = performance.now();
+    const startedMs = processorMs();
     expect(refusalOf(policy({ rules }))).toMatch(/the patterns of this policy are too large/);
-    expect(performance.now() - startedMs).toBeLessThan(1000);
+    expect(processorMs() - startedMs).toBeLessThan(1000);
   });
 
   it('is refused with a short message, however long the offending text', () => {
