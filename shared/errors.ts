@@ -92,6 +92,7 @@ export const errorKinds = {
   'passport.user_mismatch': refusal(403, 'The passport was issued for another user.'),
   'passport.tool_not_allowed': refusal(403, 'The passport does not cover this tool.'),
   'passport.resource_not_allowed': refusal(403, 'The passport does not cover this resource.'),
+  'passport.not_renewable': refusal(403, 'This passport cannot be renewed: have a new one issued.'),
   'passport.ttl_invalid': refusal(400, 'ttl_seconds must be from 5 to 3600.'),
   'passport.claim_unavailable': outage(503, 'Single use cannot be assured right now.'),
   'passport.lease_exhausted': outage(
@@ -109,7 +110,9 @@ export const errorKinds = {
   'tool.pending_approval': refusal(403, 'The tool has not been approved yet.'),
   'tool.rejected': refusal(403, 'The tool was rejected.'),
   'agent.not_found': refusal(404, 'No such agent.'),
+  'agent.disabled': refusal(403, 'The agent is disabled: nothing is done for it.'),
   'agent.mismatch': refusal(403, 'The API key is bound to another agent.'),
+  'service_account.exists': refusal(409, 'The agent has a service account of this name.'),
   'agent.load_failed': outage(500, 'The agent could not be read.'),
   'user.not_found': refusal(404, 'No such user.'),
 

@@ -5,11 +5,11 @@ import { effectIn, reachVerdict } from '../../shared/decision/reach-verdict.ts';
 import type { DecisionState } from '../../shared/decision/state.ts';
 import type { Verdict } from '../../shared/decision/verdict.ts';
 import { errorKinds, GatewayError } from '../../shared/errors.ts';
-import { idTimeMs } from '../../shared/ids.ts';
 import { claimPassport } from '../../shared/passport/claim.ts';
 import { openApproval } from '../approvals/open-approval.ts';
 import { spendApproval } from '../approvals/spend-approval.ts';
 import { claimDurably } from '../passports/claim-durably.ts';
+import { userPresence } from '../passports/user-presence.ts';
 import type { Services } from '../services.ts';
 
 export interface ReachedVerdict {
@@ -64,7 +64,7 @@ async function ask(services: Services, one: Case, verdict: Verdict): Promise<Rea
       matchedRules: verdict.matchedRules,
       policyHash: verdict.policyHash,
       manifestHash: state.tool?.manifestHash,
-      authenticatedAtMs: authenticatedAtMs(one),
+      authenticatedAtMs: await authenticatedAtMs(services, one),
     });
     return { verdict, approvalId: id };
   } catch (thrown) {
@@ -75,9 +75,13 @@ async function ask(services: Services, one: Case, verdict: Verdict): Promise<Rea
 }
 
 /** When the user last proved to be there: by a passport of their own that came with the action. */
-function authenticatedAtMs({ action, state: { passport } }: Case): number | undefined {
-  if (passport?.form !== 'signed' || passport.claims.user_id !== action.userId) return undefined;
-  return idTimeMs(passport.claims.jti);
+async function authenticatedAtMs(
+  services: Pick<Services, 'db'>,
+  { action: { tenantId, agentId, userId }, state: { passport } }: Case,
+): Promise<number | undefined> {
+  if (passport?.form !== 'signed') return undefined;
+  const { jti } = passport.claims;
+  return (await userPresence(services, { tenantId, agentId, jti, userId }))?.atMs;
 }
 
 /** The same verdict as a refusal, for a reason that came up while it was carried out. */

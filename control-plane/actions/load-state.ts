@@ -54,6 +54,7 @@ export async function loadState(
     environment,
     killSwitches: row.kill_switches.map(killSwitch),
     agent: agentOf(row),
+    agentDisabled: row.agent?.disabled === true,
     user: userOf(row),
     tool: row.tool === null ? undefined : toolRecord(row.tool),
     passport: reading === undefined ? undefined : passportState(reading, row),
@@ -81,9 +82,8 @@ function killSwitch(row: StateRow['kill_switches'][number]): KillSwitch {
   };
 }
 
-/** A disabled agent is as good as none. */
 function agentOf({ agent }: StateRow): AgentRecord | undefined {
-  if (agent === null || agent.disabled) return undefined;
+  if (agent === null) return undefined;
   return {
     id: String(agent.id),
     name: agent.name,
@@ -108,7 +108,7 @@ function passportState(reading: PassportReading, row: StateRow): PassportState {
     form: 'signed',
     claims,
     source: 'presented',
-    revoked: row.revoked || row.agent?.disabled === true,
+    revoked: row.revoked,
     use: 'unclaimed',
     approval,
   };

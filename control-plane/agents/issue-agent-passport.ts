@@ -1,15 +1,14 @@
-import type { RiskTier } from '../../shared/decision/action.ts';
+import { type RiskTier, riskTiers } from '../../shared/decision/action.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { clampTools } from '../../shared/glob.ts';
 import type { JsonObject } from '../../shared/json.ts';
 import { anyUser } from '../../shared/passport/claims.ts';
-import type { PolicySet } from '../../shared/policy/policy-set.ts';
 import type { Caller } from '../http/route.ts';
 import { assertMayIssue } from '../passports/issue-passport.ts';
 import { type MintedPassport, mintPassport } from '../passports/mint-passport.ts';
-import { loadPublishedPolicies } from '../policies/load-published.ts';
+import { stampedPolicyHash } from '../passports/stamped-policy-hash.ts';
 import type { Services } from '../services.ts';
-import type { Agent } from '../store/generated/client.ts';
+import { assertEnabled, holdEnabled, loadAgent } from './load-agent.ts';
 
 /** In `policy_id`: not one policy, but all that are published; `policy_hash` says which. */
 const publishedSet = 'published';
@@ -34,42 +33,30 @@ export async function issueAgentPassport(
 ): Promise<MintedPassport> {
   const { tenantId, principal } = caller;
   const userId = request.userId ?? anyUser;
-  assertMayIssue(caller, String(request.agentId), userId);
+  const agentId = String(request.agentId);
+  assertMayIssue(caller, agentId, userId);
   const agent = await loadAgent(services, tenantId, request.agentId);
+  assertEnabled(agent);
   const allowedTools = clampTools(request.requestedTools, agent.capabilities);
   if (allowedTools.length === 0) throw new GatewayError('passport.tool_not_allowed');
-  const policies = await loadPolicies(services, tenantId);
-  return mintPassport(services, {
-    tenantId,
-    agentId: String(agent.id),
-    userId,
-    goal: request.purpose ?? agent.goal ?? '',
-    allowedTools,
-    allowedResources: request.requestedResources,
-    resourceConstraints: request.resourceConstraints,
-    riskTier: request.riskTier ?? (agent.blastRadius as RiskTier),
-    policyId: publishedSet,
-    policyHash: policies.hash,
-    audience: request.audience,
-    ttlSeconds: request.ttlSeconds,
-    issuedBy: principal,
-  });
-}
-
-async function loadAgent({ db }: Services, tenantId: string, id: number): Promise<Agent> {
-  const agent = await db.agent
-    .findUnique({ where: { tenantId_id: { tenantId, id } } })
-    .catch((cause: unknown) => {
-      throw new GatewayError('agent.load_failed', { cause });
-    });
-  if (agent === null || agent.disabledAt !== null) throw new GatewayError('agent.not_found');
-  return agent;
-}
-
-async function loadPolicies(services: Services, tenantId: string): Promise<PolicySet> {
-  try {
-    return await loadPublishedPolicies(services, tenantId);
-  } catch (cause) {
-    throw new GatewayError('policy.load_failed', { cause });
-  }
+  const blastRadius = riskTiers.find((known) => known === agent.blastRadius) ?? 'critical';
+  return mintPassport(
+    services,
+    {
+      tenantId,
+      agentId,
+      userId,
+      goal: request.purpose ?? agent.goal ?? '',
+      allowedTools,
+      allowedResources: request.requestedResources,
+      resourceConstraints: request.resourceConstraints,
+      riskTier: request.riskTier ?? blastRadius,
+      policyId: publishedSet,
+      policyHash: await stampedPolicyHash(services, tenantId),
+      audience: request.audience,
+      ttlSeconds: request.ttlSeconds,
+      issuedBy: principal,
+    },
+    ({ tx }) => holdEnabled(tx, tenantId, agentId),
+  );
 }

@@ -1,11 +1,11 @@
 import type { RiskTier } from '../../shared/decision/action.ts';
-import { sidecarSection } from '../../shared/sync/sections.ts';
 import { agentChain, commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import { assertWithinPlan } from '../plan.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Agent } from '../store/generated/client.ts';
 import { assertOwnAgent } from './own-agent.ts';
+import { sectionsOfSidecars } from './sections-of-sidecars.ts';
 
 interface AgentRegistration {
   readonly name: string;
@@ -62,15 +62,6 @@ export async function registerAgent(
 async function assertRoomForOne(tx: Transaction, tenantId: string): Promise<void> {
   const present = await tx.agent.count({ where: { tenantId } });
   await assertWithinPlan(tx, tenantId, { feature: 'agents', present });
-}
-
-/** What its sidecars alone hold, lease and credentials, follows the agent's capabilities. */
-async function sectionsOfSidecars(tx: Transaction, { tenantId, id }: Agent) {
-  const sidecars = await tx.sidecar.findMany({
-    where: { tenantId, agentId: String(id), revokedAt: null },
-    select: { id: true },
-  });
-  return sidecars.map((sidecar) => sidecarSection(sidecar.id));
 }
 
 function fieldsOf({ capabilities, goal, blastRadius }: AgentRegistration) {

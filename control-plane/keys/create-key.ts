@@ -9,6 +9,7 @@ import type { Caller } from '../http/route.ts';
 import type { Services, Transaction } from '../services.ts';
 import { hashApiKey } from './key-directory.ts';
 import { keyRecordOf } from './key-record.ts';
+import { isReservedPrincipal } from './reserved-principals.ts';
 
 type Wanted = z.output<NonNullable<(typeof createKeyOperation)['body']>>;
 
@@ -31,7 +32,7 @@ export async function createKey(
   const granted = grant(wanted, caller);
   const { tenantId } = caller;
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
-    const expiresAt = await boundedExpiry(tx, services, { caller, wanted });
+    const expiresAt = await boundedExpiry(tx, services, { caller, asked: wanted.expires_at });
     await requireAgent(tx, tenantId, granted.agentId);
     const wantedKey = { ...granted, expiresAt };
     return insertKey(tx, { ...services, notes }, { tenantId, by: caller.principal, wantedKey });
@@ -65,21 +66,22 @@ function grant(wanted: Wanted, caller: Caller): Omit<NewApiKey, 'expiresAt'> {
     throw exceeds('Only owners choose whom a key stands for; leave principal out.');
   }
   const principal = isOwner ? (wanted.principal ?? name) : caller.principal;
-  if (principal.startsWith('sidecar:')) {
+  if (isReservedPrincipal(principal)) {
     throw new GatewayError('args.schema_invalid', {
-      message: 'principal: names that begin with sidecar: are those of sidecars.',
+      message:
+        'principal: names that begin with sidecar: or service-account: are those of sidecars and service accounts.',
     });
   }
   return { name, role, scope, principal, agentId };
 }
 
 /** A key that will expire makes none that outlive it; owners replace their own keys and may. */
-async function boundedExpiry(
+export async function boundedExpiry(
   tx: Transaction,
   { clock }: Pick<Services, 'clock'>,
-  { caller, wanted }: { readonly caller: Caller; readonly wanted: Wanted },
+  { caller, asked: text }: { readonly caller: Caller; readonly asked: string | undefined },
 ): Promise<Date | undefined> {
-  const asked = wanted.expires_at === undefined ? undefined : new Date(wanted.expires_at);
+  const asked = text === undefined ? undefined : new Date(text);
   if (asked !== undefined && asked.getTime() <= clock.now()) {
     throw new GatewayError('args.schema_invalid', { message: 'expires_at: lies in the past.' });
   }

@@ -3,12 +3,12 @@ import { GatewayError } from '../../shared/errors.ts';
 import { clampTools } from '../../shared/glob.ts';
 import type { JsonObject } from '../../shared/json.ts';
 import { anyUser } from '../../shared/passport/claims.ts';
-import { agentRowId } from '../agents/agent-row-id.ts';
+import { assertEnabled, findAgent, holdEnabled } from '../agents/load-agent.ts';
 import { assertOwnAgent } from '../agents/own-agent.ts';
 import type { Caller } from '../http/route.ts';
-import { loadPublishedPolicies } from '../policies/load-published.ts';
 import type { Services } from '../services.ts';
 import { type MintedPassport, mintPassport } from './mint-passport.ts';
+import { stampedPolicyHash } from './stamped-policy-hash.ts';
 
 interface PassportRequest {
   readonly tenantId: string;
@@ -37,16 +37,16 @@ export async function issuePassport(
 ): Promise<MintedPassport> {
   if (request.tenantId !== caller.tenantId) throw new GatewayError('tenant.mismatch');
   assertMayIssue(caller, request.agentId, request.userId);
-  const [allowedTools, policies] = await Promise.all([
+  const { tenantId, agentId } = request;
+  const [allowedTools, policyHash] = await Promise.all([
     toolsFor(services, request),
-    loadPublishedPolicies(services, request.tenantId),
+    stampedPolicyHash(services, tenantId),
   ]);
-  return mintPassport(services, {
-    ...request,
-    allowedTools,
-    policyHash: policies.hash,
-    issuedBy: caller.principal,
-  });
+  return mintPassport(
+    services,
+    { ...request, allowedTools, policyHash, issuedBy: caller.principal },
+    ({ tx }) => holdEnabled(tx, tenantId, agentId),
+  );
 }
 
 /**
@@ -63,16 +63,12 @@ export function assertMayIssue(caller: Caller, agentId: string, userId: string):
 }
 
 async function toolsFor(
-  { db }: Services,
+  services: Services,
   { tenantId, agentId, allowedTools }: PassportRequest,
 ): Promise<readonly string[]> {
-  const id = agentRowId(agentId);
-  const agent =
-    id === undefined
-      ? null
-      : await db.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
-  if (agent === null) return [...new Set(allowedTools)];
-  if (agent.disabledAt !== null) throw new GatewayError('agent.not_found');
+  const agent = await findAgent(services, tenantId, agentId);
+  if (agent === undefined) return [...new Set(allowedTools)];
+  assertEnabled(agent);
   const tools = clampTools(allowedTools, agent.capabilities);
   if (tools.length === 0) throw new GatewayError('passport.tool_not_allowed');
   return tools;

@@ -2,15 +2,31 @@ import { GatewayError } from '../../shared/errors.ts';
 import type { JsonObject } from '../../shared/json.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';
 import { buildClaims, type PassportGrant, signPassport } from '../../shared/passport/issue.ts';
-import { agentChain, commitChange } from '../events.ts';
-import type { Services } from '../services.ts';
+import { agentChain, type ChangeNotes, commitChange } from '../events.ts';
+import type { Services, Transaction } from '../services.ts';
 
 export const passportIssuer = 'sallyport';
 
 interface MintRequest extends Omit<PassportGrant, 'issuer' | 'nowMs'> {
   /** The principal who asked for it. */
   readonly issuedBy: string;
+  /** The passport that this one takes the place of. */
+  readonly renews?: RenewedPassport | undefined;
 }
+
+/** A passport that is renewed, and what its chain of renewals began with. */
+export interface RenewedPassport {
+  readonly jti: string;
+  readonly rootJti: string;
+  readonly rootIssuedAt: Date;
+}
+
+/** What is done in the transaction that stores the passport, before it is stored. */
+type Alongside = (step: {
+  readonly tx: Transaction;
+  readonly notes: ChangeNotes;
+  readonly claims: PassportClaims;
+}) => Promise<void>;
 
 export interface MintedPassport {
   readonly token: string;
@@ -27,7 +43,8 @@ export interface MintedPassport {
  */
 export async function mintPassport(
   services: Services,
-  { issuedBy, ...grant }: MintRequest,
+  { issuedBy, renews, ...grant }: MintRequest,
+  alongside: Alongside,
 ): Promise<MintedPassport> {
   const nowMs = services.clock.now();
   const claims = buildClaims({ ...grant, issuer: passportIssuer, nowMs });
@@ -35,6 +52,7 @@ export async function mintPassport(
   const expiresAt = new Date(claims.exp * 1000);
   try {
     const { result } = await commitChange(services, claims.tenant_id, async (tx, notes) => {
+      await alongside({ tx, notes, claims });
       await tx.passport.create({
         data: {
           tenantId: claims.tenant_id,
@@ -47,6 +65,9 @@ export async function mintPassport(
           approvalHash: claims.approval_hash,
           issuedAt: new Date(nowMs),
           expiresAt,
+          renewedFrom: renews?.jti ?? null,
+          rootJti: renews?.rootJti ?? null,
+          rootIssuedAt: renews?.rootIssuedAt ?? null,
         },
       });
       return notes.event({
@@ -54,7 +75,7 @@ export async function mintPassport(
         chainId: agentChain(claims.sub),
         agentId: claims.sub,
         userId: claims.user_id,
-        data: issuedData(claims, issuedBy),
+        data: { ...issuedData(claims, issuedBy), replaces: renews?.jti },
       });
     });
     return { token, claims, expiresAt: expiresAt.toISOString(), evidenceId: result.id };

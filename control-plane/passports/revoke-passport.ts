@@ -1,7 +1,9 @@
+import { GatewayError } from '../../shared/errors.ts';
 import { revocationId } from '../../shared/passport/single-use.ts';
-import { agentChain, commitChange } from '../events.ts';
+import { agentChain, commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
-import type { Services } from '../services.ts';
+import type { Services, Transaction } from '../services.ts';
+import type { Passport } from '../store/generated/client.ts';
 
 interface Revocation {
   readonly jti: string;
@@ -9,44 +11,78 @@ interface Revocation {
   readonly revokedAt: Date;
 }
 
+/** Renewals and revocations of one chain of passports, named by its first jti, go one by one. */
+export async function lockRenewals(
+  tx: Transaction,
+  tenantId: string,
+  rootJti: string,
+): Promise<void> {
+  await lockFor(tx, tenantId, `renewals of ${rootJti}`);
+}
+
 /**
- * Revokes a jti for good, whether or not it was issued here. The number of a lease is revoked
- * alone, the lease's own id with all its numbers. Revoking again changes nothing.
+ * Revokes a jti for good, whether or not it was issued here, and what renewals made of it. The
+ * number of a lease is revoked alone, the lease's own id with all its numbers. Revoking again
+ * changes nothing. A key bound to an agent revokes that agent's only.
  */
 export async function revokePassport(
   services: Services,
-  { tenantId, principal }: Caller,
+  { tenantId, principal, agentId }: Caller,
   { jti, reason }: { readonly jti: string; readonly reason?: string | undefined },
 ): Promise<Revocation> {
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     const passport = await tx.passport.findUnique({
       where: { tenantId_jti: { tenantId, jti: revocationId(jti) } },
     });
+    if (agentId !== undefined && passport?.agentId !== agentId) {
+      throw new GatewayError('agent.mismatch');
+    }
+    const nowMs = services.clock.now();
+    const renewals = passport === null ? [] : await renewalsOf(tx, passport, nowMs);
+    const revokedAt = new Date(nowMs);
+    const common = { tenantId, reason: reason ?? null, revokedBy: principal, revokedAt };
     const { count } = await tx.passportRevocation.createMany({
-      data: {
-        tenantId,
-        jti,
-        reason: reason ?? null,
-        revokedBy: principal,
-        revokedAt: new Date(services.clock.now()),
-        expiresAt: passport?.expiresAt ?? null,
-      },
+      data: [
+        { ...common, jti, expiresAt: passport?.expiresAt ?? null },
+        ...renewals.map(({ jti, expiresAt }) => ({ ...common, jti, expiresAt })),
+      ],
       skipDuplicates: true,
     });
     const row = await tx.passportRevocation.findUniqueOrThrow({
       where: { tenantId_jti: { tenantId, jti } },
     });
-    if (count === 1) {
+    if (count > 0) {
       notes.sections('revocations');
       await notes.event({
         type: 'passport.revoked',
         chainId: passport === null ? 'passports:revoked' : agentChain(passport.agentId),
         agentId: passport?.agentId,
         userId: passport?.userId,
-        data: { jti, known: passport !== null, reason, revoked_by: principal },
+        data: {
+          jti,
+          known: passport !== null,
+          reason,
+          renewals: renewals.length === 0 ? undefined : renewals.map((renewal) => renewal.jti),
+          revoked_by: principal,
+        },
       });
     }
     return row;
   });
   return { jti, reason: result.reason ?? undefined, revokedAt: result.revokedAt };
+}
+
+/** What is valid of a passport's chain of renewals besides itself; only its last can be unused. */
+async function renewalsOf(
+  tx: Transaction,
+  { tenantId, jti, kind, rootJti }: Passport,
+  nowMs: number,
+): Promise<readonly Passport[]> {
+  if (kind !== 'agent') return [];
+  const root = rootJti ?? jti;
+  await lockRenewals(tx, tenantId, root);
+  return tx.passport.findMany({
+    where: { tenantId, rootJti: root, jti: { not: jti }, expiresAt: { gt: new Date(nowMs) } },
+    orderBy: { jti: 'asc' },
+  });
 }

@@ -3,6 +3,7 @@ import { revocationId } from '../../shared/passport/single-use.ts';
 import type { Caller } from '../http/route.ts';
 import { claimDurably } from '../passports/claim-durably.ts';
 import type { Services } from '../services.ts';
+import { assertAgent } from './enrolment-token.ts';
 
 /**
  * Takes the durable one use of a passport of the sidecar's own agent. What is not its agent's is
@@ -19,5 +20,6 @@ export async function claimSidecarPassport(
   if (passport === null || passport.agentId !== agentId) {
     throw new GatewayError('passport.agent_mismatch');
   }
+  await assertAgent(services.db, tenantId, agentId);
   return claimDurably(services, tenantId, { jti, expiresAtMs: passport.expiresAt.getTime() });
 }

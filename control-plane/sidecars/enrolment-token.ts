@@ -56,7 +56,7 @@ export async function createEnrolmentToken(
   return { token, expiresAt };
 }
 
-/** Throws `agent.not_found` unless the tenant has this agent, and has not disabled it. */
+/** Throws unless the tenant has this agent, and has not disabled it. */
 export async function assertAgent(
   tx: Pick<Transaction, 'agent'>,
   tenantId: string,
@@ -67,5 +67,6 @@ export async function assertAgent(
     id === undefined
       ? null
       : await tx.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
-  if (agent === null || agent.disabledAt !== null) throw new GatewayError('agent.not_found');
+  if (agent === null) throw new GatewayError('agent.not_found');
+  if (agent.disabledAt !== null) throw new GatewayError('agent.disabled');
 }

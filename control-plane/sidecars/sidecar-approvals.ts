@@ -2,16 +2,16 @@ import { actionDigest } from '../../shared/approval/action-digest.ts';
 import type { Action, RiskTier } from '../../shared/decision/action.ts';
 import type { ApprovalTerms } from '../../shared/decision/verdict.ts';
 import { GatewayError } from '../../shared/errors.ts';
-import { idTimeMs } from '../../shared/ids.ts';
 import { approvalProof } from '../approvals/approval-proof.ts';
 import { openApproval } from '../approvals/open-approval.ts';
 import { settleEventHashes } from '../approvals/settle-event-hashes.ts';
 import { spendApproval } from '../approvals/spend-approval.ts';
 import type { Caller } from '../http/route.ts';
+import { userPresence } from '../passports/user-presence.ts';
 import type { Services } from '../services.ts';
 import type { Approval, Sidecar } from '../store/generated/client.ts';
+import { assertAgent } from './enrolment-token.ts';
 import { ownSidecar } from './fleet.ts';
-import { isUserOfPassport } from './passport-user.ts';
 
 interface SidecarApprovalRequest {
   readonly action: Pick<Action, 'tool' | 'resource' | 'args' | 'goal'>;
@@ -35,6 +35,7 @@ export async function openSidecarApproval(
   request: SidecarApprovalRequest,
 ): Promise<Approval> {
   const sidecar = await ownSidecar(services, caller);
+  await assertAgent(services.db, sidecar.tenantId, sidecar.agentId);
   const { userId, authenticatedAtMs } = await userOf(services, sidecar, request);
   const { tenantId, agentId } = sidecar;
   const action: Action = { ...request.action, tenantId, agentId, userId };
@@ -64,9 +65,12 @@ async function userOf(
   sidecar: Sidecar,
   { userId = sidecar.userId, passportJti: jti }: SidecarApprovalRequest,
 ): Promise<{ readonly userId: string; readonly authenticatedAtMs: number | undefined }> {
-  const isProved =
-    jti !== undefined && (await isUserOfPassport(services, sidecar, { jti, userId }));
-  if (isProved) return { userId, authenticatedAtMs: idTimeMs(jti) };
+  const { tenantId, agentId } = sidecar;
+  const present =
+    jti === undefined
+      ? undefined
+      : await userPresence(services, { tenantId, agentId, jti, userId });
+  if (present !== undefined) return { userId, authenticatedAtMs: present.atMs };
   if (userId === sidecar.userId) return { userId, authenticatedAtMs: undefined };
   throw new GatewayError('approval.invalid', {
     message: 'user_id: the sidecar’s agent holds no passport of that user.',
@@ -106,6 +110,7 @@ export async function spendSidecarApproval(
 ): Promise<{ readonly eventHash: string }> {
   const sidecar = await ownSidecar(services, caller);
   const { tenantId } = sidecar;
+  await assertAgent(services.db, tenantId, sidecar.agentId);
   await settleEventHashes(services, tenantId);
   const approval = await services.db.approval.findUnique({
     where: { tenantId_id: { tenantId, id } },

@@ -1,9 +1,9 @@
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 import { anyUser } from '../../shared/passport/claims.ts';
 import { agentChain } from '../events.ts';
+import { userPresence } from '../passports/user-presence.ts';
 import type { Services } from '../services.ts';
 import type { Sidecar } from '../store/generated/client.ts';
-import { isUserOfPassport } from './passport-user.ts';
 
 /** What a sidecar can have seen. Everything else is for the control plane alone to say. */
 const seenTypes =
@@ -33,10 +33,11 @@ export class Speakers {
     const problem = 'user_id: is not the user of this sidecar, nor of a passport of its agent';
     const jti = data.passport_jti;
     if (typeof jti !== 'string' || userId === anyUser) return problem;
+    const { tenantId, agentId } = this.#sidecar;
     const key = JSON.stringify([jti, userId]);
     const isUser =
       this.#checked.get(key) ??
-      (await isUserOfPassport(this.#services, this.#sidecar, { jti, userId }));
+      (await userPresence(this.#services, { tenantId, agentId, jti, userId })) !== undefined;
     this.#checked.set(key, isUser);
     return isUser ? undefined : problem;
   }

@@ -1,4 +1,6 @@
 import * as contract from '../../shared/contract/tools.ts';
+import type { Drift } from '../../shared/manifest/drift.ts';
+import { driftSentence } from '../../shared/manifest/drift-sentence.ts';
 import { riskTierOf } from '../../shared/manifest/manifest.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../services.ts';
@@ -19,7 +21,7 @@ export function toolRoutes(services: Services): Route[] {
           manifest,
           approval_status: ingested.standing.approvalStatus,
           risk_tier: riskTierOf(manifest),
-          drift: [...ingested.drift],
+          drift: inWords(ingested.drift),
           renamed_from: ingested.renamedFrom,
           approval_request_id: approvalId === undefined ? undefined : String(approvalId),
         },
@@ -28,14 +30,19 @@ export function toolRoutes(services: Services): Route[] {
     route(contract.listTools, async (_input, caller) => ({
       body: { tools: [...(await listTools(services, caller))] },
     })),
-    route(contract.getTool, async ({ params }, caller) => ({
-      body: await readTool(services, caller, params.name),
-    })),
+    route(contract.getTool, async ({ params }, caller) => {
+      const tool = await readTool(services, caller, params.name);
+      return { body: { ...tool, drift: inWords(tool.drift) } };
+    }),
     route(contract.diffTools, async ({ body }) => {
       const { beforeHash, afterHash, material, drift } = diffTools(body.before, body.after);
       return {
-        body: { before_hash: beforeHash, after_hash: afterHash, material, drift: [...drift] },
+        body: { before_hash: beforeHash, after_hash: afterHash, material, drift: inWords(drift) },
       };
     }),
   ];
+}
+
+function inWords(drifts: readonly Drift[]) {
+  return drifts.map((drift) => ({ ...drift, sentence: driftSentence(drift) }));
 }

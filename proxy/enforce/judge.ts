@@ -152,6 +152,7 @@ function stateFor(action: Action, passport: PassportState, deps: JudgeDeps): Dec
     environment: identity.environment,
     killSwitches: replica.killSwitches,
     agent: replica.agent(action.agentId),
+    agentDisabled: replica.revocationOf(action.agentId) === 'agent.disabled',
     user: replica.user(action.userId),
     tool: liveDrift.recordOf(action.tool),
     passport,

@@ -172,7 +172,7 @@ class LocalReplica implements Replica {
 
   revocationOf(agentId: string): Revocation | undefined {
     if (this.#isSidecarRevoked()) return 'sidecar.revoked';
-    return this.#revocations().agentIds.has(agentId) ? 'agent.not_found' : undefined;
+    return this.#revocations().agentIds.has(agentId) ? 'agent.disabled' : undefined;
   }
 
   approvalFor(actionDigest: string): DeliveredApproval | undefined {

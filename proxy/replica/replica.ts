@@ -18,8 +18,8 @@ import type {
 import type { Age } from './freshness.ts';
 import type { LeaseLeft } from './lease-book.ts';
 
-/** As decisions call it: a disabled agent is none that is registered. */
-export type Revocation = 'sidecar.revoked' | 'agent.not_found';
+/** As decisions call it. */
+export type Revocation = 'sidecar.revoked' | 'agent.disabled';
 
 export type SignedPassport = Extract<PassportState, { readonly form: 'signed' }>;
 

@@ -56,6 +56,13 @@ export const claimsExample = {
   exp: 1_795_169_100,
 } as const;
 
+/** One check that a passport failed. */
+export const passportFailure = z.object({
+  check: z.string(),
+  reason_code: z.string(),
+  message: z.string(),
+});
+
 const issued = z.object({
   /** The compact JWS; `token` is the same under the name that issue-passport uses. */
   passport: z.string(),
@@ -118,10 +125,15 @@ export const issuePassport = operation({
     'args.schema_invalid',
     'passport.ttl_invalid',
     'passport.tool_not_allowed',
+    'passport.user_mismatch',
     'tenant.mismatch',
+    'agent.disabled',
     'agent.mismatch',
+    'agent.load_failed',
+    'policy.load_failed',
     'passport.sign_failed',
     'passport.persist_failed',
+    'evidence.seal_failed',
   ],
 });
 
@@ -142,9 +154,7 @@ export const verifyPassport = operation({
     description: 'What is wrong with it, if anything.',
     schema: z.object({
       valid: z.boolean(),
-      errors: z.array(
-        z.object({ check: z.string(), reason_code: z.string(), message: z.string() }),
-      ),
+      errors: z.array(passportFailure),
       claims: passportClaims.optional(),
     }),
     example: {
@@ -167,6 +177,7 @@ export const revokePassport = operation({
   path: '/v1/passports/revoke',
   tag: 'Passports',
   summary: 'Revoke a passport, whether or not it was ever seen here',
+  description: 'What a renewal made of it is revoked with it.',
   auth: 'bearer',
   permission: 'passport.revoke',
   budget: 'control',
@@ -188,7 +199,7 @@ export const revokePassport = operation({
       reason: 'Agent misbehaved',
     },
   },
-  errors: ['args.schema_invalid'],
+  errors: ['args.schema_invalid', 'agent.mismatch'],
 });
 
 export const publicJwk = z.object({

@@ -47,7 +47,7 @@ export const createEnrolmentToken = operation({
       max_uses: 1,
     },
   },
-  errors: ['args.schema_invalid', 'agent.not_found'],
+  errors: ['args.schema_invalid', 'agent.not_found', 'agent.disabled'],
 });
 
 /** A public key as a sidecar makes it: what it claims its `kid` to be is not read. */
@@ -101,7 +101,7 @@ export const enrolSidecar = operation({
       audience: `sidecar://${sidecarExample}`,
     },
   },
-  errors: ['args.schema_invalid', 'sidecar.token_invalid', 'agent.not_found'],
+  errors: ['args.schema_invalid', 'sidecar.token_invalid', 'agent.not_found', 'agent.disabled'],
 });
 
 const sectionVersions = z.record(z.string().max(200), z.number().int());

@@ -10,6 +10,8 @@ const drift = z.object({
   /** JSON pointer into the manifest. */
   path: z.string(),
   message: z.string(),
+  /** The same for a human: what it means, and what is to be done. */
+  sentence: z.string(),
   /** Whether the tool must be approved again because of it. */
   material: z.boolean(),
 });
@@ -32,6 +34,8 @@ const driftExample = {
   severity: 'high',
   path: '/riskTier',
   message: 'risk went from medium to high',
+  sentence:
+    'The tool is now riskier than when it was approved (/riskTier: risk went from medium to high); it must be approved again.',
   material: true,
 } as const;
 
@@ -149,6 +153,8 @@ export const getTool = operation({
           severity: 'medium',
           path: '/description',
           message: 'the description changed',
+          sentence:
+            'The model now reads another description of the tool (/description: the description changed); it must be approved again.',
           material: true,
         },
       ],

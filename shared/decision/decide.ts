@@ -30,7 +30,7 @@ interface Finding {
 }
 
 /**
- * Decides one action (design 3): mode, kill switches, identity, passport, tool, policy, approval;
+ * Decides one action (design 3): mode, kill switches and disabled agents, identity, passport, tool, policy, approval;
  * the first stage that refuses ends it. Pure and synchronous: what must happen because of the
  * verdict is listed in its effects, and the caller carries them out before it acts on it.
  *
@@ -40,7 +40,7 @@ interface Finding {
 export function decide(action: Action, state: DecisionState, nowMs: number): Verdict {
   const one: Case = { action, state, nowMs, mode: effectiveMode(action, state, nowMs) };
 
-  const blocked = judgeKillSwitches(one);
+  const blocked = judgeKillSwitches(one) ?? judgeDisabled(one);
   if (blocked !== undefined) return { ...conclude(one, blocked), enforced: true };
 
   const refused = judgeIdentity(one) ?? judgePassport(one);
@@ -54,6 +54,13 @@ export function decide(action: Action, state: DecisionState, nowMs: number): Ver
 function judgeKillSwitches({ action, state, nowMs }: Case): Finding | undefined {
   const armed = blockingSwitch(state.killSwitches, action, nowMs);
   return armed && deny('runtime.kill_switch', `A kill switch blocks this call: ${armed.reason}`);
+}
+
+/** Like a kill switch it holds in every mode: an operator said that this agent does nothing. */
+function judgeDisabled({ action, state }: Case): Finding | undefined {
+  return state.agentDisabled === true
+    ? deny('agent.disabled', `Agent ${action.agentId} is disabled.`)
+    : undefined;
 }
 
 /** An unknown agent may be asked about, but nothing is done for it. */

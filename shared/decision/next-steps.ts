@@ -25,6 +25,10 @@ const steps: Partial<Record<ErrorCode, readonly string[]>> = {
   'agent.not_found': [
     'Have the agent registered (POST /v1/agents/register) and use the agent_id it is given.',
   ],
+  'agent.disabled': [
+    'Stop: an operator disabled this agent, and no call of it is carried out until it is enabled again.',
+    'Tell the user that this agent may not act.',
+  ],
   'agent.mismatch': ['Use the agent_id that this agent was registered under.'],
   'passport.missing': [
     'This tenant requires a passport for every call: get one for this agent, user, tool and resource, and send it with the call.',

@@ -6,7 +6,7 @@ import { newId } from '../ids.ts';
 import type { JsonObject } from '../json.ts';
 import { type PassportClaims, passportType } from './claims.ts';
 
-const ttlSecondsMin = 5;
+export const ttlSecondsMin = 5;
 export const ttlSecondsMax = 3600;
 export const ttlSecondsDefault = 300;
 
@@ -35,9 +35,7 @@ export interface PassportGrant {
 /** The claims of a new passport under a jti of its own; refuses a life outside 5 to 3600 seconds. */
 export function buildClaims(grant: PassportGrant): PassportClaims {
   const { ttlSeconds, leaseSize } = grant;
-  if (!Number.isInteger(ttlSeconds) || ttlSeconds < ttlSecondsMin || ttlSeconds > ttlSecondsMax) {
-    throw new GatewayError('passport.ttl_invalid');
-  }
+  assertTtl(ttlSeconds);
   const issuedAt = Math.floor(grant.nowMs / 1000);
   const claims: PassportClaims = {
     iss: grant.issuer,
@@ -59,6 +57,12 @@ export function buildClaims(grant: PassportGrant): PassportClaims {
     exp: issuedAt + ttlSeconds,
   };
   return leaseSize === undefined ? claims : { ...claims, lease_size: leaseSize };
+}
+
+export function assertTtl(ttlSeconds: number): void {
+  if (!Number.isInteger(ttlSeconds) || ttlSeconds < ttlSecondsMin || ttlSeconds > ttlSecondsMax) {
+    throw new GatewayError('passport.ttl_invalid');
+  }
 }
 
 /** Signs claims as an Action Passport: a compact JWS, EdDSA only. */

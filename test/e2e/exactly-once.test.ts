@@ -77,6 +77,25 @@ async function issue(risk = 'low', at: 0 | 1 = 0): Promise<{ passport: string; j
   return { passport, jti: JSON.parse(Buffer.from(claims, 'base64url').toString()).jti };
 }
 
+describe('a renewal', () => {
+  it('and the uses of the same passport, all at once over both: exactly one has it', async () => {
+    const { passport } = await issue();
+    const agent_id = Number(world.agentId);
+    const renew = (at: 0 | 1) => world.api('POST', '/v1/agents/renew', { agent_id, passport }, at);
+    const paid = amount();
+    const [renewals, uses] = await Promise.all([
+      Promise.all(Array.from({ length: 40 }, (_, n) => renew(n % 2 === 0 ? 0 : 1))),
+      atOnce(paid, { 'action-passport': passport }, 40),
+    ]);
+    const renewed = renewals.filter(({ status }) => status === 201);
+    const performing = uses.filter(({ status }) => status === 200);
+    expect(renewed.length + performing.length).toBe(1);
+    expect(performed(paid)).toBe(performing.length);
+    const again = await world.pay(1, amount(), { 'action-passport': passport });
+    expect(reasonOf(again)).toBe('passport.replay_detected');
+  }, 60_000);
+});
+
 describe('over two sidecars and two control planes at once', () => {
   it.each(['low', 'critical'])('a presented passport of %s risk is used once', async (risk) => {
     const { passport, jti } = await issue(risk);
@@ -220,6 +239,29 @@ describe('over two sidecars and two control planes at once', () => {
     }
     expect(running.program.output()).not.toContain('could not be followed');
   });
+});
+
+describe('a disabled agent', () => {
+  it('is stopped on both sidecars, told to either control plane, and goes on when enabled', async () => {
+    for (const at of [0, 1] as const) {
+      await until('calls are decided by policy', async () => {
+        const reasons = [0, 1].map(async (by) => reasonOf(await world.pay(by, amount())));
+        return (await Promise.all(reasons)).every((reason) => reason === 'pay.frozen');
+      });
+      const path = `/v1/agents/${world.agentId}`;
+      expect((await world.api('PATCH', path, { disabled: true }, at)).status).toBe(200);
+      const asked = { tool: 'bank.pay', resource: 'x', agent_id: world.agentId, user_id: 'user_1' };
+      for (const of of [0, 1] as const) {
+        const { body } = await world.api('POST', '/v1/actions/preflight', asked, of);
+        expect(body).toMatchObject({ decision: 'deny', reason_code: 'agent.disabled' });
+      }
+      await until('both sidecars know', async () => {
+        const answers = await Promise.all([0, 1].map((by) => world.pay(by, amount())));
+        return answers.every((answer) => reasonOf(answer) === 'agent.disabled');
+      });
+      expect((await world.api('PATCH', path, { disabled: false }, at)).status).toBe(200);
+    }
+  }, 60_000);
 });
 
 const freeze = {

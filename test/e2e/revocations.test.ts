@@ -1,28 +1,19 @@
-import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { until } from '../support/processes.ts';
 import { OpenStreams } from './open-streams.ts';
 
 let streams: OpenStreams;
-let database: pg.Client;
 beforeAll(async () => {
   streams = await OpenStreams.start();
-  database = new pg.Client({ connectionString: streams.bench.database.url });
-  await database.connect();
 }, 90_000);
 afterAll(async () => {
-  await database?.end();
   await streams?.close();
 });
 
 async function setAgent(state: 'disabled' | 'enabled'): Promise<void> {
-  const at = state === 'disabled' ? 'now()' : 'null';
-  await database.query(`update agent set disabled_at = ${at} where id = $1`, [
-    Number(streams.bench.separate.agentId),
-  ]);
-  await database.query(
-    "update sync_section set version = version + 1 where name in ('agents', 'revocations')",
-  );
+  const { api, agentId } = streams.bench.separate;
+  const answer = await api('PATCH', `/v1/agents/${agentId}`, { disabled: state === 'disabled' });
+  expect(answer.status).toBe(200);
 }
 
 describe('a revocation', () => {
@@ -32,7 +23,7 @@ describe('a revocation', () => {
     await Promise.all(Object.values(open).map(({ ended }) => ended));
     expect(await open.hold.answered).toMatchObject({
       status: 403,
-      body: { decision: 'deny', reason_code: 'agent.not_found' },
+      body: { decision: 'deny', reason_code: 'agent.disabled' },
     });
     await until('the WebSocket is over upstream', () => streams.echo.open() === 0);
     await until('the feeds are over upstream', () => streams.upstreamFeeds.size === 0);
@@ -42,7 +33,7 @@ describe('a revocation', () => {
           (one) =>
             one.type === 'execution.result' &&
             one.tool === tool &&
-            one.reason_code === 'agent.not_found',
+            one.reason_code === 'agent.disabled',
         ),
       );
     }
@@ -51,9 +42,9 @@ describe('a revocation', () => {
 
   it('of the agent lets nothing pass that is not judged by its arguments either', async () => {
     expect((await streams.feed('b', true)).status).toBe(403);
-    expect((await streams.openTunnel()).head).toContain('404');
+    expect((await streams.openTunnel()).head).toContain('403');
     await expect(streams.openSocket()).rejects.toBeDefined();
-    await expect(streams.mcpClient()).rejects.toThrow('agent.not_found');
+    await expect(streams.mcpClient()).rejects.toThrow('agent.disabled');
     await setAgent('enabled');
     await until('calls go through again', async () => {
       const answer = await streams.feed('b', true);

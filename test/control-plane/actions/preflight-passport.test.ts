@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from 'vitest';
-import { issueAgentPassport } from '../../../shared/contract/agents.ts';
+import { issueAgentPassport } from '../../../shared/contract/agent-passports.ts';
 import { revokePassport } from '../../../shared/contract/passports.ts';
 import { refusalOf } from '../../support/gateway.ts';
 import { preflightStage } from './preflight-stage.ts';

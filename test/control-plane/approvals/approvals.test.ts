@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { preflight } from '../../../shared/contract/actions.ts';
+import { renewAgentPassport } from '../../../shared/contract/agent-passports.ts';
 import { listApprovals } from '../../../shared/contract/approvals.ts';
 import type { Client } from '../../../shared/contract/client.ts';
 import { ingestTool } from '../../../shared/contract/tools.ts';
@@ -241,6 +242,22 @@ describe('deciding', () => {
     );
     const fresh = await passport(null);
     await gateway.owner.call(preflight, { body: { ...asked, passport: fresh } });
+    expect(await decide(id, { action: 'approve' })).toMatchObject({ status: 'approved' });
+  });
+
+  it('is not satisfied by renewing a passport that the user gave before', async () => {
+    const old = await passport(null);
+    const { asked, id } = await request();
+    await decide(id, { action: 'require_reauth' });
+    gateway.services.clock.advance(1_000);
+    const renewed = await gateway.owner.call(renewAgentPassport, {
+      body: { agent_id: Number(desk.agentId), passport: old },
+    });
+    await gateway.owner.call(preflight, { body: { ...asked, passport: renewed.token } });
+    expect((await refusalOf(decide(id, { action: 'approve' }))).code).toBe(
+      'approval.precondition_unmet',
+    );
+    await gateway.owner.call(preflight, { body: { ...asked, passport: await passport(null) } });
     expect(await decide(id, { action: 'approve' })).toMatchObject({ status: 'approved' });
   });
 

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Caller } from '../../../control-plane/http/route.ts';
 import { rotateSigningKey } from '../../../control-plane/keys/rotate-signing-key.ts';
-import { issueAgentPassport, registerAgent } from '../../../shared/contract/agents.ts';
+import { issueAgentPassport } from '../../../shared/contract/agent-passports.ts';
+import { registerAgent } from '../../../shared/contract/agents.ts';
 import {
   createEnrolmentToken,
   enrolSidecar,
@@ -94,7 +95,7 @@ describe('an enrolment token', () => {
       where: { id: Number(gone) },
       data: { disabledAt: new Date() },
     });
-    expect((await refusalOf(enrolWith(made))).code).toBe('agent.not_found');
+    expect((await refusalOf(enrolWith(made))).code).toBe('agent.disabled');
   });
 
   it('is not made for an agent that the tenant does not have', async () => {

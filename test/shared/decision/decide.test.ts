@@ -33,6 +33,7 @@ interface DecisionVector {
   readonly point?: DecisionState['point'];
   readonly action?: Partial<Action>;
   readonly agent?: 'none' | Partial<AgentRecord>;
+  readonly disabled?: boolean;
   readonly tool?: 'none' | Partial<ToolRecord>;
   readonly argsProblem?: string;
   readonly passport?: PassportGiven;
@@ -81,6 +82,7 @@ function judge(vector: DecisionVector) {
     point: vector.point ?? 'preflight',
     tenant: { ...baseState.tenant, mode: vector.mode ?? 'enforce' },
     agent: recordOf(baseState.agent, vector.agent),
+    agentDisabled: vector.disabled,
     tool: tool && { ...tool, validateArgs: () => vector.argsProblem },
     passport: passportOf(vector, action),
     killSwitches: (vector.killSwitches ?? []).map((given, index) => ({

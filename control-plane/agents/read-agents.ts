@@ -1,0 +1,47 @@
+import type { Caller } from '../http/route.ts';
+import type { Services } from '../services.ts';
+import type { Agent } from '../store/generated/client.ts';
+import { loadAgent } from './load-agent.ts';
+import { assertOwnAgent } from './own-agent.ts';
+import { type ListedServiceAccount, listServiceAccounts } from './service-account.ts';
+
+type Deps = Pick<Services, 'db' | 'clock'>;
+
+interface AgentQuery {
+  readonly status?: 'active' | 'disabled' | undefined;
+  readonly kind?: string | undefined;
+  readonly limit: number;
+  /** Only agents with a greater id. */
+  readonly cursor?: number | undefined;
+}
+
+/** One page of the tenant's agents, oldest first; for a key that is bound to an agent, that one. */
+export async function listAgents(
+  { db }: Deps,
+  { tenantId, agentId }: Caller,
+  { status, kind, limit, cursor = 0 }: AgentQuery,
+): Promise<{ readonly agents: readonly Agent[]; readonly nextCursor: string | null }> {
+  const found = await db.agent.findMany({
+    where: {
+      tenantId,
+      id: { gt: cursor, ...(agentId === undefined ? {} : { equals: Number(agentId) }) },
+      ...(kind === undefined ? {} : { kind }),
+      ...(status === undefined ? {} : { disabledAt: status === 'active' ? null : { not: null } }),
+    },
+    orderBy: { id: 'asc' },
+    take: limit + 1,
+  });
+  const agents = found.slice(0, limit);
+  const last = found.length > limit ? agents.at(-1) : undefined;
+  return { agents, nextCursor: last === undefined ? null : String(last.id) };
+}
+
+export async function readAgent(
+  services: Deps,
+  caller: Caller,
+  id: number,
+): Promise<{ readonly agent: Agent; readonly serviceAccounts: readonly ListedServiceAccount[] }> {
+  assertOwnAgent(caller, String(id));
+  const agent = await loadAgent(services, caller.tenantId, id);
+  return { agent, serviceAccounts: await listServiceAccounts(services, agent) };
+}

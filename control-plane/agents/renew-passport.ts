@@ -1,0 +1,199 @@
+import { GatewayError } from '../../shared/errors.ts';
+import { clampTools } from '../../shared/glob.ts';
+import { claimMarginMs, claimPassport } from '../../shared/passport/claim.ts';
+import type { PassportClaims } from '../../shared/passport/claims.ts';
+import { assertTtl, ttlSecondsMin } from '../../shared/passport/issue.ts';
+import { agentChain, type ChangeNotes } from '../events.ts';
+import type { Caller } from '../http/route.ts';
+import { examinePassport } from '../passports/examine-passport.ts';
+import {
+  type MintedPassport,
+  mintPassport,
+  type RenewedPassport,
+} from '../passports/mint-passport.ts';
+import { lockRenewals } from '../passports/revoke-passport.ts';
+import { stampedPolicyHash } from '../passports/stamped-policy-hash.ts';
+import type { Services, Transaction } from '../services.ts';
+import { assertEnabled, holdEnabled, loadAgent } from './load-agent.ts';
+import { assertOwnAgent } from './own-agent.ts';
+
+/**
+ * How long after it expired a passport may still be refreshed: half as long as the bus remembers
+ * past expiry that one was used, so that a used passport is never taken for an unused one.
+ */
+const refreshGraceMs = claimMarginMs / 2;
+
+/** Renewals of renewals end here: what somebody once delegated must be delegated again. */
+const renewableForMs = 12 * 3_600_000;
+
+interface Renewal {
+  readonly agentId: number;
+  readonly passport: string;
+  readonly ttlSeconds?: number | undefined;
+  /** Also one that expired a moment ago. */
+  readonly refresh: boolean;
+}
+
+interface RenewalResult extends MintedPassport {
+  readonly replaces: string;
+}
+
+/**
+ * Replaces an unused passport by a new one of the same terms: never wider, clamped to what the
+ * agent is capable of now, living no longer than the old one did. The old one's use is taken
+ * before the new one exists: should the rest fail, neither is good, and one must be issued anew.
+ */
+export async function renewPassport(
+  services: Services,
+  caller: Caller,
+  renewal: Renewal,
+): Promise<RenewalResult> {
+  const { tenantId, principal } = caller;
+  const agentId = String(renewal.agentId);
+  assertOwnAgent(caller, agentId);
+  if (renewal.ttlSeconds !== undefined) assertTtl(renewal.ttlSeconds);
+  const agent = await loadAgent(services, tenantId, renewal.agentId);
+  assertEnabled(agent);
+  const old = await usable(services, tenantId, { ...renewal, agentId });
+  const allowedTools = clampTools(old.allowed_tools, agent.capabilities);
+  if (allowedTools.length === 0) throw new GatewayError('passport.tool_not_allowed');
+  const renews = await recordOf(services, old);
+  const ttlSeconds = lifeOf(old, renews, { asked: renewal.ttlSeconds, now: services.clock.now() });
+  const policyHash = await stampedPolicyHash(services, tenantId);
+  await takeUse(services, old);
+  const minted = await mintPassport(
+    services,
+    {
+      tenantId,
+      agentId,
+      userId: old.user_id,
+      goal: old.goal,
+      allowedTools,
+      allowedResources: old.allowed_resources,
+      resourceConstraints: old.resource_constraints,
+      riskTier: old.risk_tier,
+      policyId: old.policy_id,
+      policyHash,
+      approvalHash: old.approval_hash,
+      audience: old.aud,
+      ttlSeconds,
+      issuedBy: principal,
+      renews,
+    },
+    async ({ tx, notes, claims }) => {
+      await holdEnabled(tx, tenantId, agentId);
+      await replace(tx, { old, renews, services });
+      await note(notes, { old, claims, by: principal });
+    },
+  );
+  return { ...minted, replaces: old.jti };
+}
+
+/** What the passport says, if nothing but its age may be wrong with it. */
+async function usable(
+  services: Services,
+  tenantId: string,
+  { passport, agentId, refresh }: Omit<Renewal, 'agentId'> & { readonly agentId: string },
+): Promise<PassportClaims> {
+  const graceMs = refresh ? refreshGraceMs : 0;
+  const examination = { passport, agentId, graceMs };
+  const { errors, claims } = await examinePassport(services, tenantId, examination);
+  const [failed] = errors;
+  if (failed !== undefined) throw new GatewayError(failed.reason_code, { message: failed.message });
+  if (claims === undefined) throw new GatewayError('passport.malformed');
+  return claims;
+}
+
+/** Only what was issued to an agent is renewed: leases and grants are not an agent's to keep. */
+async function recordOf(
+  { db }: Pick<Services, 'db'>,
+  { tenant_id: tenantId, jti }: PassportClaims,
+): Promise<RenewedPassport> {
+  const row = await db.passport.findUnique({ where: { tenantId_jti: { tenantId, jti } } });
+  if (row?.kind !== 'agent') throw new GatewayError('passport.not_renewable');
+  return {
+    jti,
+    rootJti: row.rootJti ?? jti,
+    rootIssuedAt: row.rootIssuedAt ?? row.issuedAt,
+  };
+}
+
+function lifeOf(
+  { exp, iat }: PassportClaims,
+  { rootIssuedAt }: RenewedPassport,
+  { asked, now }: { readonly asked: number | undefined; readonly now: number },
+): number {
+  const left = Math.floor((rootIssuedAt.getTime() + renewableForMs - now) / 1000);
+  if (left < ttlSecondsMin) {
+    throw new GatewayError('passport.not_renewable', {
+      message:
+        'Renewals of a passport end 12 hours after it was first issued: have a new one issued.',
+    });
+  }
+  return Math.min(asked ?? exp - iat, exp - iat, left);
+}
+
+/** Takes the old passport's one use, over all replicas and sidecars. */
+async function takeUse(services: Services, { tenant_id: tenantId, jti, exp }: PassportClaims) {
+  const claimed = await claimPassport(
+    { jti, expiresAtMs: exp * 1000, durable: false },
+    {
+      bus: services.bus,
+      tenantId,
+      nowMs: services.clock.now(),
+      // The second lock is taken with the new passport, in one transaction.
+      claimDurably: async () => true,
+      onFailure: (err) => services.log.warn({ err, jti }, 'a passport could not be claimed'),
+    },
+  );
+  if (claimed === 'unavailable') throw new GatewayError('passport.claim_unavailable');
+  if (claimed === 'replayed') throw new GatewayError('passport.replay_detected');
+}
+
+interface Replacement {
+  readonly old: PassportClaims;
+  readonly renews: RenewedPassport;
+  readonly services: Pick<Services, 'clock'>;
+}
+
+/** Whoever revokes any passport of the chain comes before this, or finds what this makes. */
+async function replace(
+  tx: Transaction,
+  { old: { tenant_id: tenantId, jti, exp }, renews, services }: Replacement,
+): Promise<void> {
+  await lockRenewals(tx, tenantId, renews.rootJti);
+  const revoked = await tx.passportRevocation.count({ where: { tenantId, jti } });
+  if (revoked > 0) throw new GatewayError('passport.revoked');
+  const { count } = await tx.passportUse.createMany({
+    data: {
+      tenantId,
+      jti,
+      usedAt: new Date(services.clock.now()),
+      expiresAt: new Date(exp * 1000 + claimMarginMs),
+    },
+    skipDuplicates: true,
+  });
+  if (count !== 1) throw new GatewayError('passport.replay_detected');
+}
+
+async function note(
+  notes: ChangeNotes,
+  {
+    old,
+    claims,
+    by,
+  }: { readonly old: PassportClaims; readonly claims: PassportClaims; readonly by: string },
+): Promise<void> {
+  await notes.event({
+    type: 'passport.renewed',
+    chainId: agentChain(old.sub),
+    agentId: old.sub,
+    userId: old.user_id,
+    data: {
+      by,
+      jti: old.jti,
+      left_out_tools: old.allowed_tools.filter((tool) => !claims.allowed_tools.includes(tool)),
+      replaced_by: claims.jti,
+    },
+  });
+}

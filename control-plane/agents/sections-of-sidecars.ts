@@ -1,0 +1,15 @@
+import { type SectionName, sidecarSection } from '../../shared/sync/sections.ts';
+import type { Transaction } from '../services.ts';
+import type { Agent } from '../store/generated/client.ts';
+
+/** What its sidecars alone hold, lease and credentials, follows what the agent may do. */
+export async function sectionsOfSidecars(
+  tx: Pick<Transaction, 'sidecar'>,
+  { tenantId, id }: Pick<Agent, 'tenantId' | 'id'>,
+): Promise<readonly SectionName[]> {
+  const sidecars = await tx.sidecar.findMany({
+    where: { tenantId, agentId: String(id), revokedAt: null },
+    select: { id: true },
+  });
+  return sidecars.map((sidecar) => sidecarSection(sidecar.id));
+}

@@ -1,0 +1,139 @@
+import { GatewayError } from '../../shared/errors.ts';
+import { newId } from '../../shared/ids.ts';
+import { agentChain, commitChange, lockFor } from '../events.ts';
+import { permissionsOf } from '../http/roles.ts';
+import type { Caller } from '../http/route.ts';
+import { boundedExpiry, insertKey } from '../keys/create-key.ts';
+import { serviceAccountPrincipal } from '../keys/reserved-principals.ts';
+import type { Services, Transaction } from '../services.ts';
+import type { Agent, ServiceAccount } from '../store/generated/client.ts';
+import { assertEnabled, holdEnabled, loadAgent } from './load-agent.ts';
+import { assertOwnAgent } from './own-agent.ts';
+
+type Deps = Pick<Services, 'db' | 'clock'>;
+
+export interface ListedServiceAccount {
+  readonly account: ServiceAccount;
+  /** Whether a key of it is valid. */
+  readonly active: boolean;
+}
+
+interface MintedServiceAccount {
+  readonly account: ServiceAccount;
+  readonly key: string;
+  readonly keyId: string;
+  readonly expiresAt: Date | undefined;
+}
+
+/**
+ * Gives an agent an identity of its own: an API key of role `agent`, bound to it, that stands for
+ * nobody else. A name whose keys are all revoked or expired gets a new key under its identity.
+ */
+export async function mintServiceAccount(
+  services: Services,
+  caller: Caller,
+  wanted: {
+    readonly agentId: number;
+    readonly name: string;
+    readonly expiresAt?: string | undefined;
+  },
+): Promise<MintedServiceAccount> {
+  const { tenantId, principal } = caller;
+  const { agentId, name } = wanted;
+  assertOwnAgent(caller, String(agentId));
+  assertHoldsRole(caller);
+  assertEnabled(await loadAgent(services, tenantId, agentId));
+  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
+    await lockFor(tx, tenantId, `service accounts of ${agentId}`);
+    await holdEnabled(tx, tenantId, String(agentId));
+    const expiresAt = await boundedExpiry(tx, services, { caller, asked: wanted.expiresAt });
+    const account = await accountOf(tx, services, { tenantId, agentId, name });
+    const { key, record } = await insertKey(
+      tx,
+      { ...services, notes },
+      {
+        tenantId,
+        by: principal,
+        wantedKey: {
+          name,
+          role: 'agent',
+          scope: 'tenant',
+          principal: serviceAccountPrincipal(account.id),
+          agentId,
+          expiresAt,
+        },
+      },
+    );
+    await notes.event({
+      type: 'agent.service_account_created',
+      chainId: agentChain(String(agentId)),
+      agentId: String(agentId),
+      data: { by: principal, key_id: record.id, name, service_account_id: account.id },
+    });
+    return { account, key, keyId: record.id, expiresAt };
+  });
+  return result;
+}
+
+/** A key never gets more than its maker holds. */
+function assertHoldsRole({ permissions }: Caller): void {
+  const missing = [...permissionsOf('agent', true)].find((one) => !permissions.has(one));
+  if (missing === undefined) return;
+  throw new GatewayError('key.role_exceeds_own', {
+    message: `A service account has the permission ${missing}, which your key lacks.`,
+  });
+}
+
+/** The account of this name, new unless it has one that nobody can use any more. */
+async function accountOf(
+  tx: Transaction,
+  { clock }: Pick<Services, 'clock'>,
+  { tenantId, agentId, name }: Pick<ServiceAccount, 'tenantId' | 'agentId' | 'name'>,
+): Promise<ServiceAccount> {
+  const nowMs = clock.now();
+  const known = await tx.serviceAccount.findUnique({
+    where: { tenantId_agentId_name: { tenantId, agentId, name } },
+  });
+  if (known === null) {
+    const data = { id: newId('sa', nowMs), tenantId, agentId, name, createdAt: new Date(nowMs) };
+    return tx.serviceAccount.create({ data });
+  }
+  if ((await usable(tx, tenantId, { accounts: [known], nowMs })).has(known.id)) {
+    throw new GatewayError('service_account.exists', {
+      message: `The agent has a service account ${name}: revoke its key first (DELETE /v1/keys), or choose another name.`,
+    });
+  }
+  return known;
+}
+
+export async function listServiceAccounts(
+  { db, clock }: Deps,
+  { tenantId, id: agentId }: Pick<Agent, 'tenantId' | 'id'>,
+): Promise<readonly ListedServiceAccount[]> {
+  const accounts = await db.serviceAccount.findMany({
+    where: { tenantId, agentId },
+    orderBy: [{ createdAt: 'asc' }, { id: 'asc' }],
+  });
+  const active = await usable(db, tenantId, { accounts, nowMs: clock.now() });
+  return accounts.map((account) => ({ account, active: active.has(account.id) }));
+}
+
+/** Of these accounts, the ids of those with a key that is valid now. */
+async function usable(
+  db: Pick<Transaction, 'apiKey'>,
+  tenantId: string,
+  { accounts, nowMs }: { readonly accounts: readonly ServiceAccount[]; readonly nowMs: number },
+): Promise<ReadonlySet<string>> {
+  const keys = await db.apiKey.findMany({
+    where: {
+      tenantId,
+      principal: { in: accounts.map(({ id }) => serviceAccountPrincipal(id)) },
+      revokedAt: null,
+      OR: [{ expiresAt: null }, { expiresAt: { gt: new Date(nowMs) } }],
+    },
+    select: { principal: true },
+  });
+  const principals = new Set(keys.map(({ principal }) => principal));
+  const valid = accounts.filter(({ id }) => principals.has(serviceAccountPrincipal(id)));
+  return new Set(valid.map(({ id }) => id));
+}

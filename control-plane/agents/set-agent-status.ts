@@ -1,0 +1,114 @@
+import { GatewayError } from '../../shared/errors.ts';
+import { agentChain, type ChangeNotes, commitChange, lockFor } from '../events.ts';
+import type { Caller } from '../http/route.ts';
+import type { Services, Transaction } from '../services.ts';
+import type { Agent } from '../store/generated/client.ts';
+import { sectionsOfSidecars } from './sections-of-sidecars.ts';
+
+interface StatusChange {
+  readonly id: number;
+  readonly disabled: boolean;
+  readonly reason?: string | undefined;
+}
+
+/** The event names the jtis that it revokes, so that the ledger says which; more are only counted. */
+const jtisNamedMax = 1000;
+
+/**
+ * Disables an agent, or enables it again. Disabling revokes the passports that were issued to it:
+ * whoever holds them gets nothing back when the agent is enabled. Its sidecars' leases and the
+ * grants of humans stay, for they serve nobody else.
+ */
+export async function setAgentStatus(
+  services: Services,
+  caller: Caller,
+  change: StatusChange,
+): Promise<Agent> {
+  const { tenantId } = caller;
+  // An agent that was stopped must not be able to start itself.
+  if (caller.agentId !== undefined) {
+    throw new GatewayError('agent.mismatch', {
+      message: 'A key that is bound to an agent neither disables nor enables agents.',
+    });
+  }
+  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
+    await lockFor(tx, tenantId, 'agents');
+    const { id, disabled } = change;
+    const known = await tx.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
+    if (known === null) throw new GatewayError('agent.not_found');
+    if ((known.disabledAt !== null) === disabled) return known;
+    const agent = await store(tx, services, { tenantId, by: caller.principal, change });
+    notes.sections('agents', 'revocations', ...(await sectionsOfSidecars(tx, agent)));
+    await note(tx, notes, { agent, by: caller.principal, change, services });
+    return agent;
+  });
+  return result;
+}
+
+interface Storing {
+  readonly tenantId: string;
+  readonly by: string;
+  readonly change: StatusChange;
+}
+
+function store(
+  tx: Transaction,
+  { clock }: Pick<Services, 'clock'>,
+  { tenantId, by, change: { id, disabled, reason } }: Storing,
+): Promise<Agent> {
+  const now = new Date(clock.now());
+  return tx.agent.update({
+    where: { tenantId_id: { tenantId, id } },
+    data: {
+      disabledAt: disabled ? now : null,
+      disabledBy: disabled ? by : null,
+      disabledReason: (disabled ? reason : undefined) ?? null,
+      updatedAt: now,
+    },
+  });
+}
+
+interface Noting {
+  readonly agent: Agent;
+  readonly by: string;
+  readonly change: StatusChange;
+  readonly services: Pick<Services, 'clock'>;
+}
+
+async function note(
+  tx: Transaction,
+  notes: ChangeNotes,
+  { agent, by, change: { disabled, reason }, services }: Noting,
+): Promise<void> {
+  const agentId = String(agent.id);
+  const jtis = disabled ? await revokeIssued(tx, { agent, by, nowMs: services.clock.now() }) : [];
+  const revoked = {
+    revoked_jtis: jtis.slice(0, jtisNamedMax),
+    revoked_passports: jtis.length,
+  };
+  await notes.event({
+    type: disabled ? 'agent.disabled' : 'agent.enabled',
+    chainId: agentChain(agentId),
+    agentId,
+    data: { by, name: agent.name, reason, ...(disabled ? revoked : {}) },
+  });
+}
+
+/** Whoever issues to the agent holds its row: nothing is issued beside this. */
+async function revokeIssued(
+  tx: Transaction,
+  {
+    agent: { tenantId, id },
+    by,
+    nowMs,
+  }: { readonly agent: Agent; readonly by: string; readonly nowMs: number },
+): Promise<readonly string[]> {
+  const now = new Date(nowMs);
+  const rows = await tx.$queryRaw<{ jti: string }[]>`
+    insert into passport_revocation (tenant_id, jti, reason, revoked_by, revoked_at, expires_at)
+    select tenant_id, jti, 'agent disabled', ${by}, ${now}, expires_at from passport
+    where tenant_id = ${tenantId} and agent_id = ${String(id)} and kind = 'agent'
+      and expires_at > ${now}
+    on conflict do nothing returning jti`;
+  return rows.map(({ jti }) => jti).sort();
+}

@@ -1,0 +1,59 @@
+import { clampTools } from '../../shared/glob.ts';
+import type { PassportFailure } from '../../shared/passport/check.ts';
+import type { PassportClaims } from '../../shared/passport/claims.ts';
+import type { Caller } from '../http/route.ts';
+import { examinePassport } from '../passports/examine-passport.ts';
+import type { Services } from '../services.ts';
+import type { Agent } from '../store/generated/client.ts';
+import { loadAgent } from './load-agent.ts';
+import { assertOwnAgent } from './own-agent.ts';
+
+interface AgentReport {
+  readonly agent: Agent;
+  readonly errors: readonly PassportFailure[];
+  readonly claims?: PassportClaims;
+  /** The tools of the passport that the agent's capabilities still cover. */
+  readonly effectiveTools?: readonly string[];
+}
+
+interface Question {
+  readonly agentId: number;
+  readonly passport?: string | undefined;
+  readonly audience?: string | undefined;
+}
+
+/** Says all that stands between an agent, with a passport if one is given, and acting. */
+export async function validateAgent(
+  services: Services,
+  caller: Caller,
+  { agentId: id, passport, audience }: Question,
+): Promise<AgentReport> {
+  const { tenantId } = caller;
+  const agentId = String(id);
+  assertOwnAgent(caller, agentId);
+  const agent = await loadAgent(services, tenantId, id);
+  const disabled = agent.disabledAt === null ? [] : [isDisabled];
+  if (passport === undefined) return { agent, errors: disabled };
+  const found = await examinePassport(services, tenantId, { passport, audience, agentId });
+  const errors = [...disabled, ...found.errors];
+  if (found.claims === undefined) return { agent, errors };
+  const effectiveTools = clampTools(found.claims.allowed_tools, agent.capabilities);
+  return {
+    agent,
+    errors: effectiveTools.length > 0 ? errors : [...errors, coversNothing],
+    claims: found.claims,
+    effectiveTools,
+  };
+}
+
+const isDisabled: PassportFailure = {
+  check: 'agent',
+  reason_code: 'agent.disabled',
+  message: 'The agent is disabled.',
+};
+
+const coversNothing: PassportFailure = {
+  check: 'tool',
+  reason_code: 'passport.tool_not_allowed',
+  message: 'The agent’s capabilities no longer cover any tool of the passport.',
+};

@@ -1,0 +1,44 @@
+import type { PassportFailure } from '../../shared/passport/check.ts';
+import type { PassportClaims } from '../../shared/passport/claims.ts';
+import { approvalProof } from '../approvals/approval-proof.ts';
+import type { Services } from '../services.ts';
+
+/** A passport that rests on an approval is worth no more than the approval. */
+export async function approvalFailure(
+  services: Services,
+  tenantId: string,
+  { approval_hash }: PassportClaims,
+): Promise<PassportFailure | undefined> {
+  if (approval_hash === null) return undefined;
+  const { db, clock } = services;
+  const approval = await db.approval.findFirst({ where: { tenantId, eventHash: approval_hash } });
+  const row =
+    approval?.eventId == null
+      ? null
+      : await db.evidenceRow.findFirst({
+          where: { tenantId, eventId: approval.eventId, eventHash: approval_hash },
+        });
+  const proof =
+    approval === null || row === null
+      ? undefined
+      : approvalProof(approval_hash, {
+          id: approval.id,
+          used: approval.usedAt !== null,
+          canonical: row.canonical,
+        });
+  const check = 'approval';
+  if (proof?.granted !== true) {
+    return {
+      check,
+      reason_code: 'approval.invalid',
+      message: 'No granted approval has this hash.',
+    };
+  }
+  if (proof.used) {
+    return { check, reason_code: 'approval.used', message: 'The approval was used before.' };
+  }
+  if (proof.expiresAtMs <= clock.now()) {
+    return { check, reason_code: 'approval.expired', message: 'The grant has expired.' };
+  }
+  return undefined;
+}

@@ -1,0 +1,81 @@
+import { type PassportFailure, passportFailures } from '../../shared/passport/check.ts';
+import type { PassportClaims } from '../../shared/passport/claims.ts';
+import { revocationId } from '../../shared/passport/single-use.ts';
+import { agentRowId } from '../agents/agent-row-id.ts';
+import type { Services } from '../services.ts';
+import { approvalFailure } from './approval-failure.ts';
+import { lookUpUse } from './look-up-use.ts';
+import { readPresented } from './read-passport.ts';
+
+interface Examined {
+  readonly errors: readonly PassportFailure[];
+  /** What it says, when its signature holds and it is this tenant's. */
+  readonly claims?: PassportClaims;
+}
+
+export interface Examination {
+  readonly passport: string;
+  readonly audience?: string | undefined;
+  /** The one agent that it may belong to. */
+  readonly agentId?: string | undefined;
+  /** How long ago it may have expired. Default: not at all. */
+  readonly graceMs?: number;
+}
+
+/** Holds a passport against every check that needs no action, without using it up. */
+export async function examinePassport(
+  services: Services,
+  tenantId: string,
+  { passport, audience, agentId, graceMs = 0 }: Examination,
+): Promise<Examined> {
+  const reading = await readPresented(services, tenantId, passport);
+  const nowMs = services.clock.now();
+  if (reading.form !== 'signed') {
+    return { errors: passportFailures(reading, { tenantId, nowMs }) };
+  }
+  const { claims } = reading;
+  const [revoked, use, failedApproval] = await Promise.all([
+    isRevoked(services, tenantId, claims),
+    lookUpUse(services, tenantId, claims.jti),
+    approvalFailure(services, tenantId, claims),
+  ]);
+  const failures = passportFailures(
+    { form: 'signed', claims, source: 'presented', revoked, use },
+    { tenantId, nowMs: withinGrace(nowMs, claims, graceMs), audience },
+  );
+  const isOwn = agentId === undefined || claims.sub === agentId;
+  const errors = [
+    ...failures,
+    ...(failedApproval === undefined ? [] : [failedApproval]),
+    ...(isOwn ? [] : [anothersPassport]),
+  ];
+  // What the passport of another tenant, or of another agent, says is not for this caller to read.
+  return claims.tenant_id === tenantId && isOwn ? { errors, claims } : { errors };
+}
+
+const anothersPassport: PassportFailure = {
+  check: 'agent',
+  reason_code: 'passport.agent_mismatch',
+  message: 'The passport belongs to another agent.',
+};
+
+/** The last moment in which the passport was valid, as long as that is not too long ago. */
+function withinGrace(nowMs: number, { exp }: PassportClaims, graceMs: number): number {
+  const expiresMs = exp * 1000;
+  return nowMs >= expiresMs && nowMs < expiresMs + graceMs ? expiresMs - 1 : nowMs;
+}
+
+async function isRevoked(
+  { db }: Services,
+  tenantId: string,
+  claims: PassportClaims,
+): Promise<boolean> {
+  const id = agentRowId(claims.sub);
+  const [revocations, disabled] = await Promise.all([
+    db.passportRevocation.count({
+      where: { tenantId, jti: { in: [claims.jti, revocationId(claims.jti)] } },
+    }),
+    id === undefined ? 0 : db.agent.count({ where: { tenantId, id, disabledAt: { not: null } } }),
+  ]);
+  return revocations > 0 || disabled > 0;
+}

@@ -1,0 +1,15 @@
+import { GatewayError } from '../../shared/errors.ts';
+import { loadPublishedPolicies } from '../policies/load-published.ts';
+import type { Services } from '../services.ts';
+
+/** The hash of the policies that are published now, as passports carry it. */
+export async function stampedPolicyHash(
+  services: Pick<Services, 'db'>,
+  tenantId: string,
+): Promise<string> {
+  try {
+    return (await loadPublishedPolicies(services, tenantId)).hash;
+  } catch (cause) {
+    throw new GatewayError('policy.load_failed', { cause });
+  }
+}

@@ -1,0 +1,27 @@
+import { idTimeMs } from '../../shared/ids.ts';
+import { revocationId } from '../../shared/passport/single-use.ts';
+import type { Services } from '../services.ts';
+
+interface PresentedPassport {
+  readonly tenantId: string;
+  readonly agentId: string;
+  readonly jti: string;
+  readonly userId: string;
+}
+
+/**
+ * When the user last had a passport issued for the agent, by one that it presents: undefined when
+ * it was not issued for exactly this user. Leases and grants are the sidecar's own and prove no
+ * user; a renewal says only when the first of its chain was issued, for an agent renews alone.
+ */
+export async function userPresence(
+  { db }: Pick<Services, 'db'>,
+  { tenantId, agentId, jti, userId }: PresentedPassport,
+): Promise<{ readonly atMs: number | undefined } | undefined> {
+  const passport = await db.passport.findUnique({
+    where: { tenantId_jti: { tenantId, jti: revocationId(jti) } },
+  });
+  const isTheirs =
+    passport?.kind === 'agent' && passport.agentId === agentId && passport.userId === userId;
+  return isTheirs ? { atMs: idTimeMs(passport.rootJti ?? passport.jti) } : undefined;
+}

@@ -1,0 +1,219 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { Answer } from '../../support/api.ts';
+import { type Gateway, startGateway } from '../../support/gateway.ts';
+import { until } from '../../support/until.ts';
+
+let gateway: Gateway;
+let agents = 0;
+let agent_id: number;
+beforeAll(async () => {
+  gateway = await startGateway();
+});
+beforeEach(async () => {
+  agents += 1;
+  agent_id = Number(await gateway.agent(`faults ${agents}`, ['pay']));
+});
+afterEach(async () => {
+  for (const undo of undoing.splice(0).reverse()) await gateway.services.pool.query(undo);
+});
+afterAll(() => gateway.close());
+
+/** What puts the database right again. */
+const undoing: string[] = [];
+
+/** Breaks the database, until the test is over. */
+async function fault(statement: string, undo: string): Promise<void> {
+  await gateway.services.pool.query(statement);
+  undoing.push(undo);
+}
+
+const withoutTable = (table: string) =>
+  fault(
+    `alter table ${table} rename to ${table}_away`,
+    `alter table ${table}_away rename to ${table}`,
+  );
+
+/** Every write to the table fails, as on a full disk. */
+async function unwritable(table: string): Promise<void> {
+  await gateway.services.pool.query(
+    `create or replace function refuse_write() returns trigger language plpgsql as
+       'begin raise exception ''could not extend file: No space left on device'' using errcode = ''53100''; end'`,
+  );
+  await fault(
+    `create trigger refuse_write before insert on ${table} for each row execute function refuse_write()`,
+    `drop trigger refuse_write on ${table}`,
+  );
+}
+
+const issue = (key?: string) =>
+  gateway.post('/v1/agents/issue-passport', { agent_id, requested_tools: ['pay'] }, key);
+const issueAny = () =>
+  gateway.post('/v1/passports/issue', {
+    tenant_id: 'default',
+    agent_id: String(agent_id),
+    user_id: 'u',
+    goal: '',
+    allowed_tools: ['pay'],
+    risk_tier: 'low',
+    policy_id: 'p',
+    audience: 'gateway://agents',
+    ttl_seconds: 60,
+  });
+
+/** The step that failed is named; nothing of how it failed, and no passport, leaves. */
+function expectFailure(answer: Answer, reason_code: string): void {
+  expect([answer.status, answer.body?.reason_code]).toEqual([500, reason_code]);
+  expect(Object.keys(answer.body ?? {}).sort()).toEqual(['error', 'reason_code']);
+  expect(answer.text).not.toMatch(/eyJ|relation|prisma|_away|No space/i);
+}
+
+const passports = () =>
+  gateway.services.db.passport.count({ where: { agentId: String(agent_id) } });
+const issuedEvents = () =>
+  gateway.services.db.evidenceRow.count({
+    where: { agentId: String(agent_id), type: 'passport.issued' },
+  });
+
+describe('issuing a passport names the step that failed', () => {
+  it('agent.load_failed, when the agent cannot be read', async () => {
+    await withoutTable('agent');
+    expectFailure(await issue(), 'agent.load_failed');
+    expectFailure(await issueAny(), 'agent.load_failed');
+  });
+
+  it('policy.load_failed, when the policies cannot be read', async () => {
+    await withoutTable('policy');
+    expectFailure(await issue(), 'policy.load_failed');
+    expectFailure(await issueAny(), 'policy.load_failed');
+  });
+
+  it('policy.load_failed, when a published policy is not the one that was published', async () => {
+    const { db } = gateway.services;
+    const policy = await db.policy.create({
+      data: {
+        tenantId: 'default',
+        name: 'changed',
+        definitionId: 'changed',
+        version: 1,
+        lifecycle: 'published',
+        definition: '{"id":"changed","version":1,"rules":[]}',
+        policyHash: `sha256:${'0'.repeat(64)}`,
+        createdBy: 'somebody with a database client',
+      },
+    });
+    undoing.push(`delete from policy where id = ${policy.id}`);
+    expectFailure(await issue(), 'policy.load_failed');
+    expectFailure(await issueAny(), 'policy.load_failed');
+  });
+
+  it('passport.sign_failed, when the signing key cannot be opened', async () => {
+    const { db } = gateway.services;
+    // A tenant whose key is in nobody's memory yet.
+    await db.tenant.create({ data: { id: 'keyless', name: 'keyless' } });
+    const key = await gateway.api.key({ tenantId: 'keyless' });
+    const data = { tenantId: 'keyless', name: 'bot', capabilities: ['pay'] };
+    agent_id = (await db.agent.create({ data })).id;
+    await withoutTable('signing_key');
+    expectFailure(await issue(key), 'passport.sign_failed');
+    for (const undo of undoing.splice(0)) await gateway.services.pool.query(undo);
+    const known = await db.signingKey.findFirstOrThrow({ where: { purpose: 'passport' } });
+    const sealedElsewhere = { ...known, tenantId: 'keyless', publicJwk: known.publicJwk ?? {} };
+    await db.signingKey.create({ data: sealedElsewhere });
+    expectFailure(await issue(key), 'passport.sign_failed');
+    expect(await passports()).toBe(0);
+  });
+
+  it('passport.persist_failed, when the passport cannot be stored', async () => {
+    await unwritable('passport');
+    expectFailure(await issue(), 'passport.persist_failed');
+    expectFailure(await issueAny(), 'passport.persist_failed');
+    expect([await passports(), await issuedEvents()]).toEqual([0, 0]);
+  });
+
+  it('passport.persist_failed, when its event cannot be stored: the passport is not there either', async () => {
+    await unwritable('event_outbox');
+    expectFailure(await issue(), 'passport.persist_failed');
+    expect(await passports()).toBe(0);
+  });
+
+  it('evidence.seal_failed, when its issue cannot be sealed: it is never handed out, and its event is sealed later', async () => {
+    await unwritable('evidence_row');
+    expectFailure(await issue(), 'evidence.seal_failed');
+    expect(await issuedEvents()).toBe(0);
+    for (const undo of undoing.splice(0)) await gateway.services.pool.query(undo);
+    // What is sealed next takes along what waits.
+    await until(async () => {
+      expect((await issue()).status).toBe(201);
+      return (await issuedEvents()) === (await passports());
+    });
+  });
+
+  it('internal.unexpected, when something fails that no step accounts for', async () => {
+    const unseen = await gateway.api.key();
+    await withoutTable('api_key');
+    expectFailure(await issue(unseen), 'internal.unexpected');
+  });
+
+  it('and issues again as soon as the fault is gone', async () => {
+    await withoutTable('passport');
+    expectFailure(await issue(), 'passport.persist_failed');
+    for (const undo of undoing.splice(0)) await gateway.services.pool.query(undo);
+    expect((await issue()).status).toBe(201);
+  });
+});
+
+describe('a database that hangs up', () => {
+  it('in the middle of storing gives passport.persist_failed, and nothing is stored', async () => {
+    const { pool } = gateway.services;
+    const locker = await pool.connect();
+    try {
+      await locker.query('begin; lock table passport in access exclusive mode');
+      const issuing = issue();
+      const waiting = `select pid from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock' and query ilike '%passport%'`;
+      await until(async () => (await pool.query(waiting)).rows.length > 0);
+      await pool.query(`select pg_terminate_backend(pid) from (${waiting}) waiting`);
+      expectFailure(await issuing, 'passport.persist_failed');
+    } finally {
+      await locker.query('rollback');
+      locker.release();
+    }
+    expect(await passports()).toBe(0);
+    expect((await issue()).status).toBe(201);
+  });
+});
+
+describe('renewing', () => {
+  it('that fails half-way leaves neither passport usable, and says so by its code', async () => {
+    const issued = await issue();
+    await unwritable('passport');
+    const answer = await gateway.post('/v1/agents/renew', {
+      agent_id,
+      passport: issued.body?.token,
+    });
+    expectFailure(answer, 'passport.persist_failed');
+    for (const undo of undoing.splice(0)) await gateway.services.pool.query(undo);
+    const again = await gateway.post('/v1/agents/renew', {
+      agent_id,
+      passport: issued.body?.token,
+    });
+    expect([again.status, again.body?.reason_code]).toEqual([403, 'passport.replay_detected']);
+    expect(await passports()).toBe(1);
+  });
+
+  it('names the step that failed', async () => {
+    const issued = await issue();
+    const renew = () =>
+      gateway.post('/v1/agents/renew', { agent_id, passport: issued.body?.token });
+    for (const [table, code] of [
+      ['policy', 'policy.load_failed'],
+      ['agent', 'agent.load_failed'],
+    ] as const) {
+      await withoutTable(table);
+      expectFailure(await renew(), code);
+      for (const undo of undoing.splice(0)) await gateway.services.pool.query(undo);
+    }
+    // Both came before the old passport's use was taken.
+    expect((await renew()).status).toBe(201);
+  });
+});

@@ -1,0 +1,139 @@
+import { afterAll, describe, expect, it } from 'vitest';
+import { updateAgent } from '../../../shared/contract/agents.ts';
+import { issuePassport, revokePassport } from '../../../shared/contract/passports.ts';
+import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
+import { buildClaims, signPassport } from '../../../shared/passport/issue.ts';
+import { startGateway } from '../../support/gateway.ts';
+import { renewalStage } from './renewal-stage.ts';
+
+const { gateway, agent_id, issue, renew, refused, use } = await renewalStage();
+afterAll(() => gateway.close());
+
+describe('what cannot be renewed', () => {
+  it('a passport that was used, revoked, or renewed before', async () => {
+    const used = await issue();
+    await use(used.token);
+    expect(await refused(renew(used.token))).toEqual([403, 'passport.replay_detected']);
+    const revoked = await issue();
+    await gateway.owner.call(revokePassport, { body: { jti: revoked.claims.jti } });
+    expect(await refused(renew(revoked.token))).toEqual([403, 'passport.revoked']);
+    const renewed = await issue();
+    await renew(renewed.token);
+    expect(await refused(renew(renewed.token))).toEqual([403, 'passport.replay_detected']);
+  });
+
+  it('what is no passport, of nobody’s key, not valid yet, or of another tenant', async () => {
+    const { signingKeys, clock } = gateway.services;
+    const claims = (more: object = {}) =>
+      buildClaims({
+        issuer: 'sallyport',
+        agentId: String(agent_id),
+        audience: 'gateway://agents',
+        tenantId: 'default',
+        userId: '*',
+        goal: '',
+        allowedTools: ['pay'],
+        riskTier: 'low',
+        policyId: 'p',
+        policyHash: '',
+        ttlSeconds: 300,
+        nowMs: clock.now(),
+        ...more,
+      });
+    const key = await signingKeys.active('default', 'passport');
+    const lease = signPassport(claims({ leaseSize: 5 }), key);
+    const early = signPassport(claims({ nowMs: clock.now() + 60_000 }), key);
+    const unknown = signPassport(claims(), key);
+    const forged = signPassport(claims(), generateSigningKey('EdDSA'));
+    const other = signPassport(
+      claims({ tenantId: 'other' }),
+      await signingKeys.active('other', 'passport'),
+    );
+    expect(
+      await Promise.all([
+        refused(renew('x')),
+        refused(renew('')),
+        refused(renew(lease)),
+        refused(renew(forged)),
+        refused(renew(early)),
+        refused(renew(other)),
+        refused(renew(unknown)),
+      ]),
+    ).toEqual([
+      [401, 'passport.malformed'],
+      [401, 'passport.malformed'],
+      [401, 'passport.malformed'],
+      [401, 'passport.signature_invalid'],
+      [401, 'passport.not_yet_valid'],
+      [403, 'passport.tenant_mismatch'],
+      [403, 'passport.not_renewable'],
+    ]);
+  });
+
+  it('the passport of another agent, and any of one that is disabled or not there', async () => {
+    const { token } = await issue();
+    const another = Number(await gateway.agent('another'));
+    expect(await refused(renew(token, { agent_id: another }))).toEqual([
+      403,
+      'passport.agent_mismatch',
+    ]);
+    expect(await refused(renew(token, { agent_id: 2_147_483_647 }))).toEqual([
+      404,
+      'agent.not_found',
+    ]);
+    const gone = Number(await gateway.agent('gone'));
+    const theirs = await issue({ agent_id: gone });
+    await gateway.owner.call(updateAgent, { params: { id: gone }, body: { disabled: true } });
+    expect(await refused(renew(theirs.token, { agent_id: gone }))).toEqual([403, 'agent.disabled']);
+  });
+
+  it('a passport whose approval does not hold', async () => {
+    const { passport } = await gateway.owner.call(issuePassport, {
+      body: {
+        tenant_id: 'default',
+        agent_id: String(agent_id),
+        user_id: 'u',
+        goal: '',
+        allowed_tools: ['pay'],
+        risk_tier: 'low',
+        policy_id: 'p',
+        approval_hash: `sha256:${'0'.repeat(64)}`,
+        audience: 'gateway://agents',
+        ttl_seconds: 60,
+      },
+    });
+    expect(await refused(renew(passport))).toEqual([403, 'approval.invalid']);
+  });
+
+  it('while the bus is away nothing is renewed', async () => {
+    const apart = await startGateway();
+    try {
+      const id = Number(await apart.agent('cut off'));
+      const body = { agent_id: id, requested_tools: ['pay'] };
+      const { body: issued } = await apart.post('/v1/agents/issue-passport', body);
+      await apart.services.bus.close();
+      const answer = await apart.post('/v1/agents/renew', {
+        agent_id: id,
+        passport: issued?.token,
+      });
+      expect(answer).toMatchObject({
+        status: 503,
+        body: { reason_code: 'passport.claim_unavailable' },
+      });
+    } finally {
+      await apart.close();
+    }
+  });
+
+  it('a body of another form', async () => {
+    const { token: passport } = await issue();
+    for (const body of [{ agent_id }, { passport }, { agent_id, passport, user_id: 'ceo' }]) {
+      for (const path of ['/v1/agents/renew', '/v1/agents/refresh-passport']) {
+        expect(await gateway.post(path, body)).toMatchObject({
+          status: 400,
+          body: { reason_code: 'args.schema_invalid' },
+        });
+      }
+    }
+  });
+});

@@ -1,0 +1,197 @@
+import { afterAll, describe, expect, it } from 'vitest';
+import { revokePassport, verifyPassport } from '../../../shared/contract/passports.ts';
+import { rule } from '../../support/gateway.ts';
+import { eventsOf } from '../../support/services.ts';
+import { renewalStage } from './renewal-stage.ts';
+
+const { gateway, agent_id, issue, renew, refresh, refused, use, capable } = await renewalStage();
+afterAll(() => gateway.close());
+
+describe('a renewed passport', () => {
+  it('has the terms of the old one, whatever they are, a jti and times of its own', async () => {
+    const old = await issue({
+      user_id: 'user-1',
+      requested_resources: ['payment:*'],
+      resource_constraints: { max_amount: 5, customer_id: 'c1' },
+      purpose: 'Refund',
+      audience: 'gateway://elsewhere',
+      risk_tier: 'high',
+      ttl_seconds: 77,
+    });
+    gateway.services.clock.advance(10_000);
+    const made = await renew(old.token);
+    const { jti, iat, nbf, exp, ...terms } = made.claims;
+    const { jti: oldJti, iat: oldIat, nbf: _nbf, exp: _exp, ...oldTerms } = old.claims;
+    expect(terms).toEqual(oldTerms);
+    expect(made.replaces).toBe(oldJti);
+    expect(jti).not.toBe(oldJti);
+    expect([iat, nbf, exp]).toEqual([oldIat + 10, oldIat + 10, oldIat + 10 + 77]);
+    const report = await gateway.owner.call(verifyPassport, { body: { passport: made.token } });
+    expect(report).toMatchObject({ valid: true });
+  });
+
+  it('works once, and the old one no more', async () => {
+    const old = await issue();
+    const made = await renew(old.token);
+    expect(await use(old.token)).toMatchObject({
+      status: 403,
+      body: { reason_code: 'passport.replay_detected' },
+    });
+    expect(await use(made.token)).toMatchObject({ status: 200, body: { decision: 'allow' } });
+    expect((await use(made.token)).status).toBe(403);
+  });
+
+  it('is sealed with what it replaces, in one chain with its issue', async () => {
+    const old = await issue();
+    const made = await renew(old.token);
+    const events = await eventsOf(gateway.services, 'default');
+    const about = events.filter(({ data }) =>
+      [data.jti, data.replaced_by].includes(made.claims.jti),
+    );
+    expect(about.map(({ type, chain_id, data }) => [type, chain_id, data.jti])).toEqual([
+      ['passport.renewed', `agent:${agent_id}`, old.claims.jti],
+      ['passport.issued', `agent:${agent_id}`, made.claims.jti],
+    ]);
+    expect(about[1]?.data.replaces).toBe(old.claims.jti);
+    expect(about[1]?.id).toBe(made.evidence_id);
+  });
+
+  it('loses the tools that the agent is no longer capable of, and is refused with none left', async () => {
+    const [one, two] = [await issue(), await issue()];
+    await capable('mail', 'read.*');
+    const made = await renew(one.token);
+    expect(made.claims.allowed_tools).toEqual(['mail']);
+    const events = await eventsOf(gateway.services, 'default');
+    expect(events.findLast(({ type }) => type === 'passport.renewed')?.data).toMatchObject({
+      left_out_tools: ['pay'],
+    });
+    await capable('read.*');
+    expect(await refused(renew(two.token))).toEqual([403, 'passport.tool_not_allowed']);
+    await capable('pay', 'mail', 'read.*', 'more');
+    // A refusal spends nothing, and what the agent gained since does not come along.
+    expect((await renew(two.token)).claims.allowed_tools).toEqual(['pay', 'mail']);
+  });
+
+  it('lives no longer than the old one did, and shorter where that is asked', async () => {
+    const lifeOf = async (more: object) => {
+      const { claims } = await renew((await issue({ ttl_seconds: 60 })).token, more);
+      return claims.exp - claims.iat;
+    };
+    expect(await lifeOf({})).toBe(60);
+    expect(await lifeOf({ ttl_seconds: 10 })).toBe(10);
+    expect(await lifeOf({ ttl_seconds: 3600 })).toBe(60);
+    const { token } = await issue();
+    for (const ttl_seconds of [4, 3601]) {
+      expect(await refused(renew(token, { ttl_seconds }))).toEqual([400, 'passport.ttl_invalid']);
+    }
+  });
+
+  it('carries the policies that are published now', async () => {
+    const old = await issue();
+    const published = await gateway.publish(rule('allow', 'other'));
+    expect(published).toMatch(/^sha256:/);
+    const made = await renew(old.token);
+    expect(made.claims.policy_hash).not.toBe(old.claims.policy_hash);
+    expect(made.claims.policy_hash).toBe((await issue()).claims.policy_hash);
+  });
+
+  it('cannot be renewed beyond twelve hours after the first issue', async () => {
+    const { clock } = gateway.services;
+    let { token } = await issue({ ttl_seconds: 3600 });
+    for (let hour = 0; hour < 13; hour++) {
+      clock.advance(3_500_000);
+      const answer = await renew(token).catch((error: unknown) => error);
+      if (hour < 11) {
+        const made = answer as Awaited<ReturnType<typeof renew>>;
+        expect(made.claims.exp - made.claims.iat).toBe(3600);
+        token = made.token;
+      } else if (hour === 11) {
+        const made = answer as Awaited<ReturnType<typeof renew>>;
+        // 12 hours less 12 times 3500 seconds are left.
+        expect(made.claims.exp - made.claims.iat).toBeLessThanOrEqual(1200);
+        token = made.token;
+        clock.advance(1_196_000 - 3_500_000);
+      } else {
+        expect(answer).toMatchObject({ code: 'passport.not_renewable' });
+      }
+    }
+  });
+});
+
+describe('refreshing', () => {
+  it('takes also a passport that expired at most five minutes ago; renewing does not', async () => {
+    const { clock } = gateway.services;
+    const [one, two] = [await issue({ ttl_seconds: 5 }), await issue({ ttl_seconds: 5 })];
+    clock.advance(5_000 + 299_000);
+    expect(await refused(renew(one.token))).toEqual([401, 'passport.expired']);
+    const made = await refresh(one.token);
+    expect(made.claims.exp - made.claims.iat).toBe(5);
+    expect(made.replaces).toBe(one.claims.jti);
+    clock.advance(2_000);
+    expect(await refused(refresh(two.token))).toEqual([401, 'passport.expired']);
+  });
+
+  it('takes one that is still valid, like renewing', async () => {
+    const { token } = await issue();
+    expect((await use((await refresh(token)).token)).status).toBe(200);
+  });
+
+  it('never takes a passport that was used, to the last moment of its grace', async () => {
+    const used = await issue({ ttl_seconds: 5 });
+    expect((await use(used.token)).status).toBe(200);
+    const { clock } = gateway.services;
+    clock.advance(used.claims.exp * 1000 + 299_999 - clock.now());
+    expect(await refused(refresh(used.token))).toEqual([403, 'passport.replay_detected']);
+  });
+
+  it('gives one new passport for an expired one, however often it is asked at once', async () => {
+    const { token } = await issue({ ttl_seconds: 5 });
+    gateway.services.clock.advance(100_000);
+    const settled = await Promise.allSettled(Array.from({ length: 20 }, () => refresh(token)));
+    expect(settled.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+  });
+});
+
+describe('revoking', () => {
+  it('reaches what renewals made of the passport, from any link of the chain', async () => {
+    for (const from of [0, 1, 2]) {
+      const chain = [await issue()];
+      for (let n = 0; n < 2; n++) {
+        const made = await renew(chain.at(-1)?.token ?? '');
+        chain.push(made);
+      }
+      const jti = chain[from]?.claims.jti ?? '';
+      await gateway.owner.call(revokePassport, { body: { jti } });
+      expect((await use(chain[2]?.token ?? '')).body?.reason_code).toBe('passport.revoked');
+    }
+  });
+
+  it('at the same moment as a renewal leaves nothing valid', async () => {
+    for (let round = 0; round < 10; round++) {
+      const { token, claims } = await issue();
+      const [renewed] = await Promise.allSettled([
+        renew(token),
+        gateway.owner.call(revokePassport, { body: { jti: claims.jti } }),
+      ]);
+      const left = renewed?.status === 'fulfilled' ? renewed.value.token : token;
+      const report = await gateway.owner.call(verifyPassport, { body: { passport: left } });
+      expect(report.errors.map(({ reason_code }) => reason_code)).toContain('passport.revoked');
+    }
+  });
+
+  it('with a key that is bound to an agent reaches no other agent’s passports', async () => {
+    const another = Number(await gateway.agent('apart'));
+    const { claims } = await issue();
+    const bound = await gateway.as({ role: 'admin', agentId: another });
+    for (const jti of [claims.jti, 'pp_unknown']) {
+      expect(await refused(bound.call(revokePassport, { body: { jti } }))).toEqual([
+        403,
+        'agent.mismatch',
+      ]);
+    }
+    const own = await gateway.as({ role: 'admin', agentId: agent_id });
+    expect(await own.call(revokePassport, { body: { jti: claims.jti } })).toMatchObject({
+      revoked: true,
+    });
+  });
+});
