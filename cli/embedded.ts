@@ -9,6 +9,7 @@ import { registerAgent } from '../shared/contract/agents.ts';
 import { createClient } from '../shared/contract/client.ts';
 import { createEnrolmentToken } from '../shared/contract/sidecars.ts';
 import { generateApiKey } from '../shared/crypto/api-key.ts';
+import { portsOf } from '../shared/upstream/own-ports.ts';
 
 /** Both programs in one process, on a bus of their own. */
 export interface Embedded {
@@ -48,6 +49,8 @@ export async function startEmbedded(given: Environment): Promise<Embedded> {
     const sidecar = await startSidecar(readSidecarConfig({ env: sidecarEnv, readFile }), {
       bus: controlPlane.bus,
     });
+    const { ownPorts } = controlPlane.services.upstream.guard;
+    for (const port of portsOf([sidecar.proxyUrl, sidecar.adminUrl])) ownPorts.add(port);
     const close = async () => {
       await sidecar.close();
       await controlPlane.close();

@@ -4,8 +4,10 @@ import {
   choice,
   limit,
   logLevel,
+  milliseconds,
   parseSettings,
   port,
+  privateRanges,
   redisUrl,
   type SettingsSource,
 } from '../shared/settings.ts';
@@ -18,6 +20,10 @@ const schema = z.object({
   SALLYPORT_MASTER_KEY: z.string().optional(),
   SALLYPORT_TENANT: z.string().default('default'),
   SALLYPORT_REQUESTS_PER_MINUTE: limit('requests', { from: 1, to: 1_000_000_000, byDefault: 600 }),
+  SALLYPORT_ALLOW_PRIVATE: z.string().default(''),
+  SALLYPORT_UPSTREAM_CONNECT_MS: milliseconds(10_000, 1),
+  SALLYPORT_UPSTREAM_TIMEOUT_MS: milliseconds(60_000, 1),
+  SALLYPORT_MAX_ANSWER_BYTES: limit('bytes', { from: 1, to: 16_777_216, byDefault: 1_048_576 }),
   SALLYPORT_LOG_LEVEL: logLevel.default('info'),
   SALLYPORT_ENVIRONMENT: choice(environments).default('prod'),
   DATABASE_URL: z.string().optional(),
@@ -40,6 +46,13 @@ export interface Config {
   readonly redisUrl: string | undefined;
   /** A tenant's request budget. */
   readonly requestsPerMinute: number;
+  /** CIDR ranges that execute may reach although they are private. */
+  readonly allowPrivate: readonly string[];
+  readonly upstreamConnectMs: number;
+  /** For a whole call of execute, once it is connected. */
+  readonly upstreamTimeoutMs: number;
+  /** How much of an upstream's answer execute hands on. */
+  readonly answerBytesMax: number;
   readonly logLevel: string;
   readonly production: boolean;
   /** What policies see at `environment` when the control plane itself is asked. */
@@ -58,6 +71,10 @@ export function readConfig(source: SettingsSource): Config {
     databaseUrl: settings.DATABASE_URL,
     redisUrl: settings.REDIS_URL,
     requestsPerMinute: settings.SALLYPORT_REQUESTS_PER_MINUTE,
+    allowPrivate: privateRanges(settings.SALLYPORT_ALLOW_PRIVATE),
+    upstreamConnectMs: settings.SALLYPORT_UPSTREAM_CONNECT_MS,
+    upstreamTimeoutMs: settings.SALLYPORT_UPSTREAM_TIMEOUT_MS,
+    answerBytesMax: settings.SALLYPORT_MAX_ANSWER_BYTES,
     logLevel: settings.SALLYPORT_LOG_LEVEL,
     production: settings.NODE_ENV === 'production',
     environment: settings.SALLYPORT_ENVIRONMENT,

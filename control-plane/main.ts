@@ -27,6 +27,7 @@ import { createPublisher } from './sync/publisher.ts';
 import { createSealMeter } from './telemetry/seal-metrics.ts';
 import { createStateMetrics } from './telemetry/state-metrics.ts';
 import { ensureDevelopmentTenants } from './tenants.ts';
+import { openUpstream } from './upstream/open-upstream.ts';
 
 const version = '0.1.0';
 
@@ -49,6 +50,7 @@ export async function startControlPlane(
   try {
     await ensureDevelopmentTenants(services);
     const server = await serve(services, registry);
+    services.upstream.guard.ownPorts.add((server.address() as AddressInfo).port);
     const sweep = startExpirySweep(services);
     const hourly = setInterval(() => void forgetAnswers(services), 3_600_000).unref();
     const close = async () => {
@@ -85,8 +87,12 @@ export async function openServices(
     meter: createSealMeter(registry),
   });
   const publisher = createPublisher({ clock, log, db, bus, vault, signingKeys, ledger });
-  const services = { config, clock, log, db, pool, bus, vault, signingKeys, ledger, publisher };
+  const upstream = openUpstream(config);
+  const services = {
+    ...{ config, clock, log, db, pool, bus, vault, signingKeys, ledger, publisher, upstream },
+  };
   const close = async () => {
+    await upstream.close();
     await publisher.close();
     await ledger.close();
     await bus.close();

@@ -7,6 +7,7 @@ import type { Log } from '../shared/log.ts';
 import type { SectionName } from '../shared/sync/sections.ts';
 import type { Config } from './config.ts';
 import type { Prisma, PrismaClient } from './store/generated/client.ts';
+import type { Upstream } from './upstream/open-upstream.ts';
 
 /** A database transaction that a use case is in. */
 export type Transaction = Prisma.TransactionClient;
@@ -85,4 +86,5 @@ export interface Services {
   readonly signingKeys: SigningKeys;
   readonly ledger: Ledger;
   readonly publisher: Publisher;
+  readonly upstream: Upstream;
 }

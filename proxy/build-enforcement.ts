@@ -2,6 +2,7 @@ import type { Registry } from 'prom-client';
 import type { Bus } from '../shared/bus/bus.ts';
 import type { Log } from '../shared/log.ts';
 import { sidecarSection } from '../shared/sync/sections.ts';
+import type { Guard } from '../shared/upstream/address-guard.ts';
 import type { Closing } from './closing.ts';
 import type { Config } from './config.ts';
 import type { ControlPlane } from './control-plane.ts';
@@ -27,7 +28,6 @@ import { createStateMetrics } from './telemetry/state-metrics.ts';
 import type { Tracing } from './telemetry/tracing.ts';
 import { createTrafficMetrics } from './telemetry/traffic-metrics.ts';
 import type { Authority } from './tls/authority.ts';
-import type { Guard } from './upstream/address-guard.ts';
 import { createForward } from './upstream/forward.ts';
 import { createTunnelUpgrade } from './upstream/passthrough.ts';
 

@@ -1,12 +1,13 @@
 import { z } from 'zod';
-import { cidr } from '../shared/address.ts';
 import {
+  asSetting,
   choice,
   limit,
   logLevel,
   milliseconds,
   parseSettings,
   port,
+  privateRanges,
   redisUrl,
   SettingsError,
   type SettingsSource,
@@ -138,25 +139,9 @@ export function readConfig(source: SettingsSource): Config {
   };
 }
 
-function privateRanges(text: string): readonly string[] {
-  const ranges = text.split(',').map((range) => range.trim());
-  const given = ranges.filter((range) => range !== '');
-  asSetting('SALLYPORT_ALLOW_PRIVATE', () => given.map(cidr));
-  return given;
-}
-
 function permittedHosts(text: string | undefined): NameConstraints | undefined {
   if (text === undefined) return undefined;
   return asSetting('SALLYPORT_CA_NAME_CONSTRAINTS', () =>
     parseNameConstraints(text, [internalHost]),
   );
-}
-
-/** What `read` throws is what is wrong with that setting. */
-function asSetting<T>(name: string, read: () => T): T {
-  try {
-    return read();
-  } catch (error) {
-    throw new SettingsError(`${name}: ${(error as Error).message}`, { cause: error });
-  }
 }

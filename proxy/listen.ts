@@ -1,5 +1,6 @@
 import type { Registry } from 'prom-client';
 import type { Log } from '../shared/log.ts';
+import type { Guard } from '../shared/upstream/address-guard.ts';
 import type { Closing } from './closing.ts';
 import type { Config } from './config.ts';
 import type { EnforceDeps } from './enforce/deps.ts';
@@ -11,7 +12,6 @@ import type { IngressLimits } from './ingress/limits.ts';
 import { createAdmin } from './telemetry/admin.ts';
 import { logDecision } from './telemetry/decision-log.ts';
 import type { Authority } from './tls/authority.ts';
-import type { Guard } from './upstream/address-guard.ts';
 
 /** For what was broken off to be recorded. */
 const lastWordsMs = 2_000;

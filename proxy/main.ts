@@ -8,6 +8,7 @@ import { systemClock } from '../shared/clock.ts';
 import { verificationKeys } from '../shared/crypto/signing-key.ts';
 import { gatherLines, type Log } from '../shared/log.ts';
 import { ignoreInsecureTls, insecureTlsIgnored, SettingsError } from '../shared/settings.ts';
+import { createGuard } from '../shared/upstream/address-guard.ts';
 import { buildEnforcement } from './build-enforcement.ts';
 import { Closing } from './closing.ts';
 import { type Config, readConfig } from './config.ts';
@@ -25,7 +26,6 @@ import { openTracing } from './telemetry/open-tracing.ts';
 import { startReports } from './telemetry/reports.ts';
 import { loadAuthority } from './tls/authority.ts';
 import { trustBundle } from './tls/trust-bundle.ts';
-import { createGuard } from './upstream/address-guard.ts';
 
 const version = '0.1.0';
 /** After the drain: last records, and their upload. */

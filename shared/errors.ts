@@ -68,6 +68,7 @@ export const errorKinds = {
   'args.amount_exceeds_limit': refusal(403, 'The amount exceeds what the passport allows.'),
   'args.resource_out_of_scope': refusal(403, 'The resource is outside what the passport allows.'),
   'args.external_recipient': refusal(403, 'A recipient is outside the allowed domains.'),
+  'args.resource_mismatch': refusal(403, 'The resource is not the one that the arguments lead to.'),
   'args.digest_mismatch': refusal(
     403,
     'The arguments are not the ones the passport was issued for.',
@@ -175,6 +176,14 @@ export const errorKinds = {
   'evidence.cursor_invalid': refusal(400, 'The cursor is not one this ledger gave out.'),
   'evidence.event_invalid': refusal(400, 'The event is not valid.'),
   'evidence.id_conflict': refusal(409, 'Another event was already recorded under this id.'),
+
+  // Execution by the control plane
+  'execution.not_configured': refusal(403, 'No binding says where this tool is forwarded.'),
+  'execution.outcome_unknown': refusal(
+    200,
+    'The call was begun and how it ended is not known; it is not sent again.',
+  ),
+  'execution.interrupted': outage(503, 'The control plane ended while the call was under way.'),
 
   // The sidecar's own refusals
   'proxy.auth_required': refusal(407, 'This proxy needs its token: send Proxy-Authorization.'),

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { cidr } from './address.ts';
 
 /**
  * Every setting that exists (design 14), for all programs: an environment holds the settings of
@@ -27,6 +28,7 @@ export const settingNames = [
   'SALLYPORT_UPSTREAM_CONNECT_MS',
   'SALLYPORT_UPSTREAM_IDLE_MS',
   'SALLYPORT_MAX_BODY_BYTES',
+  'SALLYPORT_MAX_ANSWER_BYTES',
   'SALLYPORT_MAX_HEADER_BYTES',
   'SALLYPORT_MAX_HEADERS',
   'SALLYPORT_MAX_CONNECTIONS',
@@ -106,6 +108,23 @@ const dayMs = 24 * 3_600_000;
 /** Milliseconds up to a day; a timer of more than 24 days would end at once. */
 export function milliseconds(byDefault: number, from = 0) {
   return limit('milliseconds', { from, to: dayMs, byDefault });
+}
+
+/** The value of `SALLYPORT_ALLOW_PRIVATE` as CIDR ranges. */
+export function privateRanges(text: string): readonly string[] {
+  const ranges = text.split(',').map((range) => range.trim());
+  const given = ranges.filter((range) => range !== '');
+  asSetting('SALLYPORT_ALLOW_PRIVATE', () => given.map(cidr));
+  return given;
+}
+
+/** What `read` throws is what is wrong with that setting. */
+export function asSetting<T>(name: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    throw new SettingsError(`${name}: ${(error as Error).message}`, { cause: error });
+  }
 }
 
 /** One of these words. */

@@ -5,6 +5,7 @@ import { argumentsEvidence } from '../../shared/evidence/arguments.ts';
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 import { agentChain, newEvent } from '../events.ts';
 import type { Services } from '../services.ts';
+import type { UpstreamFacts } from './prepare-execution.ts';
 
 export interface Decided {
   readonly action: Action;
@@ -12,6 +13,8 @@ export interface Decided {
   readonly environment: Environment;
   readonly verdict: Verdict;
   readonly approvalId?: number | undefined;
+  /** Where it is sent, should it proceed: at an enforcement point. */
+  readonly upstream?: UpstreamFacts | undefined;
   /** Who asked: the principal of the API key. */
   readonly principal: string;
 }
@@ -21,7 +24,7 @@ export interface Decided {
  * apart, encrypted, so that the values cannot be guessed from the ledger and can be forgotten.
  */
 export function decisionEvent(
-  { action, point, environment, verdict, approvalId, principal }: Decided,
+  { action, point, environment, verdict, approvalId, upstream, principal }: Decided,
   clock: Services['clock'],
 ): { readonly event: EvidenceEvent; readonly salt: string } {
   const { evidence, salt } = argumentsEvidence(action.args);
@@ -51,6 +54,7 @@ export function decisionEvent(
         point,
         policy_hash: verdict.policyHash,
         risk_tier: verdict.riskTier,
+        upstream: upstream === undefined ? undefined : { ...upstream },
       },
     },
     clock,

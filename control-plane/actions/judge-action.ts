@@ -1,6 +1,8 @@
 import type { Action, Environment, Mode } from '../../shared/decision/action.ts';
+import { decide } from '../../shared/decision/decide.ts';
+import { stepsFor } from '../../shared/decision/next-steps.ts';
 import type { DecisionState } from '../../shared/decision/state.ts';
-import type { Verdict } from '../../shared/decision/verdict.ts';
+import { mayProceed, type Verdict } from '../../shared/decision/verdict.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 import { agentChain } from '../events.ts';
@@ -9,6 +11,8 @@ import type { Services } from '../services.ts';
 import { carryOut, type ReachedVerdict } from './carry-out.ts';
 import { decisionEvent } from './decision-event.ts';
 import { loadState } from './load-state.ts';
+import type { UpstreamFacts } from './prepare-execution.ts';
+import { sealSalted } from './seal-salted.ts';
 
 export interface Judging {
   readonly action: Action;
@@ -16,6 +20,9 @@ export interface Judging {
   readonly passport?: string | undefined;
   readonly point: DecisionState['point'];
   readonly environment: Environment;
+  /** Why the action could not be performed even if it were allowed: it is refused for that, then. */
+  readonly obstacle?: GatewayError | undefined;
+  readonly upstream?: UpstreamFacts | undefined;
   /** Who asks: the principal of the API key. */
   readonly principal: string;
 }
@@ -47,12 +54,45 @@ async function reach(
   const { action, principal } = judging;
   try {
     const state = await loadState(services, judging);
+    const obstacle = obstacleOf(judging, state);
+    if (obstacle !== undefined) {
+      return { verdict: hinder(decide(action, state, services.clock.now()), obstacle) };
+    }
     return await carryOut(services, { action, state, principal });
   } catch (thrown) {
     const failure = toAnswerable(thrown);
     services.log.error({ err: failure, cause: failure.cause }, 'a decision failed: denied');
     return { verdict: failedVerdict(failure, action.mode), failure };
   }
+}
+
+/** Nothing is done for an agent that is unknown or disabled, whatever the mode. */
+function obstacleOf(
+  { action, obstacle, point }: Judging,
+  { agent }: DecisionState,
+): GatewayError | undefined {
+  if (point !== 'enforcement' || agent !== undefined) return obstacle;
+  return new GatewayError('agent.not_found', {
+    message: `No agent ${action.agentId} is registered and enabled.`,
+  });
+}
+
+/** The verdict on what cannot be performed: no passport is used up for it, and nobody is asked. */
+function hinder(verdict: Verdict, { code, message }: GatewayError): Verdict {
+  if (!mayProceed(verdict) && verdict.decision !== 'require_approval') {
+    return { ...verdict, effects: [] };
+  }
+  return {
+    ...verdict,
+    decision: 'deny',
+    reasonCode: code,
+    summary: message,
+    enforced: true,
+    matchedRules: [],
+    policyHash: undefined,
+    nextSteps: stepsFor(code),
+    effects: [],
+  };
 }
 
 /** A refusal for want of a decision: enforced whatever mode was asked for. */
@@ -72,19 +112,14 @@ function failedVerdict({ code, message }: GatewayError, mode: Mode | undefined):
 }
 
 async function seal(
-  { pool, vault, ledger, log }: Services,
+  services: Services,
   tenantId: string,
   event: EvidenceEvent,
   salt: string,
 ): Promise<void> {
+  const { log } = services;
   try {
-    const place = { tenantId, purpose: 'evidence_salt', id: event.id, version: 1 };
-    // Through the pool: this runs with every decision.
-    await pool.query(
-      'insert into evidence_salt (tenant_id, event_id, sealed) values ($1, $2, $3)',
-      [tenantId, event.id, vault.seal(salt, place)],
-    );
-    await ledger.seal(tenantId, event);
+    await sealSalted(services, tenantId, { event, salt });
   } catch (cause) {
     log.error({ err: cause, event: event.id }, 'a decision could not be sealed: denied');
     throw new GatewayError('evidence.seal_failed', {

@@ -16,6 +16,11 @@ const outages: ReadonlySet<string> = new Set([
   'passport.claim_unavailable',
 ]);
 
+/** True for an answer that another moment may change: it is not kept for an idempotency key. */
+export function restsOnOutage(reasonCode: string): boolean {
+  return outages.has(reasonCode);
+}
+
 /**
  * Decides on an action without performing it (contract 4.1). With an idempotency key a repeat
  * gets the first answer, and takes no use of a passport.
@@ -42,7 +47,7 @@ export async function preflight(
     { services, caller, operation: 'preflight', agentId: action.agentId, key, payload },
     async () => {
       const body = await judge();
-      return { status: 200, body, isPassing: outages.has(body.reason_code) };
+      return { status: 200, body, isPassing: restsOnOutage(body.reason_code) };
     },
   );
   return body as ActionResponse;

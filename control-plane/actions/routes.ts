@@ -1,6 +1,7 @@
 import * as contract from '../../shared/contract/actions.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../services.ts';
+import { execute } from './execute.ts';
 import { preflight } from './preflight.ts';
 
 export function actionRoutes(services: Services): Route[] {
@@ -10,6 +11,9 @@ export function actionRoutes(services: Services): Route[] {
     })),
     route(contract.decideAction, async ({ body }, caller) => ({
       body: await preflight(services, caller, body),
+    })),
+    route(contract.executeAction, async ({ body }, caller) => ({
+      body: await execute(services, caller, body),
     })),
   ];
 }

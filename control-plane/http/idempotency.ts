@@ -2,14 +2,16 @@ import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
 import { type ErrorCode, errorKinds, GatewayError, isErrorCode } from '../../shared/errors.ts';
-import type { SealedPlace, Services } from '../services.ts';
+import type { SealedPlace, Services, Transaction } from '../services.ts';
+import { nextChance } from './next-chance.ts';
 import type { Caller } from './route.ts';
 
 const keptMs = 24 * 60 * 60 * 1000;
-/** After this a first request that has not answered is taken to have died with its process. */
-const abandonedMs = 120_000;
+const abandonedMsDefault = 120_000;
 const waitMs = 30_000;
-const pollMs = 100;
+/** How often to look without having been told: less and less. */
+const pollMsMin = 100;
+const pollMsMax = 1_000;
 /** They are part of a primary key, whose size the database bounds. */
 const keyLengthMax = 300;
 
@@ -23,15 +25,28 @@ export interface IdempotentCall {
   readonly key: string;
   /** What was asked, without the key itself. */
   readonly payload: object;
-  /**
-   * When the first request died half-way: `rerun` for what has no outside effect, `refuse` for
-   * what may have had one already. Default: `rerun`.
-   */
-  readonly abandoned?: 'rerun' | 'refuse';
+  /** A request that has not answered after this is taken to have died with its process. */
+  readonly abandonedMs?: number;
+  /** Told of a request that died after it had begun: calls `settle` in a transaction of its own. */
+  readonly onLost?: (lost: LostCall) => Promise<void>;
 }
 
+/** A request that had begun its outside effect when its process died. */
+export interface LostCall {
+  /** What it said it would be answered with in this case. */
+  readonly answer: KeptAnswer;
+  /** Keeps that answer; false when somebody else just did. */
+  settle(tx: Pick<Transaction, 'idempotency'>): Promise<boolean>;
+}
+
+/**
+ * Called before an outside effect begins, with what a repeat is answered should this process die
+ * from here on. Throws where the key has passed to another request: then nothing may begin.
+ */
+export type Begin = (ifLost: KeptAnswer) => Promise<void>;
+
 /** An answer as it can be given again. */
-interface KeptAnswer {
+export interface KeptAnswer {
   readonly status: number;
   readonly body: unknown;
   /** It rests on an outage: whoever tries again gets another. */
@@ -49,13 +64,14 @@ type RowKey = {
 /**
  * Runs a call at most once per (tenant, API key, agent, operation, idempotency key), over all
  * replicas and restarts, for 24 hours: a repeat gets the first one's answer, refusals included,
- * and waits for it while it is in flight. The same key with another payload is
+ * and waits for it while it is in flight. A first request that died is run again only if it had not
+ * begun an outside effect; else a repeat is told what it left for that case. The same key with another payload is
  * `args.idempotency_conflict`. What failed with 5xx or 429, or rests on an outage, is not kept and
  * may be tried again.
  */
 export async function idempotent(
   call: IdempotentCall,
-  run: () => Promise<KeptAnswer>,
+  run: (begin: Begin) => Promise<KeptAnswer>,
 ): Promise<KeptAnswer> {
   const { services, caller, operation, agentId, key, payload } = call;
   const { tenantId, keyId = caller.principal } = caller;
@@ -68,14 +84,19 @@ export async function idempotent(
   // Keyed, so that payloads cannot be guessed from the table.
   const fingerprint = services.vault.mac('idempotency', canonicalJson(payload));
   const deadline = performance.now() + waitMs;
+  let pollMs = pollMsMin;
+  let mayBeFree = true;
   for (;;) {
-    const owner = await begin(services, rowKey, fingerprint);
+    const owner = mayBeFree ? await begin(services, rowKey, fingerprint) : undefined;
     if (owner !== undefined) return carryOut({ call, rowKey, owner }, run);
     const found = await lookUp(call, rowKey, fingerprint);
     if (found.state === 'settled') return replay(found.outcome);
     if (found.state === 'taken-over') return carryOut({ call, rowKey, owner: found.owner }, run);
     if (performance.now() > deadline) throw new GatewayError('args.idempotency_in_flight');
-    if (found.state === 'in-flight') await nextChance(services, rowKey);
+    mayBeFree = found.state === 'gone';
+    if (found.state !== 'in-flight') continue;
+    await nextChance(services.bus, topicOf(rowKey), pollMs);
+    pollMs = Math.min(pollMs * 2, pollMsMax);
   }
 }
 
@@ -112,12 +133,14 @@ type Found =
   | { readonly state: 'settled'; readonly outcome: Outcome }
   | { readonly state: 'taken-over'; readonly owner: string }
   | { readonly state: 'in-flight' }
+  /** It had died and is settled now: look again. */
+  | { readonly state: 'looked-after' }
   /** There is nothing any more: the key may be taken. */
   | { readonly state: 'gone' };
 
 /** What became of the first request. Throws for another payload under the same key. */
 async function lookUp(
-  { services: { db, vault, clock }, abandoned = 'rerun' }: IdempotentCall,
+  { services: { db, vault, clock }, abandonedMs = abandonedMsDefault, onLost }: IdempotentCall,
   rowKey: RowKey,
   fingerprint: string,
 ): Promise<Found> {
@@ -131,19 +154,23 @@ async function lookUp(
   }
   if (row.fingerprint !== fingerprint) throw new GatewayError('args.idempotency_conflict');
   if (status !== null && body !== null) {
-    const text = vault.open(body, placeOf(rowKey)).toString('utf8');
-    return { state: 'settled', outcome: outcomeForm.parse(JSON.parse(text)) };
+    return { state: 'settled', outcome: openOutcome(vault, rowKey, body) };
   }
   if (row.createdAt.getTime() > now - abandonedMs) return { state: 'in-flight' };
-  if (abandoned === 'refuse') {
-    throw new GatewayError('args.idempotency_conflict', {
-      message:
-        'The first request with this key ended without a known outcome. Look it up in the evidence before you try again with another key.',
-    });
+  if (body !== null) {
+    const answer = replay(openOutcome(vault, rowKey, body));
+    const settle: LostCall['settle'] = async (tx) => {
+      const where = { ...rowKey, owner, status: null };
+      const data = { status: answer.status, owner: randomUUID() };
+      return (await tx.idempotency.updateMany({ where, data })).count === 1;
+    };
+    await (onLost === undefined ? settle(db) : onLost({ answer, settle }));
+    return { state: 'looked-after' };
   }
   const claim = newClaim(now);
   const { count } = await db.idempotency.updateMany({
-    where: { ...rowKey, owner, status: null },
+    // Only while it has not begun: what was sent is never sent again.
+    where: { ...rowKey, owner, status: null, body: null },
     data: claim,
   });
   return count === 1 ? { state: 'taken-over', owner: claim.owner } : { state: 'in-flight' };
@@ -156,17 +183,45 @@ interface Holding {
 }
 
 /** Runs, and keeps the answer before it is given. */
-async function carryOut(holding: Holding, run: () => Promise<KeptAnswer>): Promise<KeptAnswer> {
+async function carryOut(
+  holding: Holding,
+  run: (begin: Begin) => Promise<KeptAnswer>,
+): Promise<KeptAnswer> {
+  let begun: Outcome | undefined;
   let answer: KeptAnswer;
   try {
-    answer = await run();
+    answer = await run(async ({ status, body }) => {
+      const ifLost: Outcome = { kind: 'answer', status, body };
+      await noteBeginning(holding, ifLost);
+      begun = ifLost;
+    });
   } catch (thrown) {
-    await settle(holding, outcomeOf(thrown));
+    // What has begun may have had its effect, whatever broke afterwards.
+    await settle(holding, begun ?? outcomeOf(thrown));
     throw thrown;
   }
   const { status, body, isPassing = false } = answer;
-  await settle(holding, { kind: 'answer', status, body }, isPassing);
+  const settled = settle(holding, { kind: 'answer', status, body }, isPassing);
+  // An effect that is known is told, even where it cannot be kept: a repeat then learns less.
+  await (begun === undefined ? settled : settled.catch((err) => noteUnkept(holding, err)));
   return { status, body };
+}
+
+/** Fenced by the owner: of two that both hold themselves for the first request, one may begin. */
+async function noteBeginning(
+  { call: { services }, rowKey, owner }: Holding,
+  ifLost: Outcome,
+): Promise<void> {
+  const { db, vault, clock } = services;
+  const { count } = await db.idempotency.updateMany({
+    where: { ...rowKey, owner, status: null, body: null },
+    data: { body: sealOutcome(vault, rowKey, ifLost), createdAt: new Date(clock.now()) },
+  });
+  if (count === 0) throw new GatewayError('args.idempotency_in_flight');
+}
+
+function noteUnkept({ call: { services } }: Holding, err: unknown): void {
+  services.log.error({ err }, 'the answer of a call that was performed could not be kept');
 }
 
 const outcomeForm = z.union([
@@ -180,6 +235,14 @@ const outcomeForm = z.union([
   }),
 ]);
 type Outcome = z.output<typeof outcomeForm>;
+
+function sealOutcome(vault: Services['vault'], rowKey: RowKey, outcome: Outcome): string {
+  return vault.seal(JSON.stringify(outcome), placeOf(rowKey));
+}
+
+function openOutcome(vault: Services['vault'], rowKey: RowKey, sealed: string): Outcome {
+  return outcomeForm.parse(JSON.parse(vault.open(sealed, placeOf(rowKey)).toString('utf8')));
+}
 
 function outcomeOf(thrown: unknown): Outcome {
   const error = thrown instanceof GatewayError ? thrown : new GatewayError('internal.unexpected');
@@ -200,7 +263,7 @@ async function settle(
       where: { ...rowKey, owner },
       data: {
         status: outcome.status,
-        body: vault.seal(JSON.stringify(outcome), placeOf(rowKey)),
+        body: sealOutcome(vault, rowKey, outcome),
       },
     });
   } else {
@@ -216,16 +279,6 @@ function replay(outcome: Outcome): KeptAnswer {
   const { message, details, code } = outcome;
   const known: ErrorCode = isErrorCode(code) ? code : 'internal.unexpected';
   throw new GatewayError(known, details === undefined ? { message } : { message, details });
-}
-
-/** Waits until the first request is told to have settled, or a moment. */
-async function nextChance({ bus }: Pick<Services, 'bus'>, rowKey: RowKey): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, pollMs);
-  const subscription = bus.subscribe(topicOf(rowKey), () => resolve());
-  await promise;
-  clearTimeout(timer);
-  await subscription.close().catch(() => undefined);
 }
 
 function topicOf({ tenantId, keyId, agentId, operation, key }: RowKey): string {

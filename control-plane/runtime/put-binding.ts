@@ -25,6 +25,7 @@ export async function putBinding(
     // Two bindings written at the same time must see each other.
     await lockFor(tx, tenantId, 'bindings');
     await refuseOverlap(tx, tenantId, binding);
+    await refuseSecondUpstream(tx, tenantId, binding);
     const written = {
       protocol: binding.protocol,
       host: binding.host,
@@ -88,6 +89,27 @@ function headerProblems({ upstream }: Binding): string[] {
       return [`upstream.headers: the value of ${name} must be printable ASCII.`];
     }
     return [];
+  });
+}
+
+/** Execute knows a tool by its name alone: where it is forwarded must be one place. */
+async function refuseSecondUpstream(
+  tx: Transaction,
+  tenantId: string,
+  { name, tool, upstream }: Binding,
+): Promise<void> {
+  if (tool === undefined || upstream === undefined) return;
+  const others = await tx.binding.findMany({
+    where: { tenantId, name: { not: name }, definition: { path: ['tool'], equals: tool } },
+    orderBy: { name: 'asc' },
+  });
+  const clash = others.find(
+    ({ definition }) => (definition as unknown as Binding).upstream !== undefined,
+  );
+  if (clash === undefined) return;
+  throw new GatewayError('binding.overlap', {
+    message: `The binding ${clash.name} already says where ${tool} is forwarded.`,
+    details: { binding: clash.name },
   });
 }
 

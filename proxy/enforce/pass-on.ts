@@ -1,9 +1,9 @@
 import type { Binding } from '../../shared/binding/binding.ts';
 import { splitTarget } from '../../shared/binding/path.ts';
+import type { ResponseFilter } from '../../shared/upstream/response-filter.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 import type { RecognisedPass } from '../recognise/recognition.ts';
 import { toolsListFilter } from '../recognise/tools-list.ts';
-import type { ResponseFilter } from '../upstream/forwarding.ts';
 import { assertUnblocked } from './assert-unblocked.ts';
 import type { EnforceDeps } from './deps.ts';
 import { perform } from './perform.ts';

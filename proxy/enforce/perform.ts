@@ -1,14 +1,14 @@
 import type { Socket } from 'node:net';
 import type { HeldCredential } from '../../shared/binding/binding.ts';
 import { GatewayError } from '../../shared/errors.ts';
-import { formatAuthority } from '../../shared/host.ts';
+import { reflectionFilter } from '../../shared/upstream/credential-guard.ts';
+import { withHeader } from '../../shared/upstream/headers.ts';
+import { withCredential } from '../../shared/upstream/inject.ts';
+import type { Outgoing } from '../../shared/upstream/outgoing.ts';
+import type { ResponseFilter } from '../../shared/upstream/response-filter.ts';
 import type { Exchange } from '../ingress/exchange.ts';
-import { reflectionFilter } from '../upstream/credential-guard.ts';
 import { combineFilters } from '../upstream/filters.ts';
-import type { Outcome, ResponseFilter } from '../upstream/forwarding.ts';
-import { withHeader } from '../upstream/headers.ts';
-import { injectCredential } from '../upstream/inject.ts';
-import type { Outgoing } from '../upstream/outgoing.ts';
+import type { Outcome } from '../upstream/forwarding.ts';
 import { assertUnblocked } from './assert-unblocked.ts';
 import type { EnforceDeps } from './deps.ts';
 import { endWhenSilent } from './end-when-silent.ts';
@@ -43,7 +43,7 @@ export async function perform(
   assertUnblocked(subject.tool, deps);
 
   const startedAt = clock.monotonic();
-  const permitted = withCredential(call);
+  const permitted = withCredential(call.outgoing, call.credential);
   const sent = trace?.sent(permitted);
   const outgoing = sent === undefined ? permitted : withHeaders(permitted, sent.headers);
   const outcome = await live.track({ ...subject, abort: exchange.abort }, async (signal) => {
@@ -121,22 +121,6 @@ function withHeaders(outgoing: Outgoing, set: Readonly<Record<string, string>>):
     outgoing.headers,
   );
   return { ...outgoing, headers };
-}
-
-const loopbackHosts = /^(localhost|127\.\d+\.\d+\.\d+|::1)$/;
-
-/**
- * A secret goes under TLS only, whatever scheme the agent asked for, but to a port of this machine
- * that it is bound to by its number: anybody here could listen on another one, the agent too.
- */
-function withCredential({ outgoing, credential }: PermittedCall): Outgoing {
-  if (credential === undefined) return outgoing;
-  const { scheme, host } = outgoing;
-  const isNamed = credential.bind.hosts.includes(formatAuthority(outgoing));
-  if (scheme === 'http' && !(loopbackHosts.test(host) && isNamed)) {
-    throw new GatewayError('credential.insecure_transport');
-  }
-  return injectCredential(outgoing, credential);
 }
 
 function filterFor({ credential, filter }: PermittedCall): ResponseFilter | undefined {

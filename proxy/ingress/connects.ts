@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { GatewayError, toGatewayError } from '../../shared/errors.ts';
 import type { Authority } from '../../shared/host.ts';
-import { dialTcp } from '../upstream/dial.ts';
-import { classifyFailure } from '../upstream/failure.ts';
+import { dialTcp } from '../../shared/upstream/dial.ts';
+import { classifyFailure } from '../../shared/upstream/failure.ts';
 import { connectTarget, internalHost, readHead } from './head.ts';
 import { type Intercepted, intercept } from './intercept.ts';
 import type { IngressContext } from './options.ts';
@@ -131,7 +131,5 @@ function nested(): GatewayError {
 }
 
 function dialFailure(error: unknown): GatewayError {
-  const { failure } = classifyFailure(error, false);
-  const code = failure === 'client_gone' ? 'upstream.unreachable' : failure;
-  return new GatewayError(code, { cause: error });
+  return new GatewayError(classifyFailure(error, false).failure, { cause: error });
 }

@@ -4,8 +4,8 @@ import { allowedHeaders } from '../../shared/binding/headers.ts';
 import { mcpPathByDefault } from '../../shared/binding/match.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import type { JsonObject } from '../../shared/json.ts';
+import type { Outgoing } from '../../shared/upstream/outgoing.ts';
 import type { Exchange } from '../ingress/exchange.ts';
-import type { Outgoing } from '../upstream/outgoing.ts';
 import { readHints } from './agent-headers.ts';
 import {
   type Agreement,

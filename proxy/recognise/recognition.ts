@@ -2,7 +2,7 @@ import type { Binding } from '../../shared/binding/binding.ts';
 import type { BindingIndex } from '../../shared/binding/match.ts';
 import type { ErrorCode } from '../../shared/errors.ts';
 import type { JsonObject } from '../../shared/json.ts';
-import type { Outgoing } from '../upstream/outgoing.ts';
+import type { Outgoing } from '../../shared/upstream/outgoing.ts';
 
 /** How a refusal must look so that the agent's client survives it and its model can act on it. */
 export type RefusalForm =

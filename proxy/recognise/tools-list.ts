@@ -2,7 +2,7 @@ import { foldCase } from '../../shared/binding/args.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/json.ts';
 import { parseStrictJson } from '../../shared/strict-json.ts';
-import type { ResponseFilter } from '../upstream/forwarding.ts';
+import type { ResponseFilter } from '../../shared/upstream/response-filter.ts';
 import { isToolName } from './mcp-methods.ts';
 import { SseFilter } from './sse-filter.ts';
 

@@ -1,7 +1,7 @@
+import type { Outgoing } from '../../shared/upstream/outgoing.ts';
 import type { Refusal } from '../enforce/refuse.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 import type { Recognition } from '../recognise/recognition.ts';
-import type { Outgoing } from '../upstream/outgoing.ts';
 
 /** What a trace is told of a decision. */
 export interface TracedDecision {

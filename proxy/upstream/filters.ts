@@ -1,4 +1,4 @@
-import type { ResponseFilter } from './forwarding.ts';
+import type { ResponseFilter } from '../../shared/upstream/response-filter.ts';
 
 type Mode = 'pass' | 'stream' | 'buffer';
 

@@ -1,10 +1,10 @@
 import Agent from 'undici/lib/dispatcher/agent.js';
 import { formatAuthority } from '../../shared/host.ts';
-import type { Guard } from './address-guard.ts';
-import { guardedConnector } from './dial.ts';
+import type { Guard } from '../../shared/upstream/address-guard.ts';
+import { guardedConnector } from '../../shared/upstream/dial.ts';
+import { outboundHeaders, withHeader } from '../../shared/upstream/headers.ts';
+import type { Outgoing } from '../../shared/upstream/outgoing.ts';
 import type { Forward, Outcome } from './forwarding.ts';
-import { outboundHeaders, withHeader } from './headers.ts';
-import type { Outgoing } from './outgoing.ts';
 import { readyBody } from './request-body.ts';
 import { ResponseRelay } from './response-relay.ts';
 

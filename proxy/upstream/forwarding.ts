@@ -1,8 +1,7 @@
 import type { ServerResponse } from 'node:http';
-import type { Outgoing } from './outgoing.ts';
-
-/** Why a filter let an answer go no further. */
-export type CutCause = 'credential.reflected' | 'mcp.answer_refused' | 'mcp.transport_unsupported';
+import type { ConnectionFailure } from '../../shared/upstream/failure.ts';
+import type { Outgoing } from '../../shared/upstream/outgoing.ts';
+import type { CutCause, ResponseFilter } from '../../shared/upstream/response-filter.ts';
 
 /** How a forwarded request ended. */
 export interface Outcome {
@@ -13,39 +12,13 @@ export interface Outcome {
   readonly requestBytes?: number | undefined;
   /** Undefined when the whole answer reached the agent. */
   readonly failure?:
-    | 'upstream.unreachable'
-    | 'upstream.timeout'
-    | `upstream.certificate_${'expired' | 'not_yet_valid' | 'self_signed' | 'untrusted' | 'weak' | 'wrong_host'}`
-    | 'upstream.tls_version'
-    | 'upstream.tls_invalid'
-    | 'upstream.reset'
-    | 'proxy.address_refused'
+    | ConnectionFailure
     | 'upstream.upgrade_refused'
     | 'proxy.draining'
     | CutCause
     | 'client_gone'
     | undefined;
   readonly detail?: string | undefined;
-}
-
-/** Looks at an answer as it passes. */
-export interface ResponseFilter {
-  /**
-   * Called once with the head. `stream`: each chunk passes through `chunk`; `buffer`: the whole
-   * body (up to `bytesMax`, beyond which the answer is cut) is handed to `whole` and replaced;
-   * `cut`: nothing of the answer goes on.
-   */
-  head(
-    status: number,
-    headers: Readonly<Record<string, string | readonly string[]>>,
-  ): 'pass' | 'stream' | 'buffer' | 'cut';
-  /** Returns what may go on now, or `cut` to break off. `last` when no more will come. */
-  chunk?(bytes: Buffer, last: boolean): Buffer | 'cut';
-  whole?(bytes: Buffer): Buffer | 'cut';
-  /** Why it cut, asked after it did. Default: `credential.reflected`. */
-  cause?(): CutCause;
-  /** The largest body that is buffered. Default 1 MiB. */
-  readonly bytesMax?: number | undefined;
 }
 
 export interface ForwardOptions {

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { Duplex, pipeline, Transform, type TransformCallback } from 'node:stream';
-import type { ResponseFilter } from './forwarding.ts';
+import type { ResponseFilter } from '../../shared/upstream/response-filter.ts';
 
 /**
  * The agent's connection for a tunnel: what the upstream writes to it passes the filter, and

@@ -5,12 +5,13 @@ import type { Duplex } from 'node:stream';
 import { createProxyServer } from 'http-proxy';
 import { GatewayError } from '../../shared/errors.ts';
 import { formatAuthority } from '../../shared/host.ts';
-import { type Guard, literalRefusal } from './address-guard.ts';
-import { type UpstreamSecurity, upstreamSecurity } from './dial.ts';
-import { classifyFailure } from './failure.ts';
-import type { Outcome, ResponseFilter } from './forwarding.ts';
+import { type Guard, literalRefusal } from '../../shared/upstream/address-guard.ts';
+import { type UpstreamSecurity, upstreamSecurity } from '../../shared/upstream/dial.ts';
+import { classifyFailure } from '../../shared/upstream/failure.ts';
+import type { Outgoing } from '../../shared/upstream/outgoing.ts';
+import type { ResponseFilter } from '../../shared/upstream/response-filter.ts';
+import type { Outcome } from './forwarding.ts';
 import { guardedSocket } from './guarded-socket.ts';
-import type { Outgoing } from './outgoing.ts';
 import { handshakeFault, openingHeaders } from './websocket-answer.ts';
 
 /** A connection whose agent asked to change protocols, taken off the HTTP parser. */

@@ -1,6 +1,6 @@
 import { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
-import type { Outgoing } from './outgoing.ts';
+import type { Outgoing } from '../../shared/upstream/outgoing.ts';
 
 /** What is sent; `gone` when the agent went away before its body was whole. */
 type ReadyBody = Buffer | Readable | null | 'gone';

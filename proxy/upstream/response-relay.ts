@@ -1,10 +1,11 @@
 import type { ServerResponse } from 'node:http';
 import type { Dispatcher } from 'undici';
 import { GatewayError } from '../../shared/errors.ts';
-import { classifyFailure } from './failure.ts';
+import { classifyFailure } from '../../shared/upstream/failure.ts';
+import { inboundHeaders, withHeader } from '../../shared/upstream/headers.ts';
+import type { CutCause, ResponseFilter } from '../../shared/upstream/response-filter.ts';
 import { bufferLimit } from './filters.ts';
-import type { CutCause, ForwardOptions, Outcome, ResponseFilter } from './forwarding.ts';
-import { inboundHeaders, withHeader } from './headers.ts';
+import type { ForwardOptions, Outcome } from './forwarding.ts';
 
 type Controller = Dispatcher.DispatchController;
 type ParsedHeaders = Parameters<NonNullable<Dispatcher.DispatchHandler['onResponseStart']>>[2];

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import { inboundHeaders } from './headers.ts';
+import { inboundHeaders } from '../../shared/upstream/headers.ts';
 
 // RFC 6455 section 1.3.
 const acceptSuffix = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';

@@ -97,7 +97,7 @@ function checkTemplate(path: string): string[] {
 }
 
 function checkMcp(binding: Binding): string[] {
-  const problems = unused(binding, ['tool', 'method', 'body']);
+  const problems = unused(binding, ['tool', 'method', 'body', 'upstream']);
   const { path, query } = endpointOf(binding);
   const found = checkTemplate(path);
   if (found.length > 0) return [...problems, ...found];

@@ -73,6 +73,50 @@ const responseExample = {
   },
 };
 
+const executionFailure = z.object({
+  reason_code: z.string(),
+  summary: z.string(),
+  next_steps: z.array(z.string()).readonly(),
+});
+
+const executionResult = z.object({
+  status: z.number().int(),
+  /** Those of the upstream's headers that are passed on, lower case. */
+  headers: z.record(z.string(), z.string()),
+  /** The JSON value, or text, or base64 of anything else; absent where there is none. */
+  body: z.unknown().optional(),
+  body_format: z.enum(['json', 'text', 'base64', 'none']),
+  /** Of the body as it came; of a truncated one, what was read. */
+  body_bytes: z.number().int(),
+  truncated: z.boolean(),
+});
+export type ExecutionResult = z.output<typeof executionResult>;
+
+export const executeResponse = actionResponse.extend({
+  /** `unknown`: the request was on its way, and whether it was performed cannot be told. */
+  executed: z.union([z.boolean(), z.literal('unknown')]),
+  result: executionResult.optional(),
+  /** Why there is no whole answer although the decision let the call through. */
+  failure: executionFailure.optional(),
+  /** The event `execution.result`; its `decision_event_id` is `evidence_event_id`. */
+  result_event_id: z.string().optional(),
+  /** The result could not be sealed yet: it waits as a dead letter, and is sealed later. */
+  dead_lettered: z.literal(true).optional(),
+});
+export type ExecuteResponse = z.output<typeof executeResponse>;
+
+const passportErrors = [
+  'passport.missing',
+  'passport.malformed',
+  'passport.signature_invalid',
+  'passport.expired',
+  'passport.audience_mismatch',
+  'passport.revoked',
+  'passport.replay_detected',
+  'passport.tenant_mismatch',
+  'passport.claim_unavailable',
+] as const;
+
 const shared = {
   method: 'POST',
   tag: 'Actions',
@@ -90,15 +134,7 @@ const shared = {
     'args.schema_invalid',
     'args.idempotency_conflict',
     'agent.mismatch',
-    'passport.missing',
-    'passport.malformed',
-    'passport.signature_invalid',
-    'passport.expired',
-    'passport.audience_mismatch',
-    'passport.revoked',
-    'passport.replay_detected',
-    'passport.tenant_mismatch',
-    'passport.claim_unavailable',
+    ...passportErrors,
     'evidence.seal_failed',
   ],
 } as const;
@@ -115,4 +151,63 @@ export const decideAction = operation({
   id: 'decideAction',
   path: '/v1/actions/decision',
   summary: 'The same as preflight, under its other name',
+});
+
+export const executeAction = operation({
+  id: 'executeAction',
+  method: 'POST',
+  path: '/v1/actions/execute',
+  tag: 'Actions',
+  auth: 'gateway',
+  permission: 'action.execute',
+  summary: 'Decide on an action, and perform it where the decision allows',
+  description: [
+    'Judged as at a sidecar: `mode` can only tighten the tenant’s. What may proceed is sent to the `upstream` of the tool’s binding, with the credential that is bound to tool and host; redirects are not followed. `resource` must be the one that the arguments lead to: the binding’s resource template, or without one the path of the bound call.',
+    'Every decision is answered with 200, and so is a call that the upstream failed: `executed` says whether it was performed, `failure` what went wrong, `result` what the upstream answered.',
+    'With `idempotency_key` the call is sent at most once: a repeat gets the stored answer, waits for one that is under way (503 `args.idempotency_in_flight` after 30 seconds), and is told `executed: "unknown"` (`execution.outcome_unknown`) where the first one’s process died between sending and answering. Only what surely was not sent, for an outage, may be tried again with the same key.',
+  ].join('\n\n'),
+  body: actionRequest,
+  bodyExample: requestExample,
+  success: {
+    status: 200,
+    description: 'The decision, and how the call went if it was sent.',
+    schema: executeResponse,
+    example: {
+      decision: 'allow',
+      reason_code: 'refund.small_in_scope',
+      summary: 'Policy allows this action: refund.small_in_scope (rule refunds/small).',
+      matched_rules: ['refunds/small'],
+      chain_id: 'agent:7',
+      risk_tier: 'medium',
+      policy_hash: `sha256:${'5d'.repeat(32)}`,
+      evidence_event_id: 'ev_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d',
+      mode: 'enforce',
+      enforced: true,
+      explain: {
+        summary: 'Policy allows this action: refund.small_in_scope (rule refunds/small).',
+        matched_rules: ['refunds/small'],
+        next_steps: [],
+      },
+      executed: true,
+      result: {
+        status: 201,
+        headers: { 'content-type': 'application/json' },
+        body: { refund_id: 're_19', amount: 40 },
+        body_format: 'json',
+        body_bytes: 34,
+        truncated: false,
+      },
+      result_event_id: 'ev_019a3f6c2c017d21b3a8c55e0f6f7a90',
+    },
+  },
+  errors: [
+    'args.schema_invalid',
+    'args.idempotency_conflict',
+    'args.idempotency_in_flight',
+    'auth.gateway_scope_required',
+    'agent.mismatch',
+    'tenant.mismatch',
+    ...passportErrors,
+    'evidence.seal_failed',
+  ],
 });

@@ -1,4 +1,5 @@
 import { type ErrorCode, errorKinds, isErrorCode } from '../errors.ts';
+import { matchesAnyGlob } from '../glob.ts';
 import type { ToolRecord } from '../manifest/tool-record.ts';
 import { firstPassportFailure } from '../passport/check.ts';
 import type { PolicyOutcome } from '../policy/policy-set.ts';
@@ -77,7 +78,7 @@ function judgeIdentity({ action, state, mode }: Case): Finding | undefined {
 
 function judgePassport({ action, state, nowMs, mode }: Case): Finding | undefined {
   if (state.passport === undefined) {
-    return mode === 'strict' ? deny('passport.missing') : undefined;
+    return mode === 'strict' ? deny('passport.missing') : judgeCapabilities(action, state);
   }
   const failed = firstPassportFailure(state.passport, {
     tenantId: state.tenant.id,
@@ -87,6 +88,14 @@ function judgePassport({ action, state, nowMs, mode }: Case): Finding | undefine
     capabilities: state.agent?.capabilities,
   });
   return failed && deny(failed.reason_code, failed.message);
+}
+
+/** Where no passport bounds what an agent may do, its capabilities do; it may be asked about anything. */
+function judgeCapabilities({ tool }: Action, { point, agent }: DecisionState): Finding | undefined {
+  if (point === 'preflight' || agent === undefined) return undefined;
+  return matchesAnyGlob(agent.capabilities, tool, 'tool')
+    ? undefined
+    : deny('passport.tool_not_allowed', `The agent's capabilities do not cover ${tool}.`);
 }
 
 /** Leases are numbered by the sidecar that holds them; what an agent presents is claimed. */

@@ -73,6 +73,14 @@ const steps: Partial<Record<ErrorCode, readonly string[]>> = {
   'args.digest_mismatch': [
     'Send exactly the arguments that the passport was issued for, or ask for a new passport.',
   ],
+  'args.resource_mismatch': [
+    'Name the resource that the arguments lead to, as the summary writes it, and send the action again.',
+  ],
+  'execution.not_configured': [
+    'Ask the operator to give this tool’s binding an upstream (PUT /v1/runtime/bindings/{name}); retrying does not help until then.',
+  ],
+  'execution.outcome_unknown': [unknownOutcome],
+  'execution.interrupted': [unknownOutcome],
   'args.schema_invalid': ['Correct the arguments as the summary says, and send the call again.'],
   'tool.unregistered': [
     'Use a registered tool, or ask the operator to register this one (POST /v1/tools/ingest).',
@@ -100,6 +108,9 @@ const steps: Partial<Record<ErrorCode, readonly string[]>> = {
   'proxy.too_many_connections': [later],
   'proxy.too_many_tunnels': [later],
   'proxy.too_many_held': [later],
+  'proxy.address_refused': [
+    'Do not retry: this address is not one that may be reached. Tell the user.',
+  ],
   'upstream.unreachable': [
     'A call that only reads may be sent again in a moment; before you repeat another, find out whether it was performed. Tell the user if the tool stays out of reach.',
   ],

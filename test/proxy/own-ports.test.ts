@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ownPorts } from '../../proxy/own-ports.ts';
-import { createGuard } from '../../proxy/upstream/address-guard.ts';
+import { createGuard } from '../../shared/upstream/address-guard.ts';
 
 describe('Sallyport’s own ports', () => {
   it.each([

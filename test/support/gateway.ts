@@ -1,9 +1,11 @@
 import { actionRoutes } from '../../control-plane/actions/routes.ts';
 import { agentRoutes } from '../../control-plane/agents/routes.ts';
 import { approvalRoutes } from '../../control-plane/approvals/routes.ts';
+import { credentialRoutes } from '../../control-plane/credentials/routes.ts';
 import { verifyStored } from '../../control-plane/evidence/verify-chain.ts';
 import { passportRoutes } from '../../control-plane/passports/routes.ts';
 import { policyRoutes } from '../../control-plane/policies/routes.ts';
+import { bindingRoutes, killSwitchRoutes } from '../../control-plane/runtime/routes.ts';
 import type { Services } from '../../control-plane/services.ts';
 import { sidecarRoutes } from '../../control-plane/sidecars/routes.ts';
 import { toolRoutes } from '../../control-plane/tools/routes.ts';
@@ -82,7 +84,7 @@ export const roomyLimits = {
   requestsPerMinute: { tenant: 100_000, control: 100_000, sidecar: 100_000, address: 100_000 },
 };
 
-/** The routes of actions, passports, approvals, policies, tools, agents and sidecars. */
+/** The routes of most resources; those of evidence, keys and users not. */
 export function routesOf(services: Services) {
   return [
     ...actionRoutes(services),
@@ -90,6 +92,9 @@ export function routesOf(services: Services) {
     ...approvalRoutes(services),
     ...policyRoutes(services),
     ...toolRoutes(services),
+    ...bindingRoutes(services),
+    ...killSwitchRoutes(services),
+    ...credentialRoutes(services),
     ...agentRoutes(services),
     ...sidecarRoutes(services),
   ];

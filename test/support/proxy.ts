@@ -9,14 +9,15 @@ import { createIngress, type Ingress } from '../../proxy/ingress/ingress.ts';
 import type { IngressOptions } from '../../proxy/ingress/options.ts';
 import type { Tunnel } from '../../proxy/ingress/tunnel.ts';
 import { type Authority, loadAuthority } from '../../proxy/tls/authority.ts';
-import { createGuard, type Guard } from '../../proxy/upstream/address-guard.ts';
 import { createForward, type ForwardTimeouts } from '../../proxy/upstream/forward.ts';
-import type { Forward, Outcome, ResponseFilter } from '../../proxy/upstream/forwarding.ts';
-import { outboundHeaders } from '../../proxy/upstream/headers.ts';
-import type { Outgoing } from '../../proxy/upstream/outgoing.ts';
+import type { Forward, Outcome } from '../../proxy/upstream/forwarding.ts';
 import { systemClock } from '../../shared/clock.ts';
 import { type ErrorCode, errorKinds } from '../../shared/errors.ts';
 import { silentLog } from '../../shared/log.ts';
+import { createGuard, type Guard } from '../../shared/upstream/address-guard.ts';
+import { outboundHeaders } from '../../shared/upstream/headers.ts';
+import type { Outgoing } from '../../shared/upstream/outgoing.ts';
+import type { ResponseFilter } from '../../shared/upstream/response-filter.ts';
 
 /** Ends what a test started, last first. */
 export class Cleanup {

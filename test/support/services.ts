@@ -10,6 +10,7 @@ import { createVault } from '../../control-plane/keys/vault.ts';
 import type { Publisher, Services } from '../../control-plane/services.ts';
 import { openStore } from '../../control-plane/store/open.ts';
 import { createPublisher } from '../../control-plane/sync/publisher.ts';
+import { openUpstream } from '../../control-plane/upstream/open-upstream.ts';
 import { openBus } from '../../shared/bus/open.ts';
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 import { type Log, silentLog } from '../../shared/log.ts';
@@ -31,6 +32,8 @@ export interface TestServicesOptions {
   readonly log?: Log;
   /** Default: one that starts now and moves only when told. */
   readonly clock?: ManualClock;
+  /** Authorities to trust, or a guard of the test's own, on the way to upstreams. */
+  readonly upstream?: Parameters<typeof openUpstream>[1];
   /** 32 bytes; services that share a database must share it. */
   readonly masterKey?: Buffer;
 }
@@ -54,6 +57,7 @@ export async function testServices(options: TestServicesOptions = {}): Promise<T
   const signingKeys = createSigningKeys({ db, vault, clock });
   const ledger = createLedger({ db, pool, signingKeys, clock, log });
   const publisher = createPublisher({ db, bus, clock, log, vault, signingKeys, ledger });
+  const upstream = openUpstream(config, options.upstream);
   return {
     config,
     clock,
@@ -65,7 +69,9 @@ export async function testServices(options: TestServicesOptions = {}): Promise<T
     signingKeys,
     ledger,
     publisher,
+    upstream,
     close: async () => {
+      await upstream.close();
       await publisher.close();
       await ledger.close();
       await bus.close();

@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 
 /** An upstream that remembers every request it got. */
@@ -20,10 +21,20 @@ const friendly = (_req: IncomingMessage, res: ServerResponse) => {
   res.end('{"done":true}');
 };
 
-export async function startUpstream(): Promise<Upstream> {
+interface UpstreamOptions {
+  /** PEM; with both it speaks TLS. */
+  readonly tls?: { readonly key: string; readonly cert: string };
+  /** Default: the loopback's IPv4 address. */
+  readonly address?: string;
+}
+
+export async function startUpstream({
+  tls,
+  address = '127.0.0.1',
+}: UpstreamOptions = {}): Promise<Upstream> {
   const seen: Upstream['seen'][number][] = [];
   let behaviour: Parameters<Upstream['behave']>[0] = friendly;
-  const server: Server = createServer((req, res) => {
+  const listener = (req: IncomingMessage, res: ServerResponse) => {
     const chunks: Buffer[] = [];
     req.on('data', (chunk: Buffer) => chunks.push(chunk));
     req.on('end', () => {
@@ -31,9 +42,11 @@ export async function startUpstream(): Promise<Upstream> {
       seen.push({ method: req.method ?? '', url: req.url ?? '', headers: req.headers, body });
       behaviour(req, res, body);
     });
-  });
+  };
+  const server: Server =
+    tls === undefined ? createServer(listener) : createTlsServer(tls, listener);
   await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
+    server.listen(0, address, resolve);
   });
   return {
     port: (server.address() as AddressInfo).port,

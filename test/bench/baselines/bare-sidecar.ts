@@ -1,10 +1,10 @@
 import { createIngress } from '../../../proxy/ingress/ingress.ts';
 import { loadAuthority } from '../../../proxy/tls/authority.ts';
-import { createGuard } from '../../../proxy/upstream/address-guard.ts';
 import { createForward } from '../../../proxy/upstream/forward.ts';
-import { outboundHeaders } from '../../../proxy/upstream/headers.ts';
 import { systemClock } from '../../../shared/clock.ts';
 import { silentLog } from '../../../shared/log.ts';
+import { createGuard } from '../../../shared/upstream/address-guard.ts';
+import { outboundHeaders } from '../../../shared/upstream/headers.ts';
 
 // Sallyport's own ingress and forward with nothing decided between them. BENCH_DATA holds its
 // authority, BENCH_CA is trusted upstream. Prints its port.

@@ -5,11 +5,15 @@ import { issuePassport } from '../../../shared/contract/passports.ts';
 import { ingestTool } from '../../../shared/contract/tools.ts';
 import { enrolledSidecar } from '../../support/enrolled-sidecar.ts';
 import { type Gateway, rule, startGateway } from '../../support/gateway.ts';
+import { startUpstream } from '../../support/upstream.ts';
 
 // Embedded mode has one connection: whatever waits for another inside a transaction hangs here.
 let gateway: Gateway;
 beforeAll(async () => {
-  gateway = await startGateway({ databaseUrl: 'embedded' });
+  gateway = await startGateway({
+    databaseUrl: 'embedded',
+    env: { SALLYPORT_ALLOW_PRIVATE: '127.0.0.0/8' },
+  });
 });
 afterAll(() => gateway.close());
 
@@ -49,6 +53,29 @@ it('the whole way of an approved action works on the one connection of embedded 
   );
   expect(answers.map(({ body }) => body?.reason_code)).toEqual(Array(6).fill('approval.satisfied'));
   expect((await approver.call(listApprovals)).approvals[0]).toHaveProperty('used_at');
+});
+
+it('execute works on it too, many at once under one key, and once', async () => {
+  const upstream = await startUpstream();
+  const agent_id = await gateway.agent('relayed');
+  await gateway.publish(rule('allow', 'pay'));
+  const bound = await gateway.api.send('PUT', '/api/v1/runtime/bindings/pay', {
+    key: await gateway.api.key(),
+    body: {
+      ...{ protocol: 'http', host: 'bank.example', method: 'POST', path: '/pay', tool: 'pay' },
+      upstream: { url: `http://127.0.0.1:${upstream.port}/pay`, method: 'POST' },
+    },
+  });
+  expect(bound.status).toBe(200);
+  const key = await gateway.api.key({ role: 'gateway', scope: 'gateway' });
+  const action = { tool: 'pay', resource: '/pay', args: { n: 1 }, agent_id, user_id: 'u' };
+  const body = { ...action, idempotency_key: 'once' };
+  const answers = await Promise.all(
+    Array.from({ length: 8 }, () => gateway.post('/v1/actions/execute', body, key)),
+  );
+  expect(answers.map((answer) => answer.body?.executed)).toEqual(Array(8).fill(true));
+  expect(upstream.seen.map((seen) => seen.body)).toEqual(['{"n":1}']);
+  await upstream.close();
 });
 
 it('sidecars enrol, upload and fetch on it too', async () => {

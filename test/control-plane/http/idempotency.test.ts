@@ -189,10 +189,57 @@ describe('a first request that died', () => {
     expect(runs()).toBe(1);
   });
 
-  it('is not run again where it may have had one', async () => {
-    const asked: IdempotentCall = { ...(await abandon()), abandoned: 'refuse' };
+  it('is not run again once it had begun: every repeat is told what it left, and one notes it', async () => {
+    const asked = fresh();
+    const lost = { status: 200, body: 'unknown' };
+    void idempotent(asked, async (begin) => {
+      await begin(lost);
+      return new Promise(() => {});
+    });
+    const begun = { where: { key: asked.key, body: { not: null } } };
+    await expect.poll(() => services.db.idempotency.count(begun)).toBe(1);
+    services.clock.advance(120_000);
+    const noted: unknown[] = [];
     const { run, runs } = counted();
-    await expect(idempotent(asked, run)).rejects.toThrow('without a known outcome');
+    const repeat: IdempotentCall = {
+      ...asked,
+      onLost: async ({ answer, settle }) => {
+        if (await settle(services.db)) noted.push(answer);
+      },
+    };
+    const answers = await Promise.all(Array.from({ length: 8 }, () => idempotent(repeat, run)));
+    expect(answers).toEqual(Array(8).fill(lost));
+    expect([runs(), noted]).toEqual([0, [lost]]);
+  });
+
+  it('may not begin any more once another has taken its place', async () => {
+    const asked = fresh();
+    const gate = Promise.withResolvers<void>();
+    let begun = false;
+    const slow = idempotent(asked, async (begin) => {
+      await gate.promise;
+      await begin({ status: 200, body: 'unknown' });
+      begun = true;
+      return { status: 200, body: 'slow' };
+    });
+    await expect.poll(() => services.db.idempotency.count({ where: { key: asked.key } })).toBe(1);
+    services.clock.advance(120_000);
+    const { run, runs } = counted();
+    await idempotent(asked, run);
+    gate.resolve();
+    await expect(slow).rejects.toMatchObject({ code: 'args.idempotency_in_flight' });
+    expect([begun, runs()]).toEqual([false, 1]);
+  });
+
+  it('that broke after it had begun is not run again either', async () => {
+    const asked = fresh();
+    const broken = idempotent(asked, async (begin) => {
+      await begin({ status: 200, body: 'unknown' });
+      throw new Error('lost');
+    });
+    await expect(broken).rejects.toThrow('lost');
+    const { run, runs } = counted();
+    expect((await idempotent(asked, run)).body).toBe('unknown');
     expect(runs()).toBe(0);
   });
 });

@@ -135,6 +135,31 @@ describe('bindings that cover the same calls', () => {
   });
 });
 
+describe('where execute forwards a tool', () => {
+  const upstream = { url: 'https://internal.example/refunds/{id}', method: 'POST' };
+
+  it('is one place: a second binding of the tool may not name another', async () => {
+    expect((await put('up', 'one', http({ upstream }))).status).toBe(200);
+    const other = http({ host: 'other.example', upstream });
+    const refused = await put('up', 'two', other);
+    expect(refused).toMatchObject({
+      ...{ status: 409, body: { reason_code: 'binding.overlap', binding: 'one' } },
+    });
+    expect((await put('up', 'two', { ...other, upstream: undefined })).status).toBe(200);
+    expect((await put('up', 'one', http({ upstream }))).status).toBe(200);
+    expect((await put('elsewhere', 'two', other)).status).toBe(200);
+  });
+
+  it('written at the same moment by many is one place, too', async () => {
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, (_, index) =>
+        put('many-up', `b${index}`, http({ host: `h${index}.example`, upstream })),
+      ),
+    );
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(7).fill(409)]);
+  });
+});
+
 describe('what cannot be a binding', () => {
   it.each<[string, object]>([
     ['a call without a tool', http({ tool: undefined })],
@@ -142,6 +167,13 @@ describe('what cannot be a binding', () => {
     ['a wildcard host', http({ host: '*.example' })],
     ['a host with a path', http({ host: 'a.example/x' })],
     ['a passthrough with a tool', http({ protocol: 'passthrough' })],
+    [
+      'an MCP server with an upstream',
+      {
+        ...{ protocol: 'mcp', host: 'm.example' },
+        upstream: { url: 'https://a/', method: 'POST' },
+      },
+    ],
     [
       'an upstream that carries a secret',
       http({

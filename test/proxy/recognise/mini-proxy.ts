@@ -6,9 +6,9 @@ import type { Exchange } from '../../../proxy/ingress/exchange.ts';
 import { limitsByDefault, recognise } from '../../../proxy/recognise/recognise.ts';
 import type { RecognisedAction } from '../../../proxy/recognise/recognition.ts';
 import { type ListedTool, toolsListFilter } from '../../../proxy/recognise/tools-list.ts';
-import type { ResponseFilter } from '../../../proxy/upstream/forwarding.ts';
-import type { Outgoing } from '../../../proxy/upstream/outgoing.ts';
 import { compileBindings } from '../../../shared/binding/match.ts';
+import type { Outgoing } from '../../../shared/upstream/outgoing.ts';
+import type { ResponseFilter } from '../../../shared/upstream/response-filter.ts';
 
 interface MiniProxyOptions {
   readonly upstreamPort: number;

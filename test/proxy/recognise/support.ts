@@ -8,9 +8,9 @@ import type {
   RecognisedAction,
   Recognition,
 } from '../../../proxy/recognise/recognition.ts';
-import type { Outgoing } from '../../../proxy/upstream/outgoing.ts';
 import type { Binding } from '../../../shared/binding/binding.ts';
 import { compileBindings } from '../../../shared/binding/match.ts';
+import type { Outgoing } from '../../../shared/upstream/outgoing.ts';
 
 /** What came of one raw request: `unparsed` when Node's own parser refused it. */
 export type Seen = Recognition | 'unparsed';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { reflectionFilter } from '../../../proxy/upstream/credential-guard.ts';
-import { injectCredential } from '../../../proxy/upstream/inject.ts';
+import { reflectionFilter } from '../../../shared/upstream/credential-guard.ts';
+import { injectCredential } from '../../../shared/upstream/inject.ts';
 import {
   asItCame,
   Cleanup,

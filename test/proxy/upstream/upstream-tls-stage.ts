@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createServer, type TlsOptions } from 'node:tls';
 import { ProxyAgent, request } from 'undici';
 import { authorityCertificate, leafCertificate } from '../../../proxy/tls/certificate.ts';
-import { createGuard } from '../../../proxy/upstream/address-guard.ts';
+import { createGuard } from '../../../shared/upstream/address-guard.ts';
 import { type Cleanup, listening, type TestProxy, temporaryFolder } from '../../support/proxy.ts';
 
 const dayMs = 86_400_000;

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { reflectionFilter } from '../../../proxy/upstream/credential-guard.ts';
 import type { Outcome } from '../../../proxy/upstream/forwarding.ts';
 import { createTunnelUpgrade } from '../../../proxy/upstream/passthrough.ts';
+import { reflectionFilter } from '../../../shared/upstream/credential-guard.ts';
 import { Cleanup, raw, startProxy, until } from '../../support/proxy.ts';
 import { rawUpstream } from './raw-upstream.ts';
 import { certificateFor, countingServer, everythingIsHere } from './upstream-tls-stage.ts';

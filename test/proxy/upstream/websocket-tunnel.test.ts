@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Outcome, ResponseFilter } from '../../../proxy/upstream/forwarding.ts';
+import type { Outcome } from '../../../proxy/upstream/forwarding.ts';
 import { createTunnelUpgrade } from '../../../proxy/upstream/passthrough.ts';
+import type { ResponseFilter } from '../../../shared/upstream/response-filter.ts';
 import { Cleanup, raw, startProxy, until } from '../../support/proxy.ts';
 import { rawUpstream } from './raw-upstream.ts';
 import { everythingIsHere } from './upstream-tls-stage.ts';

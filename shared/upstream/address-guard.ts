@@ -1,9 +1,9 @@
 import { type LookupAddress, type LookupOptions, lookup as systemLookup } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 import { networkInterfaces } from 'node:os';
-import { addressRules } from '../../shared/address.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import { isAddress, normaliseHost } from '../../shared/host.ts';
+import { addressRules } from '../address.ts';
+import { GatewayError } from '../errors.ts';
+import { isAddress, normaliseHost } from '../host.ts';
 
 type Resolve = (
   hostname: string,

@@ -1,5 +1,5 @@
 import { brotliDecompressSync, gunzipSync, inflateSync, zstdDecompressSync } from 'node:zlib';
-import type { ResponseFilter } from './forwarding.ts';
+import type { ResponseFilter } from './response-filter.ts';
 import { type SecretScanner, secretScanner } from './secret-scanner.ts';
 
 const scannedBytesMax = 1024 * 1024;

@@ -1,9 +1,9 @@
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { reflectionFilter } from '../../../proxy/upstream/credential-guard.ts';
 import { combineFilters } from '../../../proxy/upstream/filters.ts';
-import type { ResponseFilter } from '../../../proxy/upstream/forwarding.ts';
+import { reflectionFilter } from '../../../shared/upstream/credential-guard.ts';
+import type { ResponseFilter } from '../../../shared/upstream/response-filter.ts';
 
 const secret = 'sk_live_4eC39HqLyjWDarjtT1zdp7dc';
 const text = { 'content-type': 'text/plain' };

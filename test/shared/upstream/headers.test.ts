@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { inboundHeaders, outboundHeaders, withHeader } from '../../../proxy/upstream/headers.ts';
+import { inboundHeaders, outboundHeaders, withHeader } from '../../../shared/upstream/headers.ts';
 
 describe('what leaves', () => {
   it.each([

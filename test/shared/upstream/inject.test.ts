@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { injectCredential } from '../../../proxy/upstream/inject.ts';
-import type { Outgoing } from '../../../proxy/upstream/outgoing.ts';
 import type { CredentialInjection, HeldCredential } from '../../../shared/binding/binding.ts';
+import { injectCredential } from '../../../shared/upstream/inject.ts';
+import type { Outgoing } from '../../../shared/upstream/outgoing.ts';
 
 function outgoing(path: string, headers: string[] = []): Outgoing {
   return {

@@ -1,10 +1,31 @@
-import { foldCase } from '../../shared/binding/args.ts';
-import type { HeldCredential } from '../../shared/binding/binding.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import { foldCase } from '../binding/args.ts';
+import type { HeldCredential } from '../binding/binding.ts';
+import { GatewayError } from '../errors.ts';
+import { formatAuthority } from '../host.ts';
 import { outboundHeaders, withHeader, withoutHeader } from './headers.ts';
 import type { Outgoing } from './outgoing.ts';
 
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+
+const loopbackHosts = /^(localhost|127\.\d+\.\d+\.\d+|::1)$/;
+
+/**
+ * The request as it may leave with its credential. A secret goes under TLS only, whatever scheme
+ * was asked for, but to a port of this machine that it is bound to by its number: anybody here
+ * could listen on another one, the agent too.
+ */
+export function withCredential(
+  outgoing: Outgoing,
+  credential: HeldCredential | undefined,
+): Outgoing {
+  if (credential === undefined) return outgoing;
+  const { scheme, host } = outgoing;
+  const isNamed = credential.bind.hosts.includes(formatAuthority(outgoing));
+  if (scheme === 'http' && !(loopbackHosts.test(host) && isNamed)) {
+    throw new GatewayError('credential.insecure_transport');
+  }
+  return injectCredential(outgoing, credential);
+}
 
 /**
  * Puts a credential into a request in place of whatever the agent sent there. `bearer`:

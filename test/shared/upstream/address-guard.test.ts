@@ -2,8 +2,8 @@ import type { LookupAddress } from 'node:dns';
 import { createServer } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createGuard, literalRefusal } from '../../../proxy/upstream/address-guard.ts';
-import { dialTcp } from '../../../proxy/upstream/dial.ts';
+import { createGuard, literalRefusal } from '../../../shared/upstream/address-guard.ts';
+import { dialTcp } from '../../../shared/upstream/dial.ts';
 import { Cleanup, httpUpstream, listening, raw, startProxy } from '../../support/proxy.ts';
 
 let cleanup: Cleanup;

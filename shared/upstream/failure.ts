@@ -1,7 +1,14 @@
-import { GatewayError } from '../../shared/errors.ts';
-import type { Outcome } from './forwarding.ts';
+import { GatewayError } from '../errors.ts';
 
-type Failure = NonNullable<Outcome['failure']>;
+/** Why no whole answer came from an upstream. */
+export type ConnectionFailure =
+  | 'upstream.unreachable'
+  | 'upstream.timeout'
+  | `upstream.certificate_${'expired' | 'not_yet_valid' | 'self_signed' | 'untrusted' | 'weak' | 'wrong_host'}`
+  | 'upstream.tls_version'
+  | 'upstream.tls_invalid'
+  | 'upstream.reset'
+  | 'proxy.address_refused';
 
 const timeouts = new Set([
   'UND_ERR_CONNECT_TIMEOUT',
@@ -39,18 +46,18 @@ const certificateFailures = {
   ERR_SSL_CA_MD_TOO_WEAK: 'upstream.certificate_weak',
   ERR_SSL_UNSUPPORTED_PROTOCOL: 'upstream.tls_version',
   ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION: 'upstream.tls_version',
-} as const satisfies Record<string, Failure>;
+} as const satisfies Record<string, ConnectionFailure>;
 const tlsInvalid =
   /^(?:UNSPECIFIED$|ERR_TLS_|ERR_SSL_|EPROTO$|CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|INVALID_|PATH_LENGTH_|HOSTNAME_MISMATCH|CA_|EE_|KEYUSAGE_)/;
 
 /**
- * Says in the sidecar's words how a connection to an upstream failed. `begun`: whether the request
+ * Says in our words how a connection to an upstream failed. `begun`: whether the request
  * had been put on a connection.
  */
 export function classifyFailure(
   error: unknown,
   begun: boolean,
-): { failure: Failure; detail: string } {
+): { failure: ConnectionFailure; detail: string } {
   const detail = error instanceof Error ? error.message : String(error);
   if (error instanceof AggregateError && error.errors.length > 0) {
     return classifyFailure(error.errors[0], begun);
@@ -64,10 +71,10 @@ export function classifyFailure(
 function failureOf(
   { code, detail }: { readonly code: string; readonly detail: string },
   begun: boolean,
-): Failure {
+): ConnectionFailure {
   if (timeouts.has(code)) return 'upstream.timeout';
   if (unreachable.has(code)) return 'upstream.unreachable';
-  const named = (certificateFailures as Readonly<Record<string, Failure>>)[code];
+  const named = (certificateFailures as Readonly<Record<string, ConnectionFailure>>)[code];
   if (named !== undefined) return named;
   // Node has no code for some of what openssl finds, only its words.
   if (code === 'UNSPECIFIED' && /too (?:weak|small)/.test(detail))

@@ -1,0 +1,184 @@
+import type {
+  ActionRequest,
+  ActionResponse,
+  ExecuteResponse,
+} from '../../shared/contract/actions.ts';
+import type { Action } from '../../shared/decision/action.ts';
+import { stepsFor } from '../../shared/decision/next-steps.ts';
+import { mayProceed } from '../../shared/decision/verdict.ts';
+import { type ErrorCode, errorKinds, type GatewayError } from '../../shared/errors.ts';
+import { commitChange } from '../events.ts';
+import { toAnswerable } from '../http/errors.ts';
+import { type Begin, idempotent, type KeptAnswer, type LostCall } from '../http/idempotency.ts';
+import type { Caller } from '../http/route.ts';
+import type { Services } from '../services.ts';
+import type { UpstreamOutcome } from '../upstream/answer-collector.ts';
+import { describeAnswer } from './describe-answer.ts';
+import { type ExecutionEnd, executionEvent, executionFields } from './execution-event.ts';
+import { type JudgedAction, type Judging, judgeAction } from './judge-action.ts';
+import { actionOf, answerOf, restsOnOutage } from './preflight.ts';
+import { type PreparedExecution, prepareExecution } from './prepare-execution.ts';
+import { sealSalted } from './seal-salted.ts';
+import { assertStillPermitted } from './still-permitted.ts';
+
+/** What may pass between sending and the stored answer, beside the upstream's own time. */
+const marginMs = 60_000;
+
+/**
+ * Decides on an action and performs it where it may proceed (contract 4.1). With an idempotency
+ * key it is sent at most once, whatever dies on the way.
+ */
+export function execute(
+  services: Services,
+  caller: Caller,
+  request: ActionRequest,
+): Promise<ExecuteResponse> {
+  // A caller who hangs up changes nothing: what was begun is brought to an end and recorded.
+  return services.upstream.track(async () => {
+    const action = actionOf(caller, request);
+    const { passport, idempotency_key: key, ...payload } = request;
+    const judging: Judging = {
+      action,
+      passport,
+      point: 'enforcement',
+      environment: services.config.environment,
+      principal: caller.principal,
+    };
+    if (key === undefined) return (await judgeAndPerform(services, judging)).body;
+    const { upstreamConnectMs, upstreamTimeoutMs } = services.config;
+    const { body } = await idempotent(
+      {
+        services,
+        caller,
+        operation: 'execute',
+        agentId: action.agentId,
+        key,
+        payload: { ...payload, passport: passport ?? null },
+        abandonedMs: upstreamConnectMs + upstreamTimeoutMs + marginMs,
+        onLost: (lost) => recordLost(services, action, lost),
+      },
+      (begin) => judgeAndPerform(services, judging, begin),
+    );
+    return body as ExecuteResponse;
+  });
+}
+
+type Execution = KeptAnswer & { readonly body: ExecuteResponse };
+
+/** The story: what would be sent, may it, say that it begins, does it still hold, send, seal. */
+async function judgeAndPerform(
+  services: Services,
+  judging: Judging,
+  begin?: Begin,
+): Promise<Execution> {
+  const prepared = await prepareExecution(services, judging.action);
+  const { obstacle, facts } = { facts: undefined, ...prepared };
+  const judged = await judgeAction(services, { ...judging, obstacle, upstream: facts });
+  const decided = answerOf(judged);
+  if (prepared.outgoing === undefined || !mayProceed(judged.verdict)) {
+    const isPassing = restsOnOutage(decided.reason_code) || isOutage(obstacle);
+    return { status: 200, body: { ...decided, executed: false }, isPassing };
+  }
+  await begin?.({ status: 200, body: lostAnswer(decided) });
+  const startedMs = services.clock.monotonic();
+  const outcome = await perform(services, { judging, judged, prepared });
+  const durationMs = services.clock.monotonic() - startedMs;
+  return answerTo(services, { judging, decided, end: { ...outcome, durationMs } });
+}
+
+/** Whether the same request may fare better later, unchanged. */
+function isOutage(obstacle: GatewayError | undefined): boolean {
+  return obstacle?.kind.retryable === true;
+}
+
+interface Permitted {
+  readonly judging: Judging;
+  readonly judged: JudgedAction;
+  readonly prepared: Extract<PreparedExecution, { readonly secrets: readonly string[] }>;
+}
+
+type Ended = Omit<ExecutionEnd, 'failure'> & { readonly failure?: ErrorCode | undefined };
+
+async function perform(
+  services: Services,
+  { judging, judged, prepared }: Permitted,
+): Promise<Ended & Pick<UpstreamOutcome, 'answer'>> {
+  try {
+    await assertStillPermitted(services, judging, judged.verdict);
+  } catch (thrown) {
+    const { code, message } = toAnswerable(thrown);
+    return { executed: false, failure: code, detail: message };
+  }
+  return services.upstream.send(prepared.outgoing, prepared.secrets);
+}
+
+async function answerTo(
+  services: Services,
+  {
+    judging,
+    decided,
+    end,
+  }: { readonly judging: Judging; readonly decided: ActionResponse; readonly end: Ended },
+): Promise<Execution> {
+  const { action } = judging;
+  const sealing = executionEvent(
+    { action, decisionEventId: decided.evidence_event_id, end },
+    services.clock,
+  );
+  const isSealed = await sealEnd(services, action, sealing);
+  const { executed, failure, answer } = end;
+  return {
+    status: 200,
+    body: {
+      ...decided,
+      executed,
+      ...(answer === undefined ? {} : { result: describeAnswer(answer) }),
+      ...(failure === undefined ? {} : { failure: describeFailure(failure) }),
+      result_event_id: sealing.event.id,
+      ...(isSealed ? {} : { dead_lettered: true as const }),
+    },
+    isPassing: executed === false && failure !== undefined && errorKinds[failure].retryable,
+  };
+}
+
+/** The call has happened: what cannot be sealed now is the ledger's dead letter, not a failure of the call. */
+async function sealEnd(
+  services: Services,
+  { tenantId }: Action,
+  sealing: ReturnType<typeof executionEvent>,
+): Promise<boolean> {
+  try {
+    await sealSalted(services, tenantId, sealing);
+    return true;
+  } catch (err) {
+    services.log.error({ err, event: sealing.event.id }, 'an execution could not be sealed');
+    return false;
+  }
+}
+
+function describeFailure(code: ErrorCode) {
+  return { reason_code: code, summary: errorKinds[code].text, next_steps: stepsFor(code) };
+}
+
+/** What a repeat is told when nobody lived to say how the call ended. */
+function lostAnswer(decided: ActionResponse): ExecuteResponse {
+  return {
+    ...decided,
+    executed: 'unknown',
+    failure: describeFailure('execution.outcome_unknown'),
+  };
+}
+
+/** Settles a call whose process died, together with the event that says so: once. */
+async function recordLost(
+  services: Services,
+  action: Action,
+  { settle, answer }: LostCall,
+): Promise<void> {
+  const { evidence_event_id } = answer.body as ExecuteResponse;
+  await commitChange(services, action.tenantId, async (tx, notes) => {
+    if (!(await settle(tx))) return;
+    const data = { decision_event_id: evidence_event_id, executed: 'unknown', status: null };
+    await notes.event(executionFields(action, 'execution.outcome_unknown', data));
+  });
+}

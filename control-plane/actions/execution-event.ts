@@ -1,0 +1,72 @@
+import { sha256 } from '../../shared/crypto/hash.ts';
+import type { Action } from '../../shared/decision/action.ts';
+import { argumentsEvidence } from '../../shared/evidence/arguments.ts';
+import type { EvidenceEvent } from '../../shared/evidence/event.ts';
+import { recordableText } from '../../shared/evidence/recordable-text.ts';
+import type { JsonObject } from '../../shared/json.ts';
+import { agentChain, newEvent } from '../events.ts';
+import type { Services } from '../services.ts';
+import type { UpstreamAnswer, UpstreamOutcome } from '../upstream/answer-collector.ts';
+
+// It may quote what an upstream said, a certificate's names for one.
+const detailCharsMax = 512;
+
+/** How an execution ended, for the evidence. */
+export interface ExecutionEnd {
+  readonly executed: UpstreamOutcome['executed'];
+  readonly failure?: string | undefined;
+  readonly detail?: string | undefined;
+  readonly answer?: UpstreamAnswer | undefined;
+  readonly durationMs?: number | undefined;
+}
+
+/**
+ * The event of an execution's end. The answer itself is not kept: its size is, and a digest keyed
+ * with the salt, by which an answer can be proved and none guessed.
+ */
+export function executionEvent(
+  { action, decisionEventId, end }: ExecutionOfAction,
+  clock: Services['clock'],
+): { readonly event: EvidenceEvent; readonly salt: string } {
+  const { answer, detail, executed } = end;
+  const { digest, salt } = answerDigest(answer);
+  const data = {
+    decision_event_id: decisionEventId,
+    detail: detail && recordableText(detail.slice(0, detailCharsMax)),
+    duration_ms: end.durationMs === undefined ? undefined : Math.round(end.durationMs),
+    executed,
+    response_bytes: answer?.body.length,
+    response_digest: digest,
+    status: answer?.status ?? null,
+    truncated: answer?.truncated,
+  } as JsonObject;
+  return { event: newEvent(executionFields(action, end.failure, data), clock), salt };
+}
+
+export interface ExecutionOfAction {
+  readonly action: Action;
+  readonly decisionEventId: string;
+  readonly end: ExecutionEnd;
+}
+
+/** What an `execution.result` says whoever seals it. */
+export function executionFields(action: Action, failure: string | undefined, data: JsonObject) {
+  const { agentId, userId, tool, resource } = action;
+  return {
+    type: 'execution.result',
+    chainId: agentChain(agentId),
+    agentId,
+    userId,
+    tool,
+    resource,
+    reasonCode: failure,
+    data,
+  };
+}
+
+function answerDigest(answer: UpstreamAnswer | undefined) {
+  const { evidence, salt } = argumentsEvidence(
+    answer === undefined ? {} : { body: sha256(answer.body), status: answer.status },
+  );
+  return { digest: answer === undefined ? undefined : evidence.args_digest, salt };
+}

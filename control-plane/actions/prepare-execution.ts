@@ -1,0 +1,107 @@
+import type { Binding, HeldCredential } from '../../shared/binding/binding.ts';
+import { buildRequest } from '../../shared/binding/build.ts';
+import { authorityKey } from '../../shared/binding/match.ts';
+import { splitTarget } from '../../shared/binding/path.ts';
+import { requireResource } from '../../shared/binding/resource.ts';
+import { buildUpstreamRequest } from '../../shared/binding/upstream.ts';
+import type { Action } from '../../shared/decision/action.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import { withCredential } from '../../shared/upstream/inject.ts';
+import type { Outgoing } from '../../shared/upstream/outgoing.ts';
+import { credentialForCall } from '../credentials/held-credentials.ts';
+import { toAnswerable } from '../http/errors.ts';
+import { bindingOf } from '../runtime/stored-binding.ts';
+import type { Services } from '../services.ts';
+
+/** Where an action would be sent: what the ledger keeps of it. */
+export interface UpstreamFacts {
+  readonly binding: string;
+  readonly host: string;
+  readonly method: string;
+  readonly credential_id?: string | undefined;
+}
+
+/** The one request that stands for an action, or why there is none. */
+export type PreparedExecution =
+  | {
+      readonly outgoing: Outgoing;
+      readonly secrets: readonly string[];
+      readonly facts: UpstreamFacts;
+      readonly obstacle?: undefined;
+    }
+  | { readonly outgoing?: undefined; readonly obstacle: GatewayError };
+
+/**
+ * Builds what would be sent, before anything is decided: no passport is used up and nobody is
+ * asked about an action that cannot be performed. Never rejects.
+ */
+export async function prepareExecution(
+  services: Services,
+  action: Action,
+): Promise<PreparedExecution> {
+  try {
+    const binding = await bindingFor(services, action);
+    refuseOtherResource(binding, action);
+    const built = buildUpstreamRequest(binding, action.args);
+    const host = authorityKey(built.host, built.port);
+    const call = { tool: action.tool, host };
+    const credential = await credentialForCall(services, action.tenantId, call);
+    return {
+      outgoing: withCredential(built, credential),
+      secrets: secretsOf(credential),
+      facts: {
+        binding: binding.name,
+        host,
+        method: built.method,
+        ...(credential === undefined ? {} : { credential_id: credential.id }),
+      },
+    };
+  } catch (thrown) {
+    const obstacle = toAnswerable(thrown);
+    if (obstacle.kind.status >= 500) {
+      services.log.error({ err: obstacle, cause: obstacle.cause }, 'a call cannot be prepared');
+    }
+    return { obstacle };
+  }
+}
+
+async function bindingFor(
+  { db, vault, log }: Services,
+  { tenantId, tool }: Action,
+): Promise<Binding> {
+  const rows = await db.binding.findMany({
+    where: { tenantId, protocol: 'http', definition: { path: ['tool'], equals: tool } },
+    orderBy: { name: 'asc' },
+  });
+  const found = rows.flatMap((row) => {
+    const binding = bindingOf(row, vault);
+    if (binding === undefined)
+      log.error({ binding: row.name }, 'a binding is not what was written');
+    return binding?.tool === tool && binding.upstream !== undefined ? [binding] : [];
+  });
+  const [binding, other] = found;
+  if (binding === undefined) throw new GatewayError('execution.not_configured');
+  if (other === undefined) return binding;
+  throw new GatewayError('binding.overlap', {
+    message: `The bindings ${binding.name} and ${other.name} both have an upstream for ${tool}: where it is sent must be one place.`,
+  });
+}
+
+/**
+ * The resource that policy judges must be the one that is acted on: at a sidecar it comes from the
+ * arguments, so here it is held against them. The same call then has the same action digest at both.
+ */
+function refuseOtherResource(binding: Binding, { resource, args }: Action): void {
+  const meant =
+    binding.resource === undefined
+      ? splitTarget(buildRequest(binding, args).path).path
+      : requireResource(binding.resource, args);
+  if (resource === meant) return;
+  throw new GatewayError('args.resource_mismatch', {
+    message: `The arguments lead to the resource ${meant.slice(0, 300)}, not to the one that the action names.`,
+  });
+}
+
+function secretsOf(credential: HeldCredential | undefined): readonly string[] {
+  return credential === undefined ? [] : [credential.secret];
+}

@@ -1,0 +1,235 @@
+import { createServer } from 'node:net';
+import { afterAll, describe, expect, it } from 'vitest';
+import { createGuard } from '../../../shared/upstream/address-guard.ts';
+import { certificateFor } from '../../proxy/upstream/upstream-tls-stage.ts';
+import { Cleanup, listening } from '../../support/proxy.ts';
+import { startUpstream } from '../../support/upstream.ts';
+import { executeStage, secret } from './execute-stage.ts';
+
+const dayMs = 86_400_000;
+const cleanup = new Cleanup();
+
+/** The names of the network's edge: each answer is given once, the last for ever. */
+const names: Record<string, string[][]> = {};
+const asked: string[] = [];
+const guard = createGuard({
+  allowPrivate: ['127.0.0.0/8', '::1/128'],
+  resolve: (name, _options, callback) => {
+    asked.push(name);
+    const answers = names[name] ?? [];
+    const found = answers.length > 1 ? answers.shift() : answers[0];
+    const addresses = (found ?? []).map((address) => ({ address, family: 4 }));
+    callback(null, addresses);
+  },
+});
+names.localhost = [['127.0.0.1']];
+
+const identities = {
+  untrusted: certificateFor('localhost'),
+  expired: certificateFor('localhost', -2 * dayMs, -dayMs),
+  wrong_host: certificateFor('other.example'),
+};
+
+const stage = await executeStage({
+  env: {
+    SALLYPORT_UPSTREAM_CONNECT_MS: '300',
+    SALLYPORT_UPSTREAM_TIMEOUT_MS: '700',
+    SALLYPORT_MAX_ANSWER_BYTES: '1000',
+  },
+  upstream: { guard, ca: [identities.expired.ca, identities.wrong_host.ca] },
+});
+const { upstream, run, bind, eventById, send } = stage;
+afterAll(async () => {
+  await stage.close();
+  await cleanup.run();
+});
+
+/** Sends `pay` somewhere else, without the credential, which is bound to the stage's upstream. */
+const to = (url: string) => bind('pay', { upstream: { url, method: 'POST' } });
+const home = () => to(`https://${stage.host}/invoices/{invoice}/pay`);
+
+async function expectFailed(code: string, executed: boolean | 'unknown') {
+  const answered = await run();
+  expect(answered).toMatchObject({ decision: 'allow', executed, failure: { reason_code: code } });
+  expect(answered.failure?.next_steps.length).toBeGreaterThan(0);
+  const event = await eventById(String(answered.result_event_id));
+  expect(event).toMatchObject({ reason_code: code, data: { executed } });
+  return answered;
+}
+
+describe('an address that may not be reached', () => {
+  it.each([
+    'http://169.254.169.254/latest',
+    'http://[fd00:ec2::254]/latest',
+    'http://10.0.0.7/x',
+    'http://[::ffff:10.0.0.7]/x',
+    'http://0xa000007/x',
+    'http://192.168.1.1:8080/x',
+  ])('is refused, and nothing is sent: %s', async (url) => {
+    await to(url);
+    await expectFailed('proxy.address_refused', false);
+  });
+
+  it('is refused behind a name, however many good ones stand beside it', async () => {
+    names['mixed.example'] = [['127.0.0.1', '169.254.169.254']];
+    await to('http://mixed.example/x');
+    await expectFailed('proxy.address_refused', false);
+  });
+
+  it('is not reached by a name that changes its mind: what was checked is what is dialled', async () => {
+    const plain = await startUpstream();
+    cleanup.add(() => plain.close());
+    names['rebind.example'] = [['127.0.0.1'], ['10.0.0.7']];
+    await to(`http://rebind.example:${plain.port}/x`);
+    asked.length = 0;
+    expect(await run()).toMatchObject({ executed: true });
+    expect([asked, plain.seen.length]).toEqual([['rebind.example'], 1]);
+    await expectFailed('proxy.address_refused', false);
+    expect(asked).toEqual(['rebind.example', 'rebind.example']);
+  });
+
+  it('is Sallyport’s own port of this machine', async () => {
+    const { port } = new URL(stage.gateway.api.origin);
+    stage.services.upstream.guard.ownPorts.add(Number(port));
+    await to(`http://127.0.0.1:${port}/readyz`);
+    await expectFailed('proxy.address_refused', false);
+  });
+});
+
+describe('TLS towards an upstream', () => {
+  it.each<[string, keyof typeof identities]>([
+    ['of an unknown authority', 'untrusted'],
+    ['that has expired', 'expired'],
+    ['of another host', 'wrong_host'],
+  ])('is verified: a certificate %s gets no byte', async (_what, name) => {
+    const other = await startUpstream({ tls: identities[name] });
+    cleanup.add(() => other.close());
+    await to(`https://localhost:${other.port}/x`);
+    await expectFailed(`upstream.certificate_${name}`, false);
+    expect(other.seen).toEqual([]);
+  });
+
+  it('does not speak TLS with what is none', async () => {
+    const plain = await startUpstream();
+    cleanup.add(() => plain.close());
+    await to(`https://localhost:${plain.port}/x`);
+    await expectFailed('upstream.tls_invalid', false);
+  });
+});
+
+describe('an upstream that fails', () => {
+  it('by not being there was surely not reached', async () => {
+    const gone = await startUpstream();
+    await gone.close();
+    await to(`http://127.0.0.1:${gone.port}/x`);
+    await expectFailed('upstream.unreachable', false);
+  });
+
+  it('by accepting and saying nothing may have performed the call: unknown', async () => {
+    await home();
+    upstream.behave(() => {});
+    await expectFailed('upstream.timeout', 'unknown');
+  });
+
+  it('by breaking off before an answer may have performed it: unknown', async () => {
+    await home();
+    upstream.behave((req) => req.socket.destroy());
+    await expectFailed('upstream.reset', 'unknown');
+  });
+
+  it('within its answer has performed it, and the status says how', async () => {
+    await home();
+    upstream.behave((req, res) => {
+      res.writeHead(201, { 'content-length': '100' }).write('part');
+      setImmediate(() => req.socket.destroy());
+    });
+    const answered = await expectFailed('upstream.reset', true);
+    expect(answered.result).toMatchObject({ status: 201, body_format: 'none', truncated: true });
+  });
+
+  it('by dripping its answer for ever is ended in time', async () => {
+    await home();
+    upstream.behave((req, res) => {
+      res.writeHead(200);
+      const timer = setInterval(() => res.write('.'), 50);
+      req.socket.on('close', () => clearInterval(timer));
+    });
+    await expectFailed('upstream.timeout', true);
+  });
+
+  it('by not speaking HTTP may have taken it all the same: unknown', async () => {
+    const noise = createServer((socket) => {
+      socket.on('error', () => {});
+      socket.on('data', () => socket.end('no such protocol\r\n\r\n'));
+    });
+    const port = await listening(noise, cleanup);
+    await to(`http://127.0.0.1:${port}/x`);
+    await expectFailed('upstream.reset', 'unknown');
+  });
+});
+
+describe('an answer that is too large', () => {
+  it('is cut at the limit, in whole characters, and says so', async () => {
+    await home();
+    upstream.behave((_req, res) => res.end(`a${'é'.repeat(5_000)}`));
+    const { result, executed } = await run();
+    expect(executed).toBe(true);
+    expect(result).toMatchObject({ truncated: true, body_format: 'text', body_bytes: 1000 });
+    expect(result?.body).toBe(`a${'é'.repeat(499)}`);
+  });
+
+  it('is not cut within a secret that it reflects', async () => {
+    await home();
+    upstream.behave((_req, res) => res.end(`${'x'.repeat(990)}${secret}`));
+    const answered = await send();
+    expect(answered.text).not.toContain(secret.slice(0, 8));
+    expect(answered.body).toMatchObject({ executed: true, result: { truncated: true } });
+  });
+
+  it('is told from one that just fits', async () => {
+    await home();
+    upstream.behave((_req, res) => res.end('x'.repeat(1000)));
+    expect((await run()).result).toMatchObject({ truncated: false, body_bytes: 1000 });
+  });
+});
+
+describe('the same idempotency key again', () => {
+  it('sends what surely was not sent, once it can be', async () => {
+    const gone = await startUpstream();
+    await gone.close();
+    await to(`http://127.0.0.1:${gone.port}/x`);
+    const keyed = { idempotency_key: 'outage' };
+    expect(await run(keyed)).toMatchObject({
+      ...{ executed: false, failure: { reason_code: 'upstream.unreachable' } },
+    });
+    await home();
+    upstream.behave((_req, res) => res.end('done'));
+    expect(await run(keyed)).toMatchObject({ executed: true });
+  });
+
+  it('never sends what may have been performed', async () => {
+    await home();
+    upstream.behave((req) => req.socket.destroy());
+    const before = upstream.seen.length;
+    const keyed = { idempotency_key: 'doubt' };
+    const first = await run(keyed);
+    expect(first).toMatchObject({
+      executed: 'unknown',
+      failure: { reason_code: 'upstream.reset' },
+    });
+    expect(await run(keyed)).toEqual(first);
+    expect(upstream.seen.length).toBe(before + 1);
+  });
+
+  it('is another key than that of a preflight', async () => {
+    await home();
+    upstream.behave((_req, res) => res.end('done'));
+    const asked = stage.action({ idempotency_key: 'both' });
+    const preflight = await stage.gateway.post('/v1/actions/preflight', asked);
+    const alias = await stage.gateway.post('/v1/actions/decision', asked);
+    expect(preflight).toMatchObject({ status: 200, body: { decision: 'allow' } });
+    expect(preflight.body).not.toHaveProperty('executed');
+    expect(alias.body).toEqual(preflight.body);
+    expect(await run({ idempotency_key: 'both' })).toMatchObject({ executed: true });
+  });
+});
