@@ -1,20 +1,24 @@
 import { parseArgs } from 'node:util';
 import {
   armKillSwitch,
+  type ChangedKillSwitch,
+  type Confirmation,
   disarmKillSwitch,
   type KillSwitchRecord,
   listKillSwitches,
 } from '../shared/contract/kill-switches.ts';
 import { SettingsError } from '../shared/settings.ts';
 import { apiClient, apiOptions } from './api-client.ts';
-import { table } from './table.ts';
+import { ago, table } from './table.ts';
 
 export const usage = `Usage: sallyport kill-switch arm --reason TEXT (--tool GLOB [--agent ID] | --agent ID | --mode MODE [--tool GLOB] [--agent ID])
-                                 [--expires TIME] [--json]
+                                 [--expires TIME] [--wait DURATION] [--json]
        sallyport kill-switch list [--all] [--json]
-       sallyport kill-switch disarm ID [--json]
+       sallyport kill-switch disarm ID [--wait DURATION] [--json]
 
-Options of all: --url URL, --key-file FILE. TIME is RFC 3339; MODE is warn, enforce or strict.`;
+Options of all: --url URL, --key-file FILE. TIME is RFC 3339; MODE is warn, enforce or strict.
+--wait (up to 10s, such as 5s or 500ms) waits until every live sidecar has confirmed that it
+decides by the change, and names those that have not: then the exit code is 1.`;
 
 /** `sallyport kill-switch …`: stop a tool or an agent now. */
 export async function killSwitches([verb, ...args]: readonly string[]): Promise<number> {
@@ -43,9 +47,10 @@ async function arm(args: string[]): Promise<number> {
       agent: { type: 'string' },
       mode: { type: 'string' },
       expires: { type: 'string' },
+      wait: { type: 'string' },
     },
   });
-  const { reason, tool, agent, mode, expires, json } = values;
+  const { reason, tool, agent, mode, expires, wait, json } = values;
   const kind =
     mode !== undefined ? 'force_mode' : tool !== undefined ? 'block_tool' : 'block_agent';
   if (reason === undefined || (kind === 'block_agent' && agent === undefined)) {
@@ -60,10 +65,10 @@ async function arm(args: string[]): Promise<number> {
       // What is no mode is the API's to refuse: it names those that are.
       ...(mode === undefined ? {} : { mode: mode as 'strict' }),
       ...(expires === undefined ? {} : { expires_at: expires }),
+      ...(wait === undefined ? {} : { wait_ms: readWait(wait) }),
     },
   });
-  print(armed, json);
-  return 0;
+  return print(armed, json);
 }
 
 async function list(args: string[]): Promise<number> {
@@ -77,17 +82,48 @@ async function list(args: string[]): Promise<number> {
 }
 
 async function disarm(args: string[]): Promise<number> {
-  const { values, positionals } = parseArgs({ args, options: apiOptions, allowPositionals: true });
+  const { values, positionals } = parseArgs({
+    args,
+    options: { ...apiOptions, wait: { type: 'string' } },
+    allowPositionals: true,
+  });
   const [id, ...others] = positionals;
   if (id === undefined || others.length > 0) {
     throw new SettingsError(`Name one kill switch by its id.\n${usage}`);
   }
-  print(await apiClient(values).call(disarmKillSwitch, { params: { id } }), values.json);
-  return 0;
+  const query = values.wait === undefined ? {} : { wait_ms: String(readWait(values.wait)) };
+  const disarmed = await apiClient(values).call(disarmKillSwitch, { params: { id }, query });
+  return print(disarmed, values.json);
 }
 
-function print(one: KillSwitchRecord, json: boolean | undefined): void {
+/** Milliseconds of `5s` or `500ms`. */
+function readWait(text: string): number {
+  const [, count, unit] = /^(\d{1,5}(?:\.\d{1,3})?)(ms|s)$/.exec(text) ?? [];
+  const ms = Math.round(Number(count) * (unit === 's' ? 1_000 : 1));
+  if (unit !== undefined && ms <= 10_000) return ms;
+  throw new SettingsError(`--wait: ${text} is not a time of at most 10s, such as 5s or 500ms.`);
+}
+
+function print(one: ChangedKillSwitch, json: boolean | undefined): number {
   console.log(json === true ? JSON.stringify(one, null, 2) : killSwitchTable([one]));
+  const { confirmed, missing = [], silent = [] } = one;
+  if (json !== true && confirmed !== undefined) {
+    console.log(`\n${confirmationText({ confirmed, missing, silent })}`);
+  }
+  return missing.length === 0 ? 0 : 1;
+}
+
+function confirmationText({ confirmed, missing, silent }: Confirmation): string {
+  const nowMs = Date.now();
+  const named = (all: Confirmation['missing']) =>
+    all.map(({ sidecar, last_seen_at }) => `  ${sidecar}, last seen ${ago(last_seen_at, nowMs)}`);
+  return [
+    `Confirmed by ${confirmed.length} of ${confirmed.length + missing.length} live sidecars.`,
+    ...(missing.length === 0 ? [] : ['Not confirmed in time by:', ...named(missing)]),
+    ...(silent.length === 0
+      ? []
+      : ['Not heard from lately, and not waited for:', ...named(silent)]),
+  ].join('\n');
 }
 
 function killSwitchTable(all: readonly KillSwitchRecord[]): string {

@@ -69,11 +69,12 @@ async function reach(
 /** Nothing is done for an agent that is unknown or disabled, whatever the mode. */
 function obstacleOf(
   { action, obstacle, point }: Judging,
-  { agent }: DecisionState,
+  { agent, agentDisabled }: DecisionState,
 ): GatewayError | undefined {
   if (point !== 'enforcement' || agent !== undefined) return obstacle;
+  if (agentDisabled === true) return new GatewayError('agent.disabled');
   return new GatewayError('agent.not_found', {
-    message: `No agent ${action.agentId} is registered and enabled.`,
+    message: `No agent ${action.agentId} is registered.`,
   });
 }
 

@@ -19,9 +19,8 @@ export async function assertStillPermitted(
   const { action } = request;
   const state = await loadState(services, request);
   const now = services.clock.now();
-  if (state.agent === undefined || state.agentDisabled === true) {
-    throw new GatewayError('agent.not_found');
-  }
+  if (state.agentDisabled === true) throw new GatewayError('agent.disabled');
+  if (state.agent === undefined) throw new GatewayError('agent.not_found');
   const armed = blockingSwitch(state.killSwitches, action, now);
   if (armed !== undefined) throw new GatewayError('runtime.kill_switch');
   const mode = effectiveMode(action, state, now);

@@ -12,7 +12,7 @@ import type { Caller } from '../http/route.ts';
 import type { Services, Transaction } from '../services.ts';
 import { killSwitchRecordOf } from './kill-switch-record.ts';
 
-type Wanted = z.output<NonNullable<(typeof armOperation)['body']>>;
+type Wanted = Omit<z.output<NonNullable<(typeof armOperation)['body']>>, 'wait_ms'>;
 
 /** Arms a kill switch; with an idempotency key a repeat gets the first one's answer. */
 export async function armKillSwitch(

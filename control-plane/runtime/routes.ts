@@ -3,6 +3,7 @@ import * as killSwitches from '../../shared/contract/kill-switches.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import { armKillSwitch } from './arm-kill-switch.ts';
+import { confirmationIn } from './confirmation.ts';
 import { deleteBinding } from './delete-binding.ts';
 import { disarmKillSwitch } from './disarm-kill-switch.ts';
 import { listBindings } from './list-bindings.ts';
@@ -28,11 +29,16 @@ export function killSwitchRoutes(services: Services): readonly Route[] {
     route(killSwitches.listKillSwitches, async ({ query }, caller) => ({
       body: { kill_switches: [...(await listKillSwitches(services, caller, query))] },
     })),
-    route(killSwitches.armKillSwitch, async ({ body }, caller) => ({
-      body: await armKillSwitch(services, caller, body),
-    })),
-    route(killSwitches.disarmKillSwitch, async ({ params }, caller) => ({
-      body: await disarmKillSwitch(services, caller, params.id),
-    })),
+    route(killSwitches.armKillSwitch, async ({ body }, caller, { signal }) => {
+      const { wait_ms: waitMs, ...wanted } = body;
+      const armed = await armKillSwitch(services, caller, wanted);
+      const told = await confirmationIn(services, caller, { waitMs, signal });
+      return { body: { ...armed, ...told } };
+    }),
+    route(killSwitches.disarmKillSwitch, async ({ params, query }, caller, { signal }) => {
+      const disarmed = await disarmKillSwitch(services, caller, params.id);
+      const told = await confirmationIn(services, caller, { waitMs: query.wait_ms, signal });
+      return { body: { ...disarmed, ...told } };
+    }),
   ];
 }

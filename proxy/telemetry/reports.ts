@@ -8,6 +8,10 @@ import type { DecisionMetrics } from './decision-metrics.ts';
 const everyMs = 10_000;
 /** Changes come in bursts; one report tells of them all. */
 const afterChangeMs = 100;
+/** Somebody may be waiting to hear that a kill switch holds. */
+const afterKillSwitchMs = 0;
+/** A report that was not taken is made again: until then the change is not confirmed. */
+const afterFailureMs = 1_000;
 
 interface ReportsOptions {
   readonly replica: Replica;
@@ -24,31 +28,45 @@ interface ReportsOptions {
 export function startReports(options: ReportsOptions): { close(): void } {
   const { replica, controlPlane, onSectionKey, log } = options;
   let timer: NodeJS.Timeout | undefined;
+  let dueAtMs = Number.POSITIVE_INFINITY;
   let isSending = false;
-  let isChanged = false;
+  let changedInMs: number | undefined;
   let isClosed = false;
+  /** A change never puts off what is due sooner, or changes without end would keep all from being told. */
   const plan = (inMs: number) => {
-    isChanged = isSending;
-    if (isSending) return;
+    const atMs = performance.now() + inMs;
+    if (isClosed || atMs >= dueAtMs) return;
     clearTimeout(timer);
+    dueAtMs = atMs;
     timer = setTimeout(send, inMs);
     timer.unref();
   };
+  const changed = (inMs: number) => {
+    if (isSending) changedInMs = Math.min(changedInMs ?? inMs, inMs);
+    else plan(inMs);
+  };
   const send = () => {
     isSending = true;
-    isChanged = false;
+    changedInMs = undefined;
+    let nextMs = everyMs;
     // The next one waits for its answer: an older one must not arrive after it.
     controlPlane
       .report(reportOf(options))
       .then(onSectionKey)
-      .catch((err) => log.debug({ err }, 'the report was not taken'))
+      .catch((err) => {
+        nextMs = afterFailureMs;
+        log.debug({ err }, 'the report was not taken');
+      })
       .finally(() => {
         isSending = false;
-        if (!isClosed) plan(isChanged ? afterChangeMs : everyMs);
+        dueAtMs = Number.POSITIVE_INFINITY;
+        plan(changedInMs ?? nextMs);
       });
   };
   const unsubscribe = tenantSections.map((section) =>
-    replica.onChange(section, () => plan(afterChangeMs)),
+    replica.onChange(section, () =>
+      changed(section === 'kill_switches' ? afterKillSwitchMs : afterChangeMs),
+    ),
   );
   plan(0);
   return {

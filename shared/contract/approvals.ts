@@ -80,6 +80,8 @@ export const listApprovals = operation({
   summary: 'The tenant’s approval queue, newest first',
   auth: 'bearer',
   permission: 'read',
+  // Counted apart: neither a noisy agent nor a watching screen takes it from those who decide and stop.
+  budgetPerMinute: 600,
   query: z.object({
     status: z.enum(approvalStates).optional(),
     kind: z.enum(['action', 'tool']).optional(),

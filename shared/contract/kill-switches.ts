@@ -27,6 +27,37 @@ const killSwitchRecord = z.object({
 });
 export type KillSwitchRecord = z.output<typeof killSwitchRecord>;
 
+const silentSidecar = z.object({ sidecar: z.string(), last_seen_at: z.string() });
+
+/** Which sidecars hold the change by now; told to those who ask with `wait_ms`. */
+const confirmation = z.object({
+  /** Hold it, and decide by it. */
+  confirmed: z.array(z.string()),
+  /** Reported within the last 30 seconds, but did not confirm in time. */
+  missing: z.array(silentSidecar),
+  /** Not heard from for longer, and not waited for: they refuse once their policies are too old. */
+  silent: z.array(silentSidecar),
+});
+export type Confirmation = z.output<typeof confirmation>;
+
+const changedKillSwitch = killSwitchRecord.extend(confirmation.partial().shape);
+export type ChangedKillSwitch = z.output<typeof changedKillSwitch>;
+
+const waitMsMax = 10_000;
+const waitMsForm = `must be a whole number from 0 to ${waitMsMax}`;
+const confirmationExample = {
+  confirmed: ['sc_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d'],
+  missing: [
+    {
+      sidecar: 'sc_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8e',
+      last_seen_at: '2026-07-01T08:59:52.000Z',
+    },
+  ],
+  silent: [],
+} as const;
+const waiting =
+  'With `wait_ms` (0 to 10000) it answers as soon as every live sidecar, one that reported within 30 seconds and is not revoked, has confirmed that it decides by the change, or after that time: `confirmed` and `missing` name them.';
+
 const recordExample = {
   id: 'ks_0198c5f0a1b27c3d8e4f5a6b7c8d9e0f',
   kind: 'block_tool',
@@ -46,6 +77,8 @@ export const listKillSwitches = operation({
   summary: 'The kill switches that are armed, newest first',
   description: 'With `status=all` also those that expired or were disarmed.',
   permission: 'read',
+  // Counted apart: neither a noisy agent nor a watching screen takes it from those who decide and stop.
+  budgetPerMinute: 600,
   query: z.object({ status: z.enum(['armed', 'all']).default('armed'), limit: pageLimit }),
   success: {
     status: 200,
@@ -63,7 +96,8 @@ export const armKillSwitch = operation({
   path: '/v1/runtime/kill-switches',
   summary: 'Block a tool or an agent, or force a stricter mode, at once and everywhere',
   description:
-    'Blocks in every mode; ends streams, tunnels and held calls that match. `block_tool` needs `tool` (an id or a glob: `*` within a segment, `**` across; alone: everything) and may name one agent; `block_agent` needs `agent_id`; `force_mode` needs `mode` and may be narrowed by `tool` and `agent_id`.',
+    'Blocks in every mode; ends streams, tunnels and held calls that match. `block_tool` needs `tool` (an id or a glob: `*` within a segment, `**` across; alone: everything) and may name one agent; `block_agent` needs `agent_id`; `force_mode` needs `mode` and may be narrowed by `tool` and `agent_id`.\n\n' +
+    waiting,
   permission: 'runtime.write',
   body: z.strictObject({
     kind,
@@ -73,18 +107,20 @@ export const armKillSwitch = operation({
     reason: line(1_000),
     expires_at: dateTime.optional(),
     idempotency_key: line(255).optional(),
+    wait_ms: z.number().int().min(0).max(waitMsMax).optional(),
   }),
   bodyExample: {
     kind: 'block_tool',
     tool: 'payments.*',
     reason: 'Incident 12',
     expires_at: '2026-07-01T10:00:00.000Z',
+    wait_ms: 5_000,
   },
   success: {
     status: 201,
     description: 'Armed: decisions of the control plane know it now, sidecars within moments.',
-    schema: killSwitchRecord,
-    example: recordExample,
+    schema: changedKillSwitch,
+    example: { ...recordExample, ...confirmationExample },
   },
   errors: [
     'args.schema_invalid',
@@ -100,12 +136,21 @@ export const disarmKillSwitch = operation({
   method: 'DELETE',
   path: '/v1/runtime/kill-switches/{id}',
   summary: 'Disarm a kill switch; again changes nothing',
+  description: waiting,
   permission: 'runtime.write',
   params: z.object({ id: opaqueId }),
+  query: z.object({
+    wait_ms: z
+      .string()
+      .regex(/^\d{1,5}$/, waitMsForm)
+      .transform(Number)
+      .refine((ms) => ms <= waitMsMax, waitMsForm)
+      .optional(),
+  }),
   success: {
     status: 200,
     description: 'The kill switch as it was, with who disarmed it first and when.',
-    schema: killSwitchRecord,
+    schema: changedKillSwitch,
     example: {
       ...recordExample,
       status: 'disarmed',
@@ -113,5 +158,5 @@ export const disarmKillSwitch = operation({
       disarmed_at: '2026-07-01T09:30:00.000Z',
     },
   },
-  errors: ['kill_switch.not_found'],
+  errors: ['request.invalid', 'kill_switch.not_found'],
 });

@@ -25,10 +25,30 @@ export function openApiDocument(operations: readonly AnyOperation[]): Json {
     paths: pathsOf(operations),
     components: {
       schemas: { ApiError: jsonSchema(apiError, 'output') },
+      headers: rateLimitHeaders,
       securitySchemes,
     },
   };
 }
+
+/** Every answer to a caller who was let in says what is left of the budget that it counted against. */
+const rateLimitHeaders = {
+  'RateLimit-Policy': {
+    description:
+      'The budget, as draft-ietf-httpapi-ratelimit-headers writes it: its name, how many requests (`q`) in how many seconds (`w`).',
+    schema: { type: 'string' },
+    example: '"tenant";q=600;w=60',
+  },
+  RateLimit: {
+    description: 'What is left of it (`r`), and in how many seconds it begins anew (`t`).',
+    schema: { type: 'string' },
+    example: '"tenant";r=599;t=42',
+  },
+};
+
+const budgetHeaders = Object.fromEntries(
+  Object.keys(rateLimitHeaders).map((name) => [name, { $ref: `#/components/headers/${name}` }]),
+);
 
 const securitySchemes = {
   apiKey: {
@@ -148,12 +168,13 @@ function responsesOf(operation: AnyOperation): Json {
 }
 
 function successResponse({ description, schema, example, contentType }: AnyOperation['success']) {
-  if (schema === undefined && contentType === undefined) return { description };
+  const headers = budgetHeaders;
+  if (schema === undefined && contentType === undefined) return { description, headers };
   const media = {
     schema: schema === undefined ? { type: 'string' } : jsonSchema(schema, 'output'),
     ...(example === undefined ? {} : { example }),
   };
-  return { description, content: { [contentType ?? 'application/json']: media } };
+  return { description, headers, content: { [contentType ?? 'application/json']: media } };
 }
 
 const statusOf = (code: ErrorCode): number => errorKinds[code].status;
@@ -178,7 +199,7 @@ function errorResponse(status: number, codes: readonly ErrorCode[]): Json {
   };
   return {
     description: codes.map((code) => `\`${code}\`: ${errorKinds[code].text}`).join('\n\n'),
-    ...(status === 429 ? { headers: retryAfter } : {}),
+    ...(status === 429 ? { headers: { ...budgetHeaders, ...retryAfter } } : {}),
     content: {
       'application/json': {
         schema: { $ref: '#/components/schemas/ApiError' },

@@ -152,6 +152,8 @@ export const listSidecars = operation({
   summary: 'The fleet, with each sidecar’s last report',
   auth: 'bearer',
   permission: 'read',
+  // Counted apart: neither a noisy agent nor a watching screen takes it from those who decide and stop.
+  budgetPerMinute: 600,
   success: {
     status: 200,
     description: 'Every sidecar of the tenant, oldest first.',

@@ -5,6 +5,7 @@ import { RE2JS } from 're2js';
 import { sha256 } from '../crypto/hash.ts';
 import { canonicalJson } from '../crypto/jcs.ts';
 import type { JsonObject, JsonValue } from '../json.ts';
+import { countReferences, stepKeyword } from './bounded-refs.ts';
 
 /** Says what is wrong with arguments, or undefined when they are as the schema wants them. */
 export type ArgsValidator = (args: JsonObject) => string | undefined;
@@ -45,19 +46,28 @@ export function schemaProblem(schema: JsonObject): string | undefined {
 }
 
 function compile(schema: JsonObject): ArgsValidator {
-  const validate = build(schema);
-  if (typeof validate === 'string') {
-    return () =>
-      `The tool's approved inputSchema cannot be used, so no call is possible: ${validate}`;
+  const built = build(schema);
+  if (typeof built === 'string') {
+    return () => `The tool's approved inputSchema cannot be used, so no call is possible: ${built}`;
   }
-  return (args) => judge(validate, args);
+  return (args) => judge(built, args);
 }
 
-function judge(validate: ValidateFunction, args: JsonObject): string | undefined {
+/** References followed while one call is checked; each takes well under a microsecond. */
+const stepsMax = 1_000_000;
+
+interface Built {
+  readonly validate: ValidateFunction;
+  /** How many references were followed. */
+  readonly steps: { count: number };
+}
+
+function judge({ validate, steps }: Built, args: JsonObject): string | undefined {
+  steps.count = 0;
   try {
     return validate(args) === true ? undefined : explain(validate.errors?.[0]);
   } catch {
-    // A schema that refers to itself without end exhausts the stack.
+    // A schema that refers to itself without end, or all too often.
     return 'args cannot be checked against the inputSchema';
   }
 }
@@ -75,8 +85,6 @@ const options: Options = {
   // Members such as `constructor` are data, never inherited.
   ownProperties: true,
   logger: false,
-  // A schema's own ids must not be visible to the next tool's schema.
-  addUsedSchema: false,
   // 0.29 is a multiple of 0.01, whatever binary fractions say.
   multipleOfPrecision: 9,
   validateSchema: false,
@@ -84,7 +92,8 @@ const options: Options = {
   code: { regExp },
 };
 
-function build(schema: JsonObject): ValidateFunction | string {
+/** An instance for each schema: no schema's own ids are visible to another's. */
+function build(schema: JsonObject): Built | string {
   const dialect = dialectOf(schema);
   // Would make validators answer with a promise.
   if (schema.$async !== undefined) return '$async is not supported';
@@ -95,7 +104,14 @@ function build(schema: JsonObject): ValidateFunction | string {
     const ajv = new dialect(options);
     ajv.removeKeyword('uniqueItems');
     ajv.addKeyword({ keyword: 'uniqueItems', type: 'array', validate: validateUnique });
-    return ajv.compile(body);
+    const steps = { count: 0 };
+    const validate = () => {
+      steps.count += 1;
+      if (steps.count > stepsMax) throw new Error('too many references');
+      return true;
+    };
+    ajv.addKeyword({ keyword: stepKeyword, before: '$ref', validate });
+    return { validate: ajv.compile(countReferences(body)), steps };
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
   }

@@ -44,7 +44,7 @@ export function compileCondition(condition: PolicyCondition, permits: boolean): 
   const ref = refPath(value);
   const expected = ref === undefined ? () => value : compilePath(ref);
   if (condition.operator === 'matches') {
-    return { holds: searches(actual, value), actual, expected };
+    return { holds: searches(actual, value, permits), actual, expected };
   }
   const relation = relations[condition.operator];
   if (ref !== undefined) {
@@ -63,11 +63,16 @@ export function refPath(value: JsonValue): string | undefined {
   return typeof path === 'string' ? path : undefined;
 }
 
-function searches(actual: ReadPath, pattern: JsonValue): (context: PolicyContext) => boolean {
+/** A text that is too long to be searched never permits, and never escapes a rule that forbids. */
+function searches(
+  actual: ReadPath,
+  pattern: JsonValue,
+  permits: boolean,
+): (context: PolicyContext) => boolean {
   const compiled = compilePattern(String(pattern));
   return (context) => {
     const text = actual(context);
-    return typeof text === 'string' && compiled.search(text);
+    return typeof text === 'string' && (compiled.search(text) ?? !permits);
   };
 }
 

@@ -25,6 +25,7 @@ export interface RunningSidecar {
 /** Two control planes on one Postgres and one Redis, and two sidecars of one agent, one beside each. */
 export interface TwoOfEach {
   readonly origins: readonly [string, string];
+  readonly ownerKey: string;
   readonly agentId: string;
   readonly redis: TestRedis;
   readonly upstream: Upstream;
@@ -119,6 +120,7 @@ export async function startTwoOfEach(sidecarEnv: Record<string, string> = {}): P
   }
   return {
     origins,
+    ownerKey,
     agentId,
     redis,
     upstream,

@@ -69,6 +69,26 @@ describe('checking arguments', () => {
     }
   });
 
+  it.each([{}, { $schema: 'http://json-schema.org/draft-07/schema#' }])(
+    'follows references to the whole schema: %j',
+    (dialect) => {
+      const tree = { type: 'object', properties: { id: { type: 'string' }, next: { $ref: '#' } } };
+      const validate = argsValidator({ ...dialect, ...tree });
+      expect(validate({ next: { next: { id: 'x' } } })).toBeUndefined();
+      expect(validate({ next: { next: { id: 1 } } })).toContain('args.next.next.id');
+    },
+  );
+
+  it('gives up references that lead to what is data, and would not be counted', () => {
+    const hidden = { default: { allOf: [{ $ref: '#/default' }, { $ref: '#/default' }] } };
+    expect(argsValidator({ ...hidden, $ref: '#/default' })({})).toContain('cannot be used');
+    const named = {
+      properties: { enum: { type: 'string' }, other: { $ref: '#/properties/enum' } },
+    };
+    expect(argsValidator(named)({ other: 'x' })).toBeUndefined();
+    expect(argsValidator(named)({ other: 1 })).toContain('args.other');
+  });
+
   it('follows references within the schema', () => {
     const schema = {
       $defs: { node: { properties: { next: { $ref: '#/$defs/node' }, id: { type: 'string' } } } },

@@ -1,0 +1,170 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { namesOf } from '../../control-plane/http/validate.ts';
+import { allRoutes } from '../../control-plane/routes.ts';
+import type { Services } from '../../control-plane/services.ts';
+import type { AnyOperation } from '../../shared/contract/operation.ts';
+import {
+  type HostileApi,
+  type HostileRequest,
+  type Judged,
+  startHostileApi,
+} from '../support/hostile/api.ts';
+import { placesOf, withValue } from '../support/hostile/places.ts';
+import {
+  awkward,
+  awkwardTexts,
+  brokenBodies,
+  encodedTexts,
+  jsonText,
+  RawJson,
+  unkeepable,
+} from '../support/hostile/values.ts';
+
+let api: HostileApi;
+beforeAll(async () => {
+  api = await startHostileApi();
+});
+afterAll(async () => {
+  const { requests, slowest } = api.tally();
+  console.log(
+    `${requests} hostile requests, the slowest in ${slowest.ms} ms (${slowest.operation})`,
+  );
+  await api.close();
+});
+
+/** Generous, for a machine that does much else: what is slow by nature takes minutes. */
+const answeredWithinMs = 5_000;
+
+// Routes only hold on to their services; these are not called.
+const operations = allRoutes({} as Services).map(({ operation }) => operation);
+const withBody = operations.filter(
+  ({ body, bodyType }) => body !== undefined && bodyType !== 'ndjson',
+);
+const withLines = operations.filter(({ bodyType }) => bodyType === 'ndjson');
+const withParameters = operations.filter(({ params, query }) => params ?? query);
+
+/** Every refusal has a reason, nothing fails, nothing is slow; returns the refusals. */
+function refusalsAmong(answers: readonly Judged[]): readonly Judged[] {
+  const wrong = answers.filter(
+    ({ status, reason, ms }) =>
+      status >= 500 || (status >= 400 && reason === undefined) || ms > answeredWithinMs,
+  );
+  expect(wrong).toEqual([]);
+  return answers.filter(({ status }) => status >= 400);
+}
+
+/**
+ * Sends these, and holds the answers to the rules: what was refused for its input stores nothing;
+ * what was refused by a decision is evidence.
+ */
+async function expectTakenOrRefused(
+  operation: AnyOperation,
+  requests: readonly HostileRequest[],
+): Promise<void> {
+  const before = await api.stored();
+  const answers = await Promise.all(requests.map((request) => api.send(operation, request)));
+  const refused = refusalsAmong(answers).filter(({ isDecision }) => !isDecision);
+  if (refused.length === answers.length) {
+    expect(await api.stored()).toEqual(before);
+    return;
+  }
+  // Some were taken, and stored: those that were not are held to it alone.
+  const between = await api.stored();
+  const again = await Promise.all(refused.map(({ send }) => send()));
+  if (again.every(({ status, isDecision }) => status >= 400 && !isDecision)) {
+    expect(await api.stored()).toEqual(between);
+  }
+}
+
+describe.each(withBody.map((operation) => [operation.id, operation] as const))(
+  'the body of %s',
+  (_id, operation) => {
+    it('is refused when it cannot be read or kept, and nothing of it is stored', async () => {
+      const before = await api.stored();
+      const example = operation.bodyExample ?? {};
+      const [place = ['extra']] = placesOf(operation).filter((at) => typeof at[0] === 'string');
+      const bodies = [
+        ...brokenBodies.map(([, body]) => body),
+        ...unkeepable.flatMap(([, value]) => [
+          jsonText(value),
+          jsonText({ ...(example as object), extra: value }),
+          jsonText(withValue(example, place, value)),
+        ]),
+        jsonText({ ...(example as object), extra: new RawJson('{"__proto__":1}') }),
+      ];
+      const answers = await Promise.all(bodies.map((body) => api.send(operation, { body })));
+      expect(refusalsAmong(answers)).toHaveLength(bodies.length);
+      expect(await api.stored()).toEqual(before);
+    });
+
+    it('may hold what is awkward in any place: it is taken or refused, at once and whole', async () => {
+      const example = operation.bodyExample ?? {};
+      for (const place of placesOf(operation)) {
+        const bodies = awkward.map((value) => jsonText(withValue(example, place, value)));
+        await expectTakenOrRefused(
+          operation,
+          bodies.map((body) => ({ body })),
+        );
+      }
+    });
+  },
+);
+
+/** A request for each parameter of an operation, with a text in its place. */
+function parametersOf({ params, query }: AnyOperation): ((text: string) => HostileRequest)[] {
+  return [
+    ...(params === undefined ? [] : namesOf(params)).map((name: string) => (text: string) => ({
+      params: { [name]: text },
+    })),
+    ...(query === undefined ? [] : namesOf(query)).map((name: string) => (text: string) => ({
+      query: { [name]: text },
+    })),
+    // A name that nobody knows, which some reader may put on an object.
+    (text) => ({ query: { __proto__x: text } }),
+  ];
+}
+
+describe.each(withLines.map((operation) => [operation.id, operation] as const))(
+  'the lines of %s',
+  (_id, operation) => {
+    // A refused upload may leave an incident in the ledger: nothing is said of what is stored.
+    it('may be anything: they are taken or refused, at once', async () => {
+      const [head = '', ...rest] = operation.bodyExample as readonly string[];
+      const lines = [
+        ...brokenBodies.map(([, body]) => String(body)),
+        ...unkeepable.map(([, value]) => jsonText(value)),
+        ...awkward.map(jsonText),
+        '\ud800',
+        '\0',
+      ];
+      const bodies = lines.flatMap((line) => [
+        `${line}\n${rest.join('\n')}\n`,
+        `${head}\n${line}\n`,
+        line,
+      ]);
+      const answers = await Promise.all(
+        [...bodies, Buffer.from([0xff, 0x0a, 0xfe, 0x0a])].map((body) =>
+          api.send(operation, { body }),
+        ),
+      );
+      expect(refusalsAmong(answers).length).toBeGreaterThan(brokenBodies.length);
+    });
+  },
+);
+
+describe.each(withParameters.map((operation) => [operation.id, operation] as const))(
+  'the parameters of %s',
+  (_id, operation) => {
+    it('may be any text: it is taken or refused, at once and whole', async () => {
+      const body =
+        operation.bodyExample === undefined ? undefined : jsonText(operation.bodyExample);
+      const texts = [...awkwardTexts.map(encodeURIComponent), ...encodedTexts];
+      for (const at of parametersOf(operation)) {
+        await expectTakenOrRefused(
+          operation,
+          texts.map((text) => ({ body, ...at(text) })),
+        );
+      }
+    });
+  },
+);

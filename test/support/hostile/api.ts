@@ -1,0 +1,156 @@
+import { allRoutes } from '../../../control-plane/routes.ts';
+import type { AnyOperation } from '../../../shared/contract/operation.ts';
+import {
+  sidecarTokenAudience,
+  sidecarTokenSecondsMax,
+  sidecarTokenType,
+} from '../../../shared/contract/sidecar-token.ts';
+import { signJws } from '../../../shared/crypto/jws.ts';
+import { newId } from '../../../shared/ids.ts';
+import { heartbeatSection } from '../../../shared/sync/signed-heartbeat.ts';
+import { startApi } from '../api.ts';
+import { type EnrolledSidecar, enrolledSidecar } from '../enrolled-sidecar.ts';
+import { type Gateway, roomyLimits, startGateway } from '../gateway.ts';
+import { until } from '../until.ts';
+
+export interface HostileRequest {
+  readonly body?: string | Buffer | undefined;
+  /** Path parameters and query parameters, percent-encoded. */
+  readonly params?: Readonly<Record<string, string>>;
+  readonly query?: Readonly<Record<string, string>>;
+}
+
+export interface Judged {
+  readonly operation: string;
+  readonly status: number;
+  readonly reason: string | undefined;
+  readonly ms: number;
+  /** What was sent, shortened. */
+  readonly sent: string;
+  /** The refusal of an action: that is evidence. */
+  readonly isDecision: boolean;
+  /** The same again. */
+  readonly send: () => Promise<Judged>;
+}
+
+export interface HostileApi {
+  readonly gateway: Gateway;
+  /** As an owner of gateway scope, or as an enrolled sidecar where the operation is for those. */
+  send(operation: AnyOperation, request: HostileRequest): Promise<Judged>;
+  /** How many requests were sent, and which took longest. */
+  tally(): { readonly requests: number; readonly slowest: Pick<Judged, 'ms' | 'operation'> };
+  /** How many rows each table has. */
+  stored(): Promise<Readonly<Record<string, number>>>;
+  close(): Promise<void>;
+}
+
+/** All operations on a real database, for whoever sends what no client would. */
+export async function startHostileApi(): Promise<HostileApi> {
+  const gateway = await startGateway();
+  const { services } = gateway;
+  const agentId = await gateway.agent();
+  const sidecar = await enrolledSidecar(gateway, agentId);
+  const api = await startApi(allRoutes(services), services, { limits: roomyLimits });
+  const ownerKey = await api.key({ scope: 'gateway' });
+  const authorizationOf = ({ auth }: AnyOperation) =>
+    auth === 'none'
+      ? undefined
+      : auth === 'sidecar'
+        ? tokenOf(sidecar, services.clock.now())
+        : ownerKey;
+  // What the sidecar's coming set going must not be taken for what a request stored.
+  await until(() => isQuiet(gateway), { what: 'the sidecar’s lease and heartbeat are out' });
+  let requests = 0;
+  let slowest = { ms: 0, operation: 'none' };
+  const send: HostileApi['send'] = async (operation, request) => {
+    const url = `${api.origin}/api${pathOf(operation, request)}`;
+    const token = authorizationOf(operation);
+    const before = performance.now();
+    const response = await fetch(url, {
+      method: operation.method,
+      redirect: 'manual',
+      headers: {
+        ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+        ...(request.body === undefined ? {} : { 'content-type': contentTypeOf(operation) }),
+      },
+      ...(request.body === undefined ? {} : { body: request.body as string }),
+    });
+    const answer = await bodyOf(response);
+    const ms = Math.round(performance.now() - before);
+    requests += 1;
+    if (ms > slowest.ms) slowest = { ms, operation: operation.id };
+    return {
+      operation: operation.id,
+      status: response.status,
+      reason: typeof answer.reason_code === 'string' ? answer.reason_code : undefined,
+      ms,
+      sent: `${url.slice(api.origin.length, 200)} ${String(request.body ?? '').slice(0, 300)}`,
+      isDecision: answer.evidence_event_id !== undefined,
+      send: () => send(operation, request),
+    };
+  };
+  return {
+    gateway,
+    send,
+    tally: () => ({ requests, slowest }),
+    stored: () => countRows(gateway),
+    close: async () => {
+      await api.close();
+      await gateway.close();
+    },
+  };
+}
+
+/** A stream without end is not read: that it began is answer enough. */
+async function bodyOf(response: Response): Promise<Record<string, unknown>> {
+  if (response.headers.get('content-type')?.startsWith('application/json') !== true) {
+    await response.body?.cancel();
+    return {};
+  }
+  return (await response.json()) as Record<string, unknown>;
+}
+
+function pathOf(operation: AnyOperation, { params = {}, query = {} }: HostileRequest): string {
+  const path = operation.path.replaceAll(
+    /\{(\w+)\}/g,
+    (_match, name: string) => params[name] ?? '1',
+  );
+  const pairs = Object.entries(query).map(([name, text]) => `${name}=${text}`);
+  return pairs.length === 0 ? path : `${path}?${pairs.join('&')}`;
+}
+
+function contentTypeOf({ bodyType }: AnyOperation): string {
+  return bodyType === 'ndjson' ? 'application/x-ndjson' : 'application/json';
+}
+
+function tokenOf({ id, enrolment }: EnrolledSidecar, nowMs: number): string {
+  const now = Math.floor(nowMs / 1000);
+  const times = { iat: now, exp: now + sidecarTokenSecondsMax, jti: newId('st', nowMs) };
+  const claims = { iss: id, sub: id, aud: sidecarTokenAudience, ...times };
+  return signJws(claims, sidecarTokenType, enrolment.signingKey);
+}
+
+async function isQuiet({ services: { db } }: Gateway): Promise<boolean> {
+  const [leases, beats, unsealed] = await Promise.all([
+    db.passport.count(),
+    db.syncSection.count({ where: { name: heartbeatSection } }),
+    db.eventOutbox.count(),
+  ]);
+  return leases > 0 && beats > 0 && unsealed === 0;
+}
+
+/** A refusal is kept for its idempotency key, too: what is under such a key is no one's data. */
+const notCounted = ['idempotency'];
+
+async function countRows({ services: { pool } }: Gateway): Promise<Record<string, number>> {
+  const tables = await pool.query<{ name: string }>(
+    `select quote_ident(tablename) as name from pg_tables where schemaname = 'public'
+       and tablename <> all($1) order by 1`,
+    [notCounted],
+  );
+  const each = tables.rows.map(
+    ({ name }) => `select '${name}' as name, count(*)::int from ${name}`,
+  );
+  const { rows } = await pool.query<{ name: string; count: number }>(each.join(' union all '));
+  return Object.fromEntries(rows.map(({ name, count }) => [name, count]));
+}
