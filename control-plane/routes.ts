@@ -11,6 +11,7 @@ import { bindingRoutes, killSwitchRoutes } from './runtime/routes.ts';
 import type { Services } from './services.ts';
 import { sidecarRoutes } from './sidecars/routes.ts';
 import { toolRoutes } from './tools/routes.ts';
+import { trialRoutes } from './trials/routes.ts';
 import { userRoutes } from './users/routes.ts';
 
 /** Every operation of the control plane, bound to its use case. */
@@ -20,6 +21,7 @@ export function allRoutes(services: Services): readonly Route[] {
     ...passportRoutes(services),
     ...approvalRoutes(services),
     ...policyRoutes(services),
+    ...trialRoutes(services),
     ...toolRoutes(services),
     ...agentRoutes(services),
     ...evidenceRoutes(services),

@@ -1,4 +1,5 @@
 import type { Action, Environment } from '../../shared/decision/action.ts';
+import { seenRecord } from '../../shared/decision/seen-facts.ts';
 import type { DecisionState } from '../../shared/decision/state.ts';
 import type { Verdict } from '../../shared/decision/verdict.ts';
 import { argumentsEvidence } from '../../shared/evidence/arguments.ts';
@@ -54,6 +55,7 @@ export function decisionEvent(
         point,
         policy_hash: verdict.policyHash,
         risk_tier: verdict.riskTier,
+        seen: seenRecord(verdict.seen),
         upstream: upstream === undefined ? undefined : { ...upstream },
       },
     },

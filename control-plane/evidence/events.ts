@@ -96,7 +96,11 @@ WITH RECURSIVE search AS (
 SELECT max(low) AS position FROM search`;
 
 /** No event up to this position occurred at `time` or later. */
-async function lastPositionBefore(pool: Pool, tenantId: string, time: string): Promise<number> {
+export async function lastPositionBefore(
+  pool: Pool,
+  tenantId: string,
+  time: string,
+): Promise<number> {
   const { rows } = await pool.query<{ position: string | null }>(searchStatement, [tenantId, time]);
   return Number(rows[0]?.position ?? 0);
 }

@@ -1,8 +1,10 @@
 import * as contract from '../../shared/contract/evidence.ts';
+import { getDecisionFixture } from '../../shared/contract/evidence-fixture.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import { appendEvent } from './append-event.ts';
 import { listEvents } from './events.ts';
+import { decisionFixture } from './fixture.ts';
 import { verifyChain } from './verify-chain.ts';
 
 export function evidenceRoutes(services: Services): readonly Route[] {
@@ -10,6 +12,9 @@ export function evidenceRoutes(services: Services): readonly Route[] {
     route(contract.listEvidenceEvents, async ({ query }, caller) => ({
       body: await listEvents(services, caller.tenantId, query),
     })),
+    route(getDecisionFixture, async ({ params, query }, caller) =>
+      decisionFixture(services, caller.tenantId, { ...params, ...query }),
+    ),
     route(contract.appendEvidenceEvent, async ({ body }, caller) => ({
       body: await appendEvent(services, caller, body),
     })),

@@ -1,5 +1,6 @@
 import type { Clock } from '../../shared/clock.ts';
 import type { Action } from '../../shared/decision/action.ts';
+import { seenRecord } from '../../shared/decision/seen-facts.ts';
 import type { Verdict } from '../../shared/decision/verdict.ts';
 import { argumentsEvidence } from '../../shared/evidence/arguments.ts';
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
@@ -63,6 +64,7 @@ export function decisionRecord(
       args_digest: evidence.args_digest,
       args_shape: evidence.args_shape,
       enforced: verdict.enforced,
+      environment: witness.identity.environment,
       goal: action.goal,
       host: facts.host,
       manifest_hash: verdict.toolManifestHash,
@@ -73,6 +75,7 @@ export function decisionRecord(
       passport_jti: verdict.passportJti,
       policy_hash: verdict.policyHash,
       risk_tier: verdict.riskTier,
+      seen: seenRecord(verdict.seen),
     } as JsonObject,
   });
   return { event, salt };

@@ -2,7 +2,7 @@ import type { JsonObject, JsonValue } from '../json.ts';
 import type { PolicyContext } from '../policy/context.ts';
 import type { Action } from './action.ts';
 import { parseResource } from './resource.ts';
-import type { DecisionState } from './state.ts';
+import type { DecisionState, DirectoryUser } from './state.ts';
 
 /**
  * What policies see of an action (contract 2.4). Names, e-mail and role come from the tenant's
@@ -30,8 +30,18 @@ function agentOf({ agentId, goal: stated }: Action, { agent }: DecisionState): J
   return goal === undefined ? { id: agentId, name } : { id: agentId, name, goal };
 }
 
-function userOf({ userId }: Action, { user }: DecisionState): JsonObject {
-  if (user === undefined || user.id !== userId) return { id: userId };
+/** What the directory says of the action's user. */
+export function directoryUserOf(
+  { userId }: Action,
+  { user }: DecisionState,
+): DirectoryUser | undefined {
+  return user?.id === userId ? user : undefined;
+}
+
+function userOf(action: Action, state: DecisionState): JsonObject {
+  const { userId } = action;
+  const user = directoryUserOf(action, state);
+  if (user === undefined) return { id: userId };
   const { email, role } = user;
   if (email === undefined) return role === undefined ? { id: userId } : { id: userId, role };
   return role === undefined ? { id: userId, email } : { id: userId, email, role };
@@ -67,5 +77,10 @@ function resourceOf(action: Action): JsonObject {
 function customerOf(type: string | undefined, id: string, args: JsonObject): JsonValue | undefined {
   const stated = Object.hasOwn(args, 'customer_id') ? args.customer_id : undefined;
   if (type !== 'customer') return stated;
-  return stated === undefined || String(stated) === id ? id : undefined;
+  return stated === undefined || isWrittenAs(stated, id) ? id : undefined;
+}
+
+/** Text or a number only: what an object turns into as text is the agent's to choose, or to make fail. */
+function isWrittenAs(value: JsonValue, id: string): boolean {
+  return value === id || (typeof value === 'number' && String(value) === id);
 }

@@ -9,6 +9,7 @@ import { judgeGrant } from './grant.ts';
 import { blockingSwitch } from './kill-switch.ts';
 import { effectiveMode, isEnforcing } from './mode.ts';
 import { stepsFor, stepsForDecision } from './next-steps.ts';
+import { seenFacts } from './seen-facts.ts';
 import type { DecisionState, PassportState } from './state.ts';
 import type { ApprovalTerms, Decision, Effect, Verdict } from './verdict.ts';
 
@@ -232,7 +233,7 @@ function deny(reasonCode: ErrorCode, summary: string = errorKinds[reasonCode].te
 
 const nothing: readonly never[] = [];
 
-function conclude({ state, mode }: Case, finding: Finding, claim?: Effect): Verdict {
+function conclude({ action, state, mode }: Case, finding: Finding, claim?: Effect): Verdict {
   const { outcome, effect } = finding;
   const { tool, passport } = state;
   return {
@@ -249,6 +250,7 @@ function conclude({ state, mode }: Case, finding: Finding, claim?: Effect): Verd
     nextSteps: finding.nextSteps,
     effects: effectsOf(claim, effect, mode),
     passportJti: passport?.form === 'signed' ? passport.claims.jti : undefined,
+    seen: seenFacts(action, state),
   };
 }
 

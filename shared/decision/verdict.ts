@@ -29,6 +29,19 @@ export type Effect =
   | { readonly kind: 'open_approval'; readonly terms: ApprovalTerms }
   | { readonly kind: 'spend_approval'; readonly approvalId: number; readonly eventHash: string };
 
+/**
+ * What policies saw beside the action, as far as evidence may keep it: with it a stored decision can
+ * be judged again. Never values of arguments, never an address of a person.
+ */
+export interface SeenFacts {
+  readonly agentName?: string | undefined;
+  /** The goal was the one that the agent is registered for, not the one it stated. */
+  readonly isGoalRegistered: boolean;
+  readonly userRole?: string | undefined;
+  /** The passport was bound to an approval. */
+  readonly isApprovalBound: boolean;
+}
+
 /** The outcome of one decision: everything that answer, evidence and log are made of. */
 export interface Verdict {
   readonly decision: Decision;
@@ -52,6 +65,8 @@ export interface Verdict {
   readonly effects: readonly Effect[];
   /** The use of a passport that this verdict rests on, if one was given. */
   readonly passportJti?: string | undefined;
+  /** Undefined where no state was there to decide by. */
+  readonly seen?: SeenFacts | undefined;
 }
 
 /** True when the call may be performed: allowed, warned about, or a refusal not enforced. */

@@ -4,11 +4,14 @@ import { canonicalJson } from '../crypto/jcs.ts';
 import type { JsonObject, JsonValue } from '../json.ts';
 import { recordableText } from './recordable-text.ts';
 
-const depthMax = 4;
-const membersMax = 32;
-/** Of all levels together: whatever the arguments, the ledger must be able to take the event. */
-const namesMax = 400;
-const nameCharactersMax = 100;
+/** How much of arguments their shape tells. */
+export const shapeLimits = {
+  depth: 4,
+  members: 32,
+  /** Of all levels together: whatever the arguments, the ledger must be able to take the event. */
+  names: 400,
+  nameCharacters: 100,
+} as const;
 const saltBytes = 16;
 
 /** Drawn for many salts at a time, each of which is given out once: a draw costs more than its bytes. */
@@ -34,7 +37,7 @@ export function argumentsEvidence(args: JsonObject): {
   return {
     evidence: {
       args_digest: `hmac-sha256:${hmacSha256(salt, canonicalJson(args))}`,
-      args_shape: shapeOf(args, 0, { left: namesMax }),
+      args_shape: shapeOf(args, 0, { left: shapeLimits.names }),
     },
     salt: salt.toString('base64'),
   };
@@ -55,10 +58,10 @@ interface Budget {
 function shapeOf(value: JsonValue | undefined, depth: number, budget: Budget): JsonValue {
   if (value === null || value === undefined) return 'null';
   if (typeof value !== 'object') return typeof value;
-  if (depth >= depthMax) return Array.isArray(value) ? 'array' : 'object';
+  if (depth >= shapeLimits.depth) return Array.isArray(value) ? 'array' : 'object';
   if (Array.isArray(value)) return value.length === 0 ? [] : [shapeOf(value[0], depth + 1, budget)];
   const shape: [string, JsonValue][] = [];
-  for (const [name, member] of Object.entries(value).slice(0, membersMax)) {
+  for (const [name, member] of Object.entries(value).slice(0, shapeLimits.members)) {
     if (budget.left <= 0) break;
     budget.left -= 1;
     shape.push([recordableName(name), shapeOf(member, depth + 1, budget)]);
@@ -69,5 +72,5 @@ function shapeOf(value: JsonValue | undefined, depth: number, budget: Budget): J
 /** The agent chose the name: what no reader would take must not keep the whole event out. */
 function recordableName(name: string): string {
   if (name === '__proto__') return '(__proto__)';
-  return recordableText(name.slice(0, nameCharactersMax));
+  return recordableText(name.slice(0, shapeLimits.nameCharacters));
 }

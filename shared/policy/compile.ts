@@ -56,6 +56,11 @@ function inOrder(one: PlacedRule, other: PlacedRule): number {
   return one.rank - other.rank || (one.rule.policyHash < other.rule.policyHash ? -1 : 1);
 }
 
+/** The order in which the rules of a set stand. */
+export function byPolicyId(one: PublishedPolicy, other: PublishedPolicy): number {
+  return one.id - other.id || (one.hash < other.hash ? -1 : 1);
+}
+
 function createPolicySet(index: ToolIndex, policies: readonly PublishedPolicy[]): PolicySet {
   const nothing = combine([]);
   return {

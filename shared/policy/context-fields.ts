@@ -53,3 +53,11 @@ export function fieldAt(path: string): Field | undefined {
   }
   return field;
 }
+
+/** The names that a context, or an object of it, can have; undefined for one of any names. */
+export function fieldNames(path?: string): readonly string[] | undefined {
+  const field = path === undefined ? { fields: contextFields } : fieldAt(path);
+  return field !== undefined && 'fields' in field && field.fields !== undefined
+    ? Object.keys(field.fields)
+    : undefined;
+}

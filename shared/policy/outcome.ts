@@ -9,7 +9,7 @@ export function combine(matched: readonly RuleSource[]): PolicyOutcome {
   const enforcing = matched.filter(isEnforcing);
   const winner = mostRestrictive(enforcing);
   if (winner === undefined) return noMatch(matched);
-  const decision = decisionOf(winner);
+  const decision = ruleDecision(winner);
   const caution = decision === 'allow' ? mostRestrictive(matched.filter(isCaution)) : undefined;
   if (caution !== undefined) return cautioned(matched, caution);
   return {
@@ -49,16 +49,18 @@ function cautioned(matched: readonly RuleSource[], caution: RuleSource): PolicyO
   };
 }
 
-function isEnforcing({ policyMode }: RuleSource): boolean {
+/** Whether a rule's policy decides, and does not only watch. */
+export function isEnforcing({ policyMode }: RuleSource): boolean {
   return policyMode === 'enforce' || policyMode === 'strict';
 }
 
 /** A refusal of a policy that only warns. */
-function isCaution(source: RuleSource): boolean {
-  return source.policyMode === 'warn' && severity(decisionOf(source)) > severity('warn');
+export function isCaution(source: RuleSource): boolean {
+  return source.policyMode === 'warn' && severity(ruleDecision(source)) > severity('warn');
 }
 
-function decisionOf({ rule }: RuleSource): Decision {
+/** What a rule that matches decides. */
+export function ruleDecision({ rule }: RuleSource): Decision {
   return ruleEffects[rule.decision].decision;
 }
 
@@ -66,7 +68,7 @@ function decisionOf({ rule }: RuleSource): Decision {
 function mostRestrictive(sources: readonly RuleSource[]): RuleSource | undefined {
   let winner: RuleSource | undefined;
   for (const source of sources) {
-    if (winner && severity(decisionOf(source)) <= severity(decisionOf(winner))) continue;
+    if (winner && severity(ruleDecision(source)) <= severity(ruleDecision(winner))) continue;
     winner = source;
   }
   return winner;
@@ -83,7 +85,7 @@ function observe(sources: readonly RuleSource[]): PolicyOutcome['observed'] {
 /** A human's decision must satisfy every matching rule that asks for one. */
 function jointTerms(sources: readonly RuleSource[]): ApprovalTerms {
   const approvals = sources
-    .filter((source) => decisionOf(source) === 'require_approval')
+    .filter((source) => ruleDecision(source) === 'require_approval')
     .map(({ rule }): RuleApproval => rule.approval ?? {});
   const channels = new Set<string>();
   let quorum = 1;

@@ -21,7 +21,7 @@ interface ConditionResult {
   readonly result: boolean;
 }
 
-interface RuleEvidence {
+export interface RuleEvidence {
   readonly rule: string;
   readonly decision: RuleDecision;
   readonly matched: boolean;
@@ -50,7 +50,7 @@ export interface PolicyReplay {
 export function replayPolicy(definition: PolicyDefinition, context: PolicyContext): PolicyReplay {
   const hash = policyHash(definition);
   const applies = compileScope(definition).every(({ holds }) => holds(context));
-  const evidence = definition.rules.map((rule) => tryRule(rule, context, applies));
+  const evidence = definition.rules.map((rule) => compileTrial(rule)(context, applies));
   const { decision, reasonCode, matchedRules } = combine(
     definition.rules
       .filter((_, index) => evidence[index]?.matched)
@@ -65,24 +65,32 @@ export function replayPolicy(definition: PolicyDefinition, context: PolicyContex
   return { verdict, policy_hash: hash, evidence_hash: sha256(canonicalJson(verdict)) };
 }
 
-function tryRule(rule: PolicyRule, context: PolicyContext, applies: boolean): RuleEvidence {
+/** Compiles a rule to be tried, condition by condition; `applies`: whether its policy applies at all. */
+export function compileTrial(
+  rule: PolicyRule,
+): (context: PolicyContext, applies: boolean) => RuleEvidence {
   const { quantifier, conditions } = groupConditions(rule.when);
-  const results = conditions.map((condition): ConditionResult => {
-    const { holds, actual, expected } = compileCondition(condition, permits(rule.decision));
+  const compiled = conditions.map((condition) => ({
+    condition,
+    ...compileCondition(condition, permits(rule.decision)),
+  }));
+  return (context, applies) => {
+    const results = compiled.map(
+      ({ condition, holds, actual, expected }): ConditionResult => ({
+        path: condition.path,
+        operator: condition.operator,
+        expected: expected(context),
+        actual: actual(context),
+        result: holds(context),
+      }),
+    );
+    const holds = ({ result }: ConditionResult) => result;
+    const groupHolds = quantifier === 'all' ? results.every(holds) : results.some(holds);
     return {
-      path: condition.path,
-      operator: condition.operator,
-      expected: expected(context),
-      actual: actual(context),
-      result: holds(context),
+      rule: rule.name,
+      decision: rule.decision,
+      matched: applies && groupHolds,
+      condition_results: results,
     };
-  });
-  const holds = ({ result }: ConditionResult) => result;
-  const groupHolds = quantifier === 'all' ? results.every(holds) : results.some(holds);
-  return {
-    rule: rule.name,
-    decision: rule.decision,
-    matched: applies && groupHolds,
-    condition_results: results,
   };
 }

@@ -1,3 +1,4 @@
+import { newEvent } from '../../control-plane/events.ts';
 import type { Services } from '../../control-plane/services.ts';
 import { newId } from '../../shared/ids.ts';
 import type { AccessHarness } from './access-suite.ts';
@@ -9,7 +10,10 @@ let made = 0;
  * Makes one object of each collection in a tenant, straight in the database. A collection whose
  * objects a new operation addresses belongs in here.
  */
-export function foreignObjects({ db, clock }: Services, api: TestApi): AccessHarness['objects'] {
+export function foreignObjects(
+  { db, clock, ledger }: Services,
+  api: TestApi,
+): AccessHarness['objects'] {
   const name = () => `foreign-${++made}`;
   const agent = async (tenantId: string) => {
     const { id } = await db.agent.create({ data: { tenantId, name: name(), capabilities: ['*'] } });
@@ -83,6 +87,11 @@ export function foreignObjects({ db, clock }: Services, api: TestApi): AccessHar
         },
       });
       return id;
+    },
+    '/v1/evidence/events': async (tenantId) => {
+      const event = newEvent({ type: 'decision', chainId: 'agent:1', data: {} }, clock);
+      await ledger.seal(tenantId, event);
+      return event.id;
     },
     '/v1/approvals': async (tenantId) => {
       const { id } = await db.approval.create({

@@ -9,6 +9,7 @@ import { bindingRoutes, killSwitchRoutes } from '../../control-plane/runtime/rou
 import type { Services } from '../../control-plane/services.ts';
 import { sidecarRoutes } from '../../control-plane/sidecars/routes.ts';
 import { toolRoutes } from '../../control-plane/tools/routes.ts';
+import { trialRoutes } from '../../control-plane/trials/routes.ts';
 import { registerAgent } from '../../shared/contract/agents.ts';
 import type { Client } from '../../shared/contract/client.ts';
 import { createPolicy } from '../../shared/contract/policies.ts';
@@ -91,6 +92,7 @@ export function routesOf(services: Services) {
     ...passportRoutes(services),
     ...approvalRoutes(services),
     ...policyRoutes(services),
+    ...trialRoutes(services),
     ...toolRoutes(services),
     ...bindingRoutes(services),
     ...killSwitchRoutes(services),

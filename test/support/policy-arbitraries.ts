@@ -52,7 +52,7 @@ const objects: fc.Arbitrary<JsonValue> = fc.constantFrom<JsonValue>(
   { y: 2, x: 1 },
   { b: { c: [1] } },
 );
-const anyValue: fc.Arbitrary<JsonValue> = fc.oneof(
+export const anyValue: fc.Arbitrary<JsonValue> = fc.oneof(
   { weight: 6, arbitrary: primitive },
   { weight: 2, arbitrary: list },
   { weight: 1, arbitrary: objects },

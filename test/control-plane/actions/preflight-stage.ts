@@ -1,10 +1,11 @@
 import { preflight } from '../../../shared/contract/actions.ts';
 import { issuePassport } from '../../../shared/contract/passports.ts';
 import { type Gateway, rule, startGateway } from '../../support/gateway.ts';
+import type { TestServicesOptions } from '../../support/services.ts';
 
 /** A gateway with one agent, and a policy with a rule for each kind of decision. */
-export async function preflightStage() {
-  const gateway = await startGateway();
+export async function preflightStage(options: TestServicesOptions = {}) {
+  const gateway = await startGateway(options);
   const agentId = await gateway.agent();
   const policyHash = await gateway.publish(
     rule('allow', 'pay'),

@@ -82,6 +82,27 @@ describe('resources', () => {
     expect(resource).not.toHaveProperty('customer_id');
   });
 
+  it.each([
+    '{"toString": null, "valueOf": null}',
+    '{"toString": "cus_9"}',
+    '["cus_9"]',
+    '[["cus_9"]]',
+    'true',
+  ])(
+    'an argument that is no name, %s, never agrees with the resource, nor breaks the decision',
+    (text) => {
+      const args = { customer_id: JSON.parse(text) };
+      const resource = resourceOf({ resource: 'customer:cus_9', args });
+      expect(resource).not.toHaveProperty('customer_id');
+    },
+  );
+
+  it('a customer whose id is a number may be named by it', () => {
+    expect(resourceOf({ resource: 'customer:12', args: { customer_id: 12 } })).toMatchObject({
+      customer_id: '12',
+    });
+  });
+
   it('no customer is inherited', () => {
     const args = JSON.parse('{"__proto__": {"customer_id": "cus_1"}}');
     expect(resourceOf({ args })).not.toHaveProperty('customer_id');

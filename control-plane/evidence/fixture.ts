@@ -1,0 +1,133 @@
+import type { Pool } from 'pg';
+import { Document, isNode } from 'yaml';
+import { GatewayError } from '../../shared/errors.ts';
+import { knownContext } from '../../shared/evidence/known-context.ts';
+import { idTimeMs } from '../../shared/ids.ts';
+import type { JsonObject } from '../../shared/json.ts';
+import { fillIn, type Hole } from '../../shared/policy/uncertain/placeholder.ts';
+import type { Services } from '../services.ts';
+import type { SealedDecision } from '../trials/decision-pages.ts';
+import { isByPolicy } from '../trials/rejudge.ts';
+
+interface Asked {
+  readonly id: string;
+  readonly format: 'yaml' | 'json';
+}
+
+/** A stored decision as a file with one policy case. */
+export async function decisionFixture(
+  { pool }: Pick<Services, 'pool'>,
+  tenantId: string,
+  { id, format }: Asked,
+): Promise<{ readonly bytes: string; readonly headers: Readonly<Record<string, string>> }> {
+  const event = await findDecision(pool, tenantId, id);
+  const { file, comments, notes } = caseOf(event);
+  const named = (ending: string) => `attachment; filename="${id}.cases.${ending}"`;
+  if (format === 'json') {
+    const headers = {
+      'content-type': 'application/json; charset=utf-8',
+      'content-disposition': named('json'),
+    };
+    return { bytes: `${JSON.stringify(file, null, 2)}\n`, headers };
+  }
+  const document = new Document(file);
+  document.commentBefore = notes.map((note) => ` ${note}`).join('\n');
+  for (const { path, kind } of comments) {
+    const node = document.getIn(['cases', 0, ...path], true);
+    if (isNode(node)) node.comment = ` fill in: ${article(kind)} ${kind}`;
+  }
+  const bytes = document.toString({ lineWidth: 0 });
+  return { bytes, headers: { 'content-disposition': named('yaml') } };
+}
+
+interface Case {
+  readonly file: { readonly cases: readonly JsonObject[] };
+  /** Places in the case that hold a stand-in. */
+  readonly comments: readonly Hole[];
+  readonly notes: readonly string[];
+}
+
+function caseOf(event: SealedDecision): Case {
+  const { value, holes, omitted } = fillIn(knownContext(event));
+  // A name says nothing that the id does not, and is not in the event.
+  const isWanted = ([root, name]: Hole['path']) => root !== 'tenant' || name !== 'name';
+  const context = { ...(value as JsonObject), tenant: { id: event.tenant } };
+  const comments = holes
+    .filter(({ path }) => isWanted(path))
+    .map(({ path, kind }) => ({ path: ['context', ...path], kind }));
+  return {
+    file: { cases: [{ name: nameOf(event), context, expect: expectationOf(event) }] },
+    comments,
+    notes: notesOn(event, { isFilled: comments.length > 0, omitted: omitted.filter(isWanted) }),
+  };
+}
+
+function nameOf({ decision, tool, id }: SealedDecision): string {
+  const called = (tool ?? '').slice(0, 100).replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]/gu, ' ');
+  return [decision, called.toWellFormed(), id].join(' ');
+}
+
+/** A case is about policies: that a human agreed afterwards is none of theirs. */
+function expectationOf({ decision, reason_code, data }: SealedDecision): JsonObject {
+  const { matched_rules } = data;
+  const rules = Array.isArray(matched_rules) ? { matched_rules } : {};
+  return isSatisfied({ decision, reason_code })
+    ? { decision: 'require_approval', ...rules }
+    : { decision, reason_code, ...rules };
+}
+
+function isSatisfied({ decision, reason_code }: Pick<SealedDecision, 'decision' | 'reason_code'>) {
+  return decision === 'allow' && reason_code === 'approval.satisfied';
+}
+
+function notesOn(
+  event: SealedDecision,
+  { isFilled, omitted }: { readonly isFilled: boolean; readonly omitted: readonly Hole['path'][] },
+): readonly string[] {
+  const { id, occurred_at: time, data } = event;
+  const left = omitted.map((path) => path.join('.')).join(', ');
+  return [
+    `Evidence event ${id} of ${time}.`,
+    ...(isByPolicy(event)
+      ? []
+      : ['Policies had no say in this decision: a case over policies alone will not repeat it.']),
+    ...(isSatisfied(event) ? ['A human had approved the action; policies asked for that.'] : []),
+    ...(data.mode === 'warn' && event.decision === 'warn'
+      ? ['Decided in mode warn, in which a refusal is answered as a warning.']
+      : []),
+    ...(isFilled ? ['Values of arguments are not kept: replace the stand-ins marked below.'] : []),
+    ...(left === '' ? [] : [`Not in the event, and perhaps in the context: ${left}.`]),
+  ];
+}
+
+function article(kind: string): string {
+  return /^[aeiou]/.test(kind) ? 'an' : 'a';
+}
+
+/** Sidecars number their events themselves: theirs are stored under their own names. */
+async function findDecision(pool: Pool, tenantId: string, id: string): Promise<SealedDecision> {
+  const { rows } = await pool.query<{ canonical: string }>(statement, [
+    tenantId,
+    id,
+    (idTimeMs(id) ?? 0) / 1000,
+  ]);
+  const [row, another] = rows;
+  if (row === undefined) throw new GatewayError('evidence.event_not_found');
+  if (another !== undefined) {
+    throw new GatewayError('evidence.id_conflict', {
+      message: 'Several witnesses recorded an event under this id.',
+    });
+  }
+  const event = JSON.parse(row.canonical) as SealedDecision & { readonly type: string };
+  if (event.type !== 'decision') throw new GatewayError('evidence.not_a_decision');
+  return event;
+}
+
+// An id says when it was made, which spares looking through the whole ledger.
+const statement = `
+SELECT canonical FROM evidence_row WHERE tenant_id = $1 AND event_id = $2
+UNION ALL
+SELECT canonical FROM evidence_row
+ WHERE tenant_id = $1 AND right(event_id, length($2) + 1) = '/' || $2
+   AND occurred_at BETWEEN to_timestamp($3::float8 - 5) AND to_timestamp($3::float8 + 5)
+LIMIT 2`;

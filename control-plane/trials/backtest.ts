@@ -1,0 +1,128 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import type { BacktestReport, BacktestRequest } from '../../shared/contract/trials.ts';
+import {
+  compileUncertain,
+  type UncertainPolicies,
+} from '../../shared/policy/uncertain/uncertain-policies.ts';
+import { readCursor, writeCursor } from '../evidence/cursor.ts';
+import type { Services } from '../services.ts';
+import { decisionPages, type SealedDecision } from './decision-pages.ts';
+import { isDecision, type Rejudged, rejudge } from './rejudge.ts';
+import { trialPolicies } from './trial-policies.ts';
+
+/** After this long the answer says how far it came; the caller goes on from there. */
+const budgetMs = 10_000;
+/** Judging holds up everything else in the process no longer than this at a time. */
+const sliceMs = 10;
+const changesShown = 500;
+const unknownsShown = 50;
+const rulesShown = 100;
+
+/** Judges stored decisions by a candidate policy, and says what would have been decided otherwise. */
+export async function backtest(
+  services: Pick<Services, 'db' | 'pool' | 'vault' | 'clock'>,
+  tenantId: string,
+  { policy, beside, from, to, limit, cursor }: BacktestRequest,
+): Promise<BacktestReport> {
+  const { pool, vault, clock } = services;
+  const after = cursor === undefined ? 0 : readCursor(vault, tenantId, cursor).position;
+  const published = await trialPolicies(services, tenantId, { candidates: [policy], beside });
+  const tally = new Tally(compileUncertain(published));
+  const endsAt = clock.monotonic() + budgetMs;
+  const isOver = () => tally.examined >= limit || clock.monotonic() >= endsAt;
+  const pause = slices(clock);
+  let done = after;
+  for await (const { decisions, upTo } of decisionPages(pool, tenantId, { from, to, after })) {
+    for (const event of decisions) {
+      if (tally.examined > 0 && isOver()) return tally.report(cursorAt(done));
+      tally.add(event);
+      done = event.position;
+      await pause();
+    }
+    done = upTo;
+    if (clock.monotonic() >= endsAt) return tally.report(cursorAt(done));
+  }
+  return tally.report(null);
+
+  function cursorAt(position: number): string {
+    return writeCursor(vault, tenantId, { position, chainId: '', seq: 0 });
+  }
+}
+
+/** Lets everybody else have a turn whenever a slice of time is used up. */
+function slices(clock: Services['clock']): () => Promise<void> | undefined {
+  let endsAt = clock.monotonic() + sliceMs;
+  return () => {
+    if (clock.monotonic() < endsAt) return undefined;
+    return turn().then(() => {
+      endsAt = clock.monotonic() + sliceMs;
+    });
+  };
+}
+
+/** Counts what became of each decision; bounded whatever their number. */
+class Tally {
+  readonly #policies: UncertainPolicies;
+  readonly #counts = new Map<string, number>();
+  readonly #changes: BacktestReport['changes'][number][] = [];
+  readonly #unknowns: BacktestReport['unknowns'][number][] = [];
+  #changed = 0;
+  #unknown = 0;
+  #notByPolicy = 0;
+  examined = 0;
+
+  constructor(policies: UncertainPolicies) {
+    this.#policies = policies;
+  }
+
+  add(event: SealedDecision): void {
+    this.examined += 1;
+    const judged = rejudge(event, this.#policies);
+    if (judged === undefined) this.#notByPolicy += 1;
+    else if (judged.decision === 'unknown') this.#addUnknown(event, judged);
+    else if (judged.decision !== event.decision) this.#addChange(event, judged);
+  }
+
+  #addUnknown({ id, tool }: SealedDecision, { unsureRules }: Rejudged): void {
+    this.#unknown += 1;
+    if (this.#unknowns.length >= unknownsShown) return;
+    this.#unknowns.push({
+      event_id: id,
+      tool: tool ?? '',
+      unsure_rules: unsureRules.slice(0, rulesShown),
+    });
+  }
+
+  #addChange(event: SealedDecision, judged: Rejudged): void {
+    const { decision: before } = event;
+    if (!isDecision(before) || judged.decision === 'unknown') return;
+    this.#changed += 1;
+    const kind = `${before}→${judged.decision}`;
+    this.#counts.set(kind, (this.#counts.get(kind) ?? 0) + 1);
+    if (this.#changes.length >= changesShown) return;
+    this.#changes.push({
+      event_id: event.id,
+      occurred_at: event.occurred_at,
+      tool: event.tool ?? '',
+      agent_id: event.agent_id ?? '',
+      old: before,
+      new: judged.decision,
+      old_reason_code: event.reason_code ?? '',
+      reason_code: judged.reasonCode ?? null,
+      matched_rules: judged.matchedRules.slice(0, rulesShown),
+    });
+  }
+
+  report(nextCursor: string | null): BacktestReport {
+    return {
+      examined: this.examined,
+      changed: this.#changed,
+      unknown: this.#unknown,
+      not_by_policy: this.#notByPolicy,
+      counts: Object.fromEntries([...this.#counts].sort()),
+      changes: this.#changes,
+      unknowns: this.#unknowns,
+      next_cursor: nextCursor,
+    };
+  }
+}

@@ -1,0 +1,65 @@
+import type { Pool } from 'pg';
+import type { StoredDecision } from '../../shared/evidence/known-context.ts';
+import { lastPositionBefore } from '../evidence/events.ts';
+import { headPosition } from '../evidence/read-ledger.ts';
+
+/** A decision as it was sealed. */
+export interface SealedDecision extends StoredDecision {
+  readonly id: string;
+  readonly chain_id: string;
+  readonly position: number;
+  readonly seq: number;
+  readonly occurred_at: string;
+  readonly decision?: string | undefined;
+  readonly reason_code?: string | undefined;
+}
+
+export interface Stretch {
+  /** Decisions of this time or later. */
+  readonly from?: string | undefined;
+  /** Decisions of this time or earlier. */
+  readonly to?: string | undefined;
+  /** Only what was sealed after this position. */
+  readonly after?: number | undefined;
+}
+
+interface DecisionPage {
+  readonly decisions: readonly SealedDecision[];
+  /** Nothing is left up to this position. */
+  readonly upTo: number;
+}
+
+const pageRows = 200;
+/** Positions that one statement looks at: a filter that nothing passes must not make it long. */
+const pagePositions = 5_000;
+
+/**
+ * The decisions of a tenant in ascending position, a page at a time, up to where the ledger ended
+ * when reading began. A page may be empty: between two pages the caller can stop.
+ */
+export async function* decisionPages(
+  pool: Pool,
+  tenantId: string,
+  { from, to, after = 0 }: Stretch,
+): AsyncGenerator<DecisionPage> {
+  const since = from === undefined ? 0 : await lastPositionBefore(pool, tenantId, from);
+  const end = await headPosition(pool, tenantId);
+  for (let done = Math.max(since, after); done < end; ) {
+    const upTo = Math.min(done + pagePositions, end);
+    const { rows } = await pool.query<[canonical: string]>({
+      text: statement,
+      values: [tenantId, done, upTo, from ?? null, to ?? null],
+      rowMode: 'array',
+    });
+    // Sealing wrote these texts; they hold every member of an event.
+    const decisions = rows.map(([canonical]) => JSON.parse(canonical) as SealedDecision);
+    done = rows.length < pageRows ? upTo : (decisions.at(-1)?.position ?? upTo);
+    yield { decisions, upTo: done };
+  }
+}
+
+const statement = `SELECT canonical FROM evidence_row
+  WHERE tenant_id = $1 AND type = 'decision' AND position > $2 AND position <= $3
+    AND ($4::timestamptz IS NULL OR occurred_at >= $4)
+    AND ($5::timestamptz IS NULL OR occurred_at <= $5)
+  ORDER BY position LIMIT ${pageRows}`;

@@ -1,0 +1,107 @@
+import { type Decision, decisions } from '../../shared/decision/verdict.ts';
+import { knownContext } from '../../shared/evidence/known-context.ts';
+import { isJsonObject } from '../../shared/json.ts';
+import type {
+  UncertainOutcome,
+  UncertainPolicies,
+} from '../../shared/policy/uncertain/uncertain-policies.ts';
+import type { SealedDecision } from './decision-pages.ts';
+
+/** What other policies make of a stored decision. */
+export interface Rejudged {
+  readonly decision: Decision | 'unknown';
+  readonly reasonCode?: string | undefined;
+  readonly matchedRules: readonly string[];
+  readonly unsureRules: readonly string[];
+}
+
+/** Whether the passport of a decision was bound to an approval. */
+type Binding = 'bound' | 'unbound' | 'unsure';
+
+const refusedGrants: ReadonlySet<string> = new Set([
+  'approval.invalid',
+  'approval.used',
+  'approval.expired',
+]);
+const failedRequests: ReadonlySet<string> = new Set([
+  'approval.unavailable',
+  'approval.too_many_open',
+]);
+
+/**
+ * Judges a stored decision by other policies: all that was decided before policies are asked stays as
+ * it was, and so does what the passport's approval was worth. Undefined where policies had no say:
+ * a kill switch, a passport, a tool or the arguments settled it, or it was no call of a tool.
+ */
+export function rejudge(event: SealedDecision, policies: UncertainPolicies): Rejudged | undefined {
+  if (!isByPolicy(event)) return undefined;
+  const outcome = policies.judge(knownContext(event));
+  return inMode(withApproval(event, outcome), event);
+}
+
+/** Whether policies were asked, which an allow or a refusal of an earlier stage never shows. */
+export function isByPolicy({ decision, reason_code, data }: SealedDecision): boolean {
+  if (!isDecision(decision) || data.args_shape === undefined) return false;
+  const { matched_rules: matched } = data;
+  if (Array.isArray(matched) && matched.length > 0) return true;
+  return data.policy_hash !== undefined || reason_code === 'policy.no_match';
+}
+
+export function isDecision(word: string | undefined): word is Decision {
+  return (decisions as readonly (string | undefined)[]).includes(word);
+}
+
+function withApproval(event: SealedDecision, outcome: UncertainOutcome): Rejudged {
+  const { decision } = outcome;
+  if (decision === 'unknown' || isRefusal(decision)) return outcome;
+  const reason = event.reason_code ?? '';
+  if (failedRequests.has(reason) && event.decision === 'deny') {
+    return decision === 'require_approval' ? asItWas(event, outcome) : outcome;
+  }
+  const binding = bindingOf(event);
+  if (binding === 'unbound') return outcome;
+  if (binding === 'unsure') return isAllowed(event) && isPermit(decision) ? outcome : open(outcome);
+  if (refusedGrants.has(reason) && event.decision === 'deny') return asItWas(event, outcome);
+  if (!isAllowed(event)) return open(outcome);
+  return decision === 'require_approval'
+    ? { ...outcome, decision: 'allow', reasonCode: 'approval.satisfied' }
+    : outcome;
+}
+
+function isRefusal(decision: Decision): boolean {
+  return decision === 'deny' || decision === 'require_tool_reapproval';
+}
+
+function isPermit(decision: Decision): boolean {
+  return decision === 'allow' || decision === 'warn';
+}
+
+/** It was allowed, and so whatever approval came with it was good. In mode `warn` nothing shows that. */
+function isAllowed({ decision, data }: SealedDecision): boolean {
+  return decision === 'allow' || (decision === 'warn' && data.mode !== 'warn');
+}
+
+function bindingOf({ data }: SealedDecision): Binding {
+  if (data.passport_jti === undefined) return 'unbound';
+  if (!isJsonObject(data.seen)) return 'unsure';
+  return data.seen.approval_bound === true ? 'bound' : 'unbound';
+}
+
+function asItWas({ decision, reason_code }: SealedDecision, outcome: UncertainOutcome): Rejudged {
+  return {
+    ...outcome,
+    decision: isDecision(decision) ? decision : 'unknown',
+    reasonCode: reason_code,
+  };
+}
+
+function open(outcome: UncertainOutcome): Rejudged {
+  return { ...outcome, decision: 'unknown', reasonCode: undefined };
+}
+
+/** In mode `warn` a refusal was answered as a warning, and would be again. */
+function inMode(judged: Rejudged, { data }: SealedDecision): Rejudged {
+  const { decision } = judged;
+  if (data.mode !== 'warn' || decision === 'unknown' || isPermit(decision)) return judged;
+  return { ...judged, decision: 'warn' };
+}

@@ -1,0 +1,21 @@
+import { simulateActions } from '../../shared/contract/simulation.ts';
+import { backtestPolicy, getObservedDecisions } from '../../shared/contract/trials.ts';
+import { type Route, route } from '../http/route.ts';
+import type { Services } from '../services.ts';
+import { backtest } from './backtest.ts';
+import { observedDecisions } from './observed-decisions.ts';
+import { simulate } from './simulate.ts';
+
+export function trialRoutes(services: Services): readonly Route[] {
+  return [
+    route(simulateActions, async ({ body }, caller) => ({
+      body: await simulate(services, caller, body),
+    })),
+    route(backtestPolicy, async ({ body }, caller) => ({
+      body: await backtest(services, caller.tenantId, body),
+    })),
+    route(getObservedDecisions, async ({ params, query }, caller) => ({
+      body: await observedDecisions(services, caller, { ...params, ...query }),
+    })),
+  ];
+}

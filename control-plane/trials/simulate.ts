@@ -1,0 +1,136 @@
+import type {
+  SimulatedAction,
+  SimulateRequest,
+  Simulation,
+} from '../../shared/contract/simulation.ts';
+import type { Action, Mode } from '../../shared/decision/action.ts';
+import { buildContext } from '../../shared/decision/context.ts';
+import { decide } from '../../shared/decision/decide.ts';
+import { explainVerdict } from '../../shared/decision/explain.ts';
+import type { DecisionState, PassportState } from '../../shared/decision/state.ts';
+import type { Decision, Verdict } from '../../shared/decision/verdict.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import { compilePolicies } from '../../shared/policy/compile.ts';
+import type { PolicySet } from '../../shared/policy/policy-set.ts';
+import { compileTrace } from '../../shared/policy/trace.ts';
+import { loadState } from '../actions/load-state.ts';
+import { actionOf } from '../actions/preflight.ts';
+import type { Caller } from '../http/route.ts';
+import { lookUpUse } from '../passports/look-up-use.ts';
+import type { Services } from '../services.ts';
+import { publishedPolicies, trialPolicies } from './trial-policies.ts';
+
+interface SimulationReport {
+  readonly results: readonly Simulation[];
+  readonly counts: Record<Decision, number>;
+}
+
+/** What simulating has to judge by. */
+interface Rehearsal {
+  readonly trace: ReturnType<typeof compileTrace>;
+  /** Undefined: the published ones, as every decision loads them. */
+  readonly policies?: PolicySet | undefined;
+  readonly mode: Mode;
+  /** Rules shown for each action. */
+  readonly traceMax: number;
+}
+
+const tracedRulesMax = 2_000;
+
+/**
+ * Decides actions as preflight would, by the published policies or by candidates, and leaves no
+ * trace of it: what a verdict asks for is named and not carried out.
+ */
+export async function simulate(
+  services: Services,
+  caller: Caller,
+  request: SimulateRequest,
+): Promise<SimulationReport> {
+  const rehearsal = await prepare(services, caller.tenantId, request);
+  const results: Simulation[] = [];
+  const counts = { allow: 0, deny: 0, warn: 0, require_approval: 0, require_tool_reapproval: 0 };
+  // One after another: a batch must not take the database's connections from decisions that count.
+  for (const [index, one] of request.actions.entries()) {
+    const result = await rehearse(services, caller, { one, index, rehearsal });
+    counts[result.decision] += 1;
+    results.push(result);
+  }
+  return { results, counts };
+}
+
+async function prepare(
+  services: Services,
+  tenantId: string,
+  { policies, beside, mode = 'monitor', actions }: SimulateRequest,
+): Promise<Rehearsal> {
+  const traceMax = Math.ceil(tracedRulesMax / actions.length);
+  if (policies === undefined) {
+    const trace = compileTrace(await publishedPolicies(services, tenantId));
+    return { trace, mode, traceMax };
+  }
+  const published = await trialPolicies(services, tenantId, { candidates: policies, beside });
+  return { trace: compileTrace(published), policies: compilePolicies(published), mode, traceMax };
+}
+
+async function rehearse(
+  services: Services,
+  caller: Caller,
+  {
+    one,
+    index,
+    rehearsal,
+  }: { readonly one: SimulatedAction; readonly index: number; readonly rehearsal: Rehearsal },
+): Promise<Simulation> {
+  const action = actionAt(caller, { ...one, mode: one.mode ?? rehearsal.mode }, index);
+  const loaded = await loadState(services, {
+    action,
+    passport: one.passport,
+    point: 'preflight',
+    environment: services.config.environment,
+  });
+  const state: DecisionState = {
+    ...loaded,
+    passport: await withUse(services, action, loaded.passport),
+    policies: rehearsal.policies ?? loaded.policies,
+  };
+  const verdict = decide(action, state, services.clock.now());
+  const trace = rehearsal.trace(buildContext(action, state), rehearsal.traceMax);
+  return { ...answerOf(verdict), trace: trace.rules, trace_left_off: trace.leftOff };
+}
+
+function actionAt(caller: Caller, request: SimulatedAction, index: number): Action {
+  try {
+    return actionOf(caller, request);
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    const { code, message } = error;
+    throw new GatewayError(code, { message: `actions[${index}]: ${message}`, cause: error });
+  }
+}
+
+/** Deciding in earnest finds out by taking the passport's one use; here it is looked up. */
+async function withUse(
+  services: Services,
+  { tenantId }: Action,
+  passport: PassportState | undefined,
+): Promise<PassportState | undefined> {
+  if (passport?.form !== 'signed') return passport;
+  const use = await lookUpUse(services, tenantId, passport.claims.jti);
+  return { ...passport, use };
+}
+
+function answerOf(verdict: Verdict): Omit<Simulation, 'trace' | 'trace_left_off'> {
+  return {
+    decision: verdict.decision,
+    reason_code: verdict.reasonCode,
+    summary: verdict.summary,
+    matched_rules: verdict.matchedRules,
+    risk_tier: verdict.riskTier,
+    tool_manifest_hash: verdict.toolManifestHash,
+    policy_hash: verdict.policyHash,
+    mode: verdict.mode,
+    enforced: verdict.enforced,
+    effects: verdict.effects.map(({ kind }) => kind),
+    explain: explainVerdict(verdict),
+  };
+}

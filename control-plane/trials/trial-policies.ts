@@ -1,0 +1,83 @@
+import { GatewayError } from '../../shared/errors.ts';
+import type { JsonObject } from '../../shared/json.ts';
+import type { PolicyDefinition } from '../../shared/policy/definition.ts';
+import { policyHash } from '../../shared/policy/hash.ts';
+import { parsePolicy } from '../../shared/policy/validate.ts';
+import type { PublishedPolicy } from '../../shared/sync/sections.ts';
+import type { Services } from '../services.ts';
+
+export interface Trial {
+  /** Definitions to try; each is validated. */
+  readonly candidates: readonly JsonObject[];
+  /** In their place among the published ones, as publishing would put them; else on their own. */
+  readonly beside: boolean;
+}
+
+/** The policies that would be in force; nothing of it is stored. */
+export async function trialPolicies(
+  services: Pick<Services, 'db'>,
+  tenantId: string,
+  { candidates, beside }: Trial,
+): Promise<readonly PublishedPolicy[]> {
+  const definitions = parseAll(candidates);
+  const published = beside ? await publishedPolicies(services, tenantId) : [];
+  const ids = new Set(definitions.map(({ id }) => id));
+  const replaced = new Map(published.map((policy) => [policy.definition.id, policy.id]));
+  const last = published.at(-1)?.id ?? 0;
+  return [
+    ...published.filter(({ definition }) => !ids.has(definition.id)),
+    ...definitions.map((definition, index) => ({
+      id: replaced.get(definition.id) ?? last + 1 + index,
+      hash: policyHash(definition),
+      definition,
+    })),
+  ];
+}
+
+/** The published policies of a tenant in the order of their ids. */
+export async function publishedPolicies(
+  { db }: Pick<Services, 'db'>,
+  tenantId: string,
+): Promise<readonly PublishedPolicy[]> {
+  const rows = await db.policy.findMany({
+    where: { tenantId, lifecycle: 'published' },
+    select: { id: true, policyHash: true, definition: true },
+    orderBy: { id: 'asc' },
+  });
+  try {
+    return rows.map(({ id, policyHash: hash, definition }) => ({
+      id,
+      hash,
+      definition: JSON.parse(definition) as PolicyDefinition,
+    }));
+  } catch (cause) {
+    throw new GatewayError('policy.load_failed', { cause });
+  }
+}
+
+function parseAll(candidates: readonly JsonObject[]): readonly PolicyDefinition[] {
+  const definitions = candidates.map((candidate, index) => parseAt(candidate, index));
+  const ids = new Set<string>();
+  for (const { id } of definitions) {
+    if (ids.has(id)) {
+      throw new GatewayError('policy.invalid', {
+        message: `Two of the policies have the id ${JSON.stringify(id)}; only one can be published.`,
+      });
+    }
+    ids.add(id);
+  }
+  return definitions;
+}
+
+/** Says which of several policies is not valid. */
+function parseAt(candidate: JsonObject, index: number): PolicyDefinition {
+  try {
+    return parsePolicy(candidate);
+  } catch (error) {
+    if (!(error instanceof GatewayError) || index === 0) throw error;
+    throw new GatewayError(error.code, {
+      message: `policies[${index}]: ${error.message}`,
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,69 @@
+import type { JsonValue } from '../json.ts';
+import type { PublishedPolicy } from '../sync/sections.ts';
+import type { PolicyContext } from './context.ts';
+import { compileTrial, type RuleEvidence } from './replay.ts';
+import { compileScope } from './scope.ts';
+
+interface TracedRule {
+  readonly policy: string;
+  readonly rule: string;
+  readonly decision: string;
+  readonly matched: boolean;
+  readonly conditions: RuleEvidence['condition_results'];
+}
+
+interface Trace {
+  readonly rules: readonly TracedRule[];
+  readonly leftOff: number;
+}
+
+const valueCharsMax = 1_000;
+
+/**
+ * Shows every rule whose policy applies to a context, condition by condition, in the order in which
+ * they count. Of more than `max` rules those that did not match are left off first.
+ */
+export function compileTrace(
+  policies: readonly PublishedPolicy[],
+): (context: PolicyContext, max: number) => Trace {
+  const compiled = policies.map(compileLazily);
+  return (context, max) => {
+    const all = compiled.flatMap((trace) => trace(context));
+    if (all.length <= max) return { rules: all, leftOff: 0 };
+    const matched = all.filter((rule) => rule.matched).length;
+    let spare = Math.max(0, max - matched);
+    const kept = all.filter((rule) => rule.matched || spare-- > 0).slice(0, max);
+    return { rules: kept, leftOff: all.length - kept.length };
+  };
+}
+
+/** Most policies apply to none of the contexts of a batch. */
+function compileLazily({ definition }: PublishedPolicy) {
+  const scope = compileScope(definition);
+  let trials: readonly ReturnType<typeof compileTrial>[] | undefined;
+  return (context: PolicyContext): readonly TracedRule[] => {
+    if (!scope.every(({ holds }) => holds(context))) return [];
+    trials ??= definition.rules.map(compileTrial);
+    return trials.map((trial): TracedRule => {
+      const { condition_results: conditions, ...tried } = trial(context, true);
+      return { policy: definition.id, ...tried, conditions: conditions.map(shortened) };
+    });
+  };
+}
+
+/** Values as long as an agent likes would be repeated with every rule that looks at them. */
+function shortened(result: RuleEvidence['condition_results'][number]) {
+  const { path, operator, expected, actual } = result;
+  return {
+    path,
+    operator,
+    ...(isShort(expected) ? { expected } : {}),
+    ...(isShort(actual) ? { actual } : {}),
+    result: result.result,
+  };
+}
+
+function isShort(value: JsonValue | undefined): boolean {
+  if (typeof value === 'string') return value.length <= valueCharsMax;
+  return typeof value !== 'object' || JSON.stringify(value).length <= valueCharsMax;
+}

@@ -1,0 +1,113 @@
+import type { JsonValue } from '../../json.ts';
+import { compileCondition, refPath } from '../condition.ts';
+import type { Operator, PolicyCondition } from '../definition.ts';
+import { toNumber } from '../relations.ts';
+import {
+  kindOf,
+  type PartialValue,
+  type Possibility,
+  possibilitiesOf,
+  readPartial,
+} from './partial-value.ts';
+
+/** Kleene's three values: `unknown` may turn out either way. */
+export type Truth = boolean | 'unknown';
+
+export type ReadTruth = (context: PartialValue) => Truth;
+
+export function allOf(truths: readonly Truth[]): Truth {
+  if (truths.includes(false)) return false;
+  return truths.includes('unknown') ? 'unknown' : true;
+}
+
+export function anyOf(truths: readonly Truth[]): Truth {
+  if (truths.includes(true)) return true;
+  return truths.includes('unknown') ? 'unknown' : false;
+}
+
+/**
+ * Compiles a condition to say what is known of it: true or false only where it is that for every
+ * value that the context leaves open. Whether it holds for given values is asked of the ordinary
+ * condition, so that the two cannot drift apart.
+ */
+export function compileTruth(condition: PolicyCondition, permits: boolean): ReadTruth {
+  const { path, operator, value } = condition;
+  const ref = refPath(value);
+  const { holds } = compileCondition(
+    { path: 'left', operator, value: ref === undefined ? value : { $ref: 'right' } },
+    permits,
+  );
+  const leftPath = path.split('.');
+  const rightPath = ref?.split('.');
+  const literal: readonly Possibility[] = [{ value }];
+  return (context) => {
+    const lefts = possibilitiesOf(readPartial(context, leftPath));
+    const rights =
+      rightPath === undefined ? literal : possibilitiesOf(readPartial(context, rightPath));
+    let found: boolean | undefined;
+    for (const left of lefts) {
+      for (const right of rights) {
+        if (varies(operator, left, right)) return 'unknown';
+        const result = holds({ left: sampleOf(left), right: sampleOf(right) } as never);
+        if (found !== undefined && found !== result) return 'unknown';
+        found = result;
+      }
+    }
+    return found ?? 'unknown';
+  };
+}
+
+const samples = { number: 0, string: '', array: [], object: {} } as const;
+
+/** Where an operator does not vary over a kind, any value of that kind stands for all. */
+function sampleOf(possibility: Possibility): JsonValue | undefined {
+  return 'open' in possibility ? samples[possibility.open] : possibility.value;
+}
+
+function kindIn(possibility: Possibility) {
+  return 'open' in possibility ? possibility.open : kindOf(possibility.value);
+}
+
+/**
+ * Whether the operator may hold for one value and not for another of the given ways in which both
+ * sides may be. Everywhere else the kinds of the two sides alone decide.
+ */
+function varies(operator: Operator, left: Possibility, right: Possibility): boolean {
+  if (!('open' in left) && !('open' in right)) return false;
+  switch (operator) {
+    case '==':
+    case '!=':
+      return kindIn(left) === kindIn(right);
+    case '>':
+    case '>=':
+    case '<':
+    case '<=':
+      return mayBeNumber(left) && mayBeNumber(right);
+    case 'in':
+    case 'not_in':
+      return mayBeMember(left, right);
+    case 'contains':
+      return mayContain(left, right);
+    case 'matches':
+      return kindIn(left) === 'string';
+  }
+}
+
+function mayBeNumber(side: Possibility): boolean {
+  if ('open' in side) return side.open === 'number' || side.open === 'string';
+  return !Number.isNaN(toNumber(side.value, false));
+}
+
+function mayBeMember(left: Possibility, right: Possibility): boolean {
+  const kind = kindIn(left);
+  if (kind === 'absent') return false;
+  if ('open' in right) return right.open === 'array';
+  const list: readonly JsonValue[] = Array.isArray(right.value) ? right.value : [];
+  return list.some((item) => kindOf(item) === kind);
+}
+
+function mayContain(left: Possibility, right: Possibility): boolean {
+  const kind = kindIn(left);
+  if (kind === 'string') return kindIn(right) === 'string';
+  return kind === 'array' && kindIn(right) !== 'absent';
+}

@@ -1,0 +1,222 @@
+import type { Decision } from '../../decision/verdict.ts';
+import type { PublishedPolicy } from '../../sync/sections.ts';
+import { byPolicyId } from '../compile.ts';
+import type { PolicyContext } from '../context.ts';
+import type { PolicyDefinition, PolicyRule } from '../definition.ts';
+import { combine, isCaution, isEnforcing, ruleDecision } from '../outcome.ts';
+import { groupConditions, ruleLabel } from '../rule.ts';
+import type { RuleSource } from '../rule-source.ts';
+import { compileScope } from '../scope.ts';
+import { permits, severity } from '../severity.ts';
+import { allOf, anyOf, compileTruth, type ReadTruth, type Truth } from './condition-truth.ts';
+import { anything, type PartialValue, readPartial } from './partial-value.ts';
+
+/** What policies say of a context that is known in part. */
+export interface UncertainOutcome {
+  /** `unknown` when what is not known could make another one of it. */
+  readonly decision: Decision | 'unknown';
+  /** Undefined when what is not known could make another one of it. */
+  readonly reasonCode?: string | undefined;
+  /** The policy of the rule that decides; undefined when that is not sure, or there is none. */
+  readonly policyHash?: string | undefined;
+  /** Rules that match whatever the rest is, and count. */
+  readonly matchedRules: readonly string[];
+  /** Rules that may match. */
+  readonly unsureRules: readonly string[];
+}
+
+interface UncertainRule extends RuleSource {
+  readonly truth: ReadTruth;
+}
+
+/** Policies that can be asked about contexts known in part. */
+export interface UncertainPolicies {
+  /**
+   * What these policies say for certain: a decision and a reason only where every completion of
+   * the context gives the same under the ordinary evaluation.
+   */
+  judge(context: PartialValue): UncertainOutcome;
+}
+
+/** Compiles valid policies for contexts that are known in part. */
+export function compileUncertain(policies: readonly PublishedPolicy[]): UncertainPolicies {
+  const rules = [...policies].sort(byPolicyId).flatMap(compileRules);
+  const narrowed = new Narrowed();
+  return {
+    judge(context) {
+      const target = targetOf(context);
+      const rulesLeft = target === undefined ? rules : narrowed.rulesFor(target, rules);
+      return judgeBy(rulesLeft, context);
+    },
+  };
+}
+
+interface Target {
+  readonly tool: string;
+  readonly agent: string;
+}
+
+/** The tool and agent of a context, where both are known: most rules fall away by these alone. */
+function targetOf(context: PartialValue): Target | undefined {
+  const tool = readPartial(context, ['tool', 'name']);
+  const agent = readPartial(context, ['agent', 'id']);
+  if (!('known' in tool) || !('known' in agent)) return undefined;
+  if (typeof tool.known !== 'string' || typeof agent.known !== 'string') return undefined;
+  return { tool: tool.known, agent: agent.known };
+}
+
+/** References to rules that are kept, over all targets. */
+const narrowedMax = 200_000;
+
+/** For each tool and agent the rules that are left for them, as long as these are not too many. */
+class Narrowed {
+  readonly #byTarget = new Map<string, readonly UncertainRule[]>();
+  #size = 0;
+
+  /** Without the rules that cannot match for this tool and agent, whatever else there is. */
+  rulesFor({ tool, agent }: Target, rules: readonly UncertainRule[]): readonly UncertainRule[] {
+    const key = JSON.stringify([tool, agent]);
+    const known = this.#byTarget.get(key);
+    if (known !== undefined) return known;
+    const context = objectOf({
+      tool: objectOf({ name: { known: tool } }),
+      agent: objectOf({ id: { known: agent } }),
+    });
+    const left = rules.filter(({ truth }) => truth(context) !== false);
+    this.#size += left.length + 1;
+    if (this.#size > narrowedMax) {
+      this.#byTarget.clear();
+      this.#size = left.length + 1;
+    }
+    this.#byTarget.set(key, left);
+    return left;
+  }
+}
+
+function objectOf(members: Readonly<Record<string, PartialValue>>): PartialValue {
+  return { members: new Map(Object.entries(members)), others: anything };
+}
+
+function compileRules({ definition, hash }: PublishedPolicy): readonly UncertainRule[] {
+  const scope = compileScopeTruth(definition);
+  return definition.rules.map((rule) => {
+    const matches = compileGroupTruth(rule);
+    return {
+      label: ruleLabel(definition, rule),
+      rule,
+      policyMode: definition.mode ?? 'enforce',
+      policyHash: hash,
+      truth: (context) => {
+        const inScope = scope(context);
+        return inScope === false ? false : allOf([inScope, matches(context)]);
+      },
+    };
+  });
+}
+
+function compileGroupTruth({ when, decision }: PolicyRule): ReadTruth {
+  const { quantifier, conditions } = groupConditions(when);
+  const truths = conditions.map((condition) => compileTruth(condition, permits(decision)));
+  const join = quantifier === 'all' ? allOf : anyOf;
+  return (context) => join(truths.map((truth) => truth(context)));
+}
+
+function compileScopeTruth({ applies_to }: PolicyDefinition): ReadTruth {
+  const { tools, agents } = applies_to ?? {};
+  const byTool = scopeTruth({ tools }, ['tool', 'name']);
+  const byAgent = scopeTruth({ agents }, ['agent', 'id']);
+  return (context) => allOf([byTool(context), byAgent(context)]);
+}
+
+function scopeTruth(
+  applies_to: NonNullable<PolicyDefinition['applies_to']>,
+  [root, name]: readonly [string, string],
+): ReadTruth {
+  const requirements = compileScope({ applies_to });
+  if (requirements.length === 0) return () => true;
+  return (context): Truth => {
+    const target = readPartial(context, [root, name]);
+    if (!('known' in target)) return 'unknown';
+    const only = { [root]: { [name]: target.known } } as PolicyContext;
+    return requirements.every(({ holds }) => holds(only));
+  };
+}
+
+function judgeBy(rules: readonly UncertainRule[], context: PartialValue): UncertainOutcome {
+  const sure: UncertainRule[] = [];
+  const candidates: Candidate[] = [];
+  const unsureRules: string[] = [];
+  for (const source of rules) {
+    const truth = source.truth(context);
+    if (truth === false) continue;
+    if (truth === true) sure.push(source);
+    else unsureRules.push(source.label);
+    candidates.push({ source, isSure: truth === true });
+  }
+  const { matchedRules } = combine(sure);
+  return { ...agreed(possibleVerdicts(candidates)), matchedRules, unsureRules };
+}
+
+interface Candidate {
+  readonly source: RuleSource;
+  readonly isSure: boolean;
+}
+
+interface PossibleVerdict {
+  readonly decision: Decision;
+  readonly reasonCode: string;
+  readonly policyHash?: string | undefined;
+}
+
+/** The verdicts that some choice among the unsure rules leads to. */
+function possibleVerdicts(candidates: readonly Candidate[]): readonly PossibleVerdict[] {
+  const winners = possibleWinners(candidates.filter(({ source }) => isEnforcing(source)));
+  const cautions = possibleWinners(candidates.filter(({ source }) => isCaution(source)));
+  return winners.flatMap((winner): readonly PossibleVerdict[] => {
+    if (winner === undefined) return [{ decision: 'deny', reasonCode: 'policy.no_match' }];
+    const verdict = verdictBy(winner, ruleDecision(winner));
+    if (verdict.decision !== 'allow') return [verdict];
+    return cautions.map((caution) =>
+      caution === undefined ? verdict : verdictBy(caution, 'warn'),
+    );
+  });
+}
+
+function verdictBy({ rule, policyHash }: RuleSource, decision: Decision): PossibleVerdict {
+  return { decision, reasonCode: rule.reason, policyHash };
+}
+
+/**
+ * The sources that can be the most restrictive one that matches, the first among equals; undefined
+ * among them when it can be that none does.
+ */
+function possibleWinners(candidates: readonly Candidate[]): readonly (RuleSource | undefined)[] {
+  const sureMax = candidates.reduce((max, one) => Math.max(max, sureSeverity(one)), -1);
+  const isSureOfOne = sureMax >= 0;
+  let isTopTaken = false;
+  const winners: (RuleSource | undefined)[] = isSureOfOne ? [] : [undefined];
+  for (const { source, isSure } of candidates) {
+    const rank = severity(ruleDecision(source));
+    if (rank < sureMax || (rank === sureMax && isTopTaken)) continue;
+    winners.push(source);
+    if (isSure && rank === sureMax) isTopTaken = true;
+  }
+  return winners;
+}
+
+function sureSeverity({ source, isSure }: Candidate): number {
+  return isSure ? severity(ruleDecision(source)) : -1;
+}
+
+function agreed(
+  verdicts: readonly PossibleVerdict[],
+): Pick<UncertainOutcome, 'decision' | 'reasonCode' | 'policyHash'> {
+  const [decision, ...otherDecisions] = new Set(verdicts.map((one) => one.decision));
+  const [reasonCode, ...otherReasons] = new Set(verdicts.map((one) => one.reasonCode));
+  const [policyHash, ...otherHashes] = new Set(verdicts.map((one) => one.policyHash));
+  return {
+    decision: decision === undefined || otherDecisions.length > 0 ? 'unknown' : decision,
+    reasonCode: otherReasons.length > 0 ? undefined : reasonCode,
+    policyHash: otherHashes.length > 0 ? undefined : policyHash,
+  };
+}

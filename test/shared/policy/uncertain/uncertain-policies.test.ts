@@ -1,0 +1,135 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { compilePolicies } from '../../../../shared/policy/compile.ts';
+import type { PolicyContext } from '../../../../shared/policy/context.ts';
+import type { PolicyCondition, PolicyRule } from '../../../../shared/policy/definition.ts';
+import { admits, type PartialValue } from '../../../../shared/policy/uncertain/partial-value.ts';
+import { compileUncertain } from '../../../../shared/policy/uncertain/uncertain-policies.ts';
+import { completionOf, partialContext } from '../../../support/partial-arbitraries.ts';
+import { context, policies, publish } from '../../../support/policy-arbitraries.ts';
+
+const completions = partialContext.chain((partial) =>
+  fc.tuple(fc.constant(partial), fc.array(completionOf(partial), { minLength: 4, maxLength: 8 })),
+);
+
+describe('a verdict on a context that is known in part', () => {
+  it('is, where it is known, the verdict on every completion', () => {
+    let known = 0;
+    let unknown = 0;
+    fc.assert(
+      fc.property(policies, completions, (published, [partial, full]) => {
+        const { decision, reasonCode, matchedRules } = compileUncertain(published).judge(partial);
+        if (decision === 'unknown') unknown += 1;
+        else known += 1;
+        const ordinary = compilePolicies(published);
+        for (const one of full) {
+          expect(admits(partial, one)).toBe(true);
+          const outcome = ordinary.evaluate(one as PolicyContext);
+          if (decision !== 'unknown') expect(outcome.decision).toBe(decision);
+          if (reasonCode !== undefined) expect(outcome.reasonCode).toBe(reasonCode);
+          if (decision !== 'unknown' && outcome.decision !== 'warn') {
+            expect(outcome.matchedRules).toEqual(expect.arrayContaining([...matchedRules]));
+          }
+        }
+      }),
+      { numRuns: 1000 },
+    );
+    // Else the property would say little.
+    expect(known).toBeGreaterThan(100);
+    expect(unknown).toBeGreaterThan(100);
+  });
+
+  it('is never unknown where all is known, and then the ordinary one', () => {
+    fc.assert(
+      fc.property(policies, context, (published, known) => {
+        const judged = compileUncertain(published).judge({ known });
+        const outcome = compilePolicies(published).evaluate(known);
+        expect(judged).toEqual({
+          decision: outcome.decision,
+          reasonCode: outcome.reasonCode,
+          policyHash: outcome.policyHash,
+          matchedRules: outcome.matchedRules,
+          unsureRules: [],
+        });
+      }),
+      { numRuns: 600 },
+    );
+  });
+});
+
+function rule(decision: PolicyRule['decision'], ...all: readonly PolicyCondition[]): PolicyRule {
+  return { name: decision, decision, reason: `test.${decision}`, when: { all } };
+}
+
+const over = (limit: number): PolicyCondition => ({
+  path: 'args.amount',
+  operator: '>',
+  value: limit,
+});
+const pays: PolicyCondition = { path: 'tool.name', operator: '==', value: 'pay' };
+
+function paying(args: PartialValue): PartialValue {
+  const members = new Map<string, PartialValue>([
+    ['tool', { known: { name: 'pay' } }],
+    ['agent', { known: { id: '1' } }],
+    ['args', args],
+  ]);
+  return { members, others: { known: undefined } };
+}
+
+const amount = (value: PartialValue): PartialValue =>
+  paying({ members: new Map([['amount', value]]), others: { known: undefined } });
+
+function judge(rules: readonly PolicyRule[], partial: PartialValue) {
+  const definition = { id: 'p', version: 1, rules };
+  return compileUncertain([publish(1, definition)]).judge(partial);
+}
+
+describe('what is not known', () => {
+  it('leaves a decision open that it could make stricter', () => {
+    const rules = [rule('allow', pays), rule('deny', over(100))];
+    const outcome = judge(rules, amount({ kinds: ['number'] }));
+    expect(outcome).toMatchObject({ decision: 'unknown', unsureRules: ['p/deny'] });
+    expect(outcome.reasonCode).toBeUndefined();
+  });
+
+  it('leaves a denial a denial, whatever else might match', () => {
+    const rules = [rule('deny', pays), rule('require_approval', over(100))];
+    expect(judge(rules, amount({ kinds: ['number'] }))).toMatchObject({
+      decision: 'deny',
+      reasonCode: 'test.deny',
+    });
+  });
+
+  it('leaves the decision known and the reason open, where another rule may have decided the same', () => {
+    const large = { ...rule('deny', over(100)), name: 'large', reason: 'test.large' };
+    const outcome = judge([large, rule('deny', pays)], amount({ kinds: ['number'] }));
+    expect(outcome).toMatchObject({ decision: 'deny', matchedRules: ['p/deny'] });
+    expect(outcome.reasonCode).toBeUndefined();
+  });
+
+  it.each([
+    ['that is not there', { known: undefined }, 'allow'],
+    ['that is no number and no text', { kinds: ['boolean', 'array'] }, 'allow'],
+    ['that may be text', { kinds: ['string'] }, 'unknown'],
+  ] as const)('is decided by the kind alone for an amount %s', (_what, value, decision) => {
+    const rules = [rule('allow', pays), rule('deny', over(100))];
+    expect(judge(rules, amount(value)).decision).toBe(decision);
+  });
+
+  it('of the tool’s name leaves a policy for one tool open', () => {
+    const other: PolicyCondition = { path: 'tool.name', operator: '!=', value: 'x' };
+    const applies_to = { tools: ['pay'] };
+    const scoped = { id: 'p', version: 1, applies_to, rules: [rule('allow', other)] };
+    const unnamed: PartialValue = {
+      members: new Map<string, PartialValue>([
+        [
+          'tool',
+          { members: new Map([['name', { kinds: ['string'] }]]), others: { known: undefined } },
+        ],
+      ]),
+      others: { known: undefined },
+    };
+    expect(compileUncertain([publish(1, scoped)]).judge(unnamed).decision).toBe('unknown');
+  });
+});
