@@ -10,6 +10,7 @@ import { toAnswerable } from '../http/errors.ts';
 import type { Services } from '../services.ts';
 import { carryOut, type ReachedVerdict } from './carry-out.ts';
 import { decisionEvent } from './decision-event.ts';
+import type { Sealing } from './left-behind.ts';
 import { loadState } from './load-state.ts';
 import type { UpstreamFacts } from './prepare-execution.ts';
 import { sealSalted } from './seal-salted.ts';
@@ -38,13 +39,20 @@ export interface JudgedAction extends ReachedVerdict {
 /**
  * Judges one action and seals the decision before anybody hears of it. Whatever breaks on the
  * way is a refusal, sealed like any other; a decision that cannot be sealed is
- * `evidence.seal_failed`, thrown.
+ * `evidence.seal_failed`, thrown. What `beforeSealing` throws is thrown, and nothing is sealed.
  */
-export async function judgeAction(services: Services, judging: Judging): Promise<JudgedAction> {
+export async function judgeAction(
+  services: Services,
+  judging: Judging,
+  beforeSealing?: (judged: JudgedAction, sealing: Sealing) => Promise<void>,
+): Promise<JudgedAction> {
   const reached = await reach(services, judging);
   const { event, salt } = decisionEvent({ ...judging, ...reached }, services.clock);
+  const chainId = agentChain(judging.action.agentId);
+  const judged = { ...reached, eventId: event.id, chainId };
+  await beforeSealing?.(judged, { event, salt });
   await seal(services, judging.action.tenantId, event, salt);
-  return { ...reached, eventId: event.id, chainId: agentChain(judging.action.agentId) };
+  return judged;
 }
 
 async function reach(

@@ -5,10 +5,14 @@ import { explainVerdict } from '../../shared/decision/explain.ts';
 import { passportStatus } from '../../shared/decision/passport-status.ts';
 import { GatewayError, isErrorCode } from '../../shared/errors.ts';
 import { assertOwnAgent } from '../agents/own-agent.ts';
-import { idempotent } from '../http/idempotency.ts';
+import { type Begin, idempotent } from '../http/idempotency.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
-import { type JudgedAction, judgeAction } from './judge-action.ts';
+import { type JudgedAction, type Judging, judgeAction } from './judge-action.ts';
+import { leaveBehind, readAnswer, type Sealing } from './left-behind.ts';
+
+/** A decision takes milliseconds. Where one takes longer than this, another decides, and one counts. */
+const abandonedMs = 10_000;
 
 /** Refusals that are answered with 200 and say nothing of the action itself. */
 const outages: ReadonlySet<string> = new Set([
@@ -23,7 +27,7 @@ export function restsOnOutage(reasonCode: string): boolean {
 
 /**
  * Decides on an action without performing it (contract 4.1). With an idempotency key a repeat
- * gets the first answer, and takes no use of a passport.
+ * gets the first answer, and takes no use of a passport, also when the process that decided died.
  */
 export async function preflight(
   services: Services,
@@ -31,26 +35,47 @@ export async function preflight(
   request: ActionRequest,
 ): Promise<ActionResponse> {
   const action = actionOf(caller, request);
-  const judge = async () => {
-    const judged = await judgeAction(services, {
+  const judge = async (begin?: Begin) => {
+    const judging: Judging = {
       action,
       passport: request.passport,
       point: 'preflight',
       environment: services.config.environment,
       principal: caller.principal,
-    });
-    return answerOf(judged);
+    };
+    const noteDecision = async (judged: JudgedAction, sealing: Sealing) => {
+      const outcome = outcomeOf(judged);
+      if (isPassing(outcome)) return;
+      await begin?.({ status: 200, body: leaveBehind(sealing, outcome) });
+    };
+    return answerOf(await judgeAction(services, judging, noteDecision));
   };
   const { idempotency_key: key, ...payload } = request;
   if (key === undefined) return judge();
-  const { body } = await idempotent(
-    { services, caller, operation: 'preflight', agentId: action.agentId, key, payload },
-    async () => {
-      const body = await judge();
-      return { status: 200, body, isPassing: restsOnOutage(body.reason_code) };
-    },
-  );
-  return body as ActionResponse;
+  const call = { services, caller, operation: 'preflight', agentId: action.agentId, key, payload };
+  const { body } = await idempotent({ ...call, abandonedMs }, async (begin) => {
+    const body = await judge(begin);
+    return { status: 200, body, isPassing: isPassing({ answer: body }) };
+  });
+  return readAnswer(services, caller.tenantId, body);
+}
+
+type Outcome = { readonly answer: ActionResponse } | { readonly refusal: GatewayError };
+
+function outcomeOf(judged: JudgedAction): Outcome {
+  try {
+    return { answer: answerOf(judged) };
+  } catch (thrown) {
+    if (thrown instanceof GatewayError) return { refusal: thrown };
+    throw thrown;
+  }
+}
+
+/** Whoever asks again may be answered otherwise. */
+function isPassing(outcome: Outcome): boolean {
+  return 'answer' in outcome
+    ? restsOnOutage(outcome.answer.reason_code)
+    : outcome.refusal.kind.status >= 500;
 }
 
 /**
