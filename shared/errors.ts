@@ -119,6 +119,7 @@ export const errorKinds = {
 
   // Policies
   'policy.not_found': refusal(404, 'No such policy.'),
+  'policy.pack_not_found': refusal(404, 'No such policy pack; GET /v1/policies/packs lists them.'),
   'policy.invalid': refusal(400, 'The policy is not valid.'),
   'policy.lifecycle_invalid': refusal(409, 'The policy cannot be changed in its present state.'),
   'policy.no_match': refusal(403, 'No policy allows this action.'),

@@ -42,8 +42,12 @@ export async function lockPolicy(tx: Transaction, tenantId: string, id: number):
   return row;
 }
 
-export function lifecycleInvalid(row: Policy, wish: string): GatewayError {
+export function lifecycleInvalid(
+  row: Policy,
+  wish: string,
+  instead = `POST /v1/policies/${row.id}/versions makes a draft of it`,
+): GatewayError {
   return new GatewayError('policy.lifecycle_invalid', {
-    message: `Policy ${row.id} is ${row.lifecycle}: it cannot be ${wish}. POST /v1/policies/${row.id}/versions makes a draft of it.`,
+    message: `Policy ${row.id} is ${row.lifecycle}: it cannot be ${wish}. ${instead}.`,
   });
 }

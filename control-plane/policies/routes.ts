@@ -1,14 +1,60 @@
 import * as contract from '../../shared/contract/policies.ts';
+import { lintPolicySet, lintStoredPolicies } from '../../shared/contract/policy-lint.ts';
+import { installPolicyPack, listPolicyPacks } from '../../shared/contract/policy-packs.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import { createPolicy } from './create-policy.ts';
 import { deletePolicy } from './delete-policy.ts';
+import { installPack } from './install-pack.ts';
+import { lintCandidates, lintStored } from './lint-policies.ts';
+import { loadPacks } from './load-packs.ts';
 import { policyRecord } from './policy-record.ts';
 import { getPolicy, listPolicies } from './read-policies.ts';
 import { replayDefinition } from './replay-definition.ts';
 import { updatePolicy } from './update-policy.ts';
+import { versionPolicy } from './version-policy.ts';
 
 export function policyRoutes(services: Services): Route[] {
+  return [...lintRoutes(services), ...packRoutes(services), ...storedPolicyRoutes(services)];
+}
+
+function lintRoutes(services: Services): Route[] {
+  return [
+    route(lintStoredPolicies, async ({ query }, caller) => ({
+      body: await lintStored(services, caller, query.lifecycle),
+    })),
+    route(lintPolicySet, async ({ body }, caller) => ({
+      body: await lintCandidates(services, caller, body),
+    })),
+  ];
+}
+
+function packRoutes(services: Services): Route[] {
+  return [
+    route(listPolicyPacks, async () => {
+      const packs = (await loadPacks()).map(({ policies, ...pack }) => ({
+        ...pack,
+        policies: policies.map(({ definition, hash }) => ({
+          definition_id: definition.id,
+          policy_hash: hash,
+          rules: definition.rules.length,
+        })),
+      }));
+      return { body: { packs } };
+    }),
+    route(installPolicyPack, async ({ body }, caller) => {
+      const installed = await installPack(services, caller, body);
+      const created = installed.some(({ outcome }) => outcome === 'created');
+      const policies = installed.map(({ outcome, row }) => ({
+        outcome,
+        policy: policyRecord(row),
+      }));
+      return { status: created ? 201 : 200, body: { pack: body.pack, policies } };
+    }),
+  ];
+}
+
+function storedPolicyRoutes(services: Services): Route[] {
   return [
     route(contract.listPolicies, async ({ query }, caller) => {
       const rows = await listPolicies(services, caller, query);
@@ -33,6 +79,9 @@ export function policyRoutes(services: Services): Route[] {
       const outcome = await deletePolicy(services, caller, params.id);
       return { body: { id: params.id, outcome } };
     }),
+    route(contract.versionPolicy, async ({ params }, caller) => ({
+      body: policyRecord(await versionPolicy(services, caller, params.id)),
+    })),
     route(contract.replayPolicy, async ({ body }) => ({ body: replayDefinition(body) })),
   ];
 }

@@ -7,9 +7,9 @@ export const policyLifecycles = ['draft', 'published', 'archived'] as const;
 export type PolicyLifecycle = (typeof policyLifecycles)[number];
 
 /** A definition, or the JSON text of one. The policy engine validates it and says what is wrong where. */
-const rulesJson = z.union([jsonObject, z.string().max(1_048_576)]);
+export const rulesJson = z.union([jsonObject, z.string().max(1_048_576)]);
 
-const policyRecord = z.object({
+export const policyRecord = z.object({
   id: z.number().int(),
   name: z.string(),
   version: z.number().int(),
@@ -28,7 +28,7 @@ const policyRecord = z.object({
 });
 export type PolicyRecord = z.output<typeof policyRecord>;
 
-const definitionExample = {
+export const definitionExample = {
   id: 'refunds',
   version: 1,
   rules: [
@@ -41,7 +41,7 @@ const definitionExample = {
   ],
 };
 
-const recordExample = {
+export const recordExample = {
   id: 12,
   name: 'Refunds',
   version: 1,
@@ -260,4 +260,32 @@ export const replayPolicy = operation({
     },
   },
   errors: ['args.schema_invalid', 'policy.invalid'],
+});
+
+export const versionPolicy = operation({
+  id: 'versionPolicy',
+  method: 'POST',
+  path: '/v1/policies/{id}/versions',
+  tag: 'Policies',
+  summary: 'Make a new draft of a published or archived policy',
+  description:
+    'What was published never changes: a change begins with such a draft, which carries the next version number of its definition id. A draft is changed itself (409).',
+  auth: 'bearer',
+  permission: 'policy.write',
+  params: rowIdParam,
+  success: {
+    status: 201,
+    description: 'The draft.',
+    schema: policyRecord,
+    example: {
+      ...recordExample,
+      id: 13,
+      version: 2,
+      lifecycle: 'draft',
+      published_at: undefined,
+      published_by: undefined,
+      cloned_from: 12,
+    },
+  },
+  errors: ['policy.not_found', 'policy.lifecycle_invalid', 'plan.cap_reached'],
 });

@@ -1,26 +1,38 @@
 import type { JsonValue } from '../json.ts';
-import { type ConditionBound, compileCondition, refPath } from './condition.ts';
+import { type ConditionBound, compileCondition, type Requirement, refPath } from './condition.ts';
 import type { PolicyContext } from './context.ts';
-import type { PolicyCondition, PolicyDefinition, PolicyRule } from './definition.ts';
+import type { Operator, PolicyCondition, PolicyDefinition, PolicyRule } from './definition.ts';
+import { compilePath } from './path.ts';
 import { isPrimitive, type Primitive } from './relations.ts';
 import { groupConditions } from './rule.ts';
 import { compileScope } from './scope.ts';
 import { permits } from './severity.ts';
+import { kindsAt, kindsFor } from './value-kinds.ts';
 
-/** One test of a rule as lint reasons about it: what it says about the value at one path. */
+/** One condition, or one list of `applies_to`, as something to reason about. */
 export interface Test {
   readonly path: string;
   /** The same text means the same test. */
   readonly text: string;
+  readonly operator: Operator;
+  readonly literal: JsonValue;
   /** Whether it stands in a rule that permits: then a missing path fails it. */
   readonly permits: boolean;
-  /** Undefined when it compares two paths, of which nothing is known. */
-  readonly holdsFor?: ((value: JsonValue) => boolean) | undefined;
+  /** The same condition that decides requests. */
+  readonly holds: (context: PolicyContext) => boolean;
+  /** Undefined when it compares two paths. */
+  readonly holdsFor?: ((value: JsonValue | undefined) => boolean) | undefined;
+  /** The path on the right, when it compares two. */
+  readonly ref?: string | undefined;
+  /** The kinds of value that can satisfy it, where it stands (see `kinds`). */
+  readonly kinds: number;
   /** It holds for these values and no others. */
-  readonly values?: readonly Primitive[] | undefined;
+  readonly values?: readonly JsonValue[] | undefined;
   readonly bound?: ConditionBound | undefined;
-  /** It holds unless the value is one of these. */
+  /** It holds for every value of its kinds unless it is one of these. */
   readonly excludes?: readonly Primitive[] | undefined;
+  /** Ids and globs of tools, one of which must match. */
+  readonly globs?: readonly string[] | undefined;
 }
 
 /** Tests that must hold together. A rule is a list of clauses: it matches when one of them does. */
@@ -36,21 +48,68 @@ export function clausesOf(definition: PolicyDefinition, rule: PolicyRule): reado
 }
 
 export function conditionTest(condition: PolicyCondition, rulePermits: boolean): Test {
-  const { path, operator, value } = condition;
-  const test = { path, text: JSON.stringify([path, operator, value]), permits: rulePermits };
-  if (refPath(value) !== undefined) return test;
-  const { holds, keys, bound } = compileCondition({ ...condition, path: 'value' }, rulePermits);
+  const { path, operator, value: literal } = condition;
+  const ref = refPath(literal);
+  const test = {
+    path,
+    text: ref === undefined ? JSON.stringify([path, operator, literal]) : refText(condition, ref),
+    operator,
+    literal,
+    permits: rulePermits,
+    kinds: kindsFor(condition, rulePermits) & kindsAt(path),
+  };
+  if (ref !== undefined) {
+    return { ...test, ref, holds: compileCondition(condition, rulePermits).holds };
+  }
+  const here = { ...condition, path: 'value' };
+  // Most patterns are never tried, and compiling them is what costs.
+  const { holds, bound } =
+    operator === 'matches' ? compileLate(here) : compileCondition(here, rulePermits);
+  const holdsFor = (value: JsonValue | undefined) => holds(value === undefined ? {} : { value });
+  const read = compilePath(path);
   return {
     ...test,
-    holdsFor: (candidate) => holds({ value: candidate }),
-    values: isUnreachable(condition, bound) ? [] : keys?.values,
+    holds: (context) => holdsFor(read(context)),
+    holdsFor,
+    values: isUnreachable(operator, bound) ? [] : valuesOf(condition),
     bound: bound && { ...bound, path },
     excludes: excludedBy(condition),
   };
 }
 
+function compileLate(condition: PolicyCondition): Requirement {
+  let compiled: Requirement | undefined;
+  return {
+    holds: (context) => {
+      compiled ??= compileCondition(condition, false);
+      return compiled.holds(context);
+    },
+  };
+}
+
+const mirrored: Readonly<Partial<Record<Operator, Operator>>> = {
+  '==': '==',
+  '<': '>',
+  '<=': '>=',
+  '>': '<',
+  '>=': '<=',
+};
+
+/** `a < $ref b` and `b > $ref a` are the same test. */
+function refText({ path, operator }: PolicyCondition, ref: string): string {
+  const mirror = mirrored[operator];
+  return mirror !== undefined && ref < path
+    ? JSON.stringify([ref, mirror, { $ref: path }])
+    : JSON.stringify([path, operator, { $ref: ref }]);
+}
+
+function valuesOf({ operator, value }: PolicyCondition): readonly JsonValue[] | undefined {
+  if (operator === '==') return [value];
+  return operator === 'in' && Array.isArray(value) ? value : undefined;
+}
+
 /** An order that no number can satisfy, because the limit is none. */
-function isUnreachable({ operator }: PolicyCondition, bound: ConditionBound | undefined): boolean {
+function isUnreachable(operator: Operator, bound: ConditionBound | undefined): boolean {
   return bound === undefined && ['>', '>=', '<', '<='].includes(operator);
 }
 
@@ -74,11 +133,17 @@ function scopeTest(
   applies_to: NonNullable<PolicyDefinition['applies_to']>,
   contextOf: (value: JsonValue) => PolicyContext,
 ): Clause {
+  const { tools, agents } = applies_to;
   return compileScope({ applies_to }).map(({ holds, keys }) => ({
     path,
     text: JSON.stringify([path, applies_to]),
+    operator: 'in',
+    literal: tools ?? agents ?? [],
     permits: true,
-    holdsFor: (value) => holds(contextOf(value)),
+    kinds: kindsAt(path),
+    holds,
+    holdsFor: (value) => holds(value === undefined ? {} : contextOf(value)),
     values: keys?.values,
+    globs: tools,
   }));
 }

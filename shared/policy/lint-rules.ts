@@ -1,62 +1,58 @@
-import { clausesOf, conditionTest } from './clause.ts';
+import { type Clause, conditionTest } from './clause.ts';
 import { refPath } from './condition.ts';
 import { fieldAt } from './context-fields.ts';
-import type { PolicyCondition, PolicyDefinition, PolicyRule } from './definition.ts';
-import type { LintFinding } from './lint-finding.ts';
-import { isSatisfiable } from './reasoning.ts';
+import type { PolicyCondition, PolicyRule } from './definition.ts';
+import { atRule, type LintFinding } from './lint-finding.ts';
+import type { RuleReading } from './lint-subject.ts';
 import { isPrimitive } from './relations.ts';
-import { groupConditions, ruleLabel } from './rule.ts';
+import { groupConditions } from './rule.ts';
 import { permits } from './severity.ts';
 
 const placeholder = /^\W*(todo|tbd|fixme|none|null|n\/?a|unknown|reason|x+)?\W*$/i;
 
 /** What can be said of each rule by itself. */
-export function lintRules(definition: PolicyDefinition): readonly LintFinding[] {
-  return definition.rules.flatMap((rule, index) => {
-    const at = { definition, rule, path: `rules[${index}]` };
-    const conditions = conditionFindings(at);
-    const neverMatches = conditions.some(({ kind }) => kind === 'never_matches');
-    return [...reasonFindings(at), ...conditions, ...(neverMatches ? [] : rangeFindings(at))];
-  });
+export function lintRule(reading: RuleReading): readonly LintFinding[] {
+  const conditions = conditionFindings(reading);
+  const neverMatches = conditions.some(({ kind }) => kind === 'never_matches');
+  return [
+    ...reasonFindings(reading),
+    ...conditions,
+    ...(neverMatches ? [] : [...rangeFindings(reading), ...breadthFindings(reading)]),
+  ];
 }
 
-interface Place {
-  readonly definition: PolicyDefinition;
-  readonly rule: PolicyRule;
-  readonly path: string;
-}
-
-function reasonFindings({ definition, rule, path }: Place): readonly LintFinding[] {
+function reasonFindings({ definition, rule, path }: RuleReading): readonly LintFinding[] {
   if (!placeholder.test(rule.reason) && rule.reason !== rule.decision) return [];
   return [
     {
       kind: 'missing_reason',
       severity: 'warning',
-      rule: ruleLabel(definition, rule),
-      path: `${path}.reason`,
-      reason: `"${rule.reason}" tells the agent and the ledger nothing.`,
+      ...atRule(definition, rule, `${path}.reason`),
+      message: `"${rule.reason}" tells the agent and the ledger nothing.`,
       fix: 'Give a code of your own that says why, such as refund.out_of_policy.',
     },
   ];
 }
 
-function conditionFindings({ definition, rule, path }: Place): readonly LintFinding[] {
+function conditionFindings({ definition, rule, path }: RuleReading): readonly LintFinding[] {
   const { quantifier, conditions } = groupConditions(rule.when);
   return conditions.flatMap((condition, index): readonly LintFinding[] => {
     const at = {
       severity: 'warning',
-      rule: ruleLabel(definition, rule),
-      path: `${path}.when.${quantifier}[${index}]`,
+      ...atRule(definition, rule, `${path}.when.${quantifier}[${index}]`),
     } as const;
     const futile = whyNever(condition, permits(rule.decision)) ?? whyUnknown(condition);
-    if (futile) return [{ kind: 'never_matches', ...at, ...futile }];
-    if (!restsOnDifference(condition, rule)) return [];
-    return [{ kind: 'permits_by_difference', ...at, ...whyDifference(condition) }];
+    if (futile) return [{ kind: 'never_matches', ...at, severity: 'error', ...futile }];
+    if (restsOnDifference(condition, rule)) {
+      return [{ kind: 'permits_by_difference', ...at, ...whyDifference(condition) }];
+    }
+    const part = permits(rule.decision) ? whyPart(condition) : undefined;
+    return part ? [{ kind: 'permits_by_part', ...at, ...part }] : [];
   });
 }
 
 interface Explanation {
-  readonly reason: string;
+  readonly message: string;
   readonly fix: string;
 }
 
@@ -66,16 +62,16 @@ function whyNever(condition: PolicyCondition, rulePermits: boolean): Explanation
   const { values } = conditionTest(condition, rulePermits);
   if (values?.length === 0) {
     return operator === 'in'
-      ? { reason: 'Nothing is in an empty list.', fix: 'List the values that are meant.' }
+      ? { message: 'Nothing is in an empty list.', fix: 'List the values that are meant.' }
       : {
-          reason: `${operator} compares numbers, and ${JSON.stringify(value)} is none.`,
+          message: `${operator} compares numbers, and ${JSON.stringify(value)} is none.`,
           fix: 'Compare with a number.',
         };
   }
   const field = fieldAt(path);
   if (field?.kind === 'object' && refPath(value) === undefined && comparesPrimitives(condition)) {
     return {
-      reason: `${path} is an object, which never matches a primitive.`,
+      message: `${path} is an object, which never matches a primitive.`,
       fix: path === 'tool' ? 'Use tool.name.' : 'Name the field of it that is meant.',
     };
   }
@@ -85,7 +81,7 @@ function whyNever(condition: PolicyCondition, rulePermits: boolean): Explanation
   return possible
     ? undefined
     : {
-        reason: `${path} is ${words ? `one of ${words.join(', ')}` : 'a string'}, never ${JSON.stringify(value)}.`,
+        message: `${path} is ${words ? `one of ${words.join(', ')}` : 'a string'}, never ${JSON.stringify(value)}.`,
         fix: 'Compare with a value that it can have.',
       };
 }
@@ -101,7 +97,7 @@ function whyUnknown({ path, value }: PolicyCondition): Explanation | undefined {
   const unknown = [path, refPath(value)].find((one) => one !== undefined && !fieldAt(one));
   if (unknown === undefined) return undefined;
   return {
-    reason: `No context has ${unknown}: the condition does not depend on the call.`,
+    message: `No context has ${unknown}: the condition does not depend on the call.`,
     fix: /^tool(_|-)?name$/i.test(unknown) ? 'Use tool.name.' : 'Correct the path.',
   };
 }
@@ -115,22 +111,50 @@ function restsOnDifference({ path, operator }: PolicyCondition, { decision }: Po
 
 function whyDifference({ path }: PolicyCondition): Explanation {
   return {
-    reason: `The rule allows whatever ${path} is not; where ${path} is absent it does not match at all.`,
+    message: `The rule allows whatever ${path} is not; where ${path} is absent it does not match at all.`,
     fix: 'List what is allowed with == or in, or deny the exceptions in a rule of their own.',
   };
 }
 
+const anchored = /^(\(\?[a-z]+\))?(\^|\\A).*(\$|\\z)$/s;
+
+/** A text that need only hold something somewhere can hold anything beside it. */
+function whyPart({ path, operator, value }: PolicyCondition): Explanation | undefined {
+  if (operator !== 'matches' || typeof value !== 'string') return undefined;
+  if (anchored.test(value) && !/(^|[^\\])\|/.test(value.replace(/\([^()]*\)/g, ''))) {
+    return undefined;
+  }
+  return {
+    message: `It lets pass any ${path} in which ${JSON.stringify(value)} is found somewhere.`,
+    fix: 'Begin the pattern with ^ and end it with $, alternatives in a group, so that it describes the whole text.',
+  };
+}
+
 /** Conditions that are possible one by one and impossible together. */
-function rangeFindings({ definition, rule, path }: Place): readonly LintFinding[] {
-  if (clausesOf(definition, rule).some(isSatisfiable)) return [];
+function rangeFindings({ definition, rule, path, clauses }: RuleReading): readonly LintFinding[] {
+  if (clauses.length > 0) return [];
   return [
     {
       kind: 'never_matches',
-      severity: 'warning',
-      rule: ruleLabel(definition, rule),
-      path: `${path}.when`,
-      reason: 'The conditions, with applies_to, exclude each other.',
+      severity: 'error',
+      ...atRule(definition, rule, `${path}.when`),
+      message: 'The conditions, with applies_to, exclude each other.',
       fix: 'Widen the ranges or lists until one value satisfies all of them.',
+    },
+  ];
+}
+
+/** An allow that no tool is named in lets pass whatever tool is added later. */
+function breadthFindings({ definition, rule, path, clauses }: RuleReading): readonly LintFinding[] {
+  const namesTools = (clause: Clause) => clause.some((test) => /^tool(\.|$)/.test(test.path));
+  if (rule.decision !== 'allow' || clauses.every(namesTools)) return [];
+  return [
+    {
+      kind: 'permits_any_tool',
+      severity: 'warning',
+      ...atRule(definition, rule, path),
+      message: 'It allows every tool, those that are registered later too.',
+      fix: 'Name the tools in applies_to.tools or with a condition on tool.name.',
     },
   ];
 }

@@ -1,11 +1,14 @@
-import { type Clause, clausesOf } from './clause.ts';
+import type { Clause } from './clause.ts';
 import type { PolicyDefinition } from './definition.ts';
 import type { LintFinding } from './lint-finding.ts';
-import { isSatisfiable } from './reasoning.ts';
+import type { RuleReading } from './lint-subject.ts';
 import { isToolGlob } from './scope.ts';
 
 /** Entries of `applies_to` that change nothing. */
-export function lintScope(definition: PolicyDefinition): readonly LintFinding[] {
+export function lintScope(
+  definition: PolicyDefinition,
+  rules: readonly RuleReading[],
+): readonly LintFinding[] {
   const { applies_to } = definition;
   if (applies_to === undefined) return [];
   const { tools, agents } = applies_to;
@@ -18,9 +21,7 @@ export function lintScope(definition: PolicyDefinition): readonly LintFinding[] 
       ),
     ];
   }
-  const clauses = definition.rules
-    .flatMap((rule) => clausesOf(definition, rule))
-    .filter(isSatisfiable);
+  const clauses = rules.flatMap((rule) => rule.clauses);
   return [
     ...unusedEntries(definition, { key: 'tools', at: 'tool.name', entries: tools ?? [], clauses }),
     ...unusedEntries(definition, { key: 'agents', at: 'agent.id', entries: agents ?? [], clauses }),
@@ -51,13 +52,14 @@ function canMatch(clauses: readonly Clause[], path: string, value: string): bool
   );
 }
 
-function unused(definition: PolicyDefinition, path: string, reason: string): LintFinding {
+function unused(definition: PolicyDefinition, path: string, message: string): LintFinding {
   return {
     kind: 'unused_applies_to',
     severity: 'warning',
+    policy: definition.id,
     rule: definition.id,
     path,
-    reason,
+    message,
     fix: 'Remove it, or add the rule that it was meant for.',
   };
 }

@@ -1,0 +1,111 @@
+import type { Mode } from '../../shared/decision/action.ts';
+import type { PolicyDefinition } from '../../shared/policy/definition.ts';
+import { policyHash } from '../../shared/policy/hash.ts';
+import { type ChangeNotes, commitChange, lockFor } from '../events.ts';
+import type { Caller } from '../http/route.ts';
+import { assertWithinPlan } from '../plan.ts';
+import type { Services, Transaction } from '../services.ts';
+import type { Policy } from '../store/generated/client.ts';
+import { loadPack } from './load-packs.ts';
+import { assertMayPublish } from './policy-record.ts';
+import { notePolicy, publishDraft } from './publish-policy.ts';
+
+interface Installation {
+  readonly pack: string;
+  readonly publish: boolean;
+  readonly mode?: Mode | undefined;
+}
+
+interface Installed {
+  readonly outcome: 'created' | 'published' | 'unchanged';
+  readonly row: Policy;
+}
+
+/**
+ * Stores the policies of a pack, all or none, unless they are there already: the same definition
+ * as a draft or published. One that an operator changed is left; the pack's comes beside it as a
+ * draft, and takes its place only with `publish`.
+ */
+export async function installPack(
+  services: Services,
+  caller: Caller,
+  { pack: name, publish, mode }: Installation,
+): Promise<readonly Installed[]> {
+  if (publish) assertMayPublish(caller);
+  const { policies, title } = await loadPack(name);
+  const { tenantId, principal } = caller;
+  const now = new Date(services.clock.now());
+  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
+    await lockFor(tx, tenantId, 'policies');
+    const installed: Installed[] = [];
+    for (const { definition } of policies) {
+      const wanted = mode === undefined ? definition : { ...definition, mode };
+      const place = { tx, notes, tenantId, principal, now, publish };
+      installed.push(await installOne(place, { definition: wanted, title }));
+    }
+    return installed;
+  });
+  return result;
+}
+
+interface Place {
+  readonly tx: Transaction;
+  readonly notes: ChangeNotes;
+  readonly tenantId: string;
+  readonly principal: string;
+  readonly now: Date;
+  readonly publish: boolean;
+}
+
+interface Wanted {
+  readonly definition: PolicyDefinition;
+  readonly title: string;
+}
+
+async function installOne(place: Place, wanted: Wanted): Promise<Installed> {
+  const { tx, notes, tenantId, publish } = place;
+  const hash = policyHash(wanted.definition);
+  // Held until the transaction ends, so that none publishes or changes them beside.
+  await tx.$queryRaw`select id from policy
+    where tenant_id = ${tenantId} and policy_hash = ${hash} and lifecycle <> 'archived' for update`;
+  const same = await tx.policy.findMany({
+    where: { tenantId, lifecycle: { not: 'archived' }, policyHash: hash },
+    orderBy: { id: 'asc' },
+  });
+  const published = same.find(({ lifecycle }) => lifecycle === 'published');
+  if (published) return { outcome: 'unchanged', row: published };
+  const [draft] = same;
+  if (draft && !publish) return { outcome: 'unchanged', row: draft };
+  const row = draft ?? (await createDraft(place, wanted));
+  return {
+    outcome: draft ? 'published' : 'created',
+    row: publish ? await publishDraft(tx, notes, row, place) : row,
+  };
+}
+
+async function createDraft(
+  { tx, notes, tenantId, principal, now }: Place,
+  { definition, title }: Wanted,
+): Promise<Policy> {
+  const present = await tx.policy.count({ where: { tenantId, lifecycle: { not: 'archived' } } });
+  await assertWithinPlan(tx, tenantId, { feature: 'policies', present });
+  const { _max } = await tx.policy.aggregate({
+    where: { tenantId, definitionId: definition.id },
+    _max: { version: true },
+  });
+  const draft = await tx.policy.create({
+    data: {
+      tenantId,
+      name: title,
+      definitionId: definition.id,
+      version: (_max.version ?? 0) + 1,
+      definition: JSON.stringify(definition),
+      policyHash: policyHash(definition),
+      createdBy: principal,
+      createdAt: now,
+      updatedAt: now,
+    },
+  });
+  await notePolicy(notes, 'policy.created', draft, principal);
+  return draft;
+}

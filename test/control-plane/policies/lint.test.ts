@@ -1,0 +1,214 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createPolicy, updatePolicy, versionPolicy } from '../../../shared/contract/policies.ts';
+import { lintPolicySet, lintStoredPolicies } from '../../../shared/contract/policy-lint.ts';
+import type { JsonObject } from '../../../shared/json.ts';
+import { type Gateway, refusalOf, rule, startGateway } from '../../support/gateway.ts';
+
+let gateway: Gateway;
+beforeAll(async () => {
+  gateway = await startGateway();
+});
+afterAll(() => gateway.close());
+
+let count = 0;
+const fresh = () => {
+  count += 1;
+  return `p-${count}`;
+};
+
+function policy(...rules: readonly JsonObject[]): JsonObject {
+  return { id: fresh(), version: 1, rules };
+}
+
+function limit(decision: string, tool: string, operator: string, value: number): JsonObject {
+  return rule(decision, tool, {
+    when: {
+      all: [
+        { path: 'tool.name', operator: '==', value: tool },
+        { path: 'args.amount', operator, value },
+      ],
+    },
+  });
+}
+
+const store = (rules_json: JsonObject, publish = false) =>
+  gateway.owner.call(createPolicy, { body: { name: 'p', rules_json, publish } });
+const lint = (policies: readonly JsonObject[], with_published = false) =>
+  gateway.owner.call(lintPolicySet, { body: { policies: [...policies], with_published } });
+
+describe('lint of a candidate set', () => {
+  it('names kind, severity, policy, rule, path, message and fix, and gives an example', async () => {
+    const both = policy(limit('allow', 'pay', '<=', 100), limit('deny', 'pay', '>', 50));
+    const { findings, counts } = await lint([both]);
+    expect(findings).toEqual([
+      {
+        kind: 'contradiction',
+        severity: 'warning',
+        policy: both.id,
+        rule: `${both.id}/allow pay`,
+        path: 'rules[0]',
+        message: expect.stringContaining('the denial wins'),
+        fix: expect.stringContaining('exclude each other'),
+        other: `${both.id}/deny pay`,
+        example: expect.objectContaining({ tool: { name: 'pay' } }),
+      },
+    ]);
+    expect(counts).toEqual({ error: 0, warning: 1, info: 0 });
+  });
+
+  it('finds nothing in policies in order, and stores nothing', async () => {
+    const before = await gateway.services.db.policy.count();
+    const text = JSON.stringify(policy(limit('allow', 'pay', '<=', 50)));
+    const report = await gateway.owner.call(lintPolicySet, { body: { policies: [text] } });
+    expect(report).toEqual({ findings: [], counts: { error: 0, warning: 0, info: 0 } });
+    expect(await gateway.services.db.policy.count()).toBe(before);
+  });
+
+  it('compares with what is published when asked, and never with what it replaces', async () => {
+    const published = policy(limit('deny', 'wire', '>', 50));
+    await store(published, true);
+    const beside = policy(limit('allow', 'wire', '<=', 100));
+    expect((await lint([beside])).findings).toEqual([]);
+    expect((await lint([beside], true)).findings.map(({ kind }) => kind)).toEqual([
+      'contradiction',
+    ]);
+    expect((await lint([{ ...beside, id: published.id ?? '' }], true)).findings).toEqual([]);
+  });
+
+  it('warns of a limit that a text slips past, with a call that shows it', async () => {
+    const open = policy(rule('allow', 'pay'), limit('deny', 'pay', '>', 50));
+    const { findings } = await lint([open]);
+    const slip = findings.find(({ kind }) => kind === 'number_slips_past');
+    expect(slip).toMatchObject({ severity: 'warning', path: 'rules[1].when.all[1]' });
+    expect(slip?.example).toMatchObject({ args: { amount: '1e3x' } });
+  });
+
+  it('refuses a policy that is not valid', async () => {
+    const error = await refusalOf(lint([{ id: 'x' }]));
+    expect(error.code).toBe('policy.invalid');
+  });
+
+  it.each([
+    ['no policies', { policies: [] }],
+    ['a policy that is a number', { policies: [5] }],
+    ['more policies than it reads', { policies: Array.from({ length: 1001 }, () => '{}') }],
+  ])('refuses %s', async (_what, body) => {
+    const answer = await gateway.post('/v1/policies/lint', body);
+    expect(answer).toMatchObject({ status: 400, body: { reason_code: 'args.schema_invalid' } });
+  });
+
+  it('lets others be served while it reads a thousand policies', async () => {
+    const many = Array.from({ length: 1000 }, (_, index) =>
+      policy(
+        ...Array.from({ length: 20 }, (_unused, at) => ({
+          ...limit(at % 2 ? 'allow' : 'deny', `t${index % 100}.x`, '>', at),
+          name: `r${at}`,
+        })),
+      ),
+    );
+    let isDone = false;
+    const linted = lint(many).then((report) => {
+      isDone = true;
+      return report;
+    });
+    let served = 0;
+    while (!isDone) {
+      await gateway.api.send('GET', '/api/v1/policies/lint');
+      served += 1;
+    }
+    const { findings } = await linted;
+    expect(findings.at(-1)?.kind).toBe('not_compared');
+    expect(findings.length).toBeLessThanOrEqual(2001);
+    expect(served).toBeGreaterThan(3);
+  });
+});
+
+describe('lint of what is stored', () => {
+  it('reads drafts in place of the published policies that they would replace', async () => {
+    const owner = await gateway.as({ tenantId: 'other' });
+    const make = (rules_json: JsonObject, publish: boolean) =>
+      owner.call(createPolicy, { body: { name: 'p', rules_json, publish } });
+    const bad = policy(limit('allow', 'pay', '<=', 100), limit('deny', 'pay', '>', 50));
+    await make(bad, true);
+    const kinds = async (lifecycle?: 'draft' | 'published' | 'archived') => {
+      const query = lifecycle === undefined ? {} : { lifecycle };
+      const { findings } = await owner.call(lintStoredPolicies, { query });
+      return findings.map(({ kind }) => kind);
+    };
+    expect(await kinds()).toEqual(['contradiction']);
+    await make({ ...bad, rules: [limit('allow', 'pay', '<=', 50)] }, false);
+    expect(await kinds()).toEqual([]);
+    expect(await kinds('published')).toEqual(['contradiction']);
+    expect(await kinds('draft')).toEqual([]);
+    expect(await kinds('archived')).toEqual([]);
+  });
+
+  it('refuses a lifecycle that does not exist', async () => {
+    const key = await gateway.api.key();
+    const answer = await gateway.api.send('GET', '/api/v1/policies/lint?lifecycle=old', { key });
+    expect(answer).toMatchObject({ status: 400, body: { reason_code: 'request.invalid' } });
+  });
+});
+
+describe('versions of a policy', () => {
+  const version = (id: number) => gateway.owner.call(versionPolicy, { params: { id } });
+
+  it('begin as a draft of what is published, with the next number, and change freely', async () => {
+    const definition = policy(rule('allow', 'pay'));
+    const source = await store(definition, true);
+    const draft = await version(source.id);
+    expect(draft).toMatchObject({
+      lifecycle: 'draft',
+      version: 2,
+      cloned_from: source.id,
+      policy_hash: source.policy_hash,
+      rules_json: definition,
+    });
+    expect(await version(source.id)).toMatchObject({ version: 3 });
+    const body = { rules_json: { ...definition, version: 2 }, lifecycle: 'published' as const };
+    await gateway.owner.call(updatePolicy, { params: { id: draft.id }, body });
+    const restored = await version(source.id);
+    expect(restored).toMatchObject({
+      lifecycle: 'draft',
+      cloned_from: source.id,
+      rules_json: definition,
+    });
+  });
+
+  it('answer 201 over HTTP, and are proved in the ledger', async () => {
+    const source = await store(policy(rule('allow', 'pay')), true);
+    const answer = await gateway.post(`/v1/policies/${source.id}/versions`, undefined);
+    expect(answer.status).toBe(201);
+    const where = { tenantId: 'default', chainId: `policy:${String(answer.body?.id)}` };
+    const rows = await gateway.services.db.evidenceRow.findMany({ where });
+    expect(rows.map(({ type }) => type)).toEqual(['policy.created']);
+  });
+
+  it('never take the same number twice, however many are made at once', async () => {
+    const source = await store(policy(rule('allow', 'pay')), true);
+    const made = await Promise.all(Array.from({ length: 6 }, () => version(source.id)));
+    expect(made.map((row) => row.version).sort()).toEqual([2, 3, 4, 5, 6, 7]);
+  });
+
+  it('are not made of a draft, which is changed itself', async () => {
+    const { id } = await store(policy(rule('allow', 'pay')));
+    const error = await refusalOf(version(id));
+    expect(error.code).toBe('policy.lifecycle_invalid');
+    expect(error.message).toContain(`PUT /v1/policies/${id}`);
+  });
+
+  it('are not made of what is not there', async () => {
+    expect((await refusalOf(version(999_999))).code).toBe('policy.not_found');
+  });
+
+  it('stop at what the plan allows', async () => {
+    const { db } = gateway.services;
+    await db.tenant.create({ data: { id: 'small', name: 'small', plan: 'free' } });
+    const owner = await gateway.as({ tenantId: 'small' });
+    const body = { name: 'p', rules_json: policy(rule('allow', 'pay')), publish: true };
+    const { id } = await owner.call(createPolicy, { body });
+    for (let n = 1; n < 10; n++) await owner.call(versionPolicy, { params: { id } });
+    const error = await refusalOf(owner.call(versionPolicy, { params: { id } }));
+    expect(error.code).toBe('plan.cap_reached');
+  });
+});
