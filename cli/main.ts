@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { parseArgs } from 'node:util';
-import { SettingsError } from '../shared/settings.ts';
+import { explain } from './explain.ts';
 
 const usage = `Usage: sallyport <command>
 
@@ -12,6 +12,10 @@ const usage = `Usage: sallyport <command>
   sidecars token           make an enrolment token for a sidecar
   kill-switch arm|list|disarm
                            stop a tool or an agent now
+  policy lint|test|diff|push|backtest
+                           policies as files: check, try, compare, publish, replay on the past
+  approvals list|show|approve|deny
+                           what waits for a human, and the answer
   mcp --name NAME -- CMD   put a local stdio MCP server behind the sidecar
   admin create-tenant NAME create a tenant and print its first owner key
 
@@ -36,6 +40,10 @@ async function main([command, ...rest]: readonly string[]): Promise<number> {
       return (await import('./sidecars.ts')).sidecars(rest);
     case 'kill-switch':
       return (await import('./kill-switches.ts')).killSwitches(rest);
+    case 'policy':
+      return (await import('./policy/policy.ts')).policy(rest);
+    case 'approvals':
+      return (await import('./approvals.ts')).approvals(rest);
     case 'mcp':
       return (await import('./mcp/mcp.ts')).mcp(rest);
     case 'admin': {
@@ -53,16 +61,8 @@ async function main([command, ...rest]: readonly string[]): Promise<number> {
   return 2;
 }
 
-/** Errors that an operator caused and can mend are told in one line, all others with their stack. */
-function explain(error: Error & { readonly code?: string }): number {
-  const misused = error.code?.startsWith('ERR_PARSE_ARGS') === true;
-  const operators = misused || error instanceof SettingsError || error.name === 'StoreError';
-  console.error(operators ? `sallyport: ${error.message}` : error.stack);
-  return misused ? 2 : 1;
-}
-
 try {
   process.exitCode = await main(process.argv.slice(2));
 } catch (error) {
-  process.exitCode = explain(error as Error);
+  process.exitCode = explain(error as Error) ? 2 : 1;
 }

@@ -1,6 +1,11 @@
-/** Columns as wide as their widest cell; control characters of other people's texts shown as `?`. */
+/** Other people's text for a terminal: what would control it is shown as `?`. */
+export function visible(text: string): string {
+  return text.replaceAll(/\p{C}/gu, '?');
+}
+
+/** Columns as wide as their widest cell. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const cells = [head, ...rows].map((row) => row.map((cell) => cell.replaceAll(/\p{C}/gu, '?')));
+  const cells = [head, ...rows].map((row) => row.map(visible));
   const widths = head.map((_, column) => Math.max(...cells.map((row) => row[column]?.length ?? 0)));
   return cells
     .map((row) =>

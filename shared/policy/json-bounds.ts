@@ -5,9 +5,10 @@ const depthMax = 32;
 const stringLengthMax = 8192;
 const sizeMax = 1024 * 1024;
 
-/** Throws `policy.invalid`; the message names the path that is wrong and what is wrong with it. */
+/** Throws `policy.invalid`; message and details name the path, the message what is wrong there. */
 export function refuse(path: string, problem: string): never {
-  throw new GatewayError('policy.invalid', { message: `${path || 'policy'}: ${problem}` });
+  const message = `${path || 'policy'}: ${problem}`;
+  throw new GatewayError('policy.invalid', { message, details: { path } });
 }
 
 /** A value as an error message shows it: shortened, and containers by kind. */

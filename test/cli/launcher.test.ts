@@ -22,7 +22,7 @@ it('`sallyport` runs from any folder and through links, whatever `node` the PATH
   }
 });
 
-it.each(['run', 'mcp', 'sidecars', 'kill-switch'])(
+it.each(['run', 'mcp', 'sidecars', 'kill-switch', 'policy', 'approvals'])(
   '`sallyport %s --help` is its usage',
   async (command) => {
     const { stdout } = await run(launcher, [command, '--help']);

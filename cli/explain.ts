@@ -1,0 +1,21 @@
+import { SettingsError } from '../shared/settings.ts';
+import { visible } from './table.ts';
+
+/**
+ * Tells an error: in one line what an operator caused and can mend, all others with their stack.
+ * True when the command was used wrongly.
+ */
+export function explain(error: Error & { readonly code?: string }): boolean {
+  const misused = error.code?.startsWith('ERR_PARSE_ARGS') === true;
+  const operators = misused || error instanceof SettingsError || mendable.includes(error.name);
+  console.error(operators ? `sallyport: ${printable(error.message)}` : error.stack);
+  return misused;
+}
+
+/** By name: what defines them is loaded only where it is needed. */
+const mendable = ['StoreError', 'SourceError'];
+
+/** Messages quote files and answers: none of that may control the terminal. */
+function printable(message: string): string {
+  return message.split('\n').map(visible).join('\n');
+}

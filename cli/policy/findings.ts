@@ -1,0 +1,83 @@
+import type { PolicyFile } from '../../shared/policy/cases/read-policy.ts';
+import type { SourceError } from '../../shared/policy/cases/source.ts';
+import type { PolicyDefinition } from '../../shared/policy/definition.ts';
+import { lintPolicies } from '../../shared/policy/lint.ts';
+import type { LintFinding } from '../../shared/policy/lint-finding.ts';
+import { ruleLabel } from '../../shared/policy/rule.ts';
+
+/** Something amiss in a file, or in a published policy together with a file. */
+export interface FileFinding {
+  readonly kind: LintFinding['kind'] | 'invalid';
+  readonly severity: 'error' | 'warning' | 'info';
+  /** Undefined: in what is published. */
+  readonly file?: string | undefined;
+  readonly line?: number | undefined;
+  readonly policy?: string | undefined;
+  readonly rule?: string | undefined;
+  readonly path?: string | undefined;
+  readonly message: string;
+  readonly fix?: string | undefined;
+  readonly other?: string | undefined;
+}
+
+/** Lints files as one set with policies that are published beside them; tells what concerns a file. */
+export function lintFiles(
+  files: readonly PolicyFile[],
+  published: readonly PolicyDefinition[] = [],
+): readonly FileFinding[] {
+  const byId = new Map(files.map((file) => [file.definition.id, file]));
+  const beside = published.filter(({ id }) => !byId.has(id));
+  const definitions = files.map(({ definition }) => definition);
+  const policyOf = new Map(
+    [...definitions, ...beside].flatMap((definition) => [
+      [definition.id, definition.id],
+      ...definition.rules.map((rule) => [ruleLabel(definition, rule), definition.id] as const),
+    ]),
+  );
+  return lintPolicies([...definitions, ...beside]).flatMap((found) => {
+    const policy = policyOf.get(found.rule) ?? found.rule;
+    const concerns = byId.has(policy) || byId.has(policyOf.get(found.other ?? '') ?? '');
+    return concerns ? [fileFinding(found, policy, byId.get(policy))] : [];
+  });
+}
+
+/** Findings say what is amiss as `message`, and did as `reason`. */
+type Found = LintFinding & { readonly message?: string; readonly reason?: string };
+
+function fileFinding(
+  { kind, severity, rule, path, message, reason = '', fix, other }: Found,
+  policy: string,
+  source: PolicyFile | undefined,
+): FileFinding {
+  return {
+    kind,
+    severity: severities.find((one) => one === severity) ?? 'info',
+    ...(source === undefined ? {} : { file: source.file, line: source.lineOf(path) }),
+    policy,
+    rule,
+    path,
+    message: message ?? reason,
+    fix,
+    ...(other === undefined ? {} : { other }),
+  };
+}
+
+const severities = ['error', 'warning', 'info'] as const;
+
+export function invalidFile({ file, line, problem }: SourceError): FileFinding {
+  return { kind: 'invalid', severity: 'error', file, line, message: problem };
+}
+
+/** In the form that editors make links of. */
+export function findingLines(finding: FileFinding): readonly string[] {
+  const { kind, severity, file, line, policy, rule, message, fix } = finding;
+  const where = file === undefined ? `published ${policy}` : `${file}:${line}`;
+  const what = [`${severity} ${kind}`, rule, message].filter((part) => part !== undefined);
+  return [`${where}: ${what.join(': ')}`, ...(fix === undefined ? [] : [`    ${fix}`])];
+}
+
+export function countBySeverity(findings: readonly FileFinding[]) {
+  const counts = { error: 0, warning: 0, info: 0 };
+  for (const { severity } of findings) counts[severity] += 1;
+  return counts;
+}

@@ -1,0 +1,48 @@
+import { explain } from '../explain.ts';
+
+const usage = `Usage: sallyport policy lint     [PATH …] [--published] [--json]
+       sallyport policy test     [PATH …] [--json]
+       sallyport policy diff     [PATH …] [--all] [--json]
+       sallyport policy push     [PATH …] [--publish] [--allow-warnings] [--dry-run] [--json]
+       sallyport policy backtest FILE [--last 7d | --from TIME] [--to TIME] [--alone] [--limit N] [--json]
+
+A PATH is a file or a folder, by default this one. In folders and those below, *.policy.yaml|json are
+policies, *.cases.yaml|json their test cases.
+
+  lint      what is invalid, or probably not meant; --published: together with what is published
+  test      runs the cases on the policies that they name, or on those beside them
+  diff      what is different from what is published, rule by rule; --all: and what has no file
+  push      stores as drafts what is not stored yet; --publish puts it in force
+  backtest  what the policy would have changed in past decisions, beside those published; --alone:
+            as if it were the only one
+
+Exit codes: 0 all is well, 1 there are findings, failures or differences, 2 it could not be done.
+lint and test need no server. The others take --url URL and --key-file FILE, or
+SALLYPORT_CONTROL_PLANE_URL and SALLYPORT_API_KEY. TIME is RFC 3339.`;
+
+/** `sallyport policy …`: policies as files. */
+export async function policy([verb = '', ...args]: readonly string[]): Promise<number> {
+  if (verb === '--help' || args.includes('--help')) {
+    console.log(usage);
+    return 0;
+  }
+  const command = commands.get(verb);
+  if (command === undefined) {
+    console.error(usage);
+    return 2;
+  }
+  try {
+    return await command(args);
+  } catch (error) {
+    explain(error as Error);
+    return 2;
+  }
+}
+
+const commands = new Map<string, (args: string[]) => Promise<number>>([
+  ['lint', async (args) => (await import('./lint.ts')).lint(args)],
+  ['test', async (args) => (await import('./test.ts')).test(args)],
+  ['diff', async (args) => (await import('./diff.ts')).diff(args)],
+  ['push', async (args) => (await import('./push.ts')).push(args)],
+  ['backtest', async (args) => (await import('./backtest.ts')).backtest(args)],
+]);

@@ -1,0 +1,117 @@
+import { environments, modes } from '../../decision/action.ts';
+import { decisions } from '../../decision/verdict.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../json.ts';
+import type { PolicyContext } from '../context.ts';
+import { joinPath, refuse, show } from '../json-bounds.ts';
+import { readLabel, readList, readObject, readOneOf, readText } from '../shape.ts';
+import { checkContext } from './check-context.ts';
+import type { CaseAction, CaseExpectation, CaseFile, PolicyCase } from './policy-case.ts';
+import { atLine, readSource, type SourceFile } from './source.ts';
+
+const casesMax = 2000;
+const namesMax = 1000;
+const fileKeys = ['policies', 'cases'];
+const caseKeys = ['name', 'action', 'context', 'expect'];
+const actionTexts = [
+  ['resource', 1024],
+  ['agent_id', 64],
+  ['agent_name', 256],
+  ['user_id', 256],
+  ['goal', 4096],
+] as const;
+const actionKeys = ['tool', 'args', 'mode', 'environment', ...actionTexts.map(([name]) => name)];
+const expectKeys = ['decision', 'reason_code', 'matched_rules', 'observed'];
+
+/** Reads a file of policy cases, YAML or JSON; throws SourceError for one that is not valid. */
+export function readCaseFile(given: SourceFile): CaseFile {
+  const source = readSource(given);
+  return atLine(source, () => {
+    const { policies, cases } = readObject(source.value, '', fileKeys);
+    const read = readCases(cases);
+    return {
+      file: source.file,
+      policies: policies === undefined ? undefined : readNames(policies, 'policies'),
+      cases: read,
+      lines: read.map((_, index) => source.lineOf(`cases[${index}]`)),
+    };
+  });
+}
+
+function readCases(value: JsonValue | undefined): readonly PolicyCase[] {
+  const list = readList(value, 'cases', { max: casesMax, of: 'cases' });
+  if (list.length === 0) refuse('cases', 'must hold at least one case');
+  const seen = new Set<string>();
+  return list.map((item, index) => {
+    const path = `cases[${index}]`;
+    const one = readCase(item, path);
+    if (seen.has(one.name)) {
+      refuse(joinPath(path, 'name'), `${show(one.name)} is the name of a case above, too`);
+    }
+    seen.add(one.name);
+    return one;
+  });
+}
+
+function readCase(value: JsonValue, path: string): PolicyCase {
+  const { name, action, context, expect } = readObject(value, path, caseKeys);
+  const label = readLabel(name, joinPath(path, 'name'), 200);
+  if ((action === undefined) === (context === undefined)) {
+    refuse(path, 'must hold either action or context');
+  }
+  return {
+    name: label,
+    ...(action === undefined ? {} : { action: readAction(action, joinPath(path, 'action')) }),
+    ...(context === undefined ? {} : { context: readContext(context, joinPath(path, 'context')) }),
+    expect: readExpectation(expect, joinPath(path, 'expect')),
+  };
+}
+
+function readAction(value: JsonValue, path: string): CaseAction {
+  const fields = readObject(value, path, actionKeys);
+  const { tool, args, mode, environment } = fields;
+  const texts = actionTexts.flatMap(([name, lengthMax]) => {
+    const text = fields[name];
+    return text === undefined ? [] : [[name, readLabel(text, joinPath(path, name), lengthMax)]];
+  });
+  return {
+    tool: readLabel(tool, joinPath(path, 'tool'), 256),
+    ...(args === undefined ? {} : { args: readAnyObject(args, joinPath(path, 'args')) }),
+    ...Object.fromEntries(texts),
+    ...(mode === undefined ? {} : { mode: readOneOf(mode, joinPath(path, 'mode'), modes) }),
+    ...(environment === undefined
+      ? {}
+      : { environment: readOneOf(environment, joinPath(path, 'environment'), environments) }),
+  };
+}
+
+function readAnyObject(value: JsonValue, path: string): JsonObject {
+  if (!isJsonObject(value)) refuse(path, `${show(value)} is not an object`);
+  return value;
+}
+
+function readContext(value: JsonValue, path: string): PolicyContext {
+  const context = readAnyObject(value, path);
+  checkContext(context, path);
+  return context as PolicyContext;
+}
+
+function readExpectation(value: JsonValue | undefined, path: string): CaseExpectation {
+  const { decision, reason_code, matched_rules, observed } = readObject(value, path, expectKeys);
+  const names = (list: JsonValue, name: string) => readNames(list, joinPath(path, name));
+  return {
+    decision: readOneOf(decision, joinPath(path, 'decision'), decisions),
+    ...(reason_code === undefined
+      ? {}
+      : { reason_code: readText(reason_code, joinPath(path, 'reason_code'), 200) }),
+    ...(matched_rules === undefined
+      ? {}
+      : { matched_rules: names(matched_rules, 'matched_rules') }),
+    ...(observed === undefined ? {} : { observed: names(observed, 'observed') }),
+  };
+}
+
+function readNames(value: JsonValue, path: string): readonly string[] {
+  return readList(value, path, { max: namesMax, of: 'names' }).map((name, index) =>
+    readLabel(name, `${path}[${index}]`, 400),
+  );
+}

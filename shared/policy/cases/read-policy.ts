@@ -1,0 +1,22 @@
+import type { JsonObject } from '../../json.ts';
+import type { PolicyDefinition } from '../definition.ts';
+import { policyHash } from '../hash.ts';
+import { parsePolicy } from '../validate.ts';
+import { atLine, readSource, type Source, type SourceFile } from './source.ts';
+
+/** A valid policy that was read from a file. */
+export interface PolicyFile extends Pick<Source, 'file' | 'lineOf'> {
+  readonly definition: PolicyDefinition;
+  /** The definition as the API takes it. */
+  readonly json: JsonObject;
+  readonly hash: string;
+}
+
+/** Reads one policy from a YAML or JSON file; throws SourceError for one that is not valid. */
+export function readPolicyFile(given: SourceFile): PolicyFile {
+  const source = readSource(given);
+  const definition = atLine(source, () => parsePolicy(source.value));
+  const { file, lineOf } = source;
+  const json = source.value as JsonObject;
+  return { file, lineOf, definition, json, hash: policyHash(definition) };
+}

@@ -1,0 +1,111 @@
+import { isUtf8 } from 'node:buffer';
+import { LineCounter, parseDocument } from 'yaml';
+import { GatewayError } from '../../errors.ts';
+import type { JsonValue } from '../../json.ts';
+import { parseStrictJson } from '../../strict-json.ts';
+import { snapshotJson } from '../json-bounds.ts';
+import { jsonOf, UnreadableNode } from './yaml-value.ts';
+
+/** A file as it was found: its name as messages are to show it, and all its bytes. */
+export interface SourceFile {
+  readonly name: string;
+  readonly bytes: Uint8Array;
+}
+
+/** What a file holds, and where in it each part is. */
+export interface Source {
+  readonly file: string;
+  readonly value: JsonValue;
+  /** The line of a path such as `rules[0].when`, or of the nearest part around it; from 1. */
+  readonly lineOf: (path: string) => number;
+}
+
+/** A file that cannot be used: where, what is wrong, what to do. */
+export class SourceError extends Error {
+  override readonly name = 'SourceError';
+  readonly file: string;
+  readonly line: number;
+  readonly problem: string;
+
+  constructor(file: string, line: number, problem: string) {
+    super(`${file}:${line}: ${problem}`);
+    this.file = file;
+    this.line = line;
+    this.problem = problem;
+  }
+}
+
+/** As large as a policy may be; the time to read it is bounded with it. */
+const bytesMax = 1024 * 1024;
+
+/**
+ * Reads a YAML or JSON file (`.json`) of which every reader makes the same value: one document,
+ * no tags, anchors or aliases, no key twice, no number or word that readers differ about.
+ */
+export function readSource({ name, bytes }: SourceFile): Source {
+  if (bytes.length > bytesMax) {
+    throw new SourceError(name, 1, `larger than ${bytesMax} bytes; split it into several files`);
+  }
+  if (!isUtf8(bytes)) throw new SourceError(name, 1, 'not UTF-8; save it in that encoding');
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
+  const lines = new LineCounter();
+  const lineAt = (offset: number) => lines.linePos(offset).line;
+  const document = parseDocument(text, {
+    lineCounter: lines,
+    prettyErrors: false,
+    schema: 'core',
+    stringKeys: true,
+    merge: false,
+    // Looked for by `jsonOf`, which can name the key, in time linear in the file.
+    uniqueKeys: false,
+  });
+  const [problem] = [...document.errors, ...document.warnings];
+  if (problem !== undefined) throw new SourceError(name, lineAt(problem.pos[0]), problem.message);
+  if (document.directives?.yaml.explicit === true) {
+    throw new SourceError(name, 1, 'a %YAML directive; remove it, this is read as YAML 1.2');
+  }
+  if (document.contents === null) throw new SourceError(name, 1, 'empty');
+  try {
+    const { value, offsets } = jsonOf(document.contents);
+    if (name.endsWith('.json')) parseStrictJson(bytes);
+    const lineOf = (path: string) => lineAt(nearest(offsets, path));
+    return { file: name, value: bounded(name, value, lineOf), lineOf };
+  } catch (error) {
+    if (error instanceof UnreadableNode) {
+      throw new SourceError(name, lineAt(error.offset), error.message);
+    }
+    if (!(error instanceof GatewayError)) throw error;
+    throw new SourceError(name, 1, `named .json, but not JSON: ${error.message}`);
+  }
+}
+
+/** Runs a check of `value` that names paths, and turns what it refuses into an error with its line. */
+export function atLine<Result>(
+  { file, lineOf }: Pick<Source, 'file' | 'lineOf'>,
+  check: () => Result,
+): Result {
+  try {
+    return check();
+  } catch (error) {
+    if (!(error instanceof GatewayError) || error.code !== 'policy.invalid') throw error;
+    const path = String(error.details?.path ?? '');
+    const problem = path === '' ? error.message.replace('policy: ', '') : error.message;
+    throw new SourceError(file, lineOf(path), problem);
+  }
+}
+
+function bounded(file: string, value: JsonValue, lineOf: Source['lineOf']): JsonValue {
+  return atLine({ file, lineOf }, () => snapshotJson(value));
+}
+
+/** Shortens the path until it leads to a part that is there. */
+function nearest(offsets: ReadonlyMap<string, number>, path: string): number {
+  for (let at = path; at !== ''; at = at.replace(lastStep, '')) {
+    const offset = offsets.get(at);
+    if (offset !== undefined) return offset;
+    if (!lastStep.test(at)) break;
+  }
+  return offsets.get('') ?? 0;
+}
+
+const lastStep = /(\[[^[\]]*\]|\.?[^.[\]]+|[[\].])$/;

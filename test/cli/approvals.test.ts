@@ -1,0 +1,89 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type ApprovalDesk, startApprovalDesk } from '../support/approval-desk.ts';
+import { type PolicyFolder, policyFolder } from '../support/policy-files.ts';
+
+let desk: ApprovalDesk;
+let folder: PolicyFolder;
+beforeAll(async () => {
+  desk = await startApprovalDesk();
+  folder = policyFolder({
+    SALLYPORT_CONTROL_PLANE_URL: desk.gateway.api.origin,
+    SALLYPORT_API_KEY: await desk.gateway.api.key({ role: 'approver', principal: 'carla' }),
+  });
+});
+afterAll(async () => {
+  folder?.remove();
+  await desk?.close();
+});
+
+const approvals = (...args: readonly string[]) => folder.sallyport('approvals', ...args);
+
+describe('approvals by the command line', () => {
+  it('list shows what waits, show what is asked for, approve and deny answer it with a comment', async () => {
+    const one = await desk.request({ args: { amount: 40, note: 'x\u202E\u001b[2J' } });
+    const other = await desk.request();
+    const { code, out } = await approvals('list');
+    expect(code).toBe(0);
+    const [head, ...rows] = out.trimEnd().split('\n');
+    expect(head).toMatch(/^ID +STATUS +TOOL +RESOURCE +AGENT +USER +RISK +REASON +ASKED +LEFT$/);
+    expect(rows.map((row) => row.split(' ')[0])).toEqual([String(other.id), String(one.id)]);
+
+    const shown = (await approvals('show', String(one.id))).out;
+    expect(shown).toContain('arguments   {"amount":40,');
+    expect(shown.replaceAll('\n', '')).not.toMatch(/\p{C}/u);
+
+    const yes = await approvals('approve', String(one.id), '--comment', 'ticket 77');
+    expect(yes).toMatchObject({ code: 0, err: '' });
+    expect(yes.out).toMatch(
+      new RegExp(`^Approval ${one.id}: approved, by carla; good until \\S+; ev_\\w+\\n$`),
+    );
+    expect(await desk.stored(one.id)).toMatchObject({ decidedBy: 'carla', comment: 'ticket 77' });
+
+    const no = await approvals('deny', String(other.id), '--comment', 'never', '--json');
+    expect(JSON.parse(no.out)).toMatchObject({ id: other.id, status: 'denied', action: 'deny' });
+
+    expect((await approvals('list')).out).toBe('Nothing waits for a decision.\n');
+    const denied = JSON.parse((await approvals('list', '--status', 'denied', '--json')).out);
+    expect(denied).toMatchObject([{ id: other.id, decided_by: 'carla', comment: 'never' }]);
+    expect((await approvals('show', String(other.id))).out).toMatch(
+      /^decided by +carla .*, "never"$/m,
+    );
+  });
+
+  it('says how many more must agree', async () => {
+    const { id } = await desk.request({ tool: 'two' });
+    expect((await approvals('approve', String(id))).out).toContain('; 1 more must agree');
+    expect((await approvals('show', String(id))).out).toContain(
+      'vote        carla (approver): approve',
+    );
+  });
+
+  it('what cannot be done exits with 1 and says why, wrong use with 1 or 2', async () => {
+    const { id } = await desk.request({ tool: 'boss' });
+    const results = await Promise.all([
+      approvals('approve', String(id)),
+      approvals('show', '2147483647'),
+      approvals('approve', '2147483647'),
+      approvals('approve', 'x'),
+      approvals('list', '--status', 'open'),
+      approvals('list', '--al'),
+      approvals('aprove', '1'),
+    ]);
+    expect(results.map(({ code, out }) => [code, out])).toEqual([
+      ...[1, 1, 1, 1, 1].map((code) => [code, '']),
+      ...[2, 2].map((code) => [code, '']),
+    ]);
+    for (const [index, told] of [
+      'role',
+      'There is no approval 2147483647.',
+      'No such approval',
+      'Name one approval by its id.',
+      '--status: must be one of pending,',
+      "Unknown option '--al'",
+      'Usage: sallyport approvals',
+    ].entries()) {
+      expect(results[index]?.err).toContain(told);
+    }
+    expect(await desk.stored(id)).toMatchObject({ status: 'pending' });
+  });
+});

@@ -1,0 +1,137 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { stringify } from 'yaml';
+import { describeChanges } from '../../../cli/policy/changes.ts';
+import { readPolicyFile } from '../../../shared/policy/cases/read-policy.ts';
+import type { PolicyDefinition } from '../../../shared/policy/definition.ts';
+import { policyHash } from '../../../shared/policy/hash.ts';
+import { parsePolicy } from '../../../shared/policy/validate.ts';
+import { policies } from '../../support/policy-arbitraries.ts';
+import { condition, policy, rule } from '../../support/policy-drafts.ts';
+
+const definitions = policies
+  .filter((all) => all.length > 0)
+  .map(([first]) => ({ ...first?.definition, id: 'p' }) as PolicyDefinition);
+
+describe('changes in words', () => {
+  it('there are none exactly when both have the same hash', () => {
+    fc.assert(
+      fc.property(definitions, definitions, (before, after) => {
+        const same = policyHash(before) === policyHash(after);
+        expect(describeChanges(before, after).length === 0).toBe(same);
+        expect(describeChanges(before, structuredClone(before))).toEqual([]);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('one rule taken away, one doubled, and its conditions turned round are never passed over', () => {
+    fc.assert(
+      fc.property(definitions, fc.nat(11), (before, at) => {
+        const one = before.rules[at % Math.max(1, before.rules.length)];
+        if (one === undefined) return;
+        const rest = before.rules.filter((other) => other !== one);
+        const gone = describeChanges(before, { ...before, rules: rest });
+        expect(gone.some(({ kind, rule }) => kind === 'rule_removed' && rule === one.name)).toBe(
+          true,
+        );
+        const twin = { ...one, name: 'twin' };
+        const doubled = describeChanges(before, { ...before, rules: [...before.rules, twin] });
+        expect(doubled).toMatchObject([{ kind: 'rule_added', rule: 'twin' }]);
+        const when = 'all' in one.when ? { any: one.when.all } : { all: one.when.any };
+        const turned = before.rules.map((other) => (other === one ? { ...one, when } : other));
+        expect(describeChanges(before, { ...before, rules: turned })).toMatchObject([
+          {
+            kind: 'rule_changed',
+            rule: one.name,
+            text: expect.stringMatching(/^needs (all|any) of/),
+          },
+        ]);
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  const base = policy({ rules: [rule(), rule({ name: 'b' })], applies_to: { tools: ['x', 'y'] } });
+  const amount = (value: unknown, operator = '<=') =>
+    condition({ path: 'args.amount', operator, value });
+  it.each([
+    ['mode', { ...base, mode: 'monitor' }, ['mode: none → "monitor"']],
+    ['scope', { ...base, applies_to: { tools: ['y', 'z'] } }, ['applies_to.tools: + z, - x']],
+    ['no scope', { ...base, applies_to: {} }, ['applies_to.tools: x, y → any']],
+    [
+      'order of scope',
+      { ...base, applies_to: { tools: ['y', 'x'] } },
+      ['applies_to.tools: the same in another order'],
+    ],
+    [
+      'order',
+      { ...base, rules: [rule({ name: 'b' }), rule()] },
+      ['rules in another order: of equally strict rules the first gives the reason'],
+    ],
+    [
+      'decision',
+      { ...base, rules: [rule({ decision: 'deny' }), rule({ name: 'b' })] },
+      ['decision: "allow" → "deny"'],
+    ],
+    [
+      'approval',
+      { ...base, rules: [rule({ approval: { quorum: 2 } }), rule({ name: 'b' })] },
+      ['approval.quorum: none → 2'],
+    ],
+    [
+      'a condition more',
+      { ...base, rules: [rule({ when: { all: [condition(), amount(5)] } }), rule({ name: 'b' })] },
+      ['+ args.amount <= 5'],
+    ],
+    [
+      'a reference',
+      {
+        ...base,
+        rules: [
+          rule({ when: { all: [condition({ value: { $ref: 'args.x' } })] } }),
+          rule({ name: 'b' }),
+        ],
+      },
+      ['tool.name == "pay.refund" → args.x'],
+    ],
+    [
+      'the same condition twice',
+      {
+        ...base,
+        rules: [rule({ when: { all: [condition(), condition()] } }), rule({ name: 'b' })],
+      },
+      ['the same, with its conditions in another order or written in another way'],
+    ],
+    [
+      'an empty field',
+      { ...base, rules: [rule({ approval: {} }), rule({ name: 'b' })] },
+      ['the same, with its conditions in another order or written in another way'],
+    ],
+  ])('%s', (_what, after, texts) => {
+    const changes = describeChanges(parsePolicy(base), parsePolicy(after));
+    expect(changes.map(({ text }) => text)).toEqual(texts);
+  });
+});
+
+it('any policy, written as YAML in block or flow form or as JSON, is read as exactly itself', () => {
+  fc.assert(
+    fc.property(definitions, (generated) => {
+      // JSON does not keep minus zero.
+      const definition = parsePolicy(JSON.stringify(generated));
+      const texts = [
+        ['a.policy.yaml', stringify(definition, { aliasDuplicateObjects: false })],
+        [
+          'b.policy.yaml',
+          stringify(definition, { aliasDuplicateObjects: false, collectionStyle: 'flow' }),
+        ],
+        ['c.policy.json', JSON.stringify(definition, null, 1)],
+      ] as const;
+      for (const [name, text] of texts) {
+        const { hash } = readPolicyFile({ name, bytes: Buffer.from(text) });
+        expect(hash).toBe(policyHash(definition));
+      }
+    }),
+    { numRuns: 200 },
+  );
+});

@@ -1,0 +1,60 @@
+import fs from 'node:fs';
+import { resolve } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { allRoutes } from '../../../control-plane/routes.ts';
+import { registerAgent } from '../../../shared/contract/agents.ts';
+import { modes } from '../../../shared/decision/action.ts';
+import { fieldAt } from '../../../shared/policy/context-fields.ts';
+import { operators, ruleDecisions } from '../../../shared/policy/definition.ts';
+import { startApi, type TestApi } from '../../support/api.ts';
+import { follow, guideSteps, timeless } from '../../support/guide.ts';
+import { type PolicyFolder, policyFolder } from '../../support/policy-files.ts';
+import { type TestServices, testServices } from '../../support/services.ts';
+
+const readme = fs.readFileSync(resolve(import.meta.dirname, '../../../README.md'), 'utf8');
+
+let services: TestServices;
+let api: TestApi;
+let folder: PolicyFolder;
+beforeAll(async () => {
+  services = await testServices();
+  await services.db.tenant.create({ data: { id: 'default', name: 'default' } });
+  api = await startApi(allRoutes(services), services);
+  const key = await api.key({ principal: 'owner' });
+  const client = await api.client(key);
+  await client.call(registerAgent, { body: { name: 'demo', capabilities: ['*'] } });
+  folder = policyFolder({
+    SALLYPORT_CONTROL_PLANE_URL: api.origin,
+    SALLYPORT_API_KEY: key,
+    // As the README's first steps set them.
+    api: `${api.origin}/api`,
+    key: `authorization: Bearer ${key}`,
+    json: 'content-type: application/json',
+  });
+});
+afterAll(async () => {
+  folder?.remove();
+  await api?.close();
+  await services?.close();
+});
+
+it('every command of the README’s guide for policy authors prints what it says there', async () => {
+  const steps = guideSteps(readme, 'For policy authors');
+  const done = await follow(steps, folder);
+  expect(done.length).toBeGreaterThan(10);
+  for (const { line, printed, really } of done) {
+    expect(`$ ${line}\n${timeless(really)}`).toBe(`$ ${line}\n${timeless(printed)}`);
+  }
+});
+
+it('the guide names every word of the language, and no path that there is not', () => {
+  const row = (name: string) =>
+    new RegExp(`^\\| \`${name}\` \\| (.*) \\|$`, 'm').exec(readme)?.[1] ?? '';
+  const words = (name: string) => [...row(name).matchAll(/`([^`]+)`/g)].map(([, word]) => word);
+  expect(words('decision').toSorted()).toEqual([...ruleDecisions].sort());
+  expect(words('operator')).toEqual([...operators, '{ $ref: args.limit }']);
+  expect(words('mode').toSorted()).toEqual([...modes].sort());
+  const paths = words('path').filter((path) => path !== 'args.…');
+  expect(paths.length).toBeGreaterThan(15);
+  expect(paths.filter((path = '') => fieldAt(path) === undefined)).toEqual([]);
+});

@@ -1,0 +1,229 @@
+import fs from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import {
+  type PolicyFolder,
+  policyFolder,
+  refundCases,
+  refundsPolicy,
+} from '../../support/policy-files.ts';
+
+let folder: PolicyFolder;
+beforeEach(() => {
+  folder = policyFolder();
+});
+afterEach(() => folder.remove());
+
+const policy = (...args: readonly string[]) => folder.sallyport('policy', ...args);
+
+describe('policy lint', () => {
+  it('says nothing against what is fine, needs no server, and exits with 0', async () => {
+    folder.write('refunds.policy.yaml', refundsPolicy());
+    folder.write('refunds.cases.json', refundCases([20, 'allow']));
+    expect(await policy('lint')).toEqual({
+      code: 0,
+      out: '1 policy: 0 errors, 0 warnings, 0 notes\n',
+      err: '',
+    });
+  });
+
+  it('names file, line, rule and fix of each finding, over all files, and exits with 1', async () => {
+    folder.write('a/refunds.policy.yaml', refundsPolicy());
+    folder.write(
+      'b.policy.yaml',
+      refundsPolicy().replace('id: refunds', 'id: b').replace('allow', 'alow'),
+    );
+    folder.write('c.cases.yaml', 'cases:\n  - nme: x\n');
+    folder.write(
+      'freeze.policy.json',
+      JSON.stringify(
+        {
+          id: 'freeze',
+          version: 1,
+          applies_to: { tools: ['payments.refund'] },
+          rules: [
+            {
+              name: 'nothing',
+              decision: 'deny',
+              reason: 'payments.frozen',
+              when: { all: [{ path: 'args.amount', operator: '<=', value: 500 }] },
+            },
+          ],
+        },
+        null,
+        2,
+      ),
+    );
+    const { code, out, err } = await policy('lint');
+    expect([code, err]).toEqual([1, '']);
+    expect(out).toContain(
+      'b.policy.yaml:8: error invalid: rules[0].decision: "alow" is not one of',
+    );
+    expect(out).toContain('c.cases.yaml:2: error invalid: cases[0].nme: unknown key');
+    // Across files: what one allows another always denies.
+    expect(out).toMatch(
+      /^a\/refunds\.policy\.yaml:7: \w+ shadowed_rule: refunds\/small: .*freeze/m,
+    );
+    const json = await policy('lint', '--json');
+    expect(json.code).toBe(1);
+    const { findings, counts } = JSON.parse(json.out);
+    expect(findings).toContainEqual({
+      kind: 'shadowed_rule',
+      severity: expect.stringMatching(/^(warning|error)$/),
+      file: 'a/refunds.policy.yaml',
+      line: 7,
+      policy: 'refunds',
+      rule: 'refunds/small',
+      path: 'rules[0]',
+      message: expect.any(String),
+      fix: expect.any(String),
+      other: 'freeze/nothing',
+    });
+    expect(Object.keys(counts)).toEqual(['error', 'warning', 'info']);
+    expect(counts.error).toBeGreaterThanOrEqual(2);
+  });
+
+  it('looks into named files and folders only, and not into hidden ones, node_modules or links', async () => {
+    folder.write('good/a.policy.yaml', refundsPolicy());
+    folder.write('bad/b.policy.yaml', 'id: [');
+    for (const hidden of ['good/.git', 'good/node_modules'])
+      folder.write(`${hidden}/c.policy.yaml`, '[');
+    fs.symlinkSync(join(folder.path, 'bad'), join(folder.path, 'good/linked'));
+    folder.write('good/notes.yaml', '[');
+    expect((await policy('lint', 'good', 'good/a.policy.yaml')).out).toMatch(/^1 policy: 0 errors/);
+  });
+
+  it('what is in files never controls the terminal', async () => {
+    folder.write('x.policy.yaml', 'id: x\nversion: 1\n"\\e[2J\u202E": 1\nrules: []\n');
+    const { code, out } = await policy('lint');
+    expect(code).toBe(1);
+    expect(out.replaceAll('\n', '')).not.toMatch(/\p{C}/u);
+  });
+});
+
+describe('policy test', () => {
+  it('runs cases on the policies beside them, and exits with 0 when all pass', async () => {
+    folder.write('refunds/refunds.policy.yaml', refundsPolicy());
+    folder.write(
+      'refunds/refunds.cases.json',
+      refundCases(
+        [20, 'allow', 'refund.small_in_scope'],
+        [500, 'require_approval'],
+        [5000, 'deny'],
+      ),
+    );
+    folder.write('other/other.policy.yaml', 'not: a policy');
+    expect(await policy('test', 'refunds')).toEqual({
+      code: 0,
+      err: '',
+      out: `refunds/refunds.cases.json
+  ✓ 20 allow
+  ✓ 500 require_approval
+  ✓ 5000 deny
+3 cases passed, 0 failed
+`,
+    });
+  });
+
+  it('says of a failure what differs and where it stands, of a rule that no case needs it, and exits with 1', async () => {
+    folder.write('refunds.policy.yaml', refundsPolicy());
+    folder.write('refunds.cases.json', refundCases([20, 'deny', 'x.y'], [500, 'require_approval']));
+    const { code, out, err } = await policy('test');
+    expect([code, err]).toEqual([1, '']);
+    expect(out).toBe(`refunds.cases.json
+  ✗ 20 deny  (refunds.cases.json:1)
+      decision: expected deny, got allow
+      reason_code: expected x.y, got refund.small_in_scope
+      allow refund.small_in_scope; matched: refunds/small
+  ✓ 500 require_approval
+refunds.policy.yaml:21: no case matches refunds/large
+1 case passed, 1 failed
+`);
+    const json = await policy('test', '--json');
+    expect(json.code).toBe(1);
+    expect(JSON.parse(json.out)).toEqual({
+      files: [
+        {
+          file: 'refunds.cases.json',
+          policies: ['refunds.policy.yaml'],
+          cases: [
+            {
+              name: '20 deny',
+              line: 1,
+              passed: false,
+              differences: [
+                { field: 'decision', expected: 'deny', actual: 'allow' },
+                { field: 'reason_code', expected: 'x.y', actual: 'refund.small_in_scope' },
+              ],
+              actual: {
+                decision: 'allow',
+                reason_code: 'refund.small_in_scope',
+                matched_rules: ['refunds/small'],
+                observed: [],
+              },
+            },
+            expect.objectContaining({
+              name: '500 require_approval',
+              passed: true,
+              differences: [],
+            }),
+          ],
+        },
+      ],
+      counts: { passed: 1, failed: 1 },
+      rules_without_case: [{ file: 'refunds.policy.yaml', line: 21, rule: 'refunds/large' }],
+    });
+  });
+
+  it('takes the policies that a case file names, relative to it, and no others', async () => {
+    folder.write('policies/refunds.yaml', refundsPolicy());
+    folder.write('tests/deny.policy.yaml', 'not: a policy');
+    const cases = JSON.parse(refundCases([20, 'allow'], [2000, 'deny']));
+    folder.write(
+      'tests/a.cases.json',
+      JSON.stringify({ policies: ['../policies/refunds.yaml'], ...cases }),
+    );
+    expect((await policy('test', 'tests')).code).toBe(0);
+  });
+});
+
+describe('what cannot be done exits with 2, says why on stderr and nothing on stdout', () => {
+  it.each([
+    ['no such command', ['tset'], 'Usage: sallyport policy'],
+    ['no command', [], 'Usage: sallyport policy'],
+    ['an unknown option', ['lint', '--jsno'], "Unknown option '--jsno'"],
+    ['no such folder', ['lint', 'nowhere'], 'nowhere: there is no such file or folder.'],
+    ['nothing to lint', ['lint', 'empty'], 'There is nothing to lint'],
+    ['nothing to test', ['test', 'empty'], 'There are no cases to run'],
+    ['nothing to push', ['push', 'empty'], 'No policy is in empty'],
+    ['cases without policies', ['test', 'lone'], 'lone/a.cases.json: no policy is beside it'],
+    ['a policy that cannot be read', ['test', 'broken'], 'broken/a.policy.yaml:1: '],
+    ['cases that cannot be read', ['test', 'odd'], 'odd/a.cases.yaml:2: cases[0].nme: unknown key'],
+    ['a policy that is missing', ['test', 'missing'], 'missing/gone.yaml: there is no such file'],
+    ['two policies of one id', ['test', 'twins'], 'both have the id refunds'],
+    ['no key', ['diff', 'twins/one.policy.yaml'], 'This needs an API key'],
+    ['two files to backtest', ['backtest', 'a', 'b'], 'Name the one policy file'],
+    [
+      'a period of nothing',
+      ['backtest', '--last', 'week', 'twins/one.policy.yaml'],
+      '--last: must be',
+    ],
+  ])('%s', async (_what, args, told) => {
+    fs.mkdirSync(join(folder.path, 'empty'));
+    folder.write('lone/a.cases.json', refundCases([20, 'allow']));
+    folder.write('broken/a.cases.json', refundCases([20, 'allow']));
+    folder.write('broken/a.policy.yaml', '[');
+    folder.write('odd/a.policy.yaml', refundsPolicy());
+    folder.write('odd/a.cases.yaml', 'cases:\n  - nme: x\n');
+    folder.write(
+      'missing/a.cases.json',
+      `{"policies": ["gone.yaml"], ${refundCases([1, 'allow']).slice(1)}`,
+    );
+    for (const name of ['one', 'two']) folder.write(`twins/${name}.policy.yaml`, refundsPolicy());
+    folder.write('twins/a.cases.json', refundCases([20, 'allow']));
+    const { code, out, err } = await policy(...args);
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toContain(told);
+    expect(err).not.toContain('    at ');
+  });
+});

@@ -1,0 +1,205 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { listPolicies, type PolicyRecord } from '../../../shared/contract/policies.ts';
+import { type Gateway, startGateway } from '../../support/gateway.ts';
+import { type PolicyFolder, policyFolder, refundsPolicy } from '../../support/policy-files.ts';
+
+let gateway: Gateway;
+let folder: PolicyFolder;
+beforeAll(async () => {
+  gateway = await startGateway();
+  folder = policyFolder({
+    SALLYPORT_CONTROL_PLANE_URL: gateway.api.origin,
+    SALLYPORT_API_KEY: await gateway.api.key(),
+  });
+});
+afterAll(async () => {
+  folder?.remove();
+  await gateway?.close();
+});
+
+const policy = (...args: readonly string[]) => folder.sallyport('policy', ...args);
+const stored = async (id: string): Promise<readonly PolicyRecord[]> => {
+  const { policies } = await gateway.owner.call(listPolicies);
+  return policies.filter(({ definition_id }) => definition_id === id);
+};
+const states = async (id: string) => (await stored(id)).map(({ lifecycle }) => lifecycle);
+const named = (id: string, text = refundsPolicy()) => text.replace('id: refunds', `id: ${id}`);
+
+describe('policy push', () => {
+  it('stores a draft once, however often it is pushed', async () => {
+    folder.write('push/a.policy.yaml', named('drafts'));
+    expect(await policy('push', 'push', '--dry-run')).toMatchObject({
+      code: 0,
+      out: 'drafts (push/a.policy.yaml): would be created\n',
+    });
+    expect(await stored('drafts')).toEqual([]);
+    const first = await policy('push', 'push');
+    expect(first).toMatchObject({ code: 0, err: '' });
+    expect(first.out).toMatch(/^drafts \(push\/a\.policy\.yaml\): created, policy \d+\n$/);
+    const again = await policy('push', 'push');
+    expect(again.out).toBe(first.out.replace('created', 'unchanged'));
+    expect(await states('drafts')).toEqual(['draft']);
+  });
+
+  it('changes the draft that is there, and publishes it without making another', async () => {
+    folder.write('change/a.policy.yaml', named('changing'));
+    await policy('push', 'change');
+    folder.write('change/a.policy.yaml', named('changing', refundsPolicy({ small: 50 })));
+    expect((await policy('push', 'change')).out).toContain(': updated, policy ');
+    const published = JSON.parse((await policy('push', 'change', '--publish', '--json')).out);
+    const [record, ...others] = await stored('changing');
+    expect(others).toEqual([]);
+    expect(record?.lifecycle).toBe('published');
+    expect(published).toEqual({
+      policies: [
+        {
+          definition_id: 'changing',
+          file: 'change/a.policy.yaml',
+          policy_hash: record?.policy_hash,
+          outcome: 'published',
+          id: record?.id,
+          version: record?.version,
+          lifecycle: 'published',
+        },
+      ],
+      findings: [],
+      dry_run: false,
+      stopped: false,
+    });
+  });
+
+  it('publishes in one go, takes the place of the version before, and then says unchanged', async () => {
+    folder.write('publish/a.policy.yaml', named('publishing'));
+    expect((await policy('push', 'publish', '--publish')).out).toContain(': published, policy ');
+    expect((await policy('push', 'publish', '--publish')).out).toContain(': unchanged, policy ');
+    expect((await policy('push', 'publish')).out).toContain(': unchanged, policy ');
+    folder.write('publish/a.policy.yaml', named('publishing', refundsPolicy({ small: 10 })));
+    expect((await policy('push', 'publish', '--publish')).out).toContain(': published, policy ');
+    expect(await states('publishing')).toEqual(['archived', 'published']);
+    // Back to the version before is one more push of its file.
+    folder.write('publish/a.policy.yaml', named('publishing'));
+    expect((await policy('push', 'publish', '--publish')).code).toBe(0);
+    expect(await states('publishing')).toEqual(['archived', 'archived', 'published']);
+  });
+
+  it('publishes nothing at all where lint warns, unless warnings are allowed', async () => {
+    folder.write('warned/good.policy.yaml', named('blameless'));
+    folder.write('warned/bad.policy.yaml', named('warned').replace('refund.out_of_policy', 'todo'));
+    const stopped = await policy('push', 'warned', '--publish', '--allow-warnings', '--dry-run');
+    expect(stopped.out).toContain('warned (warned/bad.policy.yaml): would be published');
+    const { code, out } = await policy('push', 'warned', '--publish');
+    expect(code).toBe(1);
+    expect(out).toMatch(/bad\.policy\.yaml:\d+: warning missing_reason: warned\/large/);
+    expect(out).toContain('Nothing was stored');
+    expect([...(await stored('warned')), ...(await stored('blameless'))]).toEqual([]);
+    expect((await policy('push', 'warned', '--publish', '--allow-warnings')).code).toBe(0);
+    expect([...(await states('warned')), ...(await states('blameless'))]).toEqual([
+      'published',
+      'published',
+    ]);
+  });
+
+  it('stores nothing of a set in which one file is invalid', async () => {
+    folder.write('half/a.policy.yaml', named('half'));
+    folder.write('half/b.policy.yaml', 'id: broken');
+    const { code, out, err } = await policy('push', 'half');
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toContain('half/b.policy.yaml:1: ');
+    expect(await stored('half')).toEqual([]);
+  });
+
+  it('with a key that may not publish stores nothing and exits with 2', async () => {
+    folder.write('weak/a.policy.yaml', named('weak'));
+    folder.write('weak.key', await gateway.api.key({ role: 'developer' }));
+    const { code, err } = await policy('push', 'weak', '--publish', '--key-file', 'weak.key');
+    expect(code).toBe(2);
+    expect(err).toContain('policy.publish');
+    expect(await stored('weak')).toEqual([]);
+  });
+});
+
+describe('policy diff', () => {
+  it('tells rule by rule what is different from what is published, and exits with 1', async () => {
+    folder.write('diff/a.policy.yaml', named('compared'));
+    expect((await policy('diff', 'diff')).out).toContain(
+      'compared (diff/a.policy.yaml): not published, 3 rules\n  + rule "small": allow (refund.small_in_scope) when args.amount <= 100\n',
+    );
+    await policy('push', 'diff', '--publish');
+    expect(await policy('diff', 'diff')).toMatchObject({ code: 0 });
+    folder.write(
+      'diff/a.policy.yaml',
+      named('compared', refundsPolicy({ small: 250, mode: 'monitor' })).replace(
+        'name: large',
+        'name: big',
+      ),
+    );
+    const { code, out } = await policy('diff', 'diff');
+    expect(code).toBe(1);
+    const [record] = await stored('compared');
+    expect(out.split('\n').slice(0, 5)).toEqual([
+      `compared (diff/a.policy.yaml): 4 changes against policy ${record?.id}`,
+      '  ~ mode: "enforce" → "monitor"',
+      '  ~ rule "small": args.amount <= 100 → 250',
+      '  ~ rule "middling": args.amount > 100 → 250',
+      '  ~ rule "big": was called "large"',
+    ]);
+    const json = JSON.parse((await policy('diff', 'diff', '--json')).out);
+    expect(json.policies[0]).toEqual({
+      definition_id: 'compared',
+      status: 'changed',
+      file: 'diff/a.policy.yaml',
+      policy_hash: expect.stringMatching(/^sha256:/),
+      published: { id: record?.id, version: 1, policy_hash: record?.policy_hash },
+      changes: [
+        { kind: 'field_changed', text: 'mode: "enforce" → "monitor"' },
+        { kind: 'rule_changed', rule: 'small', text: 'args.amount <= 100 → 250' },
+        { kind: 'rule_changed', rule: 'middling', text: 'args.amount > 100 → 250' },
+        { kind: 'rule_renamed', rule: 'big', text: 'was called "large"' },
+      ],
+    });
+    expect(Object.keys(json.counts)).toEqual(['unchanged', 'changed', 'new', 'only_published']);
+  });
+
+  it('counts what is published and in no file only with --all', async () => {
+    folder.write('all/a.policy.yaml', named('in-file'));
+    folder.write('elsewhere/b.policy.yaml', named('in-no-file'));
+    await policy('push', 'all', 'elsewhere', '--publish');
+    const one = await policy('diff', 'all');
+    expect(one.code).toBe(0);
+    expect(one.out).toMatch(/^in-no-file: published as policy \d+, no file here$/m);
+    expect((await policy('diff', 'all', '--all')).code).toBe(1);
+  });
+});
+
+it('policy lint --published finds what clashes with a policy in force', async () => {
+  folder.write(
+    'clash/deny.policy.yaml',
+    named('denying')
+      .replaceAll(/decision: \w+/g, 'decision: deny')
+      .replace(/ {4}approval.*\n/, ''),
+  );
+  expect((await policy('lint', 'clash')).code).toBe(0);
+  folder.write('allow/allow.policy.yaml', named('allowing'));
+  await policy('push', 'allow', '--publish', '--allow-warnings');
+  const { code, out } = await policy('lint', 'clash', '--published');
+  expect(code).toBe(1);
+  expect(out).toMatch(/published allowing: \w+ shadowed_rule: allowing\/small: .*denying\/small/);
+});
+
+it('an unreachable control plane and a wrong key exit with 2 and say what to do', async () => {
+  folder.write('gone/a.policy.yaml', named('gone'));
+  for (const verb of ['diff', 'push', 'backtest']) {
+    const { code, out, err } = await policy(
+      verb,
+      'gone/a.policy.yaml',
+      '--url',
+      'http://127.0.0.1:9',
+    );
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toContain('is it running there?');
+  }
+  folder.write('wrong.key', 'apk_wrong');
+  const { code, err } = await policy('diff', 'gone', '--key-file', 'wrong.key');
+  expect(code).toBe(2);
+  expect(err).toContain('The API key is not valid.');
+});
