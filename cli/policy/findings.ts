@@ -2,13 +2,13 @@ import type { PolicyFile } from '../../shared/policy/cases/read-policy.ts';
 import type { SourceError } from '../../shared/policy/cases/source.ts';
 import type { PolicyDefinition } from '../../shared/policy/definition.ts';
 import { lintPolicies } from '../../shared/policy/lint.ts';
-import type { LintFinding } from '../../shared/policy/lint-finding.ts';
+import type { LintFinding, LintSeverity } from '../../shared/policy/lint-finding.ts';
 import { ruleLabel } from '../../shared/policy/rule.ts';
 
 /** Something amiss in a file, or in a published policy together with a file. */
 export interface FileFinding {
   readonly kind: LintFinding['kind'] | 'invalid';
-  readonly severity: 'error' | 'warning' | 'info';
+  readonly severity: LintSeverity;
   /** Undefined: in what is published. */
   readonly file?: string | undefined;
   readonly line?: number | undefined;
@@ -41,28 +41,23 @@ export function lintFiles(
   });
 }
 
-/** Findings say what is amiss as `message`, and did as `reason`. */
-type Found = LintFinding & { readonly message?: string; readonly reason?: string };
-
 function fileFinding(
-  { kind, severity, rule, path, message, reason = '', fix, other }: Found,
+  { kind, severity, rule, path, message, fix, other }: LintFinding,
   policy: string,
   source: PolicyFile | undefined,
 ): FileFinding {
   return {
     kind,
-    severity: severities.find((one) => one === severity) ?? 'info',
+    severity,
     ...(source === undefined ? {} : { file: source.file, line: source.lineOf(path) }),
     policy,
     rule,
     path,
-    message: message ?? reason,
+    message,
     fix,
     ...(other === undefined ? {} : { other }),
   };
 }
-
-const severities = ['error', 'warning', 'info'] as const;
 
 export function invalidFile({ file, line, problem }: SourceError): FileFinding {
   return { kind: 'invalid', severity: 'error', file, line, message: problem };
