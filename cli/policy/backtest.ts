@@ -1,15 +1,15 @@
 import { parseArgs } from 'node:util';
-import type { CallAnswer, CallInput, Client } from '../../shared/contract/client.ts';
+import type { CallInput, Client } from '../../shared/contract/client.ts';
+import { type BacktestReport, backtestPolicy } from '../../shared/contract/trials.ts';
 import { readPolicyFile } from '../../shared/policy/cases/read-policy.ts';
 import { SettingsError } from '../../shared/settings.ts';
 import { apiClient, apiOptions } from '../api-client.ts';
 import { table, visible } from '../table.ts';
-import { backtestPolicy } from './backtest-call.ts';
 import { readFile } from './files.ts';
 import { count, sayJson } from './say.ts';
 
 type Request = Extract<CallInput<typeof backtestPolicy>['body'], { readonly policy: unknown }>;
-type Report = CallAnswer<typeof backtestPolicy>;
+type Report = BacktestReport;
 
 /** `sallyport policy backtest`: exit code 1 when a past decision would have been another. */
 export async function backtest(args: string[]): Promise<number> {
