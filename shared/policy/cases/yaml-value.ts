@@ -120,7 +120,10 @@ function exactNumber(value: number, source: string, offset: number): number {
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
     if (error.code === 'args.number_unsafe') {
-      throw new UnreadableNode(offset, `${show(source)} cannot be kept exactly; round it, or quote it`);
+      throw new UnreadableNode(
+        offset,
+        `${show(source)} cannot be kept exactly; round it, or quote it`,
+      );
     }
   }
   throw new UnreadableNode(
