@@ -28,6 +28,8 @@ import { createSealMeter } from './telemetry/seal-metrics.ts';
 import { createStateMetrics } from './telemetry/state-metrics.ts';
 import { ensureDevelopmentTenants } from './tenants.ts';
 import { openUpstream } from './upstream/open-upstream.ts';
+import { OwnUsage } from './usage/own-usage.ts';
+import { sweepUsage } from './usage/sweep-usage.ts';
 
 const version = '0.1.0';
 
@@ -52,7 +54,7 @@ export async function startControlPlane(
     const server = await serve(services, registry);
     services.upstream.guard.ownPorts.add((server.address() as AddressInfo).port);
     const sweep = startExpirySweep(services);
-    const hourly = setInterval(() => void forgetAnswers(services), 3_600_000).unref();
+    const hourly = setInterval(() => void forgetOld(services), 3_600_000).unref();
     const close = async () => {
       clearInterval(hourly);
       await sweep.close();
@@ -88,9 +90,8 @@ export async function openServices(
   });
   const publisher = createPublisher({ clock, log, db, bus, vault, signingKeys, ledger });
   const upstream = openUpstream(config);
-  const services = {
-    ...{ config, clock, log, db, pool, bus, vault, signingKeys, ledger, publisher, upstream },
-  };
+  const state = { config, clock, log, db, pool, bus, vault, usage: new OwnUsage(clock) };
+  const services = { ...state, signingKeys, ledger, publisher, upstream };
   const close = async () => {
     await upstream.close();
     await publisher.close();
@@ -101,12 +102,13 @@ export async function openServices(
   return { services, close };
 }
 
-/** Answers kept for idempotency keys go after a day; a failed sweep is made up by the next. */
-async function forgetAnswers(services: Services): Promise<void> {
+/** Answers kept for idempotency keys, and what counts for budgets, go after a day; a failed sweep is made up by the next. */
+async function forgetOld(services: Services): Promise<void> {
   try {
     await sweepIdempotency(services);
+    await sweepUsage(services);
   } catch (err) {
-    services.log.warn({ err }, 'expired idempotency keys could not be removed');
+    services.log.warn({ err }, 'expired idempotency keys or usage could not be removed');
   }
 }
 

@@ -8,6 +8,7 @@ import type { SectionName } from '../shared/sync/sections.ts';
 import type { Config } from './config.ts';
 import type { Prisma, PrismaClient } from './store/generated/client.ts';
 import type { Upstream } from './upstream/open-upstream.ts';
+import type { OwnUsage } from './usage/own-usage.ts';
 
 /** A database transaction that a use case is in. */
 export type Transaction = Prisma.TransactionClient;
@@ -87,4 +88,6 @@ export interface Services {
   readonly ledger: Ledger;
   readonly publisher: Publisher;
   readonly upstream: Upstream;
+  /** What this process permitted, for budgets. */
+  readonly usage: OwnUsage;
 }

@@ -30,6 +30,8 @@ import { createTrafficMetrics } from './telemetry/traffic-metrics.ts';
 import type { Authority } from './tls/authority.ts';
 import { createForward } from './upstream/forward.ts';
 import { createTunnelUpgrade } from './upstream/passthrough.ts';
+import { followUsage } from './usage/follow-usage.ts';
+import { UsageCounter } from './usage/usage-counter.ts';
 
 /** What the sidecar is built of before it can judge a call. */
 export interface Parts {
@@ -62,6 +64,7 @@ export function buildEnforcement(config: Config, parts: Parts): EnforceDeps {
   const liveDrift = followDrift(parts);
   const credentials = followCredentials(parts);
   endWhatIsStopped(parts, live);
+  const usage = countUsage(config, parts);
   const openedApprovals = new OpenedApprovals(replica, identity.sidecarId);
   const places = {
     tunnels: new Places(limits.tunnelsMax, 'proxy.too_many_tunnels'),
@@ -76,6 +79,7 @@ export function buildEnforcement(config: Config, parts: Parts): EnforceDeps {
     liveDrift,
     spentApprovals: new Set(),
     usedPassports: new UsedPassports(),
+    usage,
     openingApprovals: new Map(),
     openedApprovals,
     credentials,
@@ -89,8 +93,16 @@ export function buildEnforcement(config: Config, parts: Parts): EnforceDeps {
     underway: new Underway(),
     ...measure(config, { ...parts, credentials, live, places }),
     recognition: recognitionOf({ replica, liveDrift, bodyBytesMax: limits.bodyBytesMax }),
-    internal: internalFacts({ replica, openedApprovals, identity, authority: parts.authority }),
+    internal: internalFacts({ ...parts, openedApprovals, identity, usage }),
   };
+}
+
+function countUsage({ maxStalenessMs }: Config, parts: Parts): UsageCounter {
+  const { replica, closing } = parts;
+  const counter = new UsageCounter({ clock: replica.clock, maxStalenessMs });
+  const following = followUsage({ ...parts, counter });
+  closing.add(() => following.close());
+  return counter;
 }
 
 function followDrift({ replica, spool, log, enrolment: { identity } }: Parts): LiveDrift {

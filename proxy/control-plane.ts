@@ -6,6 +6,7 @@ import { createClient } from '../shared/contract/client.ts';
 import {
   claimSidecarPassport,
   getKeySuccession,
+  getSidecarUsage,
   openSidecarApproval,
   spendSidecarApproval,
   uploadEvidence,
@@ -22,6 +23,7 @@ import type { Effect, Verdict } from '../shared/decision/verdict.ts';
 import type { SpoolPosition } from '../shared/evidence/spool-head.ts';
 import { newId } from '../shared/ids.ts';
 import type { Enrolment } from './enrolment.ts';
+import type { UsageElsewhere } from './usage/usage-counter.ts';
 
 /** While an agent waits for it. */
 const answerMs = 10_000;
@@ -55,6 +57,8 @@ export interface ControlPlane {
   upload(segment: string, lines: readonly Buffer[]): Promise<SpoolPosition>;
   /** Tells how the sidecar fares; resolves with the id of the key that signs sections now. */
   report(report: SidecarReport): Promise<string>;
+  /** What the agent did elsewhere than in this run, changed after a position of the ledger. */
+  usage(run: string, after: number): Promise<UsageElsewhere>;
   /** Which section key followed which, each signed by the one before. */
   keySuccession(): Promise<readonly string[]>;
 }
@@ -117,6 +121,9 @@ export function connectControlPlane({ url, enrolment, clock }: ControlPlaneOptio
     },
     async keySuccession() {
       return (await client.call(getKeySuccession, {})).statements;
+    },
+    async usage(run, after) {
+      return client.call(getSidecarUsage, { query: { run, after } });
     },
     async report(report) {
       return (await client.call(reportSidecar, { body: report })).section_key_id;

@@ -125,6 +125,7 @@ export const errorKinds = {
   'policy.no_match': refusal(403, 'No policy allows this action.'),
   'policy.update_required': outage(503, 'The policies held here are too old to decide by.'),
   'policy.load_failed': outage(500, 'The policies could not be read.'),
+  'usage.unknown': outage(503, 'What the agent has already done cannot be known right now.'),
 
   // Approvals
   'approval.not_found': refusal(404, 'No such approval.'),

@@ -6,6 +6,7 @@ import type { DecisionState } from '../../shared/decision/state.ts';
 import type { Verdict } from '../../shared/decision/verdict.ts';
 import { errorKinds, GatewayError } from '../../shared/errors.ts';
 import { claimPassport } from '../../shared/passport/claim.ts';
+import type { GiveBack } from '../../shared/usage/usage-book.ts';
 import { openApproval } from '../approvals/open-approval.ts';
 import { spendApproval } from '../approvals/spend-approval.ts';
 import { claimDurably } from '../passports/claim-durably.ts';
@@ -14,6 +15,8 @@ import type { Services } from '../services.ts';
 
 export interface ReachedVerdict {
   readonly verdict: Verdict;
+  /** Takes the call back out of the budgets. */
+  readonly giveBack: GiveBack;
   /** The approval that the action waits for. */
   readonly approvalId?: number | undefined;
 }
@@ -30,10 +33,10 @@ interface Case {
  * grant, opens the approval, in that order.
  */
 export async function carryOut(services: Services, one: Case): Promise<ReachedVerdict> {
-  const { bus, clock, log } = services;
+  const { bus, clock, log, usage } = services;
   const { action, state, principal } = one;
   const { tenantId } = action;
-  const verdict = await reachVerdict(state.passport, {
+  const { verdict, giveBack } = await reachVerdict(state.passport, {
     decideWith: (passport) => decide(action, { ...state, passport }, clock.now()),
     claim: (claim) =>
       claimPassport(claim, {
@@ -45,11 +48,16 @@ export async function carryOut(services: Services, one: Case): Promise<ReachedVe
       }),
     spend: ({ approvalId, eventHash }) =>
       spendApproval(services, tenantId, { approvalId, eventHash, usedBy: principal }),
+    count: ({ sums }) => usage.count(action, sums),
   });
-  return ask(services, one, verdict);
+  return { ...(await ask(services, one, verdict)), giveBack };
 }
 
-async function ask(services: Services, one: Case, verdict: Verdict): Promise<ReachedVerdict> {
+async function ask(
+  services: Services,
+  one: Case,
+  verdict: Verdict,
+): Promise<Omit<ReachedVerdict, 'giveBack'>> {
   const effect = effectIn(verdict, 'open_approval');
   if (effect === undefined) return { verdict };
   const { action, state } = one;

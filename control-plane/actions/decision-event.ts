@@ -1,6 +1,7 @@
 import type { Action, Environment } from '../../shared/decision/action.ts';
 import { seenRecord } from '../../shared/decision/seen-facts.ts';
 import type { DecisionState } from '../../shared/decision/state.ts';
+import { usageEvidence } from '../../shared/decision/usage-evidence.ts';
 import type { Verdict } from '../../shared/decision/verdict.ts';
 import { argumentsEvidence } from '../../shared/evidence/arguments.ts';
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
@@ -18,6 +19,8 @@ export interface Decided {
   readonly upstream?: UpstreamFacts | undefined;
   /** Who asked: the principal of the API key. */
   readonly principal: string;
+  /** Names the run of the process that counts the call. */
+  readonly usageRun: string;
 }
 
 /**
@@ -25,7 +28,7 @@ export interface Decided {
  * apart, encrypted, so that the values cannot be guessed from the ledger and can be forgotten.
  */
 export function decisionEvent(
-  { action, point, environment, verdict, approvalId, upstream, principal }: Decided,
+  { action, point, environment, verdict, approvalId, upstream, principal, usageRun }: Decided,
   clock: Services['clock'],
 ): { readonly event: EvidenceEvent; readonly salt: string } {
   const { evidence, salt } = argumentsEvidence(action.args);
@@ -57,6 +60,7 @@ export function decisionEvent(
         risk_tier: verdict.riskTier,
         seen: seenRecord(verdict.seen),
         upstream: upstream === undefined ? undefined : { ...upstream },
+        ...usageEvidence(verdict, usageRun),
       },
     },
     clock,

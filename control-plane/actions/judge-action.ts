@@ -47,11 +47,17 @@ export async function judgeAction(
   beforeSealing?: (judged: JudgedAction, sealing: Sealing) => Promise<void>,
 ): Promise<JudgedAction> {
   const reached = await reach(services, judging);
-  const { event, salt } = decisionEvent({ ...judging, ...reached }, services.clock);
+  const { clock, usage } = services;
+  const { event, salt } = decisionEvent({ ...judging, ...reached, usageRun: usage.run }, clock);
   const chainId = agentChain(judging.action.agentId);
   const judged = { ...reached, eventId: event.id, chainId };
-  await beforeSealing?.(judged, { event, salt });
-  await seal(services, judging.action.tenantId, event, salt);
+  try {
+    await beforeSealing?.(judged, { event, salt });
+    await seal(services, judging.action.tenantId, event, salt);
+  } catch (error) {
+    reached.giveBack();
+    throw error;
+  }
   return judged;
 }
 
@@ -64,13 +70,14 @@ async function reach(
     const state = await loadState(services, judging);
     const obstacle = obstacleOf(judging, state);
     if (obstacle !== undefined) {
-      return { verdict: hinder(decide(action, state, services.clock.now()), obstacle) };
+      const verdict = hinder(decide(action, state, services.clock.now()), obstacle);
+      return { verdict, giveBack: () => {} };
     }
     return await carryOut(services, { action, state, principal });
   } catch (thrown) {
     const failure = toAnswerable(thrown);
     services.log.error({ err: failure, cause: failure.cause }, 'a decision failed: denied');
-    return { verdict: failedVerdict(failure, action.mode), failure };
+    return { verdict: failedVerdict(failure, action.mode), failure, giveBack: () => {} };
   }
 }
 

@@ -15,6 +15,7 @@ import { readPresented } from '../passports/read-passport.ts';
 import { compiledPolicies } from '../policies/load-published.ts';
 import type { Services } from '../services.ts';
 import { toolRecord } from '../tools/tool-record.ts';
+import { readUsage } from '../usage/read-usage.ts';
 import { queryState, type StateRow } from './state-query.ts';
 
 /** The audience of passports for agents that ask the control plane itself (contract 2.6). */
@@ -28,9 +29,12 @@ export interface StateRequest {
   readonly environment: Environment;
 }
 
-/** Everything that a decision on an action depends on, read from the database in one statement. */
+/**
+ * Everything that a decision on an action depends on, read from the database in one statement, and
+ * one more where a budget refers to its tool.
+ */
 export async function loadState(
-  services: Pick<Services, 'db' | 'pool' | 'clock'>,
+  services: Pick<Services, 'db' | 'pool' | 'clock' | 'usage'>,
   { action, passport, point, environment }: StateRequest,
 ): Promise<DecisionState> {
   const { tenantId, agentId, userId, tool } = action;
@@ -47,6 +51,8 @@ export async function loadState(
     revocationIds: claims === undefined ? [] : [claims.jti, revocationId(claims.jti)],
     approvalHash: claims?.approval_hash ?? undefined,
   });
+  const policies = await compiledPolicies(services, tenantId, row.policies);
+  const isBudgeted = policies.usage.needsOf(tool, agentId) !== undefined;
   return {
     point,
     audience: controlPlaneAudience,
@@ -58,7 +64,8 @@ export async function loadState(
     user: userOf(row),
     tool: row.tool === null ? undefined : toolRecord(row.tool),
     passport: reading === undefined ? undefined : passportState(reading, row),
-    policies: await compiledPolicies(services, tenantId, row.policies),
+    policies,
+    usage: isBudgeted ? await readUsage(services, action) : undefined,
   };
 }
 

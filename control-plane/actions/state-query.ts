@@ -1,4 +1,5 @@
 import type { Pool } from 'pg';
+import { sealErrorKind } from '../evidence/seal-error.ts';
 import type { StoredTool } from '../tools/tool-record.ts';
 
 /** What a decision needs to know about one action; everything is looked up within the tenant. */
@@ -88,22 +89,35 @@ select
      where a.tenant_id = $1 and a.event_hash = $8 and e.event_hash = $8
      limit 1) p) as approval`;
 
+/**
+ * Pools whose connections share a session, as those of the embedded database and of poolers do: a
+ * plan kept under a name outlives its connection there, and is in the next one's way.
+ */
+const withoutPlans = new WeakSet<Pool>();
+
+async function ask(pool: Pool, values: unknown[]): Promise<readonly StateRow[]> {
+  if (!withoutPlans.has(pool)) {
+    try {
+      return (await pool.query<StateRow>({ name: 'decision-state', text: statement, values })).rows;
+    } catch (error) {
+      if (sealErrorKind(error) !== 'plan') throw error;
+      withoutPlans.add(pool);
+    }
+  }
+  return (await pool.query<StateRow>({ text: statement, values })).rows;
+}
+
 export async function queryState(pool: Pool, keys: StateKeys): Promise<StateRow> {
-  const { rows } = await pool.query<StateRow>({
-    name: 'decision-state',
-    text: statement,
-    values: [
-      keys.tenantId,
-      keys.agentRowId ?? null,
-      keys.agentId,
-      keys.userId,
-      keys.tool,
-      keys.nowMs,
-      keys.revocationIds,
-      keys.approvalHash ?? null,
-    ],
-  });
-  const [row] = rows;
+  const [row] = await ask(pool, [
+    keys.tenantId,
+    keys.agentRowId ?? null,
+    keys.agentId,
+    keys.userId,
+    keys.tool,
+    keys.nowMs,
+    keys.revocationIds,
+    keys.approvalHash ?? null,
+  ]);
   if (row === undefined) throw new Error('the state query gave no row');
   return row;
 }

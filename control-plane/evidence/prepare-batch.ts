@@ -2,6 +2,8 @@ import { eventHash, placedText } from '../../shared/evidence/canonical.ts';
 import type { EventColumns } from '../../shared/evidence/columns.ts';
 import type { SealedEvent } from '../../shared/evidence/event.ts';
 import { type Frontier, leafOf } from '../../shared/evidence/merkle.ts';
+import type { Tally } from '../../shared/usage/tally.ts';
+import { BatchTally } from '../usage/batch-tally.ts';
 import { eventCharactersMax, type SealableEvent } from './check-event.ts';
 
 export interface ChainHead {
@@ -36,6 +38,8 @@ export interface PreparedBatch {
   readonly moved: ReadonlyMap<string, ChainHead>;
   readonly tree: Frontier;
   readonly latestMs: number;
+  /** What its decisions add to budgets. */
+  readonly tally: readonly Tally[];
 }
 
 const batchCharactersMax = 4 * eventCharactersMax;
@@ -53,6 +57,7 @@ export function prepareBatch(
   const rows: PreparedRow[] = [];
   const moved = new Map<string, ChainHead>();
   const tree = state.tree.clone();
+  const tally = new BatchTally();
   let latestMs = state.latestMs;
   let characters = 0;
   for (const { event, text, columns } of events) {
@@ -70,10 +75,12 @@ export function prepareBatch(
     });
     moved.set(chainId, { seq, hash });
     tree.append(leafOf(hash));
+    tally.add(event);
     latestMs = Math.max(latestMs, columns.occurredAtMs);
     characters += canonical.length;
   }
-  return { tenantId, after: state.position, rows, moved, tree, latestMs };
+  const after = state.position;
+  return { tenantId, after, rows, moved, tree, latestMs, tally: tally.rows() };
 }
 
 /** The state once the batch is in the ledger. */

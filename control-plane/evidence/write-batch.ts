@@ -21,8 +21,8 @@ interface Write {
 export async function writeBatch(connection: Queryable, write: Write): Promise<boolean> {
   const { batch } = write;
   const { rows } = await connection.query<{ moved: number }>({
-    ...statementFor(batch.rows.length, write.isPlanKept),
-    values: [...headValues(write), ...batch.rows.flatMap(rowValues)],
+    ...statementFor({ size: batch.rows.length, counts: batch.tally.length > 0 }, write.isPlanKept),
+    values: [...headValues(write), ...batch.rows.flatMap(rowValues), ...tallyValues(batch)],
   });
   return rows[0]?.moved === 1;
 }
@@ -63,6 +63,19 @@ function rowValues({ sealed, columns }: PreparedRow): unknown[] {
   ];
 }
 
+/** Nothing where no decision counts: then the statement does not know of budgets. */
+function tallyValues({ tally }: PreparedBatch): unknown[] {
+  if (tally.length === 0) return [];
+  return [
+    tally.map(({ agentId }) => agentId),
+    tally.map(({ tool }) => tool),
+    tally.map(({ minute }) => minute),
+    tally.map(({ source }) => source),
+    tally.map(({ path }) => path),
+    tally.map(({ amount }) => amount),
+  ];
+}
+
 const headValueCount = 12;
 const rowTypes = [
   'text',
@@ -73,18 +86,26 @@ const rowTypes = [
 
 /** Statements up to this size are planned once for each connection: planning takes as long as a small one itself. */
 const namedSizeMax = 16;
-const texts = new Map<number, string>();
+const texts = new Map<string, string>();
 
-function statementFor(
-  size: number,
-  isPlanKept: boolean,
-): { readonly text: string; readonly name?: string } {
-  const text = texts.get(size) ?? statementText(size);
-  if (size <= namedSizeMax || size === batchRowsMax) texts.set(size, text);
-  return isPlanKept && size <= namedSizeMax ? { text, name: `seal_${size}` } : { text };
+interface Shape {
+  /** How many rows. */
+  readonly size: number;
+  /** Whether any of them counts for a budget. */
+  readonly counts: boolean;
 }
 
-function statementText(size: number): string {
+function statementFor(
+  { size, counts }: Shape,
+  isPlanKept: boolean,
+): { readonly text: string; readonly name?: string } {
+  const name = counts ? `seal_${size}_counted` : `seal_${size}`;
+  const text = texts.get(name) ?? statementText({ size, counts });
+  if (size <= namedSizeMax || size === batchRowsMax) texts.set(name, text);
+  return isPlanKept && size <= namedSizeMax ? { text, name } : { text };
+}
+
+function statementText({ size, counts }: Shape): string {
   const values = Array.from({ length: size }, (_, index) => rowText(index)).join(',');
   return `
 WITH moved AS (
@@ -108,8 +129,20 @@ WITH moved AS (
 ), drained AS (
   DELETE FROM event_outbox USING moved
    WHERE event_outbox.tenant_id = moved.tenant_id AND event_outbox.id = ANY($8::bigint[])
-)
+)${counts ? countedText(headValueCount + size * rowTypes.length) : ''}
 SELECT count(*)::int AS moved FROM moved`;
+}
+
+/** Its parameters follow the rows'. */
+function countedText(before: number): string {
+  const types = ['text', 'text', 'int', 'text', 'text', 'float8'];
+  const lists = types.map((type, at) => `$${before + at + 1}::${type}[]`).join(', ');
+  return `, counted AS (
+  INSERT INTO usage_minute (tenant_id, agent_id, tool, minute, source, path, amount, position)
+  SELECT moved.tenant_id, tally.*, $3::bigint FROM moved, unnest(${lists}) AS tally
+  ON CONFLICT (tenant_id, agent_id, tool, minute, source, path)
+    DO UPDATE SET amount = usage_minute.amount + EXCLUDED.amount, position = EXCLUDED.position
+)`;
 }
 
 /** Its number in the batch, then one parameter a column. */

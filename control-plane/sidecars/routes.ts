@@ -3,6 +3,7 @@ import * as contract from '../../shared/contract/sidecars.ts';
 import type { Route } from '../http/route.ts';
 import { route } from '../http/route.ts';
 import type { Services } from '../services.ts';
+import { sidecarUsage } from '../usage/sidecar-usage.ts';
 import { claimSidecarPassport } from './claim-sidecar-passport.ts';
 import { enrolSidecar } from './enrol-sidecar.ts';
 import { createEnrolmentToken } from './enrolment-token.ts';
@@ -101,6 +102,9 @@ function ownRoutes(services: Services): Route[] {
       const { eventHash } = await spendSidecarApproval(services, caller, params.id);
       return { body: { spent: true as const, event_hash: eventHash } };
     }),
+    route(calls.getSidecarUsage, async ({ query }, caller) => ({
+      body: await sidecarUsage(services, caller, query),
+    })),
     route(calls.getKeySuccession, async (_input, caller) => ({
       body: { statements: [...(await keySuccession(services, caller))] },
     })),

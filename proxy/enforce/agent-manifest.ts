@@ -1,20 +1,24 @@
 import type { Binding } from '../../shared/binding/binding.ts';
+import { usageSoFar } from '../../shared/decision/usage.ts';
 import { matchesAnyGlob } from '../../shared/glob.ts';
 import type { JsonObject } from '../../shared/json.ts';
 import type { Identity } from '../identity.ts';
 import type { Replica } from '../replica/replica.ts';
+import type { UsageCounter } from '../usage/usage-counter.ts';
+import { recordedTool } from './record.ts';
+
+interface ManifestDeps {
+  readonly replica: Replica;
+  readonly identity: Identity;
+  readonly usage: Pick<UsageCounter, 'of'>;
+}
 
 /**
  * What this agent may call: its capabilities, the tools that are bound, and what the policies say
  * of each before its arguments are known. Nothing of other agents, and no hosts' secrets.
  */
-export function agentManifest({
-  replica,
-  identity,
-}: {
-  readonly replica: Replica;
-  readonly identity: Identity;
-}): JsonObject {
+export function agentManifest(sidecar: ManifestDeps): JsonObject {
+  const { replica, identity } = sidecar;
   const agent = replica.agent(identity.agentId);
   return {
     agent_id: identity.agentId,
@@ -24,7 +28,7 @@ export function agentManifest({
     capabilities: [...(agent?.capabilities ?? [])],
     tools: replica.bindings
       .filter((binding) => concerns(binding, agent?.capabilities ?? []))
-      .map((binding) => describe(binding, replica)),
+      .map((binding) => describe(binding, sidecar)),
   };
 }
 
@@ -49,10 +53,20 @@ function mayCoverServer(glob: string, server: string): boolean {
 
 function describe(
   { name, protocol, tool, host, method, path }: Binding,
-  replica: Replica,
+  { replica, identity: { agentId }, usage: counter }: ManifestDeps,
 ): JsonObject {
   const where = { name, protocol, host, ...(method && { method }), ...(path && { path }) };
   if (tool === undefined) return where;
-  const { decision, reasonCode } = replica.policies.evaluate({ tool: { name: tool }, args: {} });
+  const { policies, clock } = replica;
+  const usage = usageSoFar(
+    { tool, agentId },
+    { policies, usage: counter.of(recordedTool(tool)) },
+    clock.now(),
+  );
+  const { decision, reasonCode } = policies.evaluate({
+    tool: { name: tool },
+    args: {},
+    ...(usage === undefined ? {} : { usage }),
+  });
   return { ...where, tool, without_arguments: { decision, reason_code: reasonCode } };
 }

@@ -1,5 +1,6 @@
 import { splitTarget } from '../../shared/binding/path.ts';
 import type { Action } from '../../shared/decision/action.ts';
+import { refusalDetails } from '../../shared/decision/explain.ts';
 import { mayProceed, type Verdict } from '../../shared/decision/verdict.ts';
 import { GatewayError, toGatewayError } from '../../shared/errors.ts';
 import type { Outgoing } from '../../shared/upstream/outgoing.ts';
@@ -155,7 +156,8 @@ function answerHeld(
   if (outcome === 'pending') {
     const message = `${verdict.summary} It was not performed yet.`;
     const pending = { decision: 'require_approval', reasonCode: 'approval.pending' } as const;
-    answerRefusal(exchange, { ...common, ...pending, message }, way);
+    const details = refusalDetails(verdict);
+    answerRefusal(exchange, { ...common, ...pending, message, details }, way);
     return;
   }
   const reasonCode = outcome === 'denied' ? 'approval.denied' : 'approval.expired';
@@ -169,7 +171,8 @@ function answerRefusal({ res }: Exchange, refusal: Refusal, { trace }: Pick<Way,
 
 function refusalBy(verdict: Verdict): Omit<Refusal, 'form'> {
   const { decision, reasonCode, summary, nextSteps } = verdict;
-  return { decision, reasonCode, message: summary, nextSteps };
+  const details = refusalDetails(verdict);
+  return { decision, reasonCode, message: summary, nextSteps, details };
 }
 
 /** A request that could not be understood as exactly one call. */

@@ -2,6 +2,7 @@ import type { Identity } from '../identity.ts';
 import type { OpenedApprovals } from '../replica/opened-approvals.ts';
 import type { Replica } from '../replica/replica.ts';
 import type { Authority } from '../tls/authority.ts';
+import type { UsageCounter } from '../usage/usage-counter.ts';
 import { agentManifest } from './agent-manifest.ts';
 import type { InternalHostDeps } from './internal-host.ts';
 
@@ -11,11 +12,13 @@ export function internalFacts({
   openedApprovals,
   identity,
   authority,
+  usage,
 }: {
   readonly replica: Replica;
   readonly openedApprovals: OpenedApprovals;
   readonly identity: Identity;
   readonly authority: Authority;
+  readonly usage: UsageCounter;
 }): InternalHostDeps {
   return {
     approval(id) {
@@ -24,7 +27,7 @@ export function internalFacts({
       const { status, expiresAtMs } = approval;
       return { status, expiresAt: new Date(expiresAtMs).toISOString() };
     },
-    manifest: () => agentManifest({ replica, identity }),
+    manifest: () => agentManifest({ replica, identity, usage }),
     caCertificate: () => authority.certPem,
   };
 }

@@ -12,10 +12,13 @@ import { claimPassport } from '../../shared/passport/claim.ts';
 import { anyUser } from '../../shared/passport/claims.ts';
 import { readPassportAsync } from '../../shared/passport/verify.ts';
 import type { DeliveredApproval } from '../../shared/sync/sections.ts';
+import type { GiveBack } from '../../shared/usage/usage-book.ts';
 import type { ControlPlane } from '../control-plane.ts';
 import type { Identity } from '../identity.ts';
 import type { Replica } from '../replica/replica.ts';
+import type { UsageCounter } from '../usage/usage-counter.ts';
 import type { LiveDrift } from './live-drift.ts';
+import { recordedTool } from './record.ts';
 import type { UsedPassports } from './used-passports.ts';
 
 export interface JudgeDeps {
@@ -29,6 +32,7 @@ export interface JudgeDeps {
   /** Grants used here that the replica may still show as unused. */
   readonly spentApprovals: Set<number>;
   readonly usedPassports: UsedPassports;
+  readonly usage: UsageCounter;
 }
 
 const agentAudience = 'gateway://agents';
@@ -39,6 +43,8 @@ export interface Judgement {
   readonly action: Action;
   /** The approval that this action waits for, was refused by, or rests on. */
   readonly approval?: DeliveredApproval | undefined;
+  /** Takes the call out of the budgets again, should it not go through. */
+  readonly giveBack: GiveBack;
 }
 
 /**
@@ -50,6 +56,7 @@ export async function judge(
   presented: string | undefined,
   deps: JudgeDeps,
 ): Promise<Judgement> {
+  if (needsUsage(action, deps)) await deps.usage.firstTry();
   const first =
     presented === undefined
       ? await judgeByLease(action, deps)
@@ -98,6 +105,7 @@ export async function judgeByApproval(first: Judgement, deps: JudgeDeps): Promis
   const passport = await readPresented(approval.passport, deps);
   // The grant's one use is taken by spending the approval, which this passport stands for.
   const claimed = passport.form === 'signed' ? { ...passport, use: 'claimed' as const } : passport;
+  first.giveBack();
   return { ...(await judgeWith(granted, claimed, deps)), approval };
 }
 
@@ -107,7 +115,7 @@ async function judgeWith(
   deps: JudgeDeps,
 ): Promise<Judgement> {
   const { bus, controlPlane, identity, clock, log } = deps;
-  const verdict = await reachVerdict(passport, {
+  const { verdict, giveBack } = await reachVerdict(passport, {
     decideWith: (held = passport) => decide(action, stateFor(action, held, deps), clock.now()),
     claim: async (claim) => {
       const nowMs = clock.now();
@@ -122,8 +130,9 @@ async function judgeWith(
       return deps.usedPassports.add(claim.jti, { ...claim, nowMs }) ? 'claimed' : 'replayed';
     },
     spend: ({ approvalId }) => spendApproval(approvalId, deps),
+    count: ({ sums }) => deps.usage.count(recordedTool(action.tool), sums),
   });
-  return { verdict, action };
+  return { verdict, action, giveBack };
 }
 
 /** Uses up a granted approval; false when it was used before. Anything else that fails is thrown. */
@@ -157,7 +166,12 @@ function stateFor(action: Action, passport: PassportState, deps: JudgeDeps): Dec
     tool: liveDrift.recordOf(action.tool),
     passport,
     policies: replica.policies,
+    usage: needsUsage(action, deps) ? deps.usage.of(recordedTool(action.tool)) : undefined,
   };
+}
+
+function needsUsage({ tool, agentId }: Action, { replica }: JudgeDeps): boolean {
+  return replica.policies.usage.needsOf(tool, agentId) !== undefined;
 }
 
 /** Passports for agents in general are good here, too (contract 2.6). */

@@ -1,6 +1,7 @@
 import type { Clock } from '../../shared/clock.ts';
 import type { Action } from '../../shared/decision/action.ts';
 import { seenRecord } from '../../shared/decision/seen-facts.ts';
+import { usageEvidence } from '../../shared/decision/usage-evidence.ts';
 import type { Verdict } from '../../shared/decision/verdict.ts';
 import { argumentsEvidence } from '../../shared/evidence/arguments.ts';
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
@@ -44,11 +45,14 @@ export function decisionRecord(
     verdict,
     facts,
     approvalId,
+    usageRun,
   }: {
     readonly action: Action;
     readonly verdict: Verdict;
     readonly facts: CallFacts;
     readonly approvalId?: number | undefined;
+    /** Names the run that counts the call for budgets. */
+    readonly usageRun: string;
   },
   witness: Witness,
 ): SpoolRecord {
@@ -76,6 +80,7 @@ export function decisionRecord(
       policy_hash: verdict.policyHash,
       risk_tier: verdict.riskTier,
       seen: seenRecord(verdict.seen),
+      ...usageEvidence(verdict, usageRun),
     } as JsonObject,
   });
   return { event, salt };
@@ -169,10 +174,15 @@ function eventOf(
     reason_code: reasonCode,
     resource: recordable(facts.resource, resourceCharsMax),
     source: `sidecar:${identity.sidecarId}`,
-    tool: recordable(facts.tool, toolCharsMax),
+    tool: recordedTool(facts.tool),
     type,
     user_id: identity.userId,
   };
+}
+
+/** A tool's name as the ledger has it. */
+export function recordedTool(tool: string): string {
+  return recordable(tool, toolCharsMax);
 }
 
 /**

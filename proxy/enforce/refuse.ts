@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import type { RefusalDetails } from '../../shared/decision/explain.ts';
 import { stepsFor } from '../../shared/decision/next-steps.ts';
 import type { Decision } from '../../shared/decision/verdict.ts';
 import { errorKinds, isErrorCode } from '../../shared/errors.ts';
@@ -17,6 +18,7 @@ export interface Refusal {
   /** What happened, in a sentence. Default: the code's own text. */
   readonly message?: string | undefined;
   readonly nextSteps?: readonly string[] | undefined;
+  readonly details?: RefusalDetails | undefined;
   readonly approvalId?: string | number | undefined;
   readonly evidenceEventId?: string | undefined;
   /** Default: 202 for a pending approval, the code's own for malformed calls and upstream failures, else 403. */
@@ -57,7 +59,7 @@ function refusalBody(refusal: Refusal): JsonObject {
   const code = refusal.reasonCode;
   const text = isErrorCode(code) ? errorKinds[code].text : 'The action is not allowed.';
   const steps = refusal.nextSteps ?? (isErrorCode(code) ? stepsFor(code) : []);
-  const { approvalId, evidenceEventId } = refusal;
+  const { approvalId, evidenceEventId, details } = refusal;
   return {
     error: refusal.message ?? text,
     reason_code: code,
@@ -65,6 +67,7 @@ function refusalBody(refusal: Refusal): JsonObject {
     ...(approvalId === undefined ? {} : { approval_request_id: String(approvalId) }),
     ...(evidenceEventId === undefined ? {} : { evidence_event_id: evidenceEventId }),
     next_steps: [...steps, ...approvalSteps(refusal)],
+    ...(details === undefined ? {} : { details: { ...details } }),
   };
 }
 

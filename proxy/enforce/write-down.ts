@@ -8,14 +8,21 @@ import { type CallFacts, decisionRecord, plainRecord } from './record.ts';
 
 /** Writes a verdict to the spool; nothing goes on before that, and its id goes with all that follows. */
 export async function writeDown(
-  { verdict, action, approval }: Judgement,
+  { verdict, action, approval, giveBack }: Judgement,
   facts: CallFacts,
   way: Way,
 ): Promise<string> {
   const { deps } = way;
-  const record = decisionRecord({ action, verdict, facts, approvalId: approval?.id }, deps);
   const { enforced } = verdict;
-  return written(record, { facts, enforced, approvalId: approval?.id }, way);
+  const approvalId = approval?.id;
+  try {
+    const usageRun = deps.usage.run;
+    const record = decisionRecord({ action, verdict, facts, approvalId, usageRun }, deps);
+    return await written(record, { facts, enforced, approvalId }, way);
+  } catch (error) {
+    giveBack();
+    throw error;
+  }
 }
 
 /** The same for what passes without its arguments being judged. */

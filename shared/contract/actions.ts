@@ -41,6 +41,8 @@ export const actionResponse = z.object({
     next_steps: z.array(z.string()).readonly(),
     /** What rules of policies in `monitor` would have decided. */
     observed: z.array(observedRule).readonly().optional(),
+    /** Where a budget refuses: when the same call gets further, if nothing is added until then. */
+    details: z.object({ resets_at: z.string() }).optional(),
   }),
 });
 export type ActionResponse = z.output<typeof actionResponse>;

@@ -120,6 +120,48 @@ export const spendSidecarApproval = operation({
   ],
 });
 
+export const getSidecarUsage = operation({
+  ...bySidecar,
+  id: 'getSidecarUsage',
+  method: 'GET',
+  path: '/v1/sidecars/usage',
+  summary: 'What the sidecar’s own agent did elsewhere, by tool and minute, for budgets',
+  description:
+    'Counted are the sealed decisions of the last 25 hours but those of the run that asks, which knows its own: other sidecars, the control plane, earlier runs. `after` is the position of the answer before; buckets that changed since then come whole. An answer with `after` 0 replaces all that was known.',
+  query: z.object({
+    run: z.string().regex(/^[\w-]{1,64}$/, 'is not the name of a run'),
+    after: z
+      .string()
+      .regex(/^\d{1,15}$/, 'must be a whole number')
+      .transform(Number)
+      .default(0),
+  }),
+  success: {
+    status: 200,
+    description: 'Buckets by minute since the epoch, and the ledger’s position they reach to.',
+    schema: z.object({
+      position: z.number().int(),
+      after: z.number().int(),
+      buckets: z
+        .array(
+          z.object({
+            tool: z.string(),
+            minute: z.number().int(),
+            calls: z.number(),
+            sums: z.record(z.string(), z.number()),
+          }),
+        )
+        .readonly(),
+    }),
+    example: {
+      position: 813,
+      after: 790,
+      buckets: [{ tool: 'payments.refund', minute: 29_919_480, calls: 2, sums: { amount: 60 } }],
+    },
+  },
+  errors: ['request.invalid', 'sidecar.revoked'],
+});
+
 export const getKeySuccession = operation({
   ...bySidecar,
   id: 'getKeySuccession',

@@ -74,7 +74,9 @@ const simulation = z.object({
   mode: z.enum(modes),
   enforced: z.boolean(),
   /** What deciding in earnest would have done. */
-  effects: z.array(z.enum(['claim_passport', 'open_approval', 'spend_approval'])).readonly(),
+  effects: z
+    .array(z.enum(['claim_passport', 'count_usage', 'open_approval', 'spend_approval']))
+    .readonly(),
   explain: z.object({
     summary: z.string(),
     matched_rules: z.array(z.string()).readonly(),

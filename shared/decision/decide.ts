@@ -4,14 +4,20 @@ import type { ToolRecord } from '../manifest/tool-record.ts';
 import { firstPassportFailure } from '../passport/check.ts';
 import type { PolicyOutcome } from '../policy/policy-set.ts';
 import type { Action, Mode, RiskTier } from './action.ts';
-import { buildContext } from './context.ts';
 import { judgeGrant } from './grant.ts';
 import { blockingSwitch } from './kill-switch.ts';
 import { effectiveMode, isEnforcing } from './mode.ts';
-import { stepsFor, stepsForDecision } from './next-steps.ts';
+import { stepsFor, stepsForBudget, stepsForDecision } from './next-steps.ts';
 import { seenFacts } from './seen-facts.ts';
 import type { DecisionState, PassportState } from './state.ts';
-import type { ApprovalTerms, Decision, Effect, Verdict } from './verdict.ts';
+import { countEffect, evaluateWithUsage } from './usage.ts';
+import {
+  type ApprovalTerms,
+  type Decision,
+  type Effect,
+  mayProceed,
+  type Verdict,
+} from './verdict.ts';
 
 /** One decision being made. */
 interface Case {
@@ -29,6 +35,7 @@ interface Finding {
   readonly nextSteps: readonly string[];
   readonly outcome?: PolicyOutcome;
   readonly effect?: Effect;
+  readonly resetsAtMs?: number | undefined;
 }
 
 /**
@@ -46,11 +53,11 @@ export function decide(action: Action, state: DecisionState, nowMs: number): Ver
   if (blocked !== undefined) return { ...conclude(one, blocked), enforced: true };
 
   const refused = judgeIdentity(one) ?? judgePassport(one);
-  if (refused !== undefined) return applyMode(conclude(one, refused));
+  if (refused !== undefined) return countIfDone(one, applyMode(conclude(one, refused)));
 
   const claim = claimEffect(one);
   const finding = judgeTool(one) ?? judgePolicy(one);
-  return applyMode(conclude(one, finding, claim));
+  return countIfDone(one, applyMode(conclude(one, finding, claim)));
 }
 
 function judgeKillSwitches({ action, state, nowMs }: Case): Finding | undefined {
@@ -162,22 +169,42 @@ function reapprove({ name, driftReason }: ToolRecord, byDefault: ErrorCode): Fin
 /** Policy, and the approval that may satisfy it. A bad approval never rides along on an allow. */
 function judgePolicy(one: Case): Finding {
   const { action, state, nowMs } = one;
-  const outcome = state.policies.evaluate(buildContext(action, state));
+  const { outcome, isUnknown, resetsAtMs } = evaluateWithUsage(action, state, nowMs);
+  if (isUnknown === true) return { ...deny('usage.unknown'), outcome };
   switch (outcome.decision) {
     case 'deny':
     case 'require_tool_reapproval':
-      return fromOutcome(outcome);
+      return withReset(fromOutcome(outcome), resetsAtMs);
     case 'allow':
     case 'warn':
     case 'require_approval': {
       const grant = judgeGrant(action, state, nowMs);
       if (grant?.refused !== undefined) return { ...deny(grant.refused), outcome };
       if (outcome.decision !== 'require_approval') return fromOutcome(outcome, grant?.effect);
-      return grant === undefined
-        ? fromOutcome(outcome, { kind: 'open_approval', terms: outcome.approval ?? termsByDefault })
-        : satisfied(outcome, grant.effect);
+      if (grant !== undefined) return satisfied(outcome, grant.effect);
+      const terms = outcome.approval ?? termsByDefault;
+      return withReset(fromOutcome(outcome, { kind: 'open_approval', terms }), resetsAtMs);
     }
   }
+}
+
+/** A budget is no rule that stays the same: the agent is told when it is worth trying again. */
+function withReset(finding: Finding, resetsAtMs: number | undefined): Finding {
+  const { decision, summary, nextSteps } = finding;
+  if (resetsAtMs === undefined || decision === 'allow' || decision === 'warn') return finding;
+  const steps = stepsForBudget(decision, resetsAtMs);
+  return {
+    ...finding,
+    resetsAtMs,
+    summary: `${summary} What the agent did so far is the reason; it resets at ${new Date(resetsAtMs).toISOString()}.`,
+    nextSteps: decision === 'deny' ? steps : [...nextSteps, ...steps],
+  };
+}
+
+/** Whatever goes through counts, a refusal that nobody enforces included. */
+function countIfDone({ action, state }: Case, verdict: Verdict): Verdict {
+  const effect = mayProceed(verdict) ? countEffect(action, state) : undefined;
+  return effect === undefined ? verdict : { ...verdict, effects: [...verdict.effects, effect] };
 }
 
 const termsByDefault: ApprovalTerms = { channels: [], minRole: 'approver', quorum: 1 };
@@ -248,6 +275,7 @@ function conclude({ action, state, mode }: Case, finding: Finding, claim?: Effec
     toolManifestHash: tool?.manifestHash,
     policyHash: outcome?.policyHash,
     nextSteps: finding.nextSteps,
+    resetsAtMs: finding.resetsAtMs,
     effects: effectsOf(claim, effect, mode),
     passportJti: passport?.form === 'signed' ? passport.claims.jti : undefined,
     seen: seenFacts(action, state),

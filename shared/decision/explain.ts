@@ -6,10 +6,27 @@ interface Explanation {
   readonly matched_rules: readonly string[];
   readonly next_steps: readonly string[];
   readonly observed?: Verdict['observed'];
+  readonly details?: RefusalDetails;
+}
+
+/** What a refusal says beyond the contract's words. */
+export interface RefusalDetails {
+  /** RFC 3339: when the budget that refused this call lets it through again, if nothing is added. */
+  readonly resets_at: string;
 }
 
 export function explainVerdict(verdict: Verdict): Explanation {
   const { summary, matchedRules, nextSteps, observed } = verdict;
-  const explanation = { summary, matched_rules: matchedRules, next_steps: nextSteps };
-  return observed.length === 0 ? explanation : { ...explanation, observed };
+  const details = refusalDetails(verdict);
+  return {
+    summary,
+    matched_rules: matchedRules,
+    next_steps: nextSteps,
+    ...(observed.length === 0 ? {} : { observed }),
+    ...(details === undefined ? {} : { details }),
+  };
+}
+
+export function refusalDetails({ resetsAtMs }: Verdict): RefusalDetails | undefined {
+  return resetsAtMs === undefined ? undefined : { resets_at: new Date(resetsAtMs).toISOString() };
 }

@@ -101,6 +101,7 @@ const steps: Partial<Record<ErrorCode, readonly string[]>> = {
   ],
   'approval.unavailable': [later],
   'policy.update_required': [later],
+  'usage.unknown': [later],
   'sync.no_snapshot': [later],
   'passport.lease_exhausted': [later],
   'credential.unavailable': [later],
@@ -136,6 +137,20 @@ const approval: readonly string[] = [
 const denial: readonly string[] = [
   'Do not retry the same call: the decision stays the same. Change the action so that the rule no longer applies, or ask the user how to go on.',
 ];
+
+/** Steps for a call that a budget holds back. Whoever waits for a human need not wait for the budget. */
+export function stepsForBudget(
+  decision: 'deny' | 'require_approval' | 'require_tool_reapproval',
+  resetsAtMs: number,
+): readonly string[] {
+  const at = new Date(resetsAtMs).toISOString();
+  return decision === 'deny'
+    ? [
+        `What is permitted for this tool is used up. It resets at ${at}: do not repeat the call before then, and not in smaller parts.`,
+        'Tell the user, and continue with work that does not need it.',
+      ]
+    : [`What is permitted without that is used up, and resets at ${at}.`];
+}
 
 export function stepsFor(code: ErrorCode): readonly string[] {
   return steps[code] ?? none;

@@ -1,6 +1,7 @@
 import type { ToolRecord } from '../manifest/tool-record.ts';
 import type { PassportClaims } from '../passport/claims.ts';
 import type { PolicySet } from '../policy/policy-set.ts';
+import type { ToolUsage } from '../usage/tool-usage.ts';
 import type { Environment, Mode } from './action.ts';
 
 export interface KillSwitch {
@@ -73,4 +74,6 @@ export interface DecisionState {
   readonly tool?: ToolRecord | undefined;
   readonly passport?: PassportState | undefined;
   readonly policies: PolicySet;
+  /** What the agent did with the tool until now; undefined: it cannot be known, or no policy asks. */
+  readonly usage?: ToolUsage | undefined;
 }

@@ -1,3 +1,4 @@
+import type { Sums } from '../usage/amounts.ts';
 import type { Mode, RiskTier } from './action.ts';
 
 export const decisions = [
@@ -27,6 +28,8 @@ export type Effect =
       readonly durable: boolean;
     }
   | { readonly kind: 'open_approval'; readonly terms: ApprovalTerms }
+  /** The call goes through and a budget asks for it: it counts from now on, in the same tick. */
+  | { readonly kind: 'count_usage'; readonly sums: Sums }
   | { readonly kind: 'spend_approval'; readonly approvalId: number; readonly eventHash: string };
 
 /**
@@ -62,6 +65,8 @@ export interface Verdict {
   readonly toolManifestHash?: string | undefined;
   readonly policyHash?: string | undefined;
   readonly nextSteps: readonly string[];
+  /** Where a budget is used up: when the same call would get further, if nothing is added until then. */
+  readonly resetsAtMs?: number | undefined;
   readonly effects: readonly Effect[];
   /** The use of a passport that this verdict rests on, if one was given. */
   readonly passportJti?: string | undefined;

@@ -7,6 +7,7 @@ import type { PolicySet } from './policy-set.ts';
 import { compileRules } from './rule.ts';
 import type { PlacedRule } from './rule-list.ts';
 import { ToolIndex } from './tool-index.ts';
+import { indexUsage, type UsageIndex } from './usage-index.ts';
 import { parsePolicy } from './validate.ts';
 
 /**
@@ -30,7 +31,10 @@ export class PolicyCompiler {
     const added = [...held].flatMap(([key, rules]) => (before.has(key) ? [] : rules));
     this.#held = held;
     this.#index = this.#index.change(removed, added);
-    return createPolicySet(this.#index, policies);
+    const usage = [...held.values()].flatMap((rules) =>
+      rules.flatMap(({ rule }) => rule.usage ?? []),
+    );
+    return createPolicySet({ index: this.#index, usage: indexUsage(usage) }, policies);
   }
 }
 
@@ -61,11 +65,15 @@ export function byPolicyId(one: PublishedPolicy, other: PublishedPolicy): number
   return one.id - other.id || (one.hash < other.hash ? -1 : 1);
 }
 
-function createPolicySet(index: ToolIndex, policies: readonly PublishedPolicy[]): PolicySet {
+function createPolicySet(
+  { index, usage }: { readonly index: ToolIndex; readonly usage: UsageIndex },
+  policies: readonly PublishedPolicy[],
+): PolicySet {
   const nothing = combine([]);
   return {
     hash: policySetHash(policies.map(({ hash }) => hash)),
     size: policies.length,
+    usage,
     evaluate(context) {
       const found: PlacedRule[] = [];
       index.collect(context, found);

@@ -37,6 +37,14 @@ const contextFields: Readonly<Record<string, Field>> = {
     fields: { id: alwaysText, type: text, customer_id: { kind: 'anything' } },
   },
   environment: { kind: 'text', words: environments, always: true },
+  usage: {
+    kind: 'object',
+    fields: {
+      calls_1h: { kind: 'anything' },
+      calls_24h: { kind: 'anything' },
+      sum_24h: { kind: 'object' },
+    },
+  },
 };
 
 /** What is known about the place a path names; undefined when no context has such a place. */

@@ -10,4 +10,6 @@ export interface PolicyContext extends JsonObject {
   readonly args?: JsonObject;
   readonly resource?: JsonObject;
   readonly environment?: string;
+  /** What the agent has already done with the tool; the sums hold their paths below `args`, dots and all. */
+  readonly usage?: JsonObject;
 }

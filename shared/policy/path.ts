@@ -1,5 +1,6 @@
 import type { JsonValue } from '../json.ts';
 import type { PolicyContext } from './context.ts';
+import { summedPath } from './usage-path.ts';
 
 /** Reads one place of a context; undefined when the path leads nowhere. */
 export type ReadPath = (context: PolicyContext) => JsonValue | undefined;
@@ -9,6 +10,9 @@ export type ReadPath = (context: PolicyContext) => JsonValue | undefined;
  * nothing but what the context itself carries. Of an array, `0` and `length` are own properties.
  */
 export function compilePath(path: string): ReadPath {
+  const summed = summedPath(path);
+  // One sum is one member: else `order` and `order.total` could not both be summed.
+  if (summed !== undefined) return (context) => own(own(context.usage, 'sum_24h'), summed);
   const [first = '', second, ...rest] = path.split('.');
   if (second === undefined) return (context) => own(context, first);
   if (rest.length === 0) return (context) => own(own(context, first), second);

@@ -1,5 +1,6 @@
 import type { ApprovalTerms, Decision } from '../decision/verdict.ts';
 import type { PolicyContext } from './context.ts';
+import type { UsageIndex } from './usage-index.ts';
 
 /** What the published policies of a tenant say about one context. */
 export interface PolicyOutcome {
@@ -28,5 +29,7 @@ export interface PolicySet {
   /** Hash over the sorted hashes of the published policies; stamped into passports. */
   readonly hash: string;
   readonly size: number;
+  /** What must be known of earlier calls. */
+  readonly usage: UsageIndex;
   evaluate(context: PolicyContext): PolicyOutcome;
 }

@@ -16,12 +16,15 @@ import type { PolicyOutcome } from './policy-set.ts';
 import type { RuleSource } from './rule-source.ts';
 import { compileScope } from './scope.ts';
 import { permits } from './severity.ts';
+import { type UsageReading, usageReading } from './usage-reading.ts';
 
 /** A rule ready to run: it matches when all its requirements hold. */
 export interface CompiledRule extends RuleSource {
   readonly requirements: readonly Requirement[];
   /** The outcome when no other rule matches; most decisions come to one of these. */
   readonly alone: PolicyOutcome;
+  /** Set where the rule refers to what was done before. */
+  readonly usage?: UsageReading | undefined;
 }
 
 /** Compiles every rule of a valid policy. */
@@ -41,6 +44,7 @@ export function compileRules({
       ...source,
       requirements: [...scope, ...compileGroup(rule.when, permits(rule.decision))],
       alone: combine([source]),
+      usage: usageReading(definition, rule),
     };
   });
 }

@@ -4,6 +4,7 @@ import { policyLimits as limits } from './definition-limits.ts';
 import { joinPath, refuse, show } from './json-bounds.ts';
 import { compilePattern } from './pattern.ts';
 import { readObject, readOneOf, readText } from './shape.ts';
+import { usagePathProblem } from './usage-path.ts';
 
 const conditionKeys = ['path', 'operator', 'value'];
 const refForm = 'an object must be { "$ref": "<dotted path>" } and nothing else';
@@ -38,6 +39,8 @@ function checkPath(value: JsonValue | undefined, path: string): void {
   if (segments.length > limits.pathSegments) {
     refuse(path, `more than ${limits.pathSegments} segments`);
   }
+  const problem = usagePathProblem(text);
+  if (problem !== undefined) refuse(path, problem);
 }
 
 function checkRef(value: JsonValue, path: string): void {

@@ -69,7 +69,10 @@ async function writeBacklog(dataDir: string): Promise<readonly string[]> {
   const action = { ...identity, tool: 'backlog.tool', resource: 'r:1', args: { amount: 1 } };
   for (let n = 0; n < backlog; n += 1000) {
     const records = Array.from({ length: 1000 }, () =>
-      decisionRecord({ action, verdict, facts }, { identity, clock: systemClock }),
+      decisionRecord(
+        { action, verdict, facts, usageRun: 'run_1' },
+        { identity, clock: systemClock },
+      ),
     );
     await Promise.all(records.map((record) => spool.append(record)));
     ids.push(...records.map(({ event }) => event.id));

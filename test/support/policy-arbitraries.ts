@@ -34,6 +34,9 @@ const paths = [
   'environment',
   'args',
   'tool_name',
+  'usage.calls_1h',
+  'usage.sum_24h.a',
+  'usage.sum_24h.a.b',
 ] as const;
 
 const primitive: fc.Arbitrary<JsonValue> = fc.constantFrom<JsonValue>(
@@ -148,6 +151,8 @@ export function publish(id: number, definition: PolicyDefinition): PublishedPoli
   return { id, hash: policyHash(definition), definition };
 }
 
+const amount = fc.constantFrom(0, 5, 10, 10.5, 100);
+
 export const context: fc.Arbitrary<PolicyContext> = fc.record(
   {
     tool: fc.record({ name: fc.constantFrom(...toolNames) }),
@@ -159,6 +164,13 @@ export const context: fc.Arbitrary<PolicyContext> = fc.record(
     ),
     resource: fc.record({ customer_id: anyValue }, { requiredKeys: [] }),
     environment: fc.constantFrom('prod', 'dev'),
+    usage: fc.record(
+      {
+        calls_1h: fc.constantFrom(0, 1, 5, 10),
+        sum_24h: fc.record({ a: amount, 'a.b': amount }, { requiredKeys: [] }),
+      },
+      { requiredKeys: [] },
+    ),
   },
   { requiredKeys: ['tool'] },
 );

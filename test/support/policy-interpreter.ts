@@ -190,7 +190,9 @@ function isUnequal(left: JsonValue, right: JsonValue, permits: boolean): boolean
 
 function read(context: PolicyContext, path: string): JsonValue | undefined {
   let value: JsonValue | undefined = context;
-  for (const segment of path.split('.')) {
+  // Of a sum, all that follows is its name.
+  const [, summed] = /^usage\.sum_24h\.(.*)$/.exec(path) ?? [];
+  for (const segment of summed ? ['usage', 'sum_24h', summed] : path.split('.')) {
     if (typeof value !== 'object' || value === null) return undefined;
     value = Object.getOwnPropertyDescriptor(value, segment)?.value;
   }

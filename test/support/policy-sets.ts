@@ -1,6 +1,7 @@
 import type { ApprovalTerms, Decision } from '../../shared/decision/verdict.ts';
 import type { PolicyContext } from '../../shared/policy/context.ts';
 import type { PolicyOutcome, PolicySet } from '../../shared/policy/policy-set.ts';
+import { noUsage } from '../../shared/policy/usage-index.ts';
 
 const hash = `sha256:${'a'.repeat(64)}`;
 
@@ -19,13 +20,14 @@ export function alwaysPolicies(
     approval,
     nextSteps: [],
   };
-  return { hash, size: 1, evaluate: () => outcome };
+  return { hash, size: 1, usage: noUsage, evaluate: () => outcome };
 }
 
 /** No published policy: nothing is permitted. */
 export const noPolicies: PolicySet = {
   hash,
   size: 0,
+  usage: noUsage,
   evaluate: () => ({
     decision: 'deny',
     reasonCode: 'policy.no_match',
@@ -39,6 +41,7 @@ export const noPolicies: PolicySet = {
 export const unaskedPolicies: PolicySet = {
   hash,
   size: 1,
+  usage: noUsage,
   evaluate: (_context: PolicyContext) => {
     throw new Error('policies were asked although an earlier stage refuses');
   },

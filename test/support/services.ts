@@ -11,6 +11,7 @@ import type { Publisher, Services } from '../../control-plane/services.ts';
 import { openStore } from '../../control-plane/store/open.ts';
 import { createPublisher } from '../../control-plane/sync/publisher.ts';
 import { openUpstream } from '../../control-plane/upstream/open-upstream.ts';
+import { OwnUsage } from '../../control-plane/usage/own-usage.ts';
 import { openBus } from '../../shared/bus/open.ts';
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 import { type Log, silentLog } from '../../shared/log.ts';
@@ -70,6 +71,7 @@ export async function testServices(options: TestServicesOptions = {}): Promise<T
     ledger,
     publisher,
     upstream,
+    usage: new OwnUsage(clock),
     close: async () => {
       await upstream.close();
       await publisher.close();

@@ -18,6 +18,7 @@ interface Answer {
 
 export interface RunningSidecar {
   readonly agent: AgentClient;
+  readonly proxyUrl: string;
   program: Program;
   start(): Promise<void>;
 }
@@ -101,8 +102,10 @@ export async function startTwoOfEach(sidecarEnv: Record<string, string> = {}): P
       ...sidecarEnv,
     };
     const launch = () => startProgram('proxy/main.ts', env);
+    const proxyUrl = `http://127.0.0.1:${proxyPort}`;
     const sidecar: RunningSidecar = {
-      agent: agentClient(`http://127.0.0.1:${proxyPort}`),
+      proxyUrl,
+      agent: agentClient(proxyUrl),
       program: launch(),
       async start() {
         sidecar.program = launch();

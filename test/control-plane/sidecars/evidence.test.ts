@@ -214,6 +214,7 @@ describe('a record of whatever an agent tried', () => {
         action: { ...action, tenantId: 'default', agentId, userId: 'user-1' },
         verdict: refusal,
         facts: { tool: action.tool, resource: action.resource, host: 'h', method: 'POST' },
+        usageRun: 'run_1',
       },
       { identity: { ...identity, sidecarId: sidecar.id }, clock },
     );

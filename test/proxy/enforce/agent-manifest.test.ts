@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { agentManifest } from '../../../proxy/enforce/agent-manifest.ts';
+import { UsageCounter } from '../../../proxy/usage/usage-counter.ts';
 import { sidecarId } from '../../support/published-tenant.ts';
 import { type ReplicaStage, replicaStage } from '../replica/replica-stage.ts';
 
@@ -35,7 +36,8 @@ it('the manifest tells an agent nothing of the tools of others', async () => {
     userId: 'ann',
     environment: 'prod',
   } as const;
-  const manifest = agentManifest({ replica, identity });
+  const usage = new UsageCounter({ clock: stage.clock, maxStalenessMs: 1 });
+  const manifest = agentManifest({ replica, identity, usage });
   const named = (manifest.tools as readonly { readonly name: string }[]).map(({ name }) => name);
   expect(named).toEqual(['pay', 'crm', 'maps', 'model']);
   expect(JSON.stringify(manifest)).not.toMatch(/hr\.|crm2/);

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { judge } from '../../../proxy/enforce/judge.ts';
 import { LiveDrift } from '../../../proxy/enforce/live-drift.ts';
 import { UsedPassports } from '../../../proxy/enforce/used-passports.ts';
+import { UsageCounter } from '../../../proxy/usage/usage-counter.ts';
 import type { Mode } from '../../../shared/decision/action.ts';
 import { mayProceed } from '../../../shared/decision/verdict.ts';
 import { silentLog } from '../../../shared/log.ts';
@@ -40,11 +41,13 @@ async function judgeIn(mode: Mode) {
         upload: nobody,
         report: nobody,
         keySuccession: nobody,
+        usage: nobody,
       },
       clock: stage.clock,
       log: silentLog,
       spentApprovals: new Set(),
       usedPassports: new UsedPassports(),
+      usage: new UsageCounter({ clock: stage.clock, maxStalenessMs: 1 }),
     },
   );
   return verdict;

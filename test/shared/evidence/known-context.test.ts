@@ -86,7 +86,7 @@ function stored(event: EvidenceEvent): StoredDecision {
 function byControlPlane(one: Action, at: DecisionState): StoredDecision {
   const verdict = decide(one, at, clock.now());
   const { environment, point } = at;
-  const decided = { action: one, verdict, environment, point, principal: 'p' };
+  const decided = { action: one, verdict, environment, point, principal: 'p', usageRun: 'r' };
   return stored(decisionEvent(decided, clock).event);
 }
 
@@ -96,7 +96,9 @@ function bySidecar(one: Action, at: DecisionState): StoredDecision {
   const facts = { tool, resource, host: 'h', method: 'POST' };
   const { environment } = at;
   const identity = { sidecarId: 's', tenantId, agentId, userId: 'u1', environment };
-  return stored(decisionRecord({ action: one, verdict, facts }, { identity, clock }).event);
+  return stored(
+    decisionRecord({ action: one, verdict, facts, usageRun: 'r' }, { identity, clock }).event,
+  );
 }
 
 /** The first place of the context that the partial one rules out. */

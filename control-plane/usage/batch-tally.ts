@@ -1,0 +1,23 @@
+import type { EvidenceEvent } from '../../shared/evidence/event.ts';
+import { type Tally, tallyOf } from '../../shared/usage/tally.ts';
+import { isFlagged } from '../evidence/dead-letter.ts';
+
+/** What a batch of events adds to budgets: one row a key. */
+export class BatchTally {
+  readonly #rows = new Map<string, Tally>();
+
+  /** Whoever asked for an event that was sealed late was refused: it counts for nothing. */
+  add(event: EvidenceEvent): void {
+    if (isFlagged(event)) return;
+    for (const tally of tallyOf(event)) {
+      const { amount, ...key } = tally;
+      const text = JSON.stringify(key);
+      const known = this.#rows.get(text);
+      this.#rows.set(text, known ? { ...known, amount: known.amount + amount } : tally);
+    }
+  }
+
+  rows(): readonly Tally[] {
+    return [...this.#rows.values()];
+  }
+}

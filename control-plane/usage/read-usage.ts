@@ -1,0 +1,51 @@
+import type { Pool } from 'pg';
+import type { Action } from '../../shared/decision/action.ts';
+import { type Bucket, Buckets, keptMs, minuteOf } from '../../shared/usage/buckets.ts';
+import { usageSource } from '../../shared/usage/tally.ts';
+import { ToolUsage } from '../../shared/usage/tool-usage.ts';
+import type { Services } from '../services.ts';
+
+export const ownSource = 'control-plane';
+
+const statement = `
+select minute, json_object_agg(path, amount) as amounts
+  from (select minute, path, sum(amount) as amount
+          from usage_minute
+         where tenant_id = $1 and agent_id = $2 and tool = $3 and minute >= $4 and source <> $5
+         group by minute, path) as minutes
+ group by minute`;
+
+interface MinuteRow {
+  readonly minute: number;
+  readonly amounts: Readonly<Record<string, number>>;
+}
+
+/** What an agent did with a tool until now: here, as this process knows it, and elsewhere, as the ledger does. */
+export async function readUsage(
+  {
+    pool,
+    clock,
+    usage,
+  }: Pick<Services, 'clock' | 'usage'> & { readonly pool: Pick<Pool, 'query'> },
+  action: Pick<Action, 'tenantId' | 'agentId' | 'tool'>,
+): Promise<ToolUsage> {
+  const { tenantId, agentId, tool } = action;
+  const { rows } = await pool.query<MinuteRow>({
+    text: statement,
+    values: [
+      tenantId,
+      agentId,
+      tool,
+      minuteOf(clock.now() - keptMs),
+      usageSource(ownSource, usage.run),
+    ],
+  });
+  const elsewhere = new Buckets();
+  for (const row of rows) elsewhere.set(bucketOf(row));
+  return new ToolUsage([elsewhere, usage.of(action)]);
+}
+
+export function bucketOf({ minute, amounts }: MinuteRow): Bucket {
+  const { '': calls = 0, ...sums } = amounts;
+  return { minute, calls, sums };
+}

@@ -1,0 +1,121 @@
+import type { JsonObject } from '../json.ts';
+import type { PolicyOutcome, PolicySet } from '../policy/policy-set.ts';
+import { severity } from '../policy/severity.ts';
+import type { UsageNeeds } from '../policy/usage-index.ts';
+import { amountsIn, unreadableIn } from '../usage/amounts.ts';
+import { minuteMs, minuteOf } from '../usage/buckets.ts';
+import { asDecimal, type ToolUsage } from '../usage/tool-usage.ts';
+import type { Action } from './action.ts';
+import { buildContext } from './context.ts';
+import type { DecisionState } from './state.ts';
+import type { Effect } from './verdict.ts';
+
+/** What the policies say of an action, with what the agent has already done in mind. */
+export interface UsageJudgement {
+  readonly outcome: PolicyOutcome;
+  /** Set when a rule that decides needs what cannot be known. */
+  readonly isUnknown?: boolean;
+  /** Set when less use so far would have led further: from then on it does, if nothing is added. */
+  readonly resetsAtMs?: number | undefined;
+}
+
+/** Evaluates the policies; those that refer to usage with what was done until now. */
+export function evaluateWithUsage(
+  action: Action,
+  state: DecisionState,
+  nowMs: number,
+): UsageJudgement {
+  const { policies, usage } = state;
+  const context = buildContext(action, state);
+  const needs = needsOf(action, state);
+  if (needs === undefined) return { outcome: policies.evaluate(context) };
+  if (usage === undefined) {
+    const outcome = policies.evaluate(context);
+    // Who refuses without it needs no budget for it.
+    const isSettled = outcome.decision === 'deny' && outcome.matchedRules.length > 0;
+    return { outcome, isUnknown: !isSettled && policies.usage.decidesIn(context) };
+  }
+  const evaluateAt = (ms: number) =>
+    policies.evaluate({
+      ...context,
+      usage: usageContext(usage, { needs, args: action.args, nowMs: ms }),
+    });
+  const outcome = evaluateAt(nowMs);
+  if (outcome.decision === 'allow' || outcome.decision === 'warn') return { outcome };
+  return {
+    outcome,
+    resetsAtMs: firstRelief(outcome, evaluateAt, { afterMs: nowMs, untilMs: usage.emptyFromMs }),
+  };
+}
+
+/** `count_usage`, where a call that may proceed has to be counted. */
+export function countEffect(action: Action, state: DecisionState): Effect | undefined {
+  const needs = needsOf(action, state);
+  return needs && { kind: 'count_usage', sums: amountsIn(action.args, needs.sums) };
+}
+
+/** What the context of a call without arguments says of earlier ones, for whoever only looks. */
+export function usageSoFar(
+  action: Pick<Action, 'tool' | 'agentId'>,
+  { policies, usage }: Pick<DecisionState, 'policies' | 'usage'>,
+  nowMs: number,
+): JsonObject | undefined {
+  const needs = needsOf(action, { policies });
+  return needs && usage && usageContext(usage, { needs, args: {}, nowMs });
+}
+
+function needsOf(
+  { tool, agentId }: Pick<Action, 'tool' | 'agentId'>,
+  { policies }: { readonly policies: PolicySet },
+): UsageNeeds | undefined {
+  return policies.usage.isEmpty ? undefined : policies.usage.needsOf(tool, agentId);
+}
+
+interface Looked {
+  readonly needs: UsageNeeds;
+  readonly args: JsonObject;
+  readonly nowMs: number;
+}
+
+/**
+ * Calls are those that went before; sums hold this one's own value, too: one that looked back only
+ * could be passed by any single call. Where that value cannot be read, the sum is given as text
+ * with an exponent, which permits nothing and hides nothing from a refusal.
+ */
+function usageContext(usage: ToolUsage, { needs, args, nowMs }: Looked): JsonObject {
+  const own = amountsIn(args, needs.sums);
+  const unreadable = unreadableIn(args, needs.sums);
+  const sums: Record<string, number | string> = {};
+  for (const path of needs.sums) {
+    const sum = asDecimal(usage.sumIn24h(path, nowMs) + (own[path] ?? 0));
+    sums[path] = unreadable.has(path) ? sum.toExponential() : sum;
+  }
+  return {
+    calls_1h: usage.callsIn1h(nowMs),
+    calls_24h: usage.callsIn24h(nowMs),
+    sum_24h: sums,
+  };
+}
+
+/**
+ * The first full minute at which the policies say something less restrictive. Found by halving: as
+ * use only falls while nothing is added, what a budget refuses is permitted from some moment on.
+ * Where rules turn that around it is one such moment, and not always the first.
+ */
+function firstRelief(
+  { decision }: PolicyOutcome,
+  evaluateAt: (ms: number) => PolicyOutcome,
+  { afterMs, untilMs }: { readonly afterMs: number; readonly untilMs: number },
+): number | undefined {
+  const isRelief = (minute: number) =>
+    severity(evaluateAt(minute * minuteMs).decision) < severity(decision);
+  let first = minuteOf(afterMs) + 1;
+  let last = untilMs / minuteMs;
+  if (last < first || !isRelief(last)) return undefined;
+  while (first < last) {
+    const middle = Math.floor((first + last) / 2);
+    if (isRelief(middle)) last = middle;
+    else first = middle + 1;
+  }
+  return last * minuteMs;
+}

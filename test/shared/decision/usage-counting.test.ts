@@ -1,0 +1,121 @@
+import { describe, expect, it } from 'vitest';
+import { decide } from '../../../shared/decision/decide.ts';
+import { reachVerdict } from '../../../shared/decision/reach-verdict.ts';
+import type { DecisionState } from '../../../shared/decision/state.ts';
+import type { PolicyCondition } from '../../../shared/policy/definition.ts';
+import { ToolUsage } from '../../../shared/usage/tool-usage.ts';
+import { UsageBook } from '../../../shared/usage/usage-book.ts';
+import { baseAction, baseState, nowMs, signedPassport } from '../fixtures.ts';
+import { decider, isTool, policy, rule, tool, usage } from './usage-stage.ts';
+
+describe('what cannot be known', () => {
+  const unknown = { usage: undefined };
+
+  it.each(['allow', 'deny', 'require_approval'] as const)(
+    'refuses what a rule of the decision %s needs',
+    (decision) => {
+      const { ask } = decider(
+        policy([rule('allow'), rule(decision, usage('calls_1h', '>=', 1000))]),
+      );
+      expect(ask({}, nowMs, unknown)).toMatchObject({
+        ...{ decision: 'deny', reasonCode: 'usage.unknown' },
+      });
+    },
+  );
+
+  it('refuses nothing that no rule needs it for', () => {
+    const large: PolicyCondition = { path: 'args.amount', operator: '>', value: 10 };
+    const { ask } = decider(
+      policy([rule('allow'), rule('deny', large, usage('calls_1h', '>', 5))]),
+    );
+    expect(ask({ amount: 5 }, nowMs, unknown).decision).toBe('allow');
+    expect(ask({ amount: 50 }, nowMs, unknown).reasonCode).toBe('usage.unknown');
+  });
+
+  it('leaves a refusal its own reason', () => {
+    const { ask } = decider(policy([rule('deny'), rule('allow', usage('calls_1h', '<', 5))]));
+    expect(ask({}, nowMs, unknown)).toMatchObject({ decision: 'deny', reasonCode: 'test.r0' });
+  });
+
+  it('refuses nothing for a policy that only observes or warns', () => {
+    for (const mode of ['monitor', 'warn'] as const) {
+      const { ask } = decider(
+        policy([rule('allow')]),
+        policy([rule('deny', usage('calls_1h', '>', 5))], { id: 'other', mode }),
+      );
+      expect(ask({}, nowMs, unknown).decision).toBe('allow');
+    }
+  });
+
+  it('is an alternative where another condition holds anyway', () => {
+    const any = { any: [isTool, usage('calls_1h', '<', 5)] };
+    const { ask } = decider(policy([{ decision: 'allow', when: any }]));
+    expect(ask({}, nowMs, unknown).decision).toBe('allow');
+  });
+});
+
+describe('what is counted', () => {
+  it('are tools that a budget refers to, for the agents it is for', () => {
+    const { policies } = decider(
+      policy(
+        [
+          rule('allow', usage('sum_24h.amount', '<', 5)),
+          rule('deny', usage('sum_24h.fee', '>', 1)),
+        ],
+        {
+          applies_to: { agents: ['7'] },
+        },
+      ),
+    );
+    expect(policies.usage.needsOf(tool, '7')).toEqual({ sums: ['amount', 'fee'] });
+    expect(policies.usage.needsOf(tool, '8')).toBeUndefined();
+    expect(policies.usage.needsOf('mcp.payments.list', '7')).toBeUndefined();
+  });
+
+  it('is nothing at all without a budget', () => {
+    const { policies, ask } = decider(policy([rule('allow')]));
+    expect(policies.usage.isEmpty).toBe(true);
+    expect(ask().effects).toEqual([]);
+  });
+
+  it('are tools of a glob', () => {
+    const any = { all: [usage('calls_1h', '<', 5)] };
+    const { policies } = decider(
+      policy([{ decision: 'allow', when: any }], { applies_to: { tools: ['mcp.payments.*'] } }),
+    );
+    expect(policies.usage.needsOf('mcp.payments.list', '7')).toEqual({ sums: [] });
+    expect(policies.usage.needsOf('mcp.mail.send', '7')).toBeUndefined();
+  });
+});
+
+describe('reaching a verdict', () => {
+  const { policies } = decider(policy([rule('allow', usage('calls_1h', '<', 1))]));
+
+  function point(book: UsageBook, spend: () => Promise<boolean>) {
+    const count = () => book.count(tool, {}, { nowMs, monotonicMs: 0 });
+    const decideWith = (passport: DecisionState['passport']) => {
+      const known = new ToolUsage([book.of(tool)]);
+      return decide(baseAction, { ...baseState, policies, usage: known, passport }, nowMs);
+    };
+    return { decideWith, count, spend, claim: async () => 'claimed' as const };
+  }
+
+  it('counts once for a passport that is claimed on the way, and not what it then finds used up', async () => {
+    const book = new UsageBook();
+    const at = point(book, async () => true);
+    const reached = await Promise.all([1, 2, 3].map(() => reachVerdict(signedPassport(), at)));
+    expect(reached.map(({ verdict }) => verdict.decision)).toEqual(['allow', 'deny', 'deny']);
+    expect(new ToolUsage([book.of(tool)]).callsIn1h(nowMs)).toBe(1);
+  });
+
+  it('gives back once, however often it is asked to', async () => {
+    const book = new UsageBook();
+    const { giveBack } = await reachVerdict(
+      undefined,
+      point(book, async () => true),
+    );
+    giveBack();
+    giveBack();
+    expect(new ToolUsage([book.of(tool)]).callsIn1h(nowMs)).toBe(0);
+  });
+});

@@ -1,0 +1,154 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { Sums } from '../../../shared/usage/amounts.ts';
+import { Buckets, dayMs, hourMs, minuteMs, minuteOf } from '../../../shared/usage/buckets.ts';
+import { asDecimal, ToolUsage } from '../../../shared/usage/tool-usage.ts';
+import { UsageBook } from '../../../shared/usage/usage-book.ts';
+
+const startMs = 1_800_000_000_000;
+
+interface Call {
+  readonly atMs: number;
+  readonly amount: number;
+  /** Counted by this decider, or told by another. */
+  readonly where: 'here' | 'elsewhere';
+  readonly isGivenBack: boolean;
+}
+
+const call: fc.Arbitrary<Call> = fc.record({
+  // Two and a half days, in no order: clocks are stepped.
+  atMs: fc.integer({ min: 0, max: 60 * hourMs }).map((ms) => startMs + ms),
+  amount: fc.constantFrom(0, 1, 2, 40, 1000),
+  where: fc.constantFrom('here', 'elsewhere'),
+  isGivenBack: fc.boolean(),
+});
+
+const sumsOf = ({ amount }: Call): Sums => (amount > 0 ? { amount } : {});
+
+/** The same as plainly as can be: a call counts as if made in the last moment of its minute. */
+function naive(calls: readonly Call[], nowMs: number, windowMs: number): readonly Call[] {
+  return calls.filter(({ atMs }) => {
+    const endOfMinute = atMs - (atMs % minuteMs) + minuteMs;
+    return nowMs - endOfMinute < windowMs;
+  });
+}
+
+function usageOf(calls: readonly Call[]): ToolUsage {
+  const book = new UsageBook();
+  const told = new Map<number, { calls: number; sum: number }>();
+  for (const one of calls) {
+    if (one.where === 'here') {
+      const giveBack = book.count('tool', sumsOf(one), { nowMs: one.atMs, monotonicMs: 0 });
+      if (one.isGivenBack) {
+        giveBack();
+        giveBack();
+      }
+      continue;
+    }
+    if (one.isGivenBack) continue;
+    const bucket = told.get(minuteOf(one.atMs)) ?? { calls: 0, sum: 0 };
+    told.set(minuteOf(one.atMs), { calls: bucket.calls + 1, sum: bucket.sum + one.amount });
+  }
+  const elsewhere = new Buckets();
+  for (const [minute, { calls: n, sum }] of told) {
+    // Told twice is counted once.
+    elsewhere.set({ minute, calls: n, sums: { amount: sum } });
+    elsewhere.set({ minute, calls: n, sums: { amount: sum } });
+  }
+  return new ToolUsage([elsewhere, book.of('tool')]);
+}
+
+const calls = fc.array(call, { maxLength: 60 });
+const moment = fc.integer({ min: -hourMs, max: 90 * hourMs }).map((ms) => startMs + ms);
+
+describe('windows of minute buckets', () => {
+  it('say the same as a list of all calls, whatever came in which order from where', () => {
+    fc.assert(
+      fc.property(calls, moment, (all, nowMs) => {
+        const counted = all.filter(({ isGivenBack }) => !isGivenBack);
+        const usage = usageOf(all);
+        const lastDay = naive(counted, nowMs, dayMs);
+        expect(usage.callsIn1h(nowMs)).toBe(naive(counted, nowMs, hourMs).length);
+        expect(usage.callsIn24h(nowMs)).toBe(lastDay.length);
+        const sum = lastDay.reduce((total, { amount }) => total + amount, 0);
+        expect(usage.sumIn24h('amount', nowMs)).toBe(sum);
+        expect(usage.sumIn24h('other', nowMs)).toBe(0);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('never count less than really lies in them, and hold a call a minute longer at most', () => {
+    fc.assert(
+      fc.property(calls, moment, (all, nowMs) => {
+        const counted = all.filter(({ isGivenBack }) => !isGivenBack);
+        const within = (windowMs: number) =>
+          counted.filter(({ atMs }) => nowMs - atMs < windowMs).length;
+        const windowed = usageOf(all).callsIn1h(nowMs);
+        expect(windowed).toBeGreaterThanOrEqual(within(hourMs));
+        expect(windowed).toBeLessThanOrEqual(within(hourMs + minuteMs));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('change at whole minutes only, and are empty from the moment that they name', () => {
+    fc.assert(
+      fc.property(calls, moment, (all, nowMs) => {
+        const usage = usageOf(all);
+        const at = (ms: number) => [usage.callsIn1h(ms), usage.callsIn24h(ms)].join();
+        expect(at(nowMs)).toBe(at(nowMs - (nowMs % minuteMs)));
+        const { emptyFromMs } = usage;
+        if (emptyFromMs < 0) return;
+        expect(usage.callsIn24h(emptyFromMs)).toBe(0);
+        expect(usage.callsIn24h(emptyFromMs - 1)).toBeGreaterThan(0);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('are read in between, as decisions do, without any change to them', () => {
+    fc.assert(
+      fc.property(calls, moment, (all, nowMs) => {
+        const book = new UsageBook();
+        const seen: Call[] = [];
+        for (const one of all) {
+          const giveBack = book.count('tool', sumsOf(one), { nowMs: one.atMs, monotonicMs: 0 });
+          if (one.isGivenBack) giveBack();
+          else seen.push(one);
+          const usage = new ToolUsage([book.of('tool')]);
+          expect(usage.callsIn1h(nowMs)).toBe(naive(seen, nowMs, hourMs).length);
+          const sum = naive(seen, nowMs, dayMs).reduce((total, { amount }) => total + amount, 0);
+          expect(usage.sumIn24h('amount', nowMs)).toBe(sum);
+        }
+      }),
+      { numRuns: 100 },
+    );
+  });
+});
+
+describe('a book of counts', () => {
+  it('keeps what it counted while a clock is set ahead and back', () => {
+    const book = new UsageBook();
+    book.count('tool', {}, { nowMs: startMs, monotonicMs: 0 });
+    book.count('other', {}, { nowMs: startMs + 9 * dayMs, monotonicMs: 60_000 });
+    const usage = new ToolUsage([book.of('tool')]);
+    expect(usage.callsIn1h(startMs)).toBe(1);
+  });
+
+  it('forgets what no window reaches once more than a day has passed', () => {
+    const book = new UsageBook();
+    book.count('old', {}, { nowMs: startMs, monotonicMs: 0 });
+    book.count('tool', {}, { nowMs: startMs, monotonicMs: 0 });
+    const later = 26 * hourMs;
+    book.count('tool', {}, { nowMs: startMs + later, monotonicMs: later });
+    expect(book.of('old')).toBeUndefined();
+    expect(book.of('tool')?.callsIn(10 * dayMs, startMs + later)).toBe(1);
+  });
+});
+
+it('sums of decimals come to the decimal that a person expects', () => {
+  expect(asDecimal(0.1 + 0.2)).toBe(0.3);
+  expect(asDecimal(19.99 * 3)).toBe(59.97);
+  expect(asDecimal(123_456_789.01 + 0.02)).toBe(123_456_789.03);
+});
