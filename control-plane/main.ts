@@ -19,6 +19,8 @@ import { createHttpServer } from './http/server.ts';
 import { loadMasterKey } from './keys/master-key.ts';
 import { createSigningKeys } from './keys/signing-keys.ts';
 import { createVault } from './keys/vault.ts';
+import { startDeliveryWorker } from './notify/delivery-worker.ts';
+import { channelsOf } from './notify/routes.ts';
 import { allRoutes } from './routes.ts';
 import type { Services } from './services.ts';
 import { openStore } from './store/open.ts';
@@ -54,10 +56,12 @@ export async function startControlPlane(
     const server = await serve(services, registry);
     services.upstream.guard.ownPorts.add((server.address() as AddressInfo).port);
     const sweep = startExpirySweep(services);
+    const deliveries = startDeliveryWorker(services, channelsOf(services));
     const hourly = setInterval(() => void forgetOld(services), 3_600_000).unref();
     const close = async () => {
       clearInterval(hourly);
       await sweep.close();
+      await deliveries.close();
       await closeServer(server);
       await closeServices();
     };

@@ -5,6 +5,7 @@ import { credentialRoutes } from './credentials/routes.ts';
 import { evidenceRoutes } from './evidence/routes.ts';
 import type { Route } from './http/route.ts';
 import { keyRoutes } from './keys/routes.ts';
+import { notifyRoutes } from './notify/routes.ts';
 import { passportRoutes } from './passports/routes.ts';
 import { policyRoutes } from './policies/routes.ts';
 import { bindingRoutes, killSwitchRoutes } from './runtime/routes.ts';
@@ -31,5 +32,6 @@ export function allRoutes(services: Services): readonly Route[] {
     ...killSwitchRoutes(services),
     ...sidecarRoutes(services),
     ...userRoutes(services),
+    ...notifyRoutes(services),
   ];
 }

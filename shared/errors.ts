@@ -134,6 +134,11 @@ export const errorKinds = {
   'approval.expired': refusal(403, 'Nobody decided in time.'),
   'approval.invalid': refusal(403, 'The approval does not cover this action.'),
   'approval.satisfied': refusal(200, 'A human approved the action.'),
+  'approval.grant_refused': refusal(
+    403,
+    'No standing grant may be given here, or none that reaches this far.',
+  ),
+  'approval.grant_revoked': refusal(403, 'The grant was taken back.'),
   'approval.used': refusal(403, 'The approval was used before.'),
   'approval.transition_invalid': refusal(
     409,
@@ -145,6 +150,11 @@ export const errorKinds = {
   'approval.already_voted': refusal(409, 'The same person cannot decide twice.'),
   'approval.too_many_open': refusal(403, 'The agent has too many open approvals.'),
   'approval.unavailable': outage(503, 'The approval cannot be requested or spent right now.'),
+
+  // Integrations
+  'integration.not_found': refusal(404, 'No such integration is installed.'),
+  'delivery.not_found': refusal(404, 'No such delivery.'),
+  'delivery.not_dead': refusal(409, 'Only a dead-lettered delivery can be replayed.'),
 
   // Runtime
   'runtime.kill_switch': refusal(403, 'A kill switch blocks this.'),

@@ -23,12 +23,17 @@ function plainChanges(before: PolicyRule, after: PolicyRule): readonly string[] 
     ['decision', before.decision, after.decision],
     ['reason', before.reason, after.reason],
     ...terms.map(
-      (name) => [`approval.${name}`, before.approval?.[name], after.approval?.[name]] as const,
+      (name) => [`approval.${name}`, termOf(before, name), termOf(after, name)] as const,
     ),
   ];
   return pairs.flatMap(([name, was, is]) =>
     isSame(was, is) ? [] : [`${name}: ${valueWords(was)} → ${valueWords(is)}`],
   );
+}
+
+function termOf({ approval }: PolicyRule, name: keyof NonNullable<PolicyRule['approval']>) {
+  const term = approval?.[name];
+  return typeof term === 'object' ? { ...term } : term;
 }
 
 function conditionChanges(before: PolicyRule, after: PolicyRule): readonly string[] {

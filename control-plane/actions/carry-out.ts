@@ -1,14 +1,15 @@
 import { digestOf } from '../../shared/approval/action-digest.ts';
 import type { Action } from '../../shared/decision/action.ts';
 import { decide } from '../../shared/decision/decide.ts';
-import { effectIn, reachVerdict } from '../../shared/decision/reach-verdict.ts';
-import type { DecisionState } from '../../shared/decision/state.ts';
+import { effectIn, type Reached, reachVerdict } from '../../shared/decision/reach-verdict.ts';
+import type { ApprovalProof, DecisionState } from '../../shared/decision/state.ts';
 import type { Verdict } from '../../shared/decision/verdict.ts';
 import { errorKinds, GatewayError } from '../../shared/errors.ts';
 import { claimPassport } from '../../shared/passport/claim.ts';
 import type { GiveBack } from '../../shared/usage/usage-book.ts';
 import { openApproval } from '../approvals/open-approval.ts';
 import { spendApproval } from '../approvals/spend-approval.ts';
+import { standingGrantsFor } from '../approvals/standing-grants.ts';
 import { claimDurably } from '../passports/claim-durably.ts';
 import { userPresence } from '../passports/user-presence.ts';
 import type { Services } from '../services.ts';
@@ -36,8 +37,12 @@ export async function carryOut(services: Services, one: Case): Promise<ReachedVe
   const { bus, clock, log, usage } = services;
   const { action, state, principal } = one;
   const { tenantId } = action;
-  const { verdict, giveBack } = await reachVerdict(state.passport, {
-    decideWith: (passport) => decide(action, { ...state, passport }, clock.now()),
+  let held = state.passport;
+  const point: Parameters<typeof reachVerdict>[1] = {
+    decideWith: ({ passport, grant }) => {
+      held = passport;
+      return decide(action, { ...state, passport, grant }, clock.now());
+    },
     claim: (claim) =>
       claimPassport(claim, {
         bus,
@@ -49,19 +54,52 @@ export async function carryOut(services: Services, one: Case): Promise<ReachedVe
     spend: ({ approvalId, eventHash }) =>
       spendApproval(services, tenantId, { approvalId, eventHash, usedBy: principal }),
     count: ({ sums }) => usage.count(action, sums),
+  };
+  const reached = await reachVerdict({ passport: held }, point);
+  return ask(services, one, {
+    ...reached,
+    reachWith: (grant) => reachVerdict({ passport: held, grant }, point),
   });
-  return { ...(await ask(services, one, verdict)), giveBack };
 }
 
+/** What a standing grant makes of an action that a human would have to be asked about. */
+async function byStandingGrant(
+  services: Services,
+  { action, state }: Case,
+  reachWith: Asking['reachWith'],
+): Promise<Reached | undefined> {
+  const actionDigest = digestOf(action, state.tool?.manifestHash);
+  for (const { proof } of await standingGrantsFor(services, services.db, {
+    action,
+    actionDigest,
+  })) {
+    const reached = await reachWith(proof);
+    if (reached.verdict.decision !== 'require_approval') return reached;
+    reached.giveBack();
+  }
+  return undefined;
+}
+
+interface Asking extends Reached {
+  /** Decides anew, with a standing grant to rest on. */
+  reachWith(grant: ApprovalProof): Promise<Reached>;
+}
+
+/** Looks for a standing grant before a human is asked. */
 async function ask(
   services: Services,
   one: Case,
-  verdict: Verdict,
-): Promise<Omit<ReachedVerdict, 'giveBack'>> {
+  { verdict, giveBack, reachWith }: Asking,
+): Promise<ReachedVerdict> {
   const effect = effectIn(verdict, 'open_approval');
-  if (effect === undefined) return { verdict };
+  if (effect === undefined) return { verdict, giveBack };
   const { action, state } = one;
   try {
+    const granted = await byStandingGrant(services, one, reachWith);
+    if (granted !== undefined) {
+      giveBack();
+      return granted;
+    }
     const { id } = await openApproval(services, {
       action,
       actionDigest: digestOf(action, state.tool?.manifestHash),
@@ -74,11 +112,12 @@ async function ask(
       manifestHash: state.tool?.manifestHash,
       authenticatedAtMs: await authenticatedAtMs(services, one),
     });
-    return { verdict, approvalId: id };
+    return { verdict, giveBack, approvalId: id };
   } catch (thrown) {
     services.log.warn({ err: thrown }, 'an approval could not be opened');
     const tooMany = thrown instanceof GatewayError && thrown.code === 'approval.too_many_open';
-    return { verdict: refuse(verdict, tooMany ? thrown.code : 'approval.unavailable') };
+    const code = tooMany ? thrown.code : 'approval.unavailable';
+    return { verdict: refuse(verdict, code), giveBack };
   }
 }
 

@@ -19,6 +19,7 @@ export interface StateKeys {
 export interface ApprovalRow {
   readonly id: number;
   readonly used: boolean;
+  readonly revoked: boolean;
   /** The ledger row that `event_hash` names. */
   readonly canonical: string;
 }
@@ -83,7 +84,8 @@ select
   exists (select 1 from passport_revocation
      where tenant_id = $1 and jti = any($7::text[])) as revoked,
   (select row_to_json(p) from (
-     select a.id, a.used_at is not null as used, e.canonical
+     select a.id, a.used_at is not null as used, a.grant_revoked_at is not null as revoked,
+            e.canonical
      from approval a
      join evidence_row e on e.tenant_id = a.tenant_id and e.event_id = a.event_id
      where a.tenant_id = $1 and a.event_hash = $8 and e.event_hash = $8

@@ -5,6 +5,7 @@ import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import type { Approval, ApprovalVote } from '../store/generated/client.ts';
 import { openArgs } from './approval-args.ts';
+import { grantLimitsOf } from './grant-limits.ts';
 
 export type ApprovalWithVotes = Approval & { readonly votes: readonly ApprovalVote[] };
 
@@ -59,6 +60,38 @@ function outcomeOf(row: Approval) {
     event_hash: row.eventHash ?? undefined,
     grant_expires_at: row.grantExpiresAt?.toISOString(),
     used_at: row.usedAt?.toISOString(),
+    ...grantOf(row),
+  };
+}
+
+function grantOf(row: Approval) {
+  const limits = grantLimitsOf(row);
+  return {
+    grant_limits: limits && {
+      max_uses: limits.uses,
+      max_ttl_seconds: limits.ttlSeconds,
+      scope: limits.scope,
+    },
+    grant: row.grantExpiresAt === null ? undefined : grantRecord(row, row.grantExpiresAt),
+  };
+}
+
+/** What was granted and how much of it is left; an approval without terms is good for one call. */
+export function grantRecord(
+  row: Pick<
+    Approval,
+    'grantScope' | 'grantUses' | 'usesSpent' | 'grantRevokedAt' | 'grantRevokedBy'
+  >,
+  expiresAt: Date,
+) {
+  return {
+    standing: row.grantScope !== null,
+    scope: row.grantScope === 'tool' ? ('tool' as const) : ('action' as const),
+    uses: row.grantUses,
+    uses_spent: row.usesSpent,
+    expires_at: expiresAt.toISOString(),
+    revoked_at: row.grantRevokedAt?.toISOString(),
+    revoked_by: row.grantRevokedBy ?? undefined,
   };
 }
 

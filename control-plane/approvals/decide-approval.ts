@@ -1,24 +1,23 @@
-import { type DecisionOutcome, judgeDecision } from '../../shared/approval/decide.ts';
-import { isOpen, stateAt } from '../../shared/approval/states.ts';
+import { judgeDecision } from '../../shared/approval/decide.ts';
+import { type GrantLimits, grantSecondsByDefault } from '../../shared/approval/grant-terms.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { newId } from '../../shared/ids.ts';
-import { sidecarSection } from '../../shared/sync/sections.ts';
 import { type ChangeNotes, commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
-import { sealArgs } from './approval-args.ts';
 import type { ApprovalWithVotes } from './approval-record.ts';
 import { settleTool } from './approve-tool.ts';
 import { noteDecision } from './decided-event.ts';
 import type { ApprovalDecision, Grant } from './decision.ts';
 import { effectiveDigest } from './effective-digest.ts';
-import { expireApproval } from './expire-approvals.ts';
+import { expireIfOverdue } from './expire-approvals.ts';
 import { factsFor } from './load-approval-facts.ts';
+import { notifyApproval } from './notify-approval.ts';
+import { moveSectionsOf } from './sections-of.ts';
 import { settleEventHashes } from './settle-event-hashes.ts';
-
-/** How long a grant may be used after it was given. */
-const grantSeconds = 3600;
+import { inForce, standingMax } from './standing-grants.ts';
+import { type Act, storeDecision } from './store-decision.ts';
 
 interface DecidedApproval {
   readonly approval: Approval;
@@ -38,7 +37,8 @@ export async function decideApproval(
   decision: ApprovalDecision,
 ): Promise<DecidedApproval> {
   assertArgsFit(decision);
-  await expireIfOverdue(services, caller, decision);
+  // What nobody decided in time is expired for good, also when the decider comes late.
+  if (decision.action !== 'expire') await expireIfOverdue(services, caller.tenantId, decision.id);
   const { result, sealed } = await commitChange(services, caller.tenantId, async (tx, notes) => {
     const approval = await lockApproval(tx, caller.tenantId, decision.id);
     return decideLocked(services, tx, notes, { caller, decision, approval });
@@ -59,24 +59,6 @@ function assertArgsFit({ action, modifiedArgs }: ApprovalDecision): void {
   });
 }
 
-/** What nobody decided in time is expired for good, also when the decider comes late. */
-async function expireIfOverdue(
-  services: Services,
-  { tenantId }: Caller,
-  { id, action }: ApprovalDecision,
-): Promise<void> {
-  if (action === 'expire') return;
-  const row = await services.db.approval.findUnique({ where: { tenantId_id: { tenantId, id } } });
-  if (row === null || !isOverdue(row, services.clock.now())) return;
-  await commitChange(services, tenantId, (tx, notes) => expireApproval(services, tx, notes, row));
-}
-
-function isOverdue(row: Approval, nowMs: number): boolean {
-  const status = row.status as Parameters<typeof isOpen>[0];
-  const expiresAtMs = row.expiresAt.getTime();
-  return isOpen(status) && stateAt({ status, expiresAtMs }, nowMs) === 'expired';
-}
-
 async function lockApproval(
   tx: Transaction,
   tenantId: string,
@@ -94,12 +76,6 @@ async function lockApproval(
   });
 }
 
-interface Act {
-  readonly caller: Caller;
-  readonly decision: ApprovalDecision;
-  readonly approval: ApprovalWithVotes;
-}
-
 async function decideLocked(
   services: Services,
   tx: Transaction,
@@ -115,16 +91,22 @@ async function decideLocked(
     decider: caller,
     action: decision.action,
     effectiveDigest: digest,
+    grant: decision.grant,
     nowMs,
   });
   if (!outcome.ok) throw new GatewayError(outcome.code, { message: outcome.message });
   const now = new Date(nowMs);
   const isGranted = outcome.status === 'approved' || outcome.status === 'modified';
-  const grant = isGranted && approval.kind === 'action' ? grantOf(digest, now) : undefined;
+  const grant =
+    isGranted && approval.kind === 'action'
+      ? grantOf(digest, { now, standing: outcome.grant })
+      : undefined;
+  if (grant?.standing !== undefined) await assertRoomForGrant(tx, approval, nowMs);
   const { id: eventId } = await noteDecision(notes, { ...act, outcome, digest, grant });
   await recordVote(tx, act, { eventId, now });
-  const stored = await store(services, tx, { ...act, outcome, eventId, grant, now });
-  if (approval.sidecarId !== null) notes.sections(sidecarSection(approval.sidecarId));
+  const stored = await storeDecision(services, tx, { ...act, outcome, eventId, grant, now });
+  await moveSectionsOf(tx, notes, stored);
+  await notifyApproval(services, tx, 'approval.decided', stored);
   if (approval.kind === 'tool') {
     const { principal } = caller;
     await settleTool(tx, notes, approval, { status: outcome.status, principal, now });
@@ -132,9 +114,25 @@ async function decideLocked(
   return { approval: stored, votesMissing: outcome.votesMissing, eventId };
 }
 
-function grantOf(digest: string | undefined, now: Date): Grant {
+async function assertRoomForGrant(
+  tx: Transaction,
+  { tenantId, agentId }: Approval,
+  nowMs: number,
+): Promise<void> {
+  const standing = await tx.approval.count({ where: { tenantId, agentId, ...inForce(nowMs) } });
+  if (standing < standingMax) return;
+  throw new GatewayError('approval.grant_refused', {
+    message: `The agent has ${standingMax} standing grants in force; take some back first.`,
+  });
+}
+
+function grantOf(
+  digest: string | undefined,
+  { now, standing }: { readonly now: Date; readonly standing: GrantLimits | undefined },
+): Grant {
   if (digest === undefined) throw new Error('a grant needs the digest of what it grants');
-  return { digest, expiresAt: new Date(now.getTime() + grantSeconds * 1000) };
+  const seconds = standing?.ttlSeconds ?? grantSecondsByDefault;
+  return { digest, expiresAt: new Date(now.getTime() + seconds * 1000), standing };
 }
 
 async function recordVote(
@@ -154,54 +152,6 @@ async function recordVote(
       comment: decision.comment ?? null,
       eventId,
       votedAt: now,
-    },
-  });
-}
-
-type Accepted = Extract<DecisionOutcome, { readonly ok: true }>;
-
-async function store(
-  services: Services,
-  tx: Transaction,
-  {
-    caller,
-    decision,
-    approval,
-    outcome,
-    eventId,
-    grant,
-    now,
-  }: Act & {
-    readonly outcome: Accepted;
-    readonly eventId: string;
-    readonly grant: Grant | undefined;
-    readonly now: Date;
-  },
-): Promise<Approval> {
-  const { tenantId, id } = approval;
-  const { modifiedArgs: args } = decision;
-  const isModified = outcome.status === 'modified' && args !== undefined;
-  return tx.approval.update({
-    where: { tenantId_id: { tenantId, id } },
-    data: {
-      status: outcome.status,
-      minRole: outcome.minRole,
-      escalatedBy: outcome.escalatedBy ?? null,
-      ...(decision.action === 'require_reauth' ? { reauthRequiredAt: now } : {}),
-      ...(outcome.isFinal
-        ? {
-            decidedBy: caller.principal,
-            decidedAt: now,
-            comment: decision.comment ?? null,
-            eventId,
-          }
-        : {}),
-      ...(grant === undefined
-        ? {}
-        : { effectiveDigest: grant.digest, grantExpiresAt: grant.expiresAt }),
-      ...(isModified
-        ? { effectiveArgs: sealArgs(services, approval, { which: 'effective', args }) }
-        : {}),
     },
   });
 }

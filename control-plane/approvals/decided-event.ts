@@ -1,4 +1,5 @@
 import type { DecisionOutcome } from '../../shared/approval/decide.ts';
+import type { GrantLimits } from '../../shared/approval/grant-terms.ts';
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 import type { ChangeNotes } from '../events.ts';
 import type { Caller } from '../http/route.ts';
@@ -40,6 +41,8 @@ export async function noteDecision(
       comment: decision.comment,
       effective_digest: digest,
       from: approval.status,
+      grant: grant?.standing && standingData(approval, grant.standing),
+      grant_asked: outcome.grantAsked && termsData(outcome.grantAsked),
       grant_expires_at: grant?.expiresAt.toISOString(),
       kind: approval.kind,
       manifest_hash: approval.manifestHash ?? undefined,
@@ -49,4 +52,13 @@ export async function noteDecision(
       votes_missing: outcome.votesMissing,
     },
   });
+}
+
+function termsData({ scope, ttlSeconds, uses }: GrantLimits) {
+  return { scope, ttl_seconds: ttlSeconds, uses };
+}
+
+/** A standing grant, and what its deciders had to satisfy. */
+function standingData({ minRole, quorum }: Approval, terms: GrantLimits) {
+  return { min_role: minRole, quorum, ...termsData(terms) };
 }

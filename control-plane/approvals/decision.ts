@@ -1,3 +1,4 @@
+import type { GrantLimits, GrantRequest } from '../../shared/approval/grant-terms.ts';
 import type { ApprovalAction } from '../../shared/approval/states.ts';
 import type { JsonObject } from '../../shared/json.ts';
 
@@ -7,6 +8,8 @@ export interface ApprovalDecision {
   readonly comment?: string | undefined;
   /** For `modify`: the arguments that may be performed instead. */
   readonly modifiedArgs?: JsonObject | undefined;
+  /** For `approve`: a standing grant rather than one call. */
+  readonly grant?: GrantRequest | undefined;
   /** Where the decision comes from: `api`, or an integration's channel. */
   readonly source: string;
 }
@@ -14,4 +17,6 @@ export interface ApprovalDecision {
 export interface Grant {
   readonly digest: string;
   readonly expiresAt: Date;
+  /** Set for a standing grant. */
+  readonly standing?: GrantLimits | undefined;
 }

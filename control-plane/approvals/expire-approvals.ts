@@ -1,7 +1,9 @@
+import { isOpen, stateAt } from '../../shared/approval/states.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
 import { type ChangeNotes, commitChange } from '../events.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
+import { notifyApproval } from './notify-approval.ts';
 import { openStates } from './open-states.ts';
 
 const batchSize = 200;
@@ -44,15 +46,16 @@ async function expireBatch(services: Services, tenantId: string): Promise<number
  * decided or expired it first.
  */
 export async function expireApproval(
-  { clock }: Pick<Services, 'clock'>,
+  services: Pick<Services, 'clock' | 'vault'>,
   tx: Transaction,
   notes: ChangeNotes,
   approval: Approval,
 ): Promise<boolean> {
   const { tenantId, id, status } = approval;
+  const decidedAt = new Date(services.clock.now());
   const { count } = await tx.approval.updateMany({
     where: { tenantId, id, status },
-    data: { status: 'expired', decidedAt: new Date(clock.now()) },
+    data: { status: 'expired', decidedAt },
   });
   if (count === 0) return false;
   if (approval.sidecarId !== null) notes.sections(sidecarSection(approval.sidecarId));
@@ -66,5 +69,24 @@ export async function expireApproval(
     reasonCode: 'approval.expired',
     data: { action_digest: approval.actionDigest, approval_id: id, from: status },
   });
+  const expired = { ...approval, status: 'expired', decidedAt };
+  await notifyApproval(services, tx, 'approval.expired', expired);
   return true;
+}
+
+/** Expires one approval if it is past its window; whoever looks at it or decides on it does so. */
+export async function expireIfOverdue(
+  services: Services,
+  tenantId: string,
+  id: number,
+): Promise<void> {
+  const row = await services.db.approval.findUnique({ where: { tenantId_id: { tenantId, id } } });
+  if (row === null || !isOverdue(row, services.clock.now())) return;
+  await commitChange(services, tenantId, (tx, notes) => expireApproval(services, tx, notes, row));
+}
+
+function isOverdue(row: Approval, nowMs: number): boolean {
+  const status = row.status as Parameters<typeof isOpen>[0];
+  const expiresAtMs = row.expiresAt.getTime();
+  return isOpen(status) && stateAt({ status, expiresAtMs }, nowMs) === 'expired';
 }

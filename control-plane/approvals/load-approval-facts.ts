@@ -1,9 +1,12 @@
 import { z } from 'zod';
 import type { DecisionAttempt, Vote } from '../../shared/approval/decide.ts';
+import { grantScopes } from '../../shared/approval/grant-terms.ts';
 import type { ApprovalAction, ApprovalState } from '../../shared/approval/states.ts';
+import { type RiskTier, riskTiers } from '../../shared/decision/action.ts';
 import type { Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
 import type { ApprovalWithVotes } from './approval-record.ts';
+import { grantLimitsOf } from './grant-limits.ts';
 
 type Facts = Pick<DecisionAttempt, 'approval' | 'reauthenticated' | 'manifestApproved' | 'votes'>;
 
@@ -24,6 +27,8 @@ export async function factsFor(tx: Transaction, approval: ApprovalWithVotes): Pr
       quorum: approval.quorum,
       expiresAtMs: approval.expiresAt.getTime(),
       escalatedBy: approval.escalatedBy ?? undefined,
+      riskTier: riskTierOf(approval),
+      grantLimits: grantLimitsOf(approval),
     },
     // Cleared when the same action came with a passport of its user issued since; see open-approval.ts.
     reauthenticated: approval.reauthRequiredAt === null,
@@ -42,7 +47,20 @@ async function isManifestApproved(
   );
 }
 
-const voteEvent = z.object({ data: z.object({ effective_digest: z.string().optional() }) });
+/** A risk that cannot be read is the highest. */
+function riskTierOf({ riskTier }: Approval): RiskTier {
+  return riskTiers.find((known) => known === riskTier) ?? 'critical';
+}
+
+const voteEvent = z.object({
+  data: z.object({
+    effective_digest: z.string().optional(),
+    grant_asked: z
+      .object({ scope: z.enum(grantScopes), ttl_seconds: z.number(), uses: z.number() })
+      .transform(({ ttl_seconds, ...terms }) => ({ ...terms, ttlSeconds: ttl_seconds }))
+      .optional(),
+  }),
+});
 
 /**
  * The earlier acts; what exactly a vote was for stands in the ledger alone, or in its outbox while
@@ -63,12 +81,13 @@ async function votesOn(
     ...waiting.map(({ eventId, event }) => [eventId, event] as const),
     ...sealed.map(({ eventId, canonical }) => [eventId, canonical] as const),
   ];
-  const digests = new Map(
-    texts.map(([id, text]) => [id, voteEvent.parse(JSON.parse(text)).data.effective_digest]),
+  const said = new Map(
+    texts.map(([id, text]) => [id, voteEvent.parse(JSON.parse(text)).data] as const),
   );
   return votes.map(({ principal, action, eventId }) => ({
     principal,
     action: action as ApprovalAction,
-    effectiveDigest: digests.get(eventId),
+    effectiveDigest: said.get(eventId)?.effective_digest,
+    grant: said.get(eventId)?.grant_asked,
   }));
 }

@@ -1,3 +1,4 @@
+import { satisfiesTerms } from '../../shared/approval/grant-terms.ts';
 import type { Action, RiskTier } from '../../shared/decision/action.ts';
 import type { ApprovalTerms } from '../../shared/decision/verdict.ts';
 import { GatewayError } from '../../shared/errors.ts';
@@ -7,7 +8,9 @@ import type { Services, Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
 import { sealArgs } from './approval-args.ts';
 import { expireApproval } from './expire-approvals.ts';
+import { notifyApproval } from './notify-approval.ts';
 import { deliveredMs, openStates } from './open-states.ts';
+import { standingGrantsFor } from './standing-grants.ts';
 
 /** How many undecided approvals one agent can have: a flood hides what matters. */
 const openMax = 100;
@@ -74,13 +77,20 @@ async function findOpen(
 async function findDecided(
   { clock }: Services,
   tx: Transaction,
-  { action: { tenantId, agentId }, actionDigest, sidecarId }: ApprovalRequest,
+  { action, actionDigest, sidecarId, terms }: ApprovalRequest,
 ): Promise<Approval | undefined> {
   if (sidecarId === undefined) return undefined;
+  const { tenantId, agentId } = action;
+  const standing = await standingGrantsFor({ clock }, tx, { action, actionDigest });
+  const usable = standing.find(
+    ({ proof }) => proof.standing && satisfiesTerms(proof.standing, terms),
+  );
+  if (usable !== undefined) return usable.approval;
   const nowMs = clock.now();
   const decided = await tx.approval.findMany({
     where: {
       ...{ tenantId, agentId, actionDigest, kind: 'action', sidecarId, usedAt: null },
+      ...{ grantScope: null, grantRevokedAt: null },
       status: { in: ['approved', 'modified', 'denied'] },
       decidedAt: { gt: new Date(nowMs - deliveredMs) },
     },
@@ -158,6 +168,7 @@ async function create(
       channels: [...terms.channels],
       minRole: terms.minRole,
       quorum: terms.quorum,
+      ...(terms.grant === undefined ? {} : { grantLimits: { ...terms.grant } }),
       goal: action.goal ?? null,
       sidecarId: sidecarId ?? null,
       requestedAt: new Date(nowMs),
@@ -171,6 +182,7 @@ async function create(
   });
   if (sidecarId !== undefined) notes.sections(sidecarSection(sidecarId));
   await noteRequest(notes, approval, request);
+  await notifyApproval(services, tx, 'approval.requested', approval);
   return approval;
 }
 
@@ -193,6 +205,11 @@ async function noteRequest(
       channels: terms.channels,
       expires_at: approval.expiresAt.toISOString(),
       goal: action.goal,
+      grant_limits: terms.grant && {
+        max_ttl_seconds: terms.grant.ttlSeconds,
+        max_uses: terms.grant.uses,
+        scope: terms.grant.scope,
+      },
       manifest_hash: approval.manifestHash ?? undefined,
       matched_rules: matchedRules,
       min_role: terms.minRole,

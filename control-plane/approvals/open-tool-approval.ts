@@ -2,6 +2,7 @@ import type { RiskTier } from '../../shared/decision/action.ts';
 import type { ChangeNotes } from '../events.ts';
 import type { Services, Transaction } from '../services.ts';
 import { expireApproval } from './expire-approvals.ts';
+import { notifyApproval } from './notify-approval.ts';
 import { openStates } from './open-states.ts';
 import { toolApprovalDigest } from './tool-approval-digest.ts';
 
@@ -34,10 +35,11 @@ export async function openToolApproval(
     if (approval.expiresAt > now) return approval.id;
     await expireApproval(services, tx, notes, approval);
   }
-  return create(tx, notes, request);
+  return create(services, tx, notes, request);
 }
 
 async function create(
+  services: Services,
   tx: Transaction,
   notes: ChangeNotes,
   { tenantId, tool, manifestHash, now, riskTier, reasonCode, requestedBy }: ToolApprovalRequest,
@@ -45,7 +47,7 @@ async function create(
   const tenant = await tx.tenant.findUniqueOrThrow({ where: { id: tenantId } });
   const expiresAt = new Date(now.getTime() + tenant.approvalSlaSeconds * 1000);
   const chainId = `tool:${tool}`;
-  const { id } = await tx.approval.create({
+  const approval = await tx.approval.create({
     data: {
       tenantId,
       kind: 'tool',
@@ -66,7 +68,9 @@ async function create(
   });
   const expires_at = expiresAt.toISOString();
   const asked = { expires_at, requested_by: requestedBy, risk_tier: riskTier };
+  const { id } = approval;
   const data = { approval_id: id, kind: 'tool', manifest_hash: manifestHash, ...asked };
   await notes.event({ type: 'approval.requested', chainId, tool, reasonCode, data });
+  await notifyApproval(services, tx, 'approval.requested', approval);
   return id;
 }

@@ -2,10 +2,12 @@ import type { ApprovalState } from '../../shared/approval/states.ts';
 import * as contract from '../../shared/contract/approvals.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../services.ts';
-import { approvalRecord } from './approval-record.ts';
+import { approvalRecord, grantRecord } from './approval-record.ts';
 import { decideApproval } from './decide-approval.ts';
 import { expireApprovals } from './expire-approvals.ts';
+import { getApproval } from './get-approval.ts';
 import { listApprovals } from './list-approvals.ts';
+import { revokeGrant } from './revoke-grant.ts';
 import { settleEventHashes } from './settle-event-hashes.ts';
 
 export function approvalRoutes(services: Services): Route[] {
@@ -24,6 +26,11 @@ export function approvalRoutes(services: Services): Route[] {
           action: body.action,
           comment: body.comment,
           modifiedArgs: body.modified_args,
+          grant: body.grant && {
+            uses: body.grant.uses,
+            ttlSeconds: body.grant.ttl_seconds,
+            scope: body.grant.scope,
+          },
           source: 'api',
         },
       );
@@ -38,8 +45,19 @@ export function approvalRoutes(services: Services): Route[] {
           votes_missing: votesMissing,
           effective_digest: approval.effectiveDigest ?? undefined,
           grant_expires_at: approval.grantExpiresAt?.toISOString(),
+          grant: approval.grantExpiresAt
+            ? grantRecord(approval, approval.grantExpiresAt)
+            : undefined,
         },
       };
+    }),
+    route(contract.getApproval, async ({ params }, caller) => ({
+      body: approvalRecord(services, caller, await getApproval(services, caller, params.id)),
+    })),
+    route(contract.revokeGrant, async ({ params: { id } }, caller) => {
+      const { revokedAt, usesSpent } = await revokeGrant(services, caller, id);
+      const revoked_at = revokedAt.toISOString();
+      return { body: { id, revoked: true as const, revoked_at, uses_spent: usesSpent } };
     }),
     route(contract.expireApprovals, async (_input, { tenantId }) => {
       const expired = await expireApprovals(services, tenantId);

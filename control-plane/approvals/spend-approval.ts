@@ -1,7 +1,9 @@
-import { sidecarSection } from '../../shared/sync/sections.ts';
+import { GatewayError } from '../../shared/errors.ts';
 import { type ChangeNotes, commitChange } from '../events.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
+import { proofOf } from './approval-proof.ts';
+import { moveSectionsOf } from './sections-of.ts';
 
 interface Spending {
   readonly approvalId: number;
@@ -11,8 +13,8 @@ interface Spending {
 }
 
 /**
- * Uses up a grant, right before its action is performed: true for exactly one caller. A crash
- * after this leaves it spent.
+ * Uses up a grant, or one use of a standing one, right before its action is performed: true for
+ * exactly as many callers as it has uses. A crash after this leaves the use spent.
  */
 export async function spendApproval(
   services: Services,
@@ -31,17 +33,33 @@ async function spendIn(
   notes: ChangeNotes,
   { tenantId, approvalId: id, eventHash, usedBy }: Spending & { readonly tenantId: string },
 ): Promise<boolean> {
-  const { count } = await tx.approval.updateMany({
-    where: { tenantId, id, eventHash, usedAt: null, status: { in: ['approved', 'modified'] } },
-    data: { usedAt: new Date(clock.now()), usedBy },
-  });
+  const now = new Date(clock.now()).toISOString();
+  // One statement under the row's lock: however many ask at once, each sees what the last one left.
+  const count = await tx.$executeRaw`
+    update approval set
+      uses_spent = uses_spent + 1,
+      used_at = case when uses_spent + 1 >= grant_uses then ${now}::timestamptz else used_at end,
+      used_by = ${usedBy}
+    where tenant_id = ${tenantId} and id = ${id} and event_hash = ${eventHash}
+      and status in ('approved', 'modified') and used_at is null and uses_spent < grant_uses
+      and grant_revoked_at is null and grant_expires_at > ${now}::timestamptz`;
   if (count === 0) return false;
   const approval = await tx.approval.findUniqueOrThrow({
     where: { tenantId_id: { tenantId, id } },
   });
-  if (approval.sidecarId !== null) notes.sections(sidecarSection(approval.sidecarId));
+  await assertWithinGrant(tx, approval);
+  // Between its first use and its last, nothing that a sidecar must know of has changed.
+  if (approval.usedAt !== null) await moveSectionsOf(tx, notes, approval);
   await noteUse(notes, approval, usedBy);
   return true;
+}
+
+/** The uses that the ledger says were granted count, not those that the row says. */
+async function assertWithinGrant(tx: Transaction, approval: Approval): Promise<void> {
+  const proof = await proofOf(tx, approval);
+  const uses = proof?.standing?.uses ?? 1;
+  if (proof?.granted === true && approval.usesSpent <= uses) return;
+  throw new GatewayError('approval.invalid');
 }
 
 async function noteUse(notes: ChangeNotes, approval: Approval, usedBy: string): Promise<void> {
@@ -56,6 +74,8 @@ async function noteUse(notes: ChangeNotes, approval: Approval, usedBy: string): 
       approval_hash: approval.eventHash,
       approval_id: approval.id,
       effective_digest: approval.effectiveDigest ?? undefined,
+      grant_uses: approval.grantUses,
+      use: approval.usesSpent,
       used_by: usedBy,
     },
   });

@@ -1,6 +1,6 @@
 import type { PassportFailure } from '../../shared/passport/check.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';
-import { approvalProof } from '../approvals/approval-proof.ts';
+import { proofOf } from '../approvals/approval-proof.ts';
 import type { Services } from '../services.ts';
 
 /** A passport that rests on an approval is worth no more than the approval. */
@@ -12,20 +12,7 @@ export async function approvalFailure(
   if (approval_hash === null) return undefined;
   const { db, clock } = services;
   const approval = await db.approval.findFirst({ where: { tenantId, eventHash: approval_hash } });
-  const row =
-    approval?.eventId == null
-      ? null
-      : await db.evidenceRow.findFirst({
-          where: { tenantId, eventId: approval.eventId, eventHash: approval_hash },
-        });
-  const proof =
-    approval === null || row === null
-      ? undefined
-      : approvalProof(approval_hash, {
-          id: approval.id,
-          used: approval.usedAt !== null,
-          canonical: row.canonical,
-        });
+  const proof = approval === null ? undefined : await proofOf(db, approval);
   const check = 'approval';
   if (proof?.granted !== true) {
     return {
@@ -33,6 +20,9 @@ export async function approvalFailure(
       reason_code: 'approval.invalid',
       message: 'No granted approval has this hash.',
     };
+  }
+  if (proof.revoked === true) {
+    return { check, reason_code: 'approval.grant_revoked', message: 'The grant was taken back.' };
   }
   if (proof.used) {
     return { check, reason_code: 'approval.used', message: 'The approval was used before.' };

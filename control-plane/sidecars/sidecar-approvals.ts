@@ -2,7 +2,7 @@ import { actionDigest } from '../../shared/approval/action-digest.ts';
 import type { Action, RiskTier } from '../../shared/decision/action.ts';
 import type { ApprovalTerms } from '../../shared/decision/verdict.ts';
 import { GatewayError } from '../../shared/errors.ts';
-import { approvalProof } from '../approvals/approval-proof.ts';
+import { proofOf } from '../approvals/approval-proof.ts';
 import { openApproval } from '../approvals/open-approval.ts';
 import { settleEventHashes } from '../approvals/settle-event-hashes.ts';
 import { spendApproval } from '../approvals/spend-approval.ts';
@@ -115,9 +115,7 @@ export async function spendSidecarApproval(
   const approval = await services.db.approval.findUnique({
     where: { tenantId_id: { tenantId, id } },
   });
-  if (approval === null || approval.sidecarId !== sidecar.id) {
-    throw new GatewayError('approval.not_found');
-  }
+  if (approval === null || !isFor(sidecar, approval)) throw new GatewayError('approval.not_found');
   const eventHash = await assertGranted(services, approval);
   const usedBy = `sidecar:${sidecar.id}`;
   if (!(await spendApproval(services, tenantId, { approvalId: id, eventHash, usedBy }))) {
@@ -126,17 +124,17 @@ export async function spendSidecarApproval(
   return { eventHash };
 }
 
+/** A standing grant is good at every sidecar of its agent, any other where it was asked for. */
+function isFor(sidecar: Sidecar, { sidecarId, agentId, grantScope }: Approval): boolean {
+  return grantScope === null ? sidecarId === sidecar.id : agentId === sidecar.agentId;
+}
+
 async function assertGranted({ db, clock }: Services, approval: Approval): Promise<string> {
-  const { tenantId, id, eventId, eventHash, status } = approval;
-  if (status === 'expired') throw new GatewayError('approval.expired');
-  if (eventId === null || eventHash === null) throw new GatewayError('approval.invalid');
-  const row = await db.evidenceRow.findFirst({ where: { tenantId, eventId, eventHash } });
-  const proof =
-    row === null
-      ? undefined
-      : approvalProof(eventHash, { id, used: approval.usedAt !== null, canonical: row.canonical });
+  if (approval.status === 'expired') throw new GatewayError('approval.expired');
+  const proof = await proofOf(db, approval);
   if (proof?.granted !== true) throw new GatewayError('approval.invalid');
+  if (proof.revoked === true) throw new GatewayError('approval.grant_revoked');
   if (proof.used) throw new GatewayError('approval.used');
   if (proof.expiresAtMs <= clock.now()) throw new GatewayError('approval.expired');
-  return eventHash;
+  return proof.eventHash;
 }

@@ -39,7 +39,7 @@ export async function buildSidecarSection(
   });
   if (sidecar === null || sidecar.revokedAt !== null) return { body: nothing, lacksGrants: false };
   const lease = await buildLease(context, sidecar);
-  const { approvals, lacksGrants } = await buildApprovals(context, sidecarId);
+  const { approvals, lacksGrants } = await buildApprovals(context, sidecar);
   const body = {
     ...(lease === undefined ? {} : { lease }),
     approvals,
@@ -75,10 +75,10 @@ async function buildLease(
 
 async function buildApprovals(
   context: SidecarContext,
-  sidecarId: string,
+  { id: sidecarId, agentId }: { readonly id: string; readonly agentId: string },
 ): Promise<{ readonly approvals: readonly DeliveredApproval[]; readonly lacksGrants: boolean }> {
   const { tx, tenantId, nowMs } = context;
-  const proven = await readApprovals({ tx, tenantId, sidecarId, nowMs });
+  const proven = await readApprovals({ tx, tenantId, sidecarId, agentId, nowMs });
   const jtis = proven.flatMap((one) => grantOf(one, nowMs)?.jti ?? []);
   const rows =
     jtis.length === 0

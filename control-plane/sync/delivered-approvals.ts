@@ -6,6 +6,7 @@ import type { DeliveredApproval } from '../../shared/sync/sections.ts';
 import { openArgs } from '../approvals/approval-args.ts';
 import { approvalProof } from '../approvals/approval-proof.ts';
 import { deliveredMs, openStates } from '../approvals/open-states.ts';
+import { inForce } from '../approvals/standing-grants.ts';
 import type { Transaction, Vault } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
 import { grantClaims } from './sidecar-passports.ts';
@@ -16,6 +17,8 @@ interface Delivery {
   readonly tx: Transaction;
   readonly tenantId: string;
   readonly sidecarId: string;
+  /** Whose standing grants it may use; undefined: they are not asked for. */
+  readonly agentId?: string | undefined;
   readonly nowMs: number;
 }
 
@@ -27,17 +30,17 @@ export interface ProvenApproval {
 
 /** The approvals that a sidecar waits for or may act on: open, or decided not long ago. */
 export async function readApprovals(delivery: Delivery): Promise<readonly ProvenApproval[]> {
-  const { tx, tenantId, sidecarId, nowMs } = delivery;
+  const { tx, tenantId, sidecarId, agentId, nowMs } = delivery;
   const since = new Date(nowMs - deliveredMs);
   const approvals = await tx.approval.findMany({
     where: {
       tenantId,
-      sidecarId,
       kind: 'action',
       OR: [
-        { status: { in: [...openStates] } },
-        { status: { notIn: [...openStates] }, decidedAt: { gt: since } },
-        { status: 'expired', decidedAt: null, expiresAt: { gt: since } },
+        { sidecarId, status: { in: [...openStates] } },
+        { sidecarId, status: { notIn: [...openStates] }, decidedAt: { gt: since } },
+        { sidecarId, status: 'expired', decidedAt: null, expiresAt: { gt: since } },
+        ...(agentId === undefined ? [] : [{ agentId, ...inForce(nowMs) }]),
       ],
     },
     orderBy: { id: 'asc' },
@@ -69,12 +72,13 @@ async function readCanonical(
 }
 
 function proofOf(
-  { id, eventHash, usedAt }: Approval,
+  { id, eventHash, usedAt, grantRevokedAt }: Approval,
   canonical: ReadonlyMap<string, string>,
 ): ApprovalProof | undefined {
   const text = eventHash === null ? undefined : canonical.get(eventHash);
   if (eventHash === null || text === undefined) return undefined;
-  return approvalProof(eventHash, { id, used: usedAt !== null, canonical: text });
+  const [used, revoked] = [usedAt !== null, grantRevokedAt !== null];
+  return approvalProof(eventHash, { id, used, revoked, canonical: text });
 }
 
 /** The claims of the grant that an approval proves; undefined when it proves none that can be used. */
@@ -86,6 +90,8 @@ export function grantOf(
   if (proof === undefined || !proof.granted || proof.used || proof.expiresAtMs <= nowMs) {
     return undefined;
   }
+  // What was taken back gives none, and a standing grant needs none: see `DeliveredApproval.grant`.
+  if (proof.revoked === true || proof.standing !== undefined) return undefined;
   if (sidecarId === null || decidedAt === null) return undefined;
   const { eventHash, expiresAtMs } = proof;
   return grantClaims({ ...approval, sidecarId, decidedAt, eventHash, expiresAtMs });
@@ -108,9 +114,11 @@ export function deliveredApproval(proven: ProvenApproval, granting: Granting): D
   if (status !== 'approved' && status !== 'modified') return { ...waiting, status };
   // Waited for until the decision is sealed and its passport issued: without, it grants nothing.
   if (proof?.granted !== true) return { ...waiting, status: 'pending' };
-  const { eventHash, expiresAtMs, used, actionDigest: effectiveDigest } = proof;
+  if (proof.revoked === true) return { ...waiting, status: 'expired' };
+  const { eventHash, expiresAtMs, used, actionDigest: effectiveDigest, standing } = proof;
   const granted = { id, actionDigest, status, expiresAtMs, eventHash, effectiveDigest };
   if (used || expiresAtMs <= granting.nowMs) return { ...granted, used };
+  if (standing !== undefined) return { ...granted, grant: standing };
   const claims = grantOf(proven, granting.nowMs);
   if (claims === undefined || !granting.issued.has(claims.jti)) {
     return { ...waiting, status: 'pending' };

@@ -4,7 +4,7 @@ import type { Clock } from '../../shared/clock.ts';
 import type { Action } from '../../shared/decision/action.ts';
 import { decide } from '../../shared/decision/decide.ts';
 import { reachVerdict } from '../../shared/decision/reach-verdict.ts';
-import type { DecisionState, PassportState } from '../../shared/decision/state.ts';
+import type { ApprovalProof, DecisionState, PassportState } from '../../shared/decision/state.ts';
 import type { Verdict } from '../../shared/decision/verdict.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import type { Log } from '../../shared/log.ts';
@@ -45,6 +45,8 @@ export interface Judgement {
   readonly approval?: DeliveredApproval | undefined;
   /** Takes the call out of the budgets again, should it not go through. */
   readonly giveBack: GiveBack;
+  /** The passport that the agent presented, compact JWS; its one use is taken. */
+  readonly presented?: string | undefined;
 }
 
 /**
@@ -66,7 +68,8 @@ export async function judge(
 
 async function judgeByLease(action: Action, deps: JudgeDeps): Promise<Judgement> {
   // Without one it is judged all the same: the tenant's mode says what a refusal means (design 3).
-  return judgeWith(action, deps.replica.nextUse() ?? { form: 'no_lease' }, deps);
+  const passport = deps.replica.nextUse() ?? noLease;
+  return judgeWith(action, { passport }, deps);
 }
 
 /** A passport that the agent presents says for which user it acts. */
@@ -77,7 +80,7 @@ async function judgePresented(
 ): Promise<Judgement> {
   const passport = await readPresented(presented, deps);
   const userId = userOf(passport, action) ?? action.userId;
-  return judgeWith({ ...action, userId }, passport, deps);
+  return { ...(await judgeWith({ ...action, userId }, { passport }, deps)), presented };
 }
 
 /** The user that a passport of this agent is bound to, if it is bound to one. */
@@ -89,9 +92,10 @@ function userOf(passport: PassportState, { agentId }: Action): string | undefine
 /** Looks for a human's decision on this very action, whoever's passport came with it. */
 export async function judgeByApproval(first: Judgement, deps: JudgeDeps): Promise<Judgement> {
   const { action } = first;
-  const approval = deps.replica.approvalFor(
-    digestOf(action, deps.replica.tool(action.tool)?.manifestHash),
-  );
+  const digest = digestOf(action, deps.replica.tool(action.tool)?.manifestHash);
+  const standing = await judgeByStandingGrant(first, digest, deps);
+  if (standing !== undefined) return standing;
+  const approval = deps.replica.approvalFor(digest);
   if (approval === undefined) return first;
   if (approval.status !== 'approved' && approval.status !== 'modified') {
     return { ...first, approval };
@@ -104,19 +108,63 @@ export async function judgeByApproval(first: Judgement, deps: JudgeDeps): Promis
       : action;
   const passport = await readPresented(approval.passport, deps);
   // The grant's one use is taken by spending the approval, which this passport stands for.
-  const claimed = passport.form === 'signed' ? { ...passport, use: 'claimed' as const } : passport;
   first.giveBack();
-  return { ...(await judgeWith(granted, claimed, deps)), approval };
+  return { ...(await judgeWith(granted, { passport: claimed(passport) }, deps)), approval };
+}
+
+/**
+ * The first standing grant that covers the call and has a use left. A denial of this very action
+ * is not overruled by a grant for whatever the arguments.
+ */
+async function judgeByStandingGrant(
+  { action, presented, giveBack }: Judgement,
+  digest: string,
+  deps: JudgeDeps,
+): Promise<Judgement | undefined> {
+  const { replica, spentApprovals } = deps;
+  const isDenied = replica.approvalFor(digest)?.status === 'denied';
+  for (const approval of replica.standingGrantsFor(action, digest)) {
+    if (spentApprovals.has(approval.id) || (isDenied && approval.grant?.scope === 'tool')) continue;
+    const passport = await heldPassport(presented, deps);
+    const judged = await judgeWith(action, { passport, grant: proofOf(approval) }, deps);
+    if (judged.verdict.decision !== 'require_approval') {
+      giveBack();
+      return { ...judged, presented, approval };
+    }
+    judged.giveBack();
+  }
+  return undefined;
+}
+
+/** What the call rests on besides the grant, as it stands now: it may have been held a while. */
+async function heldPassport(
+  presented: string | undefined,
+  deps: JudgeDeps,
+): Promise<PassportState> {
+  if (presented === undefined) return deps.replica.nextUse() ?? noLease;
+  return claimed(await readPresented(presented, deps));
+}
+
+const noLease = { form: 'no_lease' } as const;
+
+function claimed(passport: PassportState): PassportState {
+  return passport.form === 'signed' ? { ...passport, use: 'claimed' } : passport;
+}
+
+interface Authority {
+  readonly passport: PassportState;
+  readonly grant?: ApprovalProof | undefined;
 }
 
 async function judgeWith(
   action: Action,
-  passport: PassportState,
+  authority: Authority,
   deps: JudgeDeps,
 ): Promise<Judgement> {
   const { bus, controlPlane, identity, clock, log } = deps;
-  const { verdict, giveBack } = await reachVerdict(passport, {
-    decideWith: (held = passport) => decide(action, stateFor(action, held, deps), clock.now()),
+  const { verdict, giveBack } = await reachVerdict(authority, {
+    decideWith: ({ passport = noLease, grant }) =>
+      decide(action, { ...stateFor(action, passport, deps), grant }, clock.now()),
     claim: async (claim) => {
       const nowMs = clock.now();
       const claimed = await claimPassport(claim, {
@@ -138,19 +186,27 @@ async function judgeWith(
 /** Uses up a granted approval; false when it was used before. Anything else that fails is thrown. */
 async function spendApproval(
   approvalId: number,
-  { controlPlane, spentApprovals }: JudgeDeps,
+  { controlPlane, replica, spentApprovals }: JudgeDeps,
 ): Promise<boolean> {
+  const isStanding = replica.approvalById(approvalId)?.grant !== undefined;
   try {
     await controlPlane.spendApproval(approvalId);
-    spentApprovals.add(approvalId);
+    if (!isStanding) spentApprovals.add(approvalId);
     return true;
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
+    if (isStanding && over.includes(error.code)) {
+      spentApprovals.add(approvalId);
+      return false;
+    }
     if (error.code === 'approval.used') return false;
     if (error.code.startsWith('approval.')) throw error;
     throw new GatewayError('approval.unavailable', { cause: error });
   }
 }
+
+/** A standing grant that is over says nothing any more: a human is asked. */
+const over: readonly string[] = ['approval.used', 'approval.expired', 'approval.grant_revoked'];
 
 function stateFor(action: Action, passport: PassportState, deps: JudgeDeps): DecisionState {
   const { replica, identity, liveDrift } = deps;
@@ -195,13 +251,18 @@ async function readPresented(token: string, { replica }: JudgeDeps): Promise<Pas
     source: 'presented',
     revoked: replica.isRevoked(claims.jti),
     use: 'unclaimed',
-    approval: approved && {
-      approvalId: approved.id,
-      eventHash: approved.eventHash ?? '',
-      actionDigest: approved.effectiveDigest ?? approved.actionDigest,
-      granted: approved.status === 'approved' || approved.status === 'modified',
-      used: approved.used === true,
-      expiresAtMs: approved.expiresAtMs,
-    },
+    approval: approved && proofOf(approved),
+  };
+}
+
+function proofOf(approved: DeliveredApproval): ApprovalProof {
+  return {
+    approvalId: approved.id,
+    eventHash: approved.eventHash ?? '',
+    actionDigest: approved.effectiveDigest ?? approved.actionDigest,
+    granted: approved.status === 'approved' || approved.status === 'modified',
+    used: approved.used === true,
+    expiresAtMs: approved.expiresAtMs,
+    standing: approved.grant,
   };
 }

@@ -5,11 +5,13 @@ export class HeldApprovals {
   readonly #byId = new Map<number, DeliveredApproval>();
   readonly #byHash = new Map<string, DeliveredApproval>();
   readonly #byDigest = new Map<string, DeliveredApproval[]>();
+  readonly #standing: DeliveredApproval[] = [];
 
   constructor(approvals: readonly DeliveredApproval[]) {
     for (const approval of approvals) {
       this.#byId.set(approval.id, approval);
       if (approval.eventHash !== undefined) this.#byHash.set(approval.eventHash, approval);
+      if (approval.grant !== undefined) this.#standing.push(approval);
       const { actionDigest, effectiveDigest = actionDigest } = approval;
       for (const digest of new Set([actionDigest, effectiveDigest])) {
         this.#byDigest.set(digest, [...(this.#byDigest.get(digest) ?? []), approval]);
@@ -28,7 +30,8 @@ export class HeldApprovals {
 
   /**
    * What humans say about the action of this digest: a grant that can be used, else a request
-   * that waits, else a denial that still stands. What was used or has run out says nothing.
+   * that waits, else a denial that still stands. What was used or has run out says nothing, and
+   * standing grants are asked for apart: see `standingFor`.
    */
   forAction(digest: string, nowMs: number): DeliveredApproval | undefined {
     const candidates = (this.#byDigest.get(digest) ?? []).toSorted((a, b) => b.id - a.id);
@@ -38,6 +41,31 @@ export class HeldApprovals {
       candidates.find(({ status }) => status === 'denied')
     );
   }
+
+  /**
+   * The standing grants that may cover an action: those for this very action first, of the same
+   * reach the one that runs out first.
+   */
+  standingFor(
+    { userId, tool }: { readonly userId: string; readonly tool: string },
+    digest: string,
+    nowMs: number,
+  ): readonly DeliveredApproval[] {
+    if (this.#standing.length === 0) return none;
+    return this.#standing
+      .filter(({ grant, used, expiresAtMs, effectiveDigest }) => {
+        if (used === true || expiresAtMs <= nowMs) return false;
+        const isTheirs = grant?.userId === userId && grant.tool === tool;
+        return isTheirs && (grant.scope === 'tool' || effectiveDigest === digest);
+      })
+      .toSorted((a, b) => reach(a) - reach(b) || a.expiresAtMs - b.expiresAtMs || a.id - b.id);
+  }
+}
+
+const none: readonly never[] = [];
+
+function reach({ grant }: DeliveredApproval): number {
+  return grant?.scope === 'tool' ? 1 : 0;
 }
 
 function isUsable({ status, used, expiresAtMs, passport }: DeliveredApproval, nowMs: number) {

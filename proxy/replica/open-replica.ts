@@ -179,6 +179,13 @@ class LocalReplica implements Replica {
     return this.#store.state.approvals?.forAction(actionDigest, this.clock.now());
   }
 
+  standingGrantsFor(
+    who: { readonly userId: string; readonly tool: string },
+    actionDigest: string,
+  ): readonly DeliveredApproval[] {
+    return this.#store.state.approvals?.standingFor(who, actionDigest, this.clock.now()) ?? [];
+  }
+
   approvalById(id: number): DeliveredApproval | undefined {
     return this.#store.state.approvals?.byId(id);
   }

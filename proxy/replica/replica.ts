@@ -68,6 +68,11 @@ export interface Replica {
   revocationOf(agentId: string): Revocation | undefined;
   /** What humans say about the action of this digest, if anything that still counts. */
   approvalFor(actionDigest: string): DeliveredApproval | undefined;
+  /** The standing grants that may cover an action of this user on this tool, nearest first. */
+  standingGrantsFor(
+    who: { readonly userId: string; readonly tool: string },
+    actionDigest: string,
+  ): readonly DeliveredApproval[];
   approvalById(id: number): DeliveredApproval | undefined;
   approvalByHash(eventHash: string): DeliveredApproval | undefined;
 

@@ -1,4 +1,6 @@
+import type { RiskTier } from '../decision/action.ts';
 import type { ErrorCode } from '../errors.ts';
+import { agreeGrant, type GrantLimits, type GrantRequest, narrowestGrant } from './grant-terms.ts';
 import { roleAbove, roleSuffices } from './roles.ts';
 import { type ApprovalAction, type ApprovalState, isOpen, stateAt, transition } from './states.ts';
 
@@ -14,6 +16,9 @@ export interface ApprovalFacts {
   readonly quorum: number;
   readonly expiresAtMs: number;
   readonly escalatedBy?: string | undefined;
+  readonly riskTier: RiskTier;
+  /** How far the rules that asked let a standing grant reach. */
+  readonly grantLimits?: GrantLimits | undefined;
 }
 
 interface Decider {
@@ -30,6 +35,8 @@ export interface Vote {
   readonly action: ApprovalAction;
   /** For `modify`: digest of the action with the modified arguments. */
   readonly effectiveDigest?: string | undefined;
+  /** For `approve`: the standing grant that was asked for with it. */
+  readonly grant?: GrantLimits | undefined;
 }
 
 export interface DecisionAttempt {
@@ -38,6 +45,8 @@ export interface DecisionAttempt {
   readonly action: ApprovalAction;
   /** For `modify`: digest of the action with the modified arguments. */
   readonly effectiveDigest?: string | undefined;
+  /** A standing grant, asked for with `approve`. */
+  readonly grant?: GrantRequest | undefined;
   readonly nowMs: number;
   /** The delegating user has authenticated again since that was asked for. */
   readonly reauthenticated: boolean;
@@ -58,6 +67,10 @@ export type DecisionOutcome =
       readonly votesMissing: number;
       readonly minRole: string;
       readonly escalatedBy?: string | undefined;
+      /** The standing grant that this act asks for, its terms filled in. */
+      readonly grantAsked?: GrantLimits | undefined;
+      /** The standing grant that is given now: what all who approved asked for. */
+      readonly grant?: GrantLimits | undefined;
     }
   | { readonly ok: false; readonly code: ErrorCode; readonly message: string };
 
@@ -75,7 +88,7 @@ export function judgeDecision(attempt: DecisionAttempt): DecisionOutcome {
     refuseEscalator(attempt) ??
     refusePrecondition(attempt) ??
     refuseSecondVote(attempt) ??
-    move(attempt)
+    agreeAndMove(attempt)
   );
 }
 
@@ -189,12 +202,24 @@ function standingVotes({ votes }: DecisionAttempt): readonly Vote[] {
   return votes.slice(votes.findLastIndex((vote) => !isVote(vote)) + 1);
 }
 
-function move(attempt: DecisionAttempt): DecisionOutcome {
+function agreeAndMove(attempt: DecisionAttempt): DecisionOutcome {
+  const { approval, grant } = attempt;
+  if (grant === undefined) return move(attempt);
+  if (attempt.action !== 'approve' || approval.kind !== 'action') {
+    return refuse('approval.grant_refused', 'A standing grant is given by approving an action.');
+  }
+  const { grantLimits: limits, riskTier } = approval;
+  const agreed = agreeGrant(grant, { limits, riskTier });
+  return agreed.ok ? move(attempt, agreed.terms) : agreed;
+}
+
+function move(attempt: DecisionAttempt, grantAsked?: GrantLimits): DecisionOutcome {
   const { approval, action, decider } = attempt;
   const isEscalation = action === 'escalate';
   const kept = {
     minRole: isEscalation ? roleAbove(approval.minRole) : approval.minRole,
     escalatedBy: isEscalation ? decider.principal : approval.escalatedBy,
+    grantAsked,
   };
   const votesMissing = missingVotes(attempt);
   if (votesMissing > 0) {
@@ -202,7 +227,15 @@ function move(attempt: DecisionAttempt): DecisionOutcome {
   }
   // refuseTransition let only `expire` pass where the table has no answer.
   const status = transition(approval.status, action) ?? 'expired';
-  return { ok: true, status, isFinal: !isOpen(status), votesMissing: 0, ...kept };
+  const grant =
+    status === 'approved' ? narrowestGrant([grantAsked, ...grantsOf(attempt)]) : undefined;
+  return { ok: true, status, isFinal: !isOpen(status), votesMissing: 0, ...kept, grant };
+}
+
+function grantsOf(attempt: DecisionAttempt): readonly (GrantLimits | undefined)[] {
+  return standingVotes(attempt)
+    .filter(({ action }) => action === 'approve')
+    .map(({ grant }) => grant);
 }
 
 /** Votes for exactly the same thing that are still missing, this one counted. One denial suffices. */

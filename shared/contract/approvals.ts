@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { grantBounds, grantScopes } from '../approval/grant-terms.ts';
 import { approvalActions, approvalStates } from '../approval/states.ts';
 import { jsonObject, riskTier, rowIdParam, text } from './fields.ts';
 import { operation } from './operation.ts';
@@ -11,6 +12,17 @@ const vote = z.object({
   source: z.string(),
   comment: z.string().optional(),
   voted_at: z.string(),
+});
+
+const grantRecord = z.object({
+  /** Good for more than one call, or for calls with other arguments. */
+  standing: z.boolean(),
+  scope: z.enum(grantScopes),
+  uses: z.number().int(),
+  uses_spent: z.number().int(),
+  expires_at: z.string(),
+  revoked_at: z.string().optional(),
+  revoked_by: z.string().optional(),
 });
 
 const approvalRecord = z.object({
@@ -45,7 +57,18 @@ const approvalRecord = z.object({
   comment: z.string().optional(),
   event_hash: z.string().optional(),
   grant_expires_at: z.string().optional(),
+  /** When the grant, or the last use of it, was spent. */
   used_at: z.string().optional(),
+  /** How far a standing grant may reach, as the rules that asked say; absent: one call. */
+  grant_limits: z
+    .object({
+      max_uses: z.number().int(),
+      max_ttl_seconds: z.number().int(),
+      scope: z.enum(grantScopes),
+    })
+    .optional(),
+  /** What was granted, and how much of it was used. */
+  grant: grantRecord.optional(),
   votes: z.array(vote),
 });
 export type ApprovalRecord = z.output<typeof approvalRecord>;
@@ -119,6 +142,22 @@ export const decideApproval = operation({
     comment: text(4000).optional(),
     /** For `modify`: the arguments that may be performed instead. */
     modified_args: jsonObject.optional(),
+    /**
+     * For `approve`: more than one call, within what the rules that asked allow. `uses` left out is
+     * one, or with `ttl_seconds` as many as the rules allow.
+     */
+    grant: z
+      .strictObject({
+        uses: z.number().int().min(1).max(grantBounds.usesMax).optional(),
+        ttl_seconds: z
+          .number()
+          .int()
+          .min(grantBounds.ttlSecondsMin)
+          .max(grantBounds.ttlSecondsMax)
+          .optional(),
+        scope: z.enum(grantScopes).optional(),
+      })
+      .optional(),
   }),
   bodyExample: { action: 'approve', comment: 'Parcel was damaged, see ticket 77' },
   success: {
@@ -135,6 +174,7 @@ export const decideApproval = operation({
       votes_missing: z.number().int(),
       effective_digest: z.string().optional(),
       grant_expires_at: z.string().optional(),
+      grant: grantRecord.optional(),
     }),
     example: {
       id: 42,
@@ -156,7 +196,52 @@ export const decideApproval = operation({
     'approval.self_decision',
     'approval.role_insufficient',
     'approval.already_voted',
+    'approval.grant_refused',
   ],
+});
+
+export const getApproval = operation({
+  id: 'getApproval',
+  method: 'GET',
+  path: '/v1/approvals/{id}',
+  tag: 'Approvals',
+  summary: 'One approval, with its arguments for those who may decide',
+  auth: 'bearer',
+  permission: 'read',
+  params: rowIdParam,
+  success: {
+    status: 200,
+    description: 'The approval as it stands now.',
+    schema: approvalRecord,
+    example: recordExample,
+  },
+  errors: ['approval.not_found'],
+});
+
+export const revokeGrant = operation({
+  id: 'revokeGrant',
+  method: 'DELETE',
+  path: '/v1/approvals/{id}/grant',
+  tag: 'Approvals',
+  summary: 'Take back what is left of a grant',
+  description:
+    'No use of it can be spent any more once this has answered, whatever a sidecar still holds. Taking it back again changes nothing.',
+  auth: 'bearer',
+  permission: 'approval.decide',
+  budget: 'control',
+  params: rowIdParam,
+  success: {
+    status: 200,
+    description: 'The grant is over.',
+    schema: z.object({
+      id: z.number().int(),
+      revoked: z.literal(true),
+      revoked_at: z.string(),
+      uses_spent: z.number().int(),
+    }),
+    example: { id: 42, revoked: true, revoked_at: '2026-11-20T10:30:00.000Z', uses_spent: 3 },
+  },
+  errors: ['approval.not_found', 'approval.transition_invalid'],
 });
 
 export const expireApprovals = operation({

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { grantBounds, grantScopes } from '../approval/grant-terms.ts';
 import { policyLimits } from '../policy/definition-limits.ts';
 import {
   goal,
@@ -76,6 +77,17 @@ export const openSidecarApproval = operation({
       minRole: name(64),
       quorum: z.number().int().min(1).max(policyLimits.quorum),
       slaSeconds: z.number().int().min(1).max(policyLimits.slaSeconds).optional(),
+      grant: z
+        .object({
+          uses: z.number().int().min(1).max(grantBounds.usesMax),
+          ttlSeconds: z
+            .number()
+            .int()
+            .min(grantBounds.ttlSecondsMin)
+            .max(grantBounds.ttlSecondsMax),
+          scope: z.enum(grantScopes),
+        })
+        .optional(),
     }),
     action_digest: digest,
   }),
@@ -103,17 +115,19 @@ export const spendSidecarApproval = operation({
   id: 'spendSidecarApproval',
   method: 'POST',
   path: '/v1/sidecars/approvals/{id}/spend',
-  summary: 'Use a granted approval, once, right before performing its action',
+  summary:
+    'Use a granted approval, or one use of a standing grant, right before performing the action',
   params: rowIdParam,
   success: {
     status: 200,
-    description: 'Nobody else may use it any more.',
+    description: 'Nobody else may use it, or this use of it, any more.',
     schema: z.object({ spent: z.literal(true), event_hash: z.string() }),
     example: { spent: true, event_hash: `sha256:${'4f'.repeat(32)}` },
   },
   errors: [
     'approval.not_found',
     'approval.used',
+    'approval.grant_revoked',
     'approval.invalid',
     'approval.expired',
     'sidecar.revoked',

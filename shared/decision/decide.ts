@@ -4,12 +4,12 @@ import type { ToolRecord } from '../manifest/tool-record.ts';
 import { firstPassportFailure } from '../passport/check.ts';
 import type { PolicyOutcome } from '../policy/policy-set.ts';
 import type { Action, Mode, RiskTier } from './action.ts';
-import { judgeGrant } from './grant.ts';
+import { judgeGrant, riskOf } from './grant.ts';
 import { blockingSwitch } from './kill-switch.ts';
 import { effectiveMode, isEnforcing } from './mode.ts';
 import { stepsFor, stepsForBudget, stepsForDecision } from './next-steps.ts';
 import { seenFacts } from './seen-facts.ts';
-import type { DecisionState, PassportState } from './state.ts';
+import type { DecisionState } from './state.ts';
 import { countEffect, evaluateWithUsage } from './usage.ts';
 import {
   type ApprovalTerms,
@@ -178,11 +178,12 @@ function judgePolicy(one: Case): Finding {
     case 'allow':
     case 'warn':
     case 'require_approval': {
-      const grant = judgeGrant(action, state, nowMs);
+      const isAsked = outcome.decision === 'require_approval';
+      const terms = isAsked ? (outcome.approval ?? termsByDefault) : undefined;
+      const grant = judgeGrant(action, state, { nowMs, terms });
       if (grant?.refused !== undefined) return { ...deny(grant.refused), outcome };
-      if (outcome.decision !== 'require_approval') return fromOutcome(outcome, grant?.effect);
+      if (terms === undefined) return fromOutcome(outcome, grant?.effect);
       if (grant !== undefined) return satisfied(outcome, grant.effect);
-      const terms = outcome.approval ?? termsByDefault;
       return withReset(fromOutcome(outcome, { kind: 'open_approval', terms }), resetsAtMs);
     }
   }
@@ -213,7 +214,7 @@ function satisfied(outcome: PolicyOutcome, effect: Effect): Finding {
   return {
     decision: 'allow',
     reasonCode: 'approval.satisfied',
-    summary: 'A human approved exactly this action.',
+    summary: 'A human approved this action.',
     nextSteps: nothing,
     outcome,
     effect,
@@ -271,7 +272,7 @@ function conclude({ action, state, mode }: Case, finding: Finding, claim?: Effec
     enforced: isEnforcing(mode),
     matchedRules: outcome?.matchedRules ?? nothing,
     observed: outcome?.observed ?? nothing,
-    riskTier: tool?.riskTier ?? riskOf(passport) ?? 'medium',
+    riskTier: riskOf(state) ?? 'medium',
     toolManifestHash: tool?.manifestHash,
     policyHash: outcome?.policyHash,
     nextSteps: finding.nextSteps,
@@ -280,10 +281,6 @@ function conclude({ action, state, mode }: Case, finding: Finding, claim?: Effec
     passportJti: passport?.form === 'signed' ? passport.claims.jti : undefined,
     seen: seenFacts(action, state),
   };
-}
-
-function riskOf(passport: PassportState | undefined): RiskTier | undefined {
-  return passport?.form === 'signed' ? passport.claims.risk_tier : undefined;
 }
 
 /** Nobody is asked to approve what is not held back. */

@@ -1,41 +1,96 @@
 import { digestOf } from '../approval/action-digest.ts';
+import { satisfiesTerms } from '../approval/grant-terms.ts';
 import type { ErrorCode } from '../errors.ts';
-import type { Action } from './action.ts';
+import type { Action, RiskTier } from './action.ts';
 import type { ApprovalProof, DecisionState } from './state.ts';
-import type { Effect } from './verdict.ts';
+import type { ApprovalTerms, Effect } from './verdict.ts';
 
-/** What the approval that a passport is bound to is worth for this action. */
+/** What an approval is worth for this action. */
 type GrantJudgement =
   | { readonly refused: ErrorCode; readonly effect?: undefined }
   | { readonly refused?: undefined; readonly effect: Effect };
 
+interface Asked {
+  readonly nowMs: number;
+  /** What the rules ask of a human now; undefined where they ask for none. */
+  readonly terms: ApprovalTerms | undefined;
+}
+
 /**
- * Judges the `approval_hash` of a passport: the decision it names must be known, granted, for
- * exactly this action, unspent and unexpired. Undefined when the passport is bound to none.
+ * Judges the approval that a passport is bound to, which refuses the action when it is not for
+ * it, else a standing grant, which then says nothing. Undefined: a human must be asked.
  */
 export function judgeGrant(
   action: Action,
   state: DecisionState,
-  nowMs: number,
+  asked: Asked,
 ): GrantJudgement | undefined {
-  if (state.passport?.form !== 'signed') return undefined;
-  const { claims, approval } = state.passport;
-  if (claims.approval_hash === null) return undefined;
-  if (approval === undefined || approval.eventHash !== claims.approval_hash || !approval.granted) {
+  const { passport } = state;
+  if (passport?.form === 'signed' && passport.claims.approval_hash !== null) {
+    return judgeBound(action, state, asked, passport);
+  }
+  const { grant } = state;
+  if (asked.terms === undefined || grant?.standing === undefined) return undefined;
+  const judged = judgeProof(grant, action, state, asked);
+  return judged.refused === undefined ? judged : undefined;
+}
+
+type SignedPassport = Extract<DecisionState['passport'], { readonly form: 'signed' }>;
+
+function judgeBound(
+  action: Action,
+  state: DecisionState,
+  asked: Asked,
+  { claims, approval }: SignedPassport,
+): GrantJudgement {
+  if (approval === undefined || approval.eventHash !== claims.approval_hash) {
     return { refused: 'approval.invalid' };
   }
-  if (!covers(approval, action, state)) return { refused: 'approval.invalid' };
-  if (approval.used) return { refused: 'approval.used' };
-  if (nowMs >= approval.expiresAtMs) return { refused: 'approval.expired' };
-  const { approvalId, eventHash } = approval;
+  return judgeProof(approval, action, state, asked);
+}
+
+/** The decision must be a grant, for exactly this action, unspent and unexpired. */
+function judgeProof(
+  proof: ApprovalProof,
+  action: Action,
+  state: DecisionState,
+  { nowMs, terms }: Asked,
+): GrantJudgement {
+  const { approvalId, eventHash, standing } = proof;
+  if (!proof.granted) return { refused: 'approval.invalid' };
+  if (!covers(proof, action, state)) return { refused: 'approval.invalid' };
+  if (standing !== undefined && terms !== undefined && !satisfiesTerms(standing, terms)) {
+    return { refused: 'approval.invalid' };
+  }
+  if (proof.revoked === true) return { refused: 'approval.grant_revoked' };
+  if (proof.used) return { refused: 'approval.used' };
+  if (nowMs >= proof.expiresAtMs) return { refused: 'approval.expired' };
   return { effect: { kind: 'spend_approval', approvalId, eventHash } };
 }
 
-function covers({ actionDigest }: ApprovalProof, action: Action, state: DecisionState): boolean {
+function covers(
+  { actionDigest, standing }: ApprovalProof,
+  action: Action,
+  state: DecisionState,
+): boolean {
+  if (standing !== undefined && riskOf(state) === 'critical') return false;
+  if (standing?.scope === 'tool') {
+    return (
+      standing.agentId === action.agentId &&
+      standing.userId === action.userId &&
+      standing.tool === action.tool &&
+      standing.manifestHash === (state.tool?.manifestHash ?? null)
+    );
+  }
   try {
     return actionDigest === digestOf(action, state.tool?.manifestHash);
   } catch {
     // Arguments that JSON cannot hold faithfully were never approved.
     return false;
   }
+}
+
+/** The risk of an action: its tool's, else what its passport was issued for. */
+export function riskOf({ tool, passport }: DecisionState): RiskTier | undefined {
+  return tool?.riskTier ?? (passport?.form === 'signed' ? passport.claims.risk_tier : undefined);
 }

@@ -1,15 +1,22 @@
 import type { GiveBack } from '../usage/usage-book.ts';
-import type { PassportState } from './state.ts';
+import type { ApprovalProof, PassportState } from './state.ts';
 import type { Effect, Verdict } from './verdict.ts';
 
 type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { readonly kind: Kind }>;
 
+/** By what authority an action is done: a passport, and a human's decision if it needs one. */
+interface Authority {
+  readonly passport: PassportState | undefined;
+  /** A standing grant that may be used. */
+  readonly grant?: ApprovalProof | undefined;
+}
+
 /** How a decision point decides, and how it carries out what only it can. */
 interface DecisionPoint {
-  decideWith(passport: PassportState | undefined): Verdict;
+  decideWith(authority: Authority): Verdict;
   /** Takes the passport's one use. */
   claim(effect: EffectOf<'claim_passport'>): Promise<'claimed' | 'replayed' | 'unavailable'>;
-  /** Uses up the grant; false when somebody was first. */
+  /** Uses up the grant, or one use of it; false when others were first. */
   spend(effect: EffectOf<'spend_approval'>): Promise<boolean>;
   /** Counts the call against budgets, in the same tick. */
   count(effect: EffectOf<'count_usage'>): GiveBack;
@@ -35,25 +42,19 @@ export function effectIn<Kind extends Effect['kind']>(
  * cannot be done is decided again as undone, so that the verdict always says what really holds.
  * Nothing comes between a verdict and its counting.
  */
-export async function reachVerdict(
-  passport: PassportState | undefined,
-  point: DecisionPoint,
-): Promise<Reached> {
-  let held = passport;
+export async function reachVerdict(authority: Authority, point: DecisionPoint): Promise<Reached> {
+  let held = authority;
   let verdict = point.decideWith(held);
   const claim = effectIn(verdict, 'claim_passport');
-  if (held?.form === 'signed' && claim !== undefined) {
-    held = { ...held, use: await point.claim(claim) };
+  if (claim !== undefined && held.passport?.form === 'signed') {
+    held = { ...held, passport: { ...held.passport, use: await point.claim(claim) } };
     verdict = point.decideWith(held);
   }
   const giveBack = count(verdict, point);
   const spend = effectIn(verdict, 'spend_approval');
-  if (held?.form !== 'signed' || spend === undefined || held.approval === undefined) {
-    return { verdict, giveBack };
-  }
-  if (await spent(spend, giveBack, point)) return { verdict, giveBack };
+  if (spend === undefined || (await isSpent(spend, giveBack, point))) return { verdict, giveBack };
   giveBack();
-  verdict = point.decideWith({ ...held, approval: { ...held.approval, used: true } });
+  verdict = point.decideWith(withoutGrant(held));
   return { verdict, giveBack: count(verdict, point) };
 }
 
@@ -62,7 +63,7 @@ function count(verdict: Verdict, point: DecisionPoint): GiveBack {
   return effect === undefined ? () => {} : point.count(effect);
 }
 
-async function spent(
+async function isSpent(
   spend: EffectOf<'spend_approval'>,
   giveBack: GiveBack,
   point: DecisionPoint,
@@ -73,4 +74,15 @@ async function spent(
     giveBack();
     throw error;
   }
+}
+
+/** The same when somebody else was first to use what a human granted. */
+function withoutGrant({ passport, grant }: Authority): Authority {
+  return {
+    passport:
+      passport?.form === 'signed' && passport.approval !== undefined
+        ? { ...passport, approval: { ...passport.approval, used: true } }
+        : passport,
+    grant: grant && { ...grant, used: true },
+  };
 }

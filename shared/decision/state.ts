@@ -1,3 +1,4 @@
+import type { StandingGrant } from '../approval/grant-terms.ts';
 import type { ToolRecord } from '../manifest/tool-record.ts';
 import type { PassportClaims } from '../passport/claims.ts';
 import type { PolicySet } from '../policy/policy-set.ts';
@@ -36,6 +37,9 @@ export interface ApprovalProof {
   readonly granted: boolean;
   readonly used: boolean;
   readonly expiresAtMs: number;
+  readonly revoked?: boolean | undefined;
+  /** For a grant that is good for more than one call, or for one on the tool whatever its arguments. */
+  readonly standing?: StandingGrant | undefined;
 }
 
 /**
@@ -73,6 +77,8 @@ export interface DecisionState {
   readonly user?: DirectoryUser | undefined;
   readonly tool?: ToolRecord | undefined;
   readonly passport?: PassportState | undefined;
+  /** A standing grant that may answer for a human, when the passport is bound to no approval. */
+  readonly grant?: ApprovalProof | undefined;
   readonly policies: PolicySet;
   /** What the agent did with the tool until now; undefined: it cannot be known, or no policy asks. */
   readonly usage?: ToolUsage | undefined;

@@ -1,3 +1,4 @@
+import type { GrantLimits } from '../approval/grant-terms.ts';
 import type { Sums } from '../usage/amounts.ts';
 import type { Mode, RiskTier } from './action.ts';
 
@@ -17,6 +18,8 @@ export interface ApprovalTerms {
   readonly quorum: number;
   /** Undefined: the tenant's own window. */
   readonly slaSeconds?: number | undefined;
+  /** How far a standing grant may reach; undefined: one call, and no more. */
+  readonly grant?: GrantLimits | undefined;
 }
 
 /** What the caller of `decide` must carry out; `decide` itself changes nothing. */

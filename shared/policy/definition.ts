@@ -1,3 +1,4 @@
+import type { RuleGrant } from '../approval/grant-terms.ts';
 import type { Mode } from '../decision/action.ts';
 import type { JsonValue } from '../json.ts';
 
@@ -46,7 +47,8 @@ export interface RuleApproval {
   readonly min_role?: string | undefined;
   readonly quorum?: number | undefined;
   readonly sla_seconds?: number | undefined;
-  readonly grant?: JsonValue | undefined;
+  /** Allows a standing grant, and how far it may reach; absent: an approval is good for one call. */
+  readonly grant?: RuleGrant | undefined;
 }
 
 export interface PolicyRule {

@@ -1,3 +1,4 @@
+import { jointGrantLimits } from '../approval/grant-terms.ts';
 import type { ApprovalTerms, Decision } from '../decision/verdict.ts';
 import { approvalRoles, type RuleApproval } from './definition.ts';
 import type { PolicyOutcome } from './policy-set.ts';
@@ -100,6 +101,7 @@ function jointTerms(sources: readonly RuleSource[]): ApprovalTerms {
     minRole: highestRole(approvals),
     quorum,
     slaSeconds: slaSeconds === Infinity ? undefined : slaSeconds,
+    grant: jointGrantLimits(approvals.map(({ grant }) => grant)),
   };
 }
 

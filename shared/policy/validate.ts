@@ -1,3 +1,4 @@
+import { grantBounds, grantScopes } from '../approval/grant-terms.ts';
 import { modes } from '../decision/action.ts';
 import type { JsonObject, JsonValue } from '../json.ts';
 import { approvalRoles, type PolicyDefinition, ruleDecisions } from './definition.ts';
@@ -11,6 +12,7 @@ const definitionKeys = ['id', 'version', 'description', 'mode', 'applies_to', 'r
 const scopeKeys = ['tools', 'agents'];
 const ruleKeys = ['name', 'decision', 'reason', 'approval', 'when'];
 const approvalKeys = ['channel', 'min_role', 'quorum', 'sla_seconds', 'grant'];
+const grantKeys = ['max_uses', 'max_ttl_seconds', 'scope'];
 const groupForm = 'must be an object with exactly one of all, any: an array of conditions';
 
 /**
@@ -79,13 +81,28 @@ function checkRule(rule: JsonObject, path: string, budget: PatternBudget): void 
 }
 
 function checkApproval(value: JsonValue, path: string): void {
-  const { channel, min_role, quorum, sla_seconds } = readObject(value, path, approvalKeys);
+  const { channel, min_role, quorum, sla_seconds, grant } = readObject(value, path, approvalKeys);
   if (channel !== undefined) readLabel(channel, joinPath(path, 'channel'), limits.channelLength);
   if (min_role !== undefined) readOneOf(min_role, joinPath(path, 'min_role'), approvalRoles);
   if (quorum !== undefined) readInteger(quorum, joinPath(path, 'quorum'), limits.quorum);
   if (sla_seconds !== undefined) {
     readInteger(sla_seconds, joinPath(path, 'sla_seconds'), limits.slaSeconds);
   }
+  if (grant !== undefined) checkGrant(grant, joinPath(path, 'grant'));
+}
+
+function checkGrant(value: JsonValue, path: string): void {
+  const { max_uses, max_ttl_seconds, scope } = readObject(value, path, grantKeys);
+  if (max_uses !== undefined)
+    readInteger(max_uses, joinPath(path, 'max_uses'), grantBounds.usesMax);
+  if (max_ttl_seconds !== undefined) {
+    const at = joinPath(path, 'max_ttl_seconds');
+    const seconds = readInteger(max_ttl_seconds, at, grantBounds.ttlSecondsMax);
+    if (seconds < grantBounds.ttlSecondsMin) {
+      refuse(at, `${seconds} is less than ${grantBounds.ttlSecondsMin}`);
+    }
+  }
+  if (scope !== undefined) readOneOf(scope, joinPath(path, 'scope'), grantScopes);
 }
 
 function checkGroup(value: JsonValue | undefined, path: string, budget: PatternBudget): void {

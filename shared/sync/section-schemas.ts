@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { grantScopes, type RuleGrant, type StandingGrant } from '../approval/grant-terms.ts';
 import type { Binding, BindingUpstream } from '../binding/binding.ts';
 import type { PublicJwk } from '../crypto/signing-key.ts';
 import { modes, riskTiers } from '../decision/action.ts';
@@ -73,7 +74,11 @@ const definition = exactly<PolicyDefinition>({
         min_role: z.string().optional(),
         quorum: z.number().optional(),
         sla_seconds: z.number().optional(),
-        grant: jsonValue.optional(),
+        grant: exactly<RuleGrant>({
+          max_uses: z.number().optional(),
+          max_ttl_seconds: z.number().optional(),
+          scope: z.enum(grantScopes).optional(),
+        }).optional(),
       }).optional(),
       when: z.union([
         z.strictObject({ all: z.array(condition) }),
@@ -162,6 +167,17 @@ const approval = exactly<DeliveredApproval>({
   effectiveArgs: jsonObject.optional(),
   passport: z.string().optional(),
   used: z.boolean().optional(),
+  grant: exactly<StandingGrant>({
+    uses: count,
+    scope: z.enum(grantScopes),
+    ttlSeconds: count,
+    agentId: id,
+    userId: z.string(),
+    tool: id,
+    manifestHash: z.string().nullable(),
+    minRole: z.string(),
+    quorum: count,
+  }).optional(),
 });
 
 export const tenantSectionSchemas: {

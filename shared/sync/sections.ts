@@ -1,3 +1,4 @@
+import type { StandingGrant } from '../approval/grant-terms.ts';
 import type { Binding } from '../binding/binding.ts';
 import type { PublicJwk } from '../crypto/signing-key.ts';
 import type { Mode, RiskTier } from '../decision/action.ts';
@@ -63,6 +64,8 @@ export interface DeliveredApproval {
   /** Passport bound to the grant, audience `sidecar://<id>`. */
   readonly passport?: string | undefined;
   readonly used?: boolean | undefined;
+  /** For a standing grant, which needs no passport: any call of the agent that it covers may use it. */
+  readonly grant?: StandingGrant | undefined;
 }
 
 export interface SectionBodies {

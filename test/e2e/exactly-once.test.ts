@@ -61,6 +61,51 @@ async function ledgerOf(jti: string, count: number): Promise<Record<string, numb
   return counts;
 }
 
+/** The approvals that were asked for after another and wait for a human, once there are so many. */
+async function pendingAfter(after: number, count = 1): Promise<readonly number[]> {
+  let ids: number[] = [];
+  await until('calls wait for a human', async () => {
+    const { body } = await world.api('GET', '/v1/approvals?status=pending');
+    ids = (body.approvals as { id: number }[]).map(({ id }) => id).filter((id) => id > after);
+    return ids.length >= count;
+  });
+  return ids;
+}
+
+async function latestApproval(): Promise<number> {
+  const { body } = await world.api('GET', '/v1/approvals?limit=1');
+  return (body.approvals as { id: number }[])[0]?.id ?? 0;
+}
+
+/** Has a call held, and gives it this grant; returns the approval's id. */
+async function grantedCall(by: number, paid: number, grant: Record<string, unknown>) {
+  const latest = await latestApproval();
+  const call = world.pay(by, paid);
+  const [id = 0] = await pendingAfter(latest);
+  const { status } = await decide(id, { action: 'approve', grant });
+  expect(status).toBe(200);
+  expect(reasonOf(await call)).toBe('performed approval.satisfied');
+  return id;
+}
+
+const decide = (id: number, act: Record<string, unknown>) =>
+  world.api('POST', `/v1/approvals/${id}/decide`, act, 1);
+
+/** How a sidecar says that an approval stands. */
+async function standingAt(by: 0 | 1, id: number): Promise<unknown> {
+  const answer = await world.sidecars[by].agent.get(`http://sallyport.internal/approvals/${id}`);
+  return answer.body?.status;
+}
+
+/** Which uses of a grant the ledger says were spent. */
+async function usesOf(id: number): Promise<number[]> {
+  const events = await world.events('approval.used');
+  return events.flatMap(({ data }) => {
+    const { approval_id, use } = data as { approval_id: number; use: number };
+    return approval_id === id ? [use] : [];
+  });
+}
+
 async function issue(risk = 'low', at: 0 | 1 = 0): Promise<{ passport: string; jti: string }> {
   const { body } = await world.api(
     'POST',
@@ -169,6 +214,46 @@ describe('over two sidecars and two control planes at once', () => {
       ({ data }) => (data as { approval_id?: number }).approval_id === id,
     );
     expect(used).toHaveLength(1);
+  });
+
+  it('a standing grant of N uses is used N times, whichever sidecar uses it', async () => {
+    const uses = 20;
+    const paid = amount(2_000);
+    const id = await grantedCall(0, paid, { uses });
+
+    const calls = atOnce(paid);
+    // Those that came too late ask anew: they are told no, rather than waited for.
+    for (const late of await pendingAfter(id)) await decide(late, { action: 'deny' });
+    const { 'performed approval.satisfied': done, ...refused } = tally(await calls);
+    expect(done).toBe(uses - 1);
+    expect(performed(paid)).toBe(uses);
+    expect(Object.keys(refused)).not.toContain('performed pay.large');
+    const used = await usesOf(id);
+    expect(used.toSorted((a, b) => a - b)).toEqual(Array.from({ length: uses }, (_, n) => n + 1));
+  });
+
+  it('a standing grant of the tool serves both sidecars whatever the arguments, until it is taken back', async () => {
+    const id = await grantedCall(1, amount(2_000), { uses: 1_000, scope: 'tool' });
+    await until(
+      'the other sidecar holds it too',
+      async () => (await standingAt(0, id)) === 'approved',
+    );
+    const paid = Array.from({ length: 20 }, () => amount(2_000));
+    const answers = await Promise.all(paid.map((one, by) => world.pay(by, one)));
+    expect(tally(answers)).toEqual({ 'performed approval.satisfied': paid.length });
+
+    const { body } = await world.api('DELETE', `/v1/approvals/${id}/grant`, undefined, 1);
+    expect(body).toMatchObject({ revoked: true, uses_spent: 1 + paid.length });
+    // Not a moment later, also where the sidecar has not heard of it.
+    const late = [amount(2_000), amount(2_000)];
+    const refused = Promise.all(late.map((one, by) => world.pay(by, one)));
+    for (const waiting of await pendingAfter(id, 2)) await decide(waiting, { action: 'deny' });
+    for (const { status } of await refused) expect(status).not.toBe(200);
+    expect(late.map(performed)).toEqual([0, 0]);
+    for (const by of [0, 1] as const) {
+      await until('the sidecar knows', async () => (await standingAt(by, id)) !== 'approved');
+    }
+    expect(await usesOf(id)).toHaveLength(1 + paid.length);
   });
 
   it('a preflight under one idempotency key is decided once and answered the same', async () => {

@@ -1,4 +1,4 @@
-import { fetch, ProxyAgent } from 'undici';
+import { fetch, ProxyAgent, type Response } from 'undici';
 
 interface AgentAnswer {
   readonly status: number;
@@ -8,6 +8,7 @@ interface AgentAnswer {
 
 /** An agent: plain requests through the sidecar's proxy. */
 export interface AgentClient {
+  get(url: string): Promise<AgentAnswer>;
   post(url: string, body: unknown, headers?: Record<string, string>): Promise<AgentAnswer>;
   close(): Promise<void>;
 }
@@ -15,6 +16,7 @@ export interface AgentClient {
 export function agentClient(proxyUrl: string): AgentClient {
   const dispatcher = new ProxyAgent({ uri: proxyUrl, proxyTunnel: false });
   return {
+    get: async (url) => answerOf(await fetch(url, { dispatcher })),
     async post(url, body, headers = {}) {
       const response = await fetch(url, {
         method: 'POST',
@@ -22,15 +24,15 @@ export function agentClient(proxyUrl: string): AgentClient {
         headers: { 'content-type': 'application/json', ...headers },
         body: typeof body === 'string' ? body : JSON.stringify(body),
       });
-      const text = await response.text();
-      return {
-        status: response.status,
-        body: parseBody(text),
-        headers: response.headers as unknown as Headers,
-      };
+      return answerOf(response);
     },
     close: () => dispatcher.close(),
   };
+}
+
+async function answerOf(response: Response): Promise<AgentAnswer> {
+  const { status, headers } = response;
+  return { status, headers: headers as unknown as Headers, body: parseBody(await response.text()) };
 }
 
 function parseBody(text: string): Record<string, unknown> {

@@ -4,6 +4,7 @@ import type { Client } from '../../shared/contract/client.ts';
 import { issuePassport } from '../../shared/contract/passports.ts';
 import type { JsonObject } from '../../shared/json.ts';
 import { type Gateway, rule, startGateway } from './gateway.ts';
+import type { TestServicesOptions } from './services.ts';
 
 export interface Asked {
   readonly tool?: string;
@@ -24,8 +25,8 @@ export interface Act {
  * A gateway with an agent whose calls need approval, and three who decide: `refund` needs one of
  * them, `two` needs two, `quick` within a minute, `boss` an admin.
  */
-export async function startApprovalDesk() {
-  const gateway: Gateway = await startGateway();
+export async function startApprovalDesk(options: TestServicesOptions = {}) {
+  const gateway: Gateway = await startGateway(options);
   const agentId = await gateway.agent();
   const anna = await gateway.as({ role: 'approver', principal: 'anna' });
   const ben = await gateway.as({ role: 'approver', principal: 'ben' });

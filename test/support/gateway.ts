@@ -3,6 +3,7 @@ import { agentRoutes } from '../../control-plane/agents/routes.ts';
 import { approvalRoutes } from '../../control-plane/approvals/routes.ts';
 import { credentialRoutes } from '../../control-plane/credentials/routes.ts';
 import { verifyStored } from '../../control-plane/evidence/verify-chain.ts';
+import { notifyRoutes } from '../../control-plane/notify/routes.ts';
 import { passportRoutes } from '../../control-plane/passports/routes.ts';
 import { policyRoutes } from '../../control-plane/policies/routes.ts';
 import { bindingRoutes, killSwitchRoutes } from '../../control-plane/runtime/routes.ts';
@@ -99,6 +100,7 @@ export function routesOf(services: Services) {
     ...credentialRoutes(services),
     ...agentRoutes(services),
     ...sidecarRoutes(services),
+    ...notifyRoutes(services),
   ];
 }
 

@@ -183,6 +183,7 @@ const payPolicy = {
     },
     {
       ...{ name: 'large', decision: 'require_approval', reason: 'pay.large' },
+      approval: { grant: { max_uses: 1000, max_ttl_seconds: 86_400, scope: 'tool' } },
       when: { all: [isPay, { path: 'args.amount', operator: '>', value: 1000 }] },
     },
   ],

@@ -34,6 +34,7 @@ const approval: ApprovalFacts = {
   minRole: 'approver',
   quorum: 1,
   expiresAtMs: nowMs + 3_600_000,
+  riskTier: 'high',
 };
 
 interface Change extends Partial<Omit<DecisionAttempt, 'approval'>> {

@@ -93,7 +93,7 @@ describe('reaching a verdict', () => {
 
   function point(book: UsageBook, spend: () => Promise<boolean>) {
     const count = () => book.count(tool, {}, { nowMs, monotonicMs: 0 });
-    const decideWith = (passport: DecisionState['passport']) => {
+    const decideWith = ({ passport }: Pick<DecisionState, 'passport'>) => {
       const known = new ToolUsage([book.of(tool)]);
       return decide(baseAction, { ...baseState, policies, usage: known, passport }, nowMs);
     };
@@ -103,7 +103,9 @@ describe('reaching a verdict', () => {
   it('counts once for a passport that is claimed on the way, and not what it then finds used up', async () => {
     const book = new UsageBook();
     const at = point(book, async () => true);
-    const reached = await Promise.all([1, 2, 3].map(() => reachVerdict(signedPassport(), at)));
+    const reached = await Promise.all(
+      [1, 2, 3].map(() => reachVerdict({ passport: signedPassport() }, at)),
+    );
     expect(reached.map(({ verdict }) => verdict.decision)).toEqual(['allow', 'deny', 'deny']);
     expect(new ToolUsage([book.of(tool)]).callsIn1h(nowMs)).toBe(1);
   });
@@ -111,7 +113,7 @@ describe('reaching a verdict', () => {
   it('gives back once, however often it is asked to', async () => {
     const book = new UsageBook();
     const { giveBack } = await reachVerdict(
-      undefined,
+      { passport: undefined },
       point(book, async () => true),
     );
     giveBack();

@@ -189,7 +189,7 @@ describe('a policy that is accepted', () => {
       min_role: 'owner',
       quorum: 2,
       sla_seconds: 1,
-      grant: { any: ['json'] },
+      grant: { max_uses: 1_000, max_ttl_seconds: 2_592_000, scope: 'tool' },
     };
     expect(parsePolicy(withApproval(approval)).rules[0]?.approval).toEqual(approval);
   });

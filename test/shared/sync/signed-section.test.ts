@@ -29,7 +29,7 @@ const bodies: { readonly [Name in keyof SectionBodies]: SectionBodies[Name] } = 
               name: 'big',
               decision: 'require_approval',
               reason: 'amount.high',
-              approval: { min_role: 'admin', quorum: 2, grant: { note: null } },
+              approval: { min_role: 'admin', quorum: 2, grant: { max_uses: 5, scope: 'tool' } },
               when: { all: [{ path: 'args.amount', operator: '>', value: { $ref: 'args.max' } }] },
             },
           ],

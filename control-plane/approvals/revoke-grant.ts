@@ -1,0 +1,70 @@
+import { GatewayError } from '../../shared/errors.ts';
+import { commitChange } from '../events.ts';
+import type { Caller } from '../http/route.ts';
+import type { Services } from '../services.ts';
+import type { Approval } from '../store/generated/client.ts';
+import { notifyApproval } from './notify-approval.ts';
+import { moveSectionsOf } from './sections-of.ts';
+import { settleEventHashes } from './settle-event-hashes.ts';
+
+interface RevokedGrant {
+  readonly revokedAt: Date;
+  readonly usesSpent: number;
+}
+
+/**
+ * Takes back what is left of a grant. From the commit on no use of it can be spent, whatever a
+ * sidecar still holds; taking it back again changes nothing.
+ */
+export async function revokeGrant(
+  services: Services,
+  { tenantId, principal }: Caller,
+  id: number,
+): Promise<RevokedGrant> {
+  await settleEventHashes(services, tenantId);
+  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
+    await tx.$queryRaw`select id from approval where tenant_id = ${tenantId} and id = ${id} for update`;
+    const approval = await tx.approval.findUnique({ where: { tenantId_id: { tenantId, id } } });
+    if (approval === null) throw new GatewayError('approval.not_found');
+    const { grantRevokedAt, usesSpent } = approval;
+    if (grantRevokedAt !== null) return { revokedAt: grantRevokedAt, usesSpent };
+    const nowMs = services.clock.now();
+    assertHeld(approval, nowMs);
+    const revokedAt = new Date(nowMs);
+    const revoked = await tx.approval.update({
+      where: { tenantId_id: { tenantId, id } },
+      data: { grantRevokedAt: revokedAt, grantRevokedBy: principal },
+    });
+    await moveSectionsOf(tx, notes, approval);
+    await notes.event({
+      type: 'approval.grant_revoked',
+      chainId: approval.chainId,
+      agentId: approval.agentId,
+      userId: approval.userId,
+      tool: approval.tool,
+      resource: approval.resource,
+      reasonCode: 'approval.grant_revoked',
+      data: {
+        approval_hash: approval.eventHash ?? undefined,
+        approval_id: id,
+        by: principal,
+        grant_uses: approval.grantUses,
+        uses_spent: usesSpent,
+      },
+    });
+    await notifyApproval(services, tx, 'approval.grant_revoked', revoked);
+    return { revokedAt, usesSpent };
+  });
+  return result;
+}
+
+function assertHeld({ kind, status, usedAt, grantExpiresAt }: Approval, nowMs: number): void {
+  const isGranted = kind === 'action' && (status === 'approved' || status === 'modified');
+  const isOver = usedAt !== null || (grantExpiresAt?.getTime() ?? 0) <= nowMs;
+  if (isGranted && !isOver) return;
+  throw new GatewayError('approval.transition_invalid', {
+    message: isGranted
+      ? 'The grant was used up or has expired: nothing of it can be taken back.'
+      : 'The approval grants nothing that could be taken back.',
+  });
+}

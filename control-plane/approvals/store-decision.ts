@@ -1,0 +1,61 @@
+import type { DecisionOutcome } from '../../shared/approval/decide.ts';
+import type { Caller } from '../http/route.ts';
+import type { Services, Transaction } from '../services.ts';
+import type { Approval } from '../store/generated/client.ts';
+import { sealArgs } from './approval-args.ts';
+import type { ApprovalWithVotes } from './approval-record.ts';
+import type { ApprovalDecision, Grant } from './decision.ts';
+
+/** One act of a decider on an approval that its transaction holds. */
+export interface Act {
+  readonly caller: Caller;
+  readonly decision: ApprovalDecision;
+  readonly approval: ApprovalWithVotes;
+}
+
+interface Decided extends Act {
+  readonly outcome: Extract<DecisionOutcome, { readonly ok: true }>;
+  readonly eventId: string;
+  readonly grant: Grant | undefined;
+  readonly now: Date;
+}
+
+/** Writes to the approval what an act has made of it. */
+export function storeDecision(
+  services: Pick<Services, 'vault'>,
+  tx: Transaction,
+  { caller, decision, approval, outcome, eventId, grant, now }: Decided,
+): Promise<Approval> {
+  const { tenantId, id } = approval;
+  const { modifiedArgs: args } = decision;
+  const isModified = outcome.status === 'modified' && args !== undefined;
+  const closing = {
+    decidedBy: caller.principal,
+    decidedAt: now,
+    comment: decision.comment ?? null,
+    eventId,
+  };
+  return tx.approval.update({
+    where: { tenantId_id: { tenantId, id } },
+    data: {
+      status: outcome.status,
+      minRole: outcome.minRole,
+      escalatedBy: outcome.escalatedBy ?? null,
+      ...(decision.action === 'require_reauth' ? { reauthRequiredAt: now } : {}),
+      ...(outcome.isFinal ? closing : {}),
+      ...(grant === undefined ? {} : grantData(grant)),
+      ...(isModified
+        ? { effectiveArgs: sealArgs(services, approval, { which: 'effective', args }) }
+        : {}),
+    },
+  });
+}
+
+function grantData({ digest, expiresAt, standing }: Grant) {
+  return {
+    effectiveDigest: digest,
+    grantExpiresAt: expiresAt,
+    grantScope: standing?.scope ?? null,
+    grantUses: standing?.uses ?? 1,
+  };
+}

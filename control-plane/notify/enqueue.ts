@@ -1,0 +1,52 @@
+import { newId } from '../../shared/ids.ts';
+import type { JsonObject } from '../../shared/json.ts';
+import type { SealedPlace, Services, Transaction } from '../services.ts';
+
+/** Something that people outside want to hear of. Carries nothing that must stay inside. */
+export interface Notification {
+  /** For example `approval.requested`. */
+  readonly type: string;
+  /** What it is about, for example `approval:42`. */
+  readonly subject: string;
+  readonly data: JsonObject;
+}
+
+/** The channels that are told of everything; what an approval's rules name is told as well. */
+export const notified: readonly string[] = ['webhook'];
+
+/**
+ * Puts a notification into the outbound queue, once for each channel that the tenant has: in the
+ * transaction of the change it tells of, so that neither is without the other.
+ */
+export async function enqueue(
+  { vault, clock }: Pick<Services, 'vault' | 'clock'>,
+  tx: Transaction,
+  tenantId: string,
+  { type, subject, data }: Notification,
+): Promise<void> {
+  const installs = await tx.install.findMany({
+    where: { tenantId, channel: { in: [...notified] }, status: 'active' },
+    select: { channel: true },
+  });
+  if (installs.length === 0) return;
+  const now = new Date(clock.now());
+  const body = JSON.stringify({ type, timestamp: now.toISOString(), data });
+  await tx.delivery.createMany({
+    data: installs.map(({ channel }) => {
+      const id = newId('msg', now.getTime());
+      const sealed = vault.seal(body, payloadPlace(tenantId, id));
+      const times = { nextAttemptAt: now, createdAt: now };
+      return { id, tenantId, channel, kind: type, subject, sealed, ...times };
+    }),
+  });
+}
+
+/** Where the payload of a delivery is sealed. */
+export function payloadPlace(tenantId: string, id: string): SealedPlace {
+  return { tenantId, purpose: 'delivery', id, version: 1 };
+}
+
+/** Where the settings of a tenant's channel are sealed. */
+export function installPlace(tenantId: string, channel: string): SealedPlace {
+  return { tenantId, purpose: 'install', id: channel, version: 1 };
+}

@@ -1,0 +1,173 @@
+import { z } from 'zod';
+import { name, text } from './fields.ts';
+import { operation } from './operation.ts';
+import { pageLimit } from './schemas.ts';
+
+const deliveryStatus = z.enum(['pending', 'delivered', 'dead']);
+const deliveryId = name(64);
+
+const delivery = z.object({
+  id: z.string(),
+  channel: z.string(),
+  type: z.string(),
+  subject: z.string(),
+  status: deliveryStatus,
+  attempts: z.number().int(),
+  replays: z.number().int(),
+  last_status: z.number().int().optional(),
+  last_error: z.string().optional(),
+  next_attempt_at: z.string().optional(),
+  created_at: z.string(),
+  delivered_at: z.string().optional(),
+  dead_at: z.string().optional(),
+});
+
+const channelHealth = z.object({
+  channel: z.string(),
+  active: z.boolean(),
+  pending: z.number().int(),
+  delivered: z.number().int(),
+  dead: z.number().int(),
+});
+
+const messageExample = 'msg_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d';
+const common = { tag: 'Integrations', auth: 'bearer' } as const;
+
+export const listDeliveries = operation({
+  ...common,
+  id: 'listDeliveries',
+  method: 'GET',
+  path: '/v1/integrations/deliveries',
+  summary: 'The outbound queue, newest first, and how each channel fares',
+  description:
+    'Payloads are not shown. A delivery is `dead` after ten attempts, or when its receiver wants no more.',
+  permission: 'read',
+  query: z.object({
+    status: deliveryStatus.optional(),
+    limit: pageLimit,
+    /** Continues after the page that gave this `next_cursor`. */
+    cursor: deliveryId.optional(),
+  }),
+  success: {
+    status: 200,
+    description: 'One page of deliveries, and counts per channel.',
+    schema: z.object({
+      deliveries: z.array(delivery),
+      channels: z.array(channelHealth),
+      next_cursor: z.string().nullable(),
+    }),
+    example: {
+      deliveries: [
+        {
+          ...{ id: messageExample, channel: 'webhook', type: 'approval.requested' },
+          ...{ subject: 'approval:42', status: 'pending', attempts: 1, replays: 0 },
+          ...{ last_status: 503, last_error: 'the receiver answered 503' },
+          next_attempt_at: '2026-11-20T10:00:05.000Z',
+          created_at: '2026-11-20T10:00:00.000Z',
+        },
+      ],
+      channels: [{ channel: 'webhook', active: true, pending: 1, delivered: 12, dead: 0 }],
+      next_cursor: null,
+    },
+  },
+  errors: [],
+});
+
+export const drainDeliveries = operation({
+  ...common,
+  id: 'drainDeliveries',
+  method: 'POST',
+  path: '/v1/integrations/deliveries/drain',
+  summary: 'Attempt now what is due, and take one delivery back from the dead letters',
+  permission: 'delivery.drain',
+  body: z
+    .object({
+      /** A dead-lettered delivery that is to be attempted anew. */
+      replay_id: deliveryId.optional(),
+    })
+    .optional(),
+  bodyExample: {},
+  success: {
+    status: 200,
+    description: 'What came of it.',
+    schema: z.object({
+      attempted: z.number().int(),
+      delivered: z.number().int(),
+      rescheduled: z.number().int(),
+      dead_lettered: z.number().int(),
+      replayed: z.string().optional(),
+    }),
+    example: { attempted: 3, delivered: 2, rescheduled: 1, dead_lettered: 0 },
+  },
+  errors: ['delivery.not_found', 'delivery.not_dead'],
+});
+
+const webhook = z.object({
+  channel: z.literal('webhook'),
+  /** Of the URL the host alone. */
+  host: z.string(),
+  status: z.enum(['active', 'disabled']),
+  created_by: z.string(),
+  updated_at: z.string(),
+  /** Until then the secret before signs as well. */
+  previous_secret_until: z.string().optional(),
+});
+
+const webhookExample = {
+  channel: 'webhook',
+  host: 'hooks.example.com',
+  status: 'active',
+  created_by: 'alice',
+  updated_at: '2026-11-20T10:00:00.000Z',
+} as const;
+
+export const putWebhook = operation({
+  ...common,
+  id: 'putWebhook',
+  method: 'PUT',
+  path: '/v1/integrations/webhook',
+  summary: 'Name the webhook that is told of approvals',
+  description:
+    'Messages follow Standard Webhooks: `webhook-id` stays the same over attempts, delivery is at least once. The signing secret is shown once, when it is made.',
+  permission: 'settings.write',
+  body: z.object({
+    url: text(2048),
+    /** Makes a new signing secret; the one before signs as well for a day. */
+    rotate_secret: z.boolean().default(false),
+  }),
+  bodyExample: { url: 'https://hooks.example.com/sallyport' },
+  success: {
+    status: 200,
+    description: 'The webhook is told from now on.',
+    schema: webhook.extend({ secret: z.string().optional() }),
+    example: { ...webhookExample, secret: 'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD' },
+  },
+  errors: ['args.schema_invalid'],
+});
+
+export const getWebhook = operation({
+  ...common,
+  id: 'getWebhook',
+  method: 'GET',
+  path: '/v1/integrations/webhook',
+  summary: 'The webhook that is told of approvals, without its secret',
+  permission: 'read',
+  success: { status: 200, description: 'The webhook.', schema: webhook, example: webhookExample },
+  errors: ['integration.not_found'],
+});
+
+export const deleteWebhook = operation({
+  ...common,
+  id: 'deleteWebhook',
+  method: 'DELETE',
+  path: '/v1/integrations/webhook',
+  summary: 'Tell the webhook nothing more; what waits goes to the dead letters',
+  permission: 'settings.write',
+  success: {
+    status: 200,
+    description: 'Nothing is queued for it any more.',
+    schema: z.object({ channel: z.literal('webhook'), deleted: z.literal(true) }),
+    example: { channel: 'webhook', deleted: true },
+  },
+  errors: ['integration.not_found'],
+});

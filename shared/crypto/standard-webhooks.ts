@@ -1,0 +1,51 @@
+import { createHmac } from 'node:crypto';
+
+/** The headers that prove a webhook's body (Standard Webhooks 1.0.0, symmetric `v1`). */
+export interface WebhookHeaders {
+  readonly 'webhook-id': string;
+  readonly 'webhook-timestamp': string;
+  readonly 'webhook-signature': string;
+}
+
+interface WebhookMessage {
+  /** The same over all attempts: the receiver's key against duplicates. */
+  readonly id: string;
+  /** Of this attempt: receivers refuse what is minutes old. */
+  readonly atMs: number;
+  readonly body: string;
+}
+
+const prefix = 'whsec_';
+
+/**
+ * Signs a message with each of the secrets (`whsec_` and base64 of 24 to 64 bytes): while one
+ * secret replaces another, receivers that know either accept it. Throws on anything else.
+ */
+export function webhookHeaders(
+  { id, atMs, body }: WebhookMessage,
+  secrets: readonly string[],
+): WebhookHeaders {
+  const timestamp = String(Math.floor(atMs / 1000));
+  const signatures = secrets.map((secret) => {
+    const mac = createHmac('sha256', keyOf(secret)).update(`${id}.${timestamp}.${body}`);
+    return `v1,${mac.digest('base64')}`;
+  });
+  return {
+    'webhook-id': id,
+    'webhook-timestamp': timestamp,
+    'webhook-signature': signatures.join(' '),
+  };
+}
+
+/** The secret of these bytes as it is handed to a receiver. */
+export function webhookSecret(bytes: Uint8Array): string {
+  return `${prefix}${Buffer.from(bytes).toString('base64')}`;
+}
+
+function keyOf(secret: string): Buffer {
+  const key = Buffer.from(secret.slice(prefix.length), 'base64');
+  if (!secret.startsWith(prefix) || key.length < 24 || key.length > 64) {
+    throw new Error('a webhook secret is whsec_ and the base64 of 24 to 64 bytes');
+  }
+  return key;
+}

@@ -1,0 +1,145 @@
+import { describe, expect, it } from 'vitest';
+import { judgeDecision, type Vote } from '../../../shared/approval/decide.ts';
+import {
+  agreeGrant,
+  type GrantLimits,
+  type GrantRequest,
+  jointGrantLimits,
+  type StandingGrant,
+  satisfiesTerms,
+} from '../../../shared/approval/grant-terms.ts';
+import type { ApprovalTerms } from '../../../shared/decision/verdict.ts';
+import { nowMs } from '../fixtures.ts';
+
+const limits: GrantLimits = { uses: 10, ttlSeconds: 7_200, scope: 'tool' };
+const narrow: GrantLimits = { uses: 10, ttlSeconds: 600, scope: 'action' };
+
+describe('what a decider may grant', () => {
+  const agreed: readonly [string, GrantRequest, GrantLimits, GrantLimits][] = [
+    [
+      'nothing said: once, an hour, this action',
+      {},
+      limits,
+      { ...limits, uses: 1, ttlSeconds: 3_600, scope: 'action' },
+    ],
+    [
+      'an hour is cut to what the rules allow',
+      {},
+      narrow,
+      { uses: 1, ttlSeconds: 600, scope: 'action' },
+    ],
+    ['uses alone', { uses: 5 }, limits, { uses: 5, ttlSeconds: 3_600, scope: 'action' }],
+    [
+      'a time alone: as many uses as the rules allow',
+      { ttlSeconds: 60 },
+      limits,
+      { uses: 10, ttlSeconds: 60, scope: 'action' },
+    ],
+    ['the limits themselves', { ...limits }, limits, limits],
+  ];
+  it.each(agreed)('%s', (_name, request, within, terms) => {
+    expect(agreeGrant(request, { limits: within, riskTier: 'high' })).toEqual({ ok: true, terms });
+  });
+
+  const refused: readonly [string, GrantRequest, GrantLimits | undefined, 'high' | 'critical'][] = [
+    ['one use more than the rules allow', { uses: 11 }, limits, 'high'],
+    ['one second more', { ttlSeconds: 7_201 }, limits, 'high'],
+    ['any arguments where the rules allow this action only', { scope: 'tool' }, narrow, 'high'],
+    ['anything where the rules allow no standing grant', { uses: 1 }, undefined, 'high'],
+    ['anything of critical risk', { uses: 1 }, limits, 'critical'],
+    ['anything of critical risk, with nothing said', {}, limits, 'critical'],
+  ];
+  it.each(refused)('refuses %s', (_name, request, within, riskTier) => {
+    expect(agreeGrant(request, { limits: within, riskTier })).toMatchObject({
+      ok: false,
+      code: 'approval.grant_refused',
+    });
+  });
+
+  it('several rules allow the least of each, and nothing where one allows none', () => {
+    const wide = { max_uses: 100, max_ttl_seconds: 86_400, scope: 'tool' } as const;
+    expect(jointGrantLimits([wide])).toEqual({ uses: 100, ttlSeconds: 86_400, scope: 'tool' });
+    expect(jointGrantLimits([wide, { max_uses: 3, scope: 'tool' }])).toEqual({
+      ...{ uses: 3, ttlSeconds: 3_600, scope: 'tool' },
+    });
+    for (const order of [
+      [wide, {}],
+      [{}, wide],
+    ]) {
+      expect(jointGrantLimits(order)).toEqual({ uses: 1, ttlSeconds: 3_600, scope: 'action' });
+    }
+    expect(jointGrantLimits([wide, undefined])).toBeUndefined();
+    expect(jointGrantLimits([undefined, wide])).toBeUndefined();
+    expect(jointGrantLimits([])).toBeUndefined();
+  });
+});
+
+describe('several deciders', () => {
+  const judge = (grant: GrantRequest | undefined, votes: readonly Vote[]) =>
+    judgeDecision({
+      approval: {
+        ...{
+          kind: 'action',
+          status: 'pending',
+          agentId: '7',
+          userId: 'alice',
+          minRole: 'approver',
+        },
+        ...{ quorum: 2, expiresAtMs: nowMs + 1_000, riskTier: 'high', grantLimits: limits },
+      },
+      decider: { principal: 'ben', role: 'approver' },
+      action: 'approve',
+      effectiveDigest: 'sha256:d',
+      grant,
+      nowMs,
+      reauthenticated: true,
+      manifestApproved: true,
+      votes,
+    });
+  const anna = (grant?: GrantLimits): Vote => ({ principal: 'anna', action: 'approve', grant });
+
+  it('grant the least that each of them asked for', () => {
+    const outcome = judge({ uses: 3, ttlSeconds: 6_000, scope: 'tool' }, [
+      anna({ uses: 9, ttlSeconds: 60, scope: 'action' }),
+    ]);
+    expect(outcome).toMatchObject({ grant: { uses: 3, ttlSeconds: 60, scope: 'action' } });
+  });
+
+  it('grant one call when one of them meant one call', () => {
+    for (const outcome of [judge({ uses: 3 }, [anna()]), judge(undefined, [anna(limits)])]) {
+      expect(outcome).toMatchObject({ ok: true, status: 'approved' });
+      expect(outcome).not.toHaveProperty('grant', expect.anything());
+    }
+  });
+
+  it('keep what the first asked for until the second has decided', () => {
+    expect(judge({ uses: 3 }, [])).toMatchObject({
+      ...{ status: 'pending', votesMissing: 1, grantAsked: { uses: 3 } },
+    });
+  });
+});
+
+describe('a standing grant', () => {
+  const grant: StandingGrant = {
+    ...{ uses: 5, ttlSeconds: 600, scope: 'tool' },
+    ...{ agentId: '7', userId: 'alice', tool: 'pay', manifestHash: null },
+    ...{ minRole: 'admin', quorum: 2 },
+  };
+  const terms: ApprovalTerms = {
+    ...{ channels: [], minRole: 'admin', quorum: 2 },
+    grant: { uses: 5, ttlSeconds: 600, scope: 'tool' },
+  };
+  const asked: readonly [string, Partial<ApprovalTerms>, boolean][] = [
+    ['the rules still ask the same', {}, true],
+    ['they ask for less', { minRole: 'approver', quorum: 1 }, true],
+    ['they ask for a higher role', { minRole: 'owner' }, false],
+    ['they ask for more people', { quorum: 3 }, false],
+    ['they allow no standing grant any more', { grant: undefined }, false],
+    ['they allow fewer uses', { grant: { ...grant, uses: 4 } }, false],
+    ['they allow less time', { grant: { ...grant, ttlSeconds: 599 } }, false],
+    ['they allow this action only', { grant: { ...grant, scope: 'action' } }, false],
+  ];
+  it.each(asked)('where %s: %#', (_name, now, covers) => {
+    expect(satisfiesTerms(grant, { ...terms, ...now })).toBe(covers);
+  });
+});

@@ -1,0 +1,34 @@
+import { describe, expect, it } from 'vitest';
+import { webhookHeaders, webhookSecret } from '../../../shared/crypto/standard-webhooks.ts';
+
+const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
+const message = {
+  id: 'msg_p5jXN8AQM9LWM0D4loKWxJek',
+  atMs: 1_614_265_330_999,
+  body: '{"test": 2432232314}',
+};
+
+describe('a signed webhook', () => {
+  it('carries the signature that Standard Webhooks gives as its example', () => {
+    expect(webhookHeaders(message, [secret])).toEqual({
+      'webhook-id': message.id,
+      'webhook-timestamp': '1614265330',
+      'webhook-signature': 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=',
+    });
+  });
+
+  it('is signed by both secrets while one replaces the other', () => {
+    const other = webhookSecret(Buffer.alloc(32, 7));
+    const { 'webhook-signature': both } = webhookHeaders(message, [other, secret]);
+    const [first, second] = both.split(' ');
+    expect(first).toBe(webhookHeaders(message, [other])['webhook-signature']);
+    expect(second).toBe(webhookHeaders(message, [secret])['webhook-signature']);
+  });
+
+  it.each(['', 'whsec_', 'MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', webhookSecret(Buffer.alloc(23))])(
+    'is not signed by %j',
+    (weak) => {
+      expect(() => webhookHeaders(message, [weak])).toThrow(/24 to 64 bytes/);
+    },
+  );
+});
