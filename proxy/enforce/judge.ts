@@ -117,10 +117,12 @@ export async function judgeByApproval(first: Judgement, deps: JudgeDeps): Promis
  * is not overruled by a grant for whatever the arguments.
  */
 async function judgeByStandingGrant(
-  { action, presented, giveBack }: Judgement,
+  { action, presented, giveBack, verdict }: Judgement,
   digest: string,
   deps: JudgeDeps,
 ): Promise<Judgement | undefined> {
+  // What goes on without a human costs nobody a use.
+  if (!verdict.enforced) return undefined;
   const { replica, spentApprovals } = deps;
   const isDenied = replica.approvalFor(digest)?.status === 'denied';
   for (const approval of replica.standingGrantsFor(action, digest)) {
