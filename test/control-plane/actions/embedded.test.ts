@@ -89,10 +89,10 @@ it('sidecars enrol, upload and fetch on it too', async () => {
 
 it('decisions and budgets go on after its connection was lost', async () => {
   const agent_id = await gateway.agent('budgeted');
-  const byTool = { path: 'tool.name', operator: '==', value: 'pay' };
+  const byTool = { path: 'tool.name', operator: '==', value: 'topup' };
   const within = { path: 'usage.calls_1h', operator: '<', value: 3 };
-  await gateway.publish({ ...rule('allow', 'pay'), when: { all: [byTool, within] } });
-  const action = { tool: 'pay', resource: 'p:1', args: {}, agent_id, user_id: 'u' };
+  await gateway.publish({ ...rule('allow', 'topup'), when: { all: [byTool, within] } });
+  const action = { tool: 'topup', resource: 'p:1', args: {}, agent_id, user_id: 'u' };
   const ask = async () => (await gateway.owner.call(preflight, { body: action })).decision;
   const sidecar = await enrolledSidecar(gateway, agent_id);
   expect(await ask()).toBe('allow');
@@ -100,5 +100,5 @@ it('decisions and budgets go on after its connection was lost', async () => {
   client.release(new Error('lost'));
   expect([await ask(), await ask(), await ask()]).toEqual(['allow', 'allow', 'deny']);
   const { buckets } = await sidecar.controlPlane.usage('run_1', 0);
-  expect(buckets).toMatchObject([{ tool: 'pay', calls: 3 }]);
+  expect(buckets).toMatchObject([{ tool: 'topup', calls: 3 }]);
 });
