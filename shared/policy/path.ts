@@ -5,15 +5,19 @@ import { summedPath } from './usage-path.ts';
 /** Reads one place of a context; undefined when the path leads nowhere. */
 export type ReadPath = (context: PolicyContext) => JsonValue | undefined;
 
+/** What a path is read by, one after the other. */
+export function segmentsOf(path: string): readonly string[] {
+  const summed = summedPath(path);
+  // One sum is one member: else `order` and `order.total` could not both be summed.
+  return summed === undefined ? path.split('.') : ['usage', 'sum_24h', summed];
+}
+
 /**
  * Compiles a dotted path to a reader. Own properties only, so `constructor` or `__proto__` find
  * nothing but what the context itself carries. Of an array, `0` and `length` are own properties.
  */
 export function compilePath(path: string): ReadPath {
-  const summed = summedPath(path);
-  // One sum is one member: else `order` and `order.total` could not both be summed.
-  if (summed !== undefined) return (context) => own(own(context.usage, 'sum_24h'), summed);
-  const [first = '', second, ...rest] = path.split('.');
+  const [first = '', second, ...rest] = segmentsOf(path);
   if (second === undefined) return (context) => own(context, first);
   if (rest.length === 0) return (context) => own(own(context, first), second);
   return (context) => {

@@ -2,6 +2,7 @@ import type { JsonObject, JsonValue } from '../json.ts';
 import type { Clause, Test } from './clause.ts';
 import type { PolicyContext } from './context.ts';
 import { fieldAt } from './context-fields.ts';
+import { segmentsOf } from './path.ts';
 import { sampleTexts } from './pattern-sample.ts';
 import { allowsKind, type Group, groupsOf, satisfies } from './reasoning.ts';
 import { toNumber } from './relations.ts';
@@ -170,7 +171,7 @@ function build(groups: readonly Group[], choice: readonly Value[]): PolicyContex
     .filter(({ value }) => value !== undefined)
     .sort((one, other) => one.path.length - other.path.length);
   const context = structuredClone(base) as Record<string, unknown>;
-  for (const { path, value } of places) place(context, path.split('.'), structuredClone(value));
+  for (const { path, value } of places) place(context, segmentsOf(path), structuredClone(value));
   return context as JsonObject;
 }
 

@@ -1,6 +1,7 @@
 import type { JsonValue } from '../../json.ts';
 import { compileCondition, refPath } from '../condition.ts';
 import type { Operator, PolicyCondition } from '../definition.ts';
+import { segmentsOf } from '../path.ts';
 import { toNumber } from '../relations.ts';
 import {
   kindOf,
@@ -37,8 +38,8 @@ export function compileTruth(condition: PolicyCondition, permits: boolean): Read
     { path: 'left', operator, value: ref === undefined ? value : { $ref: 'right' } },
     permits,
   );
-  const leftPath = path.split('.');
-  const rightPath = ref?.split('.');
+  const leftPath = segmentsOf(path);
+  const rightPath = ref === undefined ? undefined : segmentsOf(ref);
   const literal: readonly Possibility[] = [{ value }];
   return (context) => {
     const lefts = possibilitiesOf(readPartial(context, leftPath));
