@@ -116,7 +116,9 @@ describe('tools/call', () => {
         const seen = await send(request('tools/call', { name: 'x', arguments: each }));
         if (codeOf(seen) !== 'action') {
           const codes = ['args.ambiguous', 'args.number_unsafe', 'args.encoding_invalid'];
-          expect(codes).toContain(codeOf(seen));
+          // No argument can be called so.
+          const isNamedProto = JSON.stringify(each).includes('"__proto__"');
+          expect(isNamedProto ? [...codes, 'args.schema_invalid'] : codes).toContain(codeOf(seen));
           return;
         }
         const action = expectAction(seen);
