@@ -14,7 +14,10 @@ export function channelsOf({ upstream }: Pick<Services, 'upstream'>): readonly C
   return [webhookChannel(upstream.guard)];
 }
 
-export function notifyRoutes(services: Services, channels = channelsOf(services)): Route[] {
+export function notifyRoutes(
+  services: Services,
+  channels: () => readonly Channel[] = () => channelsOf(services),
+): Route[] {
   return [
     route(contract.listDeliveries, async ({ query }, caller) => {
       const { rows, nextCursor, channels } = await listDeliveries(services, caller, query);
@@ -23,7 +26,7 @@ export function notifyRoutes(services: Services, channels = channelsOf(services)
     route(contract.drainDeliveries, async ({ body }, caller) => {
       const id = body?.replay_id;
       if (id !== undefined) await replayDelivery(services, caller, id);
-      const report = await drainDeliveries(services, caller, channels);
+      const report = await drainDeliveries(services, caller, channels());
       return { body: { ...report, ...(id === undefined ? {} : { replayed: id }) } };
     }),
     route(contract.putWebhook, async ({ body }, caller) => {

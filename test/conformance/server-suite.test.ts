@@ -41,5 +41,6 @@ describe('the official conformance suite for servers', () => {
       expect(failures(without)).toEqual([]);
       expect(without.length).toBeGreaterThanOrEqual(checks);
     },
+    180_000,
   );
 });

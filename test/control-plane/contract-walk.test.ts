@@ -40,8 +40,8 @@ const contract = `
   POST   /v1/agents/register              B  201 400 402
   POST   /v1/agents/issue-passport        B  201 400 403 404 500
   POST   /v1/agents/validate              B  200 400 401
-  POST   /v1/agents/renew                 B  200 400 401 403
-  POST   /v1/agents/refresh-passport      B  200 400 401 403
+  POST   /v1/agents/renew                 B  201 400 401 403
+  POST   /v1/agents/refresh-passport      B  201 400 401 403
   POST   /v1/agents/service-accounts      B  201 400 404
   POST   /v1/simulate                     B  200 400
   GET    /v1/policies/lint                B  200

@@ -19,7 +19,8 @@ const needed: readonly (readonly [method: string, path: RegExp, permission: Perm
   ['POST', /^\/v1\/passports\/revoke$/, 'passport.revoke'],
   ['POST', /^\/v1\/approvals\/(expire|\{id\}\/decide)$/, 'approval.decide'],
   ['DELETE', /^\/v1\/approvals\/\{id\}\/grant$/, 'approval.decide'],
-  ['POST', /^\/v1\/policies\/(replay|lint|backtest)$/, 'read'],
+  ['POST', /^\/v1\/policies\/(replay|lint)$/, 'read'],
+  ['POST', /^\/v1\/policies\/backtest$/, 'evidence.read'],
   ['POST', /^\/v1\/policies(\/\{id\}\/versions|\/install-pack)?$/, 'policy.write'],
   ['PUT', /^\/v1\/policies\/\{id\}$/, 'policy.write'],
   ['DELETE', /^\/v1\/policies\/\{id\}$/, 'policy.write'],
@@ -45,7 +46,10 @@ const needed: readonly (readonly [method: string, path: RegExp, permission: Perm
   ['PUT', /^\/v1\/runtime\/bindings\/\{name\}$/, 'policy.publish'],
   ['DELETE', /^\/v1\/runtime\/bindings\/\{name\}$/, 'policy.publish'],
   ['PUT', /^\/v1\/users\/\{id\}$/, 'settings.write'],
-  ['POST', /^\/v1\/integrations\/deliveries\/drain$/, 'settings.write'],
+  // Who may write settings has it too, and a scheduler's gateway key beside them (contract 4.7).
+  ['POST', /^\/v1\/integrations\/deliveries\/drain$/, 'delivery.drain'],
+  ['PUT', /^\/v1\/integrations\/webhook$/, 'settings.write'],
+  ['DELETE', /^\/v1\/integrations\/webhook$/, 'settings.write'],
   [
     'GET',
     /^\/v1\/(policies|tools|agents|approvals|keys|credentials|users|sidecars|runtime|integrations)\b/,
