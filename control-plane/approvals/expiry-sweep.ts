@@ -1,38 +1,16 @@
+import { type Rounds, startRounds } from '../rounds.ts';
 import type { Services } from '../services.ts';
 import { expireApprovals } from './expire-approvals.ts';
 import { settleEventHashes } from './settle-event-hashes.ts';
 
 const intervalMs = 15_000;
 
-interface ExpirySweep {
-  /** Resolves when no round is under way any more. */
-  close(): Promise<void>;
-}
-
 /**
  * Expires what nobody decided in time without waiting for somebody to look, and settles
- * decisions whose sealing had to wait. Rounds never overlap; a failed one is logged and the next
- * one tries again.
+ * decisions whose sealing had to wait. A failed round is logged and the next one tries again.
  */
-export function startExpirySweep(services: Services): ExpirySweep {
-  let stopped = false;
-  let round: Promise<void> = Promise.resolve();
-  let timer: NodeJS.Timeout | undefined;
-  const schedule = () => {
-    if (stopped) return;
-    timer = setTimeout(() => {
-      round = sweep(services).finally(schedule);
-    }, intervalMs);
-    timer.unref();
-  };
-  schedule();
-  return {
-    async close() {
-      stopped = true;
-      clearTimeout(timer);
-      await round;
-    },
-  };
+export function startExpirySweep(services: Services): Rounds {
+  return startRounds(() => sweep(services), intervalMs);
 }
 
 async function sweep(services: Services): Promise<void> {

@@ -1,14 +1,10 @@
+import { type Rounds, startRounds } from '../rounds.ts';
 import type { Services } from '../services.ts';
 import { attemptDelivery } from './attempt-delivery.ts';
 import type { Channel } from './channel.ts';
 import { claimDeliveries } from './claim-deliveries.ts';
 
 const underWayMax = 20;
-
-interface DeliveryWorker {
-  /** Takes no more, and resolves when what is under way has ended. */
-  close(): Promise<void>;
-}
 
 /**
  * Delivers what is due, all the time. Any number of replicas may do so on one database; none
@@ -18,12 +14,8 @@ export function startDeliveryWorker(
   services: Services,
   channels: readonly Channel[],
   intervalMs = 1_000,
-): DeliveryWorker {
+): Rounds {
   const underWay = new Set<Promise<unknown>>();
-  let stopped = false;
-  let timer: NodeJS.Timeout | undefined;
-  let round: Promise<void> = Promise.resolve();
-
   const begin = async () => {
     const max = underWayMax - underWay.size;
     if (max === 0) return;
@@ -34,21 +26,16 @@ export function startDeliveryWorker(
       underWay.add(attempt);
     }
   };
-  const schedule = () => {
-    if (stopped) return;
-    timer = setTimeout(() => {
-      round = begin()
-        .catch((err: unknown) => services.log.warn({ err }, 'due deliveries could not be read'))
-        .finally(schedule);
-    }, intervalMs);
-    timer.unref();
-  };
-  schedule();
+  const rounds = startRounds(
+    () =>
+      begin().catch((err: unknown) =>
+        services.log.warn({ err }, 'due deliveries could not be read'),
+      ),
+    intervalMs,
+  );
   return {
     async close() {
-      stopped = true;
-      clearTimeout(timer);
-      await round;
+      await rounds.close();
       await Promise.all(underWay);
     },
   };

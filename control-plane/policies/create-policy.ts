@@ -2,11 +2,11 @@ import { policyHash } from '../../shared/policy/hash.ts';
 import { parsePolicy } from '../../shared/policy/validate.ts';
 import { commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
-import { assertWithinPlan } from '../plan.ts';
 import type { Services } from '../services.ts';
 import type { Policy } from '../store/generated/client.ts';
+import { insertDraft } from './insert-draft.ts';
 import { assertMayPublish } from './policy-record.ts';
-import { notePolicy, publishDraft } from './publish-policy.ts';
+import { publishDraft } from './publish-policy.ts';
 
 interface NewPolicy {
   readonly name: string;
@@ -27,22 +27,17 @@ export async function createPolicy(
   const now = new Date(services.clock.now());
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     await lockFor(tx, tenantId, 'policies');
-    const present = await tx.policy.count({ where: { tenantId, lifecycle: { not: 'archived' } } });
-    await assertWithinPlan(tx, tenantId, { feature: 'policies', present });
-    const draft = await tx.policy.create({
-      data: {
+    const draft = await insertDraft(
+      { tx, notes, principal, now },
+      {
         tenantId,
         name,
         definitionId: definition.id,
         version: firstVersion(definition.version),
         definition: JSON.stringify(definition),
         policyHash: policyHash(definition),
-        createdBy: principal,
-        createdAt: now,
-        updatedAt: now,
       },
-    });
-    await notePolicy(notes, 'policy.created', draft, principal);
+    );
     return publish ? publishDraft(tx, notes, draft, { principal, now }) : draft;
   });
   return result;

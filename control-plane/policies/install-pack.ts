@@ -3,12 +3,12 @@ import type { PolicyDefinition } from '../../shared/policy/definition.ts';
 import { policyHash } from '../../shared/policy/hash.ts';
 import { type ChangeNotes, commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
-import { assertWithinPlan } from '../plan.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Policy } from '../store/generated/client.ts';
+import { insertDraft, nextVersion } from './insert-draft.ts';
 import { loadPack } from './load-packs.ts';
 import { assertMayPublish } from './policy-record.ts';
-import { notePolicy, publishDraft } from './publish-policy.ts';
+import { publishDraft } from './publish-policy.ts';
 
 interface Installation {
   readonly pack: string;
@@ -83,29 +83,15 @@ async function installOne(place: Place, wanted: Wanted): Promise<Installed> {
   };
 }
 
-async function createDraft(
-  { tx, notes, tenantId, principal, now }: Place,
-  { definition, title }: Wanted,
-): Promise<Policy> {
-  const present = await tx.policy.count({ where: { tenantId, lifecycle: { not: 'archived' } } });
-  await assertWithinPlan(tx, tenantId, { feature: 'policies', present });
-  const { _max } = await tx.policy.aggregate({
-    where: { tenantId, definitionId: definition.id },
-    _max: { version: true },
+async function createDraft(place: Place, { definition, title }: Wanted): Promise<Policy> {
+  const { tx, tenantId } = place;
+  const definitionId = definition.id;
+  return insertDraft(place, {
+    tenantId,
+    name: title,
+    definitionId,
+    version: await nextVersion(tx, { tenantId, definitionId }),
+    definition: JSON.stringify(definition),
+    policyHash: policyHash(definition),
   });
-  const draft = await tx.policy.create({
-    data: {
-      tenantId,
-      name: title,
-      definitionId: definition.id,
-      version: (_max.version ?? 0) + 1,
-      definition: JSON.stringify(definition),
-      policyHash: policyHash(definition),
-      createdBy: principal,
-      createdAt: now,
-      updatedAt: now,
-    },
-  });
-  await notePolicy(notes, 'policy.created', draft, principal);
-  return draft;
 }
