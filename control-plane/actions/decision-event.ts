@@ -17,6 +17,7 @@ export interface Decided {
   readonly approvalId?: number | undefined;
   /** Where it is sent, should it proceed: at an enforcement point. */
   readonly upstream?: UpstreamFacts | undefined;
+  readonly isAnswerKept?: boolean | undefined;
   /** Who asked: the principal of the API key. */
   readonly principal: string;
   /** Names the run of the process that counts the call. */
@@ -28,7 +29,7 @@ export interface Decided {
  * apart, encrypted, so that the values cannot be guessed from the ledger and can be forgotten.
  */
 export function decisionEvent(
-  { action, point, environment, verdict, approvalId, upstream, principal, usageRun }: Decided,
+  { action, point, environment, verdict, approvalId, upstream, isAnswerKept, ...by }: Decided,
   clock: Services['clock'],
 ): { readonly event: EvidenceEvent; readonly salt: string } {
   const { evidence, salt } = argumentsEvidence(action.args);
@@ -43,10 +44,11 @@ export function decisionEvent(
       decision: verdict.decision,
       reasonCode: verdict.reasonCode,
       data: {
+        answer_kept: isAnswerKept || undefined,
         approval_id: approvalId,
         args_digest: evidence.args_digest,
         args_shape: evidence.args_shape,
-        asked_by: principal,
+        asked_by: by.principal,
         enforced: verdict.enforced,
         environment,
         goal: action.goal,
@@ -60,7 +62,7 @@ export function decisionEvent(
         risk_tier: verdict.riskTier,
         seen: seenRecord(verdict.seen),
         upstream: upstream === undefined ? undefined : { ...upstream },
-        ...usageEvidence(verdict, usageRun),
+        ...usageEvidence(verdict, by.usageRun),
       },
     },
     clock,

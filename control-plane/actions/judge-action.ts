@@ -26,6 +26,8 @@ export interface Judging {
   readonly upstream?: UpstreamFacts | undefined;
   /** Who asks: the principal of the API key. */
   readonly principal: string;
+  /** The answer is kept for whoever asks again, also where the decision cannot be sealed now. */
+  readonly isAnswerKept?: boolean | undefined;
 }
 
 export interface JudgedAction extends ReachedVerdict {
@@ -51,11 +53,14 @@ export async function judgeAction(
   const { event, salt } = decisionEvent({ ...judging, ...reached, usageRun: usage.run }, clock);
   const chainId = agentChain(judging.action.agentId);
   const judged = { ...reached, eventId: event.id, chainId };
+  let isCommitted = false;
   try {
     await beforeSealing?.(judged, { event, salt });
+    // From here on an answer that is kept may be given, whatever becomes of the sealing: it counts.
+    isCommitted = judging.isAnswerKept === true;
     await seal(services, judging.action.tenantId, event, salt);
   } catch (error) {
-    reached.giveBack();
+    if (!isCommitted) reached.giveBack();
     throw error;
   }
   return judged;

@@ -42,6 +42,7 @@ export async function preflight(
       point: 'preflight',
       environment: services.config.environment,
       principal: caller.principal,
+      isAnswerKept: begin !== undefined,
     };
     const noteDecision = async (judged: JudgedAction, sealing: Sealing) => {
       const outcome = outcomeOf(judged);

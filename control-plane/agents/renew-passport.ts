@@ -1,6 +1,6 @@
 import { GatewayError } from '../../shared/errors.ts';
 import { clampTools } from '../../shared/glob.ts';
-import { claimMarginMs, claimPassport } from '../../shared/passport/claim.ts';
+import { claimMarginMs, claimPassport, refreshGraceMs } from '../../shared/passport/claim.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';
 import { assertTtl, ttlSecondsMin } from '../../shared/passport/issue.ts';
 import { agentChain, type ChangeNotes } from '../events.ts';
@@ -16,12 +16,6 @@ import { stampedPolicyHash } from '../passports/stamped-policy-hash.ts';
 import type { Services, Transaction } from '../services.ts';
 import { assertEnabled, holdEnabled, loadAgent } from './load-agent.ts';
 import { assertOwnAgent } from './own-agent.ts';
-
-/**
- * How long after it expired a passport may still be refreshed: half as long as the bus remembers
- * past expiry that one was used, so that a used passport is never taken for an unused one.
- */
-const refreshGraceMs = claimMarginMs / 2;
 
 /** Renewals of renewals end here: what somebody once delegated must be delegated again. */
 const renewableForMs = 12 * 3_600_000;

@@ -1,4 +1,5 @@
 import { GatewayError } from '../../shared/errors.ts';
+import { refreshGraceMs } from '../../shared/passport/claim.ts';
 import { agentChain, type ChangeNotes, commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services, Transaction } from '../services.ts';
@@ -94,7 +95,10 @@ async function note(
   });
 }
 
-/** Whoever issues to the agent holds its row: nothing is issued beside this. */
+/**
+ * What is valid, and what could be refreshed once the agent is enabled. Whoever issues to the agent
+ * holds its row: nothing is issued beside this.
+ */
 async function revokeIssued(
   tx: Transaction,
   {
@@ -108,7 +112,7 @@ async function revokeIssued(
     insert into passport_revocation (tenant_id, jti, reason, revoked_by, revoked_at, expires_at)
     select tenant_id, jti, 'agent disabled', ${by}, ${now}, expires_at from passport
     where tenant_id = ${tenantId} and agent_id = ${String(id)} and kind = 'agent'
-      and expires_at > ${now}
+      and expires_at > ${new Date(nowMs - refreshGraceMs)}
     on conflict do nothing returning jti`;
   return rows.map(({ jti }) => jti).sort();
 }

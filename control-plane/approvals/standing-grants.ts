@@ -3,6 +3,7 @@ import type { ApprovalProof } from '../../shared/decision/state.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
 import { proofOf } from './approval-proof.ts';
+import { deliveredMs } from './open-states.ts';
 
 /** How many standing grants of one agent can be in force: they travel to all of its sidecars. */
 export const standingMax = 100;
@@ -26,10 +27,15 @@ export async function standingGrantsFor(
   { action, actionDigest }: { readonly action: Action; readonly actionDigest: string },
 ): Promise<readonly { readonly approval: Approval; readonly proof: ApprovalProof }[]> {
   const { tenantId, agentId, userId, tool } = action;
+  const nowMs = clock.now();
+  const isDenied = await wasDenied(tx, { tenantId, actionDigest, nowMs });
   const found = await tx.approval.findMany({
     where: {
-      ...{ tenantId, agentId, userId, tool, ...inForce(clock.now()) },
-      OR: [{ grantScope: 'tool' }, { effectiveDigest: actionDigest }],
+      ...{ tenantId, agentId, userId, tool, ...inForce(nowMs) },
+      OR: [
+        { grantScope: 'action', effectiveDigest: actionDigest },
+        ...(isDenied ? [] : [{ grantScope: 'tool' }]),
+      ],
     },
     orderBy: [{ grantScope: 'asc' }, { grantExpiresAt: 'asc' }, { id: 'asc' }],
     take: standingMax,
@@ -40,4 +46,28 @@ export async function standingGrantsFor(
     if (proof?.standing !== undefined) grants.push({ approval, proof });
   }
   return grants;
+}
+
+/**
+ * Whether a human's last word on this very action was no, as long as sidecars are told of it: a
+ * grant for whatever the arguments does not overrule that.
+ */
+async function wasDenied(
+  tx: Pick<Transaction, 'approval'>,
+  {
+    tenantId,
+    actionDigest,
+    nowMs,
+  }: { readonly tenantId: string; readonly actionDigest: string; readonly nowMs: number },
+): Promise<boolean> {
+  const last = await tx.approval.findFirst({
+    where: {
+      ...{ tenantId, kind: 'action', actionDigest },
+      status: { in: ['approved', 'modified', 'denied'] },
+      decidedAt: { gt: new Date(nowMs - deliveredMs) },
+    },
+    orderBy: [{ decidedAt: 'desc' }, { id: 'desc' }],
+    select: { status: true },
+  });
+  return last?.status === 'denied';
 }

@@ -1,4 +1,5 @@
 import { GatewayError } from '../../shared/errors.ts';
+import { refreshGraceMs } from '../../shared/passport/claim.ts';
 import { revocationId } from '../../shared/passport/single-use.ts';
 import { agentChain, commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
@@ -72,7 +73,7 @@ export async function revokePassport(
   return { jti, reason: result.reason ?? undefined, revokedAt: result.revokedAt };
 }
 
-/** What is valid of a passport's chain of renewals besides itself; only its last can be unused. */
+/** What is valid of a passport's chain of renewals besides itself, or can be made valid again; only its last can be unused. */
 async function renewalsOf(
   tx: Transaction,
   { tenantId, jti, kind, rootJti }: Passport,
@@ -81,8 +82,9 @@ async function renewalsOf(
   if (kind !== 'agent') return [];
   const root = rootJti ?? jti;
   await lockRenewals(tx, tenantId, root);
+  const goneBefore = new Date(nowMs - refreshGraceMs);
   return tx.passport.findMany({
-    where: { tenantId, rootJti: root, jti: { not: jti }, expiresAt: { gt: new Date(nowMs) } },
+    where: { tenantId, rootJti: root, jti: { not: jti }, expiresAt: { gt: goneBefore } },
     orderBy: { jti: 'asc' },
   });
 }

@@ -22,6 +22,7 @@ const refusedGrants: ReadonlySet<string> = new Set([
   'approval.invalid',
   'approval.used',
   'approval.expired',
+  'approval.grant_revoked',
 ]);
 const failedRequests: ReadonlySet<string> = new Set([
   'approval.unavailable',
@@ -58,6 +59,7 @@ function withApproval(event: SealedDecision, outcome: UncertainOutcome): Rejudge
   if (failedRequests.has(reason) && event.decision === 'deny') {
     return decision === 'require_approval' ? asItWas(event, outcome) : outcome;
   }
+  if (isByStandingGrant(event)) return withStandingGrant(event, outcome);
   const binding = bindingOf(event);
   if (binding === 'unbound') return outcome;
   if (binding === 'unsure') return isAllowed(event) && isPermit(decision) ? outcome : open(outcome);
@@ -66,6 +68,25 @@ function withApproval(event: SealedDecision, outcome: UncertainOutcome): Rejudge
   return decision === 'require_approval'
     ? { ...outcome, decision: 'allow', reasonCode: 'approval.satisfied' }
     : outcome;
+}
+
+/** Allowed by what a human agreed to, and by no passport that says so. */
+function isByStandingGrant(event: SealedDecision): boolean {
+  const isSatisfied = isAllowed(event) && event.reason_code === 'approval.satisfied';
+  return isSatisfied && bindingOf(event) === 'unbound';
+}
+
+/**
+ * A standing grant is good for a rule only as far as that rule's terms reach, and they are not in
+ * the event: it holds for the one rule, of the same version, that it held for.
+ */
+function withStandingGrant(event: SealedDecision, outcome: UncertainOutcome): Rejudged {
+  if (outcome.decision !== 'require_approval') return outcome;
+  const { policy_hash: hash, matched_rules: rules } = event.data;
+  const [rule, ...more] = outcome.matchedRules;
+  const isSame = Array.isArray(rules) && rules.length === 1 && rules[0] === rule;
+  const isSure = isSame && more.length === 0 && outcome.unsureRules.length === 0;
+  return isSure && outcome.policyHash === hash ? asItWas(event, outcome) : open(outcome);
 }
 
 function isRefusal(decision: Decision): boolean {

@@ -1,13 +1,15 @@
+import { digestOf } from '../../shared/approval/action-digest.ts';
 import type {
   SimulatedAction,
   SimulateRequest,
   Simulation,
 } from '../../shared/contract/simulation.ts';
 import type { Action, Mode } from '../../shared/decision/action.ts';
-import { buildContext } from '../../shared/decision/context.ts';
 import { decide } from '../../shared/decision/decide.ts';
 import { explainVerdict } from '../../shared/decision/explain.ts';
+import { effectIn } from '../../shared/decision/reach-verdict.ts';
 import type { DecisionState, PassportState } from '../../shared/decision/state.ts';
+import { contextWithUsage } from '../../shared/decision/usage.ts';
 import type { Decision, Verdict } from '../../shared/decision/verdict.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { compilePolicies } from '../../shared/policy/compile.ts';
@@ -15,9 +17,11 @@ import type { PolicySet } from '../../shared/policy/policy-set.ts';
 import { compileTrace } from '../../shared/policy/trace.ts';
 import { loadState } from '../actions/load-state.ts';
 import { actionOf } from '../actions/preflight.ts';
+import { standingGrantsFor } from '../approvals/standing-grants.ts';
 import type { Caller } from '../http/route.ts';
 import { lookUpUse } from '../passports/look-up-use.ts';
 import type { Services } from '../services.ts';
+import { readUsage } from '../usage/read-usage.ts';
 import { publishedPolicies, trialPolicies } from './trial-policies.ts';
 
 interface SimulationReport {
@@ -88,14 +92,43 @@ async function rehearse(
     point: 'preflight',
     environment: services.config.environment,
   });
+  const policies = rehearsal.policies ?? loaded.policies;
   const state: DecisionState = {
     ...loaded,
     passport: await withUse(services, action, loaded.passport),
-    policies: rehearsal.policies ?? loaded.policies,
+    policies,
+    usage: await usageFor(services, action, { ...loaded, policies }),
   };
-  const verdict = decide(action, state, services.clock.now());
-  const trace = rehearsal.trace(buildContext(action, state), rehearsal.traceMax);
+  const nowMs = services.clock.now();
+  const verdict = await decideWithGrants(services, action, { state, nowMs });
+  const trace = rehearsal.trace(contextWithUsage(action, state, nowMs), rehearsal.traceMax);
   return { ...answerOf(verdict), trace: trace.rules, trace_left_off: trace.leftOff };
+}
+
+/** A candidate may have a budget where no published policy has one: of its tool nothing is counted yet. */
+async function usageFor(
+  services: Services,
+  action: Action,
+  { usage, policies }: DecisionState,
+): Promise<DecisionState['usage']> {
+  const isBudgeted = policies.usage.needsOf(action.tool, action.agentId) !== undefined;
+  return isBudgeted ? (usage ?? readUsage(services, action)) : undefined;
+}
+
+/** Looks for a standing grant where a human would be asked, and spends none of its uses. */
+async function decideWithGrants(
+  services: Services,
+  action: Action,
+  { state, nowMs }: { readonly state: DecisionState; readonly nowMs: number },
+): Promise<Verdict> {
+  const verdict = decide(action, state, nowMs);
+  if (effectIn(verdict, 'open_approval') === undefined) return verdict;
+  const asked = { action, actionDigest: digestOf(action, state.tool?.manifestHash) };
+  for (const { proof } of await standingGrantsFor(services, services.db, asked)) {
+    const granted = decide(action, { ...state, grant: proof }, nowMs);
+    if (granted.decision !== 'require_approval') return granted;
+  }
+  return verdict;
 }
 
 function actionAt(caller: Caller, request: SimulatedAction, index: number): Action {

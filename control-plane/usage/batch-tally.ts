@@ -6,9 +6,12 @@ import { isFlagged } from '../evidence/dead-letter.ts';
 export class BatchTally {
   readonly #rows = new Map<string, Tally>();
 
-  /** Whoever asked for an event that was sealed late was refused: it counts for nothing. */
+  /**
+   * Whoever asked for an event that was sealed late was refused: it counts for nothing, unless the
+   * answer was kept, for then whoever asks again gets it.
+   */
   add(event: EvidenceEvent): void {
-    if (isFlagged(event)) return;
+    if (isFlagged(event) && event.data.answer_kept !== true) return;
     for (const tally of tallyOf(event)) {
       const { amount, ...key } = tally;
       const text = JSON.stringify(key);

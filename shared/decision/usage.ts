@@ -1,4 +1,5 @@
 import type { JsonObject } from '../json.ts';
+import type { PolicyContext } from '../policy/context.ts';
 import type { PolicyOutcome, PolicySet } from '../policy/policy-set.ts';
 import { severity } from '../policy/severity.ts';
 import type { UsageNeeds } from '../policy/usage-index.ts';
@@ -36,16 +37,25 @@ export function evaluateWithUsage(
     return { outcome, isUnknown: !isSettled && policies.usage.decidesIn(context) };
   }
   const evaluateAt = (ms: number) =>
-    policies.evaluate({
-      ...context,
-      usage: usageContext(usage, { needs, args: action.args, nowMs: ms }),
-    });
+    policies.evaluate(withUsage(context, usage, { needs, args: action.args, nowMs: ms }));
   const outcome = evaluateAt(nowMs);
   if (outcome.decision === 'allow' || outcome.decision === 'warn') return { outcome };
   return {
     outcome,
     resetsAtMs: firstRelief(outcome, evaluateAt, { afterMs: nowMs, untilMs: usage.emptyFromMs }),
   };
+}
+
+/** What policies see of an action, what the agent has already done included. */
+export function contextWithUsage(
+  action: Action,
+  state: DecisionState,
+  nowMs: number,
+): PolicyContext {
+  const context = buildContext(action, state);
+  const needs = needsOf(action, state);
+  if (needs === undefined || state.usage === undefined) return context;
+  return withUsage(context, state.usage, { needs, args: action.args, nowMs });
 }
 
 /** `count_usage`, where a call that may proceed has to be counted. */
@@ -75,6 +85,10 @@ interface Looked {
   readonly needs: UsageNeeds;
   readonly args: JsonObject;
   readonly nowMs: number;
+}
+
+function withUsage(context: PolicyContext, usage: ToolUsage, looked: Looked): PolicyContext {
+  return { ...context, usage: usageContext(usage, looked) };
 }
 
 /**

@@ -5,6 +5,13 @@ import { issuedBeforeEpoch } from './single-use.ts';
 /** Kept this long past expiry: a clock that is behind must not open a second use. */
 export const claimMarginMs = 600_000;
 
+/**
+ * How long after it expired a passport may still be refreshed, and so has to be revoked with what
+ * it belongs to: half as long as the bus remembers past expiry that one was used, so that a used
+ * passport is never taken for an unused one.
+ */
+export const refreshGraceMs = claimMarginMs / 2;
+
 /** Under what a claim is kept on the bus. */
 export function claimKey(jti: string): string {
   return `jti:${jti}`;

@@ -6,7 +6,7 @@ import { buildClaims, signPassport } from '../../../shared/passport/issue.ts';
 import { startGateway } from '../../support/gateway.ts';
 import { renewalStage } from './renewal-stage.ts';
 
-const { gateway, agent_id, issue, renew, refused, use } = await renewalStage();
+const { gateway, agent_id, issue, renew, refresh, refused, use } = await renewalStage();
 afterAll(() => gateway.close());
 
 describe('what cannot be renewed', () => {
@@ -20,6 +20,21 @@ describe('what cannot be renewed', () => {
     const renewed = await issue();
     await renew(renewed.token);
     expect(await refused(renew(renewed.token))).toEqual([403, 'passport.replay_detected']);
+  });
+
+  it('what expired a moment before its chain was revoked, or its agent disabled', async () => {
+    const { clock } = gateway.services;
+    const lifeMs = 60_000;
+    const first = await issue({ ttl_seconds: lifeMs / 1000 });
+    const second = await renew(first.token);
+    const other = await issue({ ttl_seconds: lifeMs / 1000 });
+    clock.advance(lifeMs + 1_000);
+    await gateway.owner.call(revokePassport, { body: { jti: first.claims.jti } });
+    expect(await refused(refresh(second.token))).toEqual([403, 'passport.revoked']);
+    for (const disabled of [true, false]) {
+      await gateway.owner.call(updateAgent, { params: { id: agent_id }, body: { disabled } });
+    }
+    expect(await refused(refresh(other.token))).toEqual([403, 'passport.revoked']);
   });
 
   it('what is no passport, of nobody’s key, not valid yet, or of another tenant', async () => {

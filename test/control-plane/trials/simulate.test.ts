@@ -2,6 +2,7 @@ import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { preflight } from '../../../shared/contract/actions.ts';
 import { simulateActions } from '../../../shared/contract/simulation.ts';
+import { tenantSections } from '../../../shared/sync/sections.ts';
 import { refusalOf, rule } from '../../support/gateway.ts';
 import { manualClock } from '../../support/manual-clock.ts';
 import { startRedis, type TestRedis } from '../../support/redis.ts';
@@ -33,6 +34,14 @@ async function one(body: object) {
   const { results } = await simulate(body);
   expect(results).toHaveLength(1);
   return results[0];
+}
+
+/** The sections of both tenants go to the bus beside the tests; once they are there, nothing moves by itself. */
+async function everythingPublished(): Promise<void> {
+  const { pool } = stage.gateway.services;
+  const published = `SELECT count(*)::int AS n FROM sync_section WHERE published_version = version`;
+  const count = async () => (await pool.query<{ n: number }>(published)).rows[0]?.n;
+  await expect.poll(count, { timeout: 20_000 }).toBe(2 * tenantSections.length);
 }
 
 /** How many rows every table holds, and which keys the bus. Request budgets are counted on it. */
@@ -165,6 +174,7 @@ describe('simulating', () => {
 describe('nothing comes of simulating', () => {
   it('no row of any table and no key of the bus changes, whatever would have been done', async () => {
     const { passport } = await stage.passportFor();
+    await everythingPublished();
     const before = await everythingStored();
     const { results } = await simulate({
       actions: [

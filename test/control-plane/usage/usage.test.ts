@@ -135,6 +135,50 @@ describe('a budget at the control plane', () => {
   }, 30_000);
 });
 
+describe('a call whose sealing failed, and whose answer is kept under its idempotency key', () => {
+  const ledgerAway = async <T>(work: () => Promise<T>): Promise<T> => {
+    await pool.query('alter table evidence_head rename to evidence_head_away');
+    try {
+      return await work();
+    } finally {
+      await pool.query('alter table evidence_head_away rename to evidence_head');
+    }
+  };
+  const elsewhere = () =>
+    preflightAction(
+      { ...services, usage: new OwnUsage(clock) },
+      { tenantId: 'default', principal: 'owner' } as Parameters<typeof preflightAction>[1],
+      { tool: 'pay', resource: 'r:1', agent_id: agentId, user_id: 'u' },
+    );
+  const sealedPays = () => services.db.evidenceRow.count({ where: { agentId, tool: 'pay' } });
+
+  it('counts once the repeat is answered, here and at every other control plane', async () => {
+    const again = { idempotency_key: `kept ${agentId}` };
+    await ledgerAway(() =>
+      expect(ask(again)).rejects.toMatchObject({ code: 'evidence.seal_failed' }),
+    );
+    const repeats = await Promise.all([ask(again), ask(again), ask(again)]);
+    expect(repeats.map(({ decision }) => decision)).toEqual(['allow', 'allow', 'allow']);
+    const here = await Promise.all([1, 2, 3].map(() => ask()));
+    expect(here.map(({ decision }) => decision)).toEqual(['allow', 'allow', 'allow']);
+    expect((await elsewhere()).decision).toBe('allow');
+    expect((await elsewhere()).decision).toBe('deny');
+    expect((await ask()).decision).toBe('deny');
+  }, 30_000);
+
+  it('counts as well where the ledger has it as sealed late before it is asked for again', async () => {
+    const again = { idempotency_key: `late ${agentId}` };
+    await ledgerAway(() =>
+      expect(ask(again)).rejects.toMatchObject({ code: 'evidence.seal_failed' }),
+    );
+    await expect.poll(sealedPays, { timeout: 20_000 }).toBe(1);
+    expect((await ask(again)).decision).toBe('allow');
+    expect(await sealedPays()).toBe(1);
+    for (const _ of [1, 2, 3, 4]) expect((await elsewhere()).decision).toBe('allow');
+    expect((await elsewhere()).decision).toBe('deny');
+  }, 30_000);
+});
+
 describe('what a sidecar is told', () => {
   const usage = (run = 'run_now', after = 0) => sidecar.controlPlane.usage(run, after);
   const minute = () => minuteOf(clock.now());
