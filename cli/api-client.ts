@@ -72,6 +72,11 @@ function adviceOn(code: GatewayError['code'], origin: string): string {
   if (code === 'auth.insufficient_permission') {
     return ' Use a key whose role has it: GET /api/v1/keys lists them.';
   }
+  if (code === 'approval.not_found')
+    return ' sallyport approvals list --all shows which there are.';
+  if (code === 'kill_switch.not_found') {
+    return ' sallyport kill-switch list shows the ids of those that are armed.';
+  }
   if (code === 'agent.not_found')
     return ' POST /api/v1/agents/register makes one and tells its id.';
   return errorKinds[code].retryable ? ' Trying again later may help.' : '';

@@ -1,21 +1,27 @@
 import { parseArgs } from 'node:util';
+import { type GrantScope, grantScopes } from '../shared/approval/grant-terms.ts';
 import { approvalStates, isOpen } from '../shared/approval/states.ts';
 import {
   type ApprovalRecord,
   decideApproval,
+  getApproval,
   listApprovals,
+  revokeGrant,
 } from '../shared/contract/approvals.ts';
-import type { Client } from '../shared/contract/client.ts';
 import { SettingsError } from '../shared/settings.ts';
 import { apiClient, apiOptions } from './api-client.ts';
+import { durationMs } from './duration.ts';
 import { ago, span, table, visible } from './table.ts';
 
 export const usage = `Usage: sallyport approvals list [--status STATUS | --all] [--agent ID] [--limit N] [--json]
        sallyport approvals show ID [--json]
-       sallyport approvals approve ID [--comment TEXT] [--json]
+       sallyport approvals approve ID [--uses N] [--ttl 1h] [--scope action|tool] [--comment TEXT] [--json]
        sallyport approvals deny ID [--comment TEXT] [--json]
+       sallyport approvals revoke ID [--json]
 
 list shows what still waits for a decision. STATUS is one of ${approvalStates.join(', ')}.
+approve is good for one call; --uses and --ttl make it a standing grant, as far as the rule's approval.grant
+allows: for the same action, or with --scope tool for any that the rules ask about. revoke takes back what is left.
 Who decides is the principal of the API key; nobody decides on their own request.
 Options of all: --url URL, --key-file FILE.`;
 
@@ -29,6 +35,8 @@ export async function approvals([verb, ...args]: readonly string[]): Promise<num
     case 'approve':
     case 'deny':
       return decide(verb, [...args]);
+    case 'revoke':
+      return revoke([...args]);
     case '--help':
       console.log(usage);
       return 0;
@@ -106,24 +114,10 @@ function timeLeft({ status, expires_at }: ApprovalRecord, nowMs: number): string
 
 async function show(args: string[]): Promise<number> {
   const { values, positionals } = parseArgs({ args, options: apiOptions, allowPositionals: true });
-  const one = await findApproval(apiClient(values), oneId(positionals));
+  const one = await apiClient(values).call(getApproval, { params: { id: oneId(positionals) } });
   if (values.json === true) console.log(JSON.stringify(one, null, 2));
   else console.log(details(one, Date.now()));
   return 0;
-}
-
-/** Pages come newest first. */
-async function findApproval(client: Client, id: string): Promise<ApprovalRecord> {
-  let cursor: string | undefined;
-  do {
-    const query = { limit: 1000, ...(cursor === undefined ? {} : { cursor }) };
-    const { approvals: page, next_cursor } = await client.call(listApprovals, { query });
-    const found = page.find((one) => String(one.id) === id);
-    if (found !== undefined) return found;
-    const passed = (page.at(-1)?.id ?? 0) < Number(id);
-    cursor = passed ? undefined : (next_cursor ?? undefined);
-  } while (cursor !== undefined);
-  throw new SettingsError(`There is no approval ${id}.`);
 }
 
 function details(one: ApprovalRecord, nowMs: number): string {
@@ -147,6 +141,7 @@ function details(one: ApprovalRecord, nowMs: number): string {
     ]),
     ['decided by', decided && `${decided}${one.comment === undefined ? '' : `, "${one.comment}"`}`],
     ['good until', one.grant_expires_at],
+    ['good for', one.grant?.standing ? standing(one.grant) : undefined],
     ['used', one.used_at],
     ['digest', one.action_digest],
   ];
@@ -160,16 +155,64 @@ function changedArgs({ proposed_args, effective_args }: ApprovalRecord): string 
   return text === JSON.stringify(proposed_args) ? undefined : text;
 }
 
+type Grant = NonNullable<ApprovalRecord['grant']>;
+
+function standing({ scope, uses, uses_spent, revoked_at, revoked_by }: Grant): string {
+  const what = scope === 'tool' ? 'the tool' : 'the same action';
+  const over = revoked_at === undefined ? '' : `, taken back by ${revoked_by} ${revoked_at}`;
+  return `${uses_spent} of ${uses} uses of ${what} spent${over}`;
+}
+
+async function revoke(args: string[]): Promise<number> {
+  const { values, positionals } = parseArgs({ args, options: apiOptions, allowPositionals: true });
+  const answer = await apiClient(values).call(revokeGrant, { params: { id: oneId(positionals) } });
+  if (values.json === true) console.log(JSON.stringify(answer, null, 2));
+  else console.log(`Approval ${answer.id}: taken back, after ${answer.uses_spent} uses`);
+  return 0;
+}
+
+interface GrantOptions {
+  readonly uses?: string | undefined;
+  readonly ttl?: string | undefined;
+  readonly scope?: string | undefined;
+}
+
+function readGrant(action: 'approve' | 'deny', { uses, ttl, scope }: GrantOptions) {
+  if (uses === undefined && ttl === undefined && scope === undefined) return {};
+  if (action === 'deny') throw new SettingsError('--uses, --ttl and --scope are for approve.');
+  if (uses !== undefined && !/^[1-9]\d{0,3}$/.test(uses)) {
+    throw new SettingsError('--uses: must be a number from 1 to 1000.');
+  }
+  if (scope !== undefined && !grantScopes.includes(scope as GrantScope)) {
+    throw new SettingsError(`--scope: must be one of ${grantScopes.join(', ')}.`);
+  }
+  const ttlSeconds = ttl === undefined ? undefined : durationMs('--ttl', ttl) / 1000;
+  return {
+    grant: {
+      ...(uses === undefined ? {} : { uses: Number(uses) }),
+      ...(ttlSeconds === undefined ? {} : { ttl_seconds: ttlSeconds }),
+      ...(scope === undefined ? {} : { scope: scope as GrantScope }),
+    },
+  };
+}
+
 async function decide(action: 'approve' | 'deny', args: string[]): Promise<number> {
   const { values, positionals } = parseArgs({
     args,
-    options: { ...apiOptions, comment: { type: 'string' } },
+    options: {
+      ...apiOptions,
+      comment: { type: 'string' },
+      uses: { type: 'string' },
+      ttl: { type: 'string' },
+      scope: { type: 'string' },
+    },
     allowPositionals: true,
   });
   const { comment, json } = values;
+  const grant = readGrant(action, values);
   const answer = await apiClient(values).call(decideApproval, {
     params: { id: oneId(positionals) },
-    body: { action, ...(comment === undefined ? {} : { comment }) },
+    body: { action, ...(comment === undefined ? {} : { comment }), ...grant },
   });
   if (json === true) {
     console.log(JSON.stringify(answer, null, 2));
@@ -179,6 +222,7 @@ async function decide(action: 'approve' | 'deny', args: string[]): Promise<numbe
   const rest = [
     votes_missing > 0 && `${votes_missing} more must agree`,
     grant_expires_at && `good until ${grant_expires_at}`,
+    answer.grant?.standing && standing(answer.grant),
     evidence_id,
   ];
   const said = [`Approval ${id}: ${status}, by ${decided_by}`, ...rest.filter(Boolean)];

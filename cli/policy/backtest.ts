@@ -6,6 +6,7 @@ import { SettingsError } from '../../shared/settings.ts';
 import { apiClient, apiOptions } from '../api-client.ts';
 import { table, visible } from '../table.ts';
 import { readFile } from './files.ts';
+import { periodOf, periodOptions } from './period.ts';
 import { count, sayJson } from './say.ts';
 
 type Request = Extract<CallInput<typeof backtestPolicy>['body'], { readonly policy: unknown }>;
@@ -18,9 +19,7 @@ export async function backtest(args: string[]): Promise<number> {
     options: {
       ...apiOptions,
       alone: { type: 'boolean', default: false },
-      last: { type: 'string' },
-      from: { type: 'string' },
-      to: { type: 'string' },
+      ...periodOptions,
       limit: { type: 'string', default: '100000' },
     },
     allowPositionals: true,
@@ -38,24 +37,6 @@ export async function backtest(args: string[]): Promise<number> {
   if (values.json === true) sayJson(report);
   else console.log(reportText(report));
   return report.changed > 0 ? 1 : 0;
-}
-
-interface Period {
-  readonly last?: string | undefined;
-  readonly from?: string | undefined;
-  readonly to?: string | undefined;
-}
-
-const unitsMs = { m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
-
-function periodOf({ last, from, to }: Period, nowMs: number) {
-  if (last === undefined) return { ...(from && { from }), ...(to && { to }) };
-  const [, number, unit] = /^([1-9]\d{0,3})([mhd])$/.exec(last) ?? [];
-  if (number === undefined || from !== undefined) {
-    throw new SettingsError('--last: must be such as 7d, 12h or 30m, and without --from.');
-  }
-  const sinceMs = nowMs - Number(number) * unitsMs[unit as keyof typeof unitsMs];
-  return { from: new Date(sinceMs).toISOString(), ...(to && { to }) };
 }
 
 /** As many decisions as one answer covers. */

@@ -100,8 +100,15 @@ function fileLines({ file, cases }: FileResult): readonly string[] {
         ({ field, expected, actual }) =>
           `      ${field}: expected ${words(expected)}, got ${words(actual)}`,
       ),
-      ...(one.passed ? [] : [`      ${decidedBy(one)}`]),
+      ...(one.passed ? [] : [`      ${decidedBy(one)}`, ...hint(one)]),
     ]),
+  ];
+}
+
+function hint({ actual }: CaseResult): readonly string[] {
+  if (actual.reason_code !== 'usage.unknown') return [];
+  return [
+    '      say what was done before, in a context: usage: { calls_1h: 3, sum_24h: { amount: 150 } }',
   ];
 }
 

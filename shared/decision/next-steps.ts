@@ -109,6 +109,9 @@ const steps: Partial<Record<ErrorCode, readonly string[]>> = {
   'proxy.too_many_connections': [later],
   'proxy.too_many_tunnels': [later],
   'proxy.too_many_held': [later],
+  'proxy.unbound_call': [
+    'Do not retry: no tool is known for this method and path on this host. Use the tools that http://sallyport.internal/manifest lists, or ask the operator for a binding of it.',
+  ],
   'proxy.address_refused': [
     'Do not retry: this address is not one that may be reached. Tell the user.',
   ],

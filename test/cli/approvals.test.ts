@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { preflight } from '../../shared/contract/actions.ts';
 import { type ApprovalDesk, startApprovalDesk } from '../support/approval-desk.ts';
 import { type PolicyFolder, policyFolder } from '../support/policy-files.ts';
 
@@ -58,6 +59,46 @@ describe('approvals by the command line', () => {
     );
   });
 
+  it('a standing grant reaches as far as it was asked for and the rule allows, until it is taken back', async () => {
+    const { id, asked } = await desk.request({ tool: 'often' });
+    const again = async (args = asked.args) =>
+      (await desk.gateway.owner.call(preflight, { body: { ...asked, args } })).decision;
+    const beyond = await approvals('approve', String(id), '--uses', '4');
+    expect(beyond).toMatchObject({ code: 1, out: '' });
+    expect(beyond.err).toContain('uses: the rules allow 3 at most.');
+    const yes = ['--uses', '3', '--ttl', '30m', '--scope', 'tool'];
+    const { out } = await approvals('approve', String(id), ...yes);
+    expect(out).toContain('; 0 of 3 uses of the tool spent; ev_');
+    expect(await desk.stored(id)).toMatchObject({ status: 'approved' });
+    expect([await again(), await again({ amount: 41 })]).toEqual(['allow', 'allow']);
+    expect((await approvals('show', String(id))).out).toContain(
+      'good for    2 of 3 uses of the tool spent\n',
+    );
+    expect(await approvals('revoke', String(id))).toMatchObject({
+      code: 0,
+      out: `Approval ${id}: taken back, after 2 uses\n`,
+    });
+    expect(await again()).toBe('require_approval');
+    expect((await approvals('show', String(id))).out).toContain(', taken back by carla ');
+  });
+
+  it('a grant that is not written as one decides nothing', async () => {
+    const { id } = await desk.request({ tool: 'often' });
+    const wrong = [
+      ['approve', '--uses', '0'],
+      ['approve', '--uses', 'many'],
+      ['approve', '--ttl', '30'],
+      ['approve', '--ttl', '1s'],
+      ['approve', '--scope', 'all'],
+      ['deny', '--uses', '2'],
+    ].map(([verb = '', ...options]) => approvals(verb, String(id), ...options));
+    for (const { code, out, err } of await Promise.all(wrong)) {
+      expect([code, out]).toEqual([1, '']);
+      expect(err).toMatch(/uses|ttl|scope/);
+    }
+    expect(await desk.stored(id)).toMatchObject({ status: 'pending' });
+  });
+
   it('what cannot be done exits with 1 and says why, wrong use with 1 or 2', async () => {
     const { id } = await desk.request({ tool: 'boss' });
     const results = await Promise.all([
@@ -75,7 +116,7 @@ describe('approvals by the command line', () => {
     ]);
     for (const [index, told] of [
       'role',
-      'There is no approval 2147483647.',
+      'No such approval. sallyport approvals list --all',
       'No such approval',
       'Name one approval by its id.',
       '--status: must be one of pending,',

@@ -23,7 +23,8 @@ export interface Act {
 
 /**
  * A gateway with an agent whose calls need approval, and three who decide: `refund` needs one of
- * them, `two` needs two, `quick` within a minute, `boss` an admin.
+ * them, `two` needs two, `quick` within a minute, `boss` an admin, `often` may be
+ * granted three times.
  */
 export async function startApprovalDesk(options: TestServicesOptions = {}) {
   const gateway: Gateway = await startGateway(options);
@@ -37,6 +38,9 @@ export async function startApprovalDesk(options: TestServicesOptions = {}) {
     rule('require_approval', 'quick', { approval: { sla_seconds: 60 } }),
     rule('require_approval', 'boss', { approval: { min_role: 'admin' } }),
     rule('require_approval', 'typed'),
+    rule('require_approval', 'often', {
+      approval: { grant: { max_uses: 3, max_ttl_seconds: 3600, scope: 'tool' } },
+    }),
   );
   let resources = 0;
   const action = (more: Asked = {}) => {

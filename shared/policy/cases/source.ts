@@ -4,6 +4,7 @@ import { GatewayError } from '../../errors.ts';
 import type { JsonValue } from '../../json.ts';
 import { parseStrictJson } from '../../strict-json.ts';
 import { snapshotJson } from '../json-bounds.ts';
+import { yamlProblem } from './yaml-problem.ts';
 import { jsonOf, UnreadableNode } from './yaml-value.ts';
 
 /** A file as it was found: its name as messages are to show it, and all its bytes. */
@@ -60,7 +61,8 @@ export function readSource({ name, bytes }: SourceFile): Source {
     uniqueKeys: false,
   });
   const [problem] = [...document.errors, ...document.warnings];
-  if (problem !== undefined) throw new SourceError(name, lineAt(problem.pos[0]), problem.message);
+  if (problem !== undefined)
+    throw new SourceError(name, lineAt(problem.pos[0]), yamlProblem(problem));
   if (document.directives?.yaml.explicit === true) {
     throw new SourceError(name, 1, 'a %YAML directive; remove it, this is read as YAML 1.2');
   }

@@ -125,6 +125,18 @@ describe('policy test', () => {
     });
   });
 
+  it('of a budget that an action knows nothing of says how a case tells what was done', async () => {
+    const budget = '        - { path: usage.calls_1h, operator: "<", value: 5 }\n';
+    folder.write(
+      'refunds.policy.yaml',
+      refundsPolicy().replace(/(value: 100 \}\n)/, `$1${budget}`),
+    );
+    folder.write('refunds.cases.json', refundCases([20, 'allow']));
+    const { code, out } = await policy('test');
+    expect(code).toBe(1);
+    expect(out).toContain('in a context: usage: { calls_1h: 3, sum_24h: { amount: 150 } }\n');
+  });
+
   it('says of a failure what differs and where it stands, of a rule that no case needs it, and exits with 1', async () => {
     folder.write('refunds.policy.yaml', refundsPolicy());
     folder.write('refunds.cases.json', refundCases([20, 'deny', 'x.y'], [500, 'require_approval']));

@@ -112,6 +112,13 @@ describe('a refusal over HTTP', () => {
     expect(answer.json).toMatchObject({ reason_code: reasonCode, decision: 'deny' });
   });
 
+  it('a call that no binding knows tells the model where the tools are listed', async () => {
+    const { json } = await refused({ form: http, reasonCode: 'proxy.unbound_call' });
+    expect(json.next_steps).toEqual([
+      expect.stringContaining('http://sallyport.internal/manifest'),
+    ]);
+  });
+
   it('takes status, headers and time to wait from its caller', async () => {
     const answer = await refused({
       form: http,

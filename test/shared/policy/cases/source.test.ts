@@ -66,6 +66,24 @@ rules:
   });
 });
 
+describe('a slip of the pen is told with its line and what to type', () => {
+  it.each([
+    ['an operator without quotes', 'operator: >=\n', 1, 'operator: ">="'],
+    ['one that looks like a tag', 'a: { operator: != }\n', 1, 'operator: ">="'],
+    ['one within braces', 'a: 1\nb: { operator: >= }\n', 2, 'operator: ">="'],
+    ['no colon', 'a: 1\nrules\n  - x: 1\n', 2, 'is a colon, or the space after it, missing?'],
+    ['no space', 'a:1\nb: 2\n', 1, 'is a colon, or the space after it, missing?'],
+    ['another indentation', 'r:\n   - n: a\n     b: 1\n  - n: c\n', 4, 'indented unlike'],
+    ['a tab', 'a:\n\t- b\n', 2, 'use spaces'],
+    ['an open bracket', 'a: [1, 2\nb: 3\n', 2, 'closing bracket'],
+    ['two documents', 'a: 1\n---\nb: 2\n', 2, 'make a file of each'],
+  ])('%s', (_, text, line, told) => {
+    const message = refusal(() => read(text));
+    expect(message).toMatch(new RegExp(`^a\\.policy\\.yaml:${line}: `));
+    expect(message).toContain(told);
+  });
+});
+
 describe('what readers could take differently is refused, with its line', () => {
   it.each([
     ['a tag', 'a: 1\nb: !!str 2', ':2: a tag (tag:yaml.org,2002:str)'],

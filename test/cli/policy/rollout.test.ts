@@ -1,0 +1,160 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { preflight } from '../../../shared/contract/actions.ts';
+import {
+  listPolicies,
+  type PolicyRecord,
+  versionPolicy,
+} from '../../../shared/contract/policies.ts';
+import { type Gateway, startGateway } from '../../support/gateway.ts';
+import { type PolicyFolder, policyFolder, refundsPolicy } from '../../support/policy-files.ts';
+
+let gateway: Gateway;
+let folder: PolicyFolder;
+beforeAll(async () => {
+  gateway = await startGateway();
+  folder = policyFolder({
+    SALLYPORT_CONTROL_PLANE_URL: gateway.api.origin,
+    SALLYPORT_API_KEY: await gateway.api.key(),
+  });
+});
+afterAll(async () => {
+  folder?.remove();
+  await gateway?.close();
+});
+
+const policy = (...args: readonly string[]) => folder.sallyport('policy', ...args);
+const stored = async (id: string): Promise<readonly PolicyRecord[]> => {
+  const { policies } = await gateway.owner.call(listPolicies);
+  return policies.filter(({ definition_id }) => definition_id === id);
+};
+const named = (id: string, text = refundsPolicy()) => text.replace('id: refunds', `id: ${id}`);
+
+describe('policy observed', () => {
+  it('counts by the id of the definition what a policy in monitor would have refused', async () => {
+    const agent_id = await gateway.agent();
+    folder.write(
+      'watch/a.policy.yaml',
+      onOtherTool(named('watched', refundsPolicy({ mode: 'monitor' }))),
+    );
+    await policy('push', 'watch', '--publish', '--allow-warnings');
+    expect(await policy('observed', 'watched')).toMatchObject({
+      code: 0,
+      out: expect.stringMatching(
+        /^watched \(monitor, policy \d+\): matched 0 decisions, would have refused 0 /,
+      ),
+    });
+    folder.write('open/a.policy.yaml', onOtherTool(openPolicy));
+    await policy('push', 'open', '--publish', '--allow-warnings');
+    await gateway.owner.call(preflight, {
+      body: {
+        agent_id,
+        user_id: 'user-1',
+        tool: 'watched.refund',
+        resource: 'payment:p1',
+        args: { amount: 5000 },
+      },
+    });
+    const { code, out } = await policy('observed', 'watched', '--last', '1h');
+    expect([code, out]).toEqual([
+      1,
+      expect.stringContaining('matched 1 decision, would have refused 1 '),
+    ]);
+    expect(out).toMatch(/\n {2}deny refund\.out_of_policy: 1\nsuch as ev_\w+\n$/);
+  });
+
+  it('of a policy that is not in force says which are, and exits with 2', async () => {
+    const { code, out, err } = await policy('observed', 'wached');
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toMatch(/No policy wached is in force; there are: .*watched/);
+  });
+});
+
+describe('policy rollback', () => {
+  const pushed = async (small: number) => {
+    folder.write('back/a.policy.yaml', named('back', refundsPolicy({ small })));
+    expect((await policy('push', 'back', '--publish', '--allow-warnings')).code).toBe(0);
+    return inForce();
+  };
+  const inForce = async () => {
+    const [record, ...others] = (await stored('back')).filter(
+      ({ lifecycle }) => lifecycle === 'published',
+    );
+    expect(others).toEqual([]);
+    return record;
+  };
+
+  it('puts in force what was before, or what is named, and back again; a draft left over is taken up', async () => {
+    const first = await pushed(10);
+    expect((await policy('rollback', 'back')).err).toContain('Nothing else was in force as back');
+    const second = await pushed(20);
+    const third = await pushed(30);
+
+    const dry = await policy('rollback', 'back', '--dry-run');
+    expect(dry.out).toContain(`back: would be as policy ${second?.id} was`);
+    expect((await inForce())?.id).toBe(third?.id);
+
+    const left = await gateway.owner.call(versionPolicy, { params: { id: String(second?.id) } });
+    expect(await policy('rollback', 'back')).toMatchObject({
+      code: 0,
+      out: `back: policy ${left.id}, as policy ${second?.id} was, in place of policy ${third?.id}\n`,
+    });
+    expect((await inForce())?.policy_hash).toBe(second?.policy_hash);
+
+    await policy('rollback', 'back', '--to', String(first?.id));
+    expect((await inForce())?.policy_hash).toBe(first?.policy_hash);
+    await policy('rollback', 'back');
+    expect((await inForce())?.policy_hash).toBe(second?.policy_hash);
+  });
+
+  it('never puts in force what never was, nor by a key that may not publish', async () => {
+    const before = await inForce();
+    folder.write('back/a.policy.yaml', named('back', refundsPolicy({ small: 99 })));
+    await policy('push', 'back');
+    const draft = (await stored('back')).find(({ lifecycle }) => lifecycle === 'draft');
+    const unheard = await policy('rollback', 'back', '--to', String(draft?.id));
+    expect([unheard.code, unheard.out]).toEqual([2, '']);
+    expect(unheard.err).toContain('--to: must be one of ');
+    folder.write('weak.key', await gateway.api.key({ role: 'developer' }));
+    const weak = await policy('rollback', 'back', '--key-file', 'weak.key');
+    expect([weak.code, weak.out]).toEqual([2, '']);
+    expect(weak.err).toContain('policy.publish');
+    expect((await inForce())?.id).toBe(before?.id);
+  });
+});
+
+describe('policy packs and install', () => {
+  it('lists what there is, stores drafts once, and publishes in the mode that is named', async () => {
+    expect((await policy('packs')).out).toMatch(/^payments\n {4}Stops refunds/m);
+    expect((await policy('install', 'read-only')).out).toMatch(/: created, policy \d+, a draft\n$/);
+    expect((await policy('install', 'read-only')).out).toMatch(/: unchanged, .*, a draft\n$/);
+    const watch = await policy('install', 'high-risk-tools', '--publish', '--mode', 'monitor');
+    expect(watch.out).toMatch(/^pack\.high-risk-tools: created and published, policy \d+\n$/);
+    const [record] = await stored('pack.high-risk-tools');
+    expect(record).toMatchObject({ lifecycle: 'published', rules_json: { mode: 'monitor' } });
+  });
+
+  it('a pack or mode that there is not is told with those there are, and exits with 2', async () => {
+    const [pack, mode] = await Promise.all([
+      policy('install', 'payment'),
+      policy('install', 'payments', '--mode', 'monitr'),
+    ]);
+    expect([pack.code, mode.code]).toEqual([2, 2]);
+    expect(pack.err).toContain('there are code-repositories, ');
+    expect(mode.err).toContain('--mode: must be one of monitor, warn, enforce, strict.');
+  });
+});
+
+const onOtherTool = (text: string) => text.replaceAll('payments.refund', 'watched.refund');
+
+const openPolicy = `id: open
+version: 1
+applies_to:
+  tools: [payments.refund]
+rules:
+  - name: any
+    decision: allow
+    reason: refund.any
+    when:
+      all:
+        - { path: tool.name, operator: ==, value: payments.refund }
+`;
