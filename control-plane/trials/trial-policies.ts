@@ -45,14 +45,18 @@ export async function publishedPolicies(
     orderBy: { id: 'asc' },
   });
   try {
-    return rows.map(({ id, policyHash: hash, definition }) => ({
-      id,
-      hash,
-      definition: JSON.parse(definition) as PolicyDefinition,
-    }));
+    return rows.map(({ id, policyHash: hash, definition }) =>
+      asPublished({ id, hash, definition: JSON.parse(definition) as PolicyDefinition }),
+    );
   } catch (cause) {
     throw new GatewayError('policy.load_failed', { cause });
   }
+}
+
+/** No decision is made by a definition that is not the one its hash was published for: no trial either. */
+function asPublished(policy: PublishedPolicy): PublishedPolicy {
+  if (policyHash(policy.definition) === policy.hash) return policy;
+  throw new Error(`published policy ${policy.id} is not the one that was published`);
 }
 
 function parseAll(candidates: readonly JsonObject[]): readonly PolicyDefinition[] {

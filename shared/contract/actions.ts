@@ -112,10 +112,13 @@ const passportErrors = [
   'passport.malformed',
   'passport.signature_invalid',
   'passport.expired',
+  'passport.not_yet_valid',
   'passport.audience_mismatch',
   'passport.revoked',
   'passport.replay_detected',
   'passport.tenant_mismatch',
+  'passport.agent_mismatch',
+  'passport.user_mismatch',
   'passport.claim_unavailable',
 ] as const;
 
@@ -137,6 +140,7 @@ const shared = {
     'args.idempotency_conflict',
     'agent.mismatch',
     ...passportErrors,
+    'policy.load_failed',
     'evidence.seal_failed',
   ],
 } as const;
@@ -208,8 +212,8 @@ export const executeAction = operation({
     'args.idempotency_in_flight',
     'auth.gateway_scope_required',
     'agent.mismatch',
-    'tenant.mismatch',
     ...passportErrors,
+    'policy.load_failed',
     'evidence.seal_failed',
   ],
 });

@@ -1,49 +1,23 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Answer } from '../../support/api.ts';
+import { type DatabaseFaults, databaseFaults } from '../../support/database-faults.ts';
 import { type Gateway, startGateway } from '../../support/gateway.ts';
 import { until } from '../../support/until.ts';
 
 let gateway: Gateway;
+let faults: DatabaseFaults;
 let agents = 0;
 let agent_id: number;
 beforeAll(async () => {
   gateway = await startGateway();
+  faults = databaseFaults(gateway.services);
 });
 beforeEach(async () => {
   agents += 1;
   agent_id = Number(await gateway.agent(`faults ${agents}`, ['pay']));
 });
-afterEach(async () => {
-  for (const undo of undoing.splice(0).reverse()) await gateway.services.pool.query(undo);
-});
+afterEach(() => faults.mend());
 afterAll(() => gateway.close());
-
-/** What puts the database right again. */
-const undoing: string[] = [];
-
-/** Breaks the database, until the test is over. */
-async function fault(statement: string, undo: string): Promise<void> {
-  await gateway.services.pool.query(statement);
-  undoing.push(undo);
-}
-
-const withoutTable = (table: string) =>
-  fault(
-    `alter table ${table} rename to ${table}_away`,
-    `alter table ${table}_away rename to ${table}`,
-  );
-
-/** Every write to the table fails, as on a full disk. */
-async function unwritable(table: string): Promise<void> {
-  await gateway.services.pool.query(
-    `create or replace function refuse_write() returns trigger language plpgsql as
-       'begin raise exception ''could not extend file: No space left on device'' using errcode = ''53100''; end'`,
-  );
-  await fault(
-    `create trigger refuse_write before insert on ${table} for each row execute function refuse_write()`,
-    `drop trigger refuse_write on ${table}`,
-  );
-}
 
 const issue = (key?: string) =>
   gateway.post('/v1/agents/issue-passport', { agent_id, requested_tools: ['pay'] }, key);
@@ -76,13 +50,13 @@ const issuedEvents = () =>
 
 describe('issuing a passport names the step that failed', () => {
   it('agent.load_failed, when the agent cannot be read', async () => {
-    await withoutTable('agent');
+    await faults.withoutTable('agent');
     expectFailure(await issue(), 'agent.load_failed');
     expectFailure(await issueAny(), 'agent.load_failed');
   });
 
   it('policy.load_failed, when the policies cannot be read', async () => {
-    await withoutTable('policy');
+    await faults.withoutTable('policy');
     expectFailure(await issue(), 'policy.load_failed');
     expectFailure(await issueAny(), 'policy.load_failed');
   });
@@ -101,7 +75,7 @@ describe('issuing a passport names the step that failed', () => {
         createdBy: 'somebody with a database client',
       },
     });
-    undoing.push(`delete from policy where id = ${policy.id}`);
+    faults.onMend(`delete from policy where id = ${policy.id}`);
     expectFailure(await issue(), 'policy.load_failed');
     expectFailure(await issueAny(), 'policy.load_failed');
   });
@@ -113,9 +87,9 @@ describe('issuing a passport names the step that failed', () => {
     const key = await gateway.api.key({ tenantId: 'keyless' });
     const data = { tenantId: 'keyless', name: 'bot', capabilities: ['pay'] };
     agent_id = (await db.agent.create({ data })).id;
-    await withoutTable('signing_key');
+    await faults.withoutTable('signing_key');
     expectFailure(await issue(key), 'passport.sign_failed');
-    for (const undo of undoing.splice(0)) await gateway.services.pool.query(undo);
+    await faults.mend();
     const known = await db.signingKey.findFirstOrThrow({ where: { purpose: 'passport' } });
     const sealedElsewhere = { ...known, tenantId: 'keyless', publicJwk: known.publicJwk ?? {} };
     await db.signingKey.create({ data: sealedElsewhere });
@@ -124,23 +98,23 @@ describe('issuing a passport names the step that failed', () => {
   });
 
   it('passport.persist_failed, when the passport cannot be stored', async () => {
-    await unwritable('passport');
+    await faults.unwritable('passport');
     expectFailure(await issue(), 'passport.persist_failed');
     expectFailure(await issueAny(), 'passport.persist_failed');
     expect([await passports(), await issuedEvents()]).toEqual([0, 0]);
   });
 
   it('passport.persist_failed, when its event cannot be stored: the passport is not there either', async () => {
-    await unwritable('event_outbox');
+    await faults.unwritable('event_outbox');
     expectFailure(await issue(), 'passport.persist_failed');
     expect(await passports()).toBe(0);
   });
 
   it('evidence.seal_failed, when its issue cannot be sealed: it is never handed out, and its event is sealed later', async () => {
-    await unwritable('evidence_row');
+    await faults.unwritable('evidence_row');
     expectFailure(await issue(), 'evidence.seal_failed');
     expect(await issuedEvents()).toBe(0);
-    for (const undo of undoing.splice(0)) await gateway.services.pool.query(undo);
+    await faults.mend();
     // What is sealed next takes along what waits.
     await until(async () => {
       expect((await issue()).status).toBe(201);
@@ -150,14 +124,14 @@ describe('issuing a passport names the step that failed', () => {
 
   it('internal.unexpected, when something fails that no step accounts for', async () => {
     const unseen = await gateway.api.key();
-    await withoutTable('api_key');
+    await faults.withoutTable('api_key');
     expectFailure(await issue(unseen), 'internal.unexpected');
   });
 
   it('and issues again as soon as the fault is gone', async () => {
-    await withoutTable('passport');
+    await faults.withoutTable('passport');
     expectFailure(await issue(), 'passport.persist_failed');
-    for (const undo of undoing.splice(0)) await gateway.services.pool.query(undo);
+    await faults.mend();
     expect((await issue()).status).toBe(201);
   });
 });
@@ -186,13 +160,13 @@ describe('a database that hangs up', () => {
 describe('renewing', () => {
   it('that fails half-way leaves neither passport usable, and says so by its code', async () => {
     const issued = await issue();
-    await unwritable('passport');
+    await faults.unwritable('passport');
     const answer = await gateway.post('/v1/agents/renew', {
       agent_id,
       passport: issued.body?.token,
     });
     expectFailure(answer, 'passport.persist_failed');
-    for (const undo of undoing.splice(0)) await gateway.services.pool.query(undo);
+    await faults.mend();
     const again = await gateway.post('/v1/agents/renew', {
       agent_id,
       passport: issued.body?.token,
@@ -209,9 +183,9 @@ describe('renewing', () => {
       ['policy', 'policy.load_failed'],
       ['agent', 'agent.load_failed'],
     ] as const) {
-      await withoutTable(table);
+      await faults.withoutTable(table);
       expectFailure(await renew(), code);
-      for (const undo of undoing.splice(0)) await gateway.services.pool.query(undo);
+      await faults.mend();
     }
     // Both came before the old passport's use was taken.
     expect((await renew()).status).toBe(201);

@@ -1,0 +1,48 @@
+import type { Answer } from '../../support/api.ts';
+import type { Given, Stage } from './stage.ts';
+
+export type Ask = (given?: Given) => Promise<Answer>;
+
+/** One way to bring about one answer of an operation. */
+export interface Case {
+  readonly status: number;
+  /** The `reason_code` of the answer; empty where a success has none. */
+  readonly reason: string;
+  readonly answer: (ask: Ask, stage: Stage) => Promise<Answer>;
+}
+
+/** By `METHOD PATH`. */
+export type Cases = Readonly<Record<string, readonly Case[]>>;
+
+export const yields = (status: number, reason: string, answer: Case['answer']): Case => ({
+  status,
+  reason,
+  answer,
+});
+
+export const succeeds = (status: number, answer: Case['answer']): Case =>
+  yields(status, '', answer);
+
+/** The same of each body: 400 `args.schema_invalid`. */
+export const refusesBodies = (...bodies: readonly unknown[]): readonly Case[] =>
+  bodies.map((body) => yields(400, 'args.schema_invalid', (ask) => ask({ body })));
+
+/** As {@link yields}, while the database has a fault. */
+export const failsWithout = (table: string, reason: string, answer: Case['answer']): Case =>
+  yields(500, reason, async (ask, stage) => {
+    await stage.faults.withoutTable(table);
+    return answer(ask, stage);
+  });
+
+/** As {@link yields}, while a published policy is not the one that was published. */
+export const failsOnPolicy = (answer: Case['answer']): Case =>
+  yields(500, 'policy.load_failed', async (ask, stage) => {
+    await stage.changePublishedPolicy();
+    return answer(ask, stage);
+  });
+
+export const failsToWrite = (table: string, reason: string, answer: Case['answer']): Case =>
+  yields(500, reason, async (ask, stage) => {
+    await stage.faults.unwritable(table);
+    return answer(ask, stage);
+  });

@@ -1,0 +1,74 @@
+import { bodyBytesMaxDefault } from '../../../control-plane/http/body.ts';
+import { roles } from '../../../shared/contract/keys.ts';
+import type { AnyOperation } from '../../../shared/contract/operation.ts';
+import { type Answer, holds } from '../../support/api.ts';
+import { type Case, failsWithout, yields } from './case.ts';
+import { fresh } from './stage.ts';
+
+const unknownKey = 'apk_0123456789ABCDEFGHIJabcdefghij4VNZVQ';
+
+/** What every operation of its kind answers. */
+export function commonCases(operation: AnyOperation): readonly Case[] {
+  const { auth, body, bodyBytesMax = bodyBytesMaxDefault } = operation;
+  return [
+    yields(400, 'request.invalid', (ask) => ask({ query: '?nobody_knows=1' })),
+    yields(429, 'rate_limited', async (ask, { tenant, tight }) => {
+      const { key } = await tenant();
+      return untilRefused(operation, () => ask({ key, api: tight }));
+    }),
+    ...(auth === 'none' ? [] : keyCases(operation)),
+    ...(body === undefined
+      ? []
+      : [
+          yields(400, 'args.schema_invalid', (ask) => ask({ body: [] })),
+          yields(413, 'request.body_too_large', (ask) =>
+            ask({ body: { padding: 'x'.repeat(bodyBytesMax) } }),
+          ),
+        ]),
+  ];
+}
+
+function keyCases({ auth, permission }: AnyOperation): readonly Case[] {
+  const lacking = roles.find((role) => !holds(role, permission ?? ''));
+  return [
+    yields(401, 'auth.missing_key', (ask) => ask({ key: 'none' })),
+    yields(401, 'auth.invalid_key', (ask) => ask({ key: unknownKey })),
+    yields(403, 'auth.insufficient_permission', async (ask, { key }) =>
+      ask({ key: await key({ role: lacking ?? 'owner', scope: 'gateway' }) }),
+    ),
+    ...(auth === 'gateway'
+      ? [
+          yields(403, 'auth.gateway_scope_required', async (ask, { key }) =>
+            ask({ key: await key({ scope: 'tenant' }) }),
+          ),
+        ]
+      : []),
+    yields(500, 'internal.unexpected', async (ask, { key, faults }) => {
+      const unseen = await key({ scope: 'gateway', principal: fresh('unseen') });
+      await faults.withoutTable('api_key');
+      return ask({ key: unseen });
+    }),
+  ];
+}
+
+const atOnce = 40;
+
+/** Spends the budget to its end, and no further. */
+async function untilRefused(
+  { auth, budgetPerMinute = 1 }: AnyOperation,
+  ask: () => Promise<Answer>,
+): Promise<Answer> {
+  for (let sent = 0; sent < budgetPerMinute; sent += atOnce) {
+    const batch = Math.min(atOnce, budgetPerMinute - sent);
+    const answers = await Promise.all(Array.from({ length: batch }, ask));
+    const early = answers.find(({ status }) => status === 429);
+    // Whoever has no key shares the budget of the address with all that came before.
+    if (early !== undefined && auth === 'none') return early;
+    if (early !== undefined) throw new Error(`refused before ${budgetPerMinute} were sent`);
+  }
+  return ask();
+}
+
+export const openCases: readonly Case[] = [
+  failsWithout('signing_key', 'internal.unexpected', (ask) => ask()),
+];

@@ -1,0 +1,217 @@
+import { openBus } from '../../../shared/bus/open.ts';
+import type { AnyOperation } from '../../../shared/contract/operation.ts';
+import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
+import type { JsonObject } from '../../../shared/json.ts';
+import { buildClaims, signPassport } from '../../../shared/passport/issue.ts';
+import { type Answer, startApi, type TestApi } from '../../support/api.ts';
+import { type DatabaseFaults, databaseFaults } from '../../support/database-faults.ts';
+import { type Gateway, roomyLimits, routesOf, rule } from '../../support/gateway.ts';
+import { executeStage } from '../actions/execute-stage.ts';
+
+export interface Given {
+  readonly params?: Readonly<Record<string, string | number>>;
+  /** With its question mark. */
+  readonly query?: string;
+  readonly body?: unknown;
+  /** `none` sends no key; default: the owner's, of gateway scope. */
+  readonly key?: string;
+  readonly api?: TestApi;
+}
+
+export type Stage = Awaited<ReturnType<typeof statusStage>>;
+
+let made = 0;
+export const fresh = (word: string) => `${word}-${++made}`;
+
+/**
+ * A gateway on which every status of the contract can be brought about: tools for each kind of
+ * decision, tenants at the cap of their plan and at the end of their budget, faults of the database.
+ */
+export async function statusStage() {
+  const execute = await executeStage();
+  const { gateway, services, agentId } = execute;
+  await gateway.publish(
+    rule('require_approval', 'two', { approval: { quorum: 2 } }),
+    rule('require_approval', 'boss', { approval: { min_role: 'admin' } }),
+    rule('require_approval', 'brief', { approval: { grant: { max_uses: 1 } } }),
+  );
+  const tight = await startApi(routesOf(services), services, {
+    limits: { requestsPerMinute: { tenant: 1, control: 1, sidecar: 1, address: 1 } },
+  });
+  const faults = databaseFaults(services);
+  const requests = await requestsTo(gateway);
+  const action = (more: JsonObject = {}) => ({ ...execute.action(), mode: 'enforce', ...more });
+  const forgetting = forgetfulApis(gateway);
+  return {
+    services,
+    agentId,
+    tight,
+    faults,
+    action,
+    ...requests,
+    ...agentsOf(gateway, requests),
+    ...passportsOf(gateway, requests, agentId),
+    sealSigningKeyElsewhere: () => sealSigningKeyElsewhere(gateway, faults),
+    ...approvalsOf(requests, action),
+    ...policiesOf(gateway, requests, faults),
+    forgetful: forgetting.start,
+    close: async () => {
+      await forgetting.close();
+      await tight.close();
+      await execute.close();
+    },
+  };
+}
+
+type Requests = Awaited<ReturnType<typeof requestsTo>>;
+
+async function requestsTo({ api, services }: Gateway) {
+  const owner = await api.key({ scope: 'gateway' });
+  const send = (operation: Pick<AnyOperation, 'method' | 'path'>, given: Given = {}) => {
+    const { params = {}, query = '', body, key = owner, api: at = api } = given;
+    const path = operation.path.replaceAll(/\{(\w+)\}/g, (_match, name: string) =>
+      encodeURIComponent(String(params[name] ?? 1)),
+    );
+    return at.send(operation.method, `/api${path}${query}`, {
+      ...(key === 'none' ? {} : { key }),
+      ...(body === undefined ? {} : { body }),
+    });
+  };
+  return {
+    key: api.key,
+    /** Of an approver. */
+    anna: await api.key({ role: 'approver', principal: 'anna' }),
+    send,
+    post: (path: string, body: unknown, key = owner) =>
+      send({ method: 'POST', path: `/v1${path}` }, { body, key }),
+    /** A tenant of its own, and its owner's key. */
+    tenant: async (plan = 'enterprise') => {
+      const id = fresh('tenant');
+      await services.db.tenant.create({ data: { id, name: id, plan } });
+      return { id, key: await api.key({ tenantId: id, scope: 'gateway' }) };
+    },
+  };
+}
+
+/** A field of an answer that must have it. */
+async function fieldOf(asking: Promise<Answer>, field: string): Promise<unknown> {
+  const { body, text } = await asking;
+  if (body?.[field] === undefined) throw new Error(`no ${field} in ${text}`);
+  return body[field];
+}
+
+function agentsOf({ api, agent }: Gateway, { send }: Requests) {
+  return {
+    /** A key like the owner's, but bound to another agent. */
+    otherAgentsKey: async () =>
+      api.key({ scope: 'gateway', agentId: Number(await agent(fresh('other'))) }),
+    disabledAgent: async () => {
+      const id = Number(await agent(fresh('disabled')));
+      await send({ method: 'PATCH', path: `/v1/agents/${id}` }, { body: { disabled: true } });
+      return id;
+    },
+  };
+}
+
+function passportsOf({ services }: Gateway, { post }: Requests, agentId: string) {
+  return {
+    passportBody: (more: JsonObject = {}) => ({
+      ...{ tenant_id: 'default', agent_id: agentId, user_id: 'user-1', goal: '' },
+      ...{ allowed_tools: ['**'], risk_tier: 'low', policy_id: 'p', approval_hash: null },
+      ...{ audience: 'gateway://agents', ttl_seconds: 300, ...more },
+    }),
+    /** A passport of whatever terms, as it is signed here or forged, that nobody issued. */
+    signed: async (more: object = {}, forged = false) => {
+      const claims = buildClaims({
+        ...{ issuer: 'sallyport', agentId, audience: 'gateway://agents', tenantId: 'default' },
+        ...{ userId: '*', goal: '', allowedTools: ['**'], riskTier: 'low', policyId: 'p' },
+        ...{ policyHash: '', ttlSeconds: 300, nowMs: services.clock.now(), ...more },
+      });
+      const known = await services.signingKeys.active(claims.tenant_id, 'passport');
+      return signPassport(claims, forged ? generateSigningKey('EdDSA') : known);
+    },
+    issue: async (more: JsonObject = {}) => {
+      const body = { agent_id: Number(agentId), requested_tools: ['pay', 'brief'], ...more };
+      return String(await fieldOf(post('/agents/issue-passport', body), 'token'));
+    },
+  };
+}
+
+/** Until mended, the key that signs passports cannot be opened: it was sealed for another place. */
+async function sealSigningKeyElsewhere({ services }: Gateway, faults: DatabaseFaults) {
+  const { db, clock } = services;
+  const active = { tenantId: 'default', purpose: 'passport', state: 'active' };
+  const { kid, alg, publicJwk, sealed } = await db.signingKey.findFirstOrThrow({ where: active });
+  await db.signingKey.updateMany({ where: active, data: { state: 'retired' } });
+  const other = fresh('kid');
+  await db.signingKey.create({
+    data: { ...active, kid: other, alg, publicJwk: publicJwk ?? {}, sealed },
+  });
+  faults.onMend(`update signing_key set state = 'active' where kid = '${kid}'`);
+  faults.onMend(`delete from signing_key where kid = '${other}'`);
+  // Which key is the active one is believed for a second.
+  clock.advance(1_000);
+}
+
+function approvalsOf(
+  { post, anna }: Requests,
+  action: (more: JsonObject) => Record<string, unknown>,
+) {
+  return {
+    /** Has an approval of this tool opened; returns its id. */
+    approval: async (tool: string, more: JsonObject = {}) => {
+      const asking = post('/actions/preflight', action({ tool, resource: fresh('r'), ...more }));
+      return Number(await fieldOf(asking, 'approval_request_id'));
+    },
+    decide: (id: number, body: object) => post(`/approvals/${id}/decide`, body, anna),
+  };
+}
+
+function policiesOf({ services }: Gateway, { post }: Requests, faults: DatabaseFaults) {
+  return {
+    definition: (more: JsonObject = {}) => ({
+      ...{ id: fresh('p'), version: 1, rules: [rule('deny', 'nobodys.tool')], ...more },
+    }),
+    /** Stores a policy; returns its id. */
+    policy: async (rules_json: JsonObject, { publish = false, key }: PolicyOptions = {}) => {
+      const body = { name: fresh('policy'), rules_json, publish };
+      return Number(await fieldOf(post('/policies', body, key), 'id'));
+    },
+    /** Until mended, a published policy is not the one that was published. */
+    changePublishedPolicy: async () => {
+      const name = fresh('changed');
+      const definition = JSON.stringify({ id: name, version: 1, rules: [] });
+      const { id } = await services.db.policy.create({
+        data: {
+          ...{ tenantId: 'default', name, definitionId: name, version: 1, definition },
+          ...{ lifecycle: 'published', policyHash: `sha256:${'0'.repeat(64)}`, createdBy: 'x' },
+        },
+      });
+      faults.onMend(`delete from policy where id = ${id}`);
+    },
+  };
+}
+
+interface PolicyOptions {
+  readonly publish?: boolean;
+  /** Default: the owner's. */
+  readonly key?: string | undefined;
+}
+
+/** Control planes whose bus has just lost what it held: they cannot know what was used before. */
+function forgetfulApis({ services }: Gateway) {
+  const opened: { readonly close: () => Promise<void> }[] = [];
+  return {
+    start: async () => {
+      services.clock.advance(1_000);
+      const bus = await openBus({ ...services, redisUrl: undefined });
+      const forgetting = { ...services, bus };
+      const api = await startApi(routesOf(forgetting), forgetting, { limits: roomyLimits });
+      opened.push(api, bus);
+      return api;
+    },
+    close: async () => {
+      for (const each of opened) await each.close();
+    },
+  };
+}

@@ -1,0 +1,167 @@
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { allRoutes } from '../../../control-plane/routes.ts';
+import { openApiDocument } from '../../../shared/contract/openapi.ts';
+import type { AnyOperation } from '../../../shared/contract/operation.ts';
+import type { Answer } from '../../support/api.ts';
+import { agentCases, killSwitchCases, toolCases } from './agent-cases.ts';
+import { approvalCases } from './approval-cases.ts';
+import type { Case } from './case.ts';
+import { commonCases, openCases } from './common-cases.ts';
+import { decisionCases } from './decision-cases.ts';
+import { policyCases } from './policy-cases.ts';
+import { renewalCases } from './renewal-cases.ts';
+import { type ContractRow, contractRows } from './rows.ts';
+import { statusStage } from './stage.ts';
+
+let produced = 0;
+const stage = await statusStage();
+afterEach(() => stage.faults.mend());
+afterAll(async () => {
+  console.log(`${contractRows.length} operations of the contract gave ${produced} answers`);
+  await stage.close();
+});
+
+const operations = allRoutes(stage.services).map(({ operation }) => operation);
+const find = ({ method, path }: ContractRow) =>
+  operations.find((one) => one.method === method && one.path === path);
+
+interface Declared {
+  readonly content?: Readonly<
+    Record<string, { readonly examples?: Readonly<Record<string, unknown>> }>
+  >;
+}
+const document = openApiDocument(operations) as {
+  readonly paths: Readonly<
+    Record<string, Record<string, { readonly responses: Readonly<Record<string, Declared>> }>>
+  >;
+};
+const responsesOf = ({ path, method }: ContractRow) =>
+  document.paths[path]?.[method.toLowerCase()]?.responses ?? {};
+const codesOf = (response: Declared | undefined) =>
+  Object.keys(response?.content?.['application/json']?.examples ?? {});
+
+const special = {
+  ...decisionCases,
+  ...approvalCases,
+  ...policyCases,
+  ...agentCases,
+  ...renewalCases,
+  ...toolCases,
+  ...killSwitchCases,
+};
+
+/** Declared reasons that are brought about elsewhere. */
+const elsewhere = {
+  // After thirty seconds: http/idempotency.test.ts.
+  'POST /v1/actions/execute': ['503 args.idempotency_in_flight'],
+} as Readonly<Record<string, readonly string[]>>;
+
+const casesOf = (row: ContractRow, operation: AnyOperation): readonly Case[] => [
+  ...(special[row.name] ?? []),
+  ...commonCases(operation),
+  ...(operation.auth === 'none' ? openCases : []),
+];
+
+describe('the contract', () => {
+  it('has every path of sections 4.1 to 4.4, and of 4.10 about agents, policies and kill switches', () => {
+    expect(contractRows.filter((row) => find(row) === undefined)).toEqual([]);
+  });
+
+  it('has no cases for what is no row of it', () => {
+    const names = contractRows.map(({ name }) => name);
+    expect(Object.keys(special).filter((name) => !names.includes(name))).toEqual([]);
+  });
+});
+
+describe.each(contractRows.map((row) => [row.name, row] as const))('%s', (_name, row) => {
+  const operation = find(row);
+  if (operation === undefined) return;
+  const cases = casesOf(row, operation);
+  const responses = responsesOf(row);
+
+  it('says who may call it, and every status that the contract lists', () => {
+    expect(operation.auth).toBe(row.auth);
+    if (row.permission !== undefined) expect(operation.permission).toBe(row.permission);
+    const said = Object.keys(responses).map(Number);
+    expect(row.statuses.filter((status) => !said.includes(status))).toEqual([]);
+  });
+
+  it('has a case for every status and every reason code that it declares', () => {
+    const statuses = new Set(cases.map(({ status }) => status));
+    const declared = Object.keys(responses).map(Number);
+    expect([...row.statuses, ...declared].filter((status) => !statuses.has(status))).toEqual([]);
+    const made = new Set(cases.map(({ status, reason }) => `${status} ${reason}`));
+    const reasons = Object.entries(responses).flatMap(([status, response]) =>
+      codesOf(response).map((code) => `${status} ${code}`),
+    );
+    expect(reasons.filter((reason) => !made.has(reason))).toEqual(elsewhere[row.name] ?? []);
+  });
+
+  it.each(cases.map((one, n) => ({ ...one, n })))(
+    'answers $status $reason (case $n)',
+    async ({ answer, status, reason }) => {
+      const got = await answer((given) => stage.send(operation, given), stage);
+      expect([got.status, String(got.body?.reason_code ?? '')], got.text).toEqual([status, reason]);
+      if (status < 300) expectSuccess(got, operation);
+      else expectError(got, codesOf(responses[status]));
+      expectHeaders(got);
+      produced += 1;
+    },
+  );
+});
+
+/** The answer is of the form that the operation declares, with no field beside it. */
+function expectSuccess(answer: Answer, { success }: AnyOperation): void {
+  const type = success.contentType ?? 'application/json; charset=utf-8';
+  expect(answer.headers.get('content-type')).toBe(type);
+  if (success.schema === undefined) return;
+  const schema = z.toJSONSchema(success.schema, { io: 'output', unrepresentable: 'any' });
+  const ajv = new Ajv2020({ strict: false, validateFormats: false });
+  expect(ajv.validate(schema, answer.body), ajv.errorsText()).toBe(true);
+}
+
+const decisionFields = ['decision', 'chain_id', 'evidence_event_id', 'mode', 'enforced'];
+/** What else an error may say, by reason: which permission, where in the policy, by which plan. */
+const detailsOf: Readonly<Record<string, readonly string[]>> = {
+  'auth.insufficient_permission': ['scope'],
+  'auth.gateway_scope_required': ['scope'],
+  'policy.invalid': ['path'],
+  'plan.cap_reached': ['feature', 'min_tier'],
+};
+
+/** `{ error, reason_code }`, and beside it what the contract names: nothing of how it came about. */
+function expectError({ status, body = {}, headers, text }: Answer, codes: readonly string[]): void {
+  expect(headers.get('content-type')).toBe('application/json; charset=utf-8');
+  const { error, reason_code, ...more } = body;
+  expect(error).toEqual(expect.stringMatching(/\S/));
+  expect(codes).toContain(reason_code);
+  if (status === 402) expect(more).toEqual({ feature: expect.any(String), min_tier: 'team' });
+  expect(text).not.toMatch(/\bat .*\.ts:\d|relation|prisma|_away|No space|eyJ/i);
+  const isRecorded = 'evidence_event_id' in more;
+  if (isRecorded) expect(more.decision).toBe('deny');
+  const known = isRecorded ? decisionFields : (detailsOf[String(reason_code)] ?? []);
+  expect(Object.keys(more).filter((field) => !known.includes(field))).toEqual([]);
+}
+
+function expectHeaders({ status, headers, body }: Answer): void {
+  const reason = String(body?.reason_code ?? '');
+  const challenge = headers.get('www-authenticate');
+  if (status === 401) expect(challenge).toMatch(/^Bearer realm="sallyport"/);
+  else if (reason.startsWith('auth.')) expect(challenge).toContain('error="insufficient_scope"');
+  else expect(challenge).toBeNull();
+  if (status === 429) {
+    expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
+    expect(Number(headers.get('retry-after'))).toBeLessThanOrEqual(60);
+    expect(headers.get('ratelimit')).toMatch(/^"\w+";r=0;t=\d+$/);
+  } else if (status === 503) {
+    expect(headers.get('retry-after')).toBe('1');
+  } else {
+    expect(headers.get('retry-after')).toBeNull();
+  }
+  // Whoever is not known has no budget of a tenant; a failure may come before it is counted.
+  if (!reason.startsWith('auth.') && reason !== 'internal.unexpected') {
+    expect(headers.get('ratelimit-policy')).toMatch(/^"\w+";q=\d+;w=60$/);
+  }
+}

@@ -1,0 +1,42 @@
+import type { TestServices } from './services.ts';
+
+export interface DatabaseFaults {
+  /** The table is not there. */
+  withoutTable(table: string): Promise<void>;
+  /** Every write to the table fails, as on a full disk. */
+  unwritable(table: string): Promise<void>;
+  /** Once the test is over, this puts the database right again. */
+  onMend(statement: string): void;
+  /** Puts the database right again. */
+  mend(): Promise<void>;
+}
+
+/** Real faults of a real database, to be mended by whoever asks for them. */
+export function databaseFaults({ pool }: Pick<TestServices, 'pool'>): DatabaseFaults {
+  const undoing: string[] = [];
+  const fault = async (statement: string, undo: string) => {
+    await pool.query(statement);
+    undoing.push(undo);
+  };
+  return {
+    withoutTable: (table) =>
+      fault(
+        `alter table ${table} rename to ${table}_away`,
+        `alter table ${table}_away rename to ${table}`,
+      ),
+    unwritable: async (table) => {
+      await pool.query(
+        `create or replace function refuse_write() returns trigger language plpgsql as
+           'begin raise exception ''could not extend file: No space left on device'' using errcode = ''53100''; end'`,
+      );
+      await fault(
+        `create trigger refuse_write before insert on ${table} for each row execute function refuse_write()`,
+        `drop trigger refuse_write on ${table}`,
+      );
+    },
+    onMend: (statement) => undoing.push(statement),
+    mend: async () => {
+      for (const undo of undoing.splice(0).reverse()) await pool.query(undo);
+    },
+  };
+}
