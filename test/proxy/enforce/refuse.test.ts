@@ -114,9 +114,9 @@ describe('a refusal over HTTP', () => {
 
   it('a call that no binding knows tells the model where the tools are listed', async () => {
     const { json } = await refused({ form: http, reasonCode: 'proxy.unbound_call' });
-    expect(json.next_steps).toEqual([
-      expect.stringContaining('http://sallyport.internal/manifest'),
-    ]);
+    expect(json).toMatchObject({
+      next_steps: [expect.stringContaining('http://sallyport.internal/manifest')],
+    });
   });
 
   it('takes status, headers and time to wait from its caller', async () => {
