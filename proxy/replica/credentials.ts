@@ -78,7 +78,7 @@ export class Credentials {
    * `credential.unavailable` while the ones at hand may be out of date.
    */
   async forCall(tool: string, binding: Binding): Promise<HeldCredential | undefined> {
-    if (!this.isCurrent) await this.#upToDate();
+    await this.#upToDate();
     return opened(
       this.#held.find(({ hosts, matchesTool }) => hosts.has(binding.host) && matchesTool(tool)),
     );
