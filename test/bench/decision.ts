@@ -7,6 +7,7 @@ import type { PolicyCondition, PolicyDefinition } from '../../shared/policy/defi
 import { policyHash } from '../../shared/policy/hash.ts';
 import { interpretPolicy } from './baselines/policy-interpreter.ts';
 import { prepareJsonRules } from './baselines/policy-json-rules-engine.ts';
+import { benchPolicyChange } from './policy-change.ts';
 import { type BenchRow, type Summary, summarise } from './row.ts';
 
 const tools = 50;
@@ -25,7 +26,12 @@ export async function benchDecision(): Promise<BenchRow[]> {
   const rows: BenchRow[] = [];
   for (const rules of [1, 20, 200, 2000]) rows.push(await againstInterpreter('limits', rules));
   rows.push(await againstInterpreter('values', 2000), await againstInterpreter('texts', 2000));
-  rows.push(await againstJsonRules(), await wholeDecision(), await growth());
+  rows.push(
+    await againstJsonRules(),
+    await wholeDecision(),
+    await growth(),
+    ...benchPolicyChange(),
+  );
   return rows;
 }
 
