@@ -8,7 +8,7 @@ import { commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services, Transaction } from '../services.ts';
 import { normaliseHost } from './host.ts';
-import { bindingMac, bindingRecordOf } from './stored-binding.ts';
+import { bindingMac, bindingRecordOf, definitionOf } from './stored-binding.ts';
 
 type Fields = z.output<NonNullable<(typeof putOperation)['body']>>;
 
@@ -103,9 +103,7 @@ async function refuseSecondUpstream(
     where: { tenantId, name: { not: name }, definition: { path: ['tool'], equals: tool } },
     orderBy: { name: 'asc' },
   });
-  const clash = others.find(
-    ({ definition }) => (definition as unknown as Binding).upstream !== undefined,
-  );
+  const clash = others.find((other) => definitionOf(other).upstream !== undefined);
   if (clash === undefined) return;
   throw new GatewayError('binding.overlap', {
     message: `The binding ${clash.name} already says where ${tool} is forwarded.`,
@@ -118,9 +116,7 @@ async function refuseOverlap(tx: Transaction, tenantId: string, binding: Binding
     where: { tenantId, host: binding.host, name: { not: binding.name } },
     orderBy: { name: 'asc' },
   });
-  const clash = others.find(({ definition }) =>
-    overlaps(binding, definition as unknown as Binding),
-  );
+  const clash = others.find((other) => overlaps(binding, definitionOf(other)));
   if (clash === undefined) return;
   throw new GatewayError('binding.overlap', {
     message: `The binding ${clash.name} already covers the same calls on ${binding.host}.`,

@@ -15,9 +15,14 @@ export function bindingMac(
   return vault.mac('binding', canonicalJson({ tenant: tenantId, binding }));
 }
 
+/** What a row says, whoever wrote it: to compare with, not to act upon. */
+export function definitionOf({ definition }: Pick<BindingModel, 'definition'>): Binding {
+  return definition as unknown as Binding;
+}
+
 /** The binding of a row, or undefined when it is not what the control plane wrote. */
 export function bindingOf(row: BindingModel, vault: Pick<Vault, 'mac'>): Binding | undefined {
-  const binding = row.definition as unknown as Binding;
+  const binding = definitionOf(row);
   const isOurs =
     binding.name === row.name && row.mac === bindingMac(vault, { tenantId: row.tenantId, binding });
   return isOurs ? binding : undefined;
@@ -25,7 +30,7 @@ export function bindingOf(row: BindingModel, vault: Pick<Vault, 'mac'>): Binding
 
 /** A stored binding as callers see it. */
 export function bindingRecordOf(row: BindingModel): BindingRecord {
-  const binding = row.definition as unknown as Binding;
+  const binding = definitionOf(row);
   return {
     ...(binding as BindingRecord),
     updated_by: row.updatedBy,

@@ -6,7 +6,7 @@ import type { PassportClaims } from '../../shared/passport/claims.ts';
 import { baseAction, baseClaims, nowMs } from '../shared/fixtures.ts';
 import { loadVectors } from '../shared/load-vectors.ts';
 
-interface CheckVector {
+export interface CheckVector {
   readonly name: string;
   readonly at?: number;
   readonly claims?: Partial<PassportClaims>;

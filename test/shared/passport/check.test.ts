@@ -1,20 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { Action } from '../../../shared/decision/action.ts';
-import type { PassportState } from '../../../shared/decision/state.ts';
 import { firstPassportFailure, passportFailures } from '../../../shared/passport/check.ts';
-import type { PassportClaims } from '../../../shared/passport/claims.ts';
+import type { CheckVector } from '../../support/passport-vectors.ts';
 import { baseAction, nowMs, signedPassport } from '../fixtures.ts';
 import { loadVectors } from '../load-vectors.ts';
-
-interface CheckVector {
-  readonly name: string;
-  readonly at?: number;
-  readonly claims?: Partial<PassportClaims>;
-  readonly passport?: Partial<Extract<PassportState, { form: 'signed' }>>;
-  readonly action?: Partial<Action>;
-  readonly capabilities?: readonly string[];
-  readonly fails: readonly { readonly check: string; readonly reason_code: string }[];
-}
 
 describe('passport checks', () => {
   it.each(loadVectors<CheckVector>('passport/checks.yaml'))('$name', (vector) => {
