@@ -14,6 +14,7 @@ import { LiveDrift } from './enforce/live-drift.ts';
 import { isOutOfReach } from './enforce/out-of-reach.ts';
 import { Places } from './enforce/places.ts';
 import { toolReportRecord } from './enforce/record.ts';
+import { StreamOpenings } from './enforce/stream-openings.ts';
 import { Underway } from './enforce/underway.ts';
 import { UsedPassports } from './enforce/used-passports.ts';
 import type { Enrolment } from './enrolment.ts';
@@ -90,6 +91,7 @@ export function buildEnforcement(config: Config, parts: Parts): EnforceDeps {
     controlPlane: parts.controlPlane,
     holdMs: config.holdMs,
     stopping: parts.stopping.signal,
+    streamOpenings: new StreamOpenings(),
     underway: new Underway(),
     ...measure(config, { ...parts, credentials, live, places }),
     recognition: recognitionOf({ replica, liveDrift, bodyBytesMax: limits.bodyBytesMax }),

@@ -12,6 +12,7 @@ import type { InternalHostDeps } from './internal-host.ts';
 import type { JudgeDeps } from './judge.ts';
 import type { LiveCalls } from './live-calls.ts';
 import type { Places } from './places.ts';
+import type { StreamOpenings } from './stream-openings.ts';
 import type { Underway } from './underway.ts';
 
 /** What enforcement is given; built in `main.ts`. */
@@ -25,6 +26,7 @@ export interface EnforceDeps extends JudgeDeps {
   /** Places for calls that wait for a human. */
   readonly held: Places;
   readonly live: LiveCalls;
+  readonly streamOpenings: StreamOpenings;
   /** Requests to humans that are being opened, by action digest. */
   readonly openingApprovals: Map<string, Promise<Pick<DeliveredApproval, 'id' | 'expiresAtMs'>>>;
   readonly openedApprovals: OpenedApprovals;

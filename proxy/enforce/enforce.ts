@@ -58,6 +58,7 @@ export async function enforce(exchange: Exchange, deps: EnforceDeps): Promise<vo
   } catch (thrown) {
     await refuseFailed(exchange, progress, { thrown, deps, trace });
   } finally {
+    deps.streamOpenings.over(exchange);
     trace?.ended(exchange);
   }
 }

@@ -17,6 +17,7 @@ import { writeDownPass } from './write-down.ts';
 export async function passOn(exchange: Exchange, pass: RecognisedPass, way: Way): Promise<void> {
   const { deps, advance } = way;
   const isMcp = pass.binding.protocol === 'mcp';
+  if (pass.what === 'mcp/stream') deps.streamOpenings.begin(exchange);
   // Without the query, in which some clients send their own keys: the ledger keeps what it is told.
   const resource = splitTarget(exchange.target).path;
   const facts = factsOf(exchange, { tool: passedTool(pass), resource });

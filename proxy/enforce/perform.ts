@@ -37,8 +37,11 @@ export async function perform(
   call: PermittedCall,
   { deps, trace }: Pick<Way, 'deps' | 'trace'>,
 ): Promise<void> {
-  const { identity, clock, live, forward } = deps;
+  const { identity, clock, live, forward, streamOpenings } = deps;
   const subject = { tool: call.facts.tool, agentId: identity.agentId };
+  const streams = streamOpenings.before(exchange);
+  if (streams !== undefined) await streams;
+  streamOpenings.leaves(exchange);
   // Again: it may have taken a while to spend an approval or to fetch a credential.
   assertUnblocked(subject.tool, deps);
 
@@ -52,6 +55,7 @@ export async function perform(
         ? await forward(outgoing, exchange.res, {
             signal,
             ending: deps.stopping,
+            onHead: () => streamOpenings.over(exchange),
             filter: filterFor(call),
             responseHeaders: call.responseHeaders,
           })

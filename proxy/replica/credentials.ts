@@ -78,7 +78,7 @@ export class Credentials {
    * `credential.unavailable` while the ones at hand may be out of date.
    */
   async forCall(tool: string, binding: Binding): Promise<HeldCredential | undefined> {
-    await this.#upToDate();
+    if (!this.isCurrent) await this.#upToDate();
     return opened(
       this.#held.find(({ hosts, matchesTool }) => hosts.has(binding.host) && matchesTool(tool)),
     );
@@ -87,7 +87,7 @@ export class Credentials {
   /** For what an MCP server is asked besides tool calls: the credential of any of its tools. */
   async forServer(binding: Binding): Promise<HeldCredential | undefined> {
     const prefix = `mcp.${binding.name}.`;
-    await this.#upToDate();
+    if (!this.isCurrent) await this.#upToDate();
     return opened(
       this.#held.find(
         ({ hosts, matchesTool, credential }) =>

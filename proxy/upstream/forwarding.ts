@@ -25,6 +25,8 @@ export interface ForwardOptions {
   readonly signal: AbortSignal;
   /** Aborted when the sidecar ends: streams that have no end of their own are ended then. */
   readonly ending?: AbortSignal | undefined;
+  /** Called when the upstream begins to answer. */
+  readonly onHead?: (() => void) | undefined;
   readonly filter?: ResponseFilter | undefined;
   /** Added to the answer's header, for example `Sallyport-Decision`. */
   readonly responseHeaders?: Readonly<Record<string, string>> | undefined;

@@ -86,6 +86,7 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
     // Interim answers are between the upstream and this hop (RFC 9110 section 15.2).
     if (status < 200 || this.#settled) return;
     this.#status = status;
+    this.#options.onHead?.();
     const lengthKnown = headers['transfer-encoding'] === undefined && status !== 204;
     this.#head = this.#answerHeaders(controller, lengthKnown);
     const mode = this.#options.filter?.head(status, filterView(headers)) ?? 'pass';
