@@ -4,16 +4,16 @@ import type { Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
 
 /**
- * Moves the sections that carry an approval: of the sidecar that asked, and of a standing grant
- * of every sidecar of its agent, for any of them may use it.
+ * Moves the sections that carry an approval: of the sidecar that asked; of a standing grant, which
+ * any of the agent's sidecars may use, and of a denial, which none may get around, those of all.
  */
 export async function moveSectionsOf(
   tx: Transaction,
   notes: ChangeNotes,
-  { tenantId, agentId, sidecarId, grantScope }: Approval,
+  { tenantId, agentId, sidecarId, grantScope, status }: Approval,
 ): Promise<void> {
   if (sidecarId !== null) notes.sections(sidecarSection(sidecarId));
-  if (grantScope === null) return;
+  if (grantScope === null && status !== 'denied') return;
   const sidecars = await tx.sidecar.findMany({
     where: { tenantId, agentId, revokedAt: null },
     select: { id: true },

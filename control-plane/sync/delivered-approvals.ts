@@ -17,7 +17,7 @@ interface Delivery {
   readonly tx: Transaction;
   readonly tenantId: string;
   readonly sidecarId: string;
-  /** Whose standing grants it may use; undefined: they are not asked for. */
+  /** Whose standing grants it may use and whose denials it keeps to; undefined: neither is asked for. */
   readonly agentId?: string | undefined;
   readonly nowMs: number;
 }
@@ -40,7 +40,12 @@ export async function readApprovals(delivery: Delivery): Promise<readonly Proven
         { sidecarId, status: { in: [...openStates] } },
         { sidecarId, status: { notIn: [...openStates] }, decidedAt: { gt: since } },
         { sidecarId, status: 'expired', decidedAt: null, expiresAt: { gt: since } },
-        ...(agentId === undefined ? [] : [{ agentId, ...inForce(nowMs) }]),
+        ...(agentId === undefined
+          ? []
+          : [
+              { agentId, ...inForce(nowMs) },
+              { agentId, status: 'denied', decidedAt: { gt: since } },
+            ]),
       ],
     },
     orderBy: { id: 'asc' },

@@ -30,15 +30,17 @@ export class HeldApprovals {
 
   /**
    * What humans say about the action of this digest: a grant that can be used, else a request
-   * that waits, else a denial that still stands. What was used or has run out says nothing, and
-   * standing grants are asked for apart: see `standingFor`.
+   * that waits, else a denial if that was their last word. What was used or has run out says
+   * nothing, and standing grants are asked for apart: see `standingFor`.
    */
   forAction(digest: string, nowMs: number): DeliveredApproval | undefined {
     const candidates = (this.#byDigest.get(digest) ?? []).toSorted((a, b) => b.id - a.id);
+    // One request about an action is open at a time, so the newest was decided last.
+    const lastWord = candidates.find(({ status }) => status !== 'pending' && status !== 'expired');
     return (
       candidates.find((approval) => isUsable(approval, nowMs)) ??
       candidates.find(({ status, expiresAtMs }) => status === 'pending' && expiresAtMs > nowMs) ??
-      candidates.find(({ status }) => status === 'denied')
+      (lastWord?.status === 'denied' ? lastWord : undefined)
     );
   }
 

@@ -224,6 +224,13 @@ describe('approvals of this sidecar', () => {
     expect(replica.approvalFor('sha256:a')).toBeUndefined();
   });
 
+  it('a denial stands until a human agrees after all', async () => {
+    const denied = { ...pending, status: 'denied' } as const;
+    const after = { ...granted, id: 9, used: true };
+    expect((await openWith(denied, after)).approvalFor('sha256:a')).toBeUndefined();
+    expect((await openWith(after, { ...denied, id: 10 })).approvalFor('sha256:a')?.id).toBe(10);
+  });
+
   it('a denial stands', async () => {
     const replica = await openWith({ ...pending, status: 'denied' });
     expect(replica.approvalFor('sha256:a')?.status).toBe('denied');
