@@ -5,6 +5,7 @@ import { compilePolicies } from '../../shared/policy/compile.ts';
 import type { PolicyContext } from '../../shared/policy/context.ts';
 import type { PolicyCondition, PolicyDefinition } from '../../shared/policy/definition.ts';
 import { policyHash } from '../../shared/policy/hash.ts';
+import { prepareCedar } from './baselines/policy-cedar.ts';
 import { interpretPolicy } from './baselines/policy-interpreter.ts';
 import { prepareJsonRules } from './baselines/policy-json-rules-engine.ts';
 import { benchPolicyChange } from './policy-change.ts';
@@ -28,6 +29,7 @@ export async function benchDecision(): Promise<BenchRow[]> {
   rows.push(await againstInterpreter('values', 2000), await againstInterpreter('texts', 2000));
   rows.push(
     await againstJsonRules(),
+    await againstCedar(),
     await wholeDecision(),
     await growth(),
     ...benchPolicyChange(),
@@ -50,6 +52,13 @@ async function againstJsonRules(): Promise<BenchRow> {
   const [ours, baseline] = await measure(policyOf('limits', 200), { ...loadOf(200), decide });
   const row = rowOf('policy, 200 rules told apart by limits', ours, baseline);
   return { ...row, baselineName: 'json-rules-engine' };
+}
+
+async function againstCedar(): Promise<BenchRow> {
+  const decide = prepareCedar(definitionOf('limits', 200));
+  const [ours, baseline] = await measure(policyOf('limits', 200), { ...loadOf(200), decide });
+  const row = rowOf('policy, 200 rules told apart by limits', ours, baseline);
+  return { ...row, baselineName: 'Cedar wasm, preparsed' };
 }
 
 /** `decide` with a verified passport, a registered tool and the context built for each call. */
