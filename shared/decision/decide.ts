@@ -1,23 +1,17 @@
-import { type ErrorCode, errorKinds, isErrorCode } from '../errors.ts';
+import type { ErrorCode } from '../errors.ts';
 import { matchesAnyGlob } from '../glob.ts';
 import type { ToolRecord } from '../manifest/tool-record.ts';
 import { firstPassportFailure } from '../passport/check.ts';
-import type { PolicyOutcome } from '../policy/policy-set.ts';
 import type { Action, Mode, RiskTier } from './action.ts';
+import { deny, type Finding, fromOutcome, satisfied, withReset } from './finding.ts';
 import { judgeGrant, riskOf } from './grant.ts';
 import { blockingSwitch } from './kill-switch.ts';
 import { effectiveMode, isEnforcing } from './mode.ts';
-import { stepsFor, stepsForBudget, stepsForDecision } from './next-steps.ts';
+import { stepsFor, stepsForDecision } from './next-steps.ts';
 import { seenFacts } from './seen-facts.ts';
 import type { DecisionState } from './state.ts';
 import { countEffect, evaluateWithUsage } from './usage.ts';
-import {
-  type ApprovalTerms,
-  type Decision,
-  type Effect,
-  mayProceed,
-  type Verdict,
-} from './verdict.ts';
+import { type ApprovalTerms, type Effect, mayProceed, type Verdict } from './verdict.ts';
 
 /** One decision being made. */
 interface Case {
@@ -25,17 +19,6 @@ interface Case {
   readonly state: DecisionState;
   readonly nowMs: number;
   readonly mode: Mode;
-}
-
-/** What a stage found, before the mode is applied to it. */
-interface Finding {
-  readonly decision: Decision;
-  readonly reasonCode: string;
-  readonly summary: string;
-  readonly nextSteps: readonly string[];
-  readonly outcome?: PolicyOutcome;
-  readonly effect?: Effect;
-  readonly resetsAtMs?: number | undefined;
 }
 
 /**
@@ -189,19 +172,6 @@ function judgePolicy(one: Case): Finding {
   }
 }
 
-/** A budget is no rule that stays the same: the agent is told when it is worth trying again. */
-function withReset(finding: Finding, resetsAtMs: number | undefined): Finding {
-  const { decision, summary, nextSteps } = finding;
-  if (resetsAtMs === undefined || decision === 'allow' || decision === 'warn') return finding;
-  const steps = stepsForBudget(decision, resetsAtMs);
-  return {
-    ...finding,
-    resetsAtMs,
-    summary: `${summary} What the agent did so far is the reason; it resets at ${new Date(resetsAtMs).toISOString()}.`,
-    nextSteps: decision === 'deny' ? steps : [...nextSteps, ...steps],
-  };
-}
-
 /** Whatever goes through counts, a refusal that nobody enforces included. */
 function countIfDone({ action, state }: Case, verdict: Verdict): Verdict {
   const effect = mayProceed(verdict) ? countEffect(action, state) : undefined;
@@ -209,55 +179,6 @@ function countIfDone({ action, state }: Case, verdict: Verdict): Verdict {
 }
 
 const termsByDefault: ApprovalTerms = { channels: [], minRole: 'approver', quorum: 1 };
-
-function satisfied(outcome: PolicyOutcome, effect: Effect): Finding {
-  return {
-    decision: 'allow',
-    reasonCode: 'approval.satisfied',
-    summary: 'A human approved this action.',
-    nextSteps: nothing,
-    outcome,
-    effect,
-  };
-}
-
-const verbs: Readonly<Record<Decision, string>> = {
-  allow: 'allows this action',
-  warn: 'allows this action with a warning',
-  deny: 'denies this action',
-  require_approval: 'requires a human to approve this action',
-  require_tool_reapproval: 'requires the tool to be approved again',
-};
-
-function fromOutcome(outcome: PolicyOutcome, effect?: Effect): Finding {
-  const { decision, reasonCode, matchedRules, nextSteps } = outcome;
-  const rule = outcome.decidedBy ?? matchedRules[0];
-  const finding: Finding = {
-    decision,
-    reasonCode,
-    summary:
-      rule === undefined
-        ? textOf(reasonCode)
-        : `Policy ${verbs[decision]}: ${reasonCode} (rule ${rule}).`,
-    nextSteps: nextSteps.length > 0 ? nextSteps : stepsOf(outcome),
-    outcome,
-  };
-  return effect === undefined ? finding : { ...finding, effect };
-}
-
-function textOf(reasonCode: string): string {
-  return isErrorCode(reasonCode) ? errorKinds[reasonCode].text : reasonCode;
-}
-
-function stepsOf({ decision, reasonCode, matchedRules }: PolicyOutcome): readonly string[] {
-  return matchedRules.length === 0 && isErrorCode(reasonCode)
-    ? stepsFor(reasonCode)
-    : stepsForDecision(decision);
-}
-
-function deny(reasonCode: ErrorCode, summary: string = errorKinds[reasonCode].text): Finding {
-  return { decision: 'deny', reasonCode, summary, nextSteps: stepsFor(reasonCode) };
-}
 
 const nothing: readonly never[] = [];
 

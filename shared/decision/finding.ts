@@ -1,0 +1,83 @@
+import { type ErrorCode, errorKinds, isErrorCode } from '../errors.ts';
+import type { PolicyOutcome } from '../policy/policy-set.ts';
+import { stepsFor, stepsForBudget, stepsForDecision } from './next-steps.ts';
+import type { Decision, Effect } from './verdict.ts';
+
+/** What a stage found, before the mode is applied to it. */
+export interface Finding {
+  readonly decision: Decision;
+  readonly reasonCode: string;
+  readonly summary: string;
+  readonly nextSteps: readonly string[];
+  readonly outcome?: PolicyOutcome;
+  readonly effect?: Effect;
+  readonly resetsAtMs?: number | undefined;
+}
+
+/** A refusal for a reason that is not a policy's. */
+export function deny(
+  reasonCode: ErrorCode,
+  summary: string = errorKinds[reasonCode].text,
+): Finding {
+  return { decision: 'deny', reasonCode, summary, nextSteps: stepsFor(reasonCode) };
+}
+
+/** A policy asked for a human, and one has agreed. */
+export function satisfied(outcome: PolicyOutcome, effect: Effect): Finding {
+  return {
+    decision: 'allow',
+    reasonCode: 'approval.satisfied',
+    summary: 'A human approved this action.',
+    nextSteps: [],
+    outcome,
+    effect,
+  };
+}
+
+const verbs: Readonly<Record<Decision, string>> = {
+  allow: 'allows this action',
+  warn: 'allows this action with a warning',
+  deny: 'denies this action',
+  require_approval: 'requires a human to approve this action',
+  require_tool_reapproval: 'requires the tool to be approved again',
+};
+
+/** What policy says, in words. */
+export function fromOutcome(outcome: PolicyOutcome, effect?: Effect): Finding {
+  const { decision, reasonCode, matchedRules, nextSteps } = outcome;
+  const rule = outcome.decidedBy ?? matchedRules[0];
+  const finding: Finding = {
+    decision,
+    reasonCode,
+    summary:
+      rule === undefined
+        ? textOf(reasonCode)
+        : `Policy ${verbs[decision]}: ${reasonCode} (rule ${rule}).`,
+    nextSteps: nextSteps.length > 0 ? nextSteps : stepsOf(outcome),
+    outcome,
+  };
+  return effect === undefined ? finding : { ...finding, effect };
+}
+
+function textOf(reasonCode: string): string {
+  return isErrorCode(reasonCode) ? errorKinds[reasonCode].text : reasonCode;
+}
+
+function stepsOf({ decision, reasonCode, matchedRules }: PolicyOutcome): readonly string[] {
+  return matchedRules.length === 0 && isErrorCode(reasonCode)
+    ? stepsFor(reasonCode)
+    : stepsForDecision(decision);
+}
+
+/** A budget is no rule that stays the same: the agent is told when it is worth trying again. */
+export function withReset(finding: Finding, resetsAtMs: number | undefined): Finding {
+  const { decision, summary, nextSteps } = finding;
+  if (resetsAtMs === undefined || decision === 'allow' || decision === 'warn') return finding;
+  const steps = stepsForBudget(decision, resetsAtMs);
+  return {
+    ...finding,
+    resetsAtMs,
+    summary: `${summary} What the agent did so far is the reason; it resets at ${new Date(resetsAtMs).toISOString()}.`,
+    nextSteps: decision === 'deny' ? steps : [...nextSteps, ...steps],
+  };
+}
