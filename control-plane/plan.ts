@@ -8,6 +8,11 @@ type Tier = (typeof tiers)[number];
 const caps = {
   agents: { free: 5, team: 100, enterprise: Number.POSITIVE_INFINITY },
   policies: { free: 10, team: 500, enterprise: Number.POSITIVE_INFINITY },
+  integrations: {
+    free: 0,
+    team: Number.POSITIVE_INFINITY,
+    enterprise: Number.POSITIVE_INFINITY,
+  },
 } as const satisfies Record<string, Record<Tier, number>>;
 
 type CappedFeature = keyof typeof caps;

@@ -4,6 +4,7 @@ import { GatewayError } from '../../shared/errors.ts';
 import { newId } from '../../shared/ids.ts';
 import { commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
+import { assertWithinPlan } from '../plan.ts';
 import type { Services } from '../services.ts';
 import type { Install } from '../store/generated/client.ts';
 import { installPlace } from './enqueue.ts';
@@ -32,6 +33,7 @@ export async function putWebhook(
   const target = webhookUrl(url, config.allowPrivate);
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     await lockFor(tx, tenantId, `install ${channel}`);
+    await assertWithinPlan(tx, tenantId, { feature: 'integrations', present: 0 });
     const where = { tenantId_channel: { tenantId, channel } };
     const found = await tx.install.findUnique({ where });
     const before = found === null ? undefined : openSettings(services, found);

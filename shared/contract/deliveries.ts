@@ -142,7 +142,7 @@ export const putWebhook = operation({
     schema: webhook.extend({ secret: z.string().optional() }),
     example: { ...webhookExample, secret: 'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD' },
   },
-  errors: ['args.schema_invalid'],
+  errors: ['args.schema_invalid', 'plan.cap_reached'],
 });
 
 export const getWebhook = operation({

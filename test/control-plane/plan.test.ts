@@ -113,4 +113,17 @@ describe('the cap of a plan', () => {
     expect((await gateway.api.send('DELETE', path, { key })).status).toBe(200);
     expect((await createPolicy(key, 'more')).status).toBe(201);
   });
+
+  it('of the smallest plan has no integration, and stores nothing of one', async () => {
+    const put = (key: string) =>
+      gateway.api.send('PUT', '/api/v1/integrations/webhook', {
+        key,
+        body: { url: 'https://hooks.example.com/x' },
+      });
+    const free = await tenant('free');
+    expect(await put(free.key)).toMatchObject(refused('integrations', 'team'));
+    expect(await gateway.services.db.install.count({ where: { tenantId: free.id } })).toBe(0);
+    const team = await tenant('team');
+    expect((await put(team.key)).status).toBe(200);
+  });
 });
