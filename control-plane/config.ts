@@ -11,6 +11,11 @@ import {
   redisUrl,
   type SettingsSource,
 } from '../shared/settings.ts';
+import {
+  ledgerOriginSetting,
+  readWitnesses,
+  type Witness,
+} from './evidence/anchoring/witness-settings.ts';
 
 const schema = z.object({
   SALLYPORT_API_PORT: port(8080),
@@ -20,6 +25,10 @@ const schema = z.object({
   SALLYPORT_MASTER_KEY: z.string().optional(),
   SALLYPORT_TENANT: z.string().default('default'),
   SALLYPORT_REQUESTS_PER_MINUTE: limit('requests', { from: 1, to: 1_000_000_000, byDefault: 600 }),
+  SALLYPORT_LEDGER_ORIGIN: ledgerOriginSetting.default('sallyport'),
+  SALLYPORT_CHECKPOINT_EVENTS: limit('events', { from: 1, to: 1_000_000, byDefault: 1_000 }),
+  SALLYPORT_CHECKPOINT_INTERVAL_MS: milliseconds(300_000, 1),
+  SALLYPORT_WITNESSES: z.string().default(''),
   SALLYPORT_ALLOW_PRIVATE: z.string().default(''),
   SALLYPORT_UPSTREAM_CONNECT_MS: milliseconds(10_000, 1),
   SALLYPORT_UPSTREAM_TIMEOUT_MS: milliseconds(60_000, 1),
@@ -46,6 +55,14 @@ export interface Config {
   readonly redisUrl: string | undefined;
   /** A tenant's request budget. */
   readonly requestsPerMinute: number;
+  /** Names this installation in checkpoints. */
+  readonly ledgerOrigin: string;
+  /** A checkpoint is made when a ledger grew by so many events, */
+  readonly checkpointEvents: number;
+  /** and, if it grew at all, after this time. */
+  readonly checkpointIntervalMs: number;
+  /** Who cosigns checkpoints. */
+  readonly witnesses: readonly Witness[];
   /** CIDR ranges that execute may reach although they are private. */
   readonly allowPrivate: readonly string[];
   readonly upstreamConnectMs: number;
@@ -71,6 +88,10 @@ export function readConfig(source: SettingsSource): Config {
     databaseUrl: settings.DATABASE_URL,
     redisUrl: settings.REDIS_URL,
     requestsPerMinute: settings.SALLYPORT_REQUESTS_PER_MINUTE,
+    ledgerOrigin: settings.SALLYPORT_LEDGER_ORIGIN,
+    checkpointEvents: settings.SALLYPORT_CHECKPOINT_EVENTS,
+    checkpointIntervalMs: settings.SALLYPORT_CHECKPOINT_INTERVAL_MS,
+    witnesses: readWitnesses(settings.SALLYPORT_WITNESSES),
     allowPrivate: privateRanges(settings.SALLYPORT_ALLOW_PRIVATE),
     upstreamConnectMs: settings.SALLYPORT_UPSTREAM_CONNECT_MS,
     upstreamTimeoutMs: settings.SALLYPORT_UPSTREAM_TIMEOUT_MS,

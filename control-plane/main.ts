@@ -12,6 +12,7 @@ import { ignoreInsecureTls, insecureTlsIgnored, SettingsError } from '../shared/
 import { createApp } from './app.ts';
 import { startExpirySweep } from './approvals/expiry-sweep.ts';
 import { type Config, readConfig } from './config.ts';
+import { startCheckpointRounds } from './evidence/anchoring/checkpoint-rounds.ts';
 import { createLedger } from './evidence/ledger.ts';
 import { defaultLimits } from './http/budget.ts';
 import { sweepIdempotency } from './http/idempotency.ts';
@@ -57,10 +58,12 @@ export async function startControlPlane(
     services.upstream.guard.ownPorts.add((server.address() as AddressInfo).port);
     const sweep = startExpirySweep(services);
     const deliveries = startDeliveryWorker(services, channelsOf(services));
+    const checkpoints = startCheckpointRounds(services);
     const hourly = setInterval(() => void forgetOld(services), 3_600_000).unref();
     const close = async () => {
       clearInterval(hourly);
       await sweep.close();
+      await checkpoints.close();
       await deliveries.close();
       await closeServer(server);
       await closeServices();

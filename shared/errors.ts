@@ -190,6 +190,15 @@ export const errorKinds = {
   'evidence.event_not_found': refusal(404, 'No such event.'),
   'evidence.not_a_decision': refusal(409, 'The event is no decision on an action.'),
   'evidence.id_conflict': refusal(409, 'Another event was already recorded under this id.'),
+  'evidence.position_not_found': refusal(404, 'The ledger has no such position, or not yet.'),
+  'evidence.size_not_found': refusal(404, 'The ledger is not that large, or not yet.'),
+  'evidence.tile_not_found': refusal(404, 'The tree has no such tile, or not yet.'),
+  'evidence.fork': {
+    status: 500,
+    retryable: false,
+    level: 'error',
+    text: 'The ledger is not the one that was signed before; nothing is signed or proved for it.',
+  },
 
   // Execution by the control plane
   'execution.not_configured': refusal(403, 'No binding says where this tool is forwarded.'),

@@ -5,10 +5,12 @@ import type { Services } from '../services.ts';
 import { appendEvent } from './append-event.ts';
 import { listEvents } from './events.ts';
 import { decisionFixture } from './fixture.ts';
+import { treeRoutes } from './tree/routes.ts';
 import { verifyChain } from './verify-chain.ts';
 
 export function evidenceRoutes(services: Services): readonly Route[] {
   return [
+    ...treeRoutes(services),
     route(contract.listEvidenceEvents, async ({ query }, caller) => ({
       body: await listEvents(services, caller.tenantId, query),
     })),

@@ -14,13 +14,19 @@ export function routerOf(routes: readonly Route[], doors: Doorkeepers): Router {
   const paths = [...byPath.keys()].sort((a, b) => (rank(a) < rank(b) ? -1 : 1));
   for (const path of paths) {
     const here = byPath.get(path) ?? [];
-    const at = router.route(path.replaceAll(/\{(\w+)\}/g, ':$1'));
+    const at = router.route(patternOf(path, here[0]?.operation.isPathOpen === true));
     for (const route of here) {
       at[methodOf(route)](serveRoute(route, doors));
     }
     at.all(refuseMethod(here.map(({ operation }) => operation.method)));
   }
   return router;
+}
+
+/** The path as Express writes it; an open one ends in a wildcard, whose value is its segments. */
+function patternOf(path: string, isOpen: boolean): string {
+  const named = isOpen ? path.replace(/\{(\w+)\}$/, '*$1') : path;
+  return named.replaceAll(/\{(\w+)\}/g, ':$1');
 }
 
 /** Sorts literal segments before parameters, segment by segment. */

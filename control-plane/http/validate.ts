@@ -13,12 +13,19 @@ export function validateInput(
   req: Request,
   bodyValue: unknown,
 ): Input<AnyOperation> {
-  for (const value of Object.values(req.params)) refuseText(String(value), 'path');
+  const params = paramsOf(req);
+  for (const value of Object.values(params)) refuseText(value, 'path');
   return {
-    params: check(operation.params, operation.params && req.params, 'path', 'request.invalid'),
+    params: check(operation.params, operation.params && params, 'path', 'request.invalid'),
     query: readQuery(operation, req.originalUrl),
     body: readBodyValue(operation, bodyValue),
   } as Input<AnyOperation>;
+}
+
+/** A parameter that takes the rest of the path comes as its segments. */
+function paramsOf({ params }: Request): Readonly<Record<string, string>> {
+  const texts = Object.entries(params).map(([name, value]) => [name, [value].flat().join('/')]);
+  return Object.fromEntries(texts);
 }
 
 function readQuery(operation: AnyOperation, url: string): unknown {

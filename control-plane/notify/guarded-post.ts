@@ -23,13 +23,36 @@ interface Answer {
   readonly headers: IncomingHttpHeaders;
 }
 
+/** The same with the whole of a short answer; a longer one is an error. */
+export async function guardedExchange(post: Post): Promise<Answer & { readonly body: string }> {
+  const res = await open(post);
+  const chunks: Buffer[] = [];
+  let left = answerBytesMax;
+  for await (const chunk of res as AsyncIterable<Buffer>) {
+    left -= chunk.length;
+    if (left < 0) throw new Error(`the answer is longer than ${answerBytesMax} bytes`);
+    chunks.push(chunk);
+  }
+  return { ...headOf(res), body: Buffer.concat(chunks).toString('utf8') };
+}
+
 /**
  * Posts to a place that a tenant named. The address is judged where it is dialled, so that a name
  * which changes its mind reaches nothing private; redirects are not followed, and of the answer
  * only the head counts. Rejects with an error that says what went wrong.
  */
-export function guardedPost({ url, headers, body, guard, timeoutMs }: Post): Promise<Answer> {
-  const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+export async function guardedPost(post: Post): Promise<Answer> {
+  const res = await open(post);
+  passOver(res);
+  return headOf(res);
+}
+
+function headOf({ statusCode = 0, headers }: IncomingMessage): Answer {
+  return { status: statusCode, headers };
+}
+
+function open({ url, headers, body, guard, timeoutMs }: Post): Promise<IncomingMessage> {
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   const target = new URL(url);
   const host = target.hostname.replace(/^\[|\]$/g, '');
   const port = Number(target.port || (target.protocol === 'https:' ? 443 : 80));
@@ -47,10 +70,7 @@ export function guardedPost({ url, headers, body, guard, timeoutMs }: Post): Pro
     signal: AbortSignal.timeout(timeoutMs),
   };
   const request = target.protocol === 'https:' ? requestHttps : requestHttp;
-  const req = request(target, options, (res) => {
-    resolve({ status: res.statusCode ?? 0, headers: res.headers });
-    passOver(res);
-  });
+  const req = request(target, options, resolve);
   req.on('error', (error: Error) => {
     reject(error.name === 'AbortError' ? new Error(`no answer within ${timeoutMs} ms`) : error);
   });

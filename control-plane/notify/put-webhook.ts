@@ -23,11 +23,18 @@ interface StoredWebhook {
   readonly secret: string | undefined;
 }
 
+interface Wanted {
+  readonly url: string;
+  readonly rotateSecret: boolean;
+  /** Undefined: as it was. */
+  readonly checkpoints: boolean | undefined;
+}
+
 /** Names the tenant's webhook, or changes it, and enables it again if it was disabled. */
 export async function putWebhook(
   services: Services,
   { tenantId, principal }: Caller,
-  { url, rotateSecret }: { readonly url: string; readonly rotateSecret: boolean },
+  { url, rotateSecret, checkpoints }: Wanted,
 ): Promise<StoredWebhook> {
   const { clock, vault, config } = services;
   const target = webhookUrl(url, config.allowPrivate);
@@ -38,7 +45,10 @@ export async function putWebhook(
     const found = await tx.install.findUnique({ where });
     const before = found === null ? undefined : openSettings(services, found);
     const isNew = before === undefined || rotateSecret;
-    const settings = nextSettings(before, { url: target, isNew, nowMs: clock.now() });
+    const settings = {
+      ...nextSettings(before, { url: target, isNew, nowMs: clock.now() }),
+      checkpoints: checkpoints ?? before?.checkpoints ?? false,
+    };
     const sealed = vault.seal(JSON.stringify(settings), installPlace(tenantId, channel));
     const install = await tx.install.upsert({
       where,
@@ -50,7 +60,13 @@ export async function putWebhook(
     await notes.event({
       type: 'integration.installed',
       chainId: `integration:${channel}`,
-      data: { by: principal, channel, host: new URL(target).host, secret_rotated: isNew },
+      data: {
+        by: principal,
+        channel,
+        host: new URL(target).host,
+        secret_rotated: isNew,
+        checkpoints: settings.checkpoints,
+      },
     });
     return { install, settings, secret: isNew ? settings.secret : undefined };
   });

@@ -30,8 +30,9 @@ export function notifyRoutes(
       return { body: { ...report, ...(id === undefined ? {} : { replayed: id }) } };
     }),
     route(contract.putWebhook, async ({ body }, caller) => {
-      const { url, rotate_secret: rotateSecret } = body;
-      const { secret, ...stored } = await putWebhook(services, caller, { url, rotateSecret });
+      const { url, rotate_secret: rotateSecret, checkpoints } = body;
+      const wanted = { url, rotateSecret, checkpoints };
+      const { secret, ...stored } = await putWebhook(services, caller, wanted);
       return {
         headers: { 'cache-control': 'no-store' },
         body: { ...webhookRecord(stored), ...(secret === undefined ? {} : { secret }) },
@@ -59,6 +60,7 @@ function webhookRecord({
   return {
     channel: 'webhook' as const,
     host: new URL(settings.url).host,
+    checkpoints: settings.checkpoints ?? false,
     status: install.status === 'active' ? ('active' as const) : ('disabled' as const),
     created_by: install.createdBy,
     updated_at: install.updatedAt.toISOString(),

@@ -6,12 +6,15 @@ export interface WebhookSettings {
   readonly secret: string;
   /** The secret before, which signs as well until then. */
   readonly previous?: { readonly secret: string; readonly untilMs: number } | undefined;
+  /** Whether it keeps every checkpoint of the ledger, as an anchor outside. */
+  readonly checkpoints?: boolean | undefined;
 }
 
 const form = z.object({
   url: z.string(),
   secret: z.string(),
   previous: z.object({ secret: z.string(), untilMs: z.number() }).optional(),
+  checkpoints: z.boolean().optional(),
 });
 
 /** Its errors say nothing of the cause: a parser quotes the text that it cannot read. */

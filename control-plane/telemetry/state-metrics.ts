@@ -8,6 +8,7 @@ interface Waiting {
   readonly approval_age: number;
   readonly outbox: number;
   readonly outbox_age: number;
+  readonly unsigned_age: number;
   readonly sidecars: number;
   readonly silent: number;
 }
@@ -20,6 +21,10 @@ const described: Readonly<Record<keyof Waiting, readonly [name: string, help: st
   ],
   outbox: ['sallyport_outbox_events', 'Events that wait in the outbox to be sealed'],
   outbox_age: ['sallyport_outbox_oldest_age_seconds', 'How long the oldest of them has waited'],
+  unsigned_age: [
+    'sallyport_checkpoint_oldest_unsigned_age_seconds',
+    'Age of the oldest newest checkpoint of a ledger that has grown since',
+  ],
   sidecars: ['sallyport_sidecars_reporting', 'Sidecars seen within the last minute'],
   silent: [
     'sallyport_sidecars_silent',
@@ -72,13 +77,18 @@ function kept({ pool, clock }: Pick<Services, 'pool' | 'clock'>) {
 }
 
 const question = `
-  SELECT a.approvals, a.approval_age, o.outbox, o.outbox_age, s.sidecars, s.silent
+  SELECT a.approvals, a.approval_age, o.outbox, o.outbox_age, c.unsigned_age, s.sidecars, s.silent
     FROM (SELECT count(*)::float8 AS approvals,
                  coalesce(extract(epoch FROM now() - min(requested_at)), 0)::float8 AS approval_age
             FROM approval WHERE status = 'pending' AND expires_at > now()) a,
          (SELECT count(*)::float8 AS outbox,
                  coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 AS outbox_age
             FROM event_outbox) o,
+         (SELECT coalesce(extract(epoch FROM now() - min(newest.created_at)), 0)::float8 AS unsigned_age
+            FROM evidence_head AS head CROSS JOIN LATERAL (
+              SELECT size, created_at FROM evidence_checkpoint AS made
+               WHERE made.tenant_id = head.tenant_id ORDER BY size DESC LIMIT 1) AS newest
+           WHERE head.position > newest.size) c,
          (SELECT count(*) FILTER (WHERE last_seen_at > now() - interval '1 minute')::float8 AS sidecars,
                  count(*) FILTER (WHERE last_seen_at <= now() - interval '1 minute')::float8 AS silent
             FROM sidecar

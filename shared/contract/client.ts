@@ -94,7 +94,7 @@ async function exchange(
   const header = await authorization();
   const headers = new Headers({ accept: operation.success.contentType ?? 'application/json' });
   if (header !== '') headers.set('authorization', header);
-  const url = urlOf(baseUrl, operation.path, { params, query });
+  const url = urlOf(baseUrl, operation, { params, query });
   const payload = payloadOf(operation, body);
   if (payload !== undefined) headers.set('content-type', contentTypeOf(operation));
   try {
@@ -136,16 +136,18 @@ function transportError(cause: unknown): GatewayError {
 
 function urlOf(
   baseUrl: string,
-  path: string,
+  { path, isPathOpen = false }: AnyOperation,
   { params, query }: Required<Pick<LooseInput, 'params' | 'query'>>,
 ): string {
   const filled = path.replaceAll(/\{(\w+)\}/g, (_match, name: string) => {
     const value = String(params[name] ?? '');
     // Such a segment would be resolved away and address something else.
-    if (value === '' || value === '.' || value === '..') {
+    const segments = isPathOpen ? value.split('/') : [value];
+    if (segments.some((segment) => ['', '.', '..'].includes(segment))) {
       throw new GatewayError('request.invalid', { message: `${name} is not a path parameter.` });
     }
-    return encodeURIComponent(value);
+    const encoded = encodeURIComponent(value);
+    return isPathOpen ? encoded.replaceAll('%2F', '/') : encoded;
   });
   const pairs = Object.entries(query).filter(([, value]) => value !== undefined);
   const search = new URLSearchParams(

@@ -106,6 +106,8 @@ const webhook = z.object({
   channel: z.literal('webhook'),
   /** Of the URL the host alone. */
   host: z.string(),
+  /** Whether it is sent every checkpoint of the ledger. */
+  checkpoints: z.boolean(),
   status: z.enum(['active', 'disabled']),
   created_by: z.string(),
   updated_at: z.string(),
@@ -116,6 +118,7 @@ const webhook = z.object({
 const webhookExample = {
   channel: 'webhook',
   host: 'hooks.example.com',
+  checkpoints: false,
   status: 'active',
   created_by: 'alice',
   updated_at: '2026-11-20T10:00:00.000Z',
@@ -134,6 +137,8 @@ export const putWebhook = operation({
     url: text(2048),
     /** Makes a new signing secret; the one before signs as well for a day. */
     rotate_secret: z.boolean().default(false),
+    /** Sends it every checkpoint of the ledger (`evidence.checkpoint`), as an anchor outside; default: as it was. */
+    checkpoints: z.boolean().optional(),
   }),
   bodyExample: { url: 'https://hooks.example.com/sallyport' },
   success: {

@@ -90,6 +90,8 @@ export interface Operation<
   /** Requests a minute, where the budget's own number does not fit; counted apart from it. */
   readonly budgetPerMinute?: number;
   readonly params?: Params;
+  /** The last parameter takes the rest of the path, slashes included. */
+  readonly isPathOpen?: boolean;
   /** Unknown query parameters are refused, always. */
   readonly query?: Query;
   readonly body?: Body;

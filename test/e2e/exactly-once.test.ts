@@ -97,6 +97,10 @@ async function standingAt(by: 0 | 1, id: number): Promise<unknown> {
   return answer.body?.status;
 }
 
+async function untilBoth(what: string, holds: (by: 0 | 1) => Promise<boolean>): Promise<void> {
+  for (const by of [0, 1] as const) await until(`the sidecars ${what}`, () => holds(by));
+}
+
 /** Which uses of a grant the ledger says were spent. */
 async function usesOf(id: number): Promise<number[]> {
   const events = await world.events('approval.used');
@@ -258,9 +262,7 @@ describe('over two sidecars and two control planes at once', () => {
     for (const waiting of await pendingAfter(id, 2)) await decide(waiting, { action: 'deny' });
     for (const { status } of await refused) expect(status).not.toBe(200);
     expect(late.map(performed)).toEqual([0, 0]);
-    for (const by of [0, 1] as const) {
-      await until('the sidecar knows', async () => (await standingAt(by, id)) !== 'approved');
-    }
+    await untilBoth('know', async (by) => (await standingAt(by, id)) !== 'approved');
     expect(await usesOf(id)).toHaveLength(1 + paid.length);
   });
 
@@ -270,20 +272,14 @@ describe('over two sidecars and two control planes at once', () => {
     for (const id of seen) await decide(id, { action: 'deny' });
     expect(reasonOf(await asked)).toBe('approval.denied');
     const wide = await grantedCall(0, amount(2_000), { uses: 1_000, scope: 'tool' });
-    for (const by of [0, 1] as const) {
-      await until('the sidecar holds the grant', async () => {
-        return (await standingAt(by, wide)) === 'approved';
-      });
-    }
+    await untilBoth('hold the grant', async (by) => (await standingAt(by, wide)) === 'approved');
     expect(tally(await atOnce(no, {}, 20))).toEqual({ 'approval.denied': 20 });
     expect(tally(await atOnce(amount(2_000), {}, 2))).toEqual({
       'performed approval.satisfied': 2,
     });
     expect(performed(no)).toBe(0);
     await world.api('DELETE', `/v1/approvals/${wide}/grant`, undefined, 0);
-    for (const by of [0, 1] as const) {
-      await until('the sidecar knows', async () => (await standingAt(by, wide)) !== 'approved');
-    }
+    await untilBoth('know', async (by) => (await standingAt(by, wide)) !== 'approved');
   });
 
   it('a preflight under one idempotency key is decided once and answered the same', async () => {

@@ -2,6 +2,7 @@ import { actionRoutes } from '../../control-plane/actions/routes.ts';
 import { agentRoutes } from '../../control-plane/agents/routes.ts';
 import { approvalRoutes } from '../../control-plane/approvals/routes.ts';
 import { credentialRoutes } from '../../control-plane/credentials/routes.ts';
+import { evidenceRoutes } from '../../control-plane/evidence/routes.ts';
 import { verifyStored } from '../../control-plane/evidence/verify-chain.ts';
 import { notifyRoutes } from '../../control-plane/notify/routes.ts';
 import { passportRoutes } from '../../control-plane/passports/routes.ts';
@@ -100,6 +101,7 @@ export function routesOf(services: Services) {
     ...credentialRoutes(services),
     ...agentRoutes(services),
     ...sidecarRoutes(services),
+    ...evidenceRoutes(services),
     ...notifyRoutes(services),
   ];
 }

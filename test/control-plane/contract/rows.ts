@@ -12,8 +12,8 @@ export interface ContractRow {
 }
 
 /**
- * The rows of the API contract, sections 4.1 to 4.4, and those of 4.10 about agents, simulation,
- * policies and kill switches: `METHOD PATH AUTH STATUSES`, with B for any key and G for one of
+ * The rows of the API contract, sections 4.1 to 4.4, those of 4.10 about agents, simulation, policies
+ * and kill switches, and the evidence beside section 4.5: `METHOD PATH AUTH STATUSES`, with B for any key and G for one of
  * gateway scope. Where the contract leaves statuses open, those of its neighbours stand here.
  */
 const contract = `
@@ -50,6 +50,12 @@ const contract = `
   GET    /v1/runtime/kill-switches        B  200
   POST   /v1/runtime/kill-switches        B  201 400 403
   DELETE /v1/runtime/kill-switches/{id}   B  200 404
+  GET    /v1/evidence/checkpoint          B  200 400
+  GET    /v1/evidence/checkpoints         B  200 400
+  GET    /v1/evidence/proof/inclusion     B  200 400 404
+  GET    /v1/evidence/proof/consistency   B  200 400 404
+  GET    /v1/evidence/tile/entries/{path}  B  200 400 404
+  GET    /v1/evidence/tile/{level}/{path}  B  200 400 404
 `;
 
 const authOf = { B: 'bearer', G: 'gateway', '-': 'none' } as const;

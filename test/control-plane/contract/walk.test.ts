@@ -10,6 +10,7 @@ import { approvalCases } from './approval-cases.ts';
 import type { Case } from './case.ts';
 import { commonCases, openCases } from './common-cases.ts';
 import { decisionCases } from './decision-cases.ts';
+import { evidenceTreeCases } from './evidence-tree-cases.ts';
 import { policyCases } from './policy-cases.ts';
 import { renewalCases } from './renewal-cases.ts';
 import { type ContractRow, contractRows } from './rows.ts';
@@ -50,6 +51,7 @@ const special = {
   ...renewalCases,
   ...toolCases,
   ...killSwitchCases,
+  ...evidenceTreeCases,
 };
 
 /** Declared reasons that are brought about elsewhere. */

@@ -1,0 +1,18 @@
+/** A signed checkpoint of a tenant's ledger. */
+export interface Checkpoint {
+  /** C2SP signed note, with the cosignatures of witnesses so far. */
+  readonly note: string;
+  readonly size: number;
+  /** 32 bytes. */
+  readonly root: Buffer;
+  /** Thumbprint of the key that signed it, and the same key as verifier key of a note. */
+  readonly kid: string;
+  readonly vkey: string;
+  readonly createdAt: Date;
+}
+
+/** A checkpoint as the API and messages show it. */
+export function checkpointRecord({ note, size, root, kid, vkey, createdAt }: Checkpoint) {
+  const signed = { checkpoint: note, size, root: `sha256:${root.toString('hex')}`, kid, vkey };
+  return { ...signed, created_at: createdAt.toISOString() };
+}

@@ -1,0 +1,298 @@
+import { Registry } from 'prom-client';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { checkpointDue } from '../../../../control-plane/evidence/anchoring/checkpoint-rounds.ts';
+import { WitnessRound } from '../../../../control-plane/evidence/anchoring/witness-round.ts';
+import {
+  checkpointNow,
+  newestCheckpoint,
+} from '../../../../control-plane/evidence/tree/checkpoint.ts';
+import { allRoutes } from '../../../../control-plane/routes.ts';
+import { createStateMetrics } from '../../../../control-plane/telemetry/state-metrics.ts';
+import { drainDeliveries, putWebhook } from '../../../../shared/contract/deliveries.ts';
+import { generateSigningKey } from '../../../../shared/crypto/signing-key.ts';
+import { cosign, openNote, parseVkey, vkeyOf } from '../../../../shared/evidence/note.ts';
+import { startApi, type TestApi } from '../../../support/api.ts';
+import { anEvent, tamper } from '../../../support/ledger.ts';
+import { freshDatabase } from '../../../support/postgres.ts';
+import { type TestServices, testServices } from '../../../support/services.ts';
+import { startUpstream, type Upstream } from '../../../support/upstream.ts';
+import { type RunningWitness, startWitness } from '../../../support/witness.ts';
+
+let database: Awaited<ReturnType<typeof freshDatabase>>;
+let services: TestServices;
+let witness: RunningWitness;
+let api: TestApi;
+let liar: Upstream;
+const liarKey = generateSigningKey();
+const liarVkey = vkeyOf('liar.example', liarKey.publicJwk, 'cosignature');
+let tenants = 0;
+
+beforeAll(async () => {
+  [witness, liar, database] = await Promise.all([startWitness(), startUpstream(), freshDatabase()]);
+  const env = {
+    SALLYPORT_WITNESSES: `${witness.setting}, ${liarVkey} http://127.0.0.1:${liar.port}/witness/`,
+    SALLYPORT_ALLOW_PRIVATE: '127.0.0.0/8',
+    SALLYPORT_LEDGER_ORIGIN: 'gateway.example',
+    SALLYPORT_CHECKPOINT_EVENTS: '10',
+    SALLYPORT_CHECKPOINT_INTERVAL_MS: '60000',
+  };
+  services = await testServices({ databaseUrl: database.url, env });
+  api = await startApi(allRoutes(services), services);
+}, 120_000);
+
+afterAll(async () => {
+  await api.close();
+  await services.close();
+  await Promise.all([witness.close(), liar.close(), database.drop()]);
+});
+
+async function tenantWith(events: number): Promise<string> {
+  const tenantId = `tenant-${++tenants}`;
+  await services.db.tenant.create({ data: { id: tenantId, name: tenantId } });
+  await grow(tenantId, events);
+  return tenantId;
+}
+
+async function grow(tenantId: string, events: number): Promise<void> {
+  const batch = Array.from({ length: events }, () => anEvent());
+  await services.ledger.sealAll(tenantId, batch);
+}
+
+async function sizes(tenantId: string): Promise<readonly number[]> {
+  const rows = await services.db.evidenceCheckpoint.findMany({ where: { tenantId } });
+  return rows.map(({ size }) => Number(size));
+}
+
+describe('a checkpoint is made', () => {
+  it('when the ledger grew by so many events, or by any after some time, and not otherwise', async () => {
+    const tenantId = await tenantWith(1);
+    await checkpointDue(services);
+    expect(await sizes(tenantId)).toEqual([1]);
+    await grow(tenantId, 9);
+    await checkpointDue(services);
+    expect(await sizes(tenantId)).toEqual([1]);
+    await grow(tenantId, 1);
+    await checkpointDue(services);
+    expect(await sizes(tenantId)).toEqual([1, 11]);
+    await grow(tenantId, 1);
+    services.clock.advance(60_000);
+    await checkpointDue(services);
+    expect(await sizes(tenantId)).toEqual([1, 11, 12]);
+    services.clock.advance(600_000);
+    await checkpointDue(services);
+    expect(await sizes(tenantId)).toEqual([1, 11, 12]);
+  });
+
+  it('for every tenant, though the ledger of one was rewritten', async () => {
+    const [bad, good] = [await tenantWith(2), await tenantWith(2)];
+    await tamper(database.url, `DELETE FROM evidence_row WHERE tenant_id = '${bad}'`);
+    await checkpointDue(services);
+    expect([await sizes(bad), await sizes(good)]).toEqual([[], [2]]);
+  });
+});
+
+describe('the age of what is not signed', () => {
+  it('is measured where a ledger grew since its checkpoint, and nowhere else', async () => {
+    const metric = 'sallyport_checkpoint_oldest_unsigned_age_seconds';
+    const measured = async () => {
+      const registry = new Registry();
+      createStateMetrics(registry, services, 'test');
+      const text = await registry.getSingleMetricAsString(metric);
+      return Number(/^\S+ (\S+)$/m.exec(text.replaceAll(/^#.*\n/gm, ''))?.[1]);
+    };
+    await checkpointDue(services);
+    const before = await measured();
+    const day = 86_400;
+    const createdAt = new Date(Date.now() - day * 1000);
+    const quiet = await tenantWith(1);
+    await services.db.evidenceCheckpoint.create({
+      data: { tenantId: quiet, size: 1, note: '', createdAt },
+    });
+    expect(await measured()).toBeLessThan(day);
+    expect(before).toBeLessThan(day);
+    await grow(quiet, 1);
+    expect(await measured()).toBeGreaterThanOrEqual(day);
+  });
+});
+
+describe('a webhook that keeps checkpoints', () => {
+  it('is sent each once, whole; one that does not, none', async () => {
+    const receiver = await startUpstream();
+    try {
+      const tenantId = await tenantWith(3);
+      const client = await api.client({ tenantId });
+      const url = `http://127.0.0.1:${receiver.port}/hook`;
+      expect(await client.call(putWebhook, { body: { url } })).toMatchObject({
+        checkpoints: false,
+      });
+      await checkpointNow(services, tenantId);
+      await client.call(putWebhook, { body: { url, checkpoints: true } });
+      // What is not said stays as it is.
+      expect(await client.call(putWebhook, { body: { url } })).toMatchObject({ checkpoints: true });
+      const made = await checkpointNow(services, tenantId);
+      await checkpointNow(services, tenantId);
+      await client.call(drainDeliveries, { body: {} });
+      const [message, ...more] = receiver.seen.map(({ body }) => JSON.parse(body));
+      expect(more).toEqual([]);
+      expect(message).toMatchObject({
+        type: 'evidence.checkpoint',
+        data: { checkpoint: made.note, size: made.size, kid: made.kid, vkey: made.vkey },
+      });
+    } finally {
+      await receiver.close();
+    }
+  });
+
+  it('and whose settings cannot be read does not keep the ledger from being signed', async () => {
+    const tenantId = await tenantWith(1);
+    await services.db.install.create({
+      data: { id: 'in_1', tenantId, channel: 'webhook', sealed: '{}', createdBy: 'test' },
+    });
+    expect((await checkpointNow(services, tenantId)).size).toBe(1);
+  });
+
+  it('hears of a fork, whatever it keeps', async () => {
+    const tenantId = await tenantWith(2);
+    const client = await api.client({ tenantId });
+    await client.call(putWebhook, { body: { url: 'https://hooks.example' } });
+    await tamper(
+      database.url,
+      `DELETE FROM evidence_row WHERE tenant_id = '${tenantId}' AND position = 1`,
+    );
+    await expect(checkpointNow(services, tenantId)).rejects.toMatchObject({
+      code: 'evidence.fork',
+    });
+    const queued = await services.db.delivery.findMany({ where: { tenantId } });
+    expect(queued.map(({ kind }) => kind)).toEqual(['evidence.fork']);
+  });
+});
+
+describe('a witness', () => {
+  /** A tenant whose ledger the witness knows. */
+  async function known(events: number): Promise<string> {
+    const tenantId = await tenantWith(events);
+    const { vkey } = await checkpointNow(services, tenantId);
+    await witness.know(vkey);
+    return tenantId;
+  }
+
+  const round = () => new WitnessRound(services).run();
+  const [name = ''] = ['witness.example/w1'];
+
+  async function signatures(tenantId: string): Promise<readonly string[]> {
+    const rows = await services.db.evidenceCosignature.findMany({
+      where: { tenantId },
+      orderBy: { size: 'asc' },
+    });
+    return rows.map(({ size, witness: by }) => `${by} ${size}`);
+  }
+
+  async function incidents(tenantId: string): Promise<readonly string[]> {
+    const rows = await services.db.evidenceRow.findMany({
+      where: { tenantId, type: 'evidence.fork' },
+    });
+    return rows.map(({ canonical }) => JSON.parse(canonical).data.problem);
+  }
+
+  it('signs checkpoint after checkpoint, and whoever asks gets its signature with the note', async () => {
+    const tenantId = await known(3);
+    await round();
+    await grow(tenantId, 300);
+    await checkpointNow(services, tenantId);
+    await round();
+    expect(await signatures(tenantId)).toEqual([`${name} 3`, `${name} 303`]);
+    const key = await api.key({ tenantId });
+    const { text } = await api.send('GET', '/api/v1/evidence/checkpoint', { key });
+    const { vkey } = await checkpointNow(services, tenantId);
+    const [witnessVkey = ''] = witness.setting.split(' ');
+    const opened = openNote(text, [parseVkey(vkey), parseVkey(witnessVkey)]);
+    expect(opened?.verified.map(({ verifier }) => verifier.name)).toEqual([
+      `gateway.example/t/${tenantId}`,
+      name,
+    ]);
+  });
+
+  it('is told where it stopped, though nobody here knows any more', async () => {
+    const tenantId = await known(3);
+    await round();
+    await tamper(database.url, `DELETE FROM evidence_cosignature WHERE tenant_id = '${tenantId}'`);
+    await grow(tenantId, 5);
+    await checkpointNow(services, tenantId);
+    await round();
+    expect(await signatures(tenantId)).toEqual([`${name} 8`]);
+    expect(await incidents(tenantId)).toEqual([]);
+  });
+
+  it('shows that the database was set back, checkpoints and all', async () => {
+    const tenantId = await known(3);
+    const tables = [
+      'evidence_row',
+      'evidence_batch',
+      'evidence_checkpoint',
+      'evidence_cosignature',
+    ];
+    const copy = tables.map(
+      (table) => `CREATE TABLE copy_${table} AS SELECT * FROM ${table}
+      WHERE tenant_id = '${tenantId}'`,
+    );
+    const heads = ['evidence_head', 'evidence_chain'];
+    await tamper(
+      database.url,
+      ...copy,
+      ...heads.map(
+        (table) => `CREATE TABLE copy_${table} AS
+      SELECT * FROM ${table} WHERE tenant_id = '${tenantId}'`,
+      ),
+    );
+    await grow(tenantId, 20);
+    await checkpointNow(services, tenantId);
+    await round();
+    await tamper(
+      database.url,
+      ...[...tables, ...heads].flatMap((table) => [
+        `DELETE FROM ${table} WHERE tenant_id = '${tenantId}'`,
+        `INSERT INTO ${table} SELECT * FROM copy_${table}`,
+        `DROP TABLE copy_${table}`,
+      ]),
+    );
+    expect((await newestCheckpoint(services, tenantId))?.size).toBe(3);
+    await round();
+    await round();
+    expect(await incidents(tenantId)).toEqual([
+      `witness ${name} has signed another ledger: a larger one, of 23 events`,
+    ]);
+    // Grown past what the witness knows, it is still another ledger.
+    await grow(tenantId, 40);
+    await checkpointNow(services, tenantId);
+    await round();
+    expect(await incidents(tenantId)).toContain(
+      `witness ${name} has signed another ledger: not how this one begins`,
+    );
+  });
+
+  it('that does not know the ledger, or is away, holds up nobody and is asked again', async () => {
+    const tenantId = await tenantWith(2);
+    const { vkey } = await checkpointNow(services, tenantId);
+    const rounds = new WitnessRound(services);
+    await rounds.run();
+    expect(await signatures(tenantId)).toEqual([]);
+    await witness.know(vkey);
+    // Not at once: whoever refuses is asked less and less often.
+    await rounds.run();
+    expect(await signatures(tenantId)).toEqual([]);
+    services.clock.advance(15_000);
+    await rounds.run();
+    expect(await signatures(tenantId)).toEqual([`${name} 2`]);
+  });
+
+  it('whose signature is false is not believed', async () => {
+    const tenantId = await known(2);
+    const text = 'another text\n';
+    const line = cosign(text, { name: 'liar.example', key: liarKey, timeSeconds: 1 });
+    liar.behave((_req, res) => res.end(`${line}\n`));
+    const before = liar.seen.length;
+    await round();
+    expect(liar.seen.length).toBeGreaterThan(before);
+    expect(await signatures(tenantId)).toEqual([`${name} 2`]);
+  });
+});

@@ -1,0 +1,115 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  checkpointNow,
+  newestCheckpoint,
+} from '../../../../control-plane/evidence/tree/checkpoint.ts';
+import { openCheckpoint } from '../../../../shared/evidence/checkpoint.ts';
+import { emptyRoot, Frontier, leafOf } from '../../../../shared/evidence/merkle.ts';
+import { openNote, parseVkey } from '../../../../shared/evidence/note.ts';
+import { anEvent } from '../../../support/ledger.ts';
+import { freshDatabase } from '../../../support/postgres.ts';
+import { type TestServices, testServices } from '../../../support/services.ts';
+
+let services: TestServices;
+let database: Awaited<ReturnType<typeof freshDatabase>>;
+let tenants = 0;
+
+beforeAll(async () => {
+  database = await freshDatabase();
+  services = await testServices({ databaseUrl: database.url });
+});
+
+afterAll(async () => {
+  await services.close();
+  await database.drop();
+});
+
+/** A tenant of its own with so many events. */
+async function tenantWith(events: number): Promise<string> {
+  const tenantId = `tenant-${++tenants}`;
+  await services.db.tenant.create({ data: { id: tenantId, name: tenantId } });
+  await grow(tenantId, events);
+  return tenantId;
+}
+
+async function grow(tenantId: string, events: number): Promise<void> {
+  await services.ledger.sealAll(
+    tenantId,
+    Array.from({ length: events }, () => anEvent()),
+  );
+}
+
+async function rootOf(tenantId: string, size: number): Promise<Buffer> {
+  const rows = await services.db.evidenceRow.findMany({
+    where: { tenantId, position: { lte: size } },
+    orderBy: { position: 'asc' },
+  });
+  const tree = new Frontier();
+  for (const { eventHash } of rows) tree.append(leafOf(eventHash));
+  return tree.root();
+}
+
+describe('checkpointNow', () => {
+  it('signs the tree over every event, as anybody computes it from the rows', async () => {
+    const tenantId = await tenantWith(600);
+    const checkpoint = await checkpointNow(services, tenantId);
+    expect(checkpoint.size).toBe(600);
+    expect(checkpoint.root).toEqual(await rootOf(tenantId, 600));
+    const keys = await services.signingKeys.publicKeys(tenantId, 'checkpoint');
+    const opened = openCheckpoint(checkpoint.note, keys, `sallyport/t/${tenantId}`);
+    expect(opened?.head.root).toEqual(checkpoint.root);
+    expect(opened?.kid).toBe(checkpoint.kid);
+    expect(openNote(checkpoint.note, [parseVkey(checkpoint.vkey)])).toBeDefined();
+  });
+
+  it('gives the same one until the ledger grows, and then one that extends it', async () => {
+    const tenantId = await tenantWith(3);
+    const first = await checkpointNow(services, tenantId);
+    expect(await checkpointNow(services, tenantId)).toEqual(first);
+    await grow(tenantId, 700);
+    const second = await checkpointNow(services, tenantId);
+    expect(second.size).toBe(703);
+    expect(second.root).toEqual(await rootOf(tenantId, 703));
+    expect(await newestCheckpoint(services, tenantId)).toEqual(second);
+  });
+
+  it('is there for a ledger without events', async () => {
+    const { size, root } = await checkpointNow(services, await tenantWith(0));
+    expect([size, root]).toEqual([0, emptyRoot]);
+  });
+
+  it('is made once, whoever asks at the same time', async () => {
+    const tenantId = await tenantWith(5);
+    const all = await Promise.all(
+      Array.from({ length: 8 }, () => checkpointNow(services, tenantId)),
+    );
+    expect(new Set(all.map(({ note }) => note)).size).toBe(1);
+    expect(await services.db.evidenceCheckpoint.count({ where: { tenantId } })).toBe(1);
+  });
+
+  it('is found and made while others seal', async () => {
+    const tenantId = await tenantWith(1);
+    const sealing = Promise.all(
+      Array.from({ length: 200 }, () => services.ledger.seal(tenantId, anEvent())),
+    );
+    for (let n = 0; n < 5; n++) {
+      const { size, root } = await checkpointNow(services, tenantId);
+      expect(root).toEqual(await rootOf(tenantId, size));
+    }
+    await sealing;
+  });
+
+  it('still opens what a key signed that was retired since', async () => {
+    const tenantId = await tenantWith(2);
+    const first = await checkpointNow(services, tenantId);
+    await services.db.signingKey.updateMany({
+      where: { tenantId, purpose: 'checkpoint' },
+      data: { state: 'retired' },
+    });
+    services.signingKeys.rotated?.(tenantId, 'checkpoint');
+    expect(await newestCheckpoint(services, tenantId)).toEqual(first);
+    await grow(tenantId, 1);
+    const second = await checkpointNow(services, tenantId);
+    expect([second.size, second.kid === first.kid]).toEqual([3, false]);
+  });
+});

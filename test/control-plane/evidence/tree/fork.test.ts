@@ -1,0 +1,179 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { checkpointNow } from '../../../../control-plane/evidence/tree/checkpoint.ts';
+import { generateSigningKey, type SigningKey } from '../../../../shared/crypto/signing-key.ts';
+import { signCheckpoint } from '../../../../shared/evidence/checkpoint.ts';
+import { signHead } from '../../../../shared/evidence/head.ts';
+import { Frontier, leafOf } from '../../../../shared/evidence/merkle.ts';
+import { anEvent, tamper } from '../../../support/ledger.ts';
+import { freshDatabase } from '../../../support/postgres.ts';
+import { type TestServices, testServices } from '../../../support/services.ts';
+
+// What a database owner could do, triggers off, between two checkpoints.
+
+let services: TestServices;
+let database: Awaited<ReturnType<typeof freshDatabase>>;
+let tenantId: string;
+let tenants = 0;
+
+beforeAll(async () => {
+  database = await freshDatabase();
+  services = await testServices({ databaseUrl: database.url });
+});
+
+afterAll(async () => {
+  await services.close();
+  await database.drop();
+});
+
+beforeEach(async () => {
+  tenantId = `tenant-${++tenants}`;
+  await services.db.tenant.create({ data: { id: tenantId, name: tenantId } });
+  await grow(300);
+  await checkpointNow(services, tenantId);
+  await grow(20);
+});
+
+async function grow(events: number): Promise<void> {
+  const batch = Array.from({ length: events }, () => anEvent());
+  await services.ledger.sealAll(tenantId, batch);
+}
+
+function sql(...statements: readonly string[]): Promise<void> {
+  return tamper(database.url, ...statements);
+}
+
+/** Gives the rows from a position on other hashes, and makes the end of the ledger fit them. */
+async function rewriteFrom(position: number, key: SigningKey): Promise<void> {
+  await sql(`UPDATE evidence_row SET event_hash =
+      'sha256:' || encode(sha256(convert_to(event_hash, 'UTF8')), 'hex')
+    WHERE tenant_id = '${tenantId}' AND position >= ${position}`);
+  await signEnd(320, key);
+}
+
+/** Makes a ledger end at a position, in a head that is signed by whatever key. */
+async function signEnd(position: number, key: SigningKey): Promise<void> {
+  const rows = await services.db.evidenceRow.findMany({
+    where: { tenantId, position: { lte: position } },
+    orderBy: { position: 'asc' },
+  });
+  const tree = new Frontier();
+  for (const { eventHash } of rows) tree.append(leafOf(eventHash));
+  const root = `sha256:${tree.root().toString('hex')}`;
+  const jws = signHead({ tenant: tenantId, position, tree_root: root }, key);
+  await sql(
+    `DELETE FROM evidence_node WHERE tenant_id = '${tenantId}'`,
+    `UPDATE evidence_head SET position = ${position}, tree_root = '${root}',
+       frontier = '{${tree.roots.map((one) => one.toString('hex')).join(',')}}'
+      WHERE tenant_id = '${tenantId}'`,
+    `DELETE FROM evidence_batch WHERE tenant_id = '${tenantId}' AND position >= ${position}`,
+    `INSERT INTO evidence_batch (tenant_id, position, tree_root, kid, jws, latest_at)
+      VALUES ('${tenantId}', ${position}, '${root}', '${key.kid}', '${jws}', now())`,
+  );
+}
+
+function ownKey(): Promise<SigningKey> {
+  return services.signingKeys.active(tenantId, 'checkpoint');
+}
+
+/** Nothing is signed, and the incident is in the ledger, once however often one asks. */
+async function expectFork(problem: RegExp): Promise<void> {
+  const before = await services.db.evidenceCheckpoint.count({ where: { tenantId } });
+  for (let n = 0; n < 2; n++) {
+    await expect(checkpointNow(services, tenantId)).rejects.toMatchObject({
+      code: 'evidence.fork',
+    });
+  }
+  expect(await services.db.evidenceCheckpoint.count({ where: { tenantId } })).toBe(before);
+  const waiting = await services.db.eventOutbox.findMany({ where: { tenantId } });
+  const sealed = await services.db.evidenceRow.findMany({
+    where: { tenantId, type: 'evidence.fork' },
+  });
+  const texts = [...waiting.map(({ event }) => event), ...sealed.map((row) => row.canonical)];
+  const incidents = texts.map((text) => JSON.parse(text) as { data: { problem: string } });
+  expect(incidents.map(({ data }) => data.problem)).toContainEqual(expect.stringMatching(problem));
+  expect(incidents.filter(({ data }) => problem.test(data.problem))).toHaveLength(1);
+}
+
+describe('no checkpoint is signed', () => {
+  it('for a history rewritten by somebody who has the key that signs heads', async () => {
+    await rewriteFrom(100, await ownKey());
+    await expectFork(/does not extend/);
+  });
+
+  it('for a history rewritten by somebody who has a key of their own, listed as one of the tenant', async () => {
+    const forged = generateSigningKey();
+    await rewriteFrom(310, forged);
+    const { kid, publicJwk } = forged;
+    await sql(`INSERT INTO signing_key (tenant_id, kid, purpose, alg, public_jwk, sealed, state, created_at)
+      SELECT tenant_id, '${kid}', purpose, alg, '${JSON.stringify(publicJwk)}', sealed, 'retired', now()
+        FROM signing_key WHERE tenant_id = '${tenantId}' AND purpose = 'checkpoint'`);
+    await expect(checkpointNow(services, tenantId)).rejects.toMatchObject({
+      code: expect.stringMatching(/^(evidence\.fork|credential\.unreadable)$/),
+    });
+    await sql(`DELETE FROM signing_key WHERE kid = '${kid}'`);
+    await expectFork(/not signed/);
+  });
+
+  it('for rows that were changed and no head that says so', async () => {
+    await sql(`UPDATE evidence_row SET event_hash = 'sha256:${'0'.repeat(64)}'
+      WHERE tenant_id = '${tenantId}' AND position = 315`);
+    await expectFork(/rows are not those/);
+  });
+
+  it('for a ledger that lost its end, though that end was signed once', async () => {
+    await sql(`DELETE FROM evidence_row WHERE tenant_id = '${tenantId}' AND position > 200`);
+    await signEnd(200, await ownKey());
+    await expectFork(/shorter/);
+  });
+
+  it('for a ledger of which a row is missing', async () => {
+    await sql(`DELETE FROM evidence_row WHERE tenant_id = '${tenantId}' AND position = 317`);
+    await expectFork(/missing/);
+  });
+
+  it('for a ledger of the same length whose end is another', async () => {
+    await checkpointNow(services, tenantId);
+    await rewriteFrom(320, await ownKey());
+    await expectFork(/another root/);
+  });
+
+  it('over a stored root of a tile that was changed', async () => {
+    await sql(
+      `UPDATE evidence_node SET hash = '${'0'.repeat(64)}' WHERE tenant_id = '${tenantId}'`,
+    );
+    await expectFork(/rows are not those/);
+  });
+
+  it('once the checkpoint before was replaced by one that fits, of a foreign key', async () => {
+    const key = generateSigningKey();
+    await rewriteFrom(100, await ownKey());
+    const root = Buffer.alloc(32, 7);
+    const note = signCheckpoint({ origin: `sallyport/t/${tenantId}`, size: 300, root }, key);
+    await sql(`UPDATE evidence_checkpoint SET note = '${note}' WHERE tenant_id = '${tenantId}'`);
+    await expectFork(/stored checkpoint is not signed/);
+  });
+
+  it('once the checkpoint before is one that another tenant’s key signed', async () => {
+    const other = await services.signingKeys.active('another', 'checkpoint');
+    const root = Buffer.alloc(32, 7);
+    const note = signCheckpoint({ origin: `sallyport/t/${tenantId}`, size: 300, root }, other);
+    await sql(`UPDATE evidence_checkpoint SET note = '${note}' WHERE tenant_id = '${tenantId}'`);
+    await expectFork(/stored checkpoint is not signed/);
+  });
+});
+
+describe('the incident of a fork', () => {
+  it('says which checkpoint stands and what is wrong, on the chain of the ledger’s own incidents', async () => {
+    await sql(`UPDATE evidence_row SET event_hash = 'sha256:${'0'.repeat(64)}'
+      WHERE tenant_id = '${tenantId}' AND position = 315`);
+    await expectFork(/rows are not those/);
+    const row = await services.db.evidenceRow.findFirstOrThrow({
+      where: { tenantId, type: 'evidence.fork' },
+    });
+    expect(JSON.parse(row.canonical)).toMatchObject({
+      chain_id: 'ledger:incidents',
+      reason_code: 'evidence.fork',
+      data: { checkpoint_size: 300, problem: 'the rows are not those that were signed' },
+    });
+  });
+});

@@ -1,0 +1,51 @@
+import { describe, expect, it } from 'vitest';
+import {
+  ledgerOriginSetting,
+  readWitnesses,
+} from '../../../../control-plane/evidence/anchoring/witness-settings.ts';
+import { generateSigningKey } from '../../../../shared/crypto/signing-key.ts';
+import { vkeyOf } from '../../../../shared/evidence/note.ts';
+import { SettingsError } from '../../../../shared/settings.ts';
+
+const { publicJwk } = generateSigningKey();
+const one = vkeyOf('one.example', publicJwk, 'cosignature');
+const two = vkeyOf('two.example', publicJwk, 'cosignature');
+
+describe('SALLYPORT_WITNESSES', () => {
+  it('names witnesses by verifier key and URL', () => {
+    const witnesses = readWitnesses(`${one} https://one.example/w/,\n ${two} http://10.0.0.1:8080`);
+    expect(witnesses.map(({ verifier, url }) => [verifier.name, url])).toEqual([
+      ['one.example', 'https://one.example/w'],
+      ['two.example', 'http://10.0.0.1:8080'],
+    ]);
+    expect(readWitnesses('')).toEqual([]);
+  });
+
+  it.each([
+    ['no URL', one],
+    ['a URL of another kind', `${one} file:///etc`],
+    ['a URL with a query', `${one} https://one.example/?a=b`],
+    ['something behind the URL', `${one} https://one.example more`],
+    ['a broken key', `${one.slice(0, -1)} https://one.example`],
+    ['the key of a log', `${vkeyOf('one.example', publicJwk)} https://one.example`],
+    ['the same witness twice', `${one} https://one.example,${one} https://two.example`],
+  ])('is refused at start with %s', (_what, text) => {
+    expect(() => readWitnesses(text)).toThrow(SettingsError);
+  });
+});
+
+describe('SALLYPORT_LEDGER_ORIGIN', () => {
+  it.each(['gateway.example', 'gateway.example/sallyport', 'host:8080', 'sallyport'])(
+    'may be %s',
+    (origin) => {
+      expect(ledgerOriginSetting.safeParse(origin).success).toBe(true);
+    },
+  );
+
+  it.each(['', 'https://gateway.example', 'a b', 'a+b', 'gateway.example/', 'a\nb', 'ä.example'])(
+    'may not be %j',
+    (origin) => {
+      expect(ledgerOriginSetting.safeParse(origin).success).toBe(false);
+    },
+  );
+});

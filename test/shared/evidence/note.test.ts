@@ -1,0 +1,158 @@
+import { hash } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
+import { generateSigningKey, importPrivateKey } from '../../../shared/crypto/signing-key.ts';
+import {
+  checkpointText,
+  ledgerOrigin,
+  openCheckpoint,
+  parseCheckpointText,
+  signCheckpoint,
+} from '../../../shared/evidence/checkpoint.ts';
+import { Frontier, leafHash, verifyInclusion } from '../../../shared/evidence/merkle.ts';
+import {
+  cosign,
+  openNote,
+  parseNote,
+  parseVkey,
+  signNote,
+  vkeyOf,
+} from '../../../shared/evidence/note.ts';
+
+// The key of RFC 8037, appendix A, and a checkpoint over the leaves "a", "b", "c".
+const seed = Buffer.from('nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A', 'base64url');
+const key = importPrivateKey(
+  Buffer.concat([Buffer.from('302e020100300506032b657004220420', 'hex'), seed]),
+);
+const origin = 'gateway.example/t/1';
+const vkey = 'gateway.example/t/1+9bda5776+AddamAGCsQq31Uv+08lkBzoO4XLz2qYjJa8CGmj3B1Ea';
+const note = `gateway.example/t/1
+3
+NmQuc8JUCrEh46a/lUWwokmCzYMOsT080Z3jzmwCHsE=
+
+— gateway.example/t/1 m9pXdsUTkchYqgTA9AaBkD6wRRxU8z6kSpq1udcCa/lfRjKBvlDtAyCOgxbnpIZrlwL+N8QUfof3iauVgx6zwjF1rwg=
+`;
+const leaves = ['a', 'b', 'c'].map((text) => leafHash(Buffer.from(text)));
+const tree = new Frontier();
+for (const leaf of leaves) tree.append(leaf);
+
+describe('a checkpoint', () => {
+  it('is signed to the byte as others write it', () => {
+    expect(vkeyOf(origin, key.publicJwk)).toBe(vkey);
+    expect(signCheckpoint({ origin, size: 3, root: tree.root() }, key)).toBe(note);
+    const proof = [Buffer.from('sTeYX/SE+2ANuTEHx3sDZcgNePW0Kd7Q/Zc2HQd5mes=', 'base64')];
+    const [, , leaf = Buffer.alloc(0)] = leaves;
+    expect(verifyInclusion({ leaf, index: 2, size: 3, root: tree.root() }, proof)).toBe(true);
+  });
+
+  it('is opened by the key that signed it, for the ledger that it names', () => {
+    const other = generateSigningKey().publicJwk;
+    const opened = openCheckpoint(note, [other, key.publicJwk], origin);
+    expect(opened).toEqual({
+      head: { origin, size: 3, root: tree.root() },
+      kid: key.kid,
+      vkey,
+    });
+    expect(openCheckpoint(note, [other])).toBeUndefined();
+    expect(openCheckpoint(note, [generateSigningKey('ES256').publicJwk])).toBeUndefined();
+    expect(openCheckpoint(note, [key.publicJwk], 'gateway.example/t/2')).toBeUndefined();
+  });
+
+  it('is not opened after any change of a byte', () => {
+    for (let at = 0; at < note.length; at++) {
+      const changed = `${note.slice(0, at)}${note[at] === 'A' ? 'B' : 'A'}${note.slice(at + 1)}`;
+      expect(openCheckpoint(changed, [key.publicJwk], origin), `byte ${at}`).toBeUndefined();
+    }
+  });
+
+  it.each([
+    ['without a root', `${origin}\n3\n`],
+    ['of a size with leading zeros', `${origin}\n03\n${'A'.repeat(43)}=\n`],
+    ['of a size beyond all numbers', `${origin}\n${'9'.repeat(20)}\n${'A'.repeat(43)}=\n`],
+    ['of a root that is too short', `${origin}\n3\nAAAA\n`],
+    ['of an origin with spaces', `two words\n3\n${'A'.repeat(43)}=\n`],
+  ])('is not read %s', (_what, text) => {
+    expect(parseCheckpointText(text)).toBeUndefined();
+    expect(openCheckpoint(signNote(text, origin, key), [key.publicJwk])).toBeUndefined();
+  });
+
+  it('names tenants so that no two share an origin', () => {
+    const names = ['a', 'a/t/b', 'a b', 'a+b', 'ä', 'a%20b'];
+    const origins = names.map((name) => ledgerOrigin('gateway.example', name));
+    expect(new Set(origins).size).toBe(names.length);
+    for (const one of origins) {
+      expect(
+        openCheckpoint(
+          signCheckpoint({ origin: one, size: 3, root: tree.root() }, key),
+          [key.publicJwk],
+          one,
+        ),
+      ).toBeDefined();
+    }
+  });
+});
+
+describe('a note', () => {
+  const text = checkpointText({ origin, size: 3, root: tree.root() });
+  const witness = generateSigningKey();
+  const name = 'witness.example/w1';
+  const witnessKey = parseVkey(vkeyOf(name, witness.publicJwk, 'cosignature'));
+
+  it('carries cosignatures, each with the time that its witness signed', () => {
+    const cosigned = `${note}${cosign(text, { name, key: witness, timeSeconds: 1_700_000_000 })}\n`;
+    const opened = openNote(cosigned, [parseVkey(vkey), witnessKey]);
+    expect(opened?.text).toBe(text);
+    expect(opened?.verified.map(({ timeSeconds }) => timeSeconds)).toEqual([
+      undefined,
+      1_700_000_000,
+    ]);
+  });
+
+  it('is refused whole where the signature of a known key is false', () => {
+    const false_ = cosign(`${text}more\n`, { name, key: witness, timeSeconds: 1_700_000_000 });
+    expect(openNote(`${note}${false_}\n`, [parseVkey(vkey), witnessKey])).toBeUndefined();
+    // Nobody asked about this witness: whatever it signed says nothing.
+    expect(openNote(`${note}${false_}\n`, [parseVkey(vkey)])).toBeDefined();
+  });
+
+  it('does not take a cosignature for a signature of the ledger itself, nor the other way round', () => {
+    const asLog = parseVkey(vkeyOf(name, witness.publicJwk));
+    const cosigned = `${note}${cosign(text, { name, key: witness, timeSeconds: 1 })}\n`;
+    expect(openNote(cosigned, [asLog])).toBeUndefined();
+    const signed = signNote(text, name, witness);
+    expect(openNote(signed, [witnessKey])).toBeUndefined();
+  });
+
+  it.each([
+    ['text that does not end its last line', note.replace('=\n\n', '=\n')],
+    ['no signatures', `${text}\n`],
+    ['a signature without its dash', note.replace('— ', '- ')],
+    ['base64 with something behind it', note.replace('rwg=', 'rwg=A')],
+    ['a control character', note.replace('3\n', '3\r\n')],
+    ['text after its signatures', `${note}more\n`],
+  ])('is not read with %s', (_what, broken) => {
+    expect(parseNote(broken)).toBeUndefined();
+  });
+
+  it('has verifier keys whose hash binds name and key', () => {
+    expect(parseVkey(vkey).keyHash).toEqual(
+      hash(
+        'sha256',
+        Buffer.concat([
+          Buffer.from(`${origin}\n`),
+          Buffer.from([1]),
+          Buffer.from(key.publicJwk.x, 'base64url'),
+        ]),
+        'buffer',
+      ).subarray(0, 4),
+    );
+    for (const wrong of [
+      '',
+      'a+b',
+      vkey.replace('/1+', '/2+'),
+      vkey.replace('+Add', '+Bdd'),
+      `${vkey}A`,
+    ]) {
+      expect(() => parseVkey(wrong), wrong).toThrow(TypeError);
+    }
+  });
+});
