@@ -47,6 +47,13 @@ export function apiClient({ url, 'key-file': keyFile }: ApiArguments): Client {
         throw error instanceof GatewayError ? told(error, origin) : error;
       }
     },
+    open: async (operation, input) => {
+      try {
+        return await client.open(operation, input);
+      } catch (error) {
+        throw error instanceof GatewayError ? told(error, origin) : error;
+      }
+    },
   };
 }
 

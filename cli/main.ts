@@ -16,6 +16,8 @@ const usage = `Usage: sallyport <command>
                            policies as files: check, try, compare, publish, replay on the past
   approvals list|show|approve|deny
                            what waits for a human, and the answer
+  evidence verify|export|jwks|checkpoint
+                           exports that prove themselves, verified without a server
   mcp --name NAME -- CMD   put a local stdio MCP server behind the sidecar
   admin create-tenant NAME create a tenant and print its first owner key
 
@@ -44,6 +46,8 @@ async function main([command, ...rest]: readonly string[]): Promise<number> {
       return (await import('./policy/policy.ts')).policy(rest);
     case 'approvals':
       return (await import('./approvals.ts')).approvals(rest);
+    case 'evidence':
+      return (await import('./evidence/evidence.ts')).evidence(rest);
     case 'mcp':
       return (await import('./mcp/mcp.ts')).mcp(rest);
     case 'admin': {

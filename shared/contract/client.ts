@@ -57,6 +57,14 @@ export interface Client {
       ? [input?: CallInput<Op>]
       : [input: CallInput<Op>]
   ): Promise<CallAnswer<Op>>;
+  /**
+   * The same for an answer of any size, or without end: its bytes as they come. Only the head of
+   * the answer must come in time. `signal` ends it.
+   */
+  open<Op extends AnyOperation>(
+    operation: Op,
+    input?: Pick<LooseInput, 'params' | 'query'> & { readonly signal?: AbortSignal },
+  ): Promise<AsyncIterable<Uint8Array>>;
 }
 
 interface LooseInput {
@@ -69,11 +77,11 @@ interface LooseInput {
 export function createClient(options: ClientOptions): Client {
   return {
     call: async (operation, ...[input]) => {
-      const response = await exchange(options, operation, (input ?? {}) as LooseInput);
-      const { status } = response;
-      const expected = [operation.success.status, ...(operation.alsoStatus ?? [])];
+      const signal = AbortSignal.timeout(options.timeoutMs ?? timeoutMsDefault);
+      const given = { ...(input as LooseInput | undefined), signal };
+      const response = await exchange(options, operation, given);
       const body = await readJson(response);
-      if (!expected.includes(status)) throw answeredError(response, body);
+      if (!isExpected(operation, response)) throw answeredError(response, body);
       const { schema } = operation.success;
       if (schema === undefined) return undefined as never;
       const parsed = schema.safeParse(body);
@@ -83,13 +91,44 @@ export function createClient(options: ClientOptions): Client {
         cause: parsed.error,
       });
     },
+    open: async (operation, { signal, ...input } = {}) => {
+      const late = new AbortController();
+      const timer = setTimeout(
+        () => late.abort(new DOMException('no answer in time', 'TimeoutError')),
+        options.timeoutMs ?? timeoutMsDefault,
+      );
+      try {
+        const both = signal === undefined ? late.signal : AbortSignal.any([late.signal, signal]);
+        const response = await exchange(options, operation, { ...input, signal: both });
+        if (!isExpected(operation, response)) {
+          throw answeredError(response, await readJson(response));
+        }
+        return bytesOf(response);
+      } finally {
+        clearTimeout(timer);
+      }
+    },
   };
 }
 
+const timeoutMsDefault = 30_000;
+
+function isExpected(operation: AnyOperation, { status }: Response): boolean {
+  return [operation.success.status, ...(operation.alsoStatus ?? [])].includes(status);
+}
+
+async function* bytesOf({ body }: Response): AsyncGenerator<Uint8Array> {
+  try {
+    if (body !== null) yield* body;
+  } catch (cause) {
+    throw transportError(cause);
+  }
+}
+
 async function exchange(
-  { baseUrl, authorization, fetch: send = fetch, timeoutMs = 30_000 }: ClientOptions,
+  { baseUrl, authorization, fetch: send = fetch }: ClientOptions,
   operation: AnyOperation,
-  { params = {}, query = {}, body }: LooseInput,
+  { params = {}, query = {}, body, signal }: LooseInput & { readonly signal: AbortSignal },
 ): Promise<Response> {
   const header = await authorization();
   const headers = new Headers({ accept: operation.success.contentType ?? 'application/json' });
@@ -103,7 +142,7 @@ async function exchange(
       headers,
       // A key must not follow a redirect.
       redirect: 'manual',
-      signal: AbortSignal.timeout(timeoutMs),
+      signal,
       ...(payload === undefined ? {} : { body: payload }),
     });
   } catch (cause) {

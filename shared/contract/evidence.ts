@@ -43,7 +43,7 @@ export const evidenceFilters = {
 
 export const evidenceCursor = z.string().max(100);
 
-function isInOrder({
+export function isInOrder({
   from,
   to,
 }: {

@@ -56,12 +56,15 @@ const contract = `
   GET    /v1/evidence/proof/consistency   B  200 400 404
   GET    /v1/evidence/tile/entries/{path}  B  200 400 404
   GET    /v1/evidence/tile/{level}/{path}  B  200 400 404
+  GET    /v1/evidence/export              B  200 400
+  GET    /v1/evidence/jwks                B  200
 `;
 
 const authOf = { B: 'bearer', G: 'gateway', '-': 'none' } as const;
 /** Where the contract names the permission. */
 const permissions: Readonly<Record<string, string>> = {
   'POST /v1/approvals/{id}/decide': 'approval.decide',
+  'GET /v1/evidence/export': 'evidence.export',
 };
 
 export const contractRows: readonly ContractRow[] = contract

@@ -10,6 +10,7 @@ import { approvalCases } from './approval-cases.ts';
 import type { Case } from './case.ts';
 import { commonCases, openCases } from './common-cases.ts';
 import { decisionCases } from './decision-cases.ts';
+import { evidenceExportCases } from './evidence-export-cases.ts';
 import { evidenceTreeCases } from './evidence-tree-cases.ts';
 import { policyCases } from './policy-cases.ts';
 import { renewalCases } from './renewal-cases.ts';
@@ -52,6 +53,7 @@ const special = {
   ...toolCases,
   ...killSwitchCases,
   ...evidenceTreeCases,
+  ...evidenceExportCases,
 };
 
 /** Declared reasons that are brought about elsewhere. */

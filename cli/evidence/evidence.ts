@@ -1,0 +1,46 @@
+import { explain } from '../explain.ts';
+
+const usage = `Usage: sallyport evidence verify FILE [--trust-key THUMBPRINT …] [--jwks FILE] [--checkpoint FILE] [--json]
+       sallyport evidence export [--format json|md|csv|siem] [--dialect DIALECT] [FILTER …] [-o FILE]
+       sallyport evidence jwks [-o FILE]
+       sallyport evidence checkpoint [-o FILE]
+
+  verify      an export, with nothing but the file and what you know: no server, no database.
+              --trust-key: the thumbprint of a key that you trust to sign exports, given to you by a
+              way of your own; --jwks: the same as a file of keys, as jwks gives them out;
+              --checkpoint: one of this ledger that you kept: what it covered must still be so
+  export      the ledger as of now, or what passes every filter: --chain, --agent, --tool, --decision,
+              --reason, --type, --from TIME, --to TIME. DIALECT, for siem: json, siem_a_hec, siem_b,
+              syslog_cef, ocsf
+  jwks        the keys that evidence is verified with, active and retired
+  checkpoint  what the ledger is now, in one signed page: keep it
+
+Exit codes of verify: 0 intact, and signed by a key that you trust; 1 there is a problem; 2 it could not be
+done; 3 intact, but by no key that you trust: whoever made the file may have made its keys.
+The others take --url URL and --key-file FILE, or SALLYPORT_CONTROL_PLANE_URL and SALLYPORT_API_KEY.`;
+
+/** `sallyport evidence …`: evidence for whoever trusts neither server nor database. */
+export async function evidence([verb = '', ...args]: readonly string[]): Promise<number> {
+  if (verb === '--help' || args.includes('--help')) {
+    console.log(usage);
+    return 0;
+  }
+  const command = commands.get(verb);
+  if (command === undefined) {
+    console.error(usage);
+    return 2;
+  }
+  try {
+    return await command(args);
+  } catch (error) {
+    explain(error as Error);
+    return 2;
+  }
+}
+
+const commands = new Map<string, (args: string[]) => Promise<number>>([
+  ['verify', async (args) => (await import('./verify.ts')).verify(args)],
+  ['export', async (args) => (await import('./export.ts')).exportEvents(args)],
+  ['checkpoint', async (args) => (await import('./published.ts')).checkpoint(args)],
+  ['jwks', async (args) => (await import('./published.ts')).jwks(args)],
+]);

@@ -1,0 +1,26 @@
+import { toCefMessage } from './cef.ts';
+import { toBulkLines } from './ecs.ts';
+import { toHecEvent } from './hec.ts';
+import { toJsonLine } from './json.ts';
+import { toOcsfLine } from './ocsf.ts';
+import type { SiemRecord } from './record.ts';
+
+/** The words that a SIEM's language goes by in API and settings (design 12). */
+export const siemDialects = ['json', 'siem_a_hec', 'siem_b', 'syslog_cef', 'ocsf'] as const;
+export type SiemDialect = (typeof siemDialects)[number];
+
+interface Dialect {
+  readonly contentType: string;
+  /** The record as bytes that can stand one after another. */
+  readonly write: (record: SiemRecord) => string;
+}
+
+const ndjson = 'application/x-ndjson';
+
+export const dialects: Readonly<Record<SiemDialect, Dialect>> = {
+  json: { contentType: ndjson, write: toJsonLine },
+  siem_a_hec: { contentType: 'application/json', write: toHecEvent },
+  siem_b: { contentType: ndjson, write: toBulkLines },
+  syslog_cef: { contentType: 'text/plain; charset=utf-8', write: toCefMessage },
+  ocsf: { contentType: ndjson, write: toOcsfLine },
+};

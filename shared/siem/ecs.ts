@@ -1,0 +1,63 @@
+import { product } from './product.ts';
+import { type Outcome, outcomeOf, rulesOf, type SiemRecord, stated } from './record.ts';
+
+/** The data stream that events go to; a collector that has another replaces it. */
+export const ecsIndex = 'logs-sallyport.evidence-default';
+
+const words: Readonly<
+  Record<Outcome, { readonly type: readonly string[]; readonly outcome?: string }>
+> = {
+  allowed: { type: ['allowed'], outcome: 'success' },
+  approved: { type: ['allowed'], outcome: 'success' },
+  warned: { type: ['allowed', 'info'], outcome: 'success' },
+  held: { type: ['denied'], outcome: 'unknown' },
+  denied: { type: ['denied'], outcome: 'failure' },
+  failed: { type: ['error'], outcome: 'failure' },
+  recorded: { type: ['info'] },
+};
+
+/**
+ * An event for a bulk endpoint, in ECS: the action and the document, a line each. The event's
+ * place names the document: sent twice it is stored once, and ids of different witnesses differ.
+ */
+export function toBulkLines(record: SiemRecord): string {
+  const { event } = record;
+  const _id = `${event.tenant}:${event.position}`;
+  const action = { create: { _index: ecsIndex, _id } };
+  return `${JSON.stringify(action)}\n${JSON.stringify(toEcs(record))}\n`;
+}
+
+function toEcs({ event, prevHash, eventHash }: SiemRecord): object {
+  const { type, outcome } = words[outcomeOf(event)];
+  const rules = rulesOf(event);
+  return stated({
+    '@timestamp': event.occurred_at,
+    ecs: { version: '8.11.0' },
+    event: stated({
+      id: event.id,
+      kind: 'event',
+      category: ['iam'],
+      type,
+      action: event.type === 'decision' ? (event.tool ?? event.type) : event.type,
+      outcome,
+      reason: event.reason_code,
+      dataset: 'sallyport.evidence',
+      provider: event.source,
+      sequence: event.position,
+      hash: eventHash,
+    }),
+    observer: { name: product.name, vendor: product.vendor, version: product.version },
+    organization: { id: event.tenant },
+    user: event.user_id === undefined ? undefined : { id: event.user_id },
+    rule: rules.length === 0 ? undefined : { name: rules },
+    labels: stated({
+      chain_id: event.chain_id,
+      agent_id: event.agent_id,
+      tool: event.tool,
+      resource: event.resource,
+      decision: event.decision,
+      prev_hash: prevHash,
+    }),
+    sallyport: { type: event.type, seq: event.seq, data: event.data },
+  });
+}

@@ -1,0 +1,44 @@
+import fs from 'node:fs';
+import { resolve } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { allRoutes } from '../../../control-plane/routes.ts';
+import { startApi, type TestApi } from '../../support/api.ts';
+import { follow, guideSteps, timeless } from '../../support/guide.ts';
+import { anEvent } from '../../support/ledger.ts';
+import { type PolicyFolder, policyFolder } from '../../support/policy-files.ts';
+import { type TestServices, testServices } from '../../support/services.ts';
+
+const readme = fs.readFileSync(resolve(import.meta.dirname, '../../../README.md'), 'utf8');
+
+let services: TestServices;
+let api: TestApi;
+let folder: PolicyFolder;
+beforeAll(async () => {
+  services = await testServices();
+  api = await startApi(allRoutes(services), services);
+  const agents = ['2', '2', '1', '1', '2', '1'];
+  const events = agents.map((id) => anEvent({ agent_id: id, chain_id: `agent:${id}` }));
+  await services.ledger.sealAll('default', events);
+  folder = policyFolder({
+    SALLYPORT_CONTROL_PLANE_URL: api.origin,
+    SALLYPORT_API_KEY: await api.key({ role: 'auditor', principal: 'ada' }),
+  });
+});
+afterAll(async () => {
+  folder?.remove();
+  await api?.close();
+  await services?.close();
+});
+
+const lasting = (text: string) =>
+  timeless(text)
+    .replaceAll(/\bsha256:[0-9a-f]{64}\b/g, 'HASH')
+    .replaceAll(/(?<![\w-])[\w-]{43}(?![\w-])/g, 'KEY');
+
+it('every command of the README’s guide for auditors prints what it says there', async () => {
+  const done = await follow(guideSteps(readme, 'For auditors'), folder);
+  expect(done.length).toBeGreaterThan(7);
+  for (const { line, printed, really } of done) {
+    expect(`$ ${line}\n${lasting(really)}`).toBe(`$ ${line}\n${lasting(printed)}`);
+  }
+});

@@ -1,0 +1,86 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { verifyExport } from '../../../../shared/evidence/bundle/verify.ts';
+import { siemDialects } from '../../../../shared/siem/dialects.ts';
+import type { PaperExport } from '../../../support/exported.ts';
+import { exportOf, fileOf, paperLedger, proved, verifyBytes } from '../../../support/exported.ts';
+import { anEvent } from '../../../support/ledger.ts';
+
+const events = Array.from({ length: 23 }, (_, n) =>
+  anEvent({
+    chain_id: `agent:${n % 3}`,
+    tool: n % 4 === 0 ? 'pay' : 'mail',
+    // As an agent might choose it, to be taken for something else.
+    resource: ['päy\n"1",', '=1+1|', '],"chains":[', 'sallyport-export:e30', '-->'][n % 5],
+  }),
+);
+const ledger = paperLedger(events);
+const pays = ledger.rows
+  .filter(({ canonical }) => canonical.includes('"tool":"pay"'))
+  .map(({ position }) => proved(ledger, position));
+
+const kinds: readonly (readonly [name: string, wanted: PaperExport])[] = [
+  ['a JSON bundle', {}],
+  ['a filtered JSON bundle', { filters: { tool: 'pay' }, events: pays }],
+  ['CSV', { format: 'csv' }],
+  ['Markdown', { format: 'md' }],
+  ...siemDialects.map(
+    (dialect) => [`SIEM ${dialect}`, { format: 'siem', dialect }] satisfies [string, PaperExport],
+  ),
+];
+
+describe.each(kinds)('%s', (_name, wanted) => {
+  it('verifies as it is, in parts of any length', async () => {
+    const bytes = await exportOf(ledger, wanted);
+    for (const partBytes of [1, 3, 4_096, bytes.length]) {
+      const trust = { thumbprints: new Set([ledger.exportKey.kid]), jwks: [] };
+      const report = await verifyExport(fileOf(bytes, partBytes), trust);
+      expect(report).toMatchObject({ ok: true, trusted: true, problems: [] });
+      expect(report.events).toBe(wanted.events?.length ?? 23);
+    }
+  });
+
+  it('does not verify with any bit of it changed, any byte removed or added, or any part of it', async () => {
+    const bytes = await exportOf(ledger, wanted);
+    const at = fc.nat(bytes.length - 1);
+    const damage = fc.oneof(
+      fc.tuple(at, fc.nat(7)).map(([index, bit]) => flipped(bytes, index, 1 << bit)),
+      // Where what is signed, and what says how, stand close together.
+      fc
+        .tuple(fc.nat(2_000), fc.nat(7))
+        .map(([back, bit]) => flipped(bytes, bytes.length - 1 - (back % bytes.length), 1 << bit)),
+      at.map((index) => Buffer.concat([bytes.subarray(0, index), bytes.subarray(index + 1)])),
+      fc
+        .tuple(at, fc.nat(255))
+        .map(([index, byte]) =>
+          Buffer.concat([bytes.subarray(0, index), Buffer.from([byte]), bytes.subarray(index)]),
+        ),
+      at.map((length) => bytes.subarray(0, length)),
+      fc.uint8Array({ minLength: 1, maxLength: 9 }).map((more) => Buffer.concat([bytes, more])),
+    );
+    await fc.assert(
+      fc.asyncProperty(damage, async (damaged) => {
+        if (damaged.equals(bytes)) return;
+        const report = await verifyBytes(damaged, ledger);
+        expect(report.ok && report.trusted).toBe(false);
+        expect(report.problem).not.toBeNull();
+      }),
+      { numRuns: 250 },
+    );
+  });
+});
+
+it('every single byte of the signature counts, down to the bits that its encoding does not use', async () => {
+  const bytes = await exportOf(paperLedger(events.slice(0, 1), { keys: ledger }));
+  expect((await verifyBytes(bytes, ledger)).ok).toBe(true);
+  for (let index = bytes.lastIndexOf('"signature":'); index < bytes.length; index++) {
+    const report = await verifyBytes(flipped(bytes, index, 1), ledger);
+    expect(report.ok, `byte ${index}`).toBe(false);
+  }
+});
+
+function flipped(bytes: Buffer, index: number, mask: number): Buffer {
+  const copy = Buffer.from(bytes);
+  copy[index] = (copy[index] ?? 0) ^ mask;
+  return copy;
+}

@@ -1,0 +1,68 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { exportOf, paperLedger } from '../../../support/exported.ts';
+import { anEvent } from '../../../support/ledger.ts';
+
+/** Cells as RFC 4180 has them. */
+function readCsv(text: string): readonly (readonly string[])[] {
+  const rows: string[][] = [];
+  let row: string[] = [];
+  for (const [, quoted, plain = '', end] of text.matchAll(
+    /(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r\n)/g,
+  )) {
+    row.push(quoted === undefined ? plain : quoted.replaceAll('""', '"'));
+    if (end === ',') continue;
+    rows.push(row);
+    row = [];
+  }
+  return rows;
+}
+
+const listOf = async (format: 'csv' | 'md', fields: Parameters<typeof anEvent>[0]) =>
+  (await exportOf(paperLedger([anEvent(fields)]), { format })).toString();
+
+describe('CSV', () => {
+  it('has a row for each event, whatever an agent chose as text, and the signature as the last', async () => {
+    const text = fc.oneof(
+      fc.string({ unit: 'binary' }),
+      fc.constantFrom('a,b', '"', 'x\r\ny', "it's"),
+    );
+    await fc.assert(
+      fc.asyncProperty(text, text, async (tool, resource) => {
+        fc.pre(tool.isWellFormed() && resource.isWellFormed());
+        const [head = [], row = [], last = [], ...more] = readCsv(
+          await listOf('csv', { tool, resource }),
+        );
+        expect(more).toEqual([]);
+        expect(last).toHaveLength(1);
+        const cells = Object.fromEntries(head.map((name, at) => [name, row[at] ?? '']));
+        expect(row).toHaveLength(head.length);
+        expect(cells.chain_id).toBe('agent:7');
+        expect([tool, `'${tool}`]).toContain(cells.tool);
+        expect([resource, `'${resource}`]).toContain(cells.resource);
+        expect(JSON.parse(cells.data ?? '')).toEqual({ args: { amount: 12, currency: 'EUR' } });
+      }),
+    );
+  });
+
+  it.each(['=1+1', '+1', '-1', '@SUM(A1)', '\t=1', '\r=1', '＝1'])(
+    'never gives a spreadsheet the formula %j',
+    async (resource) => {
+      const [, row = []] = readCsv(await listOf('csv', { resource }));
+      expect(row).toContain(`'${resource}`);
+    },
+  );
+});
+
+describe('Markdown', () => {
+  it.each(['a|b', 'x\ny', '<script>', '[x](http://x)', '`', '-->', '*b*', '\\|', '\u202e'])(
+    'keeps %j in its cell',
+    async (resource) => {
+      const lines = (await listOf('md', { resource })).split('\n');
+      const rows = lines.filter((line) => line.startsWith('| 1 |'));
+      expect(rows).toHaveLength(1);
+      expect(rows[0]?.split(/(?<!\\)(?:\\\\)*\|/)).toHaveLength(12);
+      expect(rows[0]).not.toMatch(/<|(?<!\\)[[\]`*]|\u202e/);
+    },
+  );
+});
