@@ -13,7 +13,7 @@ export function explain(error: Error & { readonly code?: string }): boolean {
 }
 
 /** By name: what defines them is loaded only where it is needed. */
-const mendable = ['StoreError', 'SourceError'];
+const mendable = ['StoreError', 'SourceError', 'KmsError'];
 
 /** Messages quote files and answers: none of that may control the terminal. */
 function printable(message: string): string {

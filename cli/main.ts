@@ -18,6 +18,8 @@ const usage = `Usage: sallyport <command>
                            what waits for a human, and the answer
   evidence verify|export|jwks|checkpoint
                            exports that prove themselves, verified without a server
+  vault status|rotate-master-key|rewrap
+                           the master key: what it wraps, and a new one without downtime
   mcp --name NAME -- CMD   put a local stdio MCP server behind the sidecar
   admin create-tenant NAME create a tenant and print its first owner key
 
@@ -48,6 +50,8 @@ async function main([command, ...rest]: readonly string[]): Promise<number> {
       return (await import('./approvals.ts')).approvals(rest);
     case 'evidence':
       return (await import('./evidence/evidence.ts')).evidence(rest);
+    case 'vault':
+      return (await import('./vault/vault.ts')).vault(rest);
     case 'mcp':
       return (await import('./mcp/mcp.ts')).mcp(rest);
     case 'admin': {

@@ -23,6 +23,13 @@ const schema = z.object({
   SALLYPORT_DATA_DIR: z.string().default('.sallyport'),
   SALLYPORT_DEV_KEYS: z.string().default(''),
   SALLYPORT_MASTER_KEY: z.string().optional(),
+  SALLYPORT_MASTER_KEY_PREVIOUS: z.string().optional(),
+  SALLYPORT_KMS_KEY: z.string().optional(),
+  SALLYPORT_KMS_TOKEN: z.string().optional(),
+  AWS_ACCESS_KEY_ID: z.string().optional(),
+  AWS_SECRET_ACCESS_KEY: z.string().optional(),
+  AWS_SESSION_TOKEN: z.string().optional(),
+  AWS_ENDPOINT_URL_KMS: z.string().optional(),
   SALLYPORT_TENANT: z.string().default('default'),
   SALLYPORT_REQUESTS_PER_MINUTE: limit('requests', { from: 1, to: 1_000_000_000, byDefault: 600 }),
   SALLYPORT_LEDGER_ORIGIN: ledgerOriginSetting.default('sallyport'),
@@ -40,6 +47,17 @@ const schema = z.object({
   NODE_ENV: z.string().optional(),
 });
 
+/** How the control plane proves itself to a KMS. */
+export interface KmsAccess {
+  /** For Vault. */
+  readonly token: string | undefined;
+  readonly accessKeyId: string | undefined;
+  readonly secretAccessKey: string | undefined;
+  readonly sessionToken: string | undefined;
+  /** Where AWS KMS is, if not where its region has it. */
+  readonly endpoint: string | undefined;
+}
+
 /** The control plane's settings (design 14), read once at start. */
 export interface Config {
   readonly apiHost: string;
@@ -48,6 +66,11 @@ export interface Config {
   readonly devKeys: string;
   /** Base64 of 32 bytes; undefined: embedded mode makes one in the data directory. */
   readonly masterKey: string | undefined;
+  /** The one before it, as long as a secret may still be wrapped by it. */
+  readonly masterKeyPrevious: string | undefined;
+  /** Which key of which KMS makes master keys; undefined: the operator does. */
+  readonly kmsKey: string | undefined;
+  readonly kmsAccess: KmsAccess;
   readonly tenantId: string;
   /** Undefined: embedded Postgres in the data directory. */
   readonly databaseUrl: string | undefined;
@@ -84,6 +107,15 @@ export function readConfig(source: SettingsSource): Config {
     dataDir: settings.SALLYPORT_DATA_DIR,
     devKeys: settings.SALLYPORT_DEV_KEYS,
     masterKey: settings.SALLYPORT_MASTER_KEY,
+    masterKeyPrevious: settings.SALLYPORT_MASTER_KEY_PREVIOUS,
+    kmsKey: settings.SALLYPORT_KMS_KEY,
+    kmsAccess: {
+      token: settings.SALLYPORT_KMS_TOKEN,
+      accessKeyId: settings.AWS_ACCESS_KEY_ID,
+      secretAccessKey: settings.AWS_SECRET_ACCESS_KEY,
+      sessionToken: settings.AWS_SESSION_TOKEN,
+      endpoint: settings.AWS_ENDPOINT_URL_KMS,
+    },
     tenantId: settings.SALLYPORT_TENANT,
     databaseUrl: settings.DATABASE_URL,
     redisUrl: settings.REDIS_URL,

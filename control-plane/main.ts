@@ -17,14 +17,16 @@ import { createLedger } from './evidence/ledger.ts';
 import { defaultLimits } from './http/budget.ts';
 import { sweepIdempotency } from './http/idempotency.ts';
 import { createHttpServer } from './http/server.ts';
-import { loadMasterKey } from './keys/master-key.ts';
+import { holdKeys } from './keys/keyring/hold-keys.ts';
+import { type OpenKeys, openKeys } from './keys/keyring/open-keys.ts';
+import { KmsError } from './keys/kms/kms-error.ts';
 import { createSigningKeys } from './keys/signing-keys.ts';
 import { createVault } from './keys/vault.ts';
 import { startDeliveryWorker } from './notify/delivery-worker.ts';
 import { channelsOf } from './notify/routes.ts';
 import { allRoutes } from './routes.ts';
 import type { Services } from './services.ts';
-import { openStore } from './store/open.ts';
+import { openStore, type Store } from './store/open.ts';
 import { StoreError } from './store/store-error.ts';
 import { createPublisher } from './sync/publisher.ts';
 import { createSealMeter } from './telemetry/seal-metrics.ts';
@@ -50,7 +52,7 @@ export async function startControlPlane(
   log: Log = logFor(config),
 ): Promise<ControlPlane> {
   const registry = new Registry();
-  const { services, close: closeServices } = await openServices(config, log, registry);
+  const { services, close: closeServices } = await openServices(config, log, { registry });
   createStateMetrics(registry, services, version);
   try {
     await ensureDevelopmentTenants(services);
@@ -75,15 +77,28 @@ export async function startControlPlane(
   }
 }
 
+interface OpenOptions {
+  readonly registry?: Registry;
+  /** False for what replaces master keys: it waits for those that hold them. */
+  readonly isHolder?: boolean;
+}
+
+interface OpenServices {
+  readonly services: Services;
+  readonly keys: OpenKeys;
+  close(): Promise<void>;
+}
+
 /** What use cases need, without the server: for administration from the command line, too. */
 export async function openServices(
   config: Config,
   log: Log = logFor(config),
-  registry: Registry = new Registry(),
-): Promise<{ readonly services: Services; close(): Promise<void> }> {
+  { registry = new Registry(), isHolder = true }: OpenOptions = {},
+): Promise<OpenServices> {
   const clock = systemClock;
-  const vault = createVault(loadMasterKey(config));
   const store = await openStore({ databaseUrl: config.databaseUrl, dataDir: config.dataDir, log });
+  const { keys, holding } = await openVault(store, config, { log, isHolder });
+  const vault = createVault(keys);
   const bus = await openBus({ redisUrl: config.redisUrl, log, clock });
   const { db, pool } = store;
   const signingKeys = createSigningKeys({ db, vault, clock });
@@ -104,9 +119,26 @@ export async function openServices(
     await publisher.close();
     await ledger.close();
     await bus.close();
+    await holding?.close();
     await store.close();
   };
-  return { services, close };
+  return { services, keys, close };
+}
+
+/** The vault's keys, and this process among those that hold them. The store is closed on failure. */
+async function openVault(
+  store: Store,
+  config: Config,
+  { log, isHolder }: { readonly log: Log; readonly isHolder: boolean },
+) {
+  const { pool } = store;
+  try {
+    const keys = await openKeys(pool, config);
+    return { keys, holding: isHolder ? await holdKeys(keys, { pool, log }) : undefined };
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
 }
 
 /** Answers kept for idempotency keys, and what counts for budgets, go after a day; a failed sweep is made up by the next. */
@@ -182,7 +214,7 @@ async function main(): Promise<void> {
 
 if (import.meta.main) {
   main().catch((error: Error) => {
-    const isOperators = error instanceof SettingsError || error instanceof StoreError;
+    const isOperators = [SettingsError, StoreError, KmsError].some((kind) => error instanceof kind);
     process.stderr.write(`sallyport: ${isOperators ? error.message : error.stack}\n`);
     process.exit(1);
   });

@@ -1,10 +1,16 @@
 import { createHmac } from 'node:crypto';
 import { z } from 'zod';
-import { deriveKey, openEnvelope, sealEnvelope } from '../../shared/crypto/envelope.ts';
+import {
+  deriveKey,
+  type Envelope,
+  openEnvelope,
+  rewrapEnvelope,
+  sealEnvelope,
+  type WrappingKey,
+} from '../../shared/crypto/envelope.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import type { Vault } from '../services.ts';
-
-const masterKeyBytes = 32;
+import { Keyring } from './keyring/keyring.ts';
 
 const storedEnvelope = z.object({
   v: z.literal(1),
@@ -15,21 +21,24 @@ const storedEnvelope = z.object({
   tag: z.string(),
 });
 
+/** What a vault works with: who wraps, and the secret that keyed hashes are made under. */
+export interface VaultKeys {
+  readonly keyring: Keyring;
+  /** 32 bytes. It outlives master keys: hashes of API keys must stay what they are. */
+  readonly root: Buffer;
+}
+
 /**
- * The vault over a master key of 32 bytes. The master key itself encrypts nothing: what wraps
- * and what authenticates is derived from it, a key per purpose.
+ * The vault over its keys, or over a master key alone, which is then the root, too. Neither
+ * encrypts anything itself: what wraps and what authenticates is derived, a key per purpose.
  */
-export function createVault(masterKey: Buffer): Vault {
-  if (masterKey.length !== masterKeyBytes) {
-    throw new TypeError(`the master key is ${masterKey.length} bytes, not ${masterKeyBytes}`);
-  }
-  const wrapping = {
-    id: `kek_${deriveKey(masterKey, 'kek-id').toString('hex').slice(0, 16)}`,
-    key: deriveKey(masterKey, 'kek'),
-  };
+export function createVault(given: Buffer | VaultKeys): Vault {
+  const { keyring, root } = Buffer.isBuffer(given)
+    ? { keyring: new Keyring(given), root: given }
+    : given;
   const macKeys = new Map<string, Buffer>();
   const macKey = (purpose: string): Buffer => {
-    const key = macKeys.get(purpose) ?? deriveKey(masterKey, `mac/${purpose}`);
+    const key = macKeys.get(purpose) ?? deriveKey(root, `mac/${purpose}`);
     macKeys.set(purpose, key);
     return key;
   };
@@ -39,16 +48,46 @@ export function createVault(masterKey: Buffer): Vault {
         sealEnvelope(
           typeof plaintext === 'string' ? Buffer.from(plaintext, 'utf8') : plaintext,
           place,
-          wrapping,
+          keyring.active,
         ),
       ),
     open: (sealed, place) => {
       try {
-        return openEnvelope(storedEnvelope.parse(JSON.parse(sealed)), place, wrapping);
+        const envelope = readEnvelope(sealed);
+        return openEnvelope(envelope, place, wrapperOf(keyring, envelope));
       } catch (cause) {
         throw new GatewayError('credential.unreadable', { cause });
       }
     },
     mac: (purpose, data) => createHmac('sha256', macKey(purpose)).update(data).digest('hex'),
   };
+}
+
+/**
+ * A stored secret with its data key wrapped by the key now in force. `id` is that of its place.
+ * Throws `credential.unreadable` for what no known key has wrapped.
+ */
+export function rewrap(keyring: Keyring, sealed: string, id: string): string {
+  try {
+    const envelope = readEnvelope(sealed);
+    const from = wrapperOf(keyring, envelope);
+    return JSON.stringify(rewrapEnvelope(envelope, id, { from, to: keyring.active }));
+  } catch (cause) {
+    throw new GatewayError('credential.unreadable', { cause });
+  }
+}
+
+/** Which key wrapped a stored secret. */
+export function wrappedBy(sealed: string): string {
+  return readEnvelope(sealed).kek_id;
+}
+
+function readEnvelope(sealed: string): Envelope {
+  return storedEnvelope.parse(JSON.parse(sealed));
+}
+
+function wrapperOf(keyring: Keyring, { kek_id: id }: Envelope): WrappingKey {
+  const wrapping = keyring.find(id);
+  if (wrapping === undefined) throw new TypeError('sealed under another master key');
+  return wrapping;
 }

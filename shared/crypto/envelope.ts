@@ -20,7 +20,7 @@ interface EnvelopePlace {
 }
 
 /** The key that wraps data keys. */
-interface WrappingKey {
+export interface WrappingKey {
   readonly id: string;
   readonly key: Buffer;
 }
@@ -84,13 +84,13 @@ export function sealEnvelope(
   wrapping: WrappingKey,
 ): Envelope {
   const dataKey = randomBytes(keyBytes);
-  const wrapped = encryptGcm(wrapping.key, dataKey, { aad: wrapText(wrapping.id, place.id) });
+  const wrapped = wrapDataKey(dataKey, place.id, wrapping);
   const { iv, ct, tag } = encryptGcm(dataKey, plaintext, { aad: placeText(place) });
   dataKey.fill(0);
   return {
     v: 1,
     kek_id: wrapping.id,
-    wrapped_dek: Buffer.concat([wrapped.iv, wrapped.ct, wrapped.tag]).toString('base64'),
+    wrapped_dek: wrapped,
     iv: iv.toString('base64'),
     ct: ct.toString('base64'),
     tag: tag.toString('base64'),
@@ -103,18 +103,7 @@ export function openEnvelope(
   place: EnvelopePlace,
   wrapping: WrappingKey,
 ): Buffer {
-  if (envelope.v !== 1) throw new TypeError('unknown envelope version');
-  if (envelope.kek_id !== wrapping.id) throw new TypeError('sealed under another master key');
-  const wrapped = Buffer.from(envelope.wrapped_dek, 'base64');
-  const dataKey = decryptGcm(
-    wrapping.key,
-    {
-      iv: wrapped.subarray(0, ivBytes),
-      ct: wrapped.subarray(ivBytes, -tagBytes),
-      tag: wrapped.subarray(-tagBytes),
-    },
-    wrapText(wrapping.id, place.id),
-  );
+  const dataKey = unwrapDataKey(envelope, place.id, wrapping);
   const opened = decryptGcm(
     dataKey,
     {
@@ -126,6 +115,41 @@ export function openEnvelope(
   );
   dataKey.fill(0);
   return opened;
+}
+
+/**
+ * The same envelope with its data key wrapped by another key; the secret itself stays encrypted.
+ * `id` is that of the place it was sealed for.
+ */
+export function rewrapEnvelope(
+  envelope: Envelope,
+  id: string,
+  { from, to }: { readonly from: WrappingKey; readonly to: WrappingKey },
+): Envelope {
+  const dataKey = unwrapDataKey(envelope, id, from);
+  const wrapped = wrapDataKey(dataKey, id, to);
+  dataKey.fill(0);
+  return { ...envelope, kek_id: to.id, wrapped_dek: wrapped };
+}
+
+function wrapDataKey(dataKey: Buffer, id: string, wrapping: WrappingKey): string {
+  const { iv, ct, tag } = encryptGcm(wrapping.key, dataKey, { aad: wrapText(wrapping.id, id) });
+  return Buffer.concat([iv, ct, tag]).toString('base64');
+}
+
+function unwrapDataKey(envelope: Envelope, id: string, wrapping: WrappingKey): Buffer {
+  if (envelope.v !== 1) throw new TypeError('unknown envelope version');
+  if (envelope.kek_id !== wrapping.id) throw new TypeError('sealed under another master key');
+  const wrapped = Buffer.from(envelope.wrapped_dek, 'base64');
+  return decryptGcm(
+    wrapping.key,
+    {
+      iv: wrapped.subarray(0, ivBytes),
+      ct: wrapped.subarray(ivBytes, -tagBytes),
+      tag: wrapped.subarray(-tagBytes),
+    },
+    wrapText(wrapping.id, id),
+  );
 }
 
 /** A key of 32 bytes for one purpose (HKDF-SHA-256, RFC 5869); others do not follow from it. */

@@ -24,6 +24,7 @@ afterAll(async () => {
 });
 
 const secret = 'hunter2hunter2';
+const masterKey = randomBytes(32).toString('base64');
 
 describe('a control plane that cannot start', () => {
   it.each<[what: string, env: () => Record<string, string>, says: RegExp]>([
@@ -39,6 +40,13 @@ describe('a control plane that cannot start', () => {
       /Port \d+ on 127\.0\.0\.1 is in use by another program.*SALLYPORT_API_PORT/,
     ],
     [
+      'whose master key is not that of its database',
+      () => ({
+        SALLYPORT_MASTER_KEY: Buffer.from(secret.repeat(3).slice(0, 32)).toString('base64'),
+      }),
+      /wrapped by the master key kek_\w+, which was not given\. Set SALLYPORT_MASTER_KEY/,
+    ],
+    [
       'whose master key is none',
       () => ({ SALLYPORT_MASTER_KEY: secret }),
       /SALLYPORT_MASTER_KEY must be base64/,
@@ -52,7 +60,7 @@ describe('a control plane that cannot start', () => {
   ])('%s ends with code 1, says why, and shows no secret', async (_what, env, says) => {
     const program = startProgram('control-plane/main.ts', {
       DATABASE_URL: database.url,
-      SALLYPORT_MASTER_KEY: randomBytes(32).toString('base64'),
+      SALLYPORT_MASTER_KEY: masterKey,
       SALLYPORT_API_PORT: '0',
       SALLYPORT_DATA_DIR: dataDir,
       ...env(),

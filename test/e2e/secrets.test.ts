@@ -1,4 +1,7 @@
+import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createVault } from '../../control-plane/keys/vault.ts';
+import { importPrivateKey } from '../../shared/crypto/signing-key.ts';
 import { type FaultBench, startFaultBench } from '../support/fault-bench.ts';
 import { until } from '../support/processes.ts';
 import { Cleanup, raw } from '../support/proxy.ts';
@@ -91,6 +94,46 @@ describe('the secrets of credentials', () => {
       await post('/v1/credentials', {
         ...{ name: place, secret, inject: inject[place as keyof typeof inject] },
         bind: { tools: [`vault.${place}`], hosts: [`127.0.0.1:${upstream.port}`] },
+      });
+    }
+  }
+
+  /** What nobody but the control plane may know: the private halves of its signing keys. */
+  async function privateKeys(): Promise<readonly string[]> {
+    const vault = createVault(bench.separate.masterKey);
+    const client = new pg.Client({ connectionString: bench.database.url });
+    await client.connect();
+    const { rows } = await client.query<{ tenant: string; kid: string; sealed: string }>(
+      'SELECT tenant_id AS tenant, kid, sealed FROM signing_key',
+    );
+    await client.end();
+    expect(rows.length).toBeGreaterThan(2);
+    return rows.flatMap(({ tenant: tenantId, kid: id, sealed }) => {
+      const place = { tenantId, purpose: 'signing_key', id, version: 1 };
+      const pkcs8 = vault.open(sealed, place);
+      const { d = '' } = importPrivateKey(pkcs8).privateKey.export({ format: 'jwk' });
+      const bytes = Buffer.from(d, 'base64url').toString('hex');
+      return [d, bytes, pkcs8.toString('base64'), pkcs8.toString('hex')];
+    });
+  }
+
+  /** What a webhook is signed with, shown once to who names its URL. */
+  async function webhookSecret(): Promise<string> {
+    const url = `https://127.0.0.1:${upstream.port}/hook`;
+    const { body } = await bench.separate.api('PUT', '/v1/integrations/webhook', { url });
+    return String(body.secret);
+  }
+
+  /** The same credential, put in by the control plane itself. */
+  async function executed(): Promise<void> {
+    for (const place of Object.keys(secrets)) {
+      await post('/v1/actions/execute', {
+        ...{ tool: `vault.${place}`, resource: 'vault:main', args: { way: 'plain' } },
+        ...{
+          agent_id: bench.separate.agentId,
+          user_id: 'user_1',
+          idempotency_key: `once-${place}`,
+        },
       });
     }
   }
@@ -195,6 +238,9 @@ describe('the secrets of credentials', () => {
   it('are in no file, log, metric, table, key, process listing or answer', async () => {
     bench.upstream.behave((req) => req.socket.resetAndDestroy());
     await bench.pay(1);
+    await executed();
+    const inward = [await webhookSecret(), ...(await privateKeys())];
+    expect(inward[0]).toMatch(/^whsec_/);
     const { separate } = bench;
     const places: Places = new Map();
     filesBelow(separate.dataDir, places);
@@ -206,7 +252,7 @@ describe('the secrets of credentials', () => {
     places.set('what the agent and the owner heard', Buffer.from(heard.join('\n'), 'latin1'));
     expect(places.size).toBeGreaterThan(40);
     expect([...places.values()].every((bytes) => bytes !== undefined)).toBe(true);
-    expect(placesWith(places, all)).toEqual([]);
+    expect(placesWith(places, [...all, ...inward])).toEqual([]);
     // The search itself works: what is not secret is found.
     expect(placesWith(places, ['vault.bearer']).length).toBeGreaterThan(3);
   });

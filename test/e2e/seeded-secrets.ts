@@ -116,6 +116,9 @@ export async function everyAnswer(
   for (const path of ['/healthz', '/readyz', '/metrics', '/ca.crt', '/none']) {
     places.set(`admin ${path}`, Buffer.from(await (await fetch(adminUrl + path)).text()));
   }
+  for (const path of ['/healthz', '/readyz', '/metrics']) {
+    places.set(`control plane ${path}`, Buffer.from(await (await fetch(origin + path)).text()));
+  }
   const document = (await (await fetch(`${origin}/api/v1/openapi.json`)).json()) as {
     readonly paths: Readonly<Record<string, { readonly get?: unknown }>>;
   };

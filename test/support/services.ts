@@ -85,7 +85,7 @@ export async function testServices(options: TestServicesOptions = {}): Promise<T
 }
 
 /** A configuration as the given environment makes it. */
-function testConfig(env: Readonly<Record<string, string>> = {}): Config {
+export function testConfig(env: Readonly<Record<string, string>> = {}): Config {
   const readFile = () => {
     throw new Error('tests read no secret files');
   };

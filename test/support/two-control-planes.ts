@@ -24,14 +24,18 @@ export interface TwoControlPlanes {
   readonly programs: Program[];
   /** Straight to their database. */
   readonly pool: Pool;
-  /** Starts one of them, again if it was there before. */
-  start(at: number): Promise<void>;
+  readonly databaseUrl: string;
+  /** What both were given. */
+  readonly masterKey: string;
+  /** Starts one of them, again if it was there before; with settings that are its own from now on. */
+  start(at: number, env?: Readonly<Record<string, string>>): Promise<void>;
   call(
     at: number,
     method: string,
     path: string,
     body?: object,
-    key?: keyof typeof keys,
+    /** One of theirs by its name, or any. */
+    key?: string,
   ): Promise<Answer>;
   close(): Promise<void>;
 }
@@ -45,7 +49,9 @@ export async function startTwoControlPlanes(): Promise<TwoControlPlanes> {
   const programs: Program[] = [];
   const ports = [await freePort(), await freePort()];
   const originOf = (at: number) => `http://127.0.0.1:${ports[at]}`;
-  const start = async (at: number) => {
+  const changes: Record<string, string>[] = [{}, {}];
+  const start = async (at: number, env: Readonly<Record<string, string>> = {}) => {
+    Object.assign(changes[at] ?? {}, env);
     programs[at] = startProgram('control-plane/main.ts', {
       REDIS_URL: redis.url,
       DATABASE_URL: database.url,
@@ -56,6 +62,7 @@ export async function startTwoControlPlanes(): Promise<TwoControlPlanes> {
         .join(','),
       SALLYPORT_MASTER_KEY: masterKey,
       SALLYPORT_REQUESTS_PER_MINUTE: '10000000',
+      ...changes[at],
     });
     await until(`${originOf(at)} is ready`, () => answersOk(`${originOf(at)}/readyz`), 60_000);
   };
@@ -64,11 +71,16 @@ export async function startTwoControlPlanes(): Promise<TwoControlPlanes> {
   return {
     programs,
     pool,
+    databaseUrl: database.url,
+    masterKey,
     start,
     async call(at, method, path, body, key = 'owner') {
       const response = await fetch(`${originOf(at)}/api${path}`, {
         method,
-        headers: { authorization: `Bearer ${keys[key]}`, 'content-type': 'application/json' },
+        headers: {
+          authorization: `Bearer ${keys[key as keyof typeof keys] ?? key}`,
+          'content-type': 'application/json',
+        },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       });
       const text = await response.text();

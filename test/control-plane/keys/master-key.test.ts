@@ -6,7 +6,11 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { loadMasterKey } from '../../../control-plane/keys/master-key.ts';
+import {
+  adoptNextMasterKey,
+  loadMasterKeys,
+  makeNextMasterKey,
+} from '../../../control-plane/keys/master-key.ts';
 import { SettingsError } from '../../../shared/settings.ts';
 
 let folder: string;
@@ -19,8 +23,13 @@ beforeEach(() => {
 
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
+const loadMasterKey = (given: Parameters<typeof loadMasterKeys>[0]) =>
+  loadMasterKeys(given).current;
+
 const settings = (more: object = {}) => ({
   masterKey: undefined,
+  masterKeyPrevious: undefined,
+  kmsKey: undefined,
   databaseUrl: undefined,
   production: false,
   dataDir,
@@ -54,8 +63,8 @@ it('embedded, makes a key once, for its owner’s eyes only', () => {
 
 it('gives two processes that start at once the same key', async () => {
   const module = resolve('control-plane/keys/master-key.ts');
-  const script = `import { loadMasterKey } from ${JSON.stringify(module)};
-    const key = loadMasterKey({ masterKey: undefined, databaseUrl: undefined, production: false, dataDir: ${JSON.stringify(dataDir)} });
+  const script = `import { loadMasterKeys } from ${JSON.stringify(module)};
+    const { current: key } = loadMasterKeys({ masterKey: undefined, databaseUrl: undefined, production: false, dataDir: ${JSON.stringify(dataDir)} });
     console.log(key.toString('hex'));`;
   const start = () => promisify(execFile)(process.execPath, ['--input-type=module', '-e', script]);
   const outputs = await Promise.all([start(), start(), start()]);
@@ -80,3 +89,31 @@ it.each([{ production: true }, { databaseUrl: 'postgresql://db' }])(
     expect(() => loadMasterKey(settings(more))).toThrow(/SALLYPORT_MASTER_KEY is missing/);
   },
 );
+
+it('knows the key before it, where that is given', () => {
+  const [key, previous] = [randomBytes(32), randomBytes(32)];
+  const given = {
+    masterKey: key.toString('base64'),
+    masterKeyPrevious: previous.toString('base64'),
+  };
+  expect(loadMasterKeys(settings(given))).toEqual({ current: key, others: [previous] });
+  const wrong = { ...given, masterKeyPrevious: 'x' };
+  expect(() => loadMasterKeys(settings(wrong))).toThrow('SALLYPORT_MASTER_KEY_PREVIOUS must be');
+});
+
+it('embedded, knows the key that follows and the one it follows, until that is adopted', () => {
+  const first = loadMasterKey(settings());
+  makeNextMasterKey(dataDir);
+  const both = loadMasterKeys(settings());
+  expect(both.others).toEqual([first]);
+  makeNextMasterKey(dataDir);
+  expect(loadMasterKeys(settings())).toEqual(both);
+  adoptNextMasterKey(dataDir);
+  expect(loadMasterKeys(settings())).toEqual({ current: both.current, others: [] });
+  expect(readdirSync(dataDir)).toEqual(['master.key']);
+});
+
+it('needs no key of the operator where a KMS has one', () => {
+  const kms = { kmsKey: 'vault:https://vault.example/v1/transit/keys/k', production: true };
+  expect(loadMasterKeys(settings(kms))).toEqual({ current: undefined, others: [] });
+});

@@ -1,0 +1,36 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, it } from 'vitest';
+import { startProgram } from '../support/processes.ts';
+
+const dataDir = mkdtempSync(join(tmpdir(), 'sallyport-vault-'));
+afterAll(() => rmSync(dataDir, { recursive: true, force: true }));
+
+async function vault(...args: string[]) {
+  const env = { SALLYPORT_DATA_DIR: dataDir, SALLYPORT_LOG_LEVEL: 'silent' };
+  const program = startProgram('cli/main.ts', env, { args: ['vault', ...args] });
+  return { code: await program.exited(), text: program.output() };
+}
+
+it('embedded, the master key is replaced by one command, and the old one is gone', async () => {
+  const first = await vault('rotate-master-key', '--json');
+  expect(first, first.text).toMatchObject({ code: 0 });
+  const before = readFileSync(join(dataDir, 'master.key'), 'utf8');
+  const second = await vault('rotate-master-key', '--json');
+  expect(second, second.text).toMatchObject({ code: 0 });
+  const { active } = JSON.parse(first.text);
+  expect(JSON.parse(second.text)).toMatchObject({ retired: [active], rewrapped: 1 });
+  expect(readFileSync(join(dataDir, 'master.key'), 'utf8')).not.toBe(before);
+  expect(readdirSync(dataDir).filter((name) => name.startsWith('master'))).toEqual(['master.key']);
+  const status = await vault('status');
+  expect(status.code, status.text).toBe(0);
+  expect(status.text).toMatch(/kek_\w+ +active +1 +environment/);
+  expect(status.text).toMatch(new RegExp(`${active} +retired +0`));
+  expect(status.text).not.toContain(before.trim());
+}, 240_000);
+
+it('used wrongly, says how it is used', async () => {
+  expect(await vault('rotate')).toMatchObject({ code: 2, text: expect.stringContaining('Usage') });
+  expect(await vault('status', '--jsn')).toMatchObject({ code: 2 });
+});

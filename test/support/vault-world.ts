@@ -1,0 +1,75 @@
+import { randomBytes } from 'node:crypto';
+import { createLedger } from '../../control-plane/evidence/ledger.ts';
+import { type OpenKeys, openKeys } from '../../control-plane/keys/keyring/open-keys.ts';
+import { rotateMasterKey } from '../../control-plane/keys/keyring/rotate-master-key.ts';
+import { createSigningKeys } from '../../control-plane/keys/signing-keys.ts';
+import { createVault } from '../../control-plane/keys/vault.ts';
+import { openStore, type Store } from '../../control-plane/store/open.ts';
+import { systemClock } from '../../shared/clock.ts';
+import { silentLog } from '../../shared/log.ts';
+import { freshDatabase } from './postgres.ts';
+import { testConfig } from './services.ts';
+
+type Env = Readonly<Record<string, string>>;
+
+export const masterKey = (): string => randomBytes(32).toString('base64');
+
+/** A database, and the vault's keys as control planes with these settings open them. */
+export interface VaultWorld {
+  readonly store: Store;
+  readonly url: string;
+  open(env: Env): Promise<OpenKeys>;
+  /** As `sallyport vault rotate-master-key` with these settings does. */
+  rotate(env: Env, options?: { patienceMs?: number }): ReturnType<typeof rotateMasterKey>;
+  close(): Promise<void>;
+}
+
+/** On a database of its own, unless one is named. */
+export async function startVaultWorld(databaseUrl?: string): Promise<VaultWorld> {
+  const database =
+    databaseUrl === undefined ? await freshDatabase() : { url: databaseUrl, drop: async () => {} };
+  const store = await openStore({ databaseUrl: database.url, dataDir: '', log: silentLog });
+  const { db, pool } = store;
+  const open = (env: Env) => openKeys(pool, testConfig({ DATABASE_URL: database.url, ...env }));
+  return {
+    store,
+    url: database.url,
+    open,
+    async rotate(env, options) {
+      const keys = await open(env);
+      const clock = systemClock;
+      const signingKeys = createSigningKeys({ db, clock, vault: createVault(keys) });
+      const ledger = createLedger({ db, pool, signingKeys, clock, log: silentLog });
+      try {
+        return await rotateMasterKey(keys, { db, pool, clock, ledger }, options);
+      } finally {
+        await ledger.close();
+      }
+    },
+    async close() {
+      await store.close();
+      await database.drop();
+    },
+  };
+}
+
+/** The tables that hold anything this key wraps, whichever tables there are. */
+export async function tablesUnder(
+  { store }: Pick<VaultWorld, 'store'>,
+  id: string,
+): Promise<string[]> {
+  const { rows } = await store.pool.query<{ name: string }>(
+    `SELECT table_name AS name FROM information_schema.tables
+      WHERE table_schema = 'public' AND table_type = 'BASE TABLE' ORDER BY 1`,
+  );
+  const holding: string[] = [];
+  for (const { name } of rows) {
+    // In the text of a row, the quotes of a column's text are doubled.
+    const { rows: hits } = await store.pool.query(
+      `SELECT FROM "${name}" t WHERE strpos(t::text, $1) > 0 LIMIT 1`,
+      [`""kek_id"":""${id}""`],
+    );
+    if (hits.length > 0) holding.push(name);
+  }
+  return holding;
+}
