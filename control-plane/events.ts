@@ -4,6 +4,8 @@ import type { EvidenceEvent, SealedEvent } from '../shared/evidence/event.ts';
 import { newId } from '../shared/ids.ts';
 import type { JsonObject } from '../shared/json.ts';
 import type { SectionName } from '../shared/sync/sections.ts';
+import { signRow } from './integrity/sign-row.ts';
+import type { SignedRow, SignedTable } from './integrity/signed-rows.ts';
 import type { Services, Transaction } from './services.ts';
 import { transaction } from './store/transaction.ts';
 
@@ -48,6 +50,14 @@ export function agentChain(agentId: string): string {
 export interface ChangeNotes {
   /** Commits this event together with the change. */
   event(fields: NewEvent): Promise<EvidenceEvent>;
+  /** Gives a row that was just written its keyed hash; returns it with that. */
+  signed<Table extends SignedTable, Row extends SignedRow<Table>>(
+    table: Table,
+    row: Row,
+  ): Promise<Row>;
+  isOurs<Table extends SignedTable>(table: Table, row: SignedRow<Table>): boolean;
+  /** Throws for a row that is not ours: asked before a change, which would otherwise sign it. */
+  assertOurs<Table extends SignedTable>(table: Table, row: SignedRow<Table>): void;
   /** Moves these sections, so that sidecars learn of the change. */
   sections(...names: readonly SectionName[]): void;
 }
@@ -62,7 +72,7 @@ export async function commitChange<Result>(
   tenantId: string,
   change: (tx: Transaction, notes: ChangeNotes) => Promise<Result>,
 ): Promise<{ readonly result: Result; readonly sealed: readonly SealedEvent[] }> {
-  const { db, ledger, publisher, clock } = services;
+  const { db, ledger, publisher, clock, guard } = services;
   const eventIds: string[] = [];
   const sections = new Set<SectionName>();
   const result = await transaction(db, async (tx) => {
@@ -76,6 +86,9 @@ export async function commitChange<Result>(
         eventIds.push(event.id);
         return event;
       },
+      signed: (table, row) => signRow(tx, services, table, row),
+      isOurs: (table, row) => guard.holds(table, row),
+      assertOurs: (table, row) => guard.assert(table, row),
       sections: (...names) => {
         for (const name of names) sections.add(name);
       },

@@ -17,6 +17,9 @@ import { createLedger } from './evidence/ledger.ts';
 import { defaultLimits } from './http/budget.ts';
 import { sweepIdempotency } from './http/idempotency.ts';
 import { createHttpServer } from './http/server.ts';
+import { signOldRows } from './integrity/baseline.ts';
+import { createRowGuard } from './integrity/row-guard.ts';
+import { startIntegritySweep } from './integrity/sweep.ts';
 import { holdKeys } from './keys/keyring/hold-keys.ts';
 import { type OpenKeys, openKeys } from './keys/keyring/open-keys.ts';
 import { KmsError } from './keys/kms/kms-error.ts';
@@ -29,6 +32,7 @@ import type { Services } from './services.ts';
 import { openStore, type Store } from './store/open.ts';
 import { StoreError } from './store/store-error.ts';
 import { createPublisher } from './sync/publisher.ts';
+import { createForgeryMeter } from './telemetry/forgery-metrics.ts';
 import { createSealMeter } from './telemetry/seal-metrics.ts';
 import { createStateMetrics } from './telemetry/state-metrics.ts';
 import { ensureDevelopmentTenants } from './tenants.ts';
@@ -58,12 +62,14 @@ export async function startControlPlane(
     await ensureDevelopmentTenants(services);
     const server = await serve(services, registry);
     services.upstream.guard.ownPorts.add((server.address() as AddressInfo).port);
+    const integrity = await startIntegritySweep(services);
     const sweep = startExpirySweep(services);
     const deliveries = startDeliveryWorker(services, channelsOf(services));
     const checkpoints = startCheckpointRounds(services);
     const hourly = setInterval(() => void forgetOld(services), 3_600_000).unref();
     const close = async () => {
       clearInterval(hourly);
+      await integrity.close();
       await sweep.close();
       await checkpoints.close();
       await deliveries.close();
@@ -99,9 +105,16 @@ export async function openServices(
   const store = await openStore({ databaseUrl: config.databaseUrl, dataDir: config.dataDir, log });
   const { keys, holding } = await openVault(store, config, { log, isHolder });
   const vault = createVault(keys);
-  const bus = await openBus({ redisUrl: config.redisUrl, log, clock });
   const { db, pool } = store;
-  const signingKeys = createSigningKeys({ db, vault, clock });
+  const guard = createRowGuard({ pool, clock, log, vault, meter: createForgeryMeter(registry) });
+  // Before anybody reads them: unsigned, they would be taken for forged.
+  await signOldRows({ db, clock, guard, vault, log }).catch(async (error) => {
+    await holding?.close();
+    await store.close();
+    throw error;
+  });
+  const bus = await openBus({ redisUrl: config.redisUrl, log, clock });
+  const signingKeys = createSigningKeys({ db, vault, clock, guard });
   const ledger = createLedger({
     db,
     pool,
@@ -110,9 +123,9 @@ export async function openServices(
     log,
     meter: createSealMeter(registry),
   });
-  const publisher = createPublisher({ clock, log, db, bus, vault, signingKeys, ledger });
+  const publisher = createPublisher({ clock, log, db, bus, vault, guard, signingKeys, ledger });
   const upstream = openUpstream(config);
-  const state = { config, clock, log, db, pool, bus, vault, usage: new OwnUsage(clock) };
+  const state = { config, clock, log, db, pool, bus, vault, guard, usage: new OwnUsage(clock) };
   const services = { ...state, signingKeys, ledger, publisher, upstream };
   const close = async () => {
     await upstream.close();

@@ -1,4 +1,5 @@
 import { GatewayError } from '../shared/errors.ts';
+import type { ChangeNotes } from './events.ts';
 import type { Transaction } from './services.ts';
 
 const tiers = ['free', 'team', 'enterprise'] as const;
@@ -24,9 +25,18 @@ type CappedFeature = keyof typeof caps;
 export async function assertWithinPlan(
   tx: Transaction,
   tenantId: string,
-  { feature, present }: { readonly feature: CappedFeature; readonly present: number },
+  {
+    feature,
+    present,
+    notes,
+  }: {
+    readonly feature: CappedFeature;
+    readonly present: number;
+    readonly notes: ChangeNotes;
+  },
 ): Promise<void> {
   const tenant = await tx.tenant.findUniqueOrThrow({ where: { id: tenantId } });
+  notes.assertOurs('tenant', tenant);
   const tier = tiers.find((known) => known === tenant.plan) ?? 'free';
   if (present < caps[feature][tier]) return;
   throw new GatewayError('plan.cap_reached', {

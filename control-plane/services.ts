@@ -2,10 +2,12 @@ import type { Pool } from 'pg';
 import type { Bus } from '../shared/bus/bus.ts';
 import type { Clock } from '../shared/clock.ts';
 import type { PublicJwk, SigningAlgorithm, SigningKey } from '../shared/crypto/signing-key.ts';
+import type { GatewayError } from '../shared/errors.ts';
 import type { EvidenceEvent, SealedEvent } from '../shared/evidence/event.ts';
 import type { Log } from '../shared/log.ts';
 import type { SectionName } from '../shared/sync/sections.ts';
 import type { Config } from './config.ts';
+import type { SignedRow, SignedTable } from './integrity/signed-rows.ts';
 import type { Prisma, PrismaClient } from './store/generated/client.ts';
 import type { Upstream } from './upstream/open-upstream.ts';
 import type { OwnUsage } from './usage/own-usage.ts';
@@ -30,6 +32,31 @@ export interface Vault {
   open(sealed: string, place: SealedPlace): Buffer;
   /** A keyed hash, hex, under a key derived from the master key for this purpose alone. */
   mac(purpose: string, data: string): string;
+}
+
+/** Tells the rows that the control plane wrote from those that somebody else did. */
+export interface RowGuard {
+  /** The keyed hash for a row, with the values that it will have in the database. */
+  sign<Table extends SignedTable>(table: Table, row: Omit<SignedRow<Table>, 'mac'>): string;
+  /** False for a row that this system did not write: never to be used. It is sealed and counted. */
+  holds<Table extends SignedTable>(table: Table, row: SignedRow<Table>): boolean;
+  /** Throws `integrity.forged_row` for such a row. */
+  assert<Table extends SignedTable>(table: Table, row: SignedRow<Table>): void;
+  /** The tenants in whose rows something is wrong that no decision meets: all of them, as of now. */
+  suspect(tenantIds: ReadonlySet<string>): void;
+  /** Throws `integrity.forged_row` for one of them. */
+  assertTrusted(tenantId: string): void;
+  /** For what proves itself otherwise, a binding: seals and counts it, and gives the error to throw. */
+  forged(forgery: Forgery): GatewayError;
+}
+
+/** A row that is not ours. */
+export interface Forgery {
+  readonly tenantId: string;
+  readonly table: string;
+  readonly key: string;
+  /** The row as it was found. */
+  readonly found: string;
 }
 
 const keyPurposes = ['passport', 'sync', 'checkpoint', 'export', 'report', 'certificate'] as const;
@@ -84,6 +111,8 @@ export interface Services {
   readonly pool: Pool;
   readonly bus: Bus;
   readonly vault: Vault;
+  /** Which rows of the database are ours. */
+  readonly guard: RowGuard;
   readonly signingKeys: SigningKeys;
   readonly ledger: Ledger;
   readonly publisher: Publisher;

@@ -1,17 +1,27 @@
 import { SettingsError } from '../shared/settings.ts';
 import type { Config } from './config.ts';
 import { commitChange } from './events.ts';
+import { signRow } from './integrity/sign-row.ts';
 import { insertKey } from './keys/create-key.ts';
 import { parseDevKeys } from './keys/dev-keys.ts';
 import type { Services } from './services.ts';
+import { transaction } from './store/transaction.ts';
 
 /** Makes the tenants that development keys name, so that a first start needs no ceremony. */
 export async function ensureDevelopmentTenants({
   db,
   config,
-}: Pick<Services, 'db' | 'config'>): Promise<void> {
+  guard,
+}: Pick<Services, 'db' | 'config' | 'guard'>): Promise<void> {
   for (const id of developmentTenants(config)) {
-    await db.tenant.upsert({ where: { id }, update: {}, create: { id, name: id } });
+    await transaction(db, async (tx) => {
+      const { count } = await tx.tenant.createMany({
+        data: [{ id, name: id }],
+        skipDuplicates: true,
+      });
+      if (count === 0) return;
+      await signRow(tx, { guard }, 'tenant', await tx.tenant.findUniqueOrThrow({ where: { id } }));
+    });
   }
 }
 
@@ -32,7 +42,7 @@ export async function createTenant(
     );
   }
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
-    await tx.tenant.create({ data: { id: tenantId, name } });
+    await notes.signed('tenant', await tx.tenant.create({ data: { id: tenantId, name } }));
     await notes.event({ type: 'tenant.created', chainId: 'tenant:settings', data: { name } });
     return insertKey(
       tx,

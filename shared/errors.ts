@@ -183,6 +183,14 @@ export const errorKinds = {
   'key.not_found': refusal(404, 'No such key.'),
   'key.role_exceeds_own': refusal(403, 'A key cannot be given more than its maker holds.'),
 
+  // The database
+  'integrity.forged_row': {
+    status: 403,
+    retryable: false,
+    level: 'error',
+    text: 'A stored row that this rests on was not written by this system: it is not used.',
+  },
+
   // Evidence
   'evidence.seal_failed': outage(500, 'The decision could not be recorded.'),
   'evidence.cursor_invalid': refusal(400, 'The cursor is not one this ledger gave out.'),

@@ -34,7 +34,7 @@ export interface StateRequest {
  * one more where a budget refers to its tool.
  */
 export async function loadState(
-  services: Pick<Services, 'db' | 'pool' | 'clock' | 'usage'>,
+  services: Pick<Services, 'db' | 'pool' | 'clock' | 'usage' | 'guard'>,
   { action, passport, point, environment }: StateRequest,
 ): Promise<DecisionState> {
   const { tenantId, agentId, userId, tool } = action;
@@ -51,6 +51,8 @@ export async function loadState(
     revocationIds: claims === undefined ? [] : [claims.jti, revocationId(claims.jti)],
     approvalHash: claims?.approval_hash ?? undefined,
   });
+  services.guard.assertTrusted(tenantId);
+  assertOurs(services.guard, row);
   const policies = await compiledPolicies(services, tenantId, row.policies);
   const isBudgeted = policies.usage.needsOf(tool, agentId) !== undefined;
   return {
@@ -60,13 +62,22 @@ export async function loadState(
     environment,
     killSwitches: row.kill_switches.map(killSwitch),
     agent: agentOf(row),
-    agentDisabled: row.agent?.disabled === true,
+    agentDisabled: row.agent !== null && row.agent.disabledAt !== null,
     user: userOf(row),
     tool: row.tool === null ? undefined : toolRecord(row.tool),
-    passport: reading === undefined ? undefined : passportState(reading, row),
+    passport: reading === undefined ? undefined : passportState(services, reading, row),
     policies,
     usage: isBudgeted ? await readUsage(services, action) : undefined,
   };
+}
+
+/** Nothing is decided by a row that is not ours: the action is denied for it. */
+function assertOurs(guard: Services['guard'], row: StateRow): void {
+  if (row.tenant !== null) guard.assert('tenant', row.tenant);
+  for (const armed of row.kill_switches) guard.assert('kill_switch', armed);
+  if (row.agent !== null) guard.assert('agent', row.agent);
+  if (row.user !== null) guard.assert('directory_user', row.user);
+  if (row.tool !== null) guard.assert('tool', row.tool);
 }
 
 function tenantOf({ tenant }: StateRow): DecisionState['tenant'] {
@@ -82,10 +93,10 @@ function killSwitch(row: StateRow['kill_switches'][number]): KillSwitch {
     id: row.id,
     kind: row.kind as KillSwitch['kind'],
     tool: row.tool ?? undefined,
-    agentId: row.agent_id ?? undefined,
+    agentId: row.agentId ?? undefined,
     mode: row.kind === 'force_mode' ? (mode ?? 'strict') : mode,
     reason: row.reason,
-    expiresAtMs: row.expires_at_ms ?? undefined,
+    expiresAtMs: row.expiresAt === null ? undefined : Number(row.expiresAt),
   };
 }
 
@@ -104,13 +115,20 @@ function userOf({ user }: StateRow): DirectoryUser | undefined {
   return { id: user.id, email: user.email ?? undefined, role: user.role ?? undefined };
 }
 
-function passportState(reading: PassportReading, row: StateRow): PassportState {
+function passportState(
+  services: Pick<Services, 'guard'>,
+  reading: PassportReading,
+  row: StateRow,
+): PassportState {
   if (reading.form !== 'signed') return reading;
   const { claims } = reading;
   const approval =
     claims.approval_hash === null || row.approval === null
       ? undefined
-      : approvalProof(claims.approval_hash, row.approval);
+      : approvalProof(services, row.approval, {
+          eventHash: claims.approval_hash,
+          canonical: row.approval.canonical,
+        });
   return {
     form: 'signed',
     claims,

@@ -10,7 +10,7 @@ import { withCredential } from '../../shared/upstream/inject.ts';
 import type { Outgoing } from '../../shared/upstream/outgoing.ts';
 import { credentialForCall } from '../credentials/held-credentials.ts';
 import { toAnswerable } from '../http/errors.ts';
-import { bindingOf } from '../runtime/stored-binding.ts';
+import { bindingForgery, bindingOf } from '../runtime/stored-binding.ts';
 import type { Services } from '../services.ts';
 
 /** Where an action would be sent: what the ledger keeps of it. */
@@ -66,7 +66,7 @@ export async function prepareExecution(
 }
 
 async function bindingFor(
-  { db, vault, log }: Services,
+  { db, vault, guard }: Services,
   { tenantId, tool }: Action,
 ): Promise<Binding> {
   const rows = await db.binding.findMany({
@@ -75,9 +75,8 @@ async function bindingFor(
   });
   const found = rows.flatMap((row) => {
     const binding = bindingOf(row, vault);
-    if (binding === undefined)
-      log.error({ binding: row.name }, 'a binding is not what was written');
-    return binding?.tool === tool && binding.upstream !== undefined ? [binding] : [];
+    if (binding === undefined) throw guard.forged(bindingForgery(row));
+    return binding.tool === tool && binding.upstream !== undefined ? [binding] : [];
   });
   const [binding, other] = found;
   if (binding === undefined) throw new GatewayError('execution.not_configured');

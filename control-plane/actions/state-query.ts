@@ -1,5 +1,7 @@
 import type { Pool } from 'pg';
 import { sealErrorKind } from '../evidence/seal-error.ts';
+import { signedJson } from '../integrity/signed-json.ts';
+import type { SignedRow } from '../integrity/signed-rows.ts';
 import type { StoredTool } from '../tools/tool-record.ts';
 
 /** What a decision needs to know about one action; everything is looked up within the tenant. */
@@ -16,37 +18,16 @@ export interface StateKeys {
   readonly approvalHash: string | undefined;
 }
 
-export interface ApprovalRow {
-  readonly id: number;
-  readonly used: boolean;
-  readonly revoked: boolean;
+export type ApprovalRow = SignedRow<'approval'> & {
   /** The ledger row that `event_hash` names. */
   readonly canonical: string;
-}
+};
 
 export interface StateRow {
-  readonly tenant: { readonly id: string; readonly name: string; readonly mode: string } | null;
-  readonly kill_switches: readonly {
-    readonly id: string;
-    readonly kind: string;
-    readonly tool: string | null;
-    readonly agent_id: string | null;
-    readonly mode: string | null;
-    readonly reason: string;
-    readonly expires_at_ms: number | null;
-  }[];
-  readonly agent: {
-    readonly id: number;
-    readonly name: string;
-    readonly goal: string | null;
-    readonly capabilities: readonly string[];
-    readonly disabled: boolean;
-  } | null;
-  readonly user: {
-    readonly id: string;
-    readonly email: string | null;
-    readonly role: string | null;
-  } | null;
+  readonly tenant: SignedRow<'tenant'> | null;
+  readonly kill_switches: readonly SignedRow<'kill_switch'>[];
+  readonly agent: SignedRow<'agent'> | null;
+  readonly user: SignedRow<'directory_user'> | null;
   readonly tool: StoredTool | null;
   readonly policies: readonly (readonly [number, string])[];
   readonly revoked: boolean;
@@ -59,37 +40,30 @@ export interface StateRow {
  */
 const statement = `
 select
-  (select row_to_json(t) from (select id, name, mode from tenant where id = $1) t) as tenant,
-  (select coalesce(json_agg(k order by k.id), '[]') from (
-     select id, kind, tool, agent_id, mode, reason,
-            (extract(epoch from expires_at) * 1000)::float8 as expires_at_ms
-     from kill_switch
-     where tenant_id = $1 and disarmed_at is null
-       and (expires_at is null or expires_at > to_timestamp($6::float8 / 1000))
-       and (agent_id is null or agent_id = $3)) k) as kill_switches,
-  (select row_to_json(a) from (
-     select id, name, goal, capabilities, disabled_at is not null as disabled
-     from agent where tenant_id = $1 and id = $2) a) as agent,
-  (select row_to_json(u) from (
-     select id, email, role from directory_user where tenant_id = $1 and id = $4) u) as user,
-  (select row_to_json(t) from (
-     select t.name, t.manifest_hash, t.approved_hash, t.approval_status, t.risk_tier,
-            t.drift_reason, v.manifest as approved_manifest
+  (select ${signedJson('tenant', 't')} from tenant t where t.id = $1) as tenant,
+  (select coalesce(json_agg(${signedJson('kill_switch', 'k')} order by k.id), '[]')
+     from kill_switch k
+     where k.tenant_id = $1 and k.disarmed_at is null
+       and (k.expires_at is null or k.expires_at > to_timestamp($6::float8 / 1000))
+       and (k.agent_id is null or k.agent_id = $3)) as kill_switches,
+  (select ${signedJson('agent', 'a')} from agent a
+     where a.tenant_id = $1 and a.id = $2) as agent,
+  (select ${signedJson('directory_user', 'u')} from directory_user u
+     where u.tenant_id = $1 and u.id = $4) as user,
+  (select ${signedJson('tool', 't', ["'approvedManifest', v.manifest"])}
      from tool t
      left join tool_version v
        on v.tenant_id = t.tenant_id and v.name = t.name and v.hash = t.approved_hash
-     where t.tenant_id = $1 and t.name = $5) t) as tool,
+     where t.tenant_id = $1 and t.name = $5) as tool,
   (select coalesce(json_agg(json_build_array(id, policy_hash) order by id), '[]')
      from policy where tenant_id = $1 and lifecycle = 'published') as policies,
   exists (select 1 from passport_revocation
      where tenant_id = $1 and jti = any($7::text[])) as revoked,
-  (select row_to_json(p) from (
-     select a.id, a.used_at is not null as used, a.grant_revoked_at is not null as revoked,
-            e.canonical
+  (select ${signedJson('approval', 'a', ["'canonical', e.canonical"])}
      from approval a
      join evidence_row e on e.tenant_id = a.tenant_id and e.event_id = a.event_id
      where a.tenant_id = $1 and a.event_hash = $8 and e.event_hash = $8
-     limit 1) p) as approval`;
+     limit 1) as approval`;
 
 /**
  * Pools whose connections share a session, as those of the embedded database and of poolers do: a

@@ -5,21 +5,25 @@ import { agentRowId } from './agent-row-id.ts';
 
 /** The registered agent, or undefined; throws `agent.load_failed` when that cannot be told. */
 export async function findAgent(
-  { db }: Pick<Services, 'db'>,
+  { db, guard }: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
   agentId: string,
 ): Promise<Agent | undefined> {
   const id = agentRowId(agentId);
   if (id === undefined) return undefined;
+  let agent: Agent | null;
   try {
-    return (await db.agent.findUnique({ where: { tenantId_id: { tenantId, id } } })) ?? undefined;
+    agent = await db.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
   } catch (cause) {
     throw new GatewayError('agent.load_failed', { cause });
   }
+  if (agent === null) return undefined;
+  guard.assert('agent', agent);
+  return agent;
 }
 
 export async function loadAgent(
-  services: Pick<Services, 'db'>,
+  services: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
   agentId: number,
 ): Promise<Agent> {

@@ -5,7 +5,7 @@ import { loadAgent } from './load-agent.ts';
 import { assertOwnAgent } from './own-agent.ts';
 import { type ListedServiceAccount, listServiceAccounts } from './service-account.ts';
 
-type Deps = Pick<Services, 'db' | 'clock'>;
+type Deps = Pick<Services, 'db' | 'clock' | 'guard'>;
 
 interface AgentQuery {
   readonly status?: 'active' | 'disabled' | undefined;

@@ -1,5 +1,5 @@
 import type { RiskTier } from '../../shared/decision/action.ts';
-import { agentChain, commitChange, lockFor } from '../events.ts';
+import { agentChain, type ChangeNotes, commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import { assertWithinPlan } from '../plan.ts';
 import type { Services, Transaction } from '../services.ts';
@@ -32,13 +32,15 @@ export async function registerAgent(
       where: { tenantId_name_kind: { tenantId, name, kind } },
     });
     assertOwnAgent(caller, known === null ? undefined : String(known.id));
-    if (known === null) await assertRoomForOne(tx, tenantId);
+    if (known === null) await assertRoomForOne(tx, notes, tenantId);
+    else notes.assertOurs('agent', known);
     const now = new Date(services.clock.now());
     const data = { ...fieldsOf(registration), updatedAt: now };
-    const agent =
+    const written =
       known === null
         ? await tx.agent.create({ data: { tenantId, name, kind, createdAt: now, ...data } })
         : await tx.agent.update({ where: { tenantId_id: { tenantId, id: known.id } }, data });
+    const agent = await notes.signed('agent', written);
     const id = String(agent.id);
     notes.sections('agents', ...(await sectionsOfSidecars(tx, agent)));
     await notes.event({
@@ -59,9 +61,13 @@ export async function registerAgent(
   return result;
 }
 
-async function assertRoomForOne(tx: Transaction, tenantId: string): Promise<void> {
+async function assertRoomForOne(
+  tx: Transaction,
+  notes: ChangeNotes,
+  tenantId: string,
+): Promise<void> {
   const present = await tx.agent.count({ where: { tenantId } });
-  await assertWithinPlan(tx, tenantId, { feature: 'agents', present });
+  await assertWithinPlan(tx, tenantId, { feature: 'agents', present, notes });
 }
 
 function fieldsOf({ capabilities, goal, blastRadius }: AgentRegistration) {

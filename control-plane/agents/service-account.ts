@@ -1,6 +1,6 @@
 import { GatewayError } from '../../shared/errors.ts';
 import { newId } from '../../shared/ids.ts';
-import { agentChain, commitChange, lockFor } from '../events.ts';
+import { agentChain, type ChangeNotes, commitChange, lockFor } from '../events.ts';
 import { permissionsOf } from '../http/roles.ts';
 import type { Caller } from '../http/route.ts';
 import { boundedExpiry, insertKey } from '../keys/create-key.ts';
@@ -47,7 +47,7 @@ export async function mintServiceAccount(
     await lockFor(tx, tenantId, `service accounts of ${agentId}`);
     await holdEnabled(tx, tenantId, String(agentId));
     const expiresAt = await boundedExpiry(tx, services, { caller, asked: wanted.expiresAt });
-    const account = await accountOf(tx, services, { tenantId, agentId, name });
+    const account = await accountOf(tx, { ...services, notes }, { tenantId, agentId, name });
     const { key, record } = await insertKey(
       tx,
       { ...services, notes },
@@ -87,7 +87,7 @@ function assertHoldsRole({ permissions }: Caller): void {
 /** The account of this name, new unless it has one that nobody can use any more. */
 async function accountOf(
   tx: Transaction,
-  { clock }: Pick<Services, 'clock'>,
+  { clock, notes }: Pick<Services, 'clock'> & { readonly notes: ChangeNotes },
   { tenantId, agentId, name }: Pick<ServiceAccount, 'tenantId' | 'agentId' | 'name'>,
 ): Promise<ServiceAccount> {
   const nowMs = clock.now();
@@ -96,8 +96,9 @@ async function accountOf(
   });
   if (known === null) {
     const data = { id: newId('sa', nowMs), tenantId, agentId, name, createdAt: new Date(nowMs) };
-    return tx.serviceAccount.create({ data });
+    return notes.signed('service_account', await tx.serviceAccount.create({ data }));
   }
+  notes.assertOurs('service_account', known);
   if ((await usable(tx, tenantId, { accounts: [known], nowMs })).has(known.id)) {
     throw new GatewayError('service_account.exists', {
       message: `The agent has a service account ${name}: revoke its key first (DELETE /v1/keys), or choose another name.`,

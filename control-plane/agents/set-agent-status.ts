@@ -37,8 +37,10 @@ export async function setAgentStatus(
     const { id, disabled } = change;
     const known = await tx.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
     if (known === null) throw new GatewayError('agent.not_found');
+    notes.assertOurs('agent', known);
     if ((known.disabledAt !== null) === disabled) return known;
-    const agent = await store(tx, services, { tenantId, by: caller.principal, change });
+    const stored = await store(tx, services, { tenantId, by: caller.principal, change });
+    const agent = await notes.signed('agent', stored);
     notes.sections('agents', 'revocations', ...(await sectionsOfSidecars(tx, agent)));
     await note(tx, notes, { agent, by: caller.principal, change, services });
     return agent;

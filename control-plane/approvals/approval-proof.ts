@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { grantScopes, type StandingGrant } from '../../shared/approval/grant-terms.ts';
 import type { ApprovalProof } from '../../shared/decision/state.ts';
-import type { Transaction } from '../services.ts';
+import type { SignedRow } from '../integrity/signed-rows.ts';
+import type { Services, Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
 
 /** What the ledger says in an `approval.decided` event; written by decide-approval.ts. */
@@ -29,23 +30,29 @@ const decidedEvent = z.object({
   }),
 });
 
-interface LedgerRow {
-  readonly id: number;
-  readonly used: boolean;
-  readonly revoked: boolean;
-  /** The canonical text of the ledger row that the approval's hash names. */
+type SignedApproval = SignedRow<'approval'>;
+
+interface Named {
+  readonly eventHash: string;
+  /** The text of the ledger row that the approval's hash names. */
   readonly canonical: string;
 }
 
 /**
- * What an approval's hash proves, read from the ledger and not from the approval's row: who can
- * write to the approvals table alone cannot grant anything by it. Undefined: it proves nothing.
+ * What an approval's hash proves, read from the ledger. The approval's own row must be ours and say
+ * the same: who can write to the ledger's table alone can grant nothing by it, nor who can write to
+ * the approvals' table. Undefined: it proves nothing.
  */
-export function approvalProof(eventHash: string, row: LedgerRow): ApprovalProof | undefined {
-  const parsed = decidedEvent.safeParse(JSON.parse(row.canonical));
-  if (!parsed.success || parsed.data.data.approval_id !== row.id) return undefined;
+export function approvalProof(
+  { guard }: Pick<Services, 'guard'>,
+  row: SignedApproval,
+  { eventHash, canonical }: Named,
+): ApprovalProof | undefined {
+  if (!guard.holds('approval', row)) return undefined;
+  const parsed = decidedEvent.safeParse(JSON.parse(canonical));
+  if (!parsed.success || !isOf(row, parsed.data)) return undefined;
   const { status, effective_digest, grant_expires_at } = parsed.data.data;
-  const granted = status === 'approved' || status === 'modified';
+  const granted = isGranted(status);
   if (granted && (effective_digest === undefined || grant_expires_at === undefined)) {
     return undefined;
   }
@@ -54,11 +61,27 @@ export function approvalProof(eventHash: string, row: LedgerRow): ApprovalProof 
     eventHash,
     actionDigest: effective_digest ?? '',
     granted,
-    used: row.used,
-    revoked: row.revoked,
+    used: row.usedAt !== null,
+    revoked: row.grantRevokedAt !== null,
     standing: standingOf(parsed.data),
     expiresAtMs: grant_expires_at === undefined ? 0 : Date.parse(grant_expires_at),
   };
+}
+
+function isGranted(status: string): boolean {
+  return status === 'approved' || status === 'modified';
+}
+
+/** The ledger says of the decision what the approval says. */
+function isOf(row: SignedApproval, { data }: z.output<typeof decidedEvent>): boolean {
+  if (data.approval_id !== row.id || data.status !== row.status) return false;
+  if (!isGranted(data.status)) return true;
+  return (
+    data.effective_digest === row.effectiveDigest &&
+    Date.parse(data.grant_expires_at ?? '') === Number(row.grantExpiresAt) &&
+    (data.grant?.uses ?? 1) === row.grantUses &&
+    (data.grant?.scope ?? null) === row.grantScope
+  );
 }
 
 function standingOf(event: z.output<typeof decidedEvent>): StandingGrant | undefined {
@@ -79,14 +102,13 @@ function standingOf(event: z.output<typeof decidedEvent>): StandingGrant | undef
 
 /** The proof of a stored approval, from the ledger row that its own hash names. */
 export async function proofOf(
+  services: Pick<Services, 'guard'>,
   db: Pick<Transaction, 'evidenceRow'>,
   approval: Approval,
 ): Promise<ApprovalProof | undefined> {
-  const { tenantId, id, eventId, eventHash, usedAt, grantRevokedAt } = approval;
+  const { tenantId, eventId, eventHash } = approval;
   if (eventId === null || eventHash === null) return undefined;
   const row = await db.evidenceRow.findFirst({ where: { tenantId, eventId, eventHash } });
   if (row === null) return undefined;
-  const { canonical } = row;
-  const [used, revoked] = [usedAt !== null, grantRevokedAt !== null];
-  return approvalProof(eventHash, { id, used, revoked, canonical });
+  return approvalProof(services, approval, { eventHash, canonical: row.canonical });
 }

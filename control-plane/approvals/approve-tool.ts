@@ -25,12 +25,14 @@ export async function settleTool(
   if (manifestHash === null || (status !== 'approved' && status !== 'denied')) return;
   await lockFor(tx, tenantId, `tool ${name}`);
   const tool = await tx.tool.findUniqueOrThrow({ where: { tenantId_name: { tenantId, name } } });
+  notes.assertOurs('tool', tool);
   const isCurrent = tool.manifestHash === manifestHash;
   if (status === 'denied' && !isCurrent) return;
-  await tx.tool.update({
+  const stored = await tx.tool.update({
     where: { tenantId_name: { tenantId, name } },
     data: { ...standingAfter(status, { manifestHash, isCurrent }), updatedAt: now },
   });
+  await notes.signed('tool', stored);
   notes.sections('tools');
   await notes.event({
     type: status === 'denied' ? 'tool.rejected' : 'tool.reapproved',

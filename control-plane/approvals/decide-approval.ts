@@ -1,6 +1,7 @@
 import { judgeDecision } from '../../shared/approval/decide.ts';
 import { type GrantLimits, grantSecondsByDefault } from '../../shared/approval/grant-terms.ts';
 import { GatewayError } from '../../shared/errors.ts';
+import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 import { newId } from '../../shared/ids.ts';
 import { type ChangeNotes, commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
@@ -12,7 +13,7 @@ import { noteDecision } from './decided-event.ts';
 import type { ApprovalDecision, Grant } from './decision.ts';
 import { effectiveDigest } from './effective-digest.ts';
 import { expireIfOverdue } from './expire-approvals.ts';
-import { factsFor } from './load-approval-facts.ts';
+import { factsFor, votedFor } from './load-approval-facts.ts';
 import { notifyApproval } from './notify-approval.ts';
 import { moveSectionsOf } from './sections-of.ts';
 import { settleEventHashes } from './settle-event-hashes.ts';
@@ -41,6 +42,7 @@ export async function decideApproval(
   if (decision.action !== 'expire') await expireIfOverdue(services, caller.tenantId, decision.id);
   const { result, sealed } = await commitChange(services, caller.tenantId, async (tx, notes) => {
     const approval = await lockApproval(tx, caller.tenantId, decision.id);
+    notes.assertOurs('approval', approval);
     return decideLocked(services, tx, notes, { caller, decision, approval });
   });
   await settleEventHashes(services, caller.tenantId);
@@ -84,7 +86,7 @@ async function decideLocked(
 ): Promise<Omit<DecidedApproval, 'eventHash'>> {
   const { caller, decision, approval } = act;
   const nowMs = services.clock.now();
-  const facts = await factsFor(tx, approval);
+  const facts = await factsFor(tx, notes, approval);
   const digest = await effectiveDigest(services, tx, act);
   const outcome = judgeDecision({
     ...facts,
@@ -102,9 +104,11 @@ async function decideLocked(
       ? grantOf(digest, { now, standing: outcome.grant })
       : undefined;
   if (grant?.standing !== undefined) await assertRoomForGrant(tx, approval, nowMs);
-  const { id: eventId } = await noteDecision(notes, { ...act, outcome, digest, grant });
-  await recordVote(tx, act, { eventId, now });
-  const stored = await storeDecision(services, tx, { ...act, outcome, eventId, grant, now });
+  const event = await noteDecision(notes, { ...act, outcome, digest, grant });
+  const { id: eventId } = event;
+  await recordVote(tx, notes, act, { event, now });
+  const written = await storeDecision(services, tx, { ...act, outcome, eventId, grant, now });
+  const stored = await notes.signed('approval', written);
   await moveSectionsOf(tx, notes, stored);
   await notifyApproval(services, tx, 'approval.decided', stored);
   if (approval.kind === 'tool') {
@@ -137,10 +141,11 @@ function grantOf(
 
 async function recordVote(
   tx: Transaction,
+  notes: ChangeNotes,
   { caller, decision, approval }: Act,
-  { eventId, now }: { readonly eventId: string; readonly now: Date },
+  { event, now }: { readonly event: EvidenceEvent; readonly now: Date },
 ): Promise<void> {
-  await tx.approvalVote.create({
+  const vote = await tx.approvalVote.create({
     data: {
       id: newId('av', now.getTime()),
       tenantId: caller.tenantId,
@@ -150,8 +155,9 @@ async function recordVote(
       action: decision.action,
       source: decision.source,
       comment: decision.comment ?? null,
-      eventId,
+      eventId: event.id,
       votedAt: now,
     },
   });
+  await notes.signed('approval_vote', { ...vote, ...votedFor(event) });
 }

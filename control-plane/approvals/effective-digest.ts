@@ -62,15 +62,7 @@ async function assertArgsFitTool(
       : await tx.toolVersion.findUnique({
           where: { tenantId_name_hash: { tenantId, name, hash: tool.approvedHash } },
         });
-  const record = toolRecord({
-    name,
-    manifest_hash: tool.manifestHash,
-    approved_hash: tool.approvedHash,
-    approval_status: tool.approvalStatus,
-    risk_tier: tool.riskTier,
-    drift_reason: tool.driftReason,
-    approved_manifest: version?.manifest ?? null,
-  });
+  const record = toolRecord({ ...tool, approvedManifest: version?.manifest ?? null });
   const problem = record.validateArgs?.(args);
   if (problem === undefined) return;
   throw new GatewayError('args.schema_invalid', { message: `modified_args: ${problem}` });

@@ -70,6 +70,8 @@ export async function expireApproval(
     data: { action_digest: approval.actionDigest, approval_id: id, from: status },
   });
   const expired = { ...approval, status: 'expired', decidedAt };
+  // One that is not ours grants nothing either way, and gets no signature by ending.
+  if (notes.isOurs('approval', approval)) await notes.signed('approval', expired);
   await notifyApproval(services, tx, 'approval.expired', expired);
   return true;
 }

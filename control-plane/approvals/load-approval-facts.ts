@@ -3,6 +3,8 @@ import type { DecisionAttempt, Vote } from '../../shared/approval/decide.ts';
 import { grantScopes } from '../../shared/approval/grant-terms.ts';
 import type { ApprovalAction, ApprovalState } from '../../shared/approval/states.ts';
 import { type RiskTier, riskTiers } from '../../shared/decision/action.ts';
+import type { EvidenceEvent } from '../../shared/evidence/event.ts';
+import type { ChangeNotes } from '../events.ts';
 import type { Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
 import type { ApprovalWithVotes } from './approval-record.ts';
@@ -11,11 +13,16 @@ import { grantLimitsOf } from './grant-limits.ts';
 type Facts = Pick<DecisionAttempt, 'approval' | 'reauthenticated' | 'manifestApproved' | 'votes'>;
 
 /** What judging an act on an approval depends on, read inside the transaction that will store it. */
-export async function factsFor(tx: Transaction, approval: ApprovalWithVotes): Promise<Facts> {
+export async function factsFor(
+  tx: Transaction,
+  notes: ChangeNotes,
+  approval: ApprovalWithVotes,
+): Promise<Facts> {
   const { tenantId, userId } = approval;
   const user = await tx.directoryUser.findUnique({
     where: { tenantId_id: { tenantId, id: userId } },
   });
+  if (user !== null) notes.assertOurs('directory_user', user);
   return {
     approval: {
       kind: approval.kind === 'tool' ? 'tool' : 'action',
@@ -32,16 +39,18 @@ export async function factsFor(tx: Transaction, approval: ApprovalWithVotes): Pr
     },
     // Cleared when the same action came with a passport of its user issued since; see open-approval.ts.
     reauthenticated: approval.reauthRequiredAt === null,
-    manifestApproved: await isManifestApproved(tx, approval),
-    votes: await votesOn(tx, approval),
+    manifestApproved: await isManifestApproved(tx, notes, approval),
+    votes: await votesOn(tx, notes, approval),
   };
 }
 
 async function isManifestApproved(
   tx: Transaction,
+  notes: ChangeNotes,
   { tenantId, tool: name }: Approval,
 ): Promise<boolean> {
   const tool = await tx.tool.findUnique({ where: { tenantId_name: { tenantId, name } } });
+  if (tool !== null) notes.assertOurs('tool', tool);
   return (
     tool !== null && tool.approvalStatus === 'approved' && tool.approvedHash === tool.manifestHash
   );
@@ -50,6 +59,14 @@ async function isManifestApproved(
 /** A risk that cannot be read is the highest. */
 function riskTierOf({ riskTier }: Approval): RiskTier {
   return riskTiers.find((known) => known === riskTier) ?? 'critical';
+}
+
+type VoteSaid = Pick<EvidenceEvent, 'data'>;
+
+/** What a vote was for, as its event says: signed with the vote, for the ledger alone keeps it. */
+export function votedFor({ data }: VoteSaid) {
+  const { effective_digest: digest, grant_asked: grantAsked } = data;
+  return { effectiveDigest: digest === undefined ? undefined : String(digest), grantAsked };
 }
 
 const voteEvent = z.object({
@@ -69,6 +86,7 @@ const voteEvent = z.object({
  */
 async function votesOn(
   tx: Transaction,
+  notes: ChangeNotes,
   { tenantId, votes }: ApprovalWithVotes,
 ): Promise<readonly Vote[]> {
   const where = { tenantId, eventId: { in: votes.map(({ eventId }) => eventId) } };
@@ -81,13 +99,16 @@ async function votesOn(
     ...waiting.map(({ eventId, event }) => [eventId, event] as const),
     ...sealed.map(({ eventId, canonical }) => [eventId, canonical] as const),
   ];
-  const said = new Map(
-    texts.map(([id, text]) => [id, voteEvent.parse(JSON.parse(text)).data] as const),
-  );
-  return votes.map(({ principal, action, eventId }) => ({
-    principal,
-    action: action as ApprovalAction,
-    effectiveDigest: said.get(eventId)?.effective_digest,
-    grant: said.get(eventId)?.grant_asked,
-  }));
+  const said = new Map(texts.map(([id, text]) => [id, JSON.parse(text) as VoteSaid] as const));
+  return votes.map((vote) => {
+    const event = said.get(vote.eventId) ?? { data: {} };
+    notes.assertOurs('approval_vote', { ...vote, ...votedFor(event) });
+    const { effective_digest: effectiveDigest, grant_asked: grant } = voteEvent.parse(event).data;
+    return {
+      principal: vote.principal,
+      action: vote.action as ApprovalAction,
+      effectiveDigest,
+      grant,
+    };
+  });
 }

@@ -75,13 +75,13 @@ async function findOpen(
  * read it: a grant that can still be used, else a denial that still stands.
  */
 async function findDecided(
-  { clock }: Services,
+  { clock, guard }: Services,
   tx: Transaction,
   { action, actionDigest, sidecarId, terms }: ApprovalRequest,
 ): Promise<Approval | undefined> {
   if (sidecarId === undefined) return undefined;
   const { tenantId, agentId } = action;
-  const standing = await standingGrantsFor({ clock }, tx, { action, actionDigest });
+  const standing = await standingGrantsFor({ clock, guard }, tx, { action, actionDigest });
   const usable = standing.find(
     ({ proof }) => proof.standing && satisfiesTerms(proof.standing, terms),
   );
@@ -107,6 +107,7 @@ async function adopt(
   approval: Approval,
   { sidecarId, authenticatedAtMs = 0 }: ApprovalRequest,
 ): Promise<Approval> {
+  notes.assertOurs('approval', approval);
   const { reauthRequiredAt } = approval;
   const isBack = reauthRequiredAt !== null && authenticatedAtMs > reauthRequiredAt.getTime();
   const moves = sidecarId !== undefined && sidecarId !== approval.sidecarId;
@@ -115,13 +116,17 @@ async function adopt(
     notes.sections(sidecarSection(sidecarId));
     if (approval.sidecarId !== null) notes.sections(sidecarSection(approval.sidecarId));
   }
+  const changed = {
+    ...(isBack ? { reauthRequiredAt: null } : {}),
+    ...(moves ? { sidecarId } : {}),
+  };
   const { count } = await tx.approval.updateMany({
     where: { tenantId: approval.tenantId, id: approval.id, status: approval.status },
-    data: { ...(isBack ? { reauthRequiredAt: null } : {}), ...(moves ? { sidecarId } : {}) },
+    data: changed,
   });
   // Decided in this very moment: the next presentation will find the decision.
   if (count === 0) throw new GatewayError('approval.unavailable');
-  return { ...approval, ...(moves ? { sidecarId } : {}) };
+  return notes.signed('approval', { ...approval, ...changed });
 }
 
 async function assertRoomForOne(
@@ -150,6 +155,7 @@ async function create(
   const { tenantId, agentId } = action;
   const nowMs = services.clock.now();
   const tenant = await tx.tenant.findUniqueOrThrow({ where: { id: tenantId } });
+  notes.assertOurs('tenant', tenant);
   const slaSeconds = terms.slaSeconds ?? tenant.approvalSlaSeconds;
   const bare = await tx.approval.create({
     data: {
@@ -176,10 +182,11 @@ async function create(
     },
   });
   // The envelope binds the row's id, which is known only now.
-  const approval = await tx.approval.update({
+  const filled = await tx.approval.update({
     where: { tenantId_id: { tenantId, id: bare.id } },
     data: { proposedArgs: sealArgs(services, bare, { which: 'proposed', args: action.args }) },
   });
+  const approval = await notes.signed('approval', filled);
   if (sidecarId !== undefined) notes.sections(sidecarSection(sidecarId));
   await noteRequest(notes, approval, request);
   await notifyApproval(services, tx, 'approval.requested', approval);

@@ -32,6 +32,7 @@ export async function openToolApproval(
     where: { tenantId, kind: 'tool', tool, manifestHash, status: { in: openStates } },
   });
   for (const approval of found) {
+    notes.assertOurs('approval', approval);
     if (approval.expiresAt > now) return approval.id;
     await expireApproval(services, tx, notes, approval);
   }
@@ -45,9 +46,10 @@ async function create(
   { tenantId, tool, manifestHash, now, riskTier, reasonCode, requestedBy }: ToolApprovalRequest,
 ): Promise<number> {
   const tenant = await tx.tenant.findUniqueOrThrow({ where: { id: tenantId } });
+  notes.assertOurs('tenant', tenant);
   const expiresAt = new Date(now.getTime() + tenant.approvalSlaSeconds * 1000);
   const chainId = `tool:${tool}`;
-  const approval = await tx.approval.create({
+  const created = await tx.approval.create({
     data: {
       tenantId,
       kind: 'tool',
@@ -66,6 +68,7 @@ async function create(
       expiresAt,
     },
   });
+  const approval = await notes.signed('approval', created);
   const expires_at = expiresAt.toISOString();
   const asked = { expires_at, requested_by: requestedBy, risk_tier: riskTier };
   const { id } = approval;

@@ -26,15 +26,17 @@ export async function revokeGrant(
     await tx.$queryRaw`select id from approval where tenant_id = ${tenantId} and id = ${id} for update`;
     const approval = await tx.approval.findUnique({ where: { tenantId_id: { tenantId, id } } });
     if (approval === null) throw new GatewayError('approval.not_found');
+    notes.assertOurs('approval', approval);
     const { grantRevokedAt, usesSpent } = approval;
     if (grantRevokedAt !== null) return { revokedAt: grantRevokedAt, usesSpent };
     const nowMs = services.clock.now();
     assertHeld(approval, nowMs);
     const revokedAt = new Date(nowMs);
-    const revoked = await tx.approval.update({
+    const stored = await tx.approval.update({
       where: { tenantId_id: { tenantId, id } },
       data: { grantRevokedAt: revokedAt, grantRevokedBy: principal },
     });
+    const revoked = await notes.signed('approval', stored);
     await moveSectionsOf(tx, notes, approval);
     await notes.event({
       type: 'approval.grant_revoked',

@@ -28,12 +28,12 @@ export async function spendApproval(
 }
 
 async function spendIn(
-  { clock }: Services,
+  services: Services,
   tx: Transaction,
   notes: ChangeNotes,
   { tenantId, approvalId: id, eventHash, usedBy }: Spending & { readonly tenantId: string },
 ): Promise<boolean> {
-  const now = new Date(clock.now()).toISOString();
+  const now = new Date(services.clock.now()).toISOString();
   // One statement under the row's lock: however many ask at once, each sees what the last one left.
   const count = await tx.$executeRaw`
     update approval set
@@ -47,7 +47,14 @@ async function spendIn(
   const approval = await tx.approval.findUniqueOrThrow({
     where: { tenantId_id: { tenantId, id } },
   });
-  await assertWithinGrant(tx, approval);
+  // The row is this transaction's by now: what it was a moment ago differs by this use alone.
+  notes.assertOurs('approval', {
+    ...approval,
+    usesSpent: approval.usesSpent - 1,
+    usedAt: null,
+  });
+  const spent = await notes.signed('approval', approval);
+  await assertWithinGrant(services, tx, spent);
   // Between its first use and its last, nothing that a sidecar must know of has changed.
   if (approval.usedAt !== null) await moveSectionsOf(tx, notes, approval);
   await noteUse(notes, approval, usedBy);
@@ -55,8 +62,12 @@ async function spendIn(
 }
 
 /** The uses that the ledger says were granted count, not those that the row says. */
-async function assertWithinGrant(tx: Transaction, approval: Approval): Promise<void> {
-  const proof = await proofOf(tx, approval);
+async function assertWithinGrant(
+  services: Services,
+  tx: Transaction,
+  approval: Approval,
+): Promise<void> {
+  const proof = await proofOf(services, tx, approval);
   const uses = proof?.standing?.uses ?? 1;
   if (proof?.granted === true && approval.usesSpent <= uses) return;
   throw new GatewayError('approval.invalid');

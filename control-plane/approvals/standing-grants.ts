@@ -22,7 +22,7 @@ export function inForce(nowMs: number) {
  * this very action first, of the same reach the one that runs out first.
  */
 export async function standingGrantsFor(
-  { clock }: Pick<Services, 'clock'>,
+  { clock, guard }: Pick<Services, 'clock' | 'guard'>,
   tx: Pick<Transaction, 'approval' | 'evidenceRow'>,
   { action, actionDigest }: { readonly action: Action; readonly actionDigest: string },
 ): Promise<readonly { readonly approval: Approval; readonly proof: ApprovalProof }[]> {
@@ -42,7 +42,7 @@ export async function standingGrantsFor(
   });
   const grants: { readonly approval: Approval; readonly proof: ApprovalProof }[] = [];
   for (const approval of found) {
-    const proof = await proofOf(tx, approval);
+    const proof = await proofOf({ guard }, tx, approval);
     if (proof?.standing !== undefined) grants.push({ approval, proof });
   }
   return grants;

@@ -6,20 +6,23 @@ import { reaches } from './affected-sidecars.ts';
 import { openCredential } from './stored-credential.ts';
 
 type Deps = Pick<Services, 'db' | 'vault'>;
+type GuardedDeps = Deps & Pick<Services, 'guard'>;
 
 /**
  * The credentials bound to tools that an agent may call, secrets included: for its sidecar, under
  * encryption, and nobody else. In the order in which a sidecar tries them.
  */
 export async function credentialsOfAgent(
-  deps: Deps,
+  deps: GuardedDeps,
   tenantId: string,
   agentId: string,
 ): Promise<readonly HeldCredential[]> {
   const id = agentRowId(agentId);
   if (id === undefined) return [];
   const agent = await deps.db.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
-  if (agent === null || agent.disabledAt !== null) return [];
+  if (agent === null) return [];
+  deps.guard.assert('agent', agent);
+  if (agent.disabledAt !== null) return [];
   const held = await openAll(deps, tenantId);
   return held.filter(({ bind }) => reaches(agent.capabilities, bind.tools));
 }

@@ -21,13 +21,14 @@ const idForm = /^[0-9A-Za-z_-]{1,100}$/;
  * token may be used for several requests. Throws 401 otherwise.
  */
 export async function authenticateSidecar(
-  { db, clock }: Pick<Services, 'db' | 'clock'>,
+  { db, clock, guard }: Pick<Services, 'db' | 'clock' | 'guard'>,
   token: string,
 ): Promise<KeyHolder> {
   const id = claimedId(token);
   if (id === undefined) throw refused('the token does not name a sidecar');
   const sidecar = await db.sidecar.findUnique({ where: { id } });
   if (sidecar === null) throw refused('no such sidecar');
+  guard.assert('sidecar', sidecar);
   const keys = verificationKeys([parsePublicJwk(sidecar.signingJwk)]);
   const verified = await verifyJwsAsync(token, sidecarTokenType, keys);
   if (!verified.ok) throw refused(verified.detail);

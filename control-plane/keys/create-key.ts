@@ -120,7 +120,7 @@ export async function insertKey(
   const key = generateApiKey();
   const now = clock.now();
   const { agentId = null, expiresAt = null, ...rest } = wantedKey;
-  const row = await tx.apiKey.create({
+  const created = await tx.apiKey.create({
     data: {
       ...rest,
       id: newId('key', now),
@@ -134,6 +134,7 @@ export async function insertKey(
       createdAt: new Date(now),
     },
   });
+  const row = await notes.signed('api_key', created);
   const { name, role, scope, principal } = row;
   const expires = expiresAt?.toISOString() ?? null;
   await notes.event({

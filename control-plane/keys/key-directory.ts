@@ -100,10 +100,12 @@ function remember(cache: Map<string, Known>, index: string, known: Known | undef
 }
 
 async function readKey(services: Services, hash: string): Promise<Known | undefined> {
-  const { db, clock } = services;
+  const { db, clock, guard } = services;
   const readAt = clock.monotonic();
   const row = await db.apiKey.findUnique({ where: { hash } });
-  if (row === null || row.revokedAt !== null) return undefined;
+  if (row === null) return undefined;
+  guard.assert('api_key', row);
+  if (row.revokedAt !== null) return undefined;
   noteUse(services, row);
   const agentId = row.agentId === null ? undefined : String(row.agentId);
   return {

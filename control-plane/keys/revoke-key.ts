@@ -32,7 +32,10 @@ export async function revokeKey(
         data: { by: principal, key_id: id, name, role, principal: stoodFor },
       });
     }
-    return tx.apiKey.findUniqueOrThrow({ where: { id } });
+    const revoked = await tx.apiKey.findUniqueOrThrow({ where: { id } });
+    // A key that is not ours is not made one by being revoked.
+    if (count > 0 && notes.isOurs('api_key', found)) await notes.signed('api_key', revoked);
+    return revoked;
   });
   keyDirectory(services).forget(result.hash);
   return keyRecordOf(result);

@@ -24,7 +24,9 @@ export async function rotateSigningKey(
     const retiredAt = new Date(clock.now());
     const active = { tenantId, purpose, state: 'active' };
     const old = await tx.signingKey.findFirstOrThrow({ where: active });
+    notes.assertOurs('signing_key', old);
     await tx.signingKey.updateMany({ where: active, data: { state: 'retired', retiredAt } });
+    await notes.signed('signing_key', { ...old, state: 'retired', retiredAt });
     const made = await insertActiveKey(tx, services, { tenantId, purpose, alg });
     if (made === undefined) throw new Error(`there are two active ${purpose} keys`);
     const keys = { purpose, alg, active_key_id: made.kid, retired_key_id: old.kid };

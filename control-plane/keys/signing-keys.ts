@@ -11,7 +11,7 @@ import type { KeyPurpose, SealedPlace, Services, SigningKeys, Transaction } from
 /** How long the choice of the active key is believed; a retired key still verifies, so a lag is harmless. */
 const believedMs = 1_000;
 
-type Deps = Pick<Services, 'db' | 'vault' | 'clock'>;
+type Deps = Pick<Services, 'db' | 'vault' | 'clock' | 'guard'>;
 
 /** Reports are signed with ES256 (contract 5.8), everything else with Ed25519. */
 export function algorithmOf(purpose: KeyPurpose): SigningAlgorithm {
@@ -22,7 +22,7 @@ export function algorithmOf(purpose: KeyPurpose): SigningAlgorithm {
  * Signing keys in the database, private halves sealed by the vault. Call `active` before a
  * transaction, not inside one: embedded mode has a single connection.
  */
-export function createSigningKeys({ db, vault, clock }: Deps): SigningKeys {
+export function createSigningKeys({ db, vault, clock, guard }: Deps): SigningKeys {
   const choices = new Map<string, { readonly key: SigningKey; readonly readAt: number }>();
   // Private keys by kid never change.
   const opened = new Map<string, SigningKey>();
@@ -36,7 +36,9 @@ export function createSigningKeys({ db, vault, clock }: Deps): SigningKeys {
 
   const readActive = async (tenantId: string, purpose: KeyPurpose) => {
     const row = await db.signingKey.findFirst({ where: { tenantId, purpose, state: 'active' } });
-    return row === null ? undefined : open(tenantId, row.kid, row.sealed);
+    if (row === null) return undefined;
+    guard.assert('signing_key', row);
+    return open(tenantId, row.kid, row.sealed);
   };
 
   return {
@@ -50,7 +52,7 @@ export function createSigningKeys({ db, vault, clock }: Deps): SigningKeys {
       const key =
         (await readActive(tenantId, purpose)) ??
         // Undefined when another replica was first: the unique index on active keys lets one in.
-        (await insertActiveKey(db, { vault, clock }, { tenantId, purpose, alg })) ??
+        (await insertActiveKey(db, { vault, clock, guard }, { tenantId, purpose, alg })) ??
         (await readActive(tenantId, purpose));
       if (key === undefined) throw new Error(`no active ${purpose} key could be made`);
       choices.set(name, { key, readAt });
@@ -61,13 +63,15 @@ export function createSigningKeys({ db, vault, clock }: Deps): SigningKeys {
         where: { tenantId, purpose },
         orderBy: [{ createdAt: 'asc' }, { retiredAt: { sort: 'asc', nulls: 'last' } }],
       });
+      for (const row of rows) guard.assert('signing_key', row);
       return rows.map(({ kid, sealed }) => open(tenantId, kid, sealed));
     },
     publicKeys: async (tenantId, purpose) => {
-      const rows = await db.signingKey.findMany({
+      const found = await db.signingKey.findMany({
         where: { tenantId, purpose },
         orderBy: { createdAt: 'desc' },
       });
+      const rows = found.filter((row) => guard.holds('signing_key', row));
       const active = rows.filter(({ state }) => state === 'active');
       const retired = rows.filter(({ state }) => state !== 'active');
       return [...active, ...retired].map(({ publicJwk }) => parsePublicJwk(publicJwk));
@@ -91,20 +95,19 @@ interface NewKey {
 /** Stores a new active key, unless the tenant has one for this purpose. */
 export async function insertActiveKey(
   tx: Pick<Transaction, 'signingKey'>,
-  { vault, clock }: Pick<Services, 'vault' | 'clock'>,
+  { vault, clock, guard }: Pick<Services, 'vault' | 'clock' | 'guard'>,
   { tenantId, purpose, alg }: NewKey,
 ): Promise<SigningKey | undefined> {
   const key = generateSigningKey(alg);
+  const { kid } = key;
+  const row = { tenantId, kid, purpose, alg, publicJwk: { ...key.publicJwk }, state: 'active' };
   const { count } = await tx.signingKey.createMany({
     data: [
       {
-        tenantId,
-        kid: key.kid,
-        purpose,
-        alg,
-        publicJwk: { ...key.publicJwk },
-        sealed: vault.seal(exportPrivateKey(key), placeOf(tenantId, key.kid)),
+        ...row,
+        sealed: vault.seal(exportPrivateKey(key), placeOf(tenantId, kid)),
         createdAt: new Date(clock.now()),
+        mac: guard.sign('signing_key', { ...row, retiredAt: null }),
       },
     ],
     skipDuplicates: true,

@@ -12,7 +12,7 @@ export async function approvalFailure(
   if (approval_hash === null) return undefined;
   const { db, clock } = services;
   const approval = await db.approval.findFirst({ where: { tenantId, eventHash: approval_hash } });
-  const proof = approval === null ? undefined : await proofOf(db, approval);
+  const proof = approval === null ? undefined : await proofOf(services, db, approval);
   const check = 'approval';
   if (proof?.granted !== true) {
     return {

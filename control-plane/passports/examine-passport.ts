@@ -66,16 +66,17 @@ function withinGrace(nowMs: number, { exp }: PassportClaims, graceMs: number): n
 }
 
 async function isRevoked(
-  { db }: Services,
+  { db, guard }: Services,
   tenantId: string,
   claims: PassportClaims,
 ): Promise<boolean> {
   const id = agentRowId(claims.sub);
-  const [revocations, disabled] = await Promise.all([
+  const [revocations, agent] = await Promise.all([
     db.passportRevocation.count({
       where: { tenantId, jti: { in: [claims.jti, revocationId(claims.jti)] } },
     }),
-    id === undefined ? 0 : db.agent.count({ where: { tenantId, id, disabledAt: { not: null } } }),
+    id === undefined ? null : db.agent.findUnique({ where: { tenantId_id: { tenantId, id } } }),
   ]);
-  return revocations > 0 || disabled > 0;
+  const isStopped = agent !== null && (agent.disabledAt !== null || !guard.holds('agent', agent));
+  return revocations > 0 || isStopped;
 }

@@ -14,6 +14,7 @@ export async function passportKeySet({
   clock,
   config,
   signingKeys,
+  guard,
 }: Services): Promise<readonly PublicJwk[]> {
   // A new installation has a key to show before it issued its first passport.
   await ensureFirstKey({ db, config, signingKeys });
@@ -24,7 +25,8 @@ export async function passportKeySet({
     },
     orderBy: [{ state: 'asc' }, { createdAt: 'desc' }],
   });
-  return rows.map(({ publicJwk }) => parsePublicJwk(publicJwk));
+  const ours = rows.filter((row) => guard.holds('signing_key', row));
+  return ours.map(({ publicJwk }) => parsePublicJwk(publicJwk));
 }
 
 async function ensureFirstKey({

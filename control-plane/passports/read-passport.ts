@@ -22,7 +22,7 @@ const knownKeysMax = 10_000;
  * be this tenant's nevertheless, it is a forgery.
  */
 export async function readPresented(
-  services: Pick<Services, 'db'>,
+  services: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
   token: string,
 ): Promise<PassportReading> {
@@ -35,7 +35,7 @@ export async function readPresented(
 }
 
 async function findKey(
-  { db }: Pick<Services, 'db'>,
+  { db, guard }: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
   kid: string,
 ): Promise<KnownKey | undefined> {
@@ -46,7 +46,8 @@ async function findKey(
   const row =
     (await db.signingKey.findFirst({ where: { tenantId, kid, purpose: 'passport' } })) ??
     (await db.signingKey.findFirst({ where: { kid, purpose: 'passport' } }));
-  if (row === null) return undefined;
+  // A key that somebody put there would make passports of them.
+  if (row === null || !guard.holds('signing_key', row)) return undefined;
   const key = importPublicJwk(parsePublicJwk(row.publicJwk));
   // The thumbprint is computed from the key itself: a row under a wrong name is not believed.
   if (key.kid !== kid) return undefined;

@@ -4,7 +4,7 @@ import type { Services } from '../services.ts';
 
 /** The hash of the policies that are published now, as passports carry it. */
 export async function stampedPolicyHash(
-  services: Pick<Services, 'db'>,
+  services: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
 ): Promise<string> {
   try {

@@ -24,10 +24,11 @@ export async function insertDraft(
 ): Promise<Policy> {
   const { tenantId } = draft;
   const present = await tx.policy.count({ where: { tenantId, lifecycle: { not: 'archived' } } });
-  await assertWithinPlan(tx, tenantId, { feature: 'policies', present });
-  const row = await tx.policy.create({
+  await assertWithinPlan(tx, tenantId, { feature: 'policies', present, notes });
+  const created = await tx.policy.create({
     data: { ...draft, createdBy: principal, createdAt: now, updatedAt: now },
   });
+  const row = await notes.signed('policy', created);
   await notePolicy(notes, 'policy.created', row, principal);
   return row;
 }

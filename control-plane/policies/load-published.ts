@@ -8,6 +8,12 @@ import type { Services } from '../services.ts';
 /** Which policies are published: row id and hash, in the order of ids. */
 type PublishedRefs = readonly (readonly [id: number, hash: string])[];
 
+/** What tells whether a policy's row is ours. */
+export const signedPolicy = {
+  ...{ tenantId: true, id: true, definitionId: true, version: true },
+  ...{ lifecycle: true, policyHash: true, mac: true },
+} as const;
+
 interface Compiled {
   readonly key: string;
   readonly policies: Promise<PolicySet>;
@@ -21,7 +27,7 @@ const compiledSets = new WeakMap<Services['db'], Map<string, Compiled>>();
  * refs are read with every decision, so a set that is not current is never used.
  */
 export function compiledPolicies(
-  services: Pick<Services, 'db'>,
+  services: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
   refs: PublishedRefs,
 ): Promise<PolicySet> {
@@ -42,7 +48,7 @@ export function compiledPolicies(
 
 /** The published policies of a tenant right now, compiled. */
 export async function loadPublishedPolicies(
-  services: Pick<Services, 'db'>,
+  services: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
 ): Promise<PolicySet> {
   const rows = await services.db.policy.findMany({
@@ -55,18 +61,21 @@ export async function loadPublishedPolicies(
 }
 
 async function compile(
-  { db }: Pick<Services, 'db'>,
+  { db, guard }: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
   refs: PublishedRefs,
 ): Promise<PolicySet> {
   try {
     const rows = await db.policy.findMany({
       where: { tenantId, id: { in: refs.map(([id]) => id) } },
-      select: { id: true, definition: true },
+      select: { ...signedPolicy, definition: true },
     });
+    // None may be left out: it may be the one that denies.
+    for (const row of rows) guard.assert('policy', row);
     const definitions = new Map(rows.map((row) => [row.id, row.definition]));
     return compilePolicies(refs.map(([id, hash]) => readPublished(id, hash, definitions.get(id))));
   } catch (cause) {
+    if (cause instanceof GatewayError && cause.code === 'integrity.forged_row') throw cause;
     throw new GatewayError('policy.load_failed', { cause });
   }
 }

@@ -19,15 +19,17 @@ export async function publishDraft(
   { principal, now }: Publication,
 ): Promise<Policy> {
   const { tenantId, id, definitionId } = draft;
+  notes.assertOurs('policy', draft);
   await lockFor(tx, tenantId, `publish ${definitionId}`);
   const former = await tx.policy.findMany({
     where: { tenantId, definitionId, lifecycle: 'published', id: { not: id } },
   });
   for (const row of former) await archivePolicy(tx, notes, row, { principal, now });
-  const published = await tx.policy.update({
+  const stored = await tx.policy.update({
     where: { tenantId_id: { tenantId, id } },
     data: { lifecycle: 'published', publishedAt: now, publishedBy: principal, updatedAt: now },
   });
+  const published = await notes.signed('policy', stored);
   notes.sections('policies');
   await notePolicy(notes, 'policy.published', published, principal);
   return published;
@@ -45,6 +47,8 @@ export async function archivePolicy(
     data: { lifecycle: 'archived', archivedAt: now, updatedAt: now },
   });
   if (count === 0) return;
+  // One that is not ours leaves force as it is, and gets no signature by leaving.
+  if (notes.isOurs('policy', row)) await notes.signed('policy', { ...row, lifecycle: 'archived' });
   notes.sections('policies');
   await notePolicy(notes, 'policy.archived', row, principal);
 }

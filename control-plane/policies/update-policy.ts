@@ -30,6 +30,7 @@ export async function updatePolicy(
   const now = new Date(services.clock.now());
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     const draft = await lockPolicy(tx, tenantId, id);
+    notes.assertOurs('policy', draft);
     if (draft.lifecycle !== 'draft') throw lifecycleInvalid(draft, 'changed');
     if (change.lifecycle === 'archived') throw lifecycleInvalid(draft, 'archived, only deleted');
     const edited =
@@ -77,10 +78,11 @@ async function applyEdit(
   },
 ): Promise<Policy> {
   const { tenantId, id } = draft;
-  const edited = await tx.policy.update({
+  const stored = await tx.policy.update({
     where: { tenantId_id: { tenantId, id } },
     data: { ...edit, version: draft.version + 1, updatedAt: now },
   });
+  const edited = await notes.signed('policy', stored);
   await notePolicy(notes, 'policy.updated', edited, principal);
   return edited;
 }

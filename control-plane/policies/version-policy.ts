@@ -18,6 +18,7 @@ export async function versionPolicy(
     if (source.lifecycle === 'draft') {
       throw lifecycleInvalid(source, 'cloned', `PUT /v1/policies/${id} changes it`);
     }
+    notes.assertOurs('policy', source);
     const { name, definitionId, definition, policyHash } = source;
     return insertDraft(
       { tx, notes, principal, now },

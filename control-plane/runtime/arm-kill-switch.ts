@@ -44,7 +44,7 @@ async function arm(
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     if (agentId !== undefined) await assertKnown(tx, tenantId, agentId);
     const id = newId('ks', nowMs);
-    const row = await tx.killSwitch.create({
+    const created = await tx.killSwitch.create({
       data: {
         id,
         tenantId,
@@ -58,6 +58,7 @@ async function arm(
         expiresAt,
       },
     });
+    const row = await notes.signed('kill_switch', created);
     await notes.event({
       type: 'kill_switch.armed',
       chainId: `kill_switches:${id}`,

@@ -20,6 +20,8 @@ export async function disarmKillSwitch(
     const row = await tx.killSwitch.findUnique({ where: { tenantId_id: { tenantId, id } } });
     if (row === null) throw new GatewayError('kill_switch.not_found');
     if (count === 1) {
+      // Whatever a switch says that is not ours: disarmed, it says nothing.
+      await notes.signed('kill_switch', row);
       notes.sections('kill_switches');
       await notes.event({
         type: 'kill_switch.disarmed',

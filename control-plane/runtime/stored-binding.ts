@@ -1,7 +1,7 @@
 import type { Binding } from '../../shared/binding/binding.ts';
 import type { BindingRecord } from '../../shared/contract/bindings.ts';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
-import type { Vault } from '../services.ts';
+import type { Forgery, Vault } from '../services.ts';
 import type { BindingModel } from '../store/generated/models/Binding.ts';
 
 /**
@@ -26,6 +26,11 @@ export function bindingOf(row: BindingModel, vault: Pick<Vault, 'mac'>): Binding
   const isOurs =
     binding.name === row.name && row.mac === bindingMac(vault, { tenantId: row.tenantId, binding });
   return isOurs ? binding : undefined;
+}
+
+/** What is told of a row that is no binding of ours. */
+export function bindingForgery({ tenantId, name, definition, mac }: BindingModel): Forgery {
+  return { tenantId, table: 'binding', key: name, found: `${canonicalJson(definition)} ${mac}` };
 }
 
 /** A stored binding as callers see it. */

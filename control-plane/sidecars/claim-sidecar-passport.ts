@@ -10,7 +10,7 @@ import { assertAgent } from './enrolment-token.ts';
  * refused: whoever could claim another's passport could use it up.
  */
 export async function claimSidecarPassport(
-  services: Pick<Services, 'db' | 'clock'>,
+  services: Pick<Services, 'db' | 'clock' | 'guard'>,
   { tenantId, agentId }: Caller,
   jti: string,
 ): Promise<boolean> {
@@ -20,6 +20,6 @@ export async function claimSidecarPassport(
   if (passport === null || passport.agentId !== agentId) {
     throw new GatewayError('passport.agent_mismatch');
   }
-  await assertAgent(services.db, tenantId, agentId);
+  await assertAgent(services, services.db, tenantId, agentId);
   return claimDurably(services, tenantId, { jti, expiresAtMs: passport.expiresAt.getTime() });
 }

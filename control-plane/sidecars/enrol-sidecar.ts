@@ -5,7 +5,7 @@ import { GatewayError } from '../../shared/errors.ts';
 import { newId } from '../../shared/ids.ts';
 import { sidecarAudience } from '../../shared/passport/audience.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
-import { commitChange } from '../events.ts';
+import { type ChangeNotes, commitChange } from '../events.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { EnrolmentToken, Sidecar } from '../store/generated/client.ts';
 import { assertAgent, tokenHash } from './enrolment-token.ts';
@@ -51,13 +51,16 @@ export async function enrolSidecar(
   const hash = tokenHash(enrolment.token);
   const token = await services.db.enrolmentToken.findUnique({ where: { hash } });
   if (token === null) throw new GatewayError('sidecar.token_invalid');
+  // Before anything is done in the tenant that it names.
+  services.guard.assert('enrolment_token', token);
   const { tenantId } = token;
   // Made before the transaction: embedded mode has one connection.
   const keys = await pinnedKeys(services, tenantId);
   const { result: sidecar } = await commitChange(services, tenantId, async (tx, notes) => {
-    await useToken(tx, token, services.clock.now());
-    await assertAgent(tx, tenantId, token.agentId);
-    const created = await insert(services, tx, { token, signingJwk, encryptionJwk });
+    await useToken(tx, notes, token, services.clock.now());
+    await assertAgent(services, tx, tenantId, token.agentId);
+    const inserted = await insert(services, tx, { token, signingJwk, encryptionJwk });
+    const created = await notes.signed('sidecar', inserted);
     notes.sections(sidecarSection(created.id));
     await notes.event({
       type: 'sidecar.enrolled',
@@ -100,12 +103,21 @@ function readKey(field: string, { kty, x }: SentJwk, crv: 'Ed25519' | 'X25519'):
 }
 
 /** Takes one use of the token, if it has one left and its time is not over: one statement decides. */
-async function useToken(tx: Transaction, token: EnrolmentToken, nowMs: number): Promise<void> {
+async function useToken(
+  tx: Transaction,
+  notes: ChangeNotes,
+  { hash }: EnrolmentToken,
+  nowMs: number,
+): Promise<void> {
   const { count } = await tx.enrolmentToken.updateMany({
-    where: { hash: token.hash, usesLeft: { gt: 0 }, expiresAt: { gt: new Date(nowMs) } },
+    where: { hash, usesLeft: { gt: 0 }, expiresAt: { gt: new Date(nowMs) } },
     data: { usesLeft: { decrement: 1 } },
   });
   if (count === 0) throw new GatewayError('sidecar.token_invalid');
+  const used = await tx.enrolmentToken.findUniqueOrThrow({ where: { hash } });
+  // The row is this transaction's by now: what it was a moment ago differs by this use alone.
+  notes.assertOurs('enrolment_token', { ...used, usesLeft: used.usesLeft + 1 });
+  await notes.signed('enrolment_token', used);
 }
 
 async function insert(

@@ -29,11 +29,11 @@ export async function createEnrolmentToken(
 ): Promise<{ readonly token: string; readonly expiresAt: Date }> {
   const { tenantId, principal } = caller;
   assertOwnAgent(caller, agentId);
-  await assertAgent(services.db, tenantId, agentId);
+  await assertAgent(services, services.db, tenantId, agentId);
   const token = `set_${randomBytes(32).toString('base64url')}`;
   const expiresAt = new Date(services.clock.now() + lifeMs);
   await commitChange(services, tenantId, async (tx, notes) => {
-    await tx.enrolmentToken.create({
+    const created = await tx.enrolmentToken.create({
       data: {
         hash: tokenHash(token),
         tenantId,
@@ -45,6 +45,7 @@ export async function createEnrolmentToken(
         expiresAt,
       },
     });
+    await notes.signed('enrolment_token', created);
     await notes.event({
       type: 'sidecar.token_created',
       chainId: agentChain(agentId),
@@ -58,6 +59,7 @@ export async function createEnrolmentToken(
 
 /** Throws unless the tenant has this agent, and has not disabled it. */
 export async function assertAgent(
+  { guard }: Pick<Services, 'guard'>,
   tx: Pick<Transaction, 'agent'>,
   tenantId: string,
   agentId: string,
@@ -68,5 +70,6 @@ export async function assertAgent(
       ? null
       : await tx.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
   if (agent === null) throw new GatewayError('agent.not_found');
+  guard.assert('agent', agent);
   if (agent.disabledAt !== null) throw new GatewayError('agent.disabled');
 }

@@ -103,6 +103,7 @@ export async function revokeSidecar(
     const sidecar = await tx.sidecar.findUnique({ where: { tenantId_id: { tenantId, id } } });
     if (sidecar === null) throw new GatewayError('sidecar.not_found');
     if (count === 1) {
+      await notes.signed('sidecar', sidecar);
       notes.sections('revocations', sidecarSection(id));
       await notes.event({
         type: 'sidecar.revoked',
@@ -117,12 +118,16 @@ export async function revokeSidecar(
 }
 
 /** The calling sidecar as it was enrolled. */
-export async function ownSidecar({ db }: Pick<Services, 'db'>, caller: Caller): Promise<Sidecar> {
+export async function ownSidecar(
+  { db, guard }: Pick<Services, 'db' | 'guard'>,
+  caller: Caller,
+): Promise<Sidecar> {
   const { tenantId } = caller;
   const sidecar = await db.sidecar.findUnique({
     where: { tenantId_id: { tenantId, id: ownId(caller) } },
   });
   if (sidecar === null) throw new GatewayError('auth.sidecar_required');
+  guard.assert('sidecar', sidecar);
   if (sidecar.revokedAt !== null) throw new GatewayError('sidecar.revoked');
   return sidecar;
 }

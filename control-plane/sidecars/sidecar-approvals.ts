@@ -35,7 +35,7 @@ export async function openSidecarApproval(
   request: SidecarApprovalRequest,
 ): Promise<Approval> {
   const sidecar = await ownSidecar(services, caller);
-  await assertAgent(services.db, sidecar.tenantId, sidecar.agentId);
+  await assertAgent(services, services.db, sidecar.tenantId, sidecar.agentId);
   const { userId, authenticatedAtMs } = await userOf(services, sidecar, request);
   const { tenantId, agentId } = sidecar;
   const action: Action = { ...request.action, tenantId, agentId, userId };
@@ -110,7 +110,7 @@ export async function spendSidecarApproval(
 ): Promise<{ readonly eventHash: string }> {
   const sidecar = await ownSidecar(services, caller);
   const { tenantId } = sidecar;
-  await assertAgent(services.db, tenantId, sidecar.agentId);
+  await assertAgent(services, services.db, tenantId, sidecar.agentId);
   await settleEventHashes(services, tenantId);
   const approval = await services.db.approval.findUnique({
     where: { tenantId_id: { tenantId, id } },
@@ -129,9 +129,11 @@ function isFor(sidecar: Sidecar, { sidecarId, agentId, grantScope }: Approval): 
   return grantScope === null ? sidecarId === sidecar.id : agentId === sidecar.agentId;
 }
 
-async function assertGranted({ db, clock }: Services, approval: Approval): Promise<string> {
+async function assertGranted(services: Services, approval: Approval): Promise<string> {
   if (approval.status === 'expired') throw new GatewayError('approval.expired');
-  const proof = await proofOf(db, approval);
+  const { db, clock, guard } = services;
+  guard.assert('approval', approval);
+  const proof = await proofOf(services, db, approval);
   if (proof?.granted !== true) throw new GatewayError('approval.invalid');
   if (proof.revoked === true) throw new GatewayError('approval.grant_revoked');
   if (proof.used) throw new GatewayError('approval.used');

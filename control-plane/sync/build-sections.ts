@@ -2,15 +2,20 @@ import { parsePublicJwk } from '../../shared/crypto/signing-key.ts';
 import { modes, riskTiers } from '../../shared/decision/action.ts';
 import type { KillSwitch } from '../../shared/decision/state.ts';
 import { GatewayError } from '../../shared/errors.ts';
-import { isJsonObject, type JsonValue } from '../../shared/json.ts';
-import { formHash } from '../../shared/manifest/hash.ts';
+import { isJsonObject, type JsonObject } from '../../shared/json.ts';
+import { formHash, surfaceHash } from '../../shared/manifest/hash.ts';
 import { approvalStatuses } from '../../shared/manifest/tool-record.ts';
 import type { PolicyDefinition } from '../../shared/policy/definition.ts';
 import type { PublishedTool, SectionBodies } from '../../shared/sync/sections.ts';
-import { bindingOf } from '../runtime/stored-binding.ts';
-import type { Transaction, Vault } from '../services.ts';
+import { signedJson } from '../integrity/signed-json.ts';
+import { signedPolicy } from '../policies/load-published.ts';
+import { bindingForgery, bindingOf } from '../runtime/stored-binding.ts';
+import type { RowGuard, Transaction, Vault } from '../services.ts';
 import { tenantCredentialsVersion } from '../sidecars/credentials-version.ts';
+import { Prisma } from '../store/generated/client.ts';
 import type { KillSwitchModel } from '../store/generated/models/KillSwitch.ts';
+import { manifestOf } from '../tools/stored-manifest.ts';
+import type { StoredTool } from '../tools/tool-record.ts';
 
 export interface BuildContext {
   /** A transaction with one view of the database: version and data belong together. */
@@ -18,6 +23,7 @@ export interface BuildContext {
   readonly tenantId: string;
   readonly nowMs: number;
   readonly vault: Vault;
+  readonly guard: RowGuard;
 }
 
 const killSwitchKinds = ['block_tool', 'block_agent', 'force_mode'] as const;
@@ -29,20 +35,23 @@ const unknownExpiryMs = 25 * 3_600_000;
 export const builders: {
   readonly [Name in keyof SectionBodies]: (context: BuildContext) => Promise<SectionBodies[Name]>;
 } = {
-  async tenant({ tx, tenantId }) {
-    const { id, name, mode } = await tx.tenant.findUniqueOrThrow({ where: { id: tenantId } });
+  async tenant({ tx, tenantId, guard }) {
+    const row = await tx.tenant.findUniqueOrThrow({ where: { id: tenantId } });
+    guard.assert('tenant', row);
+    const { id, name, mode } = row;
     return {
       ...{ id, name, mode: oneOf(modes, mode, 'tenant.mode') },
       credentialsVersion: await tenantCredentialsVersion(tx, tenantId),
     };
   },
 
-  async policies({ tx, tenantId }) {
+  async policies({ tx, tenantId, guard }) {
     const rows = await tx.policy.findMany({
       where: { tenantId, lifecycle: 'published' },
       orderBy: { id: 'asc' },
-      select: { id: true, policyHash: true, definition: true },
+      select: { ...signedPolicy, definition: true },
     });
+    for (const row of rows) guard.assert('policy', row);
     const policies = rows.map(({ id, policyHash: hash, definition }) => ({
       id,
       hash,
@@ -52,29 +61,29 @@ export const builders: {
     return { policies };
   },
 
-  async tools({ tx, tenantId }) {
-    const rows = await tx.$queryRaw<ToolRow[]>`
-      select t.name, t.manifest_hash, t.approved_hash, t.approval_status, t.risk_tier,
-             t.drift_reason, v.surface_hash, v.manifest
+  async tools({ tx, tenantId, guard }) {
+    const rows = await tx.$queryRaw<{ readonly tool: StoredTool }[]>`
+      select ${toolJson} as tool
       from tool t
       left join tool_version v
         on v.tenant_id = t.tenant_id and v.name = t.name and v.hash = t.approved_hash
       where t.tenant_id = ${tenantId}
       order by t.name`;
-    return { tools: rows.map(publishedTool) };
+    return { tools: rows.map(({ tool }) => publishedTool(tool, guard)) };
   },
 
-  async agents({ tx, tenantId }) {
-    const agents = await tx.agent.findMany({
+  async agents({ tx, tenantId, guard }) {
+    const enabled = await tx.agent.findMany({
       where: { tenantId, disabledAt: null },
       orderBy: { id: 'asc' },
-      select: { id: true, name: true, goal: true, capabilities: true },
     });
-    const users = await tx.directoryUser.findMany({
+    const directory = await tx.directoryUser.findMany({
       where: { tenantId },
       orderBy: { id: 'asc' },
-      select: { id: true, email: true, role: true },
     });
+    // One that is left out may nothing: unknown agents are refused, unknown users have no role.
+    const agents = enabled.filter((row) => guard.holds('agent', row));
+    const users = directory.filter((row) => guard.holds('directory_user', row));
     return {
       agents: agents.map(({ id, name, goal, capabilities }) => ({
         id: String(id),
@@ -86,19 +95,18 @@ export const builders: {
     };
   },
 
-  async bindings({ tx, tenantId, vault }) {
+  async bindings({ tx, tenantId, vault, guard }) {
     const rows = await tx.binding.findMany({ where: { tenantId }, orderBy: { name: 'asc' } });
     const bindings = rows.map((row) => {
-      const binding = bindingOf(row, vault);
       // Left out, its host would count as unbound and more would be reachable, not less.
-      if (binding === undefined)
-        throw invalid(`binding ${row.name} was not written by this system`);
+      const binding = bindingOf(row, vault);
+      if (binding === undefined) throw guard.forged(bindingForgery(row));
       return binding;
     });
     return { bindings };
   },
 
-  async kill_switches({ tx, tenantId, nowMs }) {
+  async kill_switches({ tx, tenantId, nowMs, guard }) {
     const rows = await tx.killSwitch.findMany({
       where: {
         tenantId,
@@ -107,10 +115,11 @@ export const builders: {
       },
       orderBy: { id: 'asc' },
     });
+    for (const row of rows) guard.assert('kill_switch', row);
     return { killSwitches: rows.map(killSwitchOf) };
   },
 
-  async revocations({ tx, tenantId, nowMs }) {
+  async revocations({ tx, tenantId, nowMs, guard }) {
     const revoked = await tx.passportRevocation.findMany({
       where: {
         tenantId,
@@ -122,16 +131,13 @@ export const builders: {
       orderBy: { jti: 'asc' },
       select: { jti: true },
     });
-    const agents = await tx.agent.findMany({
-      where: { tenantId, disabledAt: { not: null } },
-      orderBy: { id: 'asc' },
-      select: { id: true },
-    });
-    const sidecars = await tx.sidecar.findMany({
-      where: { tenantId, revokedAt: { not: null } },
-      orderBy: { id: 'asc' },
-      select: { id: true },
-    });
+    const allAgents = await tx.agent.findMany({ where: { tenantId }, orderBy: { id: 'asc' } });
+    const allSidecars = await tx.sidecar.findMany({ where: { tenantId }, orderBy: { id: 'asc' } });
+    // One whose row is not ours is held for revoked.
+    const agents = allAgents.filter((row) => row.disabledAt !== null || !guard.holds('agent', row));
+    const sidecars = allSidecars.filter(
+      (row) => row.revokedAt !== null || !guard.holds('sidecar', row),
+    );
     return {
       jtis: revoked.map(({ jti }) => jti),
       agentIds: agents.map(({ id }) => String(id)),
@@ -139,7 +145,7 @@ export const builders: {
     };
   },
 
-  async keys({ tx, tenantId, nowMs }) {
+  async keys({ tx, tenantId, nowMs, guard }) {
     const rows = await tx.signingKey.findMany({
       where: {
         tenantId,
@@ -148,9 +154,9 @@ export const builders: {
         OR: [{ state: 'active' }, { retiredAt: { gt: new Date(nowMs - unknownExpiryMs) } }],
       },
       orderBy: [{ state: 'asc' }, { createdAt: 'desc' }],
-      select: { publicJwk: true },
     });
-    return { passportKeys: rows.map(({ publicJwk }) => parsePublicJwk(publicJwk)) };
+    const ours = rows.filter((row) => guard.holds('signing_key', row));
+    return { passportKeys: ours.map(({ publicJwk }) => parsePublicJwk(publicJwk)) };
   },
 };
 
@@ -168,39 +174,36 @@ function killSwitchOf(row: KillSwitchModel): KillSwitch {
   };
 }
 
-interface ToolRow {
-  readonly name: string;
-  readonly manifest_hash: string;
-  readonly approved_hash: string | null;
-  readonly approval_status: string;
-  readonly risk_tier: string;
-  readonly drift_reason: string | null;
-  readonly surface_hash: string | null;
-  readonly manifest: string | null;
-}
+const toolJson = Prisma.raw(signedJson('tool', 't', ["'approvedManifest', v.manifest"]));
 
-function publishedTool(row: ToolRow): PublishedTool {
-  const approved = row.approved_hash !== null;
-  if (approved && row.manifest === null)
-    throw invalid(`the approved manifest of ${row.name} is gone`);
-  const manifest: JsonValue = row.manifest === null ? {} : JSON.parse(row.manifest);
-  const inputSchema = isJsonObject(manifest) ? manifest.inputSchema : undefined;
-  const approvedFormHash = isJsonObject(manifest) && approved ? formHash(manifest) : undefined;
+function publishedTool(row: StoredTool, guard: RowGuard): PublishedTool {
+  const { name, approvedHash, approvedManifest: text } = row;
+  // A tool that is left out would be unregistered, which policy may allow.
+  if (!guard.holds('tool', row)) return stoppedTool(row);
+  if (approvedHash !== null && text === null)
+    throw invalid(`the approved manifest of ${name} is gone`);
+  const manifest =
+    approvedHash === null || text === null
+      ? undefined
+      : (manifestOf(approvedHash, text) as unknown as JsonObject);
+  const inputSchema = manifest?.inputSchema;
   return {
-    name: row.name,
-    manifestHash: row.manifest_hash,
+    name,
+    manifestHash: row.manifestHash,
     // What cannot be read is taken for the worst.
     approvalStatus:
-      approvalStatuses.find((known) => known === row.approval_status) ?? 'reapproval_required',
-    riskTier: riskTiers.find((known) => known === row.risk_tier) ?? 'critical',
-    ...given({
-      approvedHash: row.approved_hash,
-      approvedSurfaceHash: row.surface_hash,
-      driftReason: row.drift_reason,
-    }),
-    ...(approvedFormHash === undefined ? {} : { approvedFormHash }),
+      approvalStatuses.find((known) => known === row.approvalStatus) ?? 'reapproval_required',
+    riskTier: riskTiers.find((known) => known === row.riskTier) ?? 'critical',
+    ...given({ approvedHash, driftReason: row.driftReason }),
+    ...(manifest === undefined
+      ? {}
+      : { approvedSurfaceHash: surfaceHash(manifest), approvedFormHash: formHash(manifest) }),
     ...(isJsonObject(inputSchema) ? { inputSchema } : {}),
   };
+}
+
+function stoppedTool({ name, manifestHash }: StoredTool): PublishedTool {
+  return { name, manifestHash, approvalStatus: 'reapproval_required', riskTier: 'critical' };
 }
 
 /** Nulls of the database are fields that are not there. */

@@ -33,11 +33,13 @@ export async function buildSidecarSection(
   context: SidecarContext,
   sidecarId: string,
 ): Promise<BuiltSidecarSection> {
-  const { tx, tenantId } = context;
+  const { tx, tenantId, guard } = context;
   const sidecar = await tx.sidecar.findUnique({
     where: { tenantId_id: { tenantId, id: sidecarId } },
   });
-  if (sidecar === null || sidecar.revokedAt !== null) return { body: nothing, lacksGrants: false };
+  const isServed =
+    sidecar !== null && sidecar.revokedAt === null && guard.holds('sidecar', sidecar);
+  if (!isServed) return { body: nothing, lacksGrants: false };
   const lease = await buildLease(context, sidecar);
   const { approvals, lacksGrants } = await buildApprovals(context, sidecar);
   const body = {
@@ -49,7 +51,7 @@ export async function buildSidecarSection(
 }
 
 async function buildLease(
-  { tx, tenantId, nowMs, passportKey }: SidecarContext,
+  { tx, tenantId, nowMs, passportKey, guard }: SidecarContext,
   sidecar: { readonly id: string; readonly agentId: string; readonly userId: string },
 ): Promise<string | undefined> {
   const row = await currentLease(tx, { tenantId, sidecarId: sidecar.id, nowMs });
@@ -57,6 +59,7 @@ async function buildLease(
   if (row === undefined || id === undefined) return undefined;
   const agent = await tx.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
   if (agent === null || agent.disabledAt !== null) return undefined;
+  if (!guard.holds('agent', agent)) return undefined;
   const published = await tx.policy.findMany({
     where: { tenantId, lifecycle: 'published' },
     select: { policyHash: true },
@@ -77,8 +80,8 @@ async function buildApprovals(
   context: SidecarContext,
   { id: sidecarId, agentId }: { readonly id: string; readonly agentId: string },
 ): Promise<{ readonly approvals: readonly DeliveredApproval[]; readonly lacksGrants: boolean }> {
-  const { tx, tenantId, nowMs } = context;
-  const proven = await readApprovals({ tx, tenantId, sidecarId, agentId, nowMs });
+  const { tx, tenantId, nowMs, guard } = context;
+  const proven = await readApprovals({ tx, guard, tenantId, sidecarId, agentId, nowMs });
   const jtis = proven.flatMap((one) => grantOf(one, nowMs)?.jti ?? []);
   const rows =
     jtis.length === 0

@@ -7,7 +7,7 @@ import { openArgs } from '../approvals/approval-args.ts';
 import { approvalProof } from '../approvals/approval-proof.ts';
 import { deliveredMs, openStates } from '../approvals/open-states.ts';
 import { inForce } from '../approvals/standing-grants.ts';
-import type { Transaction, Vault } from '../services.ts';
+import type { RowGuard, Transaction, Vault } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
 import { grantClaims } from './sidecar-passports.ts';
 
@@ -15,6 +15,7 @@ const decided = ['approved', 'modified', 'denied'] as const;
 
 interface Delivery {
   readonly tx: Transaction;
+  readonly guard: RowGuard;
   readonly tenantId: string;
   readonly sidecarId: string;
   /** Whose standing grants it may use and whose denials it keeps to; undefined: neither is asked for. */
@@ -30,9 +31,9 @@ export interface ProvenApproval {
 
 /** The approvals that a sidecar waits for or may act on: open, or decided not long ago. */
 export async function readApprovals(delivery: Delivery): Promise<readonly ProvenApproval[]> {
-  const { tx, tenantId, sidecarId, agentId, nowMs } = delivery;
+  const { tx, guard, tenantId, sidecarId, agentId, nowMs } = delivery;
   const since = new Date(nowMs - deliveredMs);
-  const approvals = await tx.approval.findMany({
+  const found = await tx.approval.findMany({
     where: {
       tenantId,
       kind: 'action',
@@ -50,8 +51,13 @@ export async function readApprovals(delivery: Delivery): Promise<readonly Proven
     },
     orderBy: { id: 'asc' },
   });
+  // What is not ours is not waited for, granted or denied: its sidecar asks again.
+  const approvals = found.filter((row) => guard.holds('approval', row));
   const canonical = await readCanonical(tx, tenantId, approvals);
-  return approvals.map((approval) => ({ approval, proof: proofOf(approval, canonical) }));
+  return approvals.map((approval) => ({
+    approval,
+    proof: proofOf(delivery, approval, canonical),
+  }));
 }
 
 async function readCanonical(
@@ -77,13 +83,14 @@ async function readCanonical(
 }
 
 function proofOf(
-  { id, eventHash, usedAt, grantRevokedAt }: Approval,
+  services: { readonly guard: RowGuard },
+  approval: Approval,
   canonical: ReadonlyMap<string, string>,
 ): ApprovalProof | undefined {
+  const { eventHash } = approval;
   const text = eventHash === null ? undefined : canonical.get(eventHash);
   if (eventHash === null || text === undefined) return undefined;
-  const [used, revoked] = [usedAt !== null, grantRevokedAt !== null];
-  return approvalProof(eventHash, { id, used, revoked, canonical: text });
+  return approvalProof(services, approval, { eventHash, canonical: text });
 }
 
 /** The claims of the grant that an approval proves; undefined when it proves none that can be used. */

@@ -5,7 +5,7 @@ import type { Ledger, Services, Transaction } from '../services.ts';
 import { grantOf, readApprovals } from './delivered-approvals.ts';
 import { moveSections } from './section-versions.ts';
 
-type Deps = Pick<Services, 'db' | 'clock'> & { readonly ledger: Pick<Ledger, 'record'> };
+type Deps = Pick<Services, 'db' | 'clock' | 'guard'> & { readonly ledger: Pick<Ledger, 'record'> };
 
 /**
  * Issues the passports of a sidecar's grants that have none yet: the row, the event that proves
@@ -13,12 +13,12 @@ type Deps = Pick<Services, 'db' | 'clock'> & { readonly ledger: Pick<Ledger, 're
  * decision alone, so that of several control planes one inserts and the others find it done.
  */
 export async function issueGrants(
-  { db, clock, ledger }: Deps,
+  { db, clock, guard, ledger }: Deps,
   { tenantId, sidecarId }: { readonly tenantId: string; readonly sidecarId: string },
 ): Promise<void> {
   const nowMs = clock.now();
   await db.$transaction(async (tx) => {
-    const proven = await readApprovals({ tx, tenantId, sidecarId, nowMs });
+    const proven = await readApprovals({ tx, guard, tenantId, sidecarId, nowMs });
     const grants = proven.flatMap((approval) => grantOf(approval, nowMs) ?? []);
     let issued = 0;
     for (const claims of await notIssued(tx, tenantId, grants)) {

@@ -2,12 +2,12 @@ import { sidecarAudience } from '../../shared/passport/audience.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
 import { agentRowId } from '../agents/agent-row-id.ts';
 import { agentChain, newEvent } from '../events.ts';
-import type { Ledger, Services, Transaction } from '../services.ts';
+import type { Ledger, RowGuard, Services, Transaction } from '../services.ts';
 import type { LiveSidecar } from './live-sidecars.ts';
 import { moveSections } from './section-versions.ts';
 import { leaseSeconds, newLeaseJti } from './sidecar-passports.ts';
 
-type Deps = Pick<Services, 'db' | 'clock'> & { readonly ledger: Pick<Ledger, 'record'> };
+type Deps = Pick<Services, 'db' | 'clock' | 'guard'> & { readonly ledger: Pick<Ledger, 'record'> };
 
 /** How many leases a sidecar that asks for them gets in a minute. */
 const askedPerMinuteMax = 10;
@@ -65,7 +65,7 @@ export async function withoutLease(
  * at once, one does; `asked` is for a sidecar that has none it may use, up to a number a minute.
  */
 export async function renewLease(
-  { db, clock, ledger }: Deps,
+  { db, clock, guard, ledger }: Deps,
   sidecar: LiveSidecar,
   { asked }: { readonly asked: boolean },
 ): Promise<boolean> {
@@ -75,9 +75,12 @@ export async function renewLease(
       select id from sidecar where tenant_id = ${tenantId} and id = ${sidecarId}
         and revoked_at is null for no key update skip locked`;
     if (locked.length === 0) return false;
+    const row = await tx.sidecar.findUniqueOrThrow({ where: { id: sidecarId } });
+    if (!guard.holds('sidecar', row)) return false;
     const nowMs = clock.now();
     const leases = await validLeases(tx, { tenantId, sidecarId, nowMs });
-    if (!isDue(leases, { asked, nowMs }) || !(await isAgentEnabled(tx, sidecar))) return false;
+    if (!isDue(leases, { asked, nowMs }) || !(await isAgentEnabled(tx, guard, sidecar)))
+      return false;
     // After the one before it also by a clock that is behind: the latest is the one in use.
     const issuedAtMs = Math.max(nowMs, (leases[0]?.issuedAt.getTime() ?? 0) + 1);
     await issue({ tx, ledger, clock }, sidecar, issuedAtMs);
@@ -98,14 +101,15 @@ function isDue(
   return latest === undefined || latest.expiresAt.getTime() <= nowMs + (leaseSeconds / 2) * 1000;
 }
 
-async function isAgentEnabled(tx: Transaction, { tenantId, agentId }: LiveSidecar) {
+async function isAgentEnabled(
+  tx: Transaction,
+  guard: RowGuard,
+  { tenantId, agentId }: LiveSidecar,
+) {
   const id = agentRowId(agentId);
   if (id === undefined) return false;
-  const agent = await tx.agent.findUnique({
-    where: { tenantId_id: { tenantId, id } },
-    select: { disabledAt: true },
-  });
-  return agent !== null && agent.disabledAt === null;
+  const agent = await tx.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
+  return agent !== null && agent.disabledAt === null && guard.holds('agent', agent);
 }
 
 async function issue(

@@ -9,7 +9,7 @@ import { publishSection } from './publish-section.ts';
 import { moveBeyond, notePublished, pendingSections, readSections } from './section-versions.ts';
 import type { SyncKeys } from './sync-keys.ts';
 
-type Deps = Pick<Services, 'db' | 'bus' | 'clock' | 'vault'> & {
+type Deps = Pick<Services, 'db' | 'bus' | 'clock' | 'vault' | 'guard'> & {
   readonly ledger: Pick<Ledger, 'record'>;
   readonly log: Log;
 };
@@ -140,10 +140,11 @@ async function buildSections(deps: Deps, work: Work): Promise<Buildings> {
 
 async function buildBody(
   tx: Transaction,
-  { clock, vault, log }: Deps,
+  { clock, vault, guard, log }: Deps,
   { tenantId, keys, name }: Work & { readonly name: string },
 ): Promise<Pick<Built, 'body' | 'lacksGrants'> | undefined> {
-  const context = { tx, tenantId, nowMs: clock.now(), vault };
+  guard.assertTrusted(tenantId);
+  const context = { tx, tenantId, nowMs: clock.now(), vault, guard };
   if (isTenantSection(name)) return { body: await builders[name](context), lacksGrants: false };
   const sidecarId = sidecarIdOf(name);
   if (sidecarId === undefined) return undefined;

@@ -14,7 +14,7 @@ import { ensureSections, moveSections, pendingSections } from './section-version
 import { syncKeys } from './sync-keys.ts';
 
 export interface PublisherDeps
-  extends Pick<Services, 'db' | 'bus' | 'clock' | 'log' | 'vault' | 'signingKeys'> {
+  extends Pick<Services, 'db' | 'bus' | 'clock' | 'log' | 'vault' | 'guard' | 'signingKeys'> {
   readonly ledger: Pick<Ledger, 'record'>;
   /** How often the publisher looks by itself, and beats. Default: once a second. */
   readonly roundMs?: number | undefined;

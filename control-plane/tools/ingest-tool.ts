@@ -5,7 +5,7 @@ import { manifestHash, surfaceHash } from '../../shared/manifest/hash.ts';
 import { type NormalisedManifest, riskTierOf } from '../../shared/manifest/manifest.ts';
 import { parseManifest } from '../../shared/manifest/normalise.ts';
 import type { ApprovalStatus } from '../../shared/manifest/tool-record.ts';
-import { commitChange, lockFor } from '../events.ts';
+import { type ChangeNotes, commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Tool } from '../store/generated/client.ts';
@@ -47,7 +47,7 @@ export async function ingestTool(
   };
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     await lockFor(tx, tenantId, `tool ${manifest.name}`);
-    const { known, drift, standing } = await judge(tx, submission);
+    const { known, drift, standing } = await judge(tx, notes, submission);
     const renamed = known === null ? await renamedFrom(tx, tenantId, manifest) : undefined;
     const approvalId = await registerVersion(services, tx, notes, submission, {
       known,
@@ -65,10 +65,15 @@ export async function ingestTool(
   };
 }
 
-async function judge(tx: Transaction, submission: Submission): Promise<Omit<Judgement, 'renamed'>> {
+async function judge(
+  tx: Transaction,
+  notes: ChangeNotes,
+  submission: Submission,
+): Promise<Omit<Judgement, 'renamed'>> {
   const { tenantId, manifest, hash } = submission;
   const { name } = manifest;
   const known = await tx.tool.findUnique({ where: { tenantId_name: { tenantId, name } } });
+  if (known !== null) notes.assertOurs('tool', known);
   const approved = await approvedManifest(tx, known);
   const drift = approved === undefined ? [] : classifyDrift(approved, manifest);
   const standing = nextStatus({

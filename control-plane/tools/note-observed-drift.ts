@@ -42,7 +42,9 @@ export async function noteObservedDrift(
   await commitChange(services, tenantId, async (tx, notes) => {
     await lockFor(tx, tenantId, `tool ${observation.tool}`);
     const tool = await findDrifted(tx, sidecar, observation);
-    if (tool !== undefined) await carryOver(services, tx, notes, { sidecar, tool, observation });
+    if (tool === undefined) return;
+    notes.assertOurs('tool', tool);
+    await carryOver(services, tx, notes, { sidecar, tool, observation });
   });
 }
 
@@ -177,10 +179,11 @@ async function stop(
 ): Promise<void> {
   if (approvalStatus !== 'approved') return;
   const reasonCode = 'tool.manifest_changed';
-  await tx.tool.update({
+  const stopped = await tx.tool.update({
     where: { tenantId_name: { tenantId, name } },
     data: { approvalStatus: 'reapproval_required', driftReason: reasonCode },
   });
+  await notes.signed('tool', stopped);
   notes.sections('tools');
   const data = {
     approval_status: 'reapproval_required',

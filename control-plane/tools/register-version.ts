@@ -37,7 +37,8 @@ export async function registerVersion(
   judgement: Judgement,
 ): Promise<number | undefined> {
   const { standing, drift } = judgement;
-  await store(tx, submission, standing, drift);
+  const stored = await store(tx, submission, standing, drift);
+  await notes.signed('tool', stored);
   notes.sections('tools');
   await noteIngestion(notes, submission, judgement);
   return requestApproval(services, tx, notes, submission, standing);
@@ -48,7 +49,7 @@ async function store(
   { tenantId, principal, manifest, hash, surface, now }: Submission,
   standing: NextStanding,
   drift: readonly Drift[],
-): Promise<void> {
+): Promise<Tool> {
   const { name } = manifest;
   await tx.toolVersion.createMany({
     data: {
@@ -71,7 +72,7 @@ async function store(
     driftReason: standing.driftReason ?? null,
     updatedAt: now,
   };
-  await tx.tool.upsert({
+  return tx.tool.upsert({
     where: { tenantId_name: { tenantId, name } },
     create: { tenantId, name, ...fields },
     update: fields,

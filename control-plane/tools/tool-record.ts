@@ -1,19 +1,14 @@
 import { riskTiers } from '../../shared/decision/action.ts';
-import type { NormalisedManifest } from '../../shared/manifest/manifest.ts';
 import { approvalStatuses, type ToolRecord } from '../../shared/manifest/tool-record.ts';
 import { type ArgsValidator, argsValidator } from '../../shared/manifest/validator.ts';
+import type { SignedRow } from '../integrity/signed-rows.ts';
+import { manifestOf } from './stored-manifest.ts';
 
 /** A registered tool with its approved manifest, as columns. */
-export interface StoredTool {
-  readonly name: string;
-  readonly manifest_hash: string;
-  readonly approved_hash: string | null;
-  readonly approval_status: string;
-  readonly risk_tier: string;
-  readonly drift_reason: string | null;
+export type StoredTool = SignedRow<'tool'> & {
   /** JSON text. */
-  readonly approved_manifest: string | null;
-}
+  readonly approvedManifest: string | null;
+};
 
 // By manifest hash: reading the manifest again for every decision would cost more than deciding.
 const validators = new Map<string, ArgsValidator | undefined>();
@@ -23,24 +18,24 @@ const validatorsMax = 2_000;
 export function toolRecord(row: StoredTool): ToolRecord {
   return {
     name: row.name,
-    manifestHash: row.manifest_hash,
-    approvedHash: row.approved_hash ?? undefined,
+    manifestHash: row.manifestHash,
+    approvedHash: row.approvedHash ?? undefined,
     approvalStatus:
-      approvalStatuses.find((known) => known === row.approval_status) ?? 'reapproval_required',
-    riskTier: riskTiers.find((known) => known === row.risk_tier) ?? 'critical',
-    driftReason: row.drift_reason ?? undefined,
+      approvalStatuses.find((known) => known === row.approvalStatus) ?? 'reapproval_required',
+    riskTier: riskTiers.find((known) => known === row.riskTier) ?? 'critical',
+    driftReason: row.driftReason ?? undefined,
     validateArgs: validatorOf(row),
   };
 }
 
 function validatorOf({
-  approved_hash: hash,
-  approved_manifest: text,
+  approvedHash: hash,
+  approvedManifest: text,
 }: StoredTool): ArgsValidator | undefined {
   if (hash === null) return undefined;
   if (text === null) throw new Error(`the approved manifest ${hash} is gone`);
   if (validators.has(hash)) return validators.get(hash);
-  const { inputSchema } = JSON.parse(text) as NormalisedManifest;
+  const { inputSchema } = manifestOf(hash, text);
   const validator = inputSchema === undefined ? undefined : argsValidator(inputSchema);
   if (validators.size >= validatorsMax) validators.clear();
   validators.set(hash, validator);

@@ -3,6 +3,7 @@ import type { NormalisedManifest } from '../../shared/manifest/manifest.ts';
 import { schemaProblem } from '../../shared/manifest/validator.ts';
 import type { Transaction } from '../services.ts';
 import type { Tool } from '../store/generated/client.ts';
+import { manifestOf } from './stored-manifest.ts';
 
 /** The manifest that a human stands behind, if there is one. */
 export async function approvedManifest(
@@ -14,7 +15,7 @@ export async function approvedManifest(
   const version = await tx.toolVersion.findUniqueOrThrow({
     where: { tenantId_name_hash: { tenantId, name, hash: approvedHash } },
   });
-  return JSON.parse(version.manifest) as NormalisedManifest;
+  return manifestOf(approvedHash, version.manifest);
 }
 
 /** A schema that cannot be compiled would refuse every call; better to say so now. */

@@ -20,7 +20,7 @@ const rulesShown = 100;
 
 /** Judges stored decisions by a candidate policy, and says what would have been decided otherwise. */
 export async function backtest(
-  services: Pick<Services, 'db' | 'pool' | 'vault' | 'clock'>,
+  services: Pick<Services, 'db' | 'pool' | 'vault' | 'clock' | 'guard'>,
   tenantId: string,
   { policy, beside, from, to, limit, cursor }: BacktestRequest,
 ): Promise<BacktestReport> {

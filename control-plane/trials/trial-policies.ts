@@ -4,6 +4,7 @@ import type { PolicyDefinition } from '../../shared/policy/definition.ts';
 import { policyHash } from '../../shared/policy/hash.ts';
 import { parsePolicy } from '../../shared/policy/validate.ts';
 import type { PublishedPolicy } from '../../shared/sync/sections.ts';
+import { signedPolicy } from '../policies/load-published.ts';
 import type { Services } from '../services.ts';
 
 export interface Trial {
@@ -15,7 +16,7 @@ export interface Trial {
 
 /** The policies that would be in force; nothing of it is stored. */
 export async function trialPolicies(
-  services: Pick<Services, 'db'>,
+  services: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
   { candidates, beside }: Trial,
 ): Promise<readonly PublishedPolicy[]> {
@@ -36,14 +37,15 @@ export async function trialPolicies(
 
 /** The published policies of a tenant in the order of their ids. */
 export async function publishedPolicies(
-  { db }: Pick<Services, 'db'>,
+  { db, guard }: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
 ): Promise<readonly PublishedPolicy[]> {
   const rows = await db.policy.findMany({
     where: { tenantId, lifecycle: 'published' },
-    select: { id: true, policyHash: true, definition: true },
+    select: { ...signedPolicy, definition: true },
     orderBy: { id: 'asc' },
   });
+  for (const row of rows) guard.assert('policy', row);
   try {
     return rows.map(({ id, policyHash: hash, definition }) =>
       asPublished({ id, hash, definition: JSON.parse(definition) as PolicyDefinition }),

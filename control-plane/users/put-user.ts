@@ -19,11 +19,13 @@ export async function putUser(
   const { email = null, role = null } = fields;
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     const written = { email, role, updatedAt: new Date(services.clock.now()) };
-    const row = await tx.directoryUser.upsert({
+    const stored = await tx.directoryUser.upsert({
       where: { tenantId_id: { tenantId, id } },
       create: { tenantId, id, ...written },
       update: written,
     });
+    // Written whole: whatever stood there before is of no account.
+    const row = await notes.signed('directory_user', stored);
     await notes.event({
       type: 'user.written',
       chainId: 'users:directory',

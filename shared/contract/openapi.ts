@@ -185,6 +185,7 @@ function errorCodes(operation: AnyOperation): readonly ErrorCode[] {
   const codes = new Set<ErrorCode>(errors);
   if (auth === 'bearer' || auth === 'gateway') {
     codes.add('auth.missing_key').add('auth.invalid_key').add('auth.insufficient_permission');
+    codes.add('integrity.forged_row');
   }
   if (auth === 'gateway') codes.add('auth.gateway_scope_required');
   if (auth === 'sidecar') codes.add('auth.sidecar_required').add('sidecar.revoked');

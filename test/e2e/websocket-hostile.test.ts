@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { until } from '../support/processes.ts';
 import { listening } from '../support/proxy.ts';
@@ -194,7 +193,9 @@ describe('WebSockets, with an agent or an upstream that cheats', () => {
     const client = await rawClient(stage.proxyPort, headOf('GET', url, handshake));
     await until('it is open', () => client.text().includes('hello'));
     client.socket.write('123');
-    await arm(stage.databaseUrl, 'http.get.127.0.0.1');
+    const body = { kind: 'block_tool', tool: 'http.get.127.0.0.1', reason: 'test' };
+    const armed = await stage.separate.api('POST', '/v1/runtime/kill-switches', body);
+    expect(armed.status).toBe(201);
     await client.closed;
     await nothingIsOpen();
     let ended = '';
@@ -210,24 +211,3 @@ describe('WebSockets, with an agent or an upstream that cheats', () => {
     expect(ended).toMatch(/"status":101/);
   });
 });
-
-/** As the control plane does it: the switch, and the section that tells of it moved on. */
-async function arm(databaseUrl: string, tool: string): Promise<void> {
-  const client = new pg.Client({ connectionString: databaseUrl });
-  await client.connect();
-  try {
-    await client.query('begin');
-    await client.query(
-      `insert into kill_switch (id, tenant_id, kind, tool, reason, armed_by)
-       values ('ks_test', 'default', 'block_tool', $1, 'test', 'owner')`,
-      [tool],
-    );
-    await client.query(
-      `update sync_section set version = version + 1, updated_at = now()
-       where tenant_id = 'default' and name = 'kill_switches'`,
-    );
-    await client.query('commit');
-  } finally {
-    await client.end();
-  }
-}

@@ -21,6 +21,7 @@ import type { Action } from '../../shared/decision/action.ts';
 import { decide } from '../../shared/decision/decide.ts';
 import { silentLog } from '../../shared/log.ts';
 import { readPassport } from '../../shared/passport/verify.ts';
+import { handSigned } from '../support/hand-signed.ts';
 import { freshDatabase } from '../support/postgres.ts';
 import { startRedis, type TestRedis } from '../support/redis.ts';
 import { until } from '../support/until.ts';
@@ -48,7 +49,7 @@ beforeAll(async () => {
   };
   first = await startControlPlane();
   second = await startControlPlane();
-  const { db } = first.services;
+  const db = handSigned(first.services.db, first.services.guard);
   await db.tenant.create({ data: { id: tenantId, name: 'Acme' } });
   const agent = await db.agent.create({
     data: { tenantId, name: 'bot', capabilities: ['pay.*'] },
@@ -80,7 +81,7 @@ function startControlPlane() {
 
 async function enrol(id: string): Promise<void> {
   const jwk = { ...generateSigningKey().publicJwk };
-  await first.services.db.sidecar.create({
+  await handSigned(first.services.db, first.services.guard).sidecar.create({
     data: {
       id,
       tenantId,
@@ -132,9 +133,10 @@ const approver: Caller = {
 function armKillSwitch(by: typeof first, id: string) {
   return commitChange(by.services, tenantId, async (tx, notes) => {
     notes.sections('kill_switches');
-    await tx.killSwitch.create({
-      data: { id, tenantId, kind: 'block_tool', tool: 'pay.out', reason: 'test', armedBy: 'bob' },
-    });
+    const data = {
+      ...{ id, tenantId, kind: 'block_tool', tool: 'pay.out', reason: 'test', armedBy: 'bob' },
+    };
+    await notes.signed('kill_switch', await tx.killSwitch.create({ data }));
   });
 }
 

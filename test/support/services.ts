@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Config, readConfig } from '../../control-plane/config.ts';
 import { createLedger } from '../../control-plane/evidence/ledger.ts';
+import { createRowGuard } from '../../control-plane/integrity/row-guard.ts';
 import { createSigningKeys } from '../../control-plane/keys/signing-keys.ts';
 import { createVault } from '../../control-plane/keys/vault.ts';
 import type { Publisher, Services } from '../../control-plane/services.ts';
@@ -15,6 +16,7 @@ import { OwnUsage } from '../../control-plane/usage/own-usage.ts';
 import { openBus } from '../../shared/bus/open.ts';
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 import { type Log, silentLog } from '../../shared/log.ts';
+import { handSigned } from './hand-signed.ts';
 import { type ManualClock, manualClock } from './manual-clock.ts';
 import { freshDatabase } from './postgres.ts';
 
@@ -39,7 +41,7 @@ export interface TestServicesOptions {
   readonly masterKey?: Buffer;
 }
 
-/** Services as a running control plane has them: every part real, the clock the test's. */
+/** Services as a running control plane has them: every part real, the clock the test's; `db` signs. */
 export async function testServices(options: TestServicesOptions = {}): Promise<TestServices> {
   const { log = silentLog, clock = manualClock(Date.now()), redisUrl } = options;
   const isEmbedded = options.databaseUrl === 'embedded';
@@ -54,10 +56,12 @@ export async function testServices(options: TestServicesOptions = {}): Promise<T
   const store = await openStore({ databaseUrl: config.databaseUrl, dataDir, log });
   const bus = await openBus({ redisUrl, log, clock });
   const vault = createVault(options.masterKey ?? randomBytes(32));
-  const { db, pool } = store;
-  const signingKeys = createSigningKeys({ db, vault, clock });
+  const { pool } = store;
+  const guard = createRowGuard({ pool, clock, log, vault });
+  const db = handSigned(store.db, guard);
+  const signingKeys = createSigningKeys({ db, vault, clock, guard });
   const ledger = createLedger({ db, pool, signingKeys, clock, log });
-  const publisher = createPublisher({ db, bus, clock, log, vault, signingKeys, ledger });
+  const publisher = createPublisher({ db, bus, clock, log, vault, guard, signingKeys, ledger });
   const upstream = openUpstream(config, options.upstream);
   return {
     config,
@@ -67,6 +71,7 @@ export async function testServices(options: TestServicesOptions = {}): Promise<T
     pool,
     bus,
     vault,
+    guard,
     signingKeys,
     ledger,
     publisher,

@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { recordEvent } from '../../control-plane/evidence/outbox.ts';
+import { createRowGuard } from '../../control-plane/integrity/row-guard.ts';
 import { createSigningKeys } from '../../control-plane/keys/signing-keys.ts';
 import { createVault } from '../../control-plane/keys/vault.ts';
 import { bindingMac } from '../../control-plane/runtime/stored-binding.ts';
-import type { Transaction } from '../../control-plane/services.ts';
+import type { RowGuard, Transaction } from '../../control-plane/services.ts';
 import { openStore, type Store } from '../../control-plane/store/open.ts';
 import {
   createPublisher,
@@ -20,6 +21,7 @@ import { silentLog } from '../../shared/log.ts';
 import type { PolicyDefinition } from '../../shared/policy/definition.ts';
 import { policyHash } from '../../shared/policy/hash.ts';
 import type { SectionName } from '../../shared/sync/sections.ts';
+import { handSigned } from './hand-signed.ts';
 
 /** One master key, as all tenants of one installation have. */
 const vault = createVault(randomBytes(32));
@@ -38,6 +40,9 @@ export class SyncWorld {
   readonly clock: Clock;
   readonly tenantId: string;
   readonly vault = vault;
+  readonly guard: RowGuard;
+  /** For what is written by hand: rows come out signed. */
+  readonly db: Store['db'];
   readonly signingKeys: ReturnType<typeof createSigningKeys>;
   readonly deps: PublisherDeps;
 
@@ -47,13 +52,16 @@ export class SyncWorld {
     this.clock = clock;
     this.tenantId = tenantId;
     const { db } = store;
-    this.signingKeys = createSigningKeys({ db, vault, clock });
+    this.guard = createRowGuard({ pool: store.pool, clock, log: silentLog, vault });
+    this.db = handSigned(db, this.guard);
+    this.signingKeys = createSigningKeys({ db, vault, clock, guard: this.guard });
     this.deps = {
       db,
       bus,
       clock,
       log: silentLog,
       vault,
+      guard: this.guard,
       signingKeys: this.signingKeys,
       ledger: { record: recordEvent },
     };
@@ -62,7 +70,7 @@ export class SyncWorld {
   static async open(options: WorldOptions): Promise<SyncWorld> {
     const world = new SyncWorld(options);
     const { tenantId } = world;
-    await world.store.db.tenant.create({ data: { id: tenantId, name: tenantId } });
+    await world.db.tenant.create({ data: { id: tenantId, name: tenantId } });
     return world;
   }
 
@@ -78,13 +86,13 @@ export class SyncWorld {
     work: (tx: Transaction) => Promise<unknown> = async () => {},
   ): Promise<void> {
     await this.store.db.$transaction(async (tx) => {
-      await work(tx);
+      await work(handSigned(tx, this.guard));
       await publisher.changed(tx, this.tenantId, ...sections);
     });
   }
 
   async agent(name = 'bot', capabilities: readonly string[] = ['pay.*']): Promise<string> {
-    const { id } = await this.store.db.agent.create({
+    const { id } = await this.db.agent.create({
       data: { tenantId: this.tenantId, name, capabilities: [...capabilities], goal: 'pay bills' },
     });
     return String(id);
@@ -92,7 +100,7 @@ export class SyncWorld {
 
   async sidecar(id: string, agentId: string): Promise<void> {
     const { publicJwk } = generateSigningKey();
-    await this.store.db.sidecar.create({
+    await this.db.sidecar.create({
       data: {
         id,
         tenantId: this.tenantId,
@@ -140,7 +148,7 @@ export class SyncWorld {
   /** Retires the key of sections and makes another, moving nothing. */
   async rotateSyncKey(): Promise<void> {
     const { tenantId, clock } = this;
-    await this.store.db.signingKey.updateMany({
+    await this.db.signingKey.updateMany({
       where: { tenantId, purpose: 'sync', state: 'active' },
       data: { state: 'retired', retiredAt: new Date(clock.now()) },
     });

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { createLedger } from '../../control-plane/evidence/ledger.ts';
+import { createRowGuard } from '../../control-plane/integrity/row-guard.ts';
 import { type OpenKeys, openKeys } from '../../control-plane/keys/keyring/open-keys.ts';
 import { rotateMasterKey } from '../../control-plane/keys/keyring/rotate-master-key.ts';
 import { createSigningKeys } from '../../control-plane/keys/signing-keys.ts';
@@ -38,7 +39,9 @@ export async function startVaultWorld(databaseUrl?: string): Promise<VaultWorld>
     async rotate(env, options) {
       const keys = await open(env);
       const clock = systemClock;
-      const signingKeys = createSigningKeys({ db, clock, vault: createVault(keys) });
+      const vault = createVault(keys);
+      const guard = createRowGuard({ pool, clock, log: silentLog, vault });
+      const signingKeys = createSigningKeys({ db, clock, vault, guard });
       const ledger = createLedger({ db, pool, signingKeys, clock, log: silentLog });
       try {
         return await rotateMasterKey(keys, { db, pool, clock, ledger }, options);

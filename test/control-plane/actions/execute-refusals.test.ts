@@ -89,7 +89,7 @@ describe('nothing is sent', () => {
     });
     await expectSent(0, async () => {
       expect(await run({ tool: 'forged' })).toMatchObject({
-        reason_code: 'execution.not_configured',
+        reason_code: 'integrity.forged_row',
       });
     });
   });

@@ -67,10 +67,10 @@ describe('while approvals cannot be requested', () => {
   it('an action that needs one is denied, and may be tried again under its idempotency key', async () => {
     const { db } = gateway.services;
     const body = action({ tool: 'refund', idempotency_key: 'when there is nobody to ask' });
-    await db.$executeRaw`alter table approval rename column goal to goal_away`;
+    await db.$executeRaw`alter table approval rename column summary to summary_away`;
     const denied = await gateway
       .post('/v1/actions/preflight', body)
-      .finally(() => db.$executeRaw`alter table approval rename column goal_away to goal`);
+      .finally(() => db.$executeRaw`alter table approval rename column summary_away to summary`);
     const reason_code = 'approval.unavailable';
     expect(denied).toMatchObject({ status: 200, body: { decision: 'deny', reason_code } });
     const asked = await gateway.post('/v1/actions/preflight', body);

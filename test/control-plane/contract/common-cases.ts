@@ -46,6 +46,14 @@ function keyCases({ auth, permission }: AnyOperation): readonly Case[] {
           ),
         ]
       : []),
+    yields(403, 'integrity.forged_row', async (ask, { key, services }) => {
+      const principal = fresh('raised');
+      const raised = await key({ role: 'auditor', scope: 'gateway', principal });
+      await services.pool.query(`update api_key set role = 'owner' where principal = $1`, [
+        principal,
+      ]);
+      return ask({ key: raised });
+    }),
     yields(500, 'internal.unexpected', async (ask, { key, faults }) => {
       const unseen = await key({ scope: 'gateway', principal: fresh('unseen') });
       await faults.withoutTable('api_key');

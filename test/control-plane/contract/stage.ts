@@ -141,13 +141,13 @@ function passportsOf({ services }: Gateway, { post }: Requests, agentId: string)
 async function sealSigningKeyElsewhere({ services }: Gateway, faults: DatabaseFaults) {
   const { db, clock } = services;
   const active = { tenantId: 'default', purpose: 'passport', state: 'active' };
-  const { kid, alg, publicJwk, sealed } = await db.signingKey.findFirstOrThrow({ where: active });
+  const { kid, alg, publicJwk, sealed, mac } = await db.signingKey.findFirstOrThrow({ where: active });
   await db.signingKey.updateMany({ where: active, data: { state: 'retired' } });
   const other = fresh('kid');
   await db.signingKey.create({
     data: { ...active, kid: other, alg, publicJwk: publicJwk ?? {}, sealed },
   });
-  faults.onMend(`update signing_key set state = 'active' where kid = '${kid}'`);
+  faults.onMend(`update signing_key set state = 'active', mac = '${mac}' where kid = '${kid}'`);
   faults.onMend(`delete from signing_key where kid = '${other}'`);
   // Which key is the active one is believed for a second.
   clock.advance(1_000);

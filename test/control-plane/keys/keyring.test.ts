@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createRowGuard } from '../../../control-plane/integrity/row-guard.ts';
 import { holdKeys } from '../../../control-plane/keys/keyring/hold-keys.ts';
 import { wrappingKeyOf } from '../../../control-plane/keys/keyring/keyring.ts';
 import { type OpenKeys, rootPlace } from '../../../control-plane/keys/keyring/open-keys.ts';
@@ -40,11 +41,12 @@ const query = (sql: string, values: unknown[] = []) => world.store.pool.query(sq
 /** A secret in every column that has any, and what opens it. */
 async function seedEverything(keys: OpenKeys): Promise<() => Promise<void>> {
   const vault = createVault(keys);
-  const { db } = world.store;
+  const { db, pool } = world.store;
+  const guard = createRowGuard({ pool, clock: systemClock, log: silentLog, vault });
   const seal = (purpose: string, id: string) =>
     vault.seal(`secret of ${purpose}`, { tenantId: 't', purpose, id, version: 1 });
   await query("INSERT INTO tenant (id, name) VALUES ('t', 't')");
-  await createSigningKeys({ db, vault, clock: systemClock }).active('t', 'export');
+  await createSigningKeys({ db, vault, clock: systemClock, guard }).active('t', 'export');
   const common = { tenantId: 't', createdBy: 'p' };
   await db.credential.create({
     data: {

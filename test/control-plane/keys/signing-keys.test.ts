@@ -49,11 +49,11 @@ describe.each(['postgres', 'embedded'] as const)('signing keys on %s', (kind) =>
     });
   });
 
-  it('moved to another tenant’s row are unreadable', async () => {
+  it('moved to another tenant’s row are refused', async () => {
     const { kid } = await services.signingKeys.active('t4', 'export');
     await services.db.signingKey.updateMany({ where: { kid }, data: { tenantId: 't5' } });
     await expect(services.signingKeys.active('t5', 'export')).rejects.toMatchObject({
-      code: 'credential.unreadable',
+      code: 'integrity.forged_row',
     });
   });
 });

@@ -1,9 +1,18 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { manifestHash, surfaceHash } from '../../../shared/manifest/hash.ts';
 import { sidecarSection, tenantSections } from '../../../shared/sync/sections.ts';
 import { sectionDigest } from '../../../shared/sync/signed-section.ts';
+import { handSigned } from '../../support/hand-signed.ts';
 import { SyncWorld } from '../../support/sync-world.ts';
 import { until } from '../../support/until.ts';
 import { denyAll, PublisherStage } from './publisher-stage.ts';
+
+const shown = { name: 'pay.out', inputSchema: { type: 'object' } };
+const approved = {
+  manifest: shown,
+  hash: manifestHash(shown as never),
+  surface: surfaceHash(shown as never),
+};
 
 let stage: PublisherStage;
 beforeAll(async () => {
@@ -68,7 +77,8 @@ describe('the publisher', () => {
     for (const one of [stage.world, other]) {
       const { tenantId } = one;
       const { db } = stage.store;
-      await db.$transaction(async (tx) => {
+      await db.$transaction(async (bare) => {
+        const tx = handSigned(bare, one.guard);
         await one.policy(tx, denyAll(1));
         await one.binding(tx, { name: 'pay', protocol: 'http', host: 'pay.example', body: 'json' });
         await tx.directoryUser.create({ data: { tenantId, id: 'ann', email: 'ann@example.com' } });
@@ -127,18 +137,18 @@ describe('the publisher', () => {
             tenantId,
             name: 'pay.out',
             manifestHash: 'm2',
-            approvedHash: 'm1',
+            approvedHash: approved.hash,
             approvalStatus: 'approved',
             riskTier: 'odd',
           },
         });
-        const manifest = JSON.stringify({ name: 'pay.out', inputSchema: { type: 'object' } });
+        const manifest = JSON.stringify(approved.manifest);
         await tx.toolVersion.create({
           data: {
             tenantId,
             name: 'pay.out',
-            hash: 'm1',
-            surfaceHash: 's1',
+            hash: approved.hash,
+            surfaceHash: 'what a row says',
             manifest,
             ingestedBy: 'a',
           },
@@ -146,7 +156,10 @@ describe('the publisher', () => {
       });
       await one.agent();
       const disabled = await one.agent('gone');
-      await db.agent.update({ where: { id: Number(disabled) }, data: { disabledAt: new Date() } });
+      await one.db.agent.update({
+        where: { id: Number(disabled) },
+        data: { disabledAt: new Date() },
+      });
     }
     await stage.publisher().round();
     const { tenantId } = stage.world;
@@ -162,8 +175,8 @@ describe('the publisher', () => {
       {
         name: 'pay.out',
         manifestHash: 'm2',
-        approvedHash: 'm1',
-        approvedSurfaceHash: 's1',
+        approvedHash: approved.hash,
+        approvedSurfaceHash: approved.surface,
         approvedFormHash: expect.stringMatching(/^sha256:/),
         approvalStatus: 'approved',
         riskTier: 'critical',
@@ -222,14 +235,14 @@ describe('a heartbeat', () => {
   it('is not given for a tenant without live sidecars', async () => {
     const agentId = await stage.world.agent();
     await stage.world.sidecar(`sc-${stage.tenants}`, agentId);
-    await stage.store.db.sidecar.updateMany({
+    await stage.world.db.sidecar.updateMany({
       where: { tenantId: stage.world.tenantId },
       data: { enrolledAt: new Date(Date.now() - 11 * 60_000) },
     });
     const running = stage.publisher({ roundMs: 1 });
     await running.round();
     expect(await stage.bus.read(stage.world.tenantId, 'heartbeat')).toBeUndefined();
-    await stage.store.db.sidecar.updateMany({
+    await stage.world.db.sidecar.updateMany({
       where: { tenantId: stage.world.tenantId },
       data: { lastSeenAt: new Date() },
     });

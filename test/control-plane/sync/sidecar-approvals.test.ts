@@ -3,6 +3,7 @@ import type { Transaction } from '../../../control-plane/services.ts';
 import type { Store } from '../../../control-plane/store/open.ts';
 import { idTimeMs } from '../../../shared/ids.ts';
 import type { JsonObject } from '../../../shared/json.ts';
+import { handSigned } from '../../support/hand-signed.ts';
 import { freshDatabase } from '../../support/postgres.ts';
 import { openTestStore } from '../../support/sync-world.ts';
 import { until } from '../../support/until.ts';
@@ -58,7 +59,9 @@ describe('an approval', () => {
     const decided = wanted.proof !== undefined;
     const eventHash = `sha256:${'a'.repeat(50)}${String(id).padStart(14, '0')}`;
     const now = new Date(stage.clock.now());
-    await tx.approval.create({
+    const effective = wanted.proof?.effective_digest ?? 'sha256:asked';
+    const expiresAt = wanted.proof?.grant_expires_at ?? new Date(stage.clock.now() + 3_600_000);
+    await handSigned(tx, stage.world.guard).approval.create({
       data: {
         id,
         tenantId,
@@ -77,6 +80,9 @@ describe('an approval', () => {
         requestedAt: now,
         expiresAt: new Date(stage.clock.now() + 3_600_000),
         ...(decided ? { decidedAt: now, eventId: `ev-${tenantId}-${id}`, eventHash } : {}),
+        ...(decided
+          ? { effectiveDigest: String(effective), grantExpiresAt: new Date(expiresAt as string) }
+          : {}),
         ...(wanted.effectiveArgs === undefined ? {} : { effectiveArgs: wanted.effectiveArgs }),
         ...(wanted.usedAt === undefined ? {} : { usedAt: wanted.usedAt }),
       },

@@ -90,11 +90,11 @@ describe('a lease', () => {
   });
 
   it.each([
-    ['revoked', () => store.db.sidecar.updateMany({ data: { revokedAt: new Date() } })],
+    ['revoked', () => stage.world.db.sidecar.updateMany({ data: { revokedAt: new Date() } })],
     [
       'not seen for ten minutes',
       () =>
-        store.db.sidecar.updateMany({
+        stage.world.db.sidecar.updateMany({
           data: { enrolledAt: new Date(stage.clock.now() - 600_001) },
         }),
     ],
@@ -107,7 +107,7 @@ describe('a lease', () => {
   });
 
   it.each([
-    ['disabled', () => store.db.agent.updateMany({ data: { disabledAt: new Date() } })],
+    ['disabled', () => stage.world.db.agent.updateMany({ data: { disabledAt: new Date() } })],
     ['deleted', () => store.db.agent.deleteMany()],
   ])('is not issued, nor handed out again, once the agent is %s', async (_what, make) => {
     await stage.running.round();

@@ -1,0 +1,108 @@
+import { votedFor } from '../approvals/load-approval-facts.ts';
+import { openStates } from '../approvals/open-states.ts';
+import { lockFor, newEvent } from '../events.ts';
+import { recordEvent } from '../evidence/outbox.ts';
+import type { Services, Transaction } from '../services.ts';
+import { integrityChain } from './report-forgery.ts';
+import { signRow } from './sign-row.ts';
+
+type Deps = Pick<Services, 'db' | 'clock' | 'guard' | 'vault' | 'log'>;
+
+const signedType = 'integrity.rows_signed';
+/** Longer than any grant that can still be used, or denial that still counts. */
+const decidedMs = 400 * 86_400_000;
+
+/**
+ * Signs, once in the life of a database, the rows that were written before rows were signed. What
+ * it signs it cannot judge, so that it must never happen again: the marker says that it did, and so
+ * does the ledger of every tenant, which is not rewritten unseen. Where the marker is gone and a
+ * ledger, or a signed row, knows better, nothing is signed.
+ */
+export async function signOldRows(services: Deps): Promise<void> {
+  const { db, log } = services;
+  if ((await db.integrityBaseline.findUnique({ where: { id: 1 } })) !== null) return;
+  await db.$transaction(
+    async (tx) => {
+      await lockFor(tx, '', 'integrity baseline');
+      if ((await tx.integrityBaseline.findUnique({ where: { id: 1 } })) !== null) return;
+      if (await wasSignedBefore(tx)) {
+        log.error({}, 'the marker of signed rows is gone from the database: no row is signed anew');
+        return;
+      }
+      await signAll(services, tx);
+      await mark(services, tx);
+    },
+    { timeout: 600_000 },
+  );
+}
+
+async function mark({ clock, vault }: Deps, tx: Transaction): Promise<void> {
+  const signedAt = new Date(clock.now());
+  const mac = vault.mac('integrity_baseline', String(signedAt.getTime()));
+  await tx.integrityBaseline.create({ data: { id: 1, signedAt, mac } });
+}
+
+async function wasSignedBefore(tx: Transaction): Promise<boolean> {
+  const rows = await tx.$queryRaw<{ known: boolean }[]>`
+    select exists (select 1 from evidence_head h join evidence_row e
+                   on e.tenant_id = h.tenant_id and e.type = ${signedType})
+        or exists (select 1 from event_outbox where event::jsonb ->> 'type' = ${signedType})
+        or exists (select 1 from tenant where mac is not null)
+        or exists (select 1 from signing_key where mac is not null) as known`;
+  return rows[0]?.known !== false;
+}
+
+async function signAll(services: Deps, tx: Transaction): Promise<void> {
+  const counts = new Map<string, Record<string, number>>();
+  const nowMs = services.clock.now();
+  for (const [table, rows] of await oldRows(tx, nowMs)) {
+    for (const row of rows) {
+      await signRow(tx, services, table, row as never);
+      const { tenantId, id } = row as { readonly tenantId?: string; readonly id?: unknown };
+      const count = counts.get(tenantId ?? String(id)) ?? {};
+      counts.set(tenantId ?? String(id), { ...count, [table]: (count[table] ?? 0) + 1 });
+    }
+  }
+  for (const { id } of await tx.tenant.findMany({ select: { id: true } })) {
+    const data = { rows: counts.get(id) ?? {} };
+    const event = newEvent({ type: signedType, chainId: integrityChain, data }, services.clock);
+    await recordEvent(tx, id, event);
+  }
+}
+
+async function oldRows(tx: Transaction, nowMs: number) {
+  const since = new Date(nowMs - decidedMs);
+  const open = { status: { in: openStates } };
+  return [
+    ['tenant', await tx.tenant.findMany()],
+    ['signing_key', await tx.signingKey.findMany()],
+    ['api_key', await tx.apiKey.findMany()],
+    ['agent', await tx.agent.findMany()],
+    ['service_account', await tx.serviceAccount.findMany()],
+    ['directory_user', await tx.directoryUser.findMany()],
+    ['policy', await tx.policy.findMany()],
+    ['tool', await tx.tool.findMany()],
+    ['kill_switch', await tx.killSwitch.findMany()],
+    ['sidecar', await tx.sidecar.findMany()],
+    ['enrolment_token', await tx.enrolmentToken.findMany()],
+    [
+      'approval',
+      await tx.approval.findMany({ where: { OR: [open, { decidedAt: { gt: since } }] } }),
+    ],
+    ['approval_vote', await oldVotes(tx)],
+  ] as const;
+}
+
+async function oldVotes(tx: Transaction) {
+  const where = { approval: { status: { in: openStates } } };
+  const votes = await tx.approvalVote.findMany({ where });
+  const signable = [];
+  for (const vote of votes) {
+    const { tenantId, eventId } = vote;
+    const sealed = await tx.evidenceRow.findFirst({ where: { tenantId, eventId } });
+    const waiting = await tx.eventOutbox.findFirst({ where: { tenantId, eventId } });
+    const text = sealed?.canonical ?? waiting?.event;
+    if (text !== undefined) signable.push({ ...vote, ...votedFor(JSON.parse(text)) });
+  }
+  return signable;
+}

@@ -1,0 +1,24 @@
+import { Counter, type Registry } from 'prom-client';
+
+/** Told of rows that were refused because the control plane did not write them. */
+export interface ForgeryMeter {
+  refused(table: string): void;
+}
+
+const tables = [
+  ...['agent', 'api_key', 'approval', 'approval_vote', 'binding', 'directory_user'],
+  ...['enrolment_token', 'kill_switch', 'policy', 'service_account', 'sidecar', 'signing_key'],
+  ...['tenant', 'tool', 'tool_version'],
+];
+
+export function createForgeryMeter(registry: Registry): ForgeryMeter {
+  const refused = new Counter({
+    name: 'sallyport_forged_rows_refused_total',
+    help: 'How often a row that gives authority was refused because this system did not write it',
+    labelNames: ['table'],
+    registers: [registry],
+  });
+  // There from the start: the first one, too, is an increase.
+  for (const table of tables) refused.inc({ table }, 0);
+  return { refused: (table) => refused.inc({ table }) };
+}

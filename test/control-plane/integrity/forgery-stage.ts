@@ -1,0 +1,93 @@
+import type { Caller } from '../../../control-plane/http/route.ts';
+import { integrityChain } from '../../../control-plane/integrity/report-forgery.ts';
+import type { Services } from '../../../control-plane/services.ts';
+import { putUser } from '../../../control-plane/users/put-user.ts';
+import { ingestTool } from '../../../shared/contract/tools.ts';
+import type { EvidenceEvent } from '../../../shared/evidence/event.ts';
+import { startApprovalDesk } from '../../support/approval-desk.ts';
+import { rule } from '../../support/gateway.ts';
+import { eventsOf } from '../../support/services.ts';
+import { until } from '../../support/until.ts';
+
+/** A call by the API's own names: what a test compares is status and reason. */
+type Ask = () => Promise<readonly [status: number, reason: string]>;
+
+export interface Forgery {
+  readonly table: string;
+  /** The row, as evidence names it. */
+  readonly id: string;
+  /** As the owner of the database, past the API. */
+  readonly sql: string;
+  readonly ask: Ask;
+}
+
+/** A gateway with one of each kind of row that gives authority, all of them as they should be. */
+export async function startForgeryStage() {
+  const desk = await startApprovalDesk();
+  const { gateway, agentId } = desk;
+  const { services } = gateway;
+  await gateway.publish(rule('allow', 'free'), rule('allow', 'shaped'));
+  const manifest = {
+    ...{ name: 'shaped', version: '1.0.0', description: 'A tool', riskTier: 'low' },
+    inputSchema: { type: 'object', properties: {}, additionalProperties: false },
+  };
+  await gateway.owner.call(ingestTool, { body: { manifest } as never });
+  const owner = { tenantId: 'default', principal: 'owner' } as Caller;
+  const fields = { email: 'user-1@example.com', role: 'clerk' };
+  await putUser(services, owner, { id: 'user-1', fields });
+  const post =
+    (path: string, body: object, key?: string): Ask =>
+    async () => {
+      const answer = await gateway.post(path, body, key);
+      return [answer.status, String(answer.body?.reason_code ?? '')];
+    };
+  const action = { agent_id: agentId, user_id: 'user-1', resource: 'r:1', args: {} };
+  const decide = (tool = 'free', more: object = {}) =>
+    post('/v1/actions/preflight', { ...action, tool, ...more });
+  return { desk, gateway, services, agentId, post, decide };
+}
+
+export type ForgeryStage = Awaited<ReturnType<typeof startForgeryStage>>;
+
+/**
+ * Does what an attacker with the database's owner role would, triggers and all; asks twice; puts
+ * the table back as it was. Returns the answers, and what the ledger then says of the row.
+ */
+export async function forge(
+  { services }: ForgeryStage,
+  { table, id, sql, ask }: Forgery,
+  tenantId = 'default',
+): Promise<{ readonly answers: readonly string[]; readonly incidents: number }> {
+  const { pool } = services;
+  const told = async () => (await incidentsOf(services, tenantId, { table, id })).length;
+  const before = await told();
+  await pool.query(`create table kept as select * from ${table}`);
+  try {
+    await pool.query(sql);
+    // What was looked up before is believed for a second.
+    services.clock.advance(1_100);
+    const answers = [(await ask()).join(' '), (await ask()).join(' ')];
+    await until(async () => (await told()) > before, { what: `${table} ${id} in the ledger` });
+    return { answers, incidents: (await told()) - before };
+  } finally {
+    await pool.query(`begin; set local session_replication_role = replica;
+      delete from ${table}; insert into ${table} select * from kept; drop table kept; commit`);
+    services.clock.advance(1_100);
+  }
+}
+
+/** What the ledger says of a row that is not ours. */
+export async function incidentsOf(
+  services: Pick<Services, 'db'>,
+  tenantId: string,
+  { table, id }: Pick<Forgery, 'table' | 'id'>,
+): Promise<readonly EvidenceEvent[]> {
+  const events = await eventsOf(services, tenantId);
+  return events.filter(
+    ({ type, chain_id, data }) =>
+      type === 'integrity.forged_row' &&
+      chain_id === integrityChain &&
+      data.table === table &&
+      data.row_id === id,
+  );
+}

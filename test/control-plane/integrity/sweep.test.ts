@@ -1,0 +1,134 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { sweepRows } from '../../../control-plane/integrity/sweep.ts';
+import { builders } from '../../../control-plane/sync/build-sections.ts';
+import { deleteBinding, putBinding } from '../../../shared/contract/bindings.ts';
+import { armKillSwitch, disarmKillSwitch } from '../../../shared/contract/kill-switches.ts';
+import { type Gateway, rule, startGateway } from '../../support/gateway.ts';
+import { until } from '../../support/until.ts';
+import { incidentsOf } from './forgery-stage.ts';
+
+let gateway: Gateway;
+let agentId: string;
+beforeAll(async () => {
+  gateway = await startGateway();
+  agentId = await gateway.agent();
+  await gateway.publish(rule('allow', 'free'));
+});
+afterAll(() => gateway.close());
+
+const decide = async () => {
+  const action = { agent_id: agentId, user_id: 'user-1', tool: 'free', resource: 'r:1', args: {} };
+  const { body } = await gateway.post('/v1/actions/preflight', action);
+  return body?.reason_code;
+};
+
+/** Forges, sweeps, and puts the table back: what is decided with it, and after. */
+async function swept(table: string, sql: string) {
+  const { pool } = gateway.services;
+  await pool.query(`create table kept as select * from ${table}`);
+  await pool.query(sql);
+  await sweepRows(gateway.services);
+  const during = await decide();
+  await pool.query(
+    `delete from ${table}; insert into ${table} select * from kept; drop table kept`,
+  );
+  await sweepRows(gateway.services);
+  return { during, after: await decide() };
+}
+
+const closed = { during: 'integrity.forged_row', after: 'test.allow' };
+
+async function armed(): Promise<string> {
+  const body = { kind: 'block_tool', tool: 'dangerous', reason: 'incident' } as const;
+  return (await gateway.owner.call(armKillSwitch, { body })).id;
+}
+
+describe('nothing is decided for a tenant after somebody, in the database,', () => {
+  it.each([
+    [
+      'disarmed a kill switch',
+      (id: string) => `update kill_switch set disarmed_at = now() where id = '${id}'`,
+    ],
+    [
+      'let a kill switch expire',
+      (id: string) => `update kill_switch set expires_at = '2020-01-01' where id = '${id}'`,
+    ],
+    ['deleted a kill switch', (id: string) => `delete from kill_switch where id = '${id}'`],
+  ])('%s', async (_what, sql) => {
+    const id = await armed();
+    expect(await swept('kill_switch', sql(id))).toEqual(closed);
+    await until(
+      async () =>
+        (await incidentsOf(gateway.services, 'default', { table: 'kill_switch', id })).length === 1,
+    );
+    await gateway.owner.call(disarmKillSwitch, { params: { id } });
+  });
+
+  it.each([
+    ['archived', (id: string) => `update policy set lifecycle = 'archived' where id = ${id}`],
+    ['deleted', (id: string) => `delete from policy where id = ${id}`],
+  ])('%s a policy that denies', async (_what, sql) => {
+    await gateway.publish(rule('deny', 'dangerous'));
+    const { id } = await gateway.services.db.policy.findFirstOrThrow({ orderBy: { id: 'desc' } });
+    expect(await swept('policy', sql(String(id)))).toEqual(closed);
+  });
+
+  it('deleted a binding, whose host would then count as unbound', async () => {
+    const body = { protocol: 'passthrough', host: 'bound.example' } as const;
+    await gateway.owner.call(putBinding, { params: { name: 'bound' }, body });
+    expect(await swept('binding', `delete from binding where name = 'bound'`)).toEqual(closed);
+    await gateway.owner.call(deleteBinding, { params: { name: 'bound' } });
+    await sweepRows(gateway.services);
+    expect(await decide()).toBe('test.allow');
+  });
+});
+
+it('what an administrator took out of force himself stops nobody, sealed or waiting to be', async () => {
+  const id = await armed();
+  await gateway.owner.call(disarmKillSwitch, { params: { id } });
+  await sweepRows(gateway.services);
+  expect(await decide()).toBe('test.allow');
+});
+
+describe('sidecars are told of rows that are ours alone:', () => {
+  const build = (
+    name: 'agents' | 'tools' | 'revocations' | 'policies' | 'kill_switches' | 'tenant',
+  ) => {
+    const { db, vault, guard, clock } = gateway.services;
+    return db.$transaction(
+      async (tx): Promise<object> =>
+        builders[name]({ tx, tenantId: 'default', nowMs: clock.now(), vault, guard }),
+    );
+  };
+
+  it('an agent that was given more is left out, and held for revoked', async () => {
+    const { pool } = gateway.services;
+    const id = await gateway.agent('raised', ['pay.*']);
+    await pool.query(`update agent set capabilities = '{**}' where id = ${id}`);
+    const { agents } = (await build('agents')) as { agents: readonly { id: string }[] };
+    expect(agents.map((agent) => agent.id)).not.toContain(id);
+    expect(await build('revocations')).toMatchObject({ agentIds: expect.arrayContaining([id]) });
+    await pool.query(`update agent set capabilities = '{pay.*}' where id = ${id}`);
+    const mended = (await build('agents')) as { agents: readonly { id: string }[] };
+    expect(mended.agents.map((agent) => agent.id)).toContain(id);
+  });
+
+  it.each([
+    [
+      'tenant',
+      `update tenant set mode = 'monitor' where id = 'default'`,
+      `update tenant set mode = 'enforce' where id = 'default'`,
+    ],
+    [
+      'policies',
+      `update policy set version = version + 1`,
+      `update policy set version = version - 1`,
+    ],
+  ] as const)('no section %s is made of others', async (section, sql, undo) => {
+    const { pool } = gateway.services;
+    await pool.query(sql);
+    await expect(build(section)).rejects.toMatchObject({ code: 'integrity.forged_row' });
+    await pool.query(undo);
+    await build(section);
+  });
+});
