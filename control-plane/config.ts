@@ -40,6 +40,8 @@ const schema = z.object({
   SALLYPORT_UPSTREAM_CONNECT_MS: milliseconds(10_000, 1),
   SALLYPORT_UPSTREAM_TIMEOUT_MS: milliseconds(60_000, 1),
   SALLYPORT_MAX_ANSWER_BYTES: limit('bytes', { from: 1, to: 16_777_216, byDefault: 1_048_576 }),
+  SALLYPORT_VERIFY_MS: milliseconds(300_000, 1_000),
+  SALLYPORT_VERIFY_WHOLE_HOURS: limit('hours', { from: 1, to: 8_760, byDefault: 24 }),
   SALLYPORT_LOG_LEVEL: logLevel.default('info'),
   SALLYPORT_ENVIRONMENT: choice(environments).default('prod'),
   DATABASE_URL: z.string().optional(),
@@ -93,6 +95,9 @@ export interface Config {
   readonly upstreamTimeoutMs: number;
   /** How much of an upstream's answer execute hands on. */
   readonly answerBytesMax: number;
+  /** How often what was sealed since is verified, and how often the whole ledger is. */
+  readonly verifyMs: number;
+  readonly verifyWholeHours: number;
   readonly logLevel: string;
   readonly production: boolean;
   /** What policies see at `environment` when the control plane itself is asked. */
@@ -128,6 +133,8 @@ export function readConfig(source: SettingsSource): Config {
     upstreamConnectMs: settings.SALLYPORT_UPSTREAM_CONNECT_MS,
     upstreamTimeoutMs: settings.SALLYPORT_UPSTREAM_TIMEOUT_MS,
     answerBytesMax: settings.SALLYPORT_MAX_ANSWER_BYTES,
+    verifyMs: settings.SALLYPORT_VERIFY_MS,
+    verifyWholeHours: settings.SALLYPORT_VERIFY_WHOLE_HOURS,
     logLevel: settings.SALLYPORT_LOG_LEVEL,
     production: settings.NODE_ENV === 'production',
     environment: settings.SALLYPORT_ENVIRONMENT,

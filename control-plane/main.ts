@@ -14,6 +14,7 @@ import { startExpirySweep } from './approvals/expiry-sweep.ts';
 import { type Config, readConfig } from './config.ts';
 import { startCheckpointRounds } from './evidence/anchoring/checkpoint-rounds.ts';
 import { createLedger } from './evidence/ledger.ts';
+import { startSelfVerification } from './evidence/verification/self-verify.ts';
 import { defaultLimits } from './http/budget.ts';
 import { sweepIdempotency } from './http/idempotency.ts';
 import { createHttpServer } from './http/server.ts';
@@ -66,6 +67,7 @@ export async function startControlPlane(
     const sweep = startExpirySweep(services);
     const deliveries = startDeliveryWorker(services, channelsOf(services));
     const checkpoints = startCheckpointRounds(services);
+    const verification = startSelfVerification(services);
     const hourly = setInterval(() => void forgetOld(services), 3_600_000).unref();
     const close = async () => {
       clearInterval(hourly);
@@ -73,6 +75,7 @@ export async function startControlPlane(
       await sweep.close();
       await checkpoints.close();
       await deliveries.close();
+      await verification.close();
       await closeServer(server);
       await closeServices();
     };

@@ -91,6 +91,12 @@ export interface Ledger {
   record(tx: Transaction, tenantId: string, event: EvidenceEvent): Promise<void>;
   /** After that transaction: resolves once the event is sealed. Never call inside one. */
   sealed(tenantId: string, eventId: string): Promise<SealedEvent>;
+  /** Seals now what waits for this tenant, as far as it can be. Never rejects. */
+  retry(tenantId: string): Promise<void>;
+  /** Events whose sealing failed, in the memory of this process: the database does not take them yet. */
+  unkept(tenantId: string): readonly { readonly event: EvidenceEvent; readonly reason: string }[];
+  /** The same, how many of all tenants. */
+  readonly unkeptCount: number;
 }
 
 /** Carries changed state to the sidecars. */

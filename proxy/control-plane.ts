@@ -20,9 +20,10 @@ import { getSidecarCredentials, reportSidecar } from '../shared/contract/sidecar
 import { signJws } from '../shared/crypto/jws.ts';
 import type { Action } from '../shared/decision/action.ts';
 import type { Effect, Verdict } from '../shared/decision/verdict.ts';
-import type { SpoolPosition } from '../shared/evidence/spool-head.ts';
+import type { LedgerAcknowledgement } from '../shared/evidence/ledger-acknowledgement.ts';
 import { newId } from '../shared/ids.ts';
 import type { Enrolment } from './enrolment.ts';
+import type { Acknowledged } from './evidence/uploader.ts';
 import type { UsageElsewhere } from './usage/usage-counter.ts';
 
 /** While an agent waits for it. */
@@ -53,8 +54,15 @@ export interface ControlPlane {
     readonly credentials: readonly HeldCredential[];
     readonly version: number;
   }>;
-  /** Takes records as the lines of the spool, each with its line feed. */
-  upload(segment: string, lines: readonly Buffer[]): Promise<SpoolPosition>;
+  /**
+   * Takes records as the lines of the spool, each with its line feed, and what the ledger was
+   * acknowledged as last, which it must still be.
+   */
+  upload(
+    segment: string,
+    lines: readonly Buffer[],
+    ledger?: LedgerAcknowledgement,
+  ): Promise<Acknowledged>;
   /** Tells how the sidecar fares; resolves with the id of the key that signs sections now. */
   report(report: SidecarReport): Promise<string>;
   /** What the agent did elsewhere than in this run, changed after a position of the ledger. */
@@ -112,12 +120,9 @@ export function connectControlPlane({ url, enrolment, clock }: ControlPlaneOptio
       plaintext.fill(0);
       return { credentials, version };
     },
-    async upload(segment, lines) {
-      const head = Buffer.from(`${JSON.stringify({ segment })}\n`);
-      const { acked } = await patient.call(uploadEvidence, {
-        body: Buffer.concat([head, ...lines]),
-      });
-      return acked;
+    async upload(segment, lines, ledger) {
+      const head = Buffer.from(`${JSON.stringify({ segment, ledger })}\n`);
+      return patient.call(uploadEvidence, { body: Buffer.concat([head, ...lines]) });
     },
     async keySuccession() {
       return (await client.call(getKeySuccession, {})).statements;

@@ -195,6 +195,16 @@ export const errorKinds = {
   'evidence.seal_failed': outage(500, 'The decision could not be recorded.'),
   'evidence.cursor_invalid': refusal(400, 'The cursor is not one this ledger gave out.'),
   'evidence.event_invalid': refusal(400, 'The event is not valid.'),
+  'evidence.checkpoint_invalid': refusal(
+    400,
+    'The checkpoint is not one that a key of this tenant signed.',
+  ),
+  'evidence.rolled_back': {
+    status: 409,
+    retryable: true,
+    level: 'error',
+    text: 'The ledger does not hold what was acknowledged before: an older copy was restored, or it was rewritten.',
+  },
   'evidence.event_not_found': refusal(404, 'No such event.'),
   'evidence.not_a_decision': refusal(409, 'The event is no decision on an action.'),
   'evidence.id_conflict': refusal(409, 'Another event was already recorded under this id.'),

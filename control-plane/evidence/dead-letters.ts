@@ -3,7 +3,7 @@ import type { Log } from '../../shared/log.ts';
 import { keepDeadLetter } from './outbox.ts';
 import type { Queryable } from './read-state.ts';
 
-interface DeadLetter {
+export interface DeadLetter {
   readonly tenantId: string;
   readonly event: EvidenceEvent;
   readonly reason: string;
@@ -26,6 +26,11 @@ export class DeadLetters {
 
   get count(): number {
     return this.#letters.length;
+  }
+
+  /** What the database did not take yet, oldest first. */
+  of(tenantId: string): readonly DeadLetter[] {
+    return this.#letters.filter((letter) => letter.tenantId === tenantId);
   }
 
   add(letter: DeadLetter): void {

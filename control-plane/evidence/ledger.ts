@@ -77,6 +77,12 @@ export function createLedger(deps: LedgerDeps): RunningLedger {
       log.warn({ error, deadLetters: deadLetters.count }, 'the outbox cannot be read');
     }
   };
+  const retry = async (tenantId: string) => {
+    await deadLetters.flush(pool).catch((error: unknown) => {
+      log.warn({ error, deadLetters: deadLetters.count }, 'dead letters cannot be kept yet');
+    });
+    await tenantOf(tenantId).drain.drain();
+  };
   const sweeper = startSweeper(async () => {
     await drain();
     forgetIdle(tenants, clock.monotonic() - idleMs);
@@ -90,6 +96,11 @@ export function createLedger(deps: LedgerDeps): RunningLedger {
     record: (tx, tenantId, event) => recordEvent(tx, tenantId, event),
     sealed: (tenantId, eventId) => tenantOf(tenantId).drain.sealed(eventId),
     drain,
+    retry,
+    unkept: (tenantId) => deadLetters.of(tenantId),
+    get unkeptCount() {
+      return deadLetters.count;
+    },
     async close() {
       isClosed = true;
       await sweeper.stop();

@@ -1,6 +1,6 @@
 import type { Pool, PoolClient } from 'pg';
+import type { Anchor, ChainEnd, LedgerPage } from '../../shared/evidence/ledger-source.ts';
 import type { LedgerRow } from '../../shared/evidence/row-check.ts';
-import type { Anchor, ChainEnd, LedgerPage } from '../../shared/evidence/verify.ts';
 import type { Queryable } from './read-state.ts';
 
 const pageRows = 1_000;
@@ -15,18 +15,28 @@ export async function headPosition(connection: Queryable, tenantId: string): Pro
   return Number(rows[0]?.position ?? 0);
 }
 
+/** Reads what else is known of a stretch, on the connection that its rows were read on. */
+export type BesideReader = (
+  connection: Queryable,
+  page: Stretch & { readonly rows: readonly LedgerRow[] },
+) => Promise<Pick<LedgerPage, 'checkpoints' | 'starts'>>;
+
+const nothingBeside: BesideReader = async () => ({});
+
 /** The stretch of a tenant's ledger after one position and up to another, a page at a time. */
 export async function* readPages(
   connection: Queryable,
   tenantId: string,
-  { after, upTo }: { readonly after: number; readonly upTo: number },
+  { after, upTo }: Stretch,
+  readBeside: BesideReader = nothingBeside,
 ): AsyncGenerator<LedgerPage> {
   for (let from = after; from < upTo; ) {
     const rows = await readRows(connection, tenantId, { after: from, upTo });
     // A short page is the last: what was said about positions behind it goes with it.
     const last = rows.length < pageRows ? upTo : (rows.at(-1)?.position ?? upTo);
     const anchors = await readHeads(connection, tenantId, { after: from, upTo: last });
-    yield { rows, anchors };
+    const beside = await readBeside(connection, { rows, after: from, upTo: last });
+    yield { rows, anchors, ...beside };
     from = last;
   }
 }
@@ -37,7 +47,7 @@ type RowArray = [
   occurredAtMs: string,
 ];
 
-interface Stretch {
+export interface Stretch {
   readonly after: number;
   readonly upTo: number;
 }
@@ -130,13 +140,14 @@ export async function* readTail(
   pool: Pool,
   tenantId: string,
   after: number,
+  readBeside: BesideReader = nothingBeside,
 ): AsyncGenerator<LedgerPage, LedgerEnd> {
   const client = await pool.connect();
   let isDone = false;
   try {
     await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
     const end = await readEnd(client, tenantId);
-    yield* readPages(client, tenantId, { after, upTo: everything });
+    yield* readPages(client, tenantId, { after, upTo: everything }, readBeside);
     await client.query('COMMIT');
     isDone = true;
     return end;

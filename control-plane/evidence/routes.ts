@@ -1,15 +1,19 @@
 import * as contract from '../../shared/contract/evidence.ts';
 import { exportEvidence, getEvidenceJwks } from '../../shared/contract/evidence-export.ts';
 import { getDecisionFixture } from '../../shared/contract/evidence-fixture.ts';
+import * as verification from '../../shared/contract/evidence-verification.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import { appendEvent } from './append-event.ts';
+import { listDeadLetters, retryDeadLetters } from './dead-letter-report.ts';
 import { listEvents } from './events.ts';
 import { exportLedger } from './export/export.ts';
 import { evidenceJwks } from './export/jwks.ts';
 import { sharedCheckpoints } from './export/shared-checkpoints.ts';
 import { decisionFixture } from './fixture.ts';
 import { treeRoutes } from './tree/routes.ts';
+import { acceptLoss, verificationRecord } from './verification/accept-loss.ts';
+import { readVerification } from './verification/verification-state.ts';
 import { verifyChain } from './verify-chain.ts';
 
 export function evidenceRoutes(services: Services): readonly Route[] {
@@ -34,6 +38,27 @@ export function evidenceRoutes(services: Services): readonly Route[] {
     route(getEvidenceJwks, async (_input, caller) => ({
       body: await evidenceJwks(services, caller.tenantId),
       headers: { 'cache-control': 'no-store' },
+    })),
+    ...verificationRoutes(services),
+  ];
+}
+
+function verificationRoutes(services: Services): readonly Route[] {
+  return [
+    route(verification.verifyAgainstCheckpoint, async ({ body }, caller) => ({
+      body: await verifyChain(services, caller.tenantId, body),
+    })),
+    route(verification.getVerification, async (_input, caller) => ({
+      body: verificationRecord(await readVerification(services, caller.tenantId)),
+    })),
+    route(verification.acceptLoss, async ({ body }, caller) => ({
+      body: await acceptLoss(services, caller, body),
+    })),
+    route(verification.listDeadLetters, async (_input, caller) => ({
+      body: await listDeadLetters(services, caller.tenantId),
+    })),
+    route(verification.retryDeadLetters, async (_input, caller) => ({
+      body: await retryDeadLetters(services, caller.tenantId),
     })),
   ];
 }

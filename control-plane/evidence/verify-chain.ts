@@ -1,82 +1,97 @@
-import type { Pool } from 'pg';
-import { verificationKeys } from '../../shared/crypto/signing-key.ts';
-import type { VerificationReport } from '../../shared/evidence/problem.ts';
-import { type LedgerPage, verifyLedger } from '../../shared/evidence/verify.ts';
-import { newEvent } from '../events.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import type { Checkpoint, VerifiedUpTo } from '../../shared/evidence/ledger-source.ts';
+import type { Problem, VerificationReport } from '../../shared/evidence/problem.ts';
 import type { Services } from '../services.ts';
-import { ledgerChain } from './incident.ts';
-import {
-  headPosition,
-  type LedgerEnd,
-  newestHeadsFrom,
-  readPages,
-  readTail,
-} from './read-ledger.ts';
+import { raiseAlarm } from './verification/alarm.ts';
+import { readCheckpoint } from './verification/read-checkpoint.ts';
+import { changeVerification, readVerification } from './verification/verification-state.ts';
+import { verifyRows } from './verification/verify-rows.ts';
 
-/** Signatures of older batches add nothing: the newest ones cover the rows of all of them. */
-const signaturesMax = 1_000;
-/** As long as more than this was sealed meanwhile, catch up before looking at the end. */
-const tailRowsMax = 500;
+interface Wanted {
+  /** A signed note that somebody kept outside. */
+  readonly checkpoint?: string | undefined;
+  readonly isPatient?: boolean | undefined;
+}
 
 /**
  * Verifies a tenant's whole ledger from its canonical texts. A failure is an incident, sealed as
- * `chain_verification_failed`; the report is returned regardless of whether that succeeds.
+ * `chain_verification_failed` and told to whoever is to be told; the report is returned regardless
+ * of whether that succeeds.
  */
 export async function verifyChain(
-  services: Pick<Services, 'pool' | 'signingKeys' | 'ledger' | 'clock' | 'log'>,
+  services: Services,
   tenantId: string,
+  { checkpoint, isPatient }: Wanted = {},
 ): Promise<VerificationReport> {
-  const report = await verifyStored(services, tenantId);
-  if (!report.ok) await recordFailure(services, tenantId, report);
+  const { upTo: known } = await readVerification(services, tenantId);
+  const checkpoints = known.tree.size === 0 ? [] : [checkpointOf(known)];
+  if (checkpoint !== undefined) checkpoints.push(await genuine(services, tenantId, checkpoint));
+  const { report, upTo } = await verifyRows(services, { tenantId, checkpoints, isPatient });
+  if (report.problem !== null) await reportFailure(services, tenantId, report);
+  await noteVerified(services, tenantId, { upTo, problem: report.problem, isWhole: true });
   return report;
 }
 
-/** The report alone, without leaving a trace. */
+/** The report alone, of the whole ledger, without leaving a trace. */
 export async function verifyStored(
-  { pool, signingKeys }: Pick<Services, 'pool' | 'signingKeys'>,
+  services: Pick<Services, 'pool' | 'signingKeys'>,
   tenantId: string,
 ): Promise<VerificationReport> {
-  const keys = verificationKeys(await signingKeys.publicKeys(tenantId, 'checkpoint'));
-  const ledger = readLedger(pool, tenantId);
-  return verifyLedger({
-    tenantId,
-    keys,
-    pages: ledger.pages(),
-    signaturesFrom: await newestHeadsFrom(pool, tenantId, signaturesMax),
-    end: ledger.end,
-  });
+  return (await verifyRows(services, { tenantId })).report;
 }
 
-function readLedger(pool: Pool, tenantId: string) {
-  let end: LedgerEnd = { head: undefined, chainEnds: [] };
-  return {
-    async *pages(): AsyncGenerator<LedgerPage> {
-      let after = 0;
-      for (let upTo = await headPosition(pool, tenantId); upTo - after > tailRowsMax; ) {
-        yield* readPages(pool, tenantId, { after, upTo });
-        after = upTo;
-        upTo = await headPosition(pool, tenantId);
-      }
-      end = yield* readTail(pool, tenantId, after);
-    },
-    end: () => end,
-  };
+/** What was verified before must still be there: nobody but this program can have written that down. */
+function checkpointOf({ tree }: VerifiedUpTo): Checkpoint {
+  return { position: tree.size, treeRoot: `sha256:${tree.root().toString('hex')}` };
 }
 
-async function recordFailure(
-  { ledger, clock, log }: Pick<Services, 'ledger' | 'clock' | 'log'>,
+export async function reportFailure(
+  services: Services,
   tenantId: string,
   { problem, problems, events }: VerificationReport,
 ): Promise<void> {
-  log.error({ tenantId, problem, problems: problems.length }, 'the ledger does not verify');
+  if (problem === null) return;
+  await raiseAlarm(services, tenantId, {
+    type: 'chain_verification_failed',
+    key: `${problem.kind} ${problem.position} ${problem.chain_id}`,
+    data: { events, problem: { ...problem }, problems: problems.length },
+  });
+}
+
+interface Verified {
+  readonly upTo: VerifiedUpTo | undefined;
+  readonly problem: Problem | null;
+  readonly isWhole: boolean;
+}
+
+/** Keeps how far the ledger was verified, so that the next verification need not begin anew. */
+export async function noteVerified(
+  services: Pick<Services, 'db' | 'vault' | 'log' | 'clock'>,
+  tenantId: string,
+  { upTo, problem, isWhole }: Verified,
+): Promise<void> {
+  const nowMs = services.clock.now();
   try {
-    const data = { events, problem: { ...problem }, problems: problems.length };
-    const event = newEvent(
-      { type: 'chain_verification_failed', chainId: ledgerChain, data },
-      clock,
-    );
-    await ledger.seal(tenantId, event);
+    await changeVerification(services, tenantId, (before) => ({
+      ...before,
+      verifiedAtMs: nowMs,
+      wholeAtMs: isWhole ? nowMs : before.wholeAtMs,
+      problem: isWhole ? problem : (problem ?? before.problem),
+      upTo: problem === null && upTo !== undefined ? upTo : before.upTo,
+    }));
   } catch (error) {
-    log.error({ error, tenantId }, 'the failed verification could not be recorded');
+    services.log.warn({ error, tenantId }, 'how far the ledger was verified could not be kept');
   }
+}
+
+/** What nobody of this tenant signed says nothing about its ledger, and must raise no alarm. */
+async function genuine(
+  { signingKeys }: Pick<Services, 'signingKeys'>,
+  tenantId: string,
+  note: string,
+): Promise<Checkpoint> {
+  const keys = await signingKeys.publicKeys(tenantId, 'checkpoint');
+  const checkpoint = readCheckpoint(note, { tenantId, keys });
+  if (checkpoint === undefined) throw new GatewayError('evidence.checkpoint_invalid');
+  return checkpoint;
 }

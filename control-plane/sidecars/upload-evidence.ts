@@ -1,12 +1,14 @@
 import { GatewayError } from '../../shared/errors.ts';
 import { eventKey } from '../../shared/evidence/columns.ts';
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
+import type { LedgerAcknowledgement } from '../../shared/evidence/ledger-acknowledgement.ts';
 import type { SpoolPosition } from '../../shared/evidence/spool-head.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import type { Sidecar } from '../store/generated/client.ts';
 import { noteObservedDrift } from '../tools/note-observed-drift.ts';
 import { ownSidecar } from './fleet.ts';
+import { acknowledgement, assertKept } from './ledger-acknowledgement.ts';
 import { claimedSalt, putAside } from './put-aside.ts';
 import { reportIncident } from './report-incident.ts';
 import { noteOrder } from './spool-order.ts';
@@ -32,10 +34,15 @@ export async function uploadEvidence(
   services: Services,
   caller: Caller,
   upload: Upload,
-): Promise<{ readonly sealed: number; readonly acked: SpoolPosition }> {
+): Promise<{
+  readonly sealed: number;
+  readonly acked: SpoolPosition;
+  readonly ledger?: LedgerAcknowledgement | undefined;
+}> {
   const sidecar = await ownSidecar(services, caller);
   const head = readUpload(sidecar, upload);
   if ('problem' in head) throw await refused(services, sidecar, upload, head.problem);
+  if (upload.ledger !== undefined) await assertKept(services, sidecar, upload.ledger);
   const received = await receive(services, sidecar, upload.records, head.after.record);
   const keys = received.map(({ event }) => eventKey(event));
   const { isRewound } = await noteOrder(services, sidecar, { after: head.after, keys });
@@ -44,7 +51,8 @@ export async function uploadEvidence(
   // Before the upload is acknowledged: a report that could not be followed comes again.
   for (const event of sealed) await noteObservedDrift(services, sidecar, event);
   await acknowledge(services, sidecar, { last: head.last, isRewound });
-  return { sealed: received.length, acked: head.last };
+  const ledger = await acknowledgement(services, sidecar.tenantId);
+  return { sealed: received.length, acked: head.last, ledger };
 }
 
 async function refused(

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { verifyJws } from '../../shared/crypto/jws.ts';
 import { parsePublicJwk, verificationKeys } from '../../shared/crypto/signing-key.ts';
 import { GatewayError } from '../../shared/errors.ts';
+import type { LedgerAcknowledgement } from '../../shared/evidence/ledger-acknowledgement.ts';
 import { type SpoolHead, spoolHeadType, spoolLinkHash } from '../../shared/evidence/spool-head.ts';
 import type { Sidecar } from '../store/generated/client.ts';
 
@@ -14,16 +15,27 @@ const headForm = z.strictObject({ sidecar: z.string(), after: position, last: po
 export interface Upload {
   /** Compact JWS over where the records stand in the spool. */
   readonly segment: string;
+  /** Where the ledger stood when it acknowledged records of this sidecar last. */
+  readonly ledger?: LedgerAcknowledgement | undefined;
   /** The exact lines of the spool. */
   readonly records: readonly string[];
 }
 
-const firstLine = z.strictObject({ segment: z.string().max(4096) });
+const firstLine = z.strictObject({
+  segment: z.string().max(4096),
+  ledger: z
+    .strictObject({
+      position: z.number().int().min(1).max(Number.MAX_SAFE_INTEGER),
+      tree_root: z.string().regex(/^sha256:[0-9a-f]{64}$/),
+      jws: z.string().max(1024),
+    })
+    .optional(),
+});
 
 /** Tells the head of an upload from its records. */
 export function uploadIn([first = '', ...records]: readonly string[]): Upload {
   try {
-    return { segment: firstLine.parse(JSON.parse(first)).segment, records };
+    return { ...firstLine.parse(JSON.parse(first)), records };
   } catch (cause) {
     const message = 'The first line must be {"segment": …}, the signed head of the records.';
     throw new GatewayError('args.schema_invalid', { message, cause });

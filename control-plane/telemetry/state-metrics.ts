@@ -11,6 +11,10 @@ interface Waiting {
   readonly unsigned_age: number;
   readonly sidecars: number;
   readonly silent: number;
+  readonly dead_letters: number;
+  readonly failing: number;
+  readonly lost: number;
+  readonly verification_age: number;
 }
 
 const described: Readonly<Record<keyof Waiting, readonly [name: string, help: string]>> = {
@@ -30,6 +34,22 @@ const described: Readonly<Record<keyof Waiting, readonly [name: string, help: st
     'sallyport_sidecars_silent',
     'Sidecars seen within the last day, and not within the last minute',
   ],
+  dead_letters: [
+    'sallyport_dead_letters',
+    'Events in the outbox whose sealing failed, and that are tried again',
+  ],
+  failing: [
+    'sallyport_ledgers_failing',
+    'Tenants whose ledger did not verify when it was verified last',
+  ],
+  lost: [
+    'sallyport_ledgers_rolled_back',
+    'Tenants whose ledger does not hold what a sidecar was told, which nobody has accepted',
+  ],
+  verification_age: [
+    'sallyport_ledger_verification_age_seconds',
+    'How long ago the ledger was verified whose verification is the oldest',
+  ],
 };
 
 const keptMs = 5_000;
@@ -38,7 +58,7 @@ const patienceMs = 2_000;
 /** What the control plane works with, and what waits in it, over all tenants. */
 export function createStateMetrics(
   registry: Registry,
-  services: Pick<Services, 'pool' | 'bus' | 'clock'>,
+  services: Pick<Services, 'pool' | 'bus' | 'clock' | 'ledger'>,
   version: string,
 ): void {
   const state = kept(services);
@@ -49,6 +69,14 @@ export function createStateMetrics(
     registry,
     { name: 'sallyport_database_up', help: '1 while the database answers' },
     async () => Number((await state()) !== undefined),
+  );
+  gauge(
+    registry,
+    {
+      name: 'sallyport_dead_letters_unkept',
+      help: 'Dead letters in the memory of this process: the database does not take them yet',
+    },
+    async () => services.ledger.unkeptCount,
   );
   for (const [column, [name, help]] of Object.entries(described)) {
     // While the database is away nobody knows: NaN, over which no alert fires or resolves.
@@ -77,12 +105,14 @@ function kept({ pool, clock }: Pick<Services, 'pool' | 'clock'>) {
 }
 
 const question = `
-  SELECT a.approvals, a.approval_age, o.outbox, o.outbox_age, c.unsigned_age, s.sidecars, s.silent
+  SELECT a.approvals, a.approval_age, o.outbox, o.outbox_age, c.unsigned_age, s.sidecars, s.silent,
+         o.dead_letters, v.failing, v.lost, v.verification_age
     FROM (SELECT count(*)::float8 AS approvals,
                  coalesce(extract(epoch FROM now() - min(requested_at)), 0)::float8 AS approval_age
             FROM approval WHERE status = 'pending' AND expires_at > now()) a,
          (SELECT count(*)::float8 AS outbox,
-                 coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 AS outbox_age
+                 coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 AS outbox_age,
+                 (count(*) FILTER (WHERE dead_lettered))::float8 AS dead_letters
             FROM event_outbox) o,
          (SELECT coalesce(extract(epoch FROM now() - min(newest.created_at)), 0)::float8 AS unsigned_age
             FROM evidence_head AS head CROSS JOIN LATERAL (
@@ -92,7 +122,12 @@ const question = `
          (SELECT count(*) FILTER (WHERE last_seen_at > now() - interval '1 minute')::float8 AS sidecars,
                  count(*) FILTER (WHERE last_seen_at <= now() - interval '1 minute')::float8 AS silent
             FROM sidecar
-           WHERE revoked_at IS NULL AND last_seen_at > now() - interval '1 day') s`;
+           WHERE revoked_at IS NULL AND last_seen_at > now() - interval '1 day') s,
+         (SELECT (count(*) FILTER (WHERE problem IS NOT NULL))::float8 AS failing,
+                 (count(*) FILTER (WHERE lost_position > accepted_position))::float8 AS lost,
+                 coalesce(extract(epoch FROM now() - min(verified_at)
+                   FILTER (WHERE verified_at > 'epoch')), 0)::float8 AS verification_age
+            FROM evidence_verification) v`;
 
 /** Undefined when it fails, or takes longer than a scrape may wait. */
 async function within<Value>(asked: Promise<Value>): Promise<Value | undefined> {

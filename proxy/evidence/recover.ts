@@ -3,12 +3,13 @@ import { join } from 'node:path';
 import type { SpoolPosition } from '../../shared/evidence/spool-head.ts';
 import type { Log } from '../../shared/log.ts';
 import { linkIn } from './block.ts';
-import { loadPosition } from './position-file.ts';
+import { type KeptAcknowledgement, loadPosition } from './position-file.ts';
 import { readSegment, type SegmentEntry, segmentsIn } from './segment.ts';
 
 export interface Recovered {
   readonly written: SpoolPosition;
   readonly acked: SpoolPosition;
+  readonly ledger: KeptAcknowledgement | undefined;
   readonly storedBytes: number;
 }
 
@@ -23,7 +24,8 @@ export function recover({
   readonly log: Log;
 }): Recovered {
   const segments = segmentsIn(folder);
-  const acked = later(loadPosition(folder, log), segments[0]?.after) ?? start;
+  const stored = loadPosition(folder, log);
+  const acked = later(stored?.position, segments[0]?.after) ?? start;
   let written = acked;
   let storedBytes = 0;
   for (const segment of segments) {
@@ -42,7 +44,7 @@ export function recover({
     else if (wholeBytes < segment.bytes) fs.truncateSync(path, wholeBytes);
     storedBytes += wholeBytes;
   }
-  return { written: sound(written), acked, storedBytes };
+  return { written: sound(written), acked, ledger: stored?.ledger, storedBytes };
 }
 
 /** What stands before the first segment was sealed, or it would still be there. */

@@ -3,10 +3,11 @@ import { join } from 'node:path';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
+import type { LedgerAcknowledgement } from '../../shared/evidence/ledger-acknowledgement.ts';
 import type { SpoolPosition } from '../../shared/evidence/spool-head.ts';
 import type { Log } from '../../shared/log.ts';
 import { type Block, type Line, writeBlock } from './block.ts';
-import { storePosition } from './position-file.ts';
+import { type KeptAcknowledgement, storePosition } from './position-file.ts';
 import { type Cursor, type PendingRecords, readPending } from './read-pending.ts';
 import { type Recovered, recover } from './recover.ts';
 import { segmentName, segmentsIn } from './segment.ts';
@@ -54,6 +55,7 @@ export class Spool {
   /** What was written and would survive: only that is uploaded. */
   #kept: SpoolPosition;
   #acked: SpoolPosition;
+  #ledger: KeptAcknowledgement | undefined;
   #storedBytes: number;
   /** Where the first record not acknowledged begins, and where reading stopped last. */
   #cursor: Cursor = { segment: '', record: 0, offset: 0 };
@@ -72,6 +74,7 @@ export class Spool {
     this.#written = recovered.written;
     this.#kept = recovered.written;
     this.#acked = recovered.acked;
+    this.#ledger = recovered.ledger;
     this.#storedBytes = recovered.storedBytes;
     this.#segment = { name: segmentName(recovered.written), bytes: 0 };
     this.#fd = openSegment(options, this.#segment.name);
@@ -100,6 +103,13 @@ export class Spool {
 
   get written(): SpoolPosition {
     return this.#kept;
+  }
+
+  /** Where the ledger stood when it acknowledged something to this sidecar last, as far as is known. */
+  ledgerShownTo(sidecarId: string): LedgerAcknowledgement | undefined {
+    if (this.#ledger?.sidecar !== sidecarId) return undefined;
+    const { sidecar: _, ...ledger } = this.#ledger;
+    return ledger;
   }
 
   get folder(): string {
@@ -224,9 +234,10 @@ export class Spool {
   }
 
   /** The control plane has sealed everything up to here: older segments go away. */
-  acknowledge(position: SpoolPosition): void {
+  acknowledge(position: SpoolPosition, ledger?: KeptAcknowledgement): void {
     if (this.#closed || position.record <= this.#acked.record) return;
     this.#acked = position;
+    this.#ledger = ledger ?? this.#ledger;
     if (this.#next.record === position.record + 1) this.#cursor = this.#next;
     // On a full disk room must be made first; a position that is not stored costs a second upload.
     try {
@@ -236,7 +247,7 @@ export class Spool {
         this.#rotate();
         this.#removeUpTo(position);
       }
-      storePosition(this.#options.folder, position);
+      storePosition(this.#options.folder, position, this.#ledger);
     } catch (err) {
       this.#options.log.error({ err }, 'the acknowledged position could not be stored');
     }

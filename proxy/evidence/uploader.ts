@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { signJws } from '../../shared/crypto/jws.ts';
 import type { SigningKey } from '../../shared/crypto/signing-key.ts';
 import { GatewayError } from '../../shared/errors.ts';
+import type { LedgerAcknowledgement } from '../../shared/evidence/ledger-acknowledgement.ts';
 import {
   type SpoolHead,
   type SpoolPosition,
@@ -20,12 +21,24 @@ const closeMs = 5_000;
 const gatherMs = 100;
 const backoffMs = { first: 200, most: 10_000 };
 
+/** What the control plane answers an upload with. */
+export interface Acknowledged {
+  /** Everything up to here is sealed. */
+  readonly acked: SpoolPosition;
+  /** Where the ledger ends now; an older control plane does not say. */
+  readonly ledger?: LedgerAcknowledgement | undefined;
+}
+
 export interface UploaderDeps {
   readonly spool: Spool;
   readonly sidecarId: string;
   readonly key: SigningKey;
-  /** Sends one batch of lines; resolves with the position up to which everything is sealed. */
-  readonly upload: (segment: string, lines: readonly Buffer[]) => Promise<SpoolPosition>;
+  /** Sends one batch of lines. */
+  readonly upload: (
+    segment: string,
+    lines: readonly Buffer[],
+    ledger?: LedgerAcknowledgement,
+  ) => Promise<Acknowledged>;
   readonly log: Log;
 }
 
@@ -106,18 +119,19 @@ export class Uploader {
   }
 
   async #sendBatch(): Promise<void> {
-    const { spool, upload } = this.#deps;
+    const { spool, upload, sidecarId } = this.#deps;
     const pending = spool.pending(recordsMax, bytesMax);
     this.#oldestUnsent = pending.lines[0]?.toString();
     // Nothing sound is left up to there; the numbers that were never sent show it.
-    const reached =
+    const answer: Acknowledged =
       pending.lines.length === 0
-        ? pending.last
-        : positionIn(pending, await upload(this.#sign(pending), pending.lines));
+        ? { acked: pending.last }
+        : await upload(this.#sign(pending), pending.lines, spool.ledgerShownTo(sidecarId));
+    const reached = positionIn(pending, answer.acked);
     if (reached.record <= spool.acked.record) {
       throw unexpected(`the control plane acknowledged nothing after record ${reached.record}`);
     }
-    spool.acknowledge(reached);
+    spool.acknowledge(reached, answer.ledger && { ...answer.ledger, sidecar: sidecarId });
     this.#oldestUnsent = undefined;
   }
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { VerificationReport } from '../evidence/problem.ts';
+import { problemKinds, type VerificationReport } from '../evidence/problem.ts';
 import { agentId, jsonObject, name, toolId } from './fields.ts';
 import { operation } from './operation.ts';
 import { dateTime, pageLimit } from './schemas.ts';
@@ -131,19 +131,6 @@ export const appendEvidenceEvent = operation({
   ],
 });
 
-const problemKinds = [
-  'content_mismatch',
-  'hash_mismatch',
-  'link_broken',
-  'gap',
-  'truncated',
-  'reordered',
-  'inserted',
-  'head_mismatch',
-  'signature_invalid',
-  'unsigned',
-] as const;
-
 const problem = z.object({
   kind: z.enum(problemKinds),
   position: z.number().int(),
@@ -151,17 +138,31 @@ const problem = z.object({
   message: z.string(),
 });
 
-const report = z.object({
+export const verificationReport = z.object({
   ok: z.boolean(),
   events: z.number().int(),
   chains: z.number().int(),
   heads: z.number().int(),
+  checkpoints: z.number().int(),
   signatures: z.number().int(),
   position: z.number().int(),
   tree_root: z.string(),
   problem: problem.nullable(),
   problems: z.array(problem).readonly(),
 }) satisfies z.ZodType<VerificationReport>;
+
+export const verificationExample = {
+  ok: true,
+  events: 42,
+  chains: 3,
+  heads: 40,
+  checkpoints: 2,
+  signatures: 40,
+  position: 42,
+  tree_root: `sha256:${'3'.repeat(64)}`,
+  problem: null,
+  problems: [],
+};
 
 export const verifyEvidence = operation({
   ...shared,
@@ -175,18 +176,8 @@ export const verifyEvidence = operation({
   success: {
     status: 200,
     description: 'What was verified, and what is wrong where.',
-    schema: report,
-    example: {
-      ok: true,
-      events: 42,
-      chains: 3,
-      heads: 40,
-      signatures: 40,
-      position: 42,
-      tree_root: `sha256:${'3'.repeat(64)}`,
-      problem: null,
-      problems: [],
-    },
+    schema: verificationReport,
+    example: verificationExample,
   },
   errors: [],
 });

@@ -18,6 +18,12 @@ import { spoolRecordMax } from './spool-record.ts';
 
 const digest = z.string().regex(/^sha256:[0-9a-f]{64}$/);
 
+const ledgerAcknowledgement = z.object({
+  position: z.number().int(),
+  tree_root: z.string(),
+  jws: z.string(),
+});
+
 const spoolPosition = z.object({ record: z.number().int().min(0), hash: z.string() });
 
 export const uploadEvidence = operation({
@@ -27,7 +33,7 @@ export const uploadEvidence = operation({
   path: '/v1/sidecars/evidence',
   summary: 'Upload records of the spool, in order; at least once',
   description:
-    'The first line is `{"segment": …}`, a compact JWS by the sidecar’s key over `{sidecar, after, last}`; the others are the records, exactly as they stand in the spool. A record that cannot be read is kept as it is, and holds up none of the others.',
+    'The first line is `{"segment": …}`, a compact JWS by the sidecar’s key over `{sidecar, after, last}`, and the newest `ledger` that it was answered with; the others are the records, exactly as they stand in the spool. A record that cannot be read is kept as it is, and holds up none of the others.',
   // Three MiB of records, and then some.
   bodyBytesMax: 4 * 1024 ** 2,
   bodyType: 'ndjson',
@@ -40,13 +46,26 @@ export const uploadEvidence = operation({
   success: {
     status: 200,
     description:
-      'Everything up to `acked` is in the ledger, as events or as records that were put aside: the sidecar may drop it.',
-    schema: z.object({ sealed: z.number().int(), acked: spoolPosition }),
-    example: { sealed: 1, acked: { record: 813, hash: '6c'.repeat(32) } },
+      'Everything up to `acked` is in the ledger, as events or as records that were put aside: the sidecar may drop it. `ledger` is where the ledger ends now: a ledger that does not hold it later is refused.',
+    schema: z.object({
+      sealed: z.number().int(),
+      acked: spoolPosition,
+      ledger: ledgerAcknowledgement.optional(),
+    }),
+    example: {
+      sealed: 1,
+      acked: { record: 813, hash: '6c'.repeat(32) },
+      ledger: {
+        position: 8_130,
+        tree_root: `sha256:${'7d'.repeat(32)}`,
+        jws: 'eyJhbGciOi…..MEUC…',
+      },
+    },
   },
   errors: [
     'args.schema_invalid',
     'evidence.event_invalid',
+    'evidence.rolled_back',
     'evidence.seal_failed',
     'sidecar.revoked',
   ],

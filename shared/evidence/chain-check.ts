@@ -15,6 +15,14 @@ export interface LinkedRow {
 /** A problem whose kind, or chain, what follows may still settle. */
 export type OpenProblem = { -readonly [Name in keyof Problem]: Problem[Name] };
 
+/** Where a chain stood before the first row of it that is read. */
+export interface ChainStart {
+  readonly chainId: string;
+  readonly seq: number;
+  readonly hash: string;
+  readonly position: number;
+}
+
 interface Chain {
   seq: number;
   hash: string;
@@ -31,6 +39,13 @@ export class ChainCheck {
 
   get size(): number {
     return this.#chains.size;
+  }
+
+  /** Takes the chain up where an earlier verification left it. */
+  begin({ chainId, seq, hash, position }: ChainStart): void {
+    if (this.#chains.has(chainId)) return;
+    const chain = { seq, hash, position, problem: undefined, recomputed: undefined };
+    this.#chains.set(chainId, chain);
   }
 
   /** The problem that this row shows first in its chain, if any. */

@@ -7,19 +7,25 @@
  * `reordered` a row stands in another place than it was sealed at;
  * `inserted` a row stands where the ledger's head says there is none;
  * `head_mismatch` the rows fit together, and are not those that were sealed: tree root or chain head differ;
+ * `rewritten` the rows fit together and are signed, and are not those that a checkpoint covers;
+ * `rolled_back` the ledger ends before a checkpoint of it, as after an older copy was restored;
  * `signature_invalid` a head is not signed by a key of the tenant; `unsigned` the last rows have no signed head.
  */
-export type ProblemKind =
-  | 'content_mismatch'
-  | 'hash_mismatch'
-  | 'link_broken'
-  | 'gap'
-  | 'truncated'
-  | 'reordered'
-  | 'inserted'
-  | 'head_mismatch'
-  | 'signature_invalid'
-  | 'unsigned';
+export const problemKinds = [
+  'content_mismatch',
+  'hash_mismatch',
+  'link_broken',
+  'gap',
+  'truncated',
+  'reordered',
+  'inserted',
+  'head_mismatch',
+  'rewritten',
+  'rolled_back',
+  'signature_invalid',
+  'unsigned',
+] as const;
+export type ProblemKind = (typeof problemKinds)[number];
 
 export interface Problem {
   readonly kind: ProblemKind;
@@ -36,6 +42,8 @@ export interface VerificationReport {
   readonly chains: number;
   /** Signed heads that were compared with the rows, and how many signatures were verified. */
   readonly heads: number;
+  /** Checkpoints that were compared with the rows: those kept beside the ledger, and those given. */
+  readonly checkpoints: number;
   readonly signatures: number;
   /** The last position, and the root over all rows as computed. */
   readonly position: number;

@@ -1,267 +1,90 @@
-import type { VerificationKeys } from '../crypto/signing-key.ts';
-import { ChainCheck, type OpenProblem } from './chain-check.ts';
-import { type LedgerHead, verifyHead } from './head.ts';
-import { Frontier, leafOf } from './merkle.ts';
-import type { ProblemKind, VerificationReport } from './problem.ts';
-import { type LedgerRow, misplaced } from './row-check.ts';
-
-/** What was said about the ledger up to a position: a batch's signed head, or a checkpoint from outside. */
-export interface Anchor {
-  readonly position: number;
-  /** `sha256:<hex>` */
-  readonly treeRoot: string;
-  /** A detached JWS of the head; absent where the anchor was trusted by other means. */
-  readonly jws?: string | undefined;
-  /** When the latest event up to here occurred, where that is kept beside the head. */
-  readonly latestMs?: number | undefined;
-}
-
-export interface ChainEnd {
-  readonly chainId: string;
-  readonly seq: number;
-  readonly hash: string;
-}
-
-interface LedgerEnd {
-  /** What the ledger itself says of its end; absent in an export without one. */
-  readonly head?: { readonly position: number; readonly treeRoot: string } | undefined;
-  readonly chainEnds: Iterable<ChainEnd>;
-}
-
-interface Verification {
-  readonly tenantId: string;
-  /** Keys of the purpose `checkpoint`, active and retired; empty: signatures are not looked at. */
-  readonly keys: VerificationKeys;
-}
-
-const problemsMax = 100;
-
-/**
- * Verifies a ledger that is handed over in position order, `row` by `row`, each anchor after the
- * row at its position, `finish` last. Recomputes everything from the canonical texts. Holds one
- * entry per chain and one hash per doubling of the ledger, whatever its size.
- */
-class LedgerVerifier {
-  readonly #tenantId: string;
-  readonly #keys: VerificationKeys;
-  readonly #chains = new ChainCheck();
-  readonly #tree = new Frontier();
-  readonly #problems: OpenProblem[] = [];
-  #position = 0;
-  #events = 0;
-  #heads = 0;
-  #signatures = 0;
-  /** How far anything said that the ledger reaches, and how far a signed head did. */
-  #said = 0;
-  #signed = 0;
-  #mismatch: OpenProblem | undefined;
-  #latestMs = Number.NEGATIVE_INFINITY;
-  #lastChainId: string | null = null;
-
-  constructor({ tenantId, keys }: Verification) {
-    this.#tenantId = tenantId;
-    this.#keys = keys;
-  }
-
-  row(row: LedgerRow): void {
-    this.#checkPosition(row);
-    const linked = this.#chains.check(row);
-    const placed = linked?.kind === 'content_mismatch' ? undefined : misplaced(row, this.#tenantId);
-    // A whole row in another place breaks links as well; that it was moved says more.
-    const found = placed?.kind === 'reordered' ? placed : (linked ?? placed);
-    if (found !== undefined) this.#report(found);
-    this.#tree.append(leafOf(row.eventHash));
-    this.#position = row.position;
-    this.#latestMs = Math.max(this.#latestMs, row.columns?.occurredAtMs ?? this.#latestMs);
-    this.#lastChainId = row.chainId;
-    this.#events++;
-  }
-
-  /** Its root is compared always; its signature when `isVerified` says so. */
-  anchor(anchor: Anchor, isVerified: boolean): void {
-    const { position, treeRoot, jws, latestMs } = anchor;
-    this.#heads++;
-    this.#said = Math.max(this.#said, position);
-    // Where rows are missing there is no root to compare; `row` or `finish` says what is missing.
-    if (position === this.#position && treeRoot !== this.#root()) {
-      this.#mismatch ??= problem(
-        'head_mismatch',
-        position,
-        'the rows up to here are not those whose tree root was sealed',
-      );
-    }
-    if (position === this.#position && (latestMs ?? this.#latestMs) !== this.#latestMs) {
-      // A filter by time trusts it.
-      const message = 'the time kept beside the head is not that of the latest event';
-      this.#mismatch ??= problem('content_mismatch', position, message);
-    }
-    if (jws === undefined || this.#keys.size === 0) return;
-    this.#signed = Math.max(this.#signed, position);
-    if (!isVerified) return;
-    this.#signatures++;
-    const head: LedgerHead = { tenant: this.#tenantId, position, tree_root: treeRoot };
-    if (verifyHead(head, jws, this.#keys)) return;
-    this.#report(
-      problem('signature_invalid', position, 'the head is not signed by a key of the tenant'),
-    );
-  }
-
-  finish({ head, chainEnds }: LedgerEnd): VerificationReport {
-    this.#checkEnd(Math.max(this.#said, head?.position ?? 0));
-    if (head !== undefined) this.#checkHead(head);
-    this.#checkChainEnds(chainEnds);
-    // A root that differs says that something is wrong; whatever says what, says it better.
-    if (this.#problems.length === 0 && this.#mismatch !== undefined) this.#add(this.#mismatch);
-    const problems = this.#problems.toSorted((a, b) => a.position - b.position);
-    return {
-      ok: problems.length === 0,
-      events: this.#events,
-      chains: this.#chains.size,
-      heads: this.#heads,
-      signatures: this.#signatures,
-      position: this.#position,
-      tree_root: this.#root(),
-      problem: problems[0] ?? null,
-      problems: problems.slice(0, problemsMax),
-    };
-  }
-
-  #checkPosition(row: LedgerRow): void {
-    const expected = this.#position + 1;
-    if (row.position === expected) return;
-    if (row.position < expected) {
-      this.#report({
-        ...problem('reordered', row.position, 'the position comes a second time or too late'),
-        chain_id: row.chainId,
-      });
-      return;
-    }
-    const last = row.position - 1;
-    const which =
-      last === expected ? `position ${expected} is` : `positions ${expected} to ${last} are`;
-    this.#add(problem('gap', expected, `${which} missing`));
-  }
-
-  #checkEnd(end: number): void {
-    if (end <= this.#position) return;
-    this.#add(problem('truncated', this.#position + 1, `the ledger should end at ${end}`));
-  }
-
-  /** A gap within a chain belongs to the rows that are missing, where such are known. */
-  #report(found: OpenProblem): void {
-    const missing =
-      found.kind === 'gap' && found.chain_id !== null
-        ? this.#problems.find((one) => one.kind === 'gap' && one.chain_id === null)
-        : undefined;
-    if (missing === undefined) {
-      this.#add(found);
-      return;
-    }
-    missing.chain_id = found.chain_id;
-    missing.message += `; ${found.message}`;
-  }
-
-  #add(found: OpenProblem): void {
-    // Kept whole a little beyond what is reported: what comes later may have the lower position.
-    if (this.#problems.length < 10 * problemsMax) this.#problems.push(found);
-  }
-
-  #checkChainEnds(chainEnds: Iterable<ChainEnd>): void {
-    const unseen = new Set(this.#chains.chainIds());
-    let any = false;
-    for (const end of chainEnds) {
-      any = true;
-      unseen.delete(end.chainId);
-      const result = this.#chains.checkEnd(end.chainId, end);
-      if (result === 'truncated') this.#truncatedChain(end);
-      if (result === 'head_mismatch') {
-        const message = 'the chain does not end where the ledger says it does';
-        this.#add({ ...problem('head_mismatch', this.#position, message), chain_id: end.chainId });
-      }
-    }
-    if (!any) return;
-    for (const chainId of unseen) {
-      const message = 'the ledger keeps no end of this chain';
-      this.#add({ ...problem('head_mismatch', this.#position, message), chain_id: chainId });
-    }
-  }
-
-  #truncatedChain({ chainId, seq }: ChainEnd): void {
-    const message = `the chain should end at seq ${seq}`;
-    const missing = this.#problems.find(
-      (one) => one.chain_id === null && (one.kind === 'gap' || one.kind === 'truncated'),
-    );
-    if (missing === undefined) {
-      this.#add({ ...problem('truncated', this.#position + 1, message), chain_id: chainId });
-      return;
-    }
-    missing.chain_id = chainId;
-    missing.message += `; ${message}`;
-  }
-
-  #checkHead({
-    position,
-    treeRoot,
-  }: {
-    readonly position: number;
-    readonly treeRoot: string;
-  }): void {
-    if (position < this.#position) {
-      const message = `the ledger should end at ${position}`;
-      this.#add({ ...problem('inserted', position + 1, message), chain_id: this.#lastChainId });
-    } else if (position === this.#position && treeRoot !== this.#root()) {
-      const message = 'the tree root of the head is not that of the rows';
-      this.#mismatch ??= problem('head_mismatch', position, message);
-    }
-    if (this.#keys.size > 0 && this.#signed < position) {
-      const message = `no signed head covers the rows after ${this.#signed}`;
-      this.#add(problem('unsigned', this.#signed + 1, message));
-    }
-  }
-
-  #root(): string {
-    return `sha256:${this.#tree.root().toString('hex')}`;
-  }
-}
-
-function problem(kind: ProblemKind, position: number, message: string): OpenProblem {
-  return { kind, position, chain_id: null, message };
-}
-
-/** A stretch of the ledger: its rows, and what was said about positions in it, both in order. */
-export interface LedgerPage {
-  readonly rows: readonly LedgerRow[];
-  readonly anchors: readonly Anchor[];
-}
+import type {
+  Checkpoint,
+  LedgerEnd,
+  LedgerPage,
+  Verification,
+  VerifiedUpTo,
+} from './ledger-source.ts';
+import { LedgerVerifier } from './ledger-verifier.ts';
+import type { VerificationReport } from './problem.ts';
 
 interface LedgerSource extends Verification {
   /** In position order, of any size. */
   readonly pages: AsyncIterable<LedgerPage>;
   /** Signatures of anchors before this position are not verified: later ones cover the same rows. */
   readonly signaturesFrom?: number;
+  /** From outside, found genuine by whoever gives them. */
+  readonly checkpoints?: readonly Checkpoint[] | undefined;
   /** Asked once the pages are read. */
   end(): LedgerEnd;
+  /** Told how far the rows were read, so that a later verification can begin there. */
+  reached?(upTo: VerifiedUpTo): void;
 }
 
-/** Verifies a whole ledger from a stream; memory stays flat whatever its size. */
+/** Something to do once the rows up to a position were read. */
+interface Due {
+  readonly position: number;
+  check(): void;
+}
+
+/** Verifies a ledger from a stream; memory stays flat whatever its size. */
 export async function verifyLedger(source: LedgerSource): Promise<VerificationReport> {
   const verifier = new LedgerVerifier(source);
-  const check = (anchor: Anchor) =>
-    verifier.anchor(anchor, anchor.position >= (source.signaturesFrom ?? 0));
-  for await (const { rows, anchors } of source.pages) {
-    let next = 0;
-    for (const row of rows) {
-      for (
-        let anchor = anchors[next];
-        anchor && anchor.position < row.position;
-        anchor = anchors[next]
-      ) {
-        check(anchor);
-        next++;
-      }
+  const given = new Dues(
+    (source.checkpoints ?? []).map((one) => ({
+      position: one.position,
+      check: () => verifier.checkpoint(one),
+    })),
+  );
+  for await (const page of source.pages) {
+    for (const start of page.starts ?? []) verifier.begin(start);
+    const said = duesOf(verifier, page, source.signaturesFrom ?? 0);
+    for (const row of page.rows) {
+      said.before(row.position);
+      given.before(row.position);
       verifier.row(row);
     }
-    for (const anchor of anchors.slice(next)) check(anchor);
+    said.before(Number.POSITIVE_INFINITY);
   }
+  given.before(Number.POSITIVE_INFINITY);
+  source.reached?.(verifier.upTo);
   return verifier.finish(source.end());
+}
+
+function duesOf(
+  verifier: LedgerVerifier,
+  { anchors, checkpoints = [] }: LedgerPage,
+  signaturesFrom: number,
+): Dues {
+  return new Dues([
+    ...anchors.map((anchor) => ({
+      position: anchor.position,
+      check: () => verifier.anchor(anchor, anchor.position >= signaturesFrom),
+    })),
+    ...checkpoints.map(({ position, checkpoint }) => ({
+      position,
+      check: () =>
+        checkpoint === undefined
+          ? verifier.forgedCheckpoint(position)
+          : verifier.checkpoint(checkpoint),
+    })),
+  ]);
+}
+
+class Dues {
+  readonly #dues: readonly Due[];
+  #next = 0;
+
+  constructor(dues: readonly Due[]) {
+    this.#dues = dues.toSorted((a, b) => a.position - b.position);
+  }
+
+  /** Does what is due before the row at this position. */
+  before(position: number): void {
+    for (let due = this.#dues[this.#next]; due && due.position < position; ) {
+      due.check();
+      this.#next++;
+      due = this.#dues[this.#next];
+    }
+  }
 }

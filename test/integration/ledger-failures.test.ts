@@ -154,6 +154,47 @@ describe('when the server’s answer is lost', () => {
   });
 });
 
+describe('where every transaction is serializable', () => {
+  it('writers that lose against each other lose nothing, and what was refused is sealed as late', async () => {
+    database = await freshDatabase();
+    const first = await openLedger({ databaseUrl: database.url, key });
+    const name = new URL(database.url).pathname.slice(1);
+    await first.store.pool.query(
+      `ALTER DATABASE ${name} SET default_transaction_isolation = 'serializable'`,
+    );
+    await first.close();
+    const ledgers = await Promise.all(
+      Array.from({ length: 3 }, () => openLedger({ databaseUrl: database.url, key })),
+    );
+    const told: string[] = [];
+    const refused: string[] = [];
+    await Promise.all(
+      ledgers.flatMap((ledger, writer) =>
+        Array.from({ length: 40 }, async (_, n) => {
+          const event = anEvent({ chain_id: `agent:${(writer + n) % 3}` });
+          await new Promise((resolve) => setTimeout(resolve, Math.floor(n / 4) * 5));
+          await ledger.seal('t', event).then(
+            () => told.push(event.id),
+            () => refused.push(event.id),
+          );
+        }),
+      ),
+    );
+    const [ledger] = ledgers;
+    if (ledger === undefined) throw new Error('no ledger');
+    for (const one of ledgers) await one.drain();
+    await until(async () => {
+      await ledger.drain();
+      return (await ledger.store.pool.query('SELECT 1 FROM event_outbox')).rows.length === 0;
+    });
+    const decisions = (await sealedEvents(ledger)).filter(({ type }) => type === 'decision');
+    expect(decisions.map(({ id }) => id).toSorted()).toEqual([...told, ...refused].toSorted());
+    await expectSound(ledger);
+    for (const one of ledgers) await one.close();
+    await database.drop();
+  });
+});
+
 describe('when Postgres dies in the middle of sealing', () => {
   let server: PostgresServer;
   beforeAll(async () => {

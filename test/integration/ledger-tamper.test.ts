@@ -1,13 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { verifyChain } from '../../control-plane/evidence/verify-chain.ts';
-import { systemClock } from '../../shared/clock.ts';
 import { generateSigningKey, verificationKeys } from '../../shared/crypto/signing-key.ts';
 import { eventHash } from '../../shared/evidence/canonical.ts';
 import { verifyHead } from '../../shared/evidence/head.ts';
 import { Frontier, leafOf } from '../../shared/evidence/merkle.ts';
-import { silentLog } from '../../shared/log.ts';
 import { anEvent, openLedger, signingKeysOf, type TestLedger, tamper } from '../support/ledger.ts';
 import { freshDatabase } from '../support/postgres.ts';
+import { type TestServices, testServices } from '../support/services.ts';
 
 let database: Awaited<ReturnType<typeof freshDatabase>>;
 let ledger: TestLedger;
@@ -320,17 +319,17 @@ describe('verification finds', () => {
 });
 
 describe('a verification that fails', () => {
+  let services: TestServices;
+  beforeEach(async () => {
+    const { signingKeys } = ledger;
+    services = { ...(await testServices({ databaseUrl: database.url })), signingKeys, ledger };
+  });
+  afterEach(() => services.close());
+
   it('is sealed as an incident that names what was found, and its report is returned', async () => {
     await damage(
       `UPDATE evidence_row SET canonical = replace(canonical, '"allow"', '"deny"') ${at(5)}`,
     );
-    const services = {
-      pool: ledger.store.pool,
-      signingKeys: ledger.signingKeys,
-      ledger,
-      clock: systemClock,
-      log: silentLog,
-    };
     const report = await verifyChain(services, 't');
     expect(report).toMatchObject({
       ok: false,
@@ -347,13 +346,6 @@ describe('a verification that fails', () => {
 
   it('is reported even where nothing can be sealed any more', async () => {
     await damage('UPDATE evidence_head SET position = 5');
-    const services = {
-      pool: ledger.store.pool,
-      signingKeys: ledger.signingKeys,
-      ledger,
-      clock: systemClock,
-      log: silentLog,
-    };
     expect(await verifyChain(services, 't')).toMatchObject({
       ok: false,
       problem: { kind: 'inserted' },

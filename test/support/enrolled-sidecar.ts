@@ -65,8 +65,10 @@ export async function enrolledSidecar(
     agentId,
     enrolment,
     controlPlane,
-    upload: (jws, records) =>
-      controlPlane.upload(jws, linesFrom(records.map((one) => canonicalJson(one)))),
+    upload: async (jws, records) => {
+      const lines = linesFrom(records.map((one) => canonicalJson(one)));
+      return (await controlPlane.upload(jws, lines)).acked;
+    },
     record: (more = {}, salt) => ({
       event: {
         id: newId('ev', clock.now()),

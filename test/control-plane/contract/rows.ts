@@ -47,6 +47,12 @@ const contract = `
   POST   /v1/policies/backtest            B  200 400
   POST   /v1/policies/{id}/versions       B  201 404
   POST   /v1/policies/install-pack        B  201 400
+  GET    /v1/evidence/verify              B  200
+  POST   /v1/evidence/verify              B  200 400
+  GET    /v1/evidence/verification        B  200
+  POST   /v1/evidence/verification/accept-loss  B  200 400
+  GET    /v1/evidence/dead-letters        B  200
+  POST   /v1/evidence/dead-letters/retry  B  200 400
   GET    /v1/runtime/kill-switches        B  200
   POST   /v1/runtime/kill-switches        B  201 400 403
   DELETE /v1/runtime/kill-switches/{id}   B  200 404

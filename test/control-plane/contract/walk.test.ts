@@ -16,6 +16,7 @@ import { policyCases } from './policy-cases.ts';
 import { renewalCases } from './renewal-cases.ts';
 import { type ContractRow, contractRows } from './rows.ts';
 import { statusStage } from './stage.ts';
+import { verificationCases } from './verification-cases.ts';
 
 let produced = 0;
 const stage = await statusStage();
@@ -54,6 +55,7 @@ const special = {
   ...killSwitchCases,
   ...evidenceTreeCases,
   ...evidenceExportCases,
+  ...verificationCases,
 };
 
 /** Declared reasons that are brought about elsewhere. */

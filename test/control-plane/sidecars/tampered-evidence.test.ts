@@ -55,7 +55,8 @@ async function send(lines: readonly string[], after: SpoolPosition = spoolStart,
   const last = { record: after.record + lines.length, hash };
   const head = { sidecar: by.id, after, last };
   const jws = signJws(head, spoolHeadType, by.enrolment.signingKey);
-  return { jws, last, acked: await by.controlPlane.upload(jws, linesFrom(lines)) };
+  const { acked } = await by.controlPlane.upload(jws, linesFrom(lines));
+  return { jws, last, acked };
 }
 
 const lineOf = (record: unknown) => canonicalJson(record);
@@ -107,7 +108,8 @@ describe('a batch that was changed on its way is refused for its own reason, and
     }
     expect(await incidentsOf(sidecar)).toEqual([{ type: 'sidecar.evidence_refused', problem }]);
     expect(await sealedOf(sidecar)).toEqual([]);
-    expect(await sidecar.controlPlane.upload(jws, linesFrom(lines))).toEqual(last);
+    const { acked } = await sidecar.controlPlane.upload(jws, linesFrom(lines));
+    expect(acked).toEqual(last);
     expect(await sealedOf(sidecar)).toEqual(idsOf(sent));
   });
 
@@ -134,7 +136,7 @@ describe('an order that is not the spool’s', () => {
         sidecar.controlPlane.upload(jws, linesFrom(sent.map(lineOf))),
       ),
     );
-    expect(answers).toEqual(answers.map(() => last));
+    expect(answers.map(({ acked }) => acked)).toEqual(answers.map(() => last));
     expect(await sealedOf(sidecar)).toEqual(idsOf(sent));
     expect(await typesOf(sidecar)).toEqual([]);
   });

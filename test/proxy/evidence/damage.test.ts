@@ -235,7 +235,7 @@ describe('a control plane that answers nonsense', () => {
       key: generateSigningKey(),
       upload: async () => {
         asked += 1;
-        return { record: 0, hash: '0'.repeat(64) };
+        return { acked: { record: 0, hash: '0'.repeat(64) } };
       },
       log: silentLog,
     });

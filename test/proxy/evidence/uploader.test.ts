@@ -71,11 +71,12 @@ function start(
     spool,
     sidecarId: 'sc_1',
     key,
-    upload: (segment, lines) =>
-      upload(
+    upload: async (segment, lines) => ({
+      acked: await upload(
         segment,
         textsOf(lines).map((line) => JSON.parse(line) as SpoolRecord),
       ),
+    }),
     log: silentLog,
   });
 }

@@ -4,9 +4,10 @@ import { canonicalEvent, eventHash } from '../../../shared/evidence/canonical.ts
 import { eventColumns } from '../../../shared/evidence/columns.ts';
 import { genesisHash } from '../../../shared/evidence/event.ts';
 import { signHead } from '../../../shared/evidence/head.ts';
+import type { Anchor } from '../../../shared/evidence/ledger-source.ts';
 import { Frontier, leafOf } from '../../../shared/evidence/merkle.ts';
 import type { LedgerRow } from '../../../shared/evidence/row-check.ts';
-import { type Anchor, verifyLedger } from '../../../shared/evidence/verify.ts';
+import { verifyLedger } from '../../../shared/evidence/verify.ts';
 
 const key = generateSigningKey();
 const keys = verificationKeys([key.publicJwk]);
@@ -89,6 +90,7 @@ describe('verifying a stream', () => {
         events: 23,
         chains: 3,
         heads: 6,
+        checkpoints: 0,
         signatures: 6,
         position: 23,
         tree_root: built.end.head.treeRoot,

@@ -1,0 +1,100 @@
+import type { Services } from '../services.ts';
+
+const shownMax = 100;
+
+interface Waiting {
+  readonly event_id: string;
+  readonly type: string | null;
+  readonly chain_id: string | null;
+  readonly attempts: number;
+  readonly last_error: string | null;
+  readonly since: string;
+}
+
+/** What of a tenant waits to be sealed as late, oldest first; what only this process still knows last. */
+export async function listDeadLetters(
+  { db, ledger }: Pick<Services, 'db' | 'ledger'>,
+  tenantId: string,
+) {
+  const where = { tenantId, deadLettered: true };
+  const rows = await db.eventOutbox.findMany({ where, orderBy: { id: 'asc' }, take: shownMax });
+  const newest = await db.eventOutbox.findFirst({ where, orderBy: { id: 'desc' } });
+  const unkept = ledger.unkept(tenantId);
+  const kept = rows.map(
+    ({ eventId, event, attempts, lastError, createdAt }): Waiting => ({
+      event_id: eventId,
+      ...namesIn(event),
+      attempts,
+      last_error: lastError,
+      since: createdAt.toISOString(),
+    }),
+  );
+  const waiting = [...kept, ...unkept.map(unkeptRecord)];
+  return {
+    count: (await db.eventOutbox.count({ where })) + unkept.length,
+    oldest: waiting[0]?.since ?? null,
+    last_error: unkept.at(-1)?.reason ?? newest?.lastError ?? null,
+    dead_letters: waiting.slice(0, shownMax),
+  };
+}
+
+function unkeptRecord({
+  event,
+  reason,
+}: ReturnType<Services['ledger']['unkept']>[number]): Waiting {
+  const { id, type, chain_id, occurred_at } = event;
+  return { event_id: id, type, chain_id, attempts: 1, last_error: reason, since: occurred_at };
+}
+
+/** Seals what can be sealed now. */
+export async function retryDeadLetters(
+  { pool, ledger }: Pick<Services, 'pool' | 'ledger'>,
+  tenantId: string,
+) {
+  const before = new Set([
+    ...(await waitingIn(pool, tenantId)).keys(),
+    ...unkeptIds(ledger, tenantId),
+  ]);
+  await ledger.retry(tenantId);
+  const left = await waitingIn(pool, tenantId);
+  const unkept = unkeptIds(ledger, tenantId);
+  const waiting = new Set([...left.keys(), ...unkept]);
+  return {
+    sealed: [...before].filter((id) => !waiting.has(id)).length,
+    count: waiting.size,
+    last_error: ledger.unkept(tenantId).at(-1)?.reason ?? [...left.values()].at(-1) ?? null,
+  };
+}
+
+/** By event id: why it could not be sealed last. */
+async function waitingIn(
+  pool: Services['pool'],
+  tenantId: string,
+): Promise<ReadonlyMap<string, string | null>> {
+  const { rows } = await pool.query<{ event_id: string; last_error: string | null }>(
+    `SELECT event_id, last_error FROM event_outbox
+      WHERE tenant_id = $1 AND dead_lettered ORDER BY id`,
+    [tenantId],
+  );
+  return new Map(rows.map((row) => [row.event_id, row.last_error]));
+}
+
+function unkeptIds(ledger: Services['ledger'], tenantId: string): readonly string[] {
+  return ledger.unkept(tenantId).map(({ event }) => event.id);
+}
+
+function namesIn(event: string): {
+  readonly type: string | null;
+  readonly chain_id: string | null;
+} {
+  try {
+    const { type, chain_id } = JSON.parse(event) as Record<string, unknown>;
+    return { type: textOf(type), chain_id: textOf(chain_id) };
+  } catch {
+    return { type: null, chain_id: null };
+  }
+}
+
+function textOf(value: unknown): string | null {
+  return typeof value === 'string' ? value : null;
+}

@@ -1,0 +1,17 @@
+import type { PublicJwk } from '../../../shared/crypto/signing-key.ts';
+import { openCheckpoint } from '../../../shared/evidence/checkpoint.ts';
+import type { Checkpoint } from '../../../shared/evidence/ledger-source.ts';
+
+/**
+ * What a checkpoint says of a tenant's ledger; undefined unless one of the tenant's keys signed it.
+ * The name of the installation in it may have changed since, the tenant's cannot.
+ */
+export function readCheckpoint(
+  note: string,
+  { tenantId, keys }: { readonly tenantId: string; readonly keys: readonly PublicJwk[] },
+): Checkpoint | undefined {
+  const head = openCheckpoint(note, keys)?.head;
+  if (head === undefined) return undefined;
+  if (!head.origin.endsWith(`/t/${encodeURIComponent(tenantId)}`)) return undefined;
+  return { position: head.size, treeRoot: `sha256:${head.root.toString('hex')}` };
+}

@@ -1,0 +1,99 @@
+import { verificationKeys } from '../../shared/crypto/signing-key.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import { verifyHead } from '../../shared/evidence/head.ts';
+import type { LedgerAcknowledgement } from '../../shared/evidence/ledger-acknowledgement.ts';
+import { headPosition } from '../evidence/read-ledger.ts';
+import { raiseAlarm } from '../evidence/verification/alarm.ts';
+import { changeIn, readVerification } from '../evidence/verification/verification-state.ts';
+import type { Services } from '../services.ts';
+import type { Sidecar } from '../store/generated/client.ts';
+import { reportIncident } from './report-incident.ts';
+
+/** Where the ledger ends, to be shown again with the next upload. */
+export async function acknowledgement(
+  { pool }: Pick<Services, 'pool'>,
+  tenantId: string,
+): Promise<LedgerAcknowledgement | undefined> {
+  const { rows } = await pool.query<{ position: string; tree_root: string; jws: string }>(
+    `SELECT position, tree_root, jws FROM evidence_batch WHERE tenant_id = $1
+      ORDER BY position DESC LIMIT 1`,
+    [tenantId],
+  );
+  const [row] = rows;
+  return row && { position: Number(row.position), tree_root: row.tree_root, jws: row.jws };
+}
+
+/**
+ * Refuses an upload when the ledger does not hold what it acknowledged to this sidecar: taking
+ * more would cover up what is missing. Once somebody has accepted the loss it is reported only.
+ */
+export async function assertKept(
+  services: Services,
+  sidecar: Sidecar,
+  shown: LedgerAcknowledgement,
+): Promise<void> {
+  if (await isKept(services, sidecar.tenantId, shown)) return;
+  const { acceptedPosition } = await readVerification(services, sidecar.tenantId);
+  if (await isGenuine(services, sidecar.tenantId, shown)) {
+    await reportLoss(services, sidecar, shown);
+  } else {
+    // It may be a lie, or the key that signed it may be gone: nobody is woken by it.
+    await reportIncident(services, sidecar, {
+      type: 'sidecar.evidence_refused',
+      key: 'acknowledgement',
+      data: { problem: 'what it shows as acknowledged was signed by no key of the tenant' },
+    });
+  }
+  if (shown.position > acceptedPosition) throw new GatewayError('evidence.rolled_back');
+}
+
+async function isKept(
+  { pool }: Pick<Services, 'pool'>,
+  tenantId: string,
+  { position, tree_root: treeRoot }: LedgerAcknowledgement,
+): Promise<boolean> {
+  const { rows } = await pool.query(
+    'SELECT 1 FROM evidence_batch WHERE tenant_id = $1 AND position = $2 AND tree_root = $3',
+    [tenantId, position, treeRoot],
+  );
+  return rows.length === 1;
+}
+
+async function isGenuine(
+  { signingKeys }: Pick<Services, 'signingKeys'>,
+  tenant: string,
+  { jws, ...head }: LedgerAcknowledgement,
+): Promise<boolean> {
+  const keys = await signingKeys.publicKeys(tenant, 'checkpoint');
+  return verifyHead({ tenant, ...head }, jws, verificationKeys(keys));
+}
+
+async function reportLoss(
+  services: Services,
+  { id, tenantId }: Sidecar,
+  { position, tree_root }: LedgerAcknowledgement,
+): Promise<void> {
+  const ends = await headPosition(services.pool, tenantId);
+  await raiseAlarm(services, tenantId, {
+    type: 'evidence.rolled_back',
+    key: `${position} ${tree_root}`,
+    isOnce: true,
+    data: {
+      acknowledged_position: position,
+      ledger_position: ends,
+      problem: {
+        kind: ends < position ? 'rolled_back' : 'rewritten',
+        position: Math.min(ends, position - 1) + 1,
+        chain_id: null,
+        message: `the ledger, which ends at ${ends}, does not hold what a sidecar was told of ${position}`,
+      },
+      sidecar_id: id,
+      tree_root,
+    },
+    also: (tx) =>
+      changeIn(tx, services, {
+        tenantId,
+        change: (before) => ({ ...before, lostPosition: Math.max(before.lostPosition, position) }),
+      }),
+  });
+}

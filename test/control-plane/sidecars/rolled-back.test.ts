@@ -1,0 +1,178 @@
+import { mkdtempSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Spool } from '../../../proxy/evidence/spool.ts';
+import { Uploader } from '../../../proxy/evidence/uploader.ts';
+import { putWebhook } from '../../../shared/contract/deliveries.ts';
+import { acceptLoss, getVerification } from '../../../shared/contract/evidence-verification.ts';
+import { canonicalJson } from '../../../shared/crypto/jcs.ts';
+import type { LedgerAcknowledgement } from '../../../shared/evidence/ledger-acknowledgement.ts';
+import { silentLog } from '../../../shared/log.ts';
+import { type EnrolledSidecar, enrolledSidecar } from '../../support/enrolled-sidecar.ts';
+import { type Forger, forger } from '../../support/forged-ledger.ts';
+import { type Gateway, refusalOf, startGateway } from '../../support/gateway.ts';
+import { until } from '../../support/processes.ts';
+import { eventsOf } from '../../support/services.ts';
+import { linesFrom } from '../../support/spool-lines.ts';
+
+const tenantId = 'default';
+let gateway: Gateway;
+let forge: Forger;
+let sidecar: EnrolledSidecar;
+let folder: string;
+let spool: Spool;
+let uploader: Uploader | undefined;
+beforeEach(async () => {
+  gateway = await startGateway();
+  const { config, pool } = gateway.services;
+  forge = forger(config.databaseUrl ?? '', pool, tenantId);
+  sidecar = await enrolledSidecar(gateway, await gateway.agent('bot'));
+  await gateway.owner.call(putWebhook, { body: { url: 'https://hooks.example.com/x' } });
+  folder = mkdtempSync(join(tmpdir(), 'sallyport-rolled-back-'));
+  spool = openSpool();
+});
+afterEach(async () => {
+  await stop();
+  await gateway.api.close();
+  await gateway.services.close();
+  await rm(folder, { recursive: true });
+});
+
+const openSpool = () => Spool.open({ folder, log: silentLog, fsync: false });
+
+/** The sidecar's own parts, on its own folder. */
+function start(log = silentLog): void {
+  const { enrolment, controlPlane, id } = sidecar;
+  uploader = new Uploader({
+    ...{ spool, sidecarId: id, key: enrolment.signingKey, log },
+    upload: controlPlane.upload,
+  });
+}
+
+async function stop(): Promise<void> {
+  await uploader?.close();
+  await spool.close();
+  uploader = undefined;
+}
+
+async function restart(): Promise<void> {
+  await stop();
+  spool = openSpool();
+  start();
+}
+
+async function write(count: number): Promise<string[]> {
+  const records = Array.from({ length: count }, () => sidecar.record());
+  await Promise.all(records.map((record) => spool.append(record)));
+  return records.map(({ event }) => event.id);
+}
+const uploaded = () => until('all is uploaded', () => spool.depth === 0);
+const refused = () => until('an upload is refused', () => (uploader?.failures ?? 0) > 0);
+
+const idsSealed = async () => (await eventsOf(gateway.services, tenantId)).map(({ id }) => id);
+const rollbacks = async () =>
+  (await eventsOf(gateway.services, tenantId)).filter(
+    ({ type }) => type === 'evidence.rolled_back',
+  );
+const messages = () =>
+  gateway.services.db.delivery.findMany({ where: { kind: 'evidence.rolled_back' } });
+const shown = () => spool.ledgerShownTo(sidecar.id) as LedgerAcknowledgement;
+
+async function uploadShowing(ledger: LedgerAcknowledgement | undefined, by = sidecar) {
+  const record = by.record();
+  const { jws } = by.segment([record]);
+  return by.controlPlane.upload(jws, linesFrom([canonicalJson(record)]), ledger);
+}
+
+describe('a ledger that lost what it acknowledged to a sidecar', () => {
+  it('restored from an older backup: refused, kept on the sidecar’s disk, sealed, told; and taken once the loss is accepted', async () => {
+    start();
+    await write(3);
+    await uploaded();
+    const restore = await forge.backup();
+    const lost = await write(2);
+    await uploaded();
+    const { position } = shown();
+    await restore();
+    const waiting = await write(2);
+    await refused();
+    // A restart forgets nothing.
+    await restart();
+    await refused();
+    expect(spool.depth).toBe(2);
+    const problem = { kind: 'rolled_back' };
+    expect(await rollbacks()).toMatchObject([
+      { data: { acknowledged_position: position, sidecar_id: sidecar.id, problem } },
+    ]);
+    expect(await messages()).toHaveLength(1);
+    const state = await gateway.owner.call(getVerification);
+    expect(state).toMatchObject({ lost_position: position, accepted_position: null });
+
+    await gateway.owner.call(acceptLoss, { body: { position, reason: 'a restore' } });
+    await uploaded();
+    const ids = await idsSealed();
+    expect(ids).toEqual(expect.arrayContaining(waiting));
+    expect(ids.filter((id) => lost.includes(id))).toEqual([]);
+    await write(1);
+    await uploaded();
+    expect(await rollbacks()).toHaveLength(1);
+  });
+
+  it('written on after the restore, beyond where it was: refused all the same', async () => {
+    start();
+    await write(1);
+    await uploaded();
+    const restore = await forge.backup();
+    await write(2);
+    await uploaded();
+    const before = shown();
+    await restore();
+    const other = await enrolledSidecar(gateway, sidecar.agentId);
+    for (let n = 0; n < 5; n++) await uploadShowing(undefined, other);
+    await write(1);
+    await refused();
+    expect(await rollbacks()).toMatchObject([
+      { data: { acknowledged_position: before.position, problem: { kind: 'rewritten' } } },
+    ]);
+  });
+
+  it('rewritten with the tenant’s own key: refused', async () => {
+    start();
+    await write(4);
+    await uploaded();
+    await forge.rewriteFrom(1, ['"test.allow"', '"test.other"']);
+    await forge.signHeads(await gateway.services.signingKeys.active(tenantId, 'checkpoint'));
+    await write(1);
+    await refused();
+    expect(await rollbacks()).toMatchObject([{ data: { problem: { kind: 'rewritten' } } }]);
+  });
+});
+
+describe('a sidecar', () => {
+  it('cannot raise the alarm with what the ledger never said, and is refused with it', async () => {
+    const { ledger } = await uploadShowing(undefined);
+    const lies: LedgerAcknowledgement[] = [
+      { ...(ledger as LedgerAcknowledgement), position: 999_999 },
+      { position: 999_999, tree_root: `sha256:${'c'.repeat(64)}`, jws: 'a..b' },
+    ];
+    for (const lie of lies) {
+      expect((await refusalOf(uploadShowing(lie))).code).toBe('evidence.rolled_back');
+    }
+    expect(await rollbacks()).toEqual([]);
+    expect(await messages()).toEqual([]);
+    const events = await eventsOf(gateway.services, tenantId);
+    expect(events.filter(({ type }) => type === 'sidecar.evidence_refused')).toHaveLength(1);
+  });
+
+  it('does not show under a new enrolment what another one was told', async () => {
+    start();
+    await write(1);
+    await uploaded();
+    await stop();
+    spool = openSpool();
+    expect(spool.ledgerShownTo(sidecar.id)?.position).toBeGreaterThan(0);
+    expect(spool.ledgerShownTo('sc_other')).toBeUndefined();
+  });
+});

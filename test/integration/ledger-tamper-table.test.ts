@@ -1,0 +1,298 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { checkpointNow } from '../../control-plane/evidence/tree/checkpoint.ts';
+import { verifyChain } from '../../control-plane/evidence/verify-chain.ts';
+import { generateSigningKey, type SigningKey } from '../../shared/crypto/signing-key.ts';
+import { eventHash } from '../../shared/evidence/canonical.ts';
+import { problemKinds } from '../../shared/evidence/problem.ts';
+import { type Forger, forger } from '../support/forged-ledger.ts';
+import { anEvent } from '../support/ledger.ts';
+import { freshDatabase } from '../support/postgres.ts';
+import { type TestServices, testServices } from '../support/services.ts';
+
+let database: Awaited<ReturnType<typeof freshDatabase>>;
+let services: TestServices;
+beforeAll(async () => {
+  database = await freshDatabase();
+  services = await testServices({ databaseUrl: database.url });
+});
+afterAll(async () => {
+  await services.close();
+  await database.drop();
+});
+
+let tenants = 0;
+
+/** Three rows a batch; chains a and b take turns, so that row n of chain a is at position 2n-1. */
+async function sealThree(tenantId: string, first: number, chains = ['a', 'b']): Promise<void> {
+  const names = [0, 1, 2].map((n) => chains[(first + n + 1) % chains.length]);
+  await services.ledger.sealAll(
+    tenantId,
+    names.map((name) => anEvent({ chain_id: `agent:${name}` })),
+  );
+}
+
+/** Twelve rows, with a checkpoint in the middle and one at the end, which somebody else keeps, too. */
+async function aLedger(): Promise<Stage> {
+  const tenantId = `tenant_${++tenants}`;
+  await sealThree(tenantId, 1);
+  await sealThree(tenantId, 4);
+  await checkpointNow(services, tenantId);
+  const forge = forger(database.url, services.pool, tenantId);
+  const restore = await forge.backup();
+  await sealThree(tenantId, 7);
+  await sealThree(tenantId, 10);
+  const { note } = await checkpointNow(services, tenantId);
+  const key = await services.signingKeys.active(tenantId, 'checkpoint');
+  return { tenantId, forge, restore, note, key, own: `tenant_id = '${tenantId}'` };
+}
+
+interface Stage {
+  readonly tenantId: string;
+  readonly forge: Forger;
+  readonly restore: () => Promise<void>;
+  readonly note: string;
+  /** The tenant's own. */
+  readonly key: SigningKey;
+  readonly own: string;
+}
+
+type Damage = (stage: Stage) => Promise<unknown>;
+
+interface Found {
+  readonly kind: (typeof problemKinds)[number];
+  readonly position: number;
+  readonly chain_id: string | null;
+  /** It takes a checkpoint from outside: without one the ledger looks whole. */
+  readonly byCheckpoint?: boolean;
+}
+
+const fakeHash = `sha256:${'a'.repeat(64)}`;
+const update =
+  (change: string, position: number): Damage =>
+  ({ forge, own }) =>
+    forge.run(`UPDATE evidence_row SET ${change} WHERE ${own} AND position = ${position}`);
+
+const found = (
+  kind: Found['kind'],
+  position: number,
+  chain_id: string | null,
+  byCheckpoint = false,
+): Found => ({ kind, position, chain_id, byCheckpoint });
+
+/** What was done, as the table in control-plane/evidence/README.md says it, how, and what is reported. */
+const damages: readonly (readonly [what: string, damage: Damage, found: Found])[] = [
+  [
+    'the content of a row changed',
+    update(`canonical = replace(canonical, '"allow"', '"deny"')`, 5),
+    found('content_mismatch', 5, 'agent:a'),
+  ],
+  [
+    'a column that filters read changed, the text left as it was',
+    update(`decision = 'deny'`, 6),
+    found('content_mismatch', 6, 'agent:b'),
+  ],
+  [
+    'the hash of a row changed',
+    update(`event_hash = '${fakeHash}'`, 5),
+    found('hash_mismatch', 5, 'agent:a'),
+  ],
+  [
+    'the link of a row changed',
+    update(`prev_hash = '${fakeHash}'`, 5),
+    found('link_broken', 5, 'agent:a'),
+  ],
+  [
+    'a row changed, and its hash made to fit',
+    async ({ forge, tenantId }) => {
+      const { rows } = await services.pool.query(
+        'SELECT prev_hash, canonical FROM evidence_row WHERE tenant_id = $1 AND position = 5',
+        [tenantId],
+      );
+      const canonical = rows[0].canonical.replace('"amount":12', '"amount":13');
+      const hash = eventHash(rows[0].prev_hash, canonical);
+      await forge.run(
+        `UPDATE evidence_row SET canonical = '${canonical}', event_hash = '${hash}'
+          WHERE tenant_id = '${tenantId}' AND position = 5`,
+      );
+    },
+    found('link_broken', 7, 'agent:a'),
+  ],
+  [
+    'a row removed from the middle',
+    ({ forge, own }) => forge.run(`DELETE FROM evidence_row WHERE ${own} AND position = 5`),
+    found('gap', 5, 'agent:a'),
+  ],
+  [
+    'the tail removed',
+    ({ forge, own }) => forge.run(`DELETE FROM evidence_row WHERE ${own} AND position > 11`),
+    found('truncated', 12, 'agent:b'),
+  ],
+  [
+    'the tail removed, and head and chains made to fit',
+    ({ forge }) => forge.cutAfter(10),
+    found('truncated', 11, null),
+  ],
+  [
+    'rows put in another order',
+    ({ forge, own }) =>
+      forge.run(
+        `UPDATE evidence_row SET position = 100 WHERE ${own} AND position = 3`,
+        `UPDATE evidence_row SET position = 3 WHERE ${own} AND position = 4`,
+        `UPDATE evidence_row SET position = 4 WHERE ${own} AND position = 100`,
+      ),
+    found('reordered', 3, 'agent:b'),
+  ],
+  [
+    'a row inserted behind the end, with right links',
+    async ({ forge, tenantId, own }) => {
+      const { rows } = await services.pool.query(
+        'SELECT event_hash, canonical FROM evidence_row WHERE tenant_id = $1 AND position = 11',
+        [tenantId],
+      );
+      const canonical = rows[0].canonical
+        .replace('"position":11', '"position":13')
+        .replace('"seq":6', '"seq":7')
+        .replace(/"id":"[^"]+"/, '"id":"ev_forged"');
+      const hash = eventHash(rows[0].event_hash, canonical);
+      await forge.run(
+        `INSERT INTO evidence_row SELECT tenant_id, 13, chain_id, 7, event_hash, '${hash}',
+                '${canonical}', 'ev_forged', type, source, agent_id, tool, decision, reason_code,
+                occurred_at, sealed_at FROM evidence_row WHERE ${own} AND position = 11`,
+      );
+    },
+    found('inserted', 13, 'agent:a'),
+  ],
+  [
+    'the end of a chain changed',
+    ({ forge, own }) =>
+      forge.run(
+        `UPDATE evidence_chain SET event_hash = '${fakeHash}' WHERE ${own} AND chain_id = 'agent:b'`,
+      ),
+    found('head_mismatch', 12, 'agent:b'),
+  ],
+  [
+    'two tenants swapped, all tables of them',
+    async ({ forge, tenantId }) => {
+      const other = await aLedger();
+      await forge.run(
+        ...['row', 'head', 'chain', 'batch', 'checkpoint'].flatMap((name) =>
+          [
+            ['swap', tenantId],
+            [tenantId, other.tenantId],
+            [other.tenantId, 'swap'],
+          ].map(
+            ([to, from]) =>
+              `UPDATE evidence_${name} SET tenant_id = '${to}' WHERE tenant_id = '${from}'`,
+          ),
+        ),
+      );
+    },
+    found('content_mismatch', 1, 'agent:a'),
+  ],
+  [
+    'everything from a row on rewritten, signed heads left as they were',
+    ({ forge }) => forge.rewriteFrom(8),
+    found('head_mismatch', 9, null),
+  ],
+  [
+    'everything from a row on rewritten, signed heads removed',
+    async ({ forge }) => {
+      await forge.rewriteFrom(8);
+      await forge.removeHeads(8);
+    },
+    found('unsigned', 7, null),
+  ],
+  [
+    'everything from a row on rewritten, heads signed with another key',
+    async ({ forge }) => {
+      await forge.rewriteFrom(8);
+      await forge.signHeads(generateSigningKey());
+    },
+    found('signature_invalid', 3, null),
+  ],
+  [
+    'everything from a row on rewritten, heads signed with the tenant’s own key',
+    async ({ forge, key }) => {
+      await forge.rewriteFrom(8);
+      await forge.signHeads(key);
+    },
+    found('rewritten', 7, null),
+  ],
+  [
+    'the same, and the stored checkpoints removed',
+    async ({ forge, key }) => {
+      await forge.rewriteFrom(8);
+      await forge.signHeads(key);
+      await forge.removeCheckpoints();
+    },
+    found('rewritten', 1, null, true),
+  ],
+  [
+    'a stored checkpoint that nobody signed',
+    ({ forge, own }) =>
+      forge.run(
+        `UPDATE evidence_checkpoint SET note = replace(note, E'\\n12\\n', E'\\n11\\n')
+          WHERE ${own} AND size = 12`,
+      ),
+    found('signature_invalid', 12, null),
+  ],
+  ['an older backup restored', ({ restore }) => restore(), found('rolled_back', 7, null, true)],
+  [
+    'an older backup restored, and written on',
+    async ({ restore, tenantId }) => {
+      await restore();
+      for (const first of [7, 10, 13]) await sealThree(tenantId, first, ['a']);
+    },
+    found('rewritten', 7, 'agent:a', true),
+  ],
+];
+
+describe('verification finds and places', () => {
+  it.each(damages)('%s', async (_what, damage, { byCheckpoint = false, ...expected }) => {
+    const stage = await aLedger();
+    await damage(stage);
+    const report = await verifyChain(services, stage.tenantId);
+    if (byCheckpoint) {
+      // What nothing in the database can tell.
+      expect(report).toMatchObject({ ok: true, problem: null });
+      await stage.forge.run(`DELETE FROM evidence_verification WHERE ${stage.own}`);
+    }
+    const { note: checkpoint } = stage;
+    const second = byCheckpoint
+      ? await verifyChain(services, stage.tenantId, { checkpoint })
+      : report;
+    expect(second.problem).toMatchObject(expected);
+    expect(second.ok).toBe(false);
+  });
+
+  it('nothing in a ledger that was not touched, with or without a checkpoint', async () => {
+    const { tenantId, note: checkpoint } = await aLedger();
+    expect(await verifyChain(services, tenantId)).toMatchObject({ ok: true, checkpoints: 2 });
+    const report = await verifyChain(services, tenantId, { checkpoint });
+    // The third is the one given, the fourth what the first verification reached.
+    expect(report).toMatchObject({ ok: true, checkpoints: 4, problems: [] });
+  });
+});
+
+describe('the table of damages in the README', () => {
+  const path = join(import.meta.dirname, '../../control-plane/evidence/README.md');
+  const lines = readFileSync(path, 'utf8').split('\n');
+  const start = lines.indexOf('| What was done | Reported as | Found by |');
+  const table = lines.slice(start + 2, lines.indexOf('', start));
+
+  it('is what the tests above hold', () => {
+    expect(table).toEqual(
+      damages.map(
+        ([what, , { kind, byCheckpoint = false }]) =>
+          `| ${what} | \`${kind}\` | ${byCheckpoint ? 'a checkpoint from outside' : 'the ledger itself'} |`,
+      ),
+    );
+  });
+
+  it('has every kind that there is', () => {
+    const kinds = new Set(damages.map(([, , { kind }]) => kind));
+    expect(problemKinds.filter((kind) => !kinds.has(kind))).toEqual([]);
+  });
+});
