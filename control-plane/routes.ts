@@ -1,7 +1,9 @@
 import { actionRoutes } from './actions/routes.ts';
 import { agentRoutes } from './agents/routes.ts';
 import { approvalRoutes } from './approvals/routes.ts';
+import { complianceRoutes } from './compliance/routes.ts';
 import { credentialRoutes } from './credentials/routes.ts';
+import { privacyRoutes } from './evidence/privacy/routes.ts';
 import { evidenceRoutes } from './evidence/routes.ts';
 import type { Route } from './http/route.ts';
 import { keyRoutes } from './keys/routes.ts';
@@ -26,6 +28,8 @@ export function allRoutes(services: Services): readonly Route[] {
     ...toolRoutes(services),
     ...agentRoutes(services),
     ...evidenceRoutes(services),
+    ...privacyRoutes(services),
+    ...complianceRoutes(services),
     ...credentialRoutes(services),
     ...keyRoutes(services),
     ...bindingRoutes(services),

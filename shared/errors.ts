@@ -206,6 +206,8 @@ export const errorKinds = {
     text: 'The ledger does not hold what was acknowledged before: an older copy was restored, or it was rewritten.',
   },
   'evidence.event_not_found': refusal(404, 'No such event.'),
+  'evidence.arguments_not_kept': refusal(404, 'Nothing is kept of the arguments of this event.'),
+  'evidence.arguments_erased': refusal(410, 'What was kept of the arguments was erased.'),
   'evidence.not_a_decision': refusal(409, 'The event is no decision on an action.'),
   'evidence.id_conflict': refusal(409, 'Another event was already recorded under this id.'),
   'evidence.position_not_found': refusal(404, 'The ledger has no such position, or not yet.'),
@@ -217,6 +219,8 @@ export const errorKinds = {
     level: 'error',
     text: 'The ledger is not the one that was signed before; nothing is signed or proved for it.',
   },
+
+  'report.signing_unavailable': outage(503, 'Reports cannot be signed right now.'),
 
   // Execution by the control plane
   'execution.not_configured': refusal(403, 'No binding says where this tool is forwarded.'),

@@ -4,8 +4,9 @@ import type { DecisionState } from '../../shared/decision/state.ts';
 import { usageEvidence } from '../../shared/decision/usage-evidence.ts';
 import type { Verdict } from '../../shared/decision/verdict.ts';
 import { argumentsEvidence } from '../../shared/evidence/arguments.ts';
-import type { EvidenceEvent } from '../../shared/evidence/event.ts';
+import type { ArgumentsSetting } from '../../shared/evidence/arguments-setting.ts';
 import { agentChain, newEvent } from '../events.ts';
+import type { SaltedEvent } from '../evidence/privacy/keep-apart.ts';
 import type { Services } from '../services.ts';
 import type { UpstreamFacts } from './prepare-execution.ts';
 
@@ -22,6 +23,8 @@ export interface Decided {
   readonly principal: string;
   /** Names the run of the process that counts the call. */
   readonly usageRun: string;
+  /** What is kept of the arguments; default: digest and shape. */
+  readonly setting?: ArgumentsSetting | undefined;
 }
 
 /**
@@ -31,8 +34,8 @@ export interface Decided {
 export function decisionEvent(
   { action, point, environment, verdict, approvalId, upstream, isAnswerKept, ...by }: Decided,
   clock: Services['clock'],
-): { readonly event: EvidenceEvent; readonly salt: string } {
-  const { evidence, salt } = argumentsEvidence(action.args);
+): SaltedEvent {
+  const { evidence, salt, kept } = argumentsEvidence(action.args, by.setting);
   const event = newEvent(
     {
       type: 'decision',
@@ -47,6 +50,7 @@ export function decisionEvent(
         answer_kept: isAnswerKept || undefined,
         approval_id: approvalId,
         args_digest: evidence.args_digest,
+        args_kept_digest: evidence.args_kept_digest,
         args_shape: evidence.args_shape,
         asked_by: by.principal,
         enforced: verdict.enforced,
@@ -67,7 +71,7 @@ export function decisionEvent(
     },
     clock,
   );
-  return { event, salt };
+  return { event, salt, args: kept };
 }
 
 function observedOf({ rule, decision, reason }: Verdict['observed'][number]) {

@@ -4,8 +4,8 @@ import { stepsFor } from '../../shared/decision/next-steps.ts';
 import type { DecisionState } from '../../shared/decision/state.ts';
 import { mayProceed, type Verdict } from '../../shared/decision/verdict.ts';
 import { GatewayError } from '../../shared/errors.ts';
-import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 import { agentChain } from '../events.ts';
+import { argumentsSetting } from '../evidence/privacy/arguments-setting.ts';
 import { toAnswerable } from '../http/errors.ts';
 import type { Services } from '../services.ts';
 import { carryOut, type ReachedVerdict } from './carry-out.ts';
@@ -50,15 +50,17 @@ export async function judgeAction(
 ): Promise<JudgedAction> {
   const reached = await reach(services, judging);
   const { clock, usage } = services;
-  const { event, salt } = decisionEvent({ ...judging, ...reached, usageRun: usage.run }, clock);
+  const setting = await argumentsSetting(services, judging.action.tenantId);
+  const sealing = decisionEvent({ ...judging, ...reached, usageRun: usage.run, setting }, clock);
+  const { event } = sealing;
   const chainId = agentChain(judging.action.agentId);
   const judged = { ...reached, eventId: event.id, chainId };
   let isCommitted = false;
   try {
-    await beforeSealing?.(judged, { event, salt });
+    await beforeSealing?.(judged, sealing);
     // From here on an answer that is kept may be given, whatever becomes of the sealing: it counts.
     isCommitted = judging.isAnswerKept === true;
-    await seal(services, judging.action.tenantId, event, salt);
+    await seal(services, judging.action.tenantId, sealing);
   } catch (error) {
     if (!isCommitted) reached.giveBack();
     throw error;
@@ -132,15 +134,11 @@ function failedVerdict({ code, message }: GatewayError, mode: Mode | undefined):
   };
 }
 
-async function seal(
-  services: Services,
-  tenantId: string,
-  event: EvidenceEvent,
-  salt: string,
-): Promise<void> {
+async function seal(services: Services, tenantId: string, sealing: Sealing): Promise<void> {
   const { log } = services;
+  const { event } = sealing;
   try {
-    await sealSalted(services, tenantId, { event, salt });
+    await sealSalted(services, tenantId, sealing);
   } catch (cause) {
     log.error({ err: cause, event: event.id }, 'a decision could not be sealed: denied');
     throw new GatewayError('evidence.seal_failed', {

@@ -1,15 +1,12 @@
 import { z } from 'zod';
 import type { ActionResponse } from '../../shared/contract/actions.ts';
 import { GatewayError, isErrorCode } from '../../shared/errors.ts';
-import type { EvidenceEvent } from '../../shared/evidence/event.ts';
+import type { SaltedEvent } from '../evidence/privacy/keep-apart.ts';
 import type { Services } from '../services.ts';
 import { sealSalted } from './seal-salted.ts';
 
 /** A decision as it is about to be sealed. */
-export interface Sealing {
-  readonly event: EvidenceEvent;
-  readonly salt: string;
-}
+export type Sealing = SaltedEvent;
 
 type Outcome = { readonly answer: ActionResponse } | { readonly refusal: GatewayError };
 
@@ -19,6 +16,7 @@ const leftBehindForm = z.object({
   left_behind: z.object({
     event: members,
     salt: z.string(),
+    args: members.optional(),
     answer: members.optional(),
     refusal: z
       .object({
@@ -51,9 +49,9 @@ export async function readAnswer(
 ): Promise<ActionResponse> {
   const left = leftBehindForm.safeParse(body);
   if (!left.success) return body as ActionResponse;
-  const { event, salt, answer, refusal } = left.data.left_behind;
+  const { answer, refusal, ...sealing } = left.data.left_behind;
   try {
-    await sealSalted(services, tenantId, { event: event as unknown as EvidenceEvent, salt });
+    await sealSalted(services, tenantId, sealing as unknown as Sealing);
   } catch (cause) {
     throw new GatewayError('evidence.seal_failed', { cause, details: { decision: 'deny' } });
   }

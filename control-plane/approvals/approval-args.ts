@@ -4,7 +4,11 @@ import type { Approval } from '../store/generated/client.ts';
 
 type Which = 'proposed' | 'effective';
 
-function placeOf({ tenantId, id }: Pick<Approval, 'tenantId' | 'id'>, which: Which): SealedPlace {
+/** Where arguments of an approval are sealed. */
+export function argumentsPlace(
+  { tenantId, id }: Pick<Approval, 'tenantId' | 'id'>,
+  which: Which,
+): SealedPlace {
   return { tenantId, purpose: 'approval_args', id: `${id}:${which}`, version: 1 };
 }
 
@@ -14,7 +18,7 @@ export function sealArgs(
   approval: Pick<Approval, 'tenantId' | 'id'>,
   { which, args }: { readonly which: Which; readonly args: JsonObject },
 ): string {
-  return vault.seal(JSON.stringify(args), placeOf(approval, which));
+  return vault.seal(JSON.stringify(args), argumentsPlace(approval, which));
 }
 
 /** Decrypts stored arguments; undefined when there are none. */
@@ -25,5 +29,7 @@ export function openArgs(
 ): JsonObject | undefined {
   const sealed = which === 'proposed' ? approval.proposedArgs : approval.effectiveArgs;
   if (sealed === null) return undefined;
-  return JSON.parse(vault.open(sealed, placeOf(approval, which)).toString('utf8')) as JsonObject;
+  return JSON.parse(
+    vault.open(sealed, argumentsPlace(approval, which)).toString('utf8'),
+  ) as JsonObject;
 }

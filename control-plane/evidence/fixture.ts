@@ -2,12 +2,12 @@ import type { Pool } from 'pg';
 import { Document, isNode } from 'yaml';
 import { GatewayError } from '../../shared/errors.ts';
 import { knownContext } from '../../shared/evidence/known-context.ts';
-import { idTimeMs } from '../../shared/ids.ts';
 import type { JsonObject } from '../../shared/json.ts';
 import { fillIn, type Hole } from '../../shared/policy/uncertain/placeholder.ts';
 import type { Services } from '../services.ts';
 import type { SealedDecision } from '../trials/decision-pages.ts';
 import { isByPolicy } from '../trials/rejudge.ts';
+import { findEvent } from './find-event.ts';
 
 interface Asked {
   readonly id: string;
@@ -104,30 +104,9 @@ function article(kind: string): string {
   return /^[aeiou]/.test(kind) ? 'an' : 'a';
 }
 
-/** Sidecars number their events themselves: theirs are stored under their own names. */
 async function findDecision(pool: Pool, tenantId: string, id: string): Promise<SealedDecision> {
-  const { rows } = await pool.query<{ canonical: string }>(statement, [
-    tenantId,
-    id,
-    (idTimeMs(id) ?? 0) / 1000,
-  ]);
-  const [row, another] = rows;
-  if (row === undefined) throw new GatewayError('evidence.event_not_found');
-  if (another !== undefined) {
-    throw new GatewayError('evidence.id_conflict', {
-      message: 'Several witnesses recorded an event under this id.',
-    });
-  }
-  const event = JSON.parse(row.canonical) as SealedDecision & { readonly type: string };
+  const { canonical } = await findEvent(pool, tenantId, id);
+  const event = JSON.parse(canonical) as SealedDecision & { readonly type: string };
   if (event.type !== 'decision') throw new GatewayError('evidence.not_a_decision');
   return event;
 }
-
-// An id says when it was made, which spares looking through the whole ledger.
-const statement = `
-SELECT canonical FROM evidence_row WHERE tenant_id = $1 AND event_id = $2
-UNION ALL
-SELECT canonical FROM evidence_row
- WHERE tenant_id = $1 AND right(event_id, length($2) + 1) = '/' || $2
-   AND occurred_at BETWEEN to_timestamp($3::float8 - 5) AND to_timestamp($3::float8 + 5)
-LIMIT 2`;

@@ -29,7 +29,8 @@ export function createSigningKeys({ db, vault, clock, guard }: Deps): SigningKey
 
   const open = (tenantId: string, kid: string, sealed: string): SigningKey => {
     const name = `${tenantId} ${kid}`;
-    const key = opened.get(name) ?? importPrivateKey(vault.open(sealed, placeOf(tenantId, kid)));
+    const key =
+      opened.get(name) ?? importPrivateKey(vault.open(sealed, signingKeyPlace(tenantId, kid)));
     opened.set(name, key);
     return key;
   };
@@ -82,7 +83,8 @@ export function createSigningKeys({ db, vault, clock, guard }: Deps): SigningKey
   };
 }
 
-function placeOf(tenantId: string, kid: string): SealedPlace {
+/** Where the private half of a signing key is sealed. */
+export function signingKeyPlace(tenantId: string, kid: string): SealedPlace {
   return { tenantId, purpose: 'signing_key', id: kid, version: 1 };
 }
 
@@ -105,7 +107,7 @@ export async function insertActiveKey(
     data: [
       {
         ...row,
-        sealed: vault.seal(exportPrivateKey(key), placeOf(tenantId, kid)),
+        sealed: vault.seal(exportPrivateKey(key), signingKeyPlace(tenantId, kid)),
         createdAt: new Date(clock.now()),
         mac: guard.sign('signing_key', { ...row, retiredAt: null }),
       },

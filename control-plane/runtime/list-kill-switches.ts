@@ -6,7 +6,7 @@ import { killSwitchRecordOf } from './kill-switch-record.ts';
 /** The tenant's kill switches, newest first: those in force, or all that ever were. */
 export async function listKillSwitches(
   { db, clock }: Pick<Services, 'db' | 'clock'>,
-  { tenantId }: Caller,
+  { tenantId }: Pick<Caller, 'tenantId'>,
   { status, limit }: { readonly status: 'armed' | 'all'; readonly limit: number },
 ): Promise<readonly KillSwitchRecord[]> {
   const nowMs = clock.now();

@@ -28,8 +28,8 @@ export function putAside(
   { record, line, code, problem }: Refused,
 ): EvidenceEvent {
   const claimed = claimedIn(line);
-  const { salt: _salt, ...withoutSalt } = claimed.record;
-  const text = claimed.isReadable ? JSON.stringify(withoutSalt) : line;
+  const { salt: _salt, args: _args, ...plain } = claimed.record;
+  const text = claimed.isReadable ? JSON.stringify(plain) : line;
   const recordHash = sha256(line);
   return {
     agent_id: agentId,

@@ -3,6 +3,8 @@ import { eventKey } from '../../shared/evidence/columns.ts';
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 import type { LedgerAcknowledgement } from '../../shared/evidence/ledger-acknowledgement.ts';
 import type { SpoolPosition } from '../../shared/evidence/spool-head.ts';
+import type { JsonObject } from '../../shared/json.ts';
+import { keepApart } from '../evidence/privacy/keep-apart.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import type { Sidecar } from '../store/generated/client.ts';
@@ -22,6 +24,8 @@ interface Received {
   readonly line: string;
   readonly event: EvidenceEvent;
   readonly salt: string | undefined;
+  /** Redacted arguments that are kept apart from the event. */
+  readonly args?: JsonObject | undefined;
 }
 
 /**
@@ -82,7 +86,8 @@ async function receive(
     const read = readRecord(line);
     const problem = 'problem' in read ? read.problem : await speakers.problemOf(read.event);
     if (problem === undefined && !('problem' in read)) {
-      received.push({ record, line, event: read.event, salt: read.salt });
+      const { event, salt, args } = read;
+      received.push({ record, line, event, salt, args });
     } else {
       const code = 'evidence.event_invalid';
       received.push(aside(services, sidecar, { record, line, code, problem: problem ?? '' }));
@@ -105,26 +110,14 @@ function aside(
 }
 
 async function storeSalts(
-  { pool, vault }: Services,
+  services: Services,
   tenantId: string,
   received: readonly Received[],
 ): Promise<void> {
-  const ids: string[] = [];
-  const sealed: string[] = [];
-  for (const { event, salt } of received) {
-    if (salt === undefined) continue;
-    const id = eventKey(event);
-    ids.push(id);
-    sealed.push(vault.seal(salt, { tenantId, purpose: 'evidence_salt', id, version: 1 }));
-  }
-  if (ids.length === 0) return;
-  // Through the pool, as sealing: there is one for every second record of every sidecar.
-  await pool.query(
-    `insert into evidence_salt (tenant_id, event_id, sealed)
-     select $1, salt.* from unnest($2::text[], $3::text[]) as salt
-     on conflict do nothing`,
-    [tenantId, ids, sealed],
+  const salted = received.flatMap(({ event, salt, args }) =>
+    salt === undefined ? [] : [{ event, salt, args }],
   );
+  await keepApart(services, tenantId, salted);
 }
 
 /**

@@ -2,6 +2,7 @@ import { spoolRecord } from '../../shared/contract/spool-record.ts';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
+import type { JsonObject } from '../../shared/json.ts';
 import { refuseUnkeepable } from '../http/body.ts';
 
 /** One record of the spool. */
@@ -9,6 +10,8 @@ export interface UploadedRecord {
   readonly event: EvidenceEvent;
   /** What the digest of the arguments is keyed with, base64. */
   readonly salt?: string | undefined;
+  /** The arguments as the sidecar redacted them. */
+  readonly args?: JsonObject | undefined;
 }
 
 /** Reads a line of a spool, or says why the ledger cannot take it. */

@@ -7,6 +7,7 @@ import { formHash, surfaceHash } from '../../shared/manifest/hash.ts';
 import { approvalStatuses } from '../../shared/manifest/tool-record.ts';
 import type { PolicyDefinition } from '../../shared/policy/definition.ts';
 import type { PublishedTool, SectionBodies } from '../../shared/sync/sections.ts';
+import { keptArguments } from '../evidence/privacy/arguments-setting.ts';
 import { signedJson } from '../integrity/signed-json.ts';
 import { signedPolicy } from '../policies/load-published.ts';
 import { bindingForgery, bindingOf } from '../runtime/stored-binding.ts';
@@ -39,9 +40,12 @@ export const builders: {
     const row = await tx.tenant.findUniqueOrThrow({ where: { id: tenantId } });
     guard.assert('tenant', row);
     const { id, name, mode } = row;
+    const evidence = await keptArguments(tx, tenantId);
     return {
       ...{ id, name, mode: oneOf(modes, mode, 'tenant.mode') },
       credentialsVersion: await tenantCredentialsVersion(tx, tenantId),
+      // Left out where nothing is kept, for sidecars of before would refuse what they do not know.
+      ...(evidence === undefined ? {} : { evidence }),
     };
   },
 

@@ -4,6 +4,7 @@ import { seenRecord } from '../../shared/decision/seen-facts.ts';
 import { usageEvidence } from '../../shared/decision/usage-evidence.ts';
 import type { Verdict } from '../../shared/decision/verdict.ts';
 import { argumentsEvidence } from '../../shared/evidence/arguments.ts';
+import type { ArgumentsSetting } from '../../shared/evidence/arguments-setting.ts';
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 import { recordableText } from '../../shared/evidence/recordable-text.ts';
 import { newId } from '../../shared/ids.ts';
@@ -46,6 +47,7 @@ export function decisionRecord(
     facts,
     approvalId,
     usageRun,
+    setting,
   }: {
     readonly action: Action;
     readonly verdict: Verdict;
@@ -53,10 +55,12 @@ export function decisionRecord(
     readonly approvalId?: number | undefined;
     /** Names the run that counts the call for budgets. */
     readonly usageRun: string;
+    /** What the tenant keeps of arguments. */
+    readonly setting?: ArgumentsSetting | undefined;
   },
   witness: Witness,
 ): SpoolRecord {
-  const { evidence, salt } = argumentsEvidence(action.args);
+  const { evidence, salt, kept } = argumentsEvidence(action.args, setting);
   const { decision, reasonCode } = verdict;
   const event = eventOf('decision', witness, {
     facts,
@@ -66,6 +70,7 @@ export function decisionRecord(
       acted_for: action.userId === witness.identity.userId ? undefined : action.userId,
       approval_id: approvalId,
       args_digest: evidence.args_digest,
+      args_kept_digest: evidence.args_kept_digest,
       args_shape: evidence.args_shape,
       enforced: verdict.enforced,
       environment: witness.identity.environment,
@@ -83,7 +88,7 @@ export function decisionRecord(
       ...usageEvidence(verdict, usageRun),
     } as JsonObject,
   });
-  return { event, salt };
+  return kept === undefined ? { event, salt } : { args: kept, event, salt };
 }
 
 /** The record of what was decided without looking at arguments: refusals of form, and passes. */

@@ -17,7 +17,8 @@ export async function writeDown(
   const approvalId = approval?.id;
   try {
     const usageRun = deps.usage.run;
-    const record = decisionRecord({ action, verdict, facts, approvalId, usageRun }, deps);
+    const setting = deps.replica.tenant.evidence;
+    const record = decisionRecord({ action, verdict, facts, approvalId, usageRun, setting }, deps);
     return await written(record, { facts, enforced, approvalId }, way);
   } catch (error) {
     giveBack();

@@ -5,6 +5,7 @@ import { GatewayError } from '../../shared/errors.ts';
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 import type { LedgerAcknowledgement } from '../../shared/evidence/ledger-acknowledgement.ts';
 import type { SpoolPosition } from '../../shared/evidence/spool-head.ts';
+import type { JsonObject } from '../../shared/json.ts';
 import type { Log } from '../../shared/log.ts';
 import { type Block, type Line, writeBlock } from './block.ts';
 import { type KeptAcknowledgement, storePosition } from './position-file.ts';
@@ -19,6 +20,8 @@ export interface SpoolRecord {
   readonly event: EvidenceEvent;
   /** What the digest of the arguments was keyed with, base64; stored apart from the event, encrypted. */
   readonly salt?: string | undefined;
+  /** The arguments redacted, where the tenant keeps them; apart from the event as well. */
+  readonly args?: JsonObject | undefined;
 }
 
 export interface SpoolOptions {

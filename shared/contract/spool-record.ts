@@ -21,5 +21,12 @@ const event = z.strictObject({
   data: jsonObject,
 });
 
-/** What a line of a sidecar's spool holds: an event, and what the digest of its arguments is keyed with (base64). */
-export const spoolRecord = z.strictObject({ event, salt: z.string().max(128).optional() });
+/**
+ * What a line of a sidecar's spool holds: an event, what the digest of its arguments is keyed with
+ * (base64), and the arguments redacted, where the tenant keeps them.
+ */
+export const spoolRecord = z.strictObject({
+  event,
+  salt: z.string().max(128).optional(),
+  args: jsonObject.optional(),
+});

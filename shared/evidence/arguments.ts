@@ -2,7 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { hmacSha256 } from '../crypto/hash.ts';
 import { canonicalJson } from '../crypto/jcs.ts';
 import type { JsonObject, JsonValue } from '../json.ts';
+import { type ArgumentsSetting, digestOnly } from './arguments-setting.ts';
 import { recordableText } from './recordable-text.ts';
+import { redactArguments } from './redact.ts';
 
 /** How much of arguments their shape tells. */
 export const shapeLimits = {
@@ -22,25 +24,43 @@ interface ArgumentsEvidence {
   readonly args_shape: JsonValue;
   /** `hmac-sha256:<hex>` over the JCS form, keyed with a salt of this event alone. */
   readonly args_digest: string;
+  /** The same of what was kept of them; undefined where nothing was. */
+  readonly args_kept_digest: string | undefined;
+}
+
+/** Arguments as evidence: what goes into the event, and what is kept apart from it, encrypted. */
+export interface ReducedArguments {
+  readonly evidence: ArgumentsEvidence;
+  /** Base64. */
+  readonly salt: string;
+  /** Redacted, where the tenant keeps that. */
+  readonly kept: JsonObject | undefined;
 }
 
 /**
  * Reduces arguments to evidence. The salt is kept apart from the event, encrypted: with it the
  * digest proves the arguments, without it they cannot be guessed, and deleting it forgets them.
  */
-export function argumentsEvidence(args: JsonObject): {
-  readonly evidence: ArgumentsEvidence;
-  /** Base64. */
-  readonly salt: string;
-} {
+export function argumentsEvidence(
+  args: JsonObject,
+  { keep, sensitiveFields }: ArgumentsSetting = digestOnly,
+): ReducedArguments {
   const salt = newSalt();
+  const kept = keep === 'redacted' ? redactArguments(args, sensitiveFields) : undefined;
   return {
     evidence: {
-      args_digest: `hmac-sha256:${hmacSha256(salt, canonicalJson(args))}`,
+      args_digest: saltedDigest(salt, args),
+      args_kept_digest: kept && saltedDigest(salt, kept),
       args_shape: shapeOf(args, 0, { left: shapeLimits.names }),
     },
     salt: salt.toString('base64'),
+    kept,
   };
+}
+
+/** The digest of arguments under the salt of their event. */
+export function saltedDigest(salt: Uint8Array, args: JsonObject): string {
+  return `hmac-sha256:${hmacSha256(salt, canonicalJson(args))}`;
 }
 
 function newSalt(): Buffer {

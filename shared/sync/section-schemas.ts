@@ -4,6 +4,7 @@ import type { Binding, BindingUpstream } from '../binding/binding.ts';
 import type { PublicJwk } from '../crypto/signing-key.ts';
 import { modes, riskTiers } from '../decision/action.ts';
 import type { AgentRecord, DirectoryUser, KillSwitch } from '../decision/state.ts';
+import type { ArgumentsSetting } from '../evidence/arguments-setting.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../json.ts';
 import { approvalStatuses } from '../manifest/tool-record.ts';
 import {
@@ -188,6 +189,10 @@ export const tenantSectionSchemas: {
     name: z.string(),
     mode: z.enum(modes),
     credentialsVersion: count.optional(),
+    evidence: exactly<ArgumentsSetting>({
+      keep: z.enum(['digest', 'redacted']),
+      sensitiveFields: z.array(z.string()),
+    }).optional(),
   }),
   policies: exactly<SectionBodies['policies']>({ policies: z.array(policy) }),
   tools: exactly<SectionBodies['tools']>({ tools: z.array(tool) }),

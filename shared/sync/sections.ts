@@ -3,6 +3,7 @@ import type { Binding } from '../binding/binding.ts';
 import type { PublicJwk } from '../crypto/signing-key.ts';
 import type { Mode, RiskTier } from '../decision/action.ts';
 import type { AgentRecord, DirectoryUser, KillSwitch } from '../decision/state.ts';
+import type { ArgumentsSetting } from '../evidence/arguments-setting.ts';
 import type { JsonObject } from '../json.ts';
 import type { ApprovalStatus } from '../manifest/tool-record.ts';
 import type { PolicyDefinition } from '../policy/definition.ts';
@@ -75,6 +76,8 @@ export interface SectionBodies {
     readonly mode: Mode;
     /** Moves with every change of a credential. Here, because a heartbeat covers it. */
     readonly credentialsVersion?: number | undefined;
+    /** What is kept of arguments, where that is more than digest and shape. */
+    readonly evidence?: ArgumentsSetting | undefined;
   };
   readonly policies: { readonly policies: readonly PublishedPolicy[] };
   readonly tools: { readonly tools: readonly PublishedTool[] };

@@ -1,6 +1,7 @@
 import { actionRoutes } from '../../control-plane/actions/routes.ts';
 import { agentRoutes } from '../../control-plane/agents/routes.ts';
 import { approvalRoutes } from '../../control-plane/approvals/routes.ts';
+import { complianceRoutes } from '../../control-plane/compliance/routes.ts';
 import { credentialRoutes } from '../../control-plane/credentials/routes.ts';
 import { evidenceRoutes } from '../../control-plane/evidence/routes.ts';
 import { verifyStored } from '../../control-plane/evidence/verify-chain.ts';
@@ -104,6 +105,7 @@ export function routesOf(services: Services) {
     ...sidecarRoutes(services),
     ...evidenceRoutes(services),
     ...notifyRoutes(services),
+    ...complianceRoutes(services),
   ];
 }
 

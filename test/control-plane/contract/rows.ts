@@ -64,6 +64,7 @@ const contract = `
   GET    /v1/evidence/tile/{level}/{path}  B  200 400 404
   GET    /v1/evidence/export              B  200 400
   GET    /v1/evidence/jwks                B  200
+  GET    /v1/compliance                   B  200 401 503
 `;
 
 const authOf = { B: 'bearer', G: 'gateway', '-': 'none' } as const;

@@ -1,3 +1,4 @@
+import type { KeyPurpose } from '../../../control-plane/services.ts';
 import { openBus } from '../../../shared/bus/open.ts';
 import type { AnyOperation } from '../../../shared/contract/operation.ts';
 import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
@@ -51,7 +52,8 @@ export async function statusStage() {
     ...requests,
     ...agentsOf(gateway, requests),
     ...passportsOf(gateway, requests, agentId),
-    sealSigningKeyElsewhere: () => sealSigningKeyElsewhere(gateway, faults),
+    sealSigningKeyElsewhere: (purpose?: KeyPurpose) =>
+      sealSigningKeyElsewhere(gateway, faults, purpose),
     ...approvalsOf(requests, action),
     ...policiesOf(gateway, requests, faults),
     forgetful: forgetting.start,
@@ -137,11 +139,18 @@ function passportsOf({ services }: Gateway, { post }: Requests, agentId: string)
   };
 }
 
-/** Until mended, the key that signs passports cannot be opened: it was sealed for another place. */
-async function sealSigningKeyElsewhere({ services }: Gateway, faults: DatabaseFaults) {
-  const { db, clock } = services;
-  const active = { tenantId: 'default', purpose: 'passport', state: 'active' };
-  const { kid, alg, publicJwk, sealed, mac } = await db.signingKey.findFirstOrThrow({ where: active });
+/** Until mended, the key that signs passports, or what else, cannot be opened: it was sealed for another place. */
+async function sealSigningKeyElsewhere(
+  { services }: Gateway,
+  faults: DatabaseFaults,
+  purpose: KeyPurpose = 'passport',
+) {
+  const { db, clock, signingKeys } = services;
+  await signingKeys.active('default', purpose);
+  const active = { tenantId: 'default', purpose, state: 'active' };
+  const { kid, alg, publicJwk, sealed, mac } = await db.signingKey.findFirstOrThrow({
+    where: active,
+  });
   await db.signingKey.updateMany({ where: active, data: { state: 'retired' } });
   const other = fresh('kid');
   await db.signingKey.create({

@@ -9,6 +9,7 @@ import { agentCases, killSwitchCases, toolCases } from './agent-cases.ts';
 import { approvalCases } from './approval-cases.ts';
 import type { Case } from './case.ts';
 import { commonCases, openCases } from './common-cases.ts';
+import { complianceCases } from './compliance-cases.ts';
 import { decisionCases } from './decision-cases.ts';
 import { evidenceExportCases } from './evidence-export-cases.ts';
 import { evidenceTreeCases } from './evidence-tree-cases.ts';
@@ -56,6 +57,7 @@ const special = {
   ...evidenceTreeCases,
   ...evidenceExportCases,
   ...verificationCases,
+  ...complianceCases,
 };
 
 /** Declared reasons that are brought about elsewhere. */
@@ -71,7 +73,7 @@ const casesOf = (row: ContractRow, operation: AnyOperation): readonly Case[] => 
 ];
 
 describe('the contract', () => {
-  it('has every path of sections 4.1 to 4.4, and of 4.10 about agents, policies and kill switches', () => {
+  it('has every path of sections 4.1 to 4.4, of 4.7 about compliance, and of 4.10 about agents, policies and kill switches', () => {
     expect(contractRows.filter((row) => find(row) === undefined)).toEqual([]);
   });
 

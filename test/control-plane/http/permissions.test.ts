@@ -36,7 +36,12 @@ const needed: readonly (readonly [method: string, path: RegExp, permission: Perm
   ['DELETE', /^\/v1\/sidecars\/\{id\}$/, 'agent.write'],
   ['POST', /^\/v1\/evidence\/events$/, 'evidence.write'],
   ['GET', /^\/v1\/evidence\/export$/, 'evidence.export'],
-  ['GET', /^\/v1\/evidence\//, 'evidence.read'],
+  ['GET', /^\/v1\/(evidence\/|compliance$)/, 'evidence.read'],
+  // It destroys evidence of what was asked for: owners and admins alone.
+  ['DELETE', /^\/v1\/evidence\/events\/\{id\}\/arguments$/, 'settings.write'],
+  ['POST', /^\/v1\/privacy\/erasures$/, 'settings.write'],
+  ['PUT', /^\/v1\/tenant\/settings$/, 'settings.write'],
+  ['GET', /^\/v1\/tenant\/settings$/, 'read'],
   ['GET', /^\/v1\/policies\/\{id\}\/observed$/, 'evidence.read'],
   ['POST', /^\/v1\/credentials$/, 'credential.write'],
   ['POST', /^\/v1\/keys(\/signing\/rotate)?$/, 'key.write'],

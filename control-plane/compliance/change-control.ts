@@ -1,0 +1,157 @@
+import type { Services } from '../services.ts';
+import type { Tool } from '../store/generated/client.ts';
+import { type Assessment, type Control, findingOn, insufficient } from './control.ts';
+import { hashOf } from './policy-control.ts';
+import { type SampledDecision, sampleDecisions } from './sampled-decisions.ts';
+
+/** CC-5: what agents call is what was approved, and policies change by publication only. */
+export const changeControl: Control = {
+  id: 'CC-5',
+  title: 'Tool change control',
+  frameworks: {
+    soc2: ['CC8.1'],
+    owasp_agentic: ['ASI04'],
+    owasp_mcp: ['MCP03', 'MCP04'],
+  },
+  async assess(services, tenantId) {
+    const { decisions } = await sampleDecisions(services, tenantId);
+    const permitted = decisions.filter(({ isPermitted }) => isPermitted);
+    const tools = await assessTools(services, tenantId, permitted);
+    const policies = await assessPolicies(services, tenantId);
+    return {
+      evidence: { ...tools.evidence, ...policies.evidence },
+      findings: [...tools.findings, ...policies.findings],
+    };
+  },
+};
+
+async function assessTools(
+  { db }: Services,
+  tenantId: string,
+  permitted: readonly SampledDecision[],
+): Promise<Assessment> {
+  const tools = await db.tool.findMany({ where: { tenantId }, orderBy: { name: 'asc' } });
+  const versions = await db.toolVersion.findMany({
+    where: { tenantId },
+    select: { name: true, hash: true },
+  });
+  const known = new Set(versions.map(({ name, hash }) => `${hash} ${name}`));
+  const byName = new Map(tools.map((tool) => [tool.name, tool]));
+  const used = [...new Set(permitted.map(({ tool }) => tool))].sort();
+  const isUnknown = ({ tool, manifestHash }: SampledDecision) =>
+    manifestHash !== undefined && !known.has(`${manifestHash} ${tool}`);
+  const isPending = (name: string) => {
+    const tool = byName.get(name);
+    return tool !== undefined && !isDrifted(tool) && !isApproved(tool);
+  };
+  const namesOf = (those: readonly Tool[]) => those.map(({ name }) => name);
+  const findings = [
+    ...findingOn(namesOf(tools.filter(isDrifted)), {
+      reason: 'drift_open',
+      message: 'Tools changed since they were approved, and nobody has decided on it.',
+      nextStep: 'GET /v1/tools/{name} shows what changed; decide its approval.',
+    }),
+    ...findingOn(used.filter(isPending), {
+      reason: 'tool_not_approved',
+      message: 'Tools were used whose current manifest is not the approved one.',
+      nextStep: 'Decide their approvals: GET /v1/approvals.',
+    }),
+    ...findingOn(
+      used.filter((name) => !byName.has(name)),
+      {
+        reason: 'tool_unregistered',
+        message: 'Tools were used that nobody registered: a change of theirs would go unseen.',
+        nextStep: 'Register them with POST /v1/tools/ingest, or set the mode to strict.',
+      },
+    ),
+    ...findingOn(
+      permitted.filter(isUnknown).map(({ id }) => id),
+      {
+        reason: 'manifest_unknown',
+        message: 'Calls were permitted by manifests that are not among those registered.',
+        nextStep: 'Somebody changed the table of tools: compare these events with it.',
+      },
+    ),
+    ...(used.length > 0 ? [] : [noToolUsed]),
+  ];
+  const evidence = {
+    tools_registered: tools.length,
+    tools_used: used.length,
+    decisions_sampled: permitted.length,
+    evidence_event_ids: permitted.slice(0, 5).map(({ id }) => id),
+  };
+  return { evidence, findings };
+}
+
+const noToolUsed = insufficient(
+  'No tool was used yet.',
+  'Register a tool with POST /v1/tools/ingest, and let an agent call it.',
+);
+
+function isDrifted({ approvalStatus }: Tool): boolean {
+  return approvalStatus === 'reapproval_required';
+}
+
+function isApproved({ approvalStatus, approvedHash, manifestHash }: Tool): boolean {
+  return approvalStatus === 'approved' && approvedHash === manifestHash;
+}
+
+async function assessPolicies({ db, pool }: Services, tenantId: string): Promise<Assessment> {
+  const published = await db.policy.findMany({
+    where: { tenantId, lifecycle: 'published' },
+    select: { id: true, policyHash: true, definition: true },
+    orderBy: { id: 'asc' },
+  });
+  const proven = await publications(
+    { pool },
+    tenantId,
+    published.map(({ id }) => id),
+  );
+  const isPublished = ({ id, policyHash }: (typeof published)[number]) =>
+    proven.has(`${id} ${policyHash}`);
+  const edited = published.filter((row) => hashOf(row.definition) !== row.policyHash);
+  const findings = [
+    ...findingOn(
+      edited.map(({ id }) => id),
+      {
+        reason: 'policy_edited',
+        message: 'Published policies were changed in place: they are not what their hash says.',
+        nextStep: 'Publish new versions of them, and look at who can write to the database.',
+      },
+    ),
+    ...findingOn(
+      published.filter((row) => !isPublished(row)).map(({ id }) => id),
+      {
+        reason: 'publication_not_in_ledger',
+        message: 'The ledger does not tell of the publication of these policies.',
+        nextStep: 'Archive them with DELETE /v1/policies/{id}, and publish what is wanted.',
+      },
+    ),
+  ];
+  return { evidence: { policies_published: published.length }, findings };
+}
+
+/** `<id> <hash>` of each publication of these policies that the ledger tells of. */
+async function publications(
+  { pool }: Pick<Services, 'pool'>,
+  tenantId: string,
+  ids: readonly number[],
+): Promise<ReadonlySet<string>> {
+  const { rows } = await pool.query<{ canonical: string }>(
+    `SELECT canonical FROM evidence_row
+      WHERE tenant_id = $1 AND chain_id = ANY($2::text[]) AND type = 'policy.published'
+        AND source = 'control-plane'`,
+    [tenantId, ids.map((id) => `policy:${id}`)],
+  );
+  return new Set(
+    rows.map(({ canonical }) => {
+      const { data } = JSON.parse(canonical) as { readonly data: Publication };
+      return `${data.policy_id} ${data.policy_hash}`;
+    }),
+  );
+}
+
+interface Publication {
+  readonly policy_id: number;
+  readonly policy_hash: string;
+}

@@ -1,0 +1,82 @@
+import type { ControlId, ControlReason, ControlReport } from '../../shared/contract/compliance.ts';
+import type { JsonObject } from '../../shared/json.ts';
+import type { Services } from '../services.ts';
+
+/** Something that makes a control fail. */
+export interface Finding {
+  readonly reason: ControlReason;
+  readonly message: string;
+  /** What it is about, all of it; a report shows the first. */
+  readonly subjects?: readonly (string | number)[];
+  readonly nextStep: string;
+}
+
+/** What a check looked at, and what is wrong. */
+export interface Assessment {
+  readonly evidence: JsonObject;
+  readonly findings: readonly Finding[];
+}
+
+/** One of the six controls; `assess` only reads. */
+export interface Control {
+  readonly id: ControlId;
+  readonly title: string;
+  readonly frameworks: Readonly<Record<string, readonly string[]>>;
+  assess(services: Services, tenantId: string): Promise<Assessment>;
+}
+
+const subjectsMax = 20;
+
+/** Checks a control now. A check that breaks has not shown that the control works: it fails. */
+export async function assessControl(
+  services: Services,
+  tenantId: string,
+  { id, title, frameworks, assess }: Control,
+): Promise<ControlReport> {
+  const { evidence, findings } = await assess(services, tenantId).catch((error: unknown) => {
+    services.log.error({ err: error, tenantId, control: id }, 'a control could not be checked');
+    return brokenCheck;
+  });
+  return {
+    id,
+    title,
+    status: findings.length === 0 ? 'pass' : 'fail',
+    checked_at: new Date(services.clock.now()).toISOString(),
+    evidence,
+    findings: findings.map(({ reason, message, subjects = [], nextStep }) => ({
+      reason,
+      message,
+      subjects: subjects.slice(0, subjectsMax).map(String),
+      count: subjects.length,
+      next_step: nextStep,
+    })),
+    frameworks: Object.fromEntries(
+      Object.entries(frameworks).map(([framework, clauses]) => [framework, [...clauses]]),
+    ),
+    next_step: findings[0]?.nextStep ?? null,
+  };
+}
+
+const brokenCheck: Assessment = {
+  evidence: {},
+  findings: [
+    {
+      reason: 'check_failed',
+      message: 'What this control depends on could not be read.',
+      nextStep: 'See the log of the control plane for what broke, and ask again.',
+    },
+  ],
+};
+
+/** A finding about these subjects, if there are any. */
+export function findingOn(
+  subjects: readonly (string | number)[],
+  { reason, message, nextStep }: Omit<Finding, 'subjects'>,
+): readonly Finding[] {
+  return subjects.length === 0 ? [] : [{ reason, message, subjects, nextStep }];
+}
+
+/** The finding of a control that nothing speaks for yet. */
+export function insufficient(message: string, nextStep: string): Finding {
+  return { reason: 'insufficient_evidence', message, nextStep };
+}

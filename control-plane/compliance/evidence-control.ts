@@ -1,0 +1,91 @@
+import type { VerificationReport } from '../../shared/evidence/problem.ts';
+import type { JsonObject } from '../../shared/json.ts';
+import { headPosition } from '../evidence/read-ledger.ts';
+import { verifyChain } from '../evidence/verify-chain.ts';
+import type { Services } from '../services.ts';
+import { type Control, type Finding, insufficient } from './control.ts';
+
+const stuckMs = 15 * 60_000;
+
+/** CC-3: the whole ledger verifies, and nothing that belongs into it waits outside. */
+export const evidenceControl: Control = {
+  id: 'CC-3',
+  title: 'Evidence is intact',
+  frameworks: {
+    soc2: ['CC7.2', 'CC7.3'],
+    eu_ai_act: ['12'],
+    iso_42001: ['A.6.2.8'],
+  },
+  async assess(services, tenantId) {
+    const length = await headPosition(services.pool, tenantId);
+    const verified = await verifyChain(services, tenantId);
+    const waiting = await waitingOutside(services, tenantId);
+    const findings: Finding[] = [];
+    if (!verified.ok) findings.push(damaged(verified));
+    if (waiting.stuck > 0) findings.push(stuck(waiting.stuck));
+    if (length === 0) findings.push(emptyLedger);
+    const evidence: JsonObject = {
+      chains: verified.chains,
+      events: verified.events,
+      position: verified.position,
+      tree_root: verified.tree_root,
+      signatures: verified.signatures,
+      outside: waiting.outside,
+      dead_lettered: waiting.deadLettered,
+      evidence_event_ids: await incidentIds(services, tenantId),
+    };
+    return { evidence, findings };
+  },
+};
+
+const emptyLedger = insufficient(
+  'The ledger is empty.',
+  'Anything that is decided or changed through the API is recorded: make a policy, or a call.',
+);
+
+function damaged({ problem, problems }: VerificationReport): Finding {
+  const { kind, position, message } = problem ?? { kind: '', position: 0, message: '' };
+  return {
+    reason: 'ledger_damaged',
+    message: `The ledger does not verify: ${kind} at position ${position}: ${message}.`,
+    subjects: problems.map((one) => `${one.chain_id ?? ''}@${one.position} ${one.kind}`),
+    nextStep:
+      'GET /v1/evidence/verify says where; keep the database as it is, and compare with an export.',
+  };
+}
+
+function stuck(count: number): Finding {
+  return {
+    reason: 'sealing_stuck',
+    message: `${count} event${count === 1 ? ' waits' : 's wait'} to be sealed for more than 15 minutes.`,
+    nextStep: 'See the log of the control plane for why sealing fails; what waits is tried again.',
+  };
+}
+
+interface Outside {
+  readonly outside: number;
+  readonly deadLettered: number;
+  readonly stuck: number;
+}
+
+async function waitingOutside({ pool, clock }: Services, tenantId: string): Promise<Outside> {
+  const { rows } = await pool.query<[number, number, number]>({
+    text: `SELECT count(*)::int, count(*) FILTER (WHERE dead_lettered)::int,
+                  count(*) FILTER (WHERE created_at < $2)::int
+             FROM event_outbox WHERE tenant_id = $1`,
+    values: [tenantId, new Date(clock.now() - stuckMs)],
+    rowMode: 'array',
+  });
+  const [outside = 0, deadLettered = 0, late = 0] = rows[0] ?? [];
+  return { outside, deadLettered, stuck: late };
+}
+
+/** The newest failed verifications that the ledger itself tells of. */
+async function incidentIds({ pool }: Services, tenantId: string): Promise<readonly string[]> {
+  const { rows } = await pool.query<{ event_id: string }>(
+    `SELECT event_id FROM evidence_row WHERE tenant_id = $1 AND type = 'chain_verification_failed'
+      ORDER BY position DESC LIMIT 5`,
+    [tenantId],
+  );
+  return rows.map(({ event_id }) => event_id);
+}

@@ -1,0 +1,115 @@
+import { parseDevKeys } from '../keys/dev-keys.ts';
+import type { Services } from '../services.ts';
+import type { Assessment, Control, Finding } from './control.ts';
+import { findingOn, insufficient } from './control.ts';
+import { openSecrets } from './open-secrets.ts';
+
+const dayMs = 86_400_000;
+const signingKeyMaxMs = 90 * dayMs;
+const apiKeyMaxMs = 365 * dayMs;
+
+/** CC-4: what the vault holds can be opened, and no key is old, ownerless or made for development. */
+export const keyControl: Control = {
+  id: 'CC-4',
+  title: 'Credentials and keys',
+  frameworks: { soc2: ['CC6.1', 'CC6.6', 'CC6.7'], owasp_mcp: ['MCP01'] },
+  async assess(services, tenantId) {
+    const { opened, unreadable } = await openSecrets(services, tenantId);
+    const signing = await assessSigningKeys(services, tenantId);
+    const api = await assessApiKeys(services, tenantId);
+    const secrets = findingOn(unreadable, {
+      reason: 'secret_unreadable',
+      message: 'Stored secrets do not open under the present master key.',
+      nextStep:
+        'Bring back the master key that they were sealed with, or store these secrets anew.',
+    });
+    return {
+      evidence: { secrets_opened: { ...opened }, ...signing.evidence, ...api.evidence },
+      findings: [...secrets, ...signing.findings, ...api.findings],
+    };
+  },
+};
+
+async function assessSigningKeys({ db, clock }: Services, tenantId: string): Promise<Assessment> {
+  const keys = await db.signingKey.findMany({
+    where: { tenantId, state: 'active' },
+    select: { kid: true, purpose: true, createdAt: true },
+    orderBy: { purpose: 'asc' },
+  });
+  const oldest = clock.now() - signingKeyMaxMs;
+  const old = keys.filter(({ createdAt }) => createdAt.getTime() < oldest);
+  const findings: readonly Finding[] = [
+    ...findingOn(
+      old.map(({ purpose, kid }) => `${purpose} ${kid}`),
+      {
+        reason: 'signing_key_old',
+        message: 'Signing keys have been in use for more than 90 days.',
+        nextStep: 'POST /v1/keys/signing/rotate, for each purpose.',
+      },
+    ),
+    ...(keys.length > 0 ? [] : [noSigningKey]),
+  ];
+  const evidence = {
+    active_signing_keys: keys.map(({ kid, purpose, createdAt }) => ({
+      kid,
+      purpose,
+      created_at: createdAt.toISOString(),
+    })),
+  };
+  return { evidence, findings };
+}
+
+const noSigningKey = insufficient(
+  'Nothing was ever signed for this tenant.',
+  'Anything that is sealed into the ledger is signed: make a policy, or a call.',
+);
+
+async function assessApiKeys(services: Services, tenantId: string): Promise<Assessment> {
+  const { db, clock, config } = services;
+  const now = new Date(clock.now());
+  const keys = await db.apiKey.findMany({
+    where: { tenantId, revokedAt: null, OR: [{ expiresAt: null }, { expiresAt: { gt: now } }] },
+    select: { id: true, principal: true, createdBy: true, agentId: true, createdAt: true },
+    orderBy: { id: 'asc' },
+  });
+  const old = keys.filter(({ createdAt }) => createdAt.getTime() < now.getTime() - apiKeyMaxMs);
+  const agents = await workingAgents(services, tenantId);
+  const ownerless = keys.filter(
+    ({ principal, createdBy, agentId }) =>
+      principal.trim() === '' ||
+      createdBy.trim() === '' ||
+      (agentId !== null && !agents.has(agentId)),
+  );
+  const development = parseDevKeys(config).filter((key) => key.tenantId === tenantId).length;
+  const idsOf = (rows: readonly { readonly id: string }[]) => rows.map(({ id }) => id);
+  const findings = [
+    ...findingOn(idsOf(old), {
+      reason: 'api_key_old',
+      message: 'API keys in use are older than a year.',
+      nextStep: 'Make new ones with POST /v1/keys and revoke these with DELETE /v1/keys.',
+    }),
+    ...findingOn(idsOf(ownerless), {
+      reason: 'api_key_without_owner',
+      message: 'API keys stand for nobody, or for an agent that is gone or disabled.',
+      nextStep: 'Revoke them with DELETE /v1/keys.',
+    }),
+    ...(development === 0 ? [] : [developmentKeys(development)]),
+  ];
+  return { evidence: { api_keys: keys.length, development_keys: development }, findings };
+}
+
+async function workingAgents({ db }: Services, tenantId: string): Promise<ReadonlySet<number>> {
+  const rows = await db.agent.findMany({
+    where: { tenantId, disabledAt: null },
+    select: { id: true },
+  });
+  return new Set(rows.map(({ id }) => id));
+}
+
+function developmentKeys(count: number): Finding {
+  return {
+    reason: 'development_keys',
+    message: `SALLYPORT_DEV_KEYS supplies ${count} key${count === 1 ? '' : 's'} of this tenant.`,
+    nextStep: 'Make keys with POST /v1/keys, and start the control plane without that setting.',
+  };
+}

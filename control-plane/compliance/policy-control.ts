@@ -1,0 +1,207 @@
+import { type Mode, modes, stricterMode } from '../../shared/decision/action.ts';
+import type { PolicyDefinition } from '../../shared/policy/definition.ts';
+import { policyHash } from '../../shared/policy/hash.ts';
+import { compileUncertain } from '../../shared/policy/uncertain/uncertain-policies.ts';
+import { loadPublishedPolicies } from '../policies/load-published.ts';
+import { listKillSwitches } from '../runtime/list-kill-switches.ts';
+import type { Services } from '../services.ts';
+import type { SealedDecision } from '../trials/decision-pages.ts';
+import { rejudge } from '../trials/rejudge.ts';
+import { type Assessment, type Control, type Finding, findingOn, insufficient } from './control.ts';
+import { type DecisionSample, sampleDecisions } from './sampled-decisions.ts';
+
+/** CC-1: what went ahead went ahead by a policy that was stored and says so still. */
+export const policyControl: Control = {
+  id: 'CC-1',
+  title: 'Every action is authorised by policy',
+  frameworks: {
+    soc2: ['CC6.1', 'CC5.2'],
+    iso_42001: ['A.6.2'],
+    owasp_agentic: ['ASI02'],
+  },
+  async assess(services, tenantId) {
+    const rules = await assessRules(services, tenantId);
+    const sample = await sampleDecisions(services, tenantId);
+    const decided = await assessDecisions(services, tenantId, sample);
+    return {
+      evidence: { ...rules.evidence, ...decided.evidence },
+      findings: [...rules.findings, ...decided.findings],
+    };
+  },
+};
+
+async function assessRules(services: Services, tenantId: string): Promise<Assessment> {
+  const { db } = services;
+  const mode = await modeInForce(services, tenantId);
+  const rows = await db.policy.findMany({
+    where: { tenantId, lifecycle: 'published' },
+    select: { id: true, policyHash: true, definition: true },
+  });
+  const isReadable = await loadPublishedPolicies(services, tenantId).then(
+    () => true,
+    () => false,
+  );
+  const enforcing = rows.filter(({ definition }) => isEnforcing(definition)).length;
+  const findings: Finding[] = [];
+  if (!isReadable) findings.push(unreadablePolicies);
+  if (enforcing === 0) findings.push(noEnforcingPolicy);
+  if (!isEnforcingMode(mode)) findings.push(looseMode(mode));
+  const evidence = {
+    mode,
+    published_policies: rows.length,
+    enforcing_policies: enforcing,
+    policy_hashes: rows.map((row) => row.policyHash).slice(0, 100),
+  };
+  return { evidence, findings };
+}
+
+/** The tenant's own, or a stricter one that a kill switch forces on everything. */
+async function modeInForce(services: Services, tenantId: string): Promise<Mode> {
+  const tenant = await services.db.tenant.findUniqueOrThrow({ where: { id: tenantId } });
+  const own = modes.find((known) => known === tenant.mode);
+  if (own === undefined) throw new Error('the mode of the tenant cannot be read');
+  const armed = await listKillSwitches(services, { tenantId }, { status: 'armed', limit: 1_000 });
+  const forced = armed.flatMap(({ kind, tool, agent_id, mode }) =>
+    kind === 'force_mode' && tool === undefined && agent_id === undefined
+      ? modes.filter((known) => known === mode)
+      : [],
+  );
+  return forced.reduce(stricterMode, own);
+}
+
+function isEnforcingMode(mode: string): boolean {
+  return mode === 'enforce' || mode === 'strict';
+}
+
+/** Of a definition that cannot be read: false. */
+function isEnforcing(text: string): boolean {
+  try {
+    const { mode = 'enforce' } = JSON.parse(text) as PolicyDefinition;
+    return modes.includes(mode) && isEnforcingMode(mode);
+  } catch {
+    return false;
+  }
+}
+
+const unreadablePolicies: Finding = {
+  reason: 'policies_unreadable',
+  message: 'A published policy is not the one that was published: every call is refused.',
+  nextStep: 'GET /v1/policies shows them: publish a new version in place of the damaged one.',
+};
+
+const noEnforcingPolicy: Finding = {
+  reason: 'no_enforcing_policy',
+  message: 'No policy that enforces is published.',
+  nextStep: 'Publish a policy: POST /v1/policies, or POST /v1/policies/install-pack.',
+};
+
+const looseMode = (mode: string): Finding => ({
+  reason: 'mode_not_enforcing',
+  message: `The tenant's mode is ${mode}: refusals are reported and not enforced.`,
+  nextStep: 'Arm a kill switch of kind force_mode with the mode enforce or strict.',
+});
+
+async function assessDecisions(
+  services: Services,
+  tenantId: string,
+  { decisions, replayable }: DecisionSample,
+): Promise<Assessment> {
+  const stored = await storedPolicies(services, tenantId, [
+    ...new Set(decisions.flatMap(({ policyHash: hash }) => hash ?? [])),
+  ]);
+  const permitted = decisions.filter(({ isPermitted }) => isPermitted);
+  const replays = replayable.map((event) => ({ id: event.id, outcome: replay(event, stored) }));
+  const idsOf = (outcome: Replay) =>
+    replays.filter((one) => one.outcome === outcome).map(({ id }) => id);
+  const evidence = {
+    decisions_sampled: decisions.length,
+    permitted: permitted.length,
+    replayed: replays.length,
+    replays_same: idsOf('same').length,
+    replays_undetermined: idsOf('undetermined').length,
+    evidence_event_ids: decisions.slice(0, 5).map(({ id }) => id),
+  };
+  const unenforced = permitted.filter((one) => one.isAtEnforcement && !one.isEnforced);
+  const unfounded = permitted.filter((one) => one.isEnforced && one.policyHash === undefined);
+  const unknown = decisions.filter(({ policyHash: hash }) => hash && !stored.has(hash));
+  const findings = [
+    ...findingOn(ids(unenforced), {
+      reason: 'decision_not_enforced',
+      message: 'Calls that were refused went ahead, because the mode only reports.',
+      nextStep:
+        'Enforce from now on; these leave the sample once a thousand newer decisions are sealed.',
+    }),
+    ...findingOn(ids(unfounded), {
+      reason: 'decision_without_policy',
+      message: 'Calls went ahead without naming the policy that allows them.',
+      nextStep: 'Read these events, and publish a policy that covers their tools.',
+    }),
+    ...findingOn(ids(unknown), {
+      reason: 'decision_policy_unknown',
+      message: 'Decisions name a policy that is not stored, or is not what its hash says.',
+      nextStep: 'Somebody changed the table of policies: restore it, and look at who can write.',
+    }),
+    ...findingOn(idsOf('contradicted'), {
+      reason: 'decision_contradicted',
+      message: 'Decided again by the policy that they name, these come out otherwise.',
+      nextStep: 'Compare these events with the policy of that hash; verify the ledger.',
+    }),
+    ...(decisions.length > 0 ? [] : [noDecisions]),
+  ];
+  return { evidence, findings };
+}
+
+const noDecisions = insufficient(
+  'No call was judged yet.',
+  'Let an agent make a call through its sidecar, or ask POST /v1/actions/preflight.',
+);
+
+function ids(decisions: readonly { readonly id: string }[]): readonly string[] {
+  return decisions.map(({ id }) => id);
+}
+
+type Definitions = ReadonlyMap<string, { readonly id: number; readonly text: string }>;
+
+/** Those of these hashes that a stored policy, of whatever lifecycle, really has. */
+async function storedPolicies(
+  { db }: Services,
+  tenantId: string,
+  hashes: readonly string[],
+): Promise<Definitions> {
+  const rows = await db.policy.findMany({
+    where: { tenantId, policyHash: { in: [...hashes] } },
+    select: { id: true, policyHash: true, definition: true },
+  });
+  return new Map(
+    rows
+      .filter((row) => hashOf(row.definition) === row.policyHash)
+      .map(({ id, policyHash: hash, definition }) => [hash, { id, text: definition }]),
+  );
+}
+
+/** Undefined for a text that is no definition. */
+export function hashOf(definition: string): string | undefined {
+  try {
+    return policyHash(JSON.parse(definition) as PolicyDefinition);
+  } catch {
+    return undefined;
+  }
+}
+
+type Replay = 'same' | 'undetermined' | 'contradicted';
+
+/**
+ * Decides a stored decision again by the policy that it names. Values of arguments are not kept, so
+ * that some cannot be told; one that can must come out as it did.
+ */
+function replay(event: SealedDecision, stored: Definitions): Replay {
+  const hash = String(event.data.policy_hash);
+  const policy = stored.get(hash);
+  if (policy === undefined) return 'undetermined';
+  const definition = JSON.parse(policy.text) as PolicyDefinition;
+  // A cautioning policy decides beside others, and alone nothing.
+  if (!isEnforcingMode(definition.mode ?? 'enforce')) return 'undetermined';
+  const judged = rejudge(event, compileUncertain([{ id: policy.id, hash, definition }]));
+  if (judged === undefined || judged.decision === 'unknown') return 'undetermined';
+  return judged.decision === event.decision ? 'same' : 'contradicted';
+}

@@ -1,0 +1,31 @@
+import { GatewayError } from '../../../shared/errors.ts';
+import { saltedDigest } from '../../../shared/evidence/arguments.ts';
+import type { JsonObject } from '../../../shared/json.ts';
+import type { Services } from '../../services.ts';
+import { findEvent } from '../find-event.ts';
+import { keptArgumentsPlace, saltPlace } from './keep-apart.ts';
+
+/** What was kept of the arguments of an event, and whether it is what the event's digest is of. */
+export async function readEventArguments(
+  { db, pool, vault }: Pick<Services, 'db' | 'pool' | 'vault'>,
+  tenantId: string,
+  id: string,
+) {
+  const { key, canonical } = await findEvent(pool, tenantId, id);
+  const row = await db.evidenceSalt.findUnique({
+    where: { tenantId_eventId: { tenantId, eventId: key } },
+  });
+  if (row !== null && row.erasedAt !== null) throw new GatewayError('evidence.arguments_erased');
+  if (row === null || row.arguments === null) {
+    throw new GatewayError('evidence.arguments_not_kept');
+  }
+  const text = vault.open(row.arguments, keptArgumentsPlace(tenantId, key)).toString('utf8');
+  const salt = vault.open(row.sealed, saltPlace(tenantId, key)).toString('utf8');
+  const kept = JSON.parse(text) as JsonObject;
+  const { data } = JSON.parse(canonical) as { readonly data: JsonObject };
+  return {
+    event_id: id,
+    arguments: kept,
+    proven: data.args_kept_digest === saltedDigest(Buffer.from(salt, 'base64'), kept),
+  };
+}

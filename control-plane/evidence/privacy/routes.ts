@@ -1,0 +1,27 @@
+import * as contract from '../../../shared/contract/privacy.ts';
+import { type Route, route } from '../../http/route.ts';
+import type { Services } from '../../services.ts';
+import { eraseEventArguments } from './erase-event.ts';
+import { erasePersonalData } from './erase-personal-data.ts';
+import { readEventArguments } from './event-arguments.ts';
+import { putTenantSettings, readTenantSettings } from './tenant-settings.ts';
+
+export function privacyRoutes(services: Services): readonly Route[] {
+  return [
+    route(contract.getTenantSettings, async (_input, caller) => ({
+      body: await readTenantSettings(services, caller),
+    })),
+    route(contract.putTenantSettings, async ({ body }, caller) => ({
+      body: await putTenantSettings(services, caller, body),
+    })),
+    route(contract.getEventArguments, async ({ params }, { tenantId }) => ({
+      body: await readEventArguments(services, tenantId, params.id),
+    })),
+    route(contract.eraseEventArguments, async ({ params }, caller) => ({
+      body: await eraseEventArguments(services, caller, params.id),
+    })),
+    route(contract.erasePersonalData, async ({ body }, caller) => ({
+      body: await erasePersonalData(services, caller, body),
+    })),
+  ];
+}

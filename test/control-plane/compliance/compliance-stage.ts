@@ -1,0 +1,103 @@
+import { complianceRoutes } from '../../../control-plane/compliance/routes.ts';
+import { decideApproval } from '../../../shared/contract/approvals.ts';
+import {
+  type ControlId,
+  type ControlReason,
+  type ControlReport,
+  getCompliance,
+} from '../../../shared/contract/compliance.ts';
+import { drainDeliveries, putWebhook } from '../../../shared/contract/deliveries.ts';
+import { ingestTool } from '../../../shared/contract/tools.ts';
+import { startApi } from '../../support/api.ts';
+import { roomyLimits } from '../../support/gateway.ts';
+import { tamper } from '../../support/ledger.ts';
+import { startUpstream } from '../../support/upstream.ts';
+import { preflightStage } from '../actions/preflight-stage.ts';
+
+const env = { SALLYPORT_ALLOW_PRIVATE: '127.0.0.0/8' };
+const ledgerTables = ['evidence_row', 'evidence_head', 'evidence_chain', 'evidence_batch'];
+const others = [
+  ...['credential', 'signing_key', 'install', 'delivery', 'approval', 'evidence_salt', 'tenant'],
+  ...['policy', 'tool', 'tool_version', 'kill_switch', 'api_key', 'event_outbox'],
+];
+
+/** What statements may change; a ledger is put back whole. */
+function tablesIn(statements: readonly string[]): readonly string[] {
+  const named = others.filter((name) =>
+    statements.some((sql) => new RegExp(`\\b${name}\\b`).test(sql)),
+  );
+  const isLedger = statements.some((sql) => sql.includes('evidence_row'));
+  return isLedger ? [...named, ...ledgerTables] : named;
+}
+
+/**
+ * A tenant in which all six controls hold: a policy, tools that were approved and used, a request
+ * that somebody else decided, and a webhook that hears of it.
+ */
+export async function complianceStage() {
+  const stage = await preflightStage({ env });
+  const { gateway } = stage;
+  const { services, owner } = gateway;
+  const receiver = await startUpstream();
+  for (const name of ['pay', 'mail', 'shell', 'refund']) {
+    await owner.call(ingestTool, { body: { manifest: { name, riskTier: 'low' } } });
+  }
+  const body = { url: `http://127.0.0.1:${receiver.port}/hook` };
+  await owner.call(putWebhook, { body });
+  for (const tool of ['pay', 'mail', 'shell', 'pay']) await stage.ask({ tool });
+  const { approval_request_id } = await stage.ask({ tool: 'refund' });
+  const anna = await gateway.as({ role: 'approver', principal: 'anna' });
+  const params = { id: Number(approval_request_id) };
+  await anna.call(decideApproval, { params, body: { action: 'approve' } });
+  await owner.call(drainDeliveries, { body: {} });
+  // What is being settled when a report is made is given a minute.
+  services.clock.advance(120_000);
+  const api = await startApi(complianceRoutes(services), services, { limits: roomyLimits });
+  const auditor = await api.client(await api.key({ role: 'auditor' }));
+  const databaseUrl = services.config.databaseUrl ?? '';
+  return {
+    ...stage,
+    api,
+    auditor,
+    approvalId: params.id,
+    report: () => auditor.call(getCompliance),
+    control: async (id: ControlId) => {
+      // Sixty reports a minute are answered.
+      services.clock.advance(1_500);
+      const { controls } = await auditor.call(getCompliance);
+      const found = controls.find((one) => one.id === id);
+      if (found === undefined) throw new Error(`no ${id} in the report`);
+      return found;
+    },
+    /** Runs SQL as whoever owns the database could, hands over what follows, and puts all back. */
+    damaged: async <Result>(
+      statements: readonly string[],
+      look: () => Promise<Result>,
+    ): Promise<Result> => {
+      const tables = tablesIn(statements);
+      const copies = tables.map((name) => `create table before_${name} as table ${name}`);
+      await tamper(databaseUrl, ...copies, ...statements);
+      try {
+        return await look();
+      } finally {
+        const back = tables.flatMap((name) => [
+          `delete from ${name}`,
+          `insert into ${name} select * from before_${name}`,
+          `drop table before_${name}`,
+        ]);
+        await tamper(databaseUrl, ...back);
+        // Which signing key is the active one is believed for a second.
+        services.clock.advance(1_500);
+      }
+    },
+    close: async () => {
+      await api.close();
+      await receiver.close();
+      await gateway.close();
+    },
+  };
+}
+
+export function reasonsOf({ findings }: Pick<ControlReport, 'findings'>): readonly ControlReason[] {
+  return findings.map(({ reason }) => reason);
+}

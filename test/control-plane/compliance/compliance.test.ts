@@ -1,0 +1,183 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { complianceReport, complianceTyp } from '../../../control-plane/compliance/report.ts';
+import { allRoutes } from '../../../control-plane/routes.ts';
+import {
+  type ControlReason,
+  controlIds,
+  controlReasons,
+  getCompliance,
+} from '../../../shared/contract/compliance.ts';
+import { verifyObject } from '../../../shared/crypto/signed-object.ts';
+import { verificationKeys } from '../../../shared/crypto/signing-key.ts';
+import { refusalOf } from '../../support/gateway.ts';
+import { damagesOf } from './compliance-damages.ts';
+import { complianceStage, reasonsOf } from './compliance-stage.ts';
+
+type Stage = Awaited<ReturnType<typeof complianceStage>>;
+let stage: Stage;
+beforeAll(async () => {
+  stage = await complianceStage();
+}, 60_000);
+afterAll(() => stage?.close());
+
+const damages = damagesOf((ms) => new Date(stage.gateway.services.clock.now() - ms).toISOString());
+const nextSteps: string[] = [];
+
+/** Brought about by other means below. */
+const elsewhere: readonly ControlReason[] = [
+  'insufficient_evidence',
+  'check_failed',
+  'development_keys',
+];
+
+describe('a tenant in which everything holds', () => {
+  it('passes all six controls, each with what was looked at', async () => {
+    const report = await stage.report();
+    expect(report.controls.flatMap(({ findings }) => findings)).toEqual([]);
+    expect(report).toMatchObject({ status: 'pass', summary: { pass: 6, fail: 0 } });
+    expect(report.controls.map(({ id }) => id)).toEqual(controlIds);
+    const [policy, oversight, evidence, keys, change, monitoring] = report.controls;
+    expect(policy?.evidence).toMatchObject({ decisions_sampled: 5, replayed: 5, replays_same: 5 });
+    expect(oversight?.evidence).toMatchObject({ decided: 1, overdue: 0 });
+    expect(evidence?.evidence).toMatchObject({ dead_lettered: 0 });
+    expect(keys?.evidence.secrets_opened).toMatchObject({ channels: 1, evidence_salts: 5 });
+    expect(change?.evidence).toMatchObject({ tools_used: 2, policies_published: 1 });
+    expect(monitoring?.evidence).toMatchObject({ active_channels: 1, oldest_position: 1 });
+    for (const one of report.controls) expect(one.next_step).toBeNull();
+  });
+
+  it('names events that are in the ledger', async () => {
+    const { controls } = await stage.report();
+    const ids = controls.flatMap(({ evidence }) => (evidence.evidence_event_ids ?? []) as string[]);
+    expect(ids.length).toBeGreaterThan(5);
+    for (const id of ids) await stage.sealed(id);
+  });
+});
+
+describe('a control fails', () => {
+  it.each(damages)('$control $reason when $how', async ({ control, reason, sql }) => {
+    const found = await stage.damaged(sql(), () => stage.control(control));
+    expect(reasonsOf(found)).toContain(reason);
+    expect(found.status).toBe('fail');
+    const finding = found.findings.find((one) => one.reason === reason);
+    nextSteps.push(finding?.next_step ?? '');
+    expect(found.next_step).toBe(found.findings[0]?.next_step);
+  });
+
+  it('with next steps that name operations which there are', () => {
+    const known = new Set(
+      allRoutes(stage.gateway.services).map(
+        ({ operation }) => `${operation.method} ${operation.path}`,
+      ),
+    );
+    const named = nextSteps.flatMap((step) => step.match(/[A-Z]{3,6} \/v1\/[a-z{}/-]+/g) ?? []);
+    expect(nextSteps).toHaveLength(damages.length);
+    expect(named.filter((one) => !known.has(one))).toEqual([]);
+    expect(named.length).toBeGreaterThan(10);
+  });
+
+  it('not CC-1 where a kill switch forces a tenant that only reports to enforce', async () => {
+    const forced = (mode: string, more = '') => [
+      "update tenant set mode = 'monitor'",
+      `insert into kill_switch (id, tenant_id, kind, mode, tool, reason, armed_by)
+         values ('ks_y', 'default', 'force_mode', '${mode}', ${more || 'null'}, 'x', 'x')`,
+    ];
+    const look = () => stage.control('CC-1');
+    expect(reasonsOf(await stage.damaged(forced('strict'), look))).toEqual([]);
+    const insufficientForce = ['mode_not_enforcing'];
+    expect(reasonsOf(await stage.damaged(forced('warn'), look))).toEqual(insufficientForce);
+    const forOneTool = forced('strict', "'pay'");
+    expect(reasonsOf(await stage.damaged(forOneTool, look))).toEqual(insufficientForce);
+  });
+
+  it('for every reason that there is', () => {
+    const made = new Set([...damages.map(({ reason }) => reason), ...elsewhere]);
+    expect(
+      Object.values(controlReasons)
+        .flat()
+        .filter((one) => !made.has(one)),
+    ).toEqual([]);
+  });
+
+  it.each([
+    ['CC-1', 'tenant'],
+    ['CC-2', 'approval_vote'],
+    ['CC-3', 'event_outbox'],
+    ['CC-4', 'install'],
+    ['CC-5', 'tool_version'],
+    ['CC-6', 'kill_switch'],
+  ] as const)('%s when its check breaks, and the others are reported', async (id, table) => {
+    const { pool } = stage.gateway.services;
+    await pool.query(`alter table ${table} rename to away`);
+    const { controls } = await stage
+      .report()
+      .finally(() => pool.query(`alter table away rename to ${table}`));
+    expect(controls).toHaveLength(6);
+    expect(controls.find((one) => one.id === id)).toMatchObject({
+      status: 'fail',
+      findings: [{ reason: 'check_failed' }],
+      evidence: {},
+    });
+  });
+
+  it('each for a tenant that nothing speaks for yet', async () => {
+    const client = await stage.api.client(await stage.api.key({ tenantId: 'other' }));
+    const { controls, status } = await client.call(getCompliance);
+    expect(status).toBe('fail');
+    const silent = controls.filter((one) => !reasonsOf(one).includes('insufficient_evidence'));
+    // Its keys were made when it was published to sidecars.
+    expect(silent.map(({ id }) => id)).toEqual(['CC-4']);
+    const keyless = await stage.damaged(["update signing_key set state = 'retired'"], () =>
+      stage.control('CC-4'),
+    );
+    expect(reasonsOf(keyless)).toEqual(['insufficient_evidence']);
+  });
+
+  it('CC-4 while keys for development are given, and for no other tenant', async () => {
+    const { services } = stage.gateway;
+    const devKeys = 'apk_dev-key-one=default:owner:tenant';
+    const configured = { ...services, config: { ...services.config, devKeys } };
+    const { controls } = await complianceReport(configured, 'default');
+    const found = controls.find(({ id }) => id === 'CC-4');
+    expect(reasonsOf({ findings: found?.findings ?? [] })).toEqual(['development_keys']);
+    const { controls: others } = await complianceReport(configured, 'other');
+    expect(others.find(({ id }) => id === 'CC-4')?.findings).toEqual([]);
+  });
+});
+
+describe('the report', () => {
+  it('is signed by the report key (ES256), and one changed word breaks it', async () => {
+    const report = await stage.report();
+    const { signingKeys } = stage.gateway.services;
+    const keys = verificationKeys(await signingKeys.publicKeys('default', 'report'));
+    expect(report.signature.alg).toBe('ES256');
+    const { signature: told, ...object } = report;
+    const signature = { ...told, alg: 'ES256' } as const;
+    const isGenuine = (said: object, typ: string, by = keys) =>
+      verifyObject({ object: said, signature, typ }, by);
+    expect(isGenuine(object, complianceTyp)).toBe(true);
+    expect(isGenuine({ ...object, tenant: 'other' }, complianceTyp)).toBe(false);
+    expect(isGenuine(object, 'another-report')).toBe(false);
+    const others = verificationKeys(await signingKeys.publicKeys('default', 'checkpoint'));
+    expect(isGenuine(object, complianceTyp, others)).toBe(false);
+  });
+
+  it('is refused, and not sent unsigned, when it cannot be signed', async () => {
+    const { db, clock } = stage.gateway.services;
+    const sql = ["update signing_key set sealed = '{}', kid = 'moved' where purpose = 'report'"];
+    const refused = await stage.damaged(sql, async () => {
+      clock.advance(1_000);
+      return refusalOf(stage.report());
+    });
+    expect(refused).toMatchObject({ code: 'report.signing_unavailable', kind: { status: 503 } });
+    const ofReports = { tenantId: 'default', purpose: 'report' };
+    expect(await db.signingKey.count({ where: ofReports })).toBe(1);
+  });
+
+  it('shows no secret', async () => {
+    const text = JSON.stringify(await stage.report());
+    const { db } = stage.gateway.services;
+    for (const { sealed } of await db.signingKey.findMany()) expect(text).not.toContain(sealed);
+    for (const { hash } of await db.apiKey.findMany()) expect(text).not.toContain(hash);
+  });
+});

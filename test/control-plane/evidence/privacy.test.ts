@@ -1,0 +1,309 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { keepApart } from '../../../control-plane/evidence/privacy/keep-apart.ts';
+import { privacyRoutes } from '../../../control-plane/evidence/privacy/routes.ts';
+import { evidenceRoutes } from '../../../control-plane/evidence/routes.ts';
+import { verifyStored } from '../../../control-plane/evidence/verify-chain.ts';
+import { userRoutes } from '../../../control-plane/users/routes.ts';
+import type { Client } from '../../../shared/contract/client.ts';
+import {
+  eraseEventArguments,
+  erasePersonalData,
+  getEventArguments,
+  getTenantSettings,
+  putTenantSettings,
+} from '../../../shared/contract/privacy.ts';
+import { getUser, putUser } from '../../../shared/contract/users.ts';
+import { saltedDigest } from '../../../shared/evidence/arguments.ts';
+import type { EvidenceEvent } from '../../../shared/evidence/event.ts';
+import { startApi, type TestApi } from '../../support/api.ts';
+import { enrolledSidecar } from '../../support/enrolled-sidecar.ts';
+import { refusalOf, roomyLimits } from '../../support/gateway.ts';
+import { preflightStage } from '../actions/preflight-stage.ts';
+
+let stage: Awaited<ReturnType<typeof preflightStage>>;
+let api: TestApi;
+let owner: Client;
+beforeAll(async () => {
+  stage = await preflightStage();
+  const { services } = stage.gateway;
+  const routes = [...privacyRoutes(services), ...evidenceRoutes(services), ...userRoutes(services)];
+  api = await startApi(routes, services, { limits: roomyLimits });
+  owner = await api.client(await api.key());
+}, 60_000);
+afterAll(async () => {
+  await api?.close();
+  await stage?.gateway.close();
+});
+
+const settings = (evidence_arguments: 'digest' | 'redacted', sensitive_fields: string[] = []) =>
+  owner.call(putTenantSettings, { body: { evidence_arguments, sensitive_fields } });
+const kept = (id: string) => owner.call(getEventArguments, { params: { id } });
+const erase = (id: string) => owner.call(eraseEventArguments, { params: { id } });
+const eraseAll = (body: object) => owner.call(erasePersonalData, { body: body as never });
+const decided = async (more: object = {}) => String((await stage.ask(more)).evidence_event_id);
+
+async function saltOf(eventId: string, tenantId = 'default') {
+  const { db, vault } = stage.gateway.services;
+  const where = { tenantId_eventId: { tenantId, eventId } };
+  const row = await db.evidenceSalt.findUniqueOrThrow({ where });
+  const open = () =>
+    Buffer.from(
+      vault
+        .open(row.sealed, { tenantId, purpose: 'evidence_salt', id: eventId, version: 1 })
+        .toString('utf8'),
+      'base64',
+    );
+  return { row, open };
+}
+
+async function erasures(): Promise<readonly EvidenceEvent[]> {
+  const rows = await stage.gateway.services.db.evidenceRow.findMany({
+    where: { type: 'privacy.erased' },
+    orderBy: { position: 'asc' },
+  });
+  return rows.map(({ canonical }) => JSON.parse(canonical) as EvidenceEvent);
+}
+
+const verified = async () => {
+  const report = await verifyStored(stage.gateway.services, 'default');
+  expect(report.problems).toEqual([]);
+  return report;
+};
+
+describe('what is kept of arguments', () => {
+  it('is digest and shape unless the tenant says otherwise', async () => {
+    expect(await owner.call(getTenantSettings)).toEqual({
+      evidence_arguments: 'digest',
+      sensitive_fields: [],
+    });
+    const id = await decided({ args: { amount: 5 } });
+    expect(await refusalOf(kept(id))).toMatchObject({ code: 'evidence.arguments_not_kept' });
+    expect((await stage.sealed(id)).event.data).not.toHaveProperty('args_kept_digest');
+  });
+
+  it('is what redaction leaves, apart from the ledger and encrypted, once the tenant says so', async () => {
+    await settings('redacted', ['memo']);
+    const args = { amount: 5, memo: 'divorce', to: 'dana@customer.example', note: 'Quarterly' };
+    const id = await decided({ args });
+    await settings('digest');
+    const { event, row } = await stage.sealed(id);
+    for (const word of ['divorce', 'dana@', 'Quarterly']) expect(row.canonical).not.toContain(word);
+    const { row: salt } = await saltOf(id);
+    for (const word of ['divorce', 'dana@', 'Quarterly']) {
+      expect(salt.arguments).not.toContain(word);
+    }
+    expect(event.data.args_kept_digest).toMatch(/^hmac-sha256:/);
+    expect(await kept(id)).toEqual({
+      event_id: id,
+      arguments: { amount: 5, memo: '[redacted]', to: '[redacted:email]', note: 'Quarterly' },
+      proven: true,
+    });
+  });
+
+  it('is shown as not proven when it is not what was sealed', async () => {
+    await settings('redacted');
+    const [one, two] = [await decided({ args: { n: 1 } }), await decided({ args: { n: 2 } })];
+    await settings('digest');
+    const { db, vault } = stage.gateway.services;
+    const forged = vault.seal(JSON.stringify({ n: 3 }), {
+      ...{ tenantId: 'default', purpose: 'evidence_arguments', id: one, version: 1 },
+    });
+    const where = (eventId: string) => ({ tenantId_eventId: { tenantId: 'default', eventId } });
+    await db.evidenceSalt.update({ where: where(one), data: { arguments: forged } });
+    expect(await kept(one)).toMatchObject({ proven: false });
+    // What was sealed for one event does not open as another's.
+    const { row } = await saltOf(two);
+    await db.evidenceSalt.update({ where: where(one), data: { arguments: row.arguments } });
+    expect(await refusalOf(kept(one))).toMatchObject({ code: 'credential.unreadable' });
+  });
+
+  it('is another tenant’s own, and so is its setting', async () => {
+    await settings('redacted');
+    const id = await decided();
+    await settings('digest');
+    const other = await api.client(await api.key({ tenantId: 'other' }));
+    const params = { id };
+    expect(await refusalOf(other.call(getEventArguments, { params }))).toMatchObject({
+      code: 'evidence.event_not_found',
+    });
+    expect(await refusalOf(other.call(eraseEventArguments, { params }))).toMatchObject({
+      code: 'evidence.event_not_found',
+    });
+    expect(await kept(id)).toMatchObject({ proven: true });
+    expect(await other.call(getTenantSettings)).toMatchObject({ evidence_arguments: 'digest' });
+  });
+
+  it('is digest and shape where the setting cannot be read', async () => {
+    await settings('redacted');
+    const { pool, clock } = stage.gateway.services;
+    clock.advance(1_000);
+    await pool.query('alter table evidence_setting rename to away');
+    const id = await decided().finally(() =>
+      pool.query('alter table away rename to evidence_setting'),
+    );
+    await settings('digest');
+    expect(await refusalOf(kept(id))).toMatchObject({ code: 'evidence.arguments_not_kept' });
+  });
+});
+
+describe('erasing the arguments of a call', () => {
+  it('takes from everybody what would confirm them, and leaves a ledger that verifies', async () => {
+    await settings('redacted');
+    const args = { iban: 'x', amount: 5 };
+    const id = await decided({ args });
+    await settings('digest');
+    const { event, row } = await stage.sealed(id);
+    const before = await saltOf(id);
+    // With the salt the digest proves the arguments.
+    expect(saltedDigest(before.open(), args)).toBe(event.data.args_digest);
+    await verified();
+    await erase(id);
+    const { row: salt, open } = await saltOf(id);
+    expect(salt).toMatchObject({ sealed: '', arguments: null });
+    expect(open).toThrow();
+    const dump = await everything();
+    for (const gone of [before.row.sealed, before.row.arguments ?? '']) {
+      expect(dump).not.toContain(JSON.parse(gone).ct);
+    }
+    expect(await refusalOf(kept(id))).toMatchObject({
+      code: 'evidence.arguments_erased',
+      kind: { status: 410 },
+    });
+    expect((await stage.sealed(id)).row.canonical).toBe(row.canonical);
+    await verified();
+    expect((await erasures()).at(-1)?.data).toMatchObject({ event: id, events: 1 });
+  });
+
+  it('again changes nothing, and says when it was', async () => {
+    const id = await decided();
+    const first = await erase(id);
+    const count = (await erasures()).length;
+    stage.gateway.services.clock.advance(5_000);
+    expect(await erase(id)).toEqual(first);
+    expect(await erasures()).toHaveLength(count);
+  });
+
+  it('holds when the same record is sent again', async () => {
+    const { gateway, agentId } = stage;
+    const sidecar = await enrolledSidecar(gateway, agentId);
+    const record = { ...sidecar.record({}, 'c2FsdHNhbHRzYWx0c2FsdA=='), args: { n: 1 } };
+    const { jws } = sidecar.segment([record]);
+    await sidecar.upload(jws, [record]);
+    const key = `sidecar:${sidecar.id}/${record.event.id}`;
+    expect((await saltOf(key)).row.arguments).not.toBeNull();
+    await erase(record.event.id);
+    await sidecar.upload(jws, [record]);
+    expect((await saltOf(key)).row).toMatchObject({ sealed: '', arguments: null });
+    const own = JSON.parse((await stage.sealed(await decided())).row.canonical) as EvidenceEvent;
+    await erase(own.id);
+    await keepApart(gateway.services, 'default', [{ event: own, salt: 'c2FsdA==' }]);
+    expect((await saltOf(own.id)).row.sealed).toBe('');
+  });
+
+  it('of an event without any, or of none, is not found', async () => {
+    const [erasure] = await erasures();
+    expect(await refusalOf(erase(erasure?.id ?? ''))).toMatchObject({
+      code: 'evidence.arguments_not_kept',
+    });
+    expect(await refusalOf(erase('ev_none'))).toMatchObject({ code: 'evidence.event_not_found' });
+  });
+
+  it('is not undone by whoever writes to the table: an erased salt takes no value', async () => {
+    const id = await decided();
+    await erase(id);
+    const { pool } = stage.gateway.services;
+    const sql = "update evidence_salt set sealed = 'x' where event_id = $1";
+    await expect(pool.query(sql, [id])).rejects.toThrow('evidence_salt_erased_check');
+  });
+});
+
+describe('erasing all calls', () => {
+  it('of a user takes theirs, those of their passports too, and nobody else’s', async () => {
+    const [mine, yours] = [
+      await decided({ user_id: 'user-gone' }),
+      await decided({ user_id: 'user-stays' }),
+    ];
+    const sidecar = await enrolledSidecar(stage.gateway, stage.agentId);
+    const record = sidecar.record({}, 'c2FsdHNhbHRzYWx0c2FsdA==');
+    const { event } = record;
+    const acting = {
+      ...record,
+      event: { ...event, data: { ...event.data, acted_for: 'user-gone' } },
+    };
+    await sidecar.upload(sidecar.segment([acting]).jws, [acting]);
+    expect(await eraseAll({ user_id: 'user-gone', reason: 'asked for' })).toMatchObject({
+      events: 2,
+      complete: true,
+    });
+    expect((await saltOf(mine)).row.sealed).toBe('');
+    expect((await saltOf(`sidecar:${sidecar.id}/${event.id}`)).row.sealed).toBe('');
+    expect((await saltOf(yours)).row.sealed).not.toBe('');
+    const told = (await erasures()).at(-1);
+    expect(told?.data).toMatchObject({ about: 'user', events: 2, reason: 'asked for' });
+    expect(JSON.stringify(told)).not.toContain('user-gone');
+    await verified();
+  });
+
+  it('of a user takes what deciders were shown, once nothing can come of it, and the address', async () => {
+    const { db, clock } = stage.gateway.services;
+    await owner.call(putUser, {
+      params: { id: 'shown' },
+      body: { email: 'shown@customer.example', role: 'lead' },
+    });
+    const open = await stage.ask({ tool: 'refund', user_id: 'shown', resource: 'r:1' });
+    const id = Number(open.approval_request_id);
+    expect(await eraseAll({ user_id: 'shown' })).toMatchObject({ approvals: 0 });
+    const find = () => db.approval.findUniqueOrThrow({ where: { id } });
+    expect((await find()).proposedArgs).not.toBeNull();
+    clock.advance(3 * 3_600_000);
+    await stage.gateway.post('/v1/approvals/expire', undefined);
+    expect(await eraseAll({ user_id: 'shown' })).toMatchObject({ approvals: 1 });
+    expect((await find()).proposedArgs).toBeNull();
+    expect(await owner.call(getUser, { params: { id: 'shown' } })).toMatchObject({
+      email: null,
+      role: 'lead',
+    });
+  });
+
+  it('of an agent takes those, whoever they were for', async () => {
+    const agent_id = await stage.gateway.agent('erased');
+    const ids = [
+      await decided({ agent_id, user_id: 'a' }),
+      await decided({ agent_id, user_id: 'b' }),
+      await decided({ user_id: 'a' }),
+    ];
+    expect(await eraseAll({ agent_id })).toMatchObject({ events: 2, complete: true });
+    const sealed = await Promise.all(ids.map(async (id) => (await saltOf(id)).row.sealed !== ''));
+    expect(sealed).toEqual([false, false, true]);
+  });
+
+  it('names one of user and agent, and of another tenant finds nothing', async () => {
+    for (const body of [{}, { user_id: 'a', agent_id: '1' }]) {
+      expect(await refusalOf(eraseAll(body))).toMatchObject({ code: 'args.schema_invalid' });
+    }
+    const id = await decided({ user_id: 'here' });
+    const other = await api.client(await api.key({ tenantId: 'other' }));
+    const body = { user_id: 'here' };
+    expect(await other.call(erasePersonalData, { body })).toMatchObject({ events: 0 });
+    expect((await saltOf(id)).row.sealed).not.toBe('');
+  });
+
+  it('by two at once takes each once', async () => {
+    const ids = await Promise.all(
+      Array.from({ length: 6 }, (_, n) => decided({ user_id: 'raced', args: { n } })),
+    );
+    const results = await Promise.all([1, 2, 3].map(() => eraseAll({ user_id: 'raced' })));
+    expect(results.reduce((sum, { events }) => sum + events, 0)).toBe(ids.length);
+    await verified();
+  });
+});
+
+/** All that the database holds of events, as text. */
+async function everything(): Promise<string> {
+  const { pool } = stage.gateway.services;
+  const tables = ['evidence_salt', 'evidence_row', 'event_outbox', 'evidence_batch'];
+  const texts = await Promise.all(
+    tables.map(async (table) => JSON.stringify((await pool.query(`table ${table}`)).rows)),
+  );
+  return texts.join('\n');
+}
