@@ -101,7 +101,6 @@ export function routesOf(services: Services) {
     ...killSwitchRoutes(services),
     ...credentialRoutes(services),
     ...agentRoutes(services),
-    ...evidenceRoutes(services),
     ...sidecarRoutes(services),
     ...evidenceRoutes(services),
     ...notifyRoutes(services),
