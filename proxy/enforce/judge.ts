@@ -66,7 +66,7 @@ export async function judge(
   return first.verdict.decision === 'require_approval' ? judgeByApproval(first, deps) : first;
 }
 
-async function judgeByLease(action: Action, deps: JudgeDeps): Promise<Judgement> {
+function judgeByLease(action: Action, deps: JudgeDeps): Promise<Judgement> {
   // Without one it is judged all the same: the tenant's mode says what a refusal means (design 3).
   const passport = deps.replica.nextUse() ?? noLease;
   return judgeWith(action, { passport }, deps);

@@ -35,16 +35,12 @@ export class LiveCalls {
   }
 
   /** Runs a call that a switch or a revocation aborts, unless its agent has gone away before. */
-  async track<Result>(
-    call: LiveCall,
-    run: (signal: AbortSignal) => Promise<Result>,
-  ): Promise<Result> {
+  track<Result>(call: LiveCall, run: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
+    const ended = run(call.abort.signal);
     this.#calls.add(call);
-    try {
-      return await run(call.abort.signal);
-    } finally {
-      this.#calls.delete(call);
-    }
+    const forget = () => this.#calls.delete(call);
+    ended.then(forget, forget);
+    return ended;
   }
 
   /** Ends every call that the switches block; returns how many. */

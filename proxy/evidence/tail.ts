@@ -2,26 +2,43 @@ import type { SpoolPosition } from '../../shared/evidence/spool-head.ts';
 import { type Block, hashIn, lineIn, placeIn } from './block.ts';
 import type { PendingRecords } from './read-pending.ts';
 
+/** Memory that blocks are put into one after the other. */
+interface Slab {
+  readonly bytes: Buffer;
+  used: number;
+  blocks: Block[];
+}
+
 /**
  * The newest records of the spool, in memory as well: while uploads keep up, nothing that was just
- * written is read back from the disk. Kept as bytes: as texts they would live just long enough to
- * cost the garbage collector most.
+ * written is read back from the disk. Kept in two slabs that are filled in turn: what is allocated
+ * and lives until it is uploaded costs the garbage collector most.
  */
 export class Tail {
-  readonly #bytesMax: number;
-  #blocks: Block[] = [];
-  #bytes = 0;
+  #newer: Slab;
+  #older: Slab;
 
   constructor(bytesMax: number) {
-    this.#bytesMax = bytesMax;
+    this.#newer = slabOf(bytesMax / 2);
+    this.#older = slabOf(bytesMax / 2);
   }
 
-  add(block: Block): void {
-    this.#blocks.push(block);
-    this.#bytes += block.bytes.length;
-    let surplus = 0;
-    while (this.#bytes > this.#bytesMax) this.#bytes -= this.#blocks[surplus++]?.bytes.length ?? 0;
-    this.#blocks.splice(0, surplus);
+  /** Takes a copy of a block. */
+  add({ first, bytes, ends }: Block): void {
+    if (this.#newer.used + bytes.length > this.#newer.bytes.length) {
+      [this.#newer, this.#older] = [this.#older, this.#newer];
+      empty(this.#newer);
+    }
+    const slab = this.#newer;
+    const end = slab.used + bytes.length;
+    if (end > slab.bytes.length) {
+      // Too long to be kept at all: what came before it does not lead to what comes next.
+      empty(this.#older);
+      return;
+    }
+    bytes.copy(slab.bytes, slab.used);
+    slab.blocks.push({ first, bytes: slab.bytes.subarray(slab.used, end), ends });
+    slab.used = end;
   }
 
   /** What follows `position`; undefined where the disk has to be asked. */
@@ -29,30 +46,43 @@ export class Tail {
     position: SpoolPosition,
     { recordsMax, bytesMax }: { readonly recordsMax: number; readonly bytesMax: number },
   ): PendingRecords | undefined {
-    this.#forgetUpTo(position.record);
-    const [oldest] = this.#blocks;
+    const blocks = [...this.#older.blocks, ...this.#newer.blocks];
+    const [oldest] = blocks;
     if (oldest === undefined || oldest.first > position.record + 1) return undefined;
     const lines: Buffer[] = [];
     let last = position;
     let size = 0;
-    for (const block of this.#blocks) {
+    for (const block of blocks) {
       const { first, bytes, ends } = block;
       while (last.record + 1 < first + ends.length) {
         const place = placeIn(block, last.record + 1);
         const line = lineIn(bytes, place);
         size += line.length;
         const isFull = lines.length >= recordsMax || size > bytesMax;
-        if (lines.length > 0 && isFull) return { after: position, lines, last };
+        if (lines.length > 0 && isFull) return { after: position, lines: copied(lines), last };
         lines.push(line);
         last = { record: last.record + 1, hash: hashIn(bytes, place) };
       }
     }
-    return { after: position, lines, last };
+    return { after: position, lines: copied(lines), last };
   }
+}
 
-  #forgetUpTo(record: number): void {
-    const kept = this.#blocks.findIndex(({ first, ends }) => first + ends.length > record + 1);
-    const gone = this.#blocks.splice(0, kept === -1 ? this.#blocks.length : kept);
-    for (const { bytes } of gone) this.#bytes -= bytes.length;
-  }
+function slabOf(bytes: number): Slab {
+  return { bytes: Buffer.allocUnsafeSlow(bytes), used: 0, blocks: [] };
+}
+
+function empty(slab: Slab): void {
+  slab.used = 0;
+  slab.blocks = [];
+}
+
+/** Slabs are written over, and lines on their way must not change. */
+function copied(lines: readonly Buffer[]): Buffer[] {
+  const bytes = Buffer.concat(lines);
+  let end = 0;
+  return lines.map(({ length }) => {
+    end += length;
+    return bytes.subarray(end - length, end);
+  });
 }

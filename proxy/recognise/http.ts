@@ -25,7 +25,13 @@ export async function recogniseCall(
   const { binding } = call;
   if (binding.tool === undefined) throw new GatewayError('proxy.unbound_call');
   refuseOverrides(exchange.req);
-  const args = await collectArguments(exchange, call, limits);
+  const set = new ArgumentSet();
+  addTarget(set, exchange, call);
+  const kind = bodyKind(binding);
+  if (kind === 'none') await requireNoBody(exchange.req);
+  else addBody(set, await readBody(exchange.req, limits.bodyBytesMax), { exchange, call, limits });
+  const { args } = set;
+  refuseMethodOverride(Object.keys(args));
   const build = (judged: JsonObject): Outgoing => ({
     scheme: exchange.scheme,
     host: exchange.host,
@@ -52,57 +58,52 @@ export async function recogniseCall(
   };
 }
 
-async function collectArguments(
-  exchange: Exchange,
-  { binding, template, parameters }: BoundCall,
-  limits: RecogniseLimits,
-): Promise<JsonObject> {
-  const query = parseForm(splitTarget(exchange.target).query);
-  const kind = bodyKind(binding);
-  const set = new ArgumentSet();
+/** What path and query say. */
+function addTarget(
+  set: ArgumentSet,
+  { target }: Exchange,
+  { parameters }: Pick<BoundCall, 'parameters'>,
+): void {
   for (const [name, value] of parameters) set.add(name, value);
-  for (const [name, value] of query) set.add(name, value);
-  if (kind === 'none') await requireNoBody(exchange.req);
-  else {
-    for (const [name, value] of await bodyArguments(exchange, kind, limits)) set.add(name, value);
-    refuseMisplaced(
-      query.map(([name]) => name),
-      template.queryNames,
-    );
+  for (const [name, value] of parseForm(splitTarget(target).query)) set.add(name, value);
+}
+
+interface BoundBody {
+  readonly exchange: Exchange;
+  readonly call: BoundCall;
+  readonly limits: RecogniseLimits;
+}
+
+function addBody(set: ArgumentSet, bytes: Buffer, { exchange, call, limits }: BoundBody): void {
+  if (bytes.length > 0 && bodyKind(call.binding) === 'form') {
+    requireMediaType(exchange.req, 'application/x-www-form-urlencoded');
+    for (const [name, value] of parseForm(decodeUtf8(bytes))) set.add(name, value);
+  } else if (bytes.length > 0) {
+    requireMediaType(exchange.req, 'application/json');
+    addMembers(set, parseStrictJson(bytes, limits));
   }
-  refuseMethodOverride(Object.keys(set.args));
-  return set.args;
+  refuseMisplaced(exchange, call.template.queryNames);
+}
+
+function addMembers(set: ArgumentSet, value: JsonValue): void {
+  if (!isJsonObject(value)) {
+    throw new GatewayError('args.schema_invalid', { message: 'The body must be a JSON object.' });
+  }
+  for (const name of Object.keys(value)) {
+    const member = value[name];
+    if (member !== undefined) set.add(name, member);
+  }
 }
 
 /**
  * Where there is a body, only declared names may stand in the query: an argument that was judged
  * in one place and read by the upstream in another would not be judged at all.
  */
-function refuseMisplaced(names: readonly string[], declared: readonly string[]): void {
-  const misplaced = names.find((name) => !declared.includes(name));
+function refuseMisplaced({ target }: Exchange, declared: readonly string[]): void {
+  const { query } = splitTarget(target);
+  const misplaced = parseForm(query).find(([name]) => !declared.includes(name))?.[0];
   if (misplaced === undefined) return;
   throw new GatewayError('args.schema_invalid', {
     message: `The argument ${JSON.stringify(misplaced.slice(0, 100))} belongs into the body, unless the binding's path declares it: {?…}.`,
   });
-}
-
-async function bodyArguments(
-  exchange: Exchange,
-  kind: 'json' | 'form',
-  limits: RecogniseLimits,
-): Promise<readonly (readonly [string, JsonValue])[]> {
-  const bytes = await readBody(exchange.req, limits.bodyBytesMax);
-  if (bytes.length === 0) return [];
-  if (kind === 'form') {
-    requireMediaType(exchange.req, 'application/x-www-form-urlencoded');
-    return parseForm(decodeUtf8(bytes));
-  }
-  requireMediaType(exchange.req, 'application/json');
-  const value = parseStrictJson(bytes, limits);
-  if (!isJsonObject(value)) {
-    throw new GatewayError('args.schema_invalid', { message: 'The body must be a JSON object.' });
-  }
-  return Object.entries(value).filter(
-    (entry): entry is [string, JsonValue] => entry[1] !== undefined,
-  );
 }

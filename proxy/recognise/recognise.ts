@@ -16,22 +16,21 @@ export const limitsByDefault: RecogniseLimits = { bodyBytesMax: 1_048_576, depth
  */
 export async function recognise(exchange: Exchange, deps: RecogniseDeps): Promise<Recognition> {
   try {
-    return await recogniseOn(exchange, deps);
+    if (exchange.upgrade !== undefined) requireWebSocket(exchange.req);
+    const recognition = await recogniseRequest(exchange, deps);
+    const mayUpgrade = recognition.kind === 'action' && recognition.binding?.upgrade === true;
+    if (exchange.upgrade !== undefined && !mayUpgrade)
+      throw new GatewayError('proxy.upgrade_refused');
+    return recognition;
   } catch (error) {
     return refusalOf(error, { kind: 'http' });
   }
 }
 
-async function recogniseOn(exchange: Exchange, deps: RecogniseDeps): Promise<Recognition> {
-  if (exchange.upgrade !== undefined) requireWebSocket(exchange.req);
-  const recognition = await recogniseRequest(exchange, deps);
-  const mayUpgrade = recognition.kind === 'action' && recognition.binding?.upgrade === true;
-  if (exchange.upgrade !== undefined && !mayUpgrade)
-    throw new GatewayError('proxy.upgrade_refused');
-  return recognition;
-}
-
-async function recogniseRequest(exchange: Exchange, deps: RecogniseDeps): Promise<Recognition> {
+function recogniseRequest(
+  exchange: Exchange,
+  deps: RecogniseDeps,
+): Recognition | Promise<Recognition> {
   const bound = deps.index.forHost(exchange.host, exchange.port);
   if (bound === undefined) return recogniseOpaque(exchange);
   if (bound.passthrough !== undefined) return recognisePassthrough(exchange, bound.passthrough);

@@ -21,6 +21,7 @@ export function hmacSha256(key: Uint8Array, text: string): string {
     outer[index] = byte ^ 0x5c;
   }
   inner.write(text, blockBytes);
-  outer.set(hash('sha256', inner, 'buffer'), blockBytes);
+  // As a buffer it would cost more than it takes to hash: one is allocated for each.
+  outer.write(hash('sha256', inner, 'hex'), blockBytes, 'hex');
   return hash('sha256', outer, 'hex');
 }

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { hmacSha256 } from '../crypto/hash.ts';
 import { canonicalJson } from '../crypto/jcs.ts';
-import type { JsonObject, JsonValue } from '../json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../json.ts';
 import { type ArgumentsSetting, digestOnly } from './arguments-setting.ts';
 import { recordableText } from './recordable-text.ts';
 import { redactArguments } from './redact.ts';
@@ -79,14 +79,15 @@ function shapeOf(value: JsonValue | undefined, depth: number, budget: Budget): J
   if (value === null || value === undefined) return 'null';
   if (typeof value !== 'object') return typeof value;
   if (depth >= shapeLimits.depth) return Array.isArray(value) ? 'array' : 'object';
-  if (Array.isArray(value)) return value.length === 0 ? [] : [shapeOf(value[0], depth + 1, budget)];
-  const shape: [string, JsonValue][] = [];
-  for (const [name, member] of Object.entries(value).slice(0, shapeLimits.members)) {
+  if (!isJsonObject(value)) return value.length === 0 ? [] : [shapeOf(value[0], depth + 1, budget)];
+  const shape: Record<string, JsonValue> = {};
+  // In order, so that writing the event down need not sort it.
+  for (const name of Object.keys(value).slice(0, shapeLimits.members).sort()) {
     if (budget.left <= 0) break;
     budget.left -= 1;
-    shape.push([recordableName(name), shapeOf(member, depth + 1, budget)]);
+    shape[recordableName(name)] = shapeOf(value[name], depth + 1, budget);
   }
-  return Object.fromEntries(shape);
+  return shape;
 }
 
 /** The agent chose the name: what no reader would take must not keep the whole event out. */

@@ -11,7 +11,7 @@ const compileCache = { NODE_COMPILE_CACHE: join(tmpdir(), 'sallyport-tests-compi
 const ownerKey = formatApiKey('separateProcessesOwnerKey00000');
 
 /** As `npm run sidecar` starts it. */
-const sidecarFlags = ['--max-semi-space-size=16'];
+const sidecarFlags = ['--max-semi-space-size=16', '--heap-growing-percent=100'];
 
 /** Control plane and sidecar as two processes on real Postgres and Redis. */
 export interface Separate {

@@ -11,7 +11,7 @@ function wide(depth: number): JsonValue {
 
 it('the shape of arguments names members and types, and no value', () => {
   expect(shapeText({ to: ['a@b.example'], amount: 4, when: null })).toBe(
-    '{"to":["string"],"amount":"number","when":"null"}',
+    '{"amount":"number","to":["string"],"when":"null"}',
   );
 });
 
@@ -27,8 +27,8 @@ it('the shape holds no name that a reader of evidence would refuse', () => {
   };
   const shape = argumentsEvidence(args).evidence.args_shape;
   expect(Object.keys(shape as JsonObject)).toEqual([
-    'a\u{FFFD}b',
     '(__proto__)',
+    'a\u{FFFD}b',
     `${'x'.repeat(99)}\u{FFFD}`,
   ]);
 });
