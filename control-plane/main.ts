@@ -14,6 +14,7 @@ import { startExpirySweep } from './approvals/expiry-sweep.ts';
 import { type Config, readConfig } from './config.ts';
 import { startCheckpointRounds } from './evidence/anchoring/checkpoint-rounds.ts';
 import { createLedger } from './evidence/ledger.ts';
+import { createFeed } from './evidence/reading/feed.ts';
 import { startSelfVerification } from './evidence/verification/self-verify.ts';
 import { defaultLimits } from './http/budget.ts';
 import { sweepIdempotency } from './http/idempotency.ts';
@@ -76,6 +77,8 @@ export async function startControlPlane(
       await checkpoints.close();
       await deliveries.close();
       await verification.close();
+      // What would never end by itself: followers resume at another process.
+      await services.feed.close();
       await closeServer(server);
       await closeServices();
     };
@@ -118,6 +121,7 @@ export async function openServices(
   });
   const bus = await openBus({ redisUrl: config.redisUrl, log, clock });
   const signingKeys = createSigningKeys({ db, vault, clock, guard });
+  const feed = createFeed({ pool, bus, vault, log });
   const ledger = createLedger({
     db,
     pool,
@@ -125,12 +129,14 @@ export async function openServices(
     clock,
     log,
     meter: createSealMeter(registry),
+    onSealed: (tenantId) => feed.sealed(tenantId),
   });
   const publisher = createPublisher({ clock, log, db, bus, vault, guard, signingKeys, ledger });
   const upstream = openUpstream(config);
   const state = { config, clock, log, db, pool, bus, vault, guard, usage: new OwnUsage(clock) };
-  const services = { ...state, signingKeys, ledger, publisher, upstream };
+  const services = { ...state, signingKeys, ledger, feed, publisher, upstream };
   const close = async () => {
+    await feed.close();
     await upstream.close();
     await publisher.close();
     await ledger.close();
@@ -192,9 +198,11 @@ function originOf({ apiHost }: Config, server: { address(): AddressInfo | string
 async function closeServer(server: ReturnType<typeof createHttpServer>): Promise<void> {
   const closed = once(server, 'close');
   server.close();
-  server.closeIdleConnections();
+  // Again and again: what is under way now leaves a connection behind that nobody needs.
+  const sweep = setInterval(() => server.closeIdleConnections(), 50);
   const timer = setTimeout(() => server.closeAllConnections(), 5_000);
   await closed;
+  clearInterval(sweep);
   clearTimeout(timer);
 }
 

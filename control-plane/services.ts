@@ -1,6 +1,7 @@
 import type { Pool } from 'pg';
 import type { Bus } from '../shared/bus/bus.ts';
 import type { Clock } from '../shared/clock.ts';
+import type { EvidenceFilters } from '../shared/contract/evidence.ts';
 import type { PublicJwk, SigningAlgorithm, SigningKey } from '../shared/crypto/signing-key.ts';
 import type { GatewayError } from '../shared/errors.ts';
 import type { EvidenceEvent, SealedEvent } from '../shared/evidence/event.ts';
@@ -99,6 +100,28 @@ export interface Ledger {
   readonly unkeptCount: number;
 }
 
+export interface FollowRequest {
+  readonly filters: EvidenceFilters;
+  /** Resume strictly after this; undefined: from where the ledger ends now. */
+  readonly cursor: string | undefined;
+  /** Aborted when the follower is gone. */
+  readonly signal: AbortSignal;
+  /** Asked now and then: a stream must not outlive the key that it was opened with. */
+  isStillPermitted(): Promise<boolean>;
+}
+
+/** Carries sealed events to whoever follows a tenant's ledger. */
+export interface EvidenceFeed {
+  /** After each commit: wakes the followers, those at other processes, too. Never throws. */
+  sealed(tenantId: string): void;
+  /** Opens a stream of server-sent messages, or throws `evidence.cursor_invalid`, `evidence.stream_full`. */
+  open(tenantId: string, request: FollowRequest): Promise<AsyncIterable<string | Uint8Array>>;
+  /** How many there are at this process. */
+  readonly followers: number;
+  /** Ends every stream: clients resume elsewhere. */
+  close(): Promise<void>;
+}
+
 /** Carries changed state to the sidecars. */
 export interface Publisher {
   /** Moves the versions of the named sections: call inside the transaction that changes the data. */
@@ -121,6 +144,8 @@ export interface Services {
   readonly guard: RowGuard;
   readonly signingKeys: SigningKeys;
   readonly ledger: Ledger;
+  /** The ledger's reading side for those who follow it. */
+  readonly feed: EvidenceFeed;
   readonly publisher: Publisher;
   readonly upstream: Upstream;
   /** What this process permitted, for budgets. */

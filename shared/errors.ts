@@ -194,6 +194,8 @@ export const errorKinds = {
   // Evidence
   'evidence.seal_failed': outage(500, 'The decision could not be recorded.'),
   'evidence.cursor_invalid': refusal(400, 'The cursor is not one this ledger gave out.'),
+  'evidence.stream_full': outage(503, 'As many follow this ledger as can; try again later.'),
+  'evidence.export_too_large': refusal(400, 'There is more than one file takes: narrow it.'),
   'evidence.event_invalid': refusal(400, 'The event is not valid.'),
   'evidence.checkpoint_invalid': refusal(
     400,

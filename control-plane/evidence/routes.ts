@@ -1,16 +1,22 @@
+import { listAudit as auditOperation, exportAudit } from '../../shared/contract/audit.ts';
 import * as contract from '../../shared/contract/evidence.ts';
 import { exportEvidence, getEvidenceJwks } from '../../shared/contract/evidence-export.ts';
 import { getDecisionFixture } from '../../shared/contract/evidence-fixture.ts';
+import * as reading from '../../shared/contract/evidence-reading.ts';
 import * as verification from '../../shared/contract/evidence-verification.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import { appendEvent } from './append-event.ts';
+import { exportTrail } from './audit/export.ts';
+import { listAudit } from './audit/trail.ts';
 import { listDeadLetters, retryDeadLetters } from './dead-letter-report.ts';
 import { listEvents } from './events.ts';
 import { exportLedger } from './export/export.ts';
 import { evidenceJwks } from './export/jwks.ts';
 import { sharedCheckpoints } from './export/shared-checkpoints.ts';
 import { decisionFixture } from './fixture.ts';
+import { openStream } from './reading/open-stream.ts';
+import { evidenceStats } from './reading/stats.ts';
 import { treeRoutes } from './tree/routes.ts';
 import { acceptLoss, verificationRecord } from './verification/accept-loss.ts';
 import { readVerification } from './verification/verification-state.ts';
@@ -23,6 +29,16 @@ export function evidenceRoutes(services: Services): readonly Route[] {
     route(contract.listEvidenceEvents, async ({ query }, caller) => ({
       body: await listEvents(services, caller.tenantId, query),
     })),
+    route(reading.streamEvidence, ({ query }, caller, request) =>
+      openStream(services, caller, { query, request }),
+    ),
+    route(reading.evidenceStats, async ({ query }, caller) => ({
+      body: await evidenceStats(services, caller.tenantId, query),
+    })),
+    route(auditOperation, async ({ query }, caller) => ({
+      body: await listAudit(services, caller.tenantId, query),
+    })),
+    route(exportAudit, ({ query }, caller) => exportTrail(services, caller, query)),
     route(getDecisionFixture, async ({ params, query }, caller) =>
       decisionFixture(services, caller.tenantId, { ...params, ...query }),
     ),

@@ -34,7 +34,8 @@ const anonymous: Omit<Caller, 'address'> = {
   permissions: new Set(),
 };
 
-function bearerToken(req: IncomingMessage, forSidecar: boolean): string {
+/** The token that a request carries. */
+export function bearerToken(req: Pick<IncomingMessage, 'headers'>, forSidecar: boolean): string {
   const header = req.headers.authorization;
   if (header === undefined) {
     throw new GatewayError(forSidecar ? 'auth.sidecar_required' : 'auth.missing_key');

@@ -31,6 +31,8 @@ function setType(res: Response, contentType: string): void {
   if (!res.hasHeader('content-type')) res.setHeader('content-type', contentType);
 }
 
+const stalledMs = 120_000;
+
 /** Streams with backpressure; when the client goes, the iterator is told to end. */
 async function sendStream(
   res: Response,
@@ -38,6 +40,8 @@ async function sendStream(
   contentType: string | undefined,
 ): Promise<void> {
   setType(res, contentType ?? 'application/octet-stream');
+  // A client that takes nothing for so long is not reading.
+  res.setTimeout(stalledMs, () => res.destroy());
   res.flushHeaders();
   if (res.req.method === 'HEAD') {
     res.end();

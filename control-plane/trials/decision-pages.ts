@@ -1,7 +1,7 @@
 import type { Pool } from 'pg';
 import type { StoredDecision } from '../../shared/evidence/known-context.ts';
-import { lastPositionBefore } from '../evidence/events.ts';
 import { headPosition } from '../evidence/read-ledger.ts';
+import { lastPositionBefore } from '../evidence/reading/event-rows.ts';
 
 /** A decision as it was sealed. */
 export interface SealedDecision extends StoredDecision {

@@ -7,7 +7,7 @@ import { dateTime, pageLimit } from './schemas.ts';
 const shared = { tag: 'Evidence', auth: 'bearer' } as const;
 
 /** An event as it was sealed, with its links. Without the last four members, its JCS form is what was hashed. */
-const sealedEvent = z.looseObject({
+export const sealedEvent = z.looseObject({
   id: z.string(),
   type: z.string(),
   tenant: z.string(),
@@ -35,6 +35,7 @@ export const evidenceFilters = {
   tool: filterText.optional(),
   decision: filterText.optional(),
   reason_code: filterText.optional(),
+  type: filterText.optional(),
   /** Events that occurred at this time or later. */
   from: dateTime.optional(),
   /** Events that occurred at this time or earlier. */
@@ -62,7 +63,10 @@ const listQuery = z
   .refine(isInOrder, { path: ['from'], message: 'must not be after to' });
 export type EvidenceQuery = z.output<typeof listQuery>;
 
-const sealedExample = {
+/** What a reader asked for; all of it must hold. */
+export type EvidenceFilters = Omit<EvidenceQuery, 'cursor' | 'limit'>;
+
+export const sealedExample = {
   agent_id: '7',
   chain_id: 'agent:7',
   data: { args: { amount: 'number' } },
@@ -98,7 +102,7 @@ export const listEvidenceEvents = operation({
     schema: z.object({ events: z.array(sealedEvent), next_cursor: z.string().nullable() }),
     example: { events: [sealedExample], next_cursor: null },
   },
-  errors: ['request.invalid', 'evidence.cursor_invalid'],
+  errors: ['request.invalid', 'args.ambiguous', 'evidence.cursor_invalid'],
 });
 
 export const appendEvidenceEvent = operation({

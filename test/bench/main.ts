@@ -2,6 +2,7 @@ import fs from 'node:fs';
 import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
 import { benchDecision } from './decision.ts';
+import { benchLedger } from './ledger.ts';
 import { benchPreflight } from './preflight.ts';
 import type { BenchRow } from './row.ts';
 import { benchSealing } from './sealing.ts';
@@ -13,6 +14,7 @@ const suites: Readonly<Record<string, () => Promise<BenchRow[]>>> = {
   sidecar: benchSidecar,
   preflight: benchPreflight,
   sealing: benchSealing,
+  ledger: benchLedger,
   sync: benchSync,
 };
 

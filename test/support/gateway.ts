@@ -88,7 +88,7 @@ export const roomyLimits = {
   requestsPerMinute: { tenant: 100_000, control: 100_000, sidecar: 100_000, address: 100_000 },
 };
 
-/** The routes of most resources; those of evidence, keys and users not. */
+/** The routes of most resources; those of keys and users not. */
 export function routesOf(services: Services) {
   return [
     ...actionRoutes(services),

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Config, readConfig } from '../../control-plane/config.ts';
 import { createLedger } from '../../control-plane/evidence/ledger.ts';
+import { createFeed, type FeedOptions } from '../../control-plane/evidence/reading/feed.ts';
 import { createRowGuard } from '../../control-plane/integrity/row-guard.ts';
 import { createSigningKeys } from '../../control-plane/keys/signing-keys.ts';
 import { createVault } from '../../control-plane/keys/vault.ts';
@@ -22,6 +23,8 @@ import { freshDatabase } from './postgres.ts';
 
 export interface TestServices extends Services {
   readonly clock: ManualClock;
+  /** For services that share the database. */
+  readonly masterKey: Buffer;
   /** Closes everything and removes what was made. */
   close(): Promise<void>;
 }
@@ -37,6 +40,7 @@ export interface TestServicesOptions {
   readonly clock?: ManualClock;
   /** Authorities to trust, or a guard of the test's own, on the way to upstreams. */
   readonly upstream?: Parameters<typeof openUpstream>[1];
+  readonly feed?: FeedOptions;
   /** 32 bytes; services that share a database must share it. */
   readonly masterKey?: Buffer;
 }
@@ -55,15 +59,19 @@ export async function testServices(options: TestServicesOptions = {}): Promise<T
   });
   const store = await openStore({ databaseUrl: config.databaseUrl, dataDir, log });
   const bus = await openBus({ redisUrl, log, clock });
-  const vault = createVault(options.masterKey ?? randomBytes(32));
+  const masterKey = options.masterKey ?? randomBytes(32);
+  const vault = createVault(masterKey);
   const { pool } = store;
   const guard = createRowGuard({ pool, clock, log, vault });
   const db = handSigned(store.db, guard);
   const signingKeys = createSigningKeys({ db, vault, clock, guard });
-  const ledger = createLedger({ db, pool, signingKeys, clock, log });
+  const feed = createFeed({ pool, bus, vault, log }, options.feed);
+  const onSealed = (tenantId: string) => feed.sealed(tenantId);
+  const ledger = createLedger({ db, pool, signingKeys, clock, log, onSealed });
   const publisher = createPublisher({ db, bus, clock, log, vault, guard, signingKeys, ledger });
   const upstream = openUpstream(config, options.upstream);
   return {
+    masterKey,
     config,
     clock,
     log,
@@ -74,10 +82,12 @@ export async function testServices(options: TestServicesOptions = {}): Promise<T
     guard,
     signingKeys,
     ledger,
+    feed,
     publisher,
     upstream,
     usage: new OwnUsage(clock),
     close: async () => {
+      await feed.close();
       await upstream.close();
       await publisher.close();
       await ledger.close();

@@ -6,7 +6,7 @@ import { Pool } from 'pg';
 import { formatApiKey } from '../../shared/crypto/api-key.ts';
 import { freshDatabase } from './postgres.ts';
 import { answersOk, freePort, type Program, startProgram, until } from './processes.ts';
-import { startRedis } from './redis.ts';
+import { startRedis, type TestRedis } from './redis.ts';
 
 const keys = {
   owner: formatApiKey('replicasOwnerKey00000000000000'),
@@ -22,6 +22,9 @@ interface Answer {
 /** Two control planes as processes on one Postgres and one Redis, either of which may be killed. */
 export interface TwoControlPlanes {
   readonly programs: Program[];
+  readonly origins: readonly string[];
+  readonly ownerKey: string;
+  readonly redis: TestRedis;
   /** Straight to their database. */
   readonly pool: Pool;
   readonly databaseUrl: string;
@@ -70,6 +73,9 @@ export async function startTwoControlPlanes(): Promise<TwoControlPlanes> {
   for (const at of [0, 1]) await start(at);
   return {
     programs,
+    origins: [originOf(0), originOf(1)],
+    ownerKey: keys.owner,
+    redis,
     pool,
     databaseUrl: database.url,
     masterKey,

@@ -53,6 +53,12 @@ const contract = `
   POST   /v1/evidence/verification/accept-loss  B  200 400
   GET    /v1/evidence/dead-letters        B  200
   POST   /v1/evidence/dead-letters/retry  B  200 400
+  GET    /v1/evidence/events              B  200 400
+  POST   /v1/evidence/events              B  200
+  GET    /v1/evidence/stream              B  200 400
+  GET    /v1/evidence/stats               B  200 400
+  GET    /v1/audit                        B  200 400
+  GET    /v1/audit/export                 B  200 400
   GET    /v1/runtime/kill-switches        B  200
   POST   /v1/runtime/kill-switches        B  201 400 403
   DELETE /v1/runtime/kill-switches/{id}   B  200 404

@@ -14,6 +14,7 @@ import { decisionCases } from './decision-cases.ts';
 import { evidenceExportCases } from './evidence-export-cases.ts';
 import { evidenceTreeCases } from './evidence-tree-cases.ts';
 import { policyCases } from './policy-cases.ts';
+import { readingCases } from './reading-cases.ts';
 import { renewalCases } from './renewal-cases.ts';
 import { type ContractRow, contractRows } from './rows.ts';
 import { statusStage } from './stage.ts';
@@ -58,6 +59,7 @@ const special = {
   ...evidenceExportCases,
   ...verificationCases,
   ...complianceCases,
+  ...readingCases,
 };
 
 /** Declared reasons that are brought about elsewhere. */
@@ -73,7 +75,7 @@ const casesOf = (row: ContractRow, operation: AnyOperation): readonly Case[] => 
 ];
 
 describe('the contract', () => {
-  it('has every path of sections 4.1 to 4.4, of 4.7 about compliance, and of 4.10 about agents, policies and kill switches', () => {
+  it('has every path of sections 4.1 to 4.5, of 4.7 about compliance, and of 4.10 about agents, policies, kill switches and the audit trail', () => {
     expect(contractRows.filter((row) => find(row) === undefined)).toEqual([]);
   });
 

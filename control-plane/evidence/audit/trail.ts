@@ -1,0 +1,65 @@
+import type { AuditQuery, ChainIntegrity } from '../../../shared/contract/audit.ts';
+import type { SealedEventRecord } from '../../../shared/contract/evidence.ts';
+import { canonicalJson } from '../../../shared/crypto/jcs.ts';
+import type { Services } from '../../services.ts';
+import { readCursor } from '../cursor.ts';
+import { readEvents } from '../events.ts';
+import { eventFilter } from '../reading/event-filter.ts';
+import type { EventsRead } from '../reading/event-rows.ts';
+import { chainIntegrity, type ShownRow } from './chain-integrity.ts';
+
+type Deps = Pick<Services, 'pool' | 'vault'>;
+
+/** What is not the traffic of agents. The index `evidence_row_audit` has the same words. */
+const administrative = `type NOT IN ('decision', 'execution.result', 'passport.issued', 'passport.renewed')
+    AND type NOT LIKE 'custom.%'`;
+
+interface AuditPage {
+  readonly events: SealedEventRecord[];
+  readonly chains: ChainIntegrity[];
+  readonly next_cursor: string | null;
+}
+
+/** A page of the audit trail, in position order, and the state of the chains that it shows. */
+export async function listAudit(
+  services: Deps,
+  tenantId: string,
+  { cursor, limit, ...filters }: AuditQuery,
+): Promise<AuditPage> {
+  const after = cursor === undefined ? undefined : readCursor(services.vault, tenantId, cursor);
+  const read = { filter: eventFilter(filters), after, limit: limit + 1 };
+  const rows = await readTrail(services, tenantId, read);
+  const events = rows.slice(0, limit);
+  const chains = await chainsOf(services, tenantId, events);
+  const next_cursor = rows.length > limit ? (events.at(-1)?.cursor ?? null) : null;
+  return { events, chains: [...chains], next_cursor };
+}
+
+export function readTrail(
+  services: Deps,
+  tenantId: string,
+  read: EventsRead,
+): Promise<SealedEventRecord[]> {
+  return readEvents(services, tenantId, { ...read, among: administrative });
+}
+
+/** Whether the chains of these events are whole, and the events what they show. */
+export function chainsOf(
+  services: Deps,
+  tenantId: string,
+  events: readonly SealedEventRecord[],
+): Promise<readonly ChainIntegrity[]> {
+  return chainIntegrity(services, tenantId, events.map(shownRow));
+}
+
+/** The sealed text again, from what is shown of it. */
+export function shownRow(record: SealedEventRecord): ShownRow {
+  const { prev_hash, event_hash, sealed_at: _at, cursor: _cursor, ...sealed } = record;
+  return {
+    chainId: record.chain_id,
+    seq: record.seq,
+    prevHash: prev_hash,
+    eventHash: event_hash,
+    canonical: canonicalJson(sealed),
+  };
+}

@@ -1,0 +1,182 @@
+import type { Pool } from 'pg';
+import type { ReadCursor } from '../cursor.ts';
+import type { EventFilter } from './event-filter.ts';
+
+export interface EventsRead {
+  readonly filter: EventFilter;
+  /** Undefined: from the beginning. */
+  readonly after: ReadCursor | undefined;
+  /** The last position to look at. */
+  readonly upTo?: number | undefined;
+  readonly limit: number;
+  /** A condition of ours that has a partial index of its own, as SQL. */
+  readonly among?: string | undefined;
+}
+
+export type EventRow = [string, string, string, string, string, string, Date];
+
+/**
+ * Up to `limit` rows in position order. Where a latest time is asked for, the ledger has two parts: up
+ * to some position nothing occurred later, so that time need not be looked at; behind it lies what came
+ * late, found by time. So the last page of a narrow time does not read the ledger to its end.
+ */
+export async function readEventRows(
+  pool: Pool,
+  tenantId: string,
+  read: EventsRead,
+): Promise<readonly EventRow[]> {
+  const { filter, upTo = Number.MAX_SAFE_INTEGER, limit } = read;
+  const { fromMs, toMs } = filter;
+  const since = fromMs === undefined ? 0 : await lastPositionBefore(pool, tenantId, iso(fromMs));
+  const start = Math.max(since, read.after?.position ?? 0);
+  if (toMs === undefined) return readStretch(pool, tenantId, { read, start });
+  const turn = Math.min(upTo, await lastPositionBefore(pool, tenantId, iso(toMs + 1)));
+  const timely = { ...read, filter: { ...filter, toMs: undefined }, upTo: turn };
+  const rows = start < turn ? await readStretch(pool, tenantId, { read: timely, start }) : [];
+  if (rows.length === limit) return rows;
+  const late = { ...read, upTo, limit: limit - rows.length };
+  return [...rows, ...(await readLate(pool, tenantId, late, Math.max(start, turn)))];
+}
+
+const columns = 'position, chain_id, seq, prev_hash, event_hash, canonical, sealed_at';
+
+async function readStretch(
+  pool: Pool,
+  tenantId: string,
+  { read, start }: { readonly read: EventsRead; readonly start: number },
+): Promise<readonly EventRow[]> {
+  const { filter, after } = read;
+  const chainId = filter.equalities.find(({ column }) => column === 'chain_id')?.value;
+  const known =
+    chainId === undefined || start !== after?.position ? undefined : after.seqIn(chainId);
+  const seq =
+    chainId === undefined
+      ? undefined
+      : (known ?? (await lastSeqUpTo(pool, tenantId, { chainId, position: start })));
+  const { text, values } = eventsStatement(tenantId, read, { position: start, seq });
+  const { rows } = await pool.query<EventRow>({ text, values: [...values], rowMode: 'array' });
+  return rows;
+}
+
+/** Behind where everything that is wanted should stand: hardly ever anything. */
+async function readLate(
+  pool: Pool,
+  tenantId: string,
+  read: EventsRead,
+  start: number,
+): Promise<readonly EventRow[]> {
+  const { text, values } = lateStatement(tenantId, read, start);
+  const { rows } = await pool.query<[string]>({ text, values: [...values], rowMode: 'array' });
+  if (rows.length === 0) return [];
+  const found = await pool.query<EventRow>({
+    text: `SELECT ${columns} FROM evidence_row
+            WHERE tenant_id = $1 AND position = ANY($2::bigint[]) ORDER BY position`,
+    values: [tenantId, rows.map(([position]) => position)],
+    rowMode: 'array',
+  });
+  return found.rows;
+}
+
+const iso = (ms: number) => new Date(ms).toISOString();
+
+// Halves the stretch in which the answer lies, by the batches' key, until nothing is left of it:
+// what is kept beside the heads never falls from one batch to the next.
+const searchStatement = `
+WITH RECURSIVE search AS (
+  SELECT 0::bigint AS low, position AS high FROM evidence_head WHERE tenant_id = $1
+  UNION ALL
+  SELECT CASE WHEN batch.latest_at < $2::timestamptz THEN batch.position ELSE low END,
+         CASE WHEN batch.latest_at < $2::timestamptz THEN high ELSE (low + high + 1) / 2 - 1 END
+    FROM search LEFT JOIN LATERAL (
+      SELECT position, latest_at FROM evidence_batch
+       WHERE tenant_id = $1 AND position BETWEEN (low + high + 1) / 2 AND high
+       ORDER BY position LIMIT 1) AS batch ON true
+   WHERE low < high
+)
+SELECT max(low) AS position FROM search`;
+
+/** No event up to this position occurred at `time` or later. */
+export async function lastPositionBefore(
+  pool: Pool,
+  tenantId: string,
+  time: string,
+): Promise<number> {
+  const { rows } = await pool.query<{ position: string | null }>(searchStatement, [tenantId, time]);
+  return Number(rows[0]?.position ?? 0);
+}
+
+interface Start {
+  readonly position: number;
+  /** The same in the chain that is read, if one is. */
+  readonly seq: number | undefined;
+}
+
+const seqStatement = `
+WITH RECURSIVE search AS (
+  SELECT 0::bigint AS low, seq AS high FROM evidence_chain WHERE tenant_id = $1 AND chain_id = $2
+  UNION ALL
+  SELECT CASE WHEN found.position <= $3::bigint THEN found.seq ELSE low END,
+         CASE WHEN found.position <= $3::bigint THEN high ELSE (low + high + 1) / 2 - 1 END
+    FROM search LEFT JOIN LATERAL (
+      SELECT position, seq FROM evidence_row
+       WHERE tenant_id = $1 AND chain_id = $2 AND seq BETWEEN (low + high + 1) / 2 AND high
+       ORDER BY seq LIMIT 1) AS found ON true
+   WHERE low < high
+)
+SELECT max(low) AS seq FROM search`;
+
+/** The last seq of a chain up to a position: within a chain both rise together. */
+async function lastSeqUpTo(
+  pool: Pool,
+  tenantId: string,
+  { chainId, position }: { readonly chainId: string; readonly position: number },
+): Promise<number> {
+  if (position === 0) return 0;
+  const values = [tenantId, chainId, position];
+  const { rows } = await pool.query<{ seq: string | null }>(seqStatement, values);
+  return Number(rows[0]?.seq ?? 0);
+}
+
+interface Bound {
+  readonly conditions: string[];
+  readonly values: unknown[];
+  bind(value: unknown): string;
+}
+
+function conditionsOf(tenantId: string, { filter, upTo, among }: EventsRead): Bound {
+  const { equalities, fromMs, toMs } = filter;
+  const values: unknown[] = [tenantId];
+  const bind = (value: unknown) => `$${values.push(value)}`;
+  const conditions = ['tenant_id = $1', ...(among === undefined ? [] : [among])];
+  for (const { column, value } of equalities) conditions.push(`${column} = ${bind(value)}`);
+  if (fromMs !== undefined) conditions.push(`occurred_at >= ${bind(iso(fromMs))}`);
+  if (toMs !== undefined) conditions.push(`occurred_at <= ${bind(iso(toMs))}`);
+  if (upTo !== undefined) conditions.push(`position <= ${bind(upTo)}`);
+  return { conditions, values, bind };
+}
+
+export interface Statement {
+  readonly text: string;
+  readonly values: readonly unknown[];
+}
+
+/** Statement for up to `limit` rows that pass a filter, from a start on. */
+export function eventsStatement(tenantId: string, read: EventsRead, start: Start): Statement {
+  const { conditions, values, bind } = conditionsOf(tenantId, read);
+  // A chain is read by its own index.
+  const order = start.seq === undefined ? 'position' : 'seq';
+  conditions.push(`${order} > ${bind(start.seq ?? start.position)}`);
+  const text = `SELECT ${columns} FROM evidence_row
+    WHERE ${conditions.join(' AND ')} ORDER BY ${order} LIMIT ${bind(read.limit)}`;
+  return { text, values };
+}
+
+/** Materialised, so that a limit does not make the database hope for an early end where there is none. */
+export function lateStatement(tenantId: string, read: EventsRead, start: number): Statement {
+  const { conditions, values, bind } = conditionsOf(tenantId, read);
+  conditions.push(`position > ${bind(start)}`);
+  const text = `WITH late AS MATERIALIZED (
+      SELECT position FROM evidence_row WHERE ${conditions.join(' AND ')})
+    SELECT position FROM late ORDER BY position LIMIT ${bind(read.limit)}`;
+  return { text, values };
+}
