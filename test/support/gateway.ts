@@ -102,7 +102,6 @@ export function routesOf(services: Services) {
     ...credentialRoutes(services),
     ...agentRoutes(services),
     ...sidecarRoutes(services),
-    ...evidenceRoutes(services),
     ...notifyRoutes(services),
     ...complianceRoutes(services),
   ];

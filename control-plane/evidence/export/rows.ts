@@ -2,7 +2,7 @@ import type { Pool } from 'pg';
 import type { BundleChain, BundleEvent } from '../../../shared/evidence/bundle/layout.ts';
 import type { ExportFilters } from '../../../shared/evidence/bundle/statement.ts';
 import { columnText } from '../../../shared/evidence/columns.ts';
-import { lastPositionBefore } from '../events.ts';
+import { lastPositionBefore } from '../reading/event-rows.ts';
 
 /** An event may take a megabyte: a page of them must still fit. */
 const pageRows = 100;
