@@ -1,4 +1,4 @@
-import { explain } from '../explain.ts';
+import { runVerb, type Verbs } from '../run-verb.ts';
 
 const usage = `Usage: sallyport evidence verify FILE [--trust-key THUMBPRINT …] [--jwks FILE] [--checkpoint FILE] [--json]
        sallyport evidence export [--format json|md|csv|siem] [--dialect DIALECT] [FILTER …] [-o FILE]
@@ -20,25 +20,11 @@ done; 3 intact, but by no key that you trust: whoever made the file may have mad
 The others take --url URL and --key-file FILE, or SALLYPORT_CONTROL_PLANE_URL and SALLYPORT_API_KEY.`;
 
 /** `sallyport evidence …`: evidence for whoever trusts neither server nor database. */
-export async function evidence([verb = '', ...args]: readonly string[]): Promise<number> {
-  if (verb === '--help' || args.includes('--help')) {
-    console.log(usage);
-    return 0;
-  }
-  const command = commands.get(verb);
-  if (command === undefined) {
-    console.error(usage);
-    return 2;
-  }
-  try {
-    return await command(args);
-  } catch (error) {
-    explain(error as Error);
-    return 2;
-  }
+export function evidence(args: readonly string[]): Promise<number> {
+  return runVerb(usage, verbs, args);
 }
 
-const commands = new Map<string, (args: string[]) => Promise<number>>([
+const verbs: Verbs = new Map([
   ['verify', async (args) => (await import('./verify.ts')).verify(args)],
   ['export', async (args) => (await import('./export.ts')).exportEvents(args)],
   ['checkpoint', async (args) => (await import('./published.ts')).checkpoint(args)],

@@ -1,4 +1,4 @@
-import { explain } from '../explain.ts';
+import { runVerb, type Verbs } from '../run-verb.ts';
 
 const usage = `Usage: sallyport policy lint     [PATH …] [--published] [--json]
        sallyport policy test     [PATH …] [--json]
@@ -29,25 +29,11 @@ lint and test need no server. The others take --url URL and --key-file FILE, or
 SALLYPORT_CONTROL_PLANE_URL and SALLYPORT_API_KEY. TIME is RFC 3339.`;
 
 /** `sallyport policy …`: policies as files. */
-export async function policy([verb = '', ...args]: readonly string[]): Promise<number> {
-  if (verb === '--help' || args.includes('--help')) {
-    console.log(usage);
-    return 0;
-  }
-  const command = commands.get(verb);
-  if (command === undefined) {
-    console.error(usage);
-    return 2;
-  }
-  try {
-    return await command(args);
-  } catch (error) {
-    explain(error as Error);
-    return 2;
-  }
+export function policy(args: readonly string[]): Promise<number> {
+  return runVerb(usage, verbs, args);
 }
 
-const commands = new Map<string, (args: string[]) => Promise<number>>([
+const verbs: Verbs = new Map([
   ['lint', async (args) => (await import('./lint.ts')).lint(args)],
   ['test', async (args) => (await import('./test.ts')).test(args)],
   ['diff', async (args) => (await import('./diff.ts')).diff(args)],
