@@ -103,6 +103,7 @@ export function routesOf(services: Services) {
     ...agentRoutes(services),
     ...sidecarRoutes(services),
     ...notifyRoutes(services),
+    ...evidenceRoutes(services),
     ...complianceRoutes(services),
   ];
 }
