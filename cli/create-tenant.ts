@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import { readConfig } from '../control-plane/config.ts';
 import { openServices } from '../control-plane/main.ts';
-import { createTenant as create } from '../control-plane/tenants.ts';
+import { createTenant as create } from '../control-plane/tenants/create-tenant.ts';
 
 /** `sallyport admin create-tenant NAME`: prints the first owner key of a new tenant, once. */
 export async function createTenant(name: string): Promise<number> {

@@ -37,7 +37,7 @@ import { createPublisher } from './sync/publisher.ts';
 import { createForgeryMeter } from './telemetry/forgery-metrics.ts';
 import { createSealMeter } from './telemetry/seal-metrics.ts';
 import { createStateMetrics } from './telemetry/state-metrics.ts';
-import { ensureDevelopmentTenants } from './tenants.ts';
+import { ensureDevelopmentTenants } from './tenants/create-tenant.ts';
 import { openUpstream } from './upstream/open-upstream.ts';
 import { OwnUsage } from './usage/own-usage.ts';
 import { sweepUsage } from './usage/sweep-usage.ts';

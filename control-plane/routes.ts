@@ -13,6 +13,7 @@ import { policyRoutes } from './policies/routes.ts';
 import { bindingRoutes, killSwitchRoutes } from './runtime/routes.ts';
 import type { Services } from './services.ts';
 import { sidecarRoutes } from './sidecars/routes.ts';
+import { tenantRoutes } from './tenants/routes.ts';
 import { toolRoutes } from './tools/routes.ts';
 import { trialRoutes } from './trials/routes.ts';
 import { userRoutes } from './users/routes.ts';
@@ -35,6 +36,7 @@ export function allRoutes(services: Services): readonly Route[] {
     ...bindingRoutes(services),
     ...killSwitchRoutes(services),
     ...sidecarRoutes(services),
+    ...tenantRoutes(services),
     ...userRoutes(services),
     ...notifyRoutes(services),
   ];

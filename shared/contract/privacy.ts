@@ -1,61 +1,9 @@
 import { z } from 'zod';
 import { agentId, jsonObject, name, userId } from './fields.ts';
 import { operation } from './operation.ts';
-import { line, opaqueId } from './schemas.ts';
+import { opaqueId } from './schemas.ts';
 
 const shared = { tag: 'Privacy', auth: 'bearer' } as const;
-
-const settings = z.object({
-  /** `digest`: a salted digest and the shape. `redacted`: beside these, encrypted, what redaction leaves. */
-  evidence_arguments: z.enum(['digest', 'redacted']),
-  /** Names or dotted paths of arguments whose values are never kept, beside those known as sensitive. */
-  sensitive_fields: z.array(z.string()),
-});
-export type TenantSettings = z.output<typeof settings>;
-
-const settingsExample = {
-  evidence_arguments: 'redacted' as const,
-  sensitive_fields: ['customer.notes', 'salary'],
-};
-
-export const getTenantSettings = operation({
-  ...shared,
-  id: 'getTenantSettings',
-  method: 'GET',
-  path: '/v1/tenant/settings',
-  summary: 'What the tenant keeps of the arguments of calls',
-  permission: 'read',
-  success: {
-    status: 200,
-    description: 'The settings; without any, `digest`.',
-    schema: settings,
-    example: settingsExample,
-  },
-  errors: [],
-});
-
-export const putTenantSettings = operation({
-  ...shared,
-  id: 'putTenantSettings',
-  method: 'PUT',
-  path: '/v1/tenant/settings',
-  summary: 'Say what is kept of the arguments of calls',
-  description:
-    'Holds for decisions from now on, at sidecars as soon as they hear of it. What is kept already stays until it is erased.',
-  permission: 'settings.write',
-  body: z.strictObject({
-    evidence_arguments: z.enum(['digest', 'redacted']),
-    sensitive_fields: z.array(line(200)).max(100).default([]),
-  }),
-  bodyExample: settingsExample,
-  success: {
-    status: 200,
-    description: 'The settings as they are kept.',
-    schema: settings,
-    example: settingsExample,
-  },
-  errors: ['args.schema_invalid'],
-});
 
 const eventParam = z.object({ id: opaqueId });
 

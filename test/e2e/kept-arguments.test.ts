@@ -10,7 +10,7 @@ afterAll(() => world?.close());
 
 const keep = async (evidence_arguments: string) => {
   const body = { evidence_arguments, sensitive_fields: ['memo'] };
-  expect((await world.api('PUT', '/v1/tenant/settings', body)).status).toBe(200);
+  expect((await world.api('PATCH', '/v1/tenant/settings', body)).status).toBe(200);
 };
 const pay = (memo: string) =>
   world.sidecars[0].agent.post(`http://127.0.0.1:${world.upstream.port}/pay`, {

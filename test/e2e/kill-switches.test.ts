@@ -1,7 +1,4 @@
-import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { rowText } from '../../control-plane/integrity/row-text.ts';
-import { createVault } from '../../control-plane/keys/vault.ts';
 import { until } from '../support/processes.ts';
 import { OpenStreams } from './open-streams.ts';
 
@@ -125,20 +122,9 @@ describe('arming a kill switch', () => {
   });
 
   it('blocks where the tenant only watches, too', async () => {
-    const database = new pg.Client({ connectionString: streams.bench.database.url });
-    await database.connect();
-    const vault = createVault(streams.bench.separate.masterKey);
     const setMode = async (mode: string) => {
-      const { rows } = await database.query(
-        `select id, name, plan, approval_sla_seconds as "approvalSlaSeconds" from tenant`,
-      );
-      for (const row of rows) {
-        const text = rowText('tenant', { ...row, mode });
-        await database.query('update tenant set mode = $1, mac = $2 where id = $3', [
-          ...[mode, vault.mac('row/tenant', text), row.id],
-        ]);
-      }
-      await database.query("update sync_section set version = version + 1 where name = 'tenant'");
+      const { status } = await streams.bench.separate.api('PATCH', '/v1/tenant/settings', { mode });
+      expect(status).toBe(200);
     };
     const isAllowed = async (amount: number) => (await streams.bench.pay(amount)).status === 200;
     await setMode('monitor');
@@ -155,7 +141,6 @@ describe('arming a kill switch', () => {
     });
     await disarm(forced);
     await setMode('enforce');
-    await database.end();
   });
 
   it('that forces strict refuses what no tool record covers', async () => {

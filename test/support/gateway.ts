@@ -11,6 +11,7 @@ import { policyRoutes } from '../../control-plane/policies/routes.ts';
 import { bindingRoutes, killSwitchRoutes } from '../../control-plane/runtime/routes.ts';
 import type { Services } from '../../control-plane/services.ts';
 import { sidecarRoutes } from '../../control-plane/sidecars/routes.ts';
+import { tenantRoutes } from '../../control-plane/tenants/routes.ts';
 import { toolRoutes } from '../../control-plane/tools/routes.ts';
 import { trialRoutes } from '../../control-plane/trials/routes.ts';
 import { registerAgent } from '../../shared/contract/agents.ts';
@@ -96,6 +97,7 @@ export function routesOf(services: Services) {
     ...approvalRoutes(services),
     ...policyRoutes(services),
     ...trialRoutes(services),
+    ...tenantRoutes(services),
     ...toolRoutes(services),
     ...bindingRoutes(services),
     ...killSwitchRoutes(services),

@@ -4,16 +4,9 @@ import type { Services } from '../../services.ts';
 import { eraseEventArguments } from './erase-event.ts';
 import { erasePersonalData } from './erase-personal-data.ts';
 import { readEventArguments } from './event-arguments.ts';
-import { putTenantSettings, readTenantSettings } from './tenant-settings.ts';
 
 export function privacyRoutes(services: Services): readonly Route[] {
   return [
-    route(contract.getTenantSettings, async (_input, caller) => ({
-      body: await readTenantSettings(services, caller),
-    })),
-    route(contract.putTenantSettings, async ({ body }, caller) => ({
-      body: await putTenantSettings(services, caller, body),
-    })),
     route(contract.getEventArguments, async ({ params }, { tenantId }) => ({
       body: await readEventArguments(services, tenantId, params.id),
     })),

@@ -1,0 +1,86 @@
+import type { TenantSettings, TenantSettingsChange } from '../../shared/contract/tenants.ts';
+import type { Mode } from '../../shared/decision/action.ts';
+import { commitChange, lockFor } from '../events.ts';
+import { forgetSetting, readSetting } from '../evidence/privacy/arguments-setting.ts';
+import type { Caller } from '../http/route.ts';
+import type { Services, Transaction } from '../services.ts';
+
+export async function readTenantSettings(
+  { db }: Pick<Services, 'db'>,
+  { tenantId }: Caller,
+): Promise<TenantSettings> {
+  return settingsOf(db, tenantId);
+}
+
+/** Changes what is named and leaves the rest. Decisions from now on go by it; sidecars hear of it. */
+export async function changeTenantSettings(
+  services: Services,
+  { tenantId, principal }: Caller,
+  change: TenantSettingsChange,
+): Promise<TenantSettings> {
+  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
+    await lockFor(tx, tenantId, 'tenant settings');
+    const { mode, approval_sla_seconds: approvalSlaSeconds } = change;
+    if (mode !== undefined || approvalSlaSeconds !== undefined) {
+      const where = { id: tenantId };
+      notes.assertOurs('tenant', await tx.tenant.findUniqueOrThrow({ where }));
+      const data = {
+        ...(mode === undefined ? {} : { mode }),
+        ...(approvalSlaSeconds === undefined ? {} : { approvalSlaSeconds }),
+      };
+      await notes.signed('tenant', await tx.tenant.update({ where, data }));
+    }
+    await changeKeptArguments(tx, { tenantId, change, by: principal, nowMs: services.clock.now() });
+    await notes.event({
+      type: 'tenant.settings_written',
+      chainId: 'tenant:settings',
+      data: { by: principal, ...change },
+    });
+    notes.sections('tenant');
+    return settingsOf(tx, tenantId);
+  });
+  forgetSetting(services.db, tenantId);
+  return result;
+}
+
+interface KeptArgumentsChange {
+  readonly tenantId: string;
+  readonly change: TenantSettingsChange;
+  readonly by: string;
+  readonly nowMs: number;
+}
+
+async function changeKeptArguments(
+  tx: Transaction,
+  { tenantId, change, by, nowMs }: KeptArgumentsChange,
+): Promise<void> {
+  const { evidence_arguments, sensitive_fields } = change;
+  if (evidence_arguments === undefined && sensitive_fields === undefined) return;
+  const before = await readSetting(tx, tenantId);
+  const fields = {
+    arguments: evidence_arguments ?? before.keep,
+    sensitiveFields: [...new Set(sensitive_fields ?? before.sensitiveFields)],
+    updatedBy: by,
+    updatedAt: new Date(nowMs),
+  };
+  await tx.evidenceSetting.upsert({
+    where: { tenantId },
+    create: { tenantId, ...fields },
+    update: fields,
+  });
+}
+
+async function settingsOf(
+  db: Pick<Transaction, 'tenant' | 'evidenceSetting'>,
+  tenantId: string,
+): Promise<TenantSettings> {
+  const tenant = await db.tenant.findUniqueOrThrow({ where: { id: tenantId } });
+  const { keep, sensitiveFields } = await readSetting(db, tenantId);
+  return {
+    // The column takes no other word.
+    mode: tenant.mode as Mode,
+    approval_sla_seconds: tenant.approvalSlaSeconds,
+    evidence_arguments: keep,
+    sensitive_fields: [...sensitiveFields],
+  };
+}
