@@ -7,6 +7,7 @@ import { type Config, readConfig } from '../../control-plane/config.ts';
 import { createLedger } from '../../control-plane/evidence/ledger.ts';
 import { createFeed, type FeedOptions } from '../../control-plane/evidence/reading/feed.ts';
 import { createRowGuard } from '../../control-plane/integrity/row-guard.ts';
+import { openKeys } from '../../control-plane/keys/keyring/open-keys.ts';
 import { createSigningKeys } from '../../control-plane/keys/signing-keys.ts';
 import { createVault } from '../../control-plane/keys/vault.ts';
 import type { Publisher, Services } from '../../control-plane/services.ts';
@@ -59,9 +60,11 @@ export async function testServices(options: TestServicesOptions = {}): Promise<T
   });
   const store = await openStore({ databaseUrl: config.databaseUrl, dataDir, log });
   const bus = await openBus({ redisUrl, log, clock });
-  const masterKey = options.masterKey ?? randomBytes(32);
-  const vault = createVault(masterKey);
   const { pool } = store;
+  const { masterKey = randomBytes(32) } = options;
+  const keyed = { ...config, masterKey: masterKey.toString('base64') };
+  // Beside a control plane of its own, on the same database, its root secret is the one that counts.
+  const vault = createVault(options.masterKey ? await openKeys(pool, keyed) : masterKey);
   const guard = createRowGuard({ pool, clock, log, vault });
   const db = handSigned(store.db, guard);
   const signingKeys = createSigningKeys({ db, vault, clock, guard });

@@ -26,7 +26,12 @@ let owner: Client;
 beforeAll(async () => {
   stage = await preflightStage();
   const { services } = stage.gateway;
-  const routes = [...privacyRoutes(services), ...tenantRoutes(services), ...evidenceRoutes(services), ...userRoutes(services)];
+  const routes = [
+    ...privacyRoutes(services),
+    ...tenantRoutes(services),
+    ...evidenceRoutes(services),
+    ...userRoutes(services),
+  ];
   api = await startApi(routes, services, { limits: roomyLimits });
   owner = await api.client(await api.key());
 }, 60_000);
