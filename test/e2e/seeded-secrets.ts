@@ -110,7 +110,7 @@ async function contentOf(redis: Redis, key: string): Promise<unknown> {
 
 /** Every page of the admin port, and every list that the control plane's API gives out. */
 export async function everyAnswer(
-  { adminUrl, origin, api }: Separate,
+  { adminUrl, origin, api, ownerKey }: Separate,
   places: Places,
 ): Promise<void> {
   for (const path of ['/healthz', '/readyz', '/metrics', '/ca.crt', '/none']) {
@@ -124,7 +124,35 @@ export async function everyAnswer(
   };
   for (const [path, { get }] of Object.entries(document.paths)) {
     if (get === undefined || path.includes('{')) continue;
+    if (JSON.stringify(get).includes('text/event-stream')) {
+      places.set(
+        `api ${path}`,
+        await beginningOf(`${origin}/api${path.replace(/^\/api/, '')}`, ownerKey),
+      );
+      continue;
+    }
     const answer = await api('GET', path.replace(/^\/api/, '')).catch((error: Error) => error);
     places.set(`api ${path}`, Buffer.from(JSON.stringify(answer)));
   }
+}
+
+/** What a stream without an end says within a moment, from the oldest event on. */
+async function beginningOf(url: string, ownerKey: string): Promise<Buffer> {
+  const headers = { authorization: `Bearer ${ownerKey}` };
+  const { events } = (await (
+    await fetch(url.replace(/stream$/, 'events?limit=1'), { headers })
+  ).json()) as { events: readonly { readonly cursor: string }[] };
+  const cursor = events[0]?.cursor ?? '';
+  const stream = await fetch(`${url}?cursor=${cursor}`, {
+    headers,
+    signal: AbortSignal.timeout(2_000),
+  });
+  const chunks: Uint8Array[] = [];
+  try {
+    for await (const chunk of stream.body ?? []) chunks.push(chunk);
+  } catch (error) {
+    if ((error as Error).name !== 'TimeoutError') throw error;
+  }
+  if (chunks.length === 0) throw new Error('the stream said nothing');
+  return Buffer.concat(chunks);
 }
