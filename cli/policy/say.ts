@@ -6,7 +6,14 @@ export function say(lines: readonly string[]): void {
 }
 
 export function sayJson(value: unknown): void {
-  console.log(JSON.stringify(value, null, 2));
+  console.log(JSON.stringify(value, null, 2).replaceAll(/[^\n\P{C}]/gu, escaped));
+}
+
+/** JSON leaves some characters as they are that control a terminal. */
+function escaped(character: string): string {
+  return Array.from({ length: character.length }, (_, at) => {
+    return `\\u${character.charCodeAt(at).toString(16).padStart(4, '0')}`;
+  }).join('');
 }
 
 /** `1 policy`, `2 policies`. */

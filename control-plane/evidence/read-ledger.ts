@@ -1,5 +1,6 @@
 import type { Pool, PoolClient } from 'pg';
 import type { Anchor, ChainEnd, LedgerPage } from '../../shared/evidence/ledger-source.ts';
+import { emptyRoot } from '../../shared/evidence/merkle.ts';
 import type { LedgerRow } from '../../shared/evidence/row-check.ts';
 import type { Queryable } from './read-state.ts';
 
@@ -157,6 +158,8 @@ export async function* readTail(
   }
 }
 
+const emptyTreeRoot = `sha256:${emptyRoot.toString('hex')}`;
+
 async function readEnd(client: PoolClient, tenantId: string): Promise<LedgerEnd> {
   const { rows: heads } = await client.query<{ position: string; tree_root: string }>(
     'SELECT position, tree_root FROM evidence_head WHERE tenant_id = $1',
@@ -167,9 +170,10 @@ async function readEnd(client: PoolClient, tenantId: string): Promise<LedgerEnd>
     values: [tenantId],
     rowMode: 'array',
   });
-  const [head] = heads;
+  // Without a head no ledger was begun: rows that stand there all the same are nobody's.
+  const { position, tree_root: treeRoot } = heads[0] ?? { position: 0, tree_root: emptyTreeRoot };
   return {
-    head: head && { position: Number(head.position), treeRoot: head.tree_root },
+    head: { position: Number(position), treeRoot },
     chainEnds: chains.map(([chainId, seq, hash]) => ({ chainId, seq: Number(seq), hash })),
   };
 }

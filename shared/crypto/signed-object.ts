@@ -1,3 +1,4 @@
+import { isJsonObject } from '../json.ts';
 import { sha256 } from './hash.ts';
 import { canonicalJson } from './jcs.ts';
 import { signDetached, verifyDetached } from './jws.ts';
@@ -11,6 +12,17 @@ export interface ObjectSignature {
   readonly payload_sha256: string;
   /** A detached JWS over the JCS form of the object without its signature. */
   readonly jws: string;
+}
+
+const members = ['alg', 'kid', 'payload_sha256', 'jws'] as const;
+
+/** Reads what stands for a signature; a member beside those would be one that nobody signed. */
+export function isObjectSignature(value: unknown): value is ObjectSignature {
+  return (
+    isJsonObject(value) &&
+    Object.keys(value).length === members.length &&
+    members.every((name) => typeof value[name] === 'string')
+  );
 }
 
 /** Signs the JCS form of an object. `typ` names what it is: each kind has one of its own. */

@@ -190,9 +190,7 @@ export class LedgerVerifier {
 
   #checkChainEnds(chainEnds: Iterable<ChainEnd>): void {
     const unseen = new Set(this.#chains.chainIds());
-    let any = false;
     for (const end of chainEnds) {
-      any = true;
       if (!this.#isWhole && !unseen.has(end.chainId)) continue;
       unseen.delete(end.chainId);
       const result = this.#chains.checkEnd(end.chainId, end);
@@ -202,7 +200,6 @@ export class LedgerVerifier {
         this.#add({ ...problem('head_mismatch', this.#position, message), chain_id: end.chainId });
       }
     }
-    if (!any) return;
     for (const chainId of unseen) {
       const message = 'the ledger keeps no end of this chain';
       this.#add({ ...problem('head_mismatch', this.#position, message), chain_id: chainId });

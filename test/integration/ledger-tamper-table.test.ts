@@ -173,6 +173,32 @@ const damages: readonly (readonly [what: string, damage: Damage, found: Found])[
     found('head_mismatch', 12, 'agent:b'),
   ],
   [
+    'the ends of all chains removed',
+    ({ forge, own }) => forge.run(`DELETE FROM evidence_chain WHERE ${own}`),
+    found('head_mismatch', 12, 'agent:a'),
+  ],
+  [
+    'the head removed, and every signature with it',
+    ({ forge, own }) =>
+      forge.run(
+        ...['head', 'batch', 'checkpoint'].map(
+          (name) => `DELETE FROM evidence_${name} WHERE ${own}`,
+        ),
+      ),
+    found('inserted', 1, 'agent:b'),
+  ],
+  [
+    'a row put before the first position, where a chain shows it',
+    ({ forge, own }) =>
+      forge.run(
+        'ALTER TABLE evidence_row DROP CONSTRAINT IF EXISTS evidence_row_position_check',
+        `INSERT INTO evidence_row SELECT tenant_id, -1, chain_id, 99, prev_hash, event_hash, canonical,
+                'ev_before', type, source, agent_id, tool, decision, reason_code, occurred_at, sealed_at
+           FROM evidence_row WHERE ${own} AND position = 5`,
+      ),
+    found('reordered', -1, 'agent:a'),
+  ],
+  [
     'two tenants swapped, all tables of them',
     async ({ forge, tenantId }) => {
       const other = await aLedger();

@@ -35,7 +35,11 @@ export function createFeed(deps: FeedDeps, options: FeedOptions = {}): EvidenceF
   const announce = announcerOf(deps);
   const closed = new AbortController();
 
+  const isFull = (tenantId: string) => tails.holdersOf(tenantId) >= followersMax;
+
   async function* stream(tenantId: string, { position, head, ...request }: Opened) {
+    // Of those who asked at once, all were let in before any was counted.
+    if (isFull(tenantId)) return;
     const { tail, release } = tails.hold(tenantId, head);
     try {
       const signal = AbortSignal.any([request.signal, closed.signal]);
@@ -53,8 +57,8 @@ export function createFeed(deps: FeedDeps, options: FeedOptions = {}): EvidenceF
     },
     async open(tenantId, { filters, cursor, signal, isStillPermitted }) {
       const after = cursor === undefined ? undefined : readCursor(deps.vault, tenantId, cursor);
-      if (tails.holdersOf(tenantId) >= followersMax) throw new GatewayError('evidence.stream_full');
       const head = await headPosition(deps.pool, tenantId);
+      if (isFull(tenantId)) throw new GatewayError('evidence.stream_full');
       const position = after?.position ?? head;
       const filter = eventFilter(filters);
       return stream(tenantId, { position, head, filter, signal, isStillPermitted });

@@ -67,8 +67,12 @@ function readLedger(pool: Pool, keys: readonly PublicJwk[], wanted: Wanted) {
   let end: LedgerEnd = { head: undefined, chainEnds: [] };
   return {
     async *pages(): AsyncGenerator<LedgerPage> {
-      let after = start;
-      for (let upTo = await headPosition(pool, tenantId); upTo - after > tailRowsMax; ) {
+      // Rows before the first position are shown by some filters, so they must be seen here.
+      let after = start === 0 ? Number.MIN_SAFE_INTEGER : start;
+      for (
+        let upTo = await headPosition(pool, tenantId);
+        upTo - Math.max(after, 0) > tailRowsMax;
+      ) {
         for await (const page of readPages(pool, tenantId, { after, upTo }, readBeside)) {
           const begun = performance.now();
           yield page;

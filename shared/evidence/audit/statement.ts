@@ -1,6 +1,11 @@
 import { sha256 } from '../../crypto/hash.ts';
 import { canonicalJson } from '../../crypto/jcs.ts';
-import { type ObjectSignature, signObject, verifyObject } from '../../crypto/signed-object.ts';
+import {
+  isObjectSignature,
+  type ObjectSignature,
+  signObject,
+  verifyObject,
+} from '../../crypto/signed-object.ts';
 import type { SigningKey, VerificationKeys } from '../../crypto/signing-key.ts';
 import { isJsonObject } from '../../json.ts';
 
@@ -51,7 +56,7 @@ function verifyJson(text: string, keys: VerificationKeys): boolean {
   if (!isJsonObject(trail)) return false;
   const { signature, ...object } = trail;
   // One way to write it: a member given twice, or a space, was not there when it was signed.
-  if (text !== `${canonicalJson(trail)}\n` || !isSignature(signature)) return false;
+  if (text !== `${canonicalJson(trail)}\n` || !isObjectSignature(signature)) return false;
   return object.type === 'audit-trail' && verifyObject({ object, signature, typ: auditTyp }, keys);
 }
 
@@ -60,7 +65,7 @@ function verifyText(text: string, keys: VerificationKeys): boolean {
   const signed = parse(Buffer.from(word, 'base64url').toString('utf8'));
   if (!isJsonObject(signed)) return false;
   const { statement, signature } = signed;
-  if (!isJsonObject(statement) || !isSignature(signature)) return false;
+  if (!isJsonObject(statement) || !isObjectSignature(signature)) return false;
   const { format, bytes } = statement;
   if (format !== 'csv' && format !== 'md') return false;
   const { before, after } = wraps[format];
@@ -73,14 +78,6 @@ function verifyText(text: string, keys: VerificationKeys): boolean {
     statement.content_sha256 === sha256(content) &&
     statement.type === 'audit-trail' &&
     verifyObject({ object: statement, signature, typ: auditTyp }, keys)
-  );
-}
-
-function isSignature(value: unknown): value is ObjectSignature {
-  return (
-    isJsonObject(value) &&
-    Object.keys(value).length === 4 &&
-    ['alg', 'kid', 'payload_sha256', 'jws'].every((name) => typeof value[name] === 'string')
   );
 }
 

@@ -1,4 +1,5 @@
 import { canonicalJson } from '../../crypto/jcs.ts';
+import { isObjectSignature } from '../../crypto/signed-object.ts';
 import { isJsonObject } from '../../json.ts';
 import { cefText, syslogFrame } from '../../siem/cef.ts';
 import type { SiemDialect } from '../../siem/dialects.ts';
@@ -122,7 +123,7 @@ function wordTrailer(text: string): unknown {
 function toTrailer(value: unknown): ExportTrailer | undefined {
   if (!isJsonObject(value)) return undefined;
   const { statement, signature } = value;
-  return isStatement(statement) && isSignature(signature)
+  return isStatement(statement) && isObjectSignature(signature)
     ? ({ statement, signature } as unknown as ExportTrailer)
     : undefined;
 }
@@ -145,13 +146,6 @@ function isStatement(value: unknown): boolean {
 
 function isDialect(value: unknown): boolean {
   return typeof value === 'string' && Object.hasOwn(siemTrailers, value);
-}
-
-function isSignature(value: unknown): boolean {
-  return (
-    isJsonObject(value) &&
-    ['alg', 'kid', 'payload_sha256', 'jws'].every((name) => typeof value[name] === 'string')
-  );
 }
 
 /** True where what follows the content is the trailer and not a byte else. */

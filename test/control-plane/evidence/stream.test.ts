@@ -351,6 +351,12 @@ describe('a stream', () => {
     await follow();
   });
 
+  it('holds no more than can follow, though they all come at once', async () => {
+    const { follow } = await aTenant();
+    await Promise.allSettled(Array.from({ length: 60 }, () => follow()));
+    expect(services.feed.followers).toBe(20);
+  });
+
   it('is not opened by asking for its headers alone', async () => {
     const { key } = await aTenant();
     const { status } = await api.send('HEAD', '/api/v1/evidence/stream', { key });

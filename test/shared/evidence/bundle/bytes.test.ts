@@ -79,6 +79,18 @@ it('every single byte of the signature counts, down to the bits that its encodin
   }
 });
 
+it('a signature takes no member beside its own, which nobody would have signed', async () => {
+  const text = (await exportOf(ledger)).toString();
+  const added = text.replace('"signature":{"alg":', '"signature":{"aaa":"approved","alg":');
+  expect(added).not.toBe(text);
+  expect((await verifyBytes(Buffer.from(added), ledger)).problem?.kind).toBe('broken_off');
+});
+
+it('a whole bundle that keeps the end of no chain does not verify', async () => {
+  const report = await verifyBytes(await exportOf(ledger, { chains: [] }), ledger);
+  expect(report.problem?.kind).toBe('head_mismatch');
+});
+
 function flipped(bytes: Buffer, index: number, mask: number): Buffer {
   const copy = Buffer.from(bytes);
   copy[index] = (copy[index] ?? 0) ^ mask;
