@@ -15,6 +15,7 @@ import { type Config, readConfig } from './config.ts';
 import { startCheckpointRounds } from './evidence/anchoring/checkpoint-rounds.ts';
 import { createLedger } from './evidence/ledger.ts';
 import { createFeed } from './evidence/reading/feed.ts';
+import { reportForkedEnd } from './evidence/tree/fork.ts';
 import { startSelfVerification } from './evidence/verification/self-verify.ts';
 import { defaultLimits } from './http/budget.ts';
 import { sweepIdempotency } from './http/idempotency.ts';
@@ -130,6 +131,7 @@ export async function openServices(
     log,
     meter: createSealMeter(registry),
     onSealed: (tenantId) => feed.sealed(tenantId),
+    onFork: (tenantId) => void reportForkedEnd(services, tenantId),
   });
   const publisher = createPublisher({ clock, log, db, bus, vault, guard, signingKeys, ledger });
   const upstream = openUpstream(config);

@@ -11,6 +11,8 @@ import { type SealerDeps, TenantSealer } from './tenant-sealer.ts';
 type LedgerDeps = Pick<Services, 'db' | 'pool' | 'signingKeys' | 'clock' | 'log'> & {
   /** Told after each commit how far a tenant's ledger reaches. */
   readonly onSealed?: (tenantId: string, position: number) => void;
+  /** Told when a ledger's end is not the one that was signed, so that nothing is sealed. */
+  readonly onFork?: (tenantId: string) => void;
   readonly meter?: SealMeter | undefined;
 };
 
@@ -50,6 +52,7 @@ export function createLedger(deps: LedgerDeps): RunningLedger {
         log.warn({ error, tenantId }, 'a listener of the ledger failed');
       }
     },
+    onFork: (tenantId) => deps.onFork?.(tenantId),
     onDeadLetter: (tenantId, event, reason) => deadLetters.add({ tenantId, event, reason }),
   };
   const tenantOf = (tenantId: string): Tenant => {

@@ -1,4 +1,5 @@
 import type { ClientBase, Pool } from 'pg';
+import { GatewayError } from '../../shared/errors.ts';
 import { genesisHash, type SealedEvent } from '../../shared/evidence/event.ts';
 import { emptyRoot, Frontier } from '../../shared/evidence/merkle.ts';
 import type { ChainHead } from './prepare-batch.ts';
@@ -7,7 +8,10 @@ export type Queryable = Pick<Pool | ClientBase, 'query'>;
 
 interface ReadState {
   readonly position: number;
+  /** As it is kept; `signature` says whether it is the tree that was signed. */
   readonly tree: Frontier;
+  /** A detached JWS of the head at this position; undefined where no batch ended there. */
+  readonly signature: string | undefined;
   readonly latestMs: number;
   /** Every chain asked for; one that does not exist yet stands at its beginning. */
   readonly chains: ReadonlyMap<string, ChainHead>;
@@ -23,6 +27,8 @@ interface Wanted {
 // One statement is one snapshot: head, chains and rows belong together.
 const readStatement = `
 SELECT head.position, head.frontier,
+       (SELECT jws FROM evidence_batch AS batch
+         WHERE batch.tenant_id = $1 AND batch.position = head.position) AS signature,
        (SELECT extract(epoch FROM max(occurred_at)) * 1000
           FROM evidence_row WHERE tenant_id = $1) AS latest,
        (SELECT coalesce(json_agg(json_build_array(chain_id, seq, event_hash)), '[]')
@@ -41,6 +47,7 @@ type ExistingRow = [string, number, string, number, string, string, string];
 interface StateRow {
   readonly position: string;
   readonly frontier: readonly string[];
+  readonly signature: string | null;
   readonly latest: string | null;
   readonly chains: readonly [string, number, string][];
   readonly existing: readonly ExistingRow[];
@@ -61,14 +68,21 @@ export async function readState(
   const heads = new Map(row.chains.map(([chainId, seq, hash]) => [chainId, { seq, hash }]));
   return {
     position: Number(row.position),
-    tree: new Frontier(
-      Number(row.position),
-      row.frontier.map((root) => Buffer.from(root, 'hex')),
-    ),
+    tree: treeOf(row),
+    signature: row.signature ?? undefined,
     latestMs: row.latest === null ? Number.NEGATIVE_INFINITY : Number(row.latest),
     chains: new Map(chainIds.map((id) => [id, heads.get(id) ?? { seq: 0, hash: genesisHash }])),
     existing: new Map(row.existing.map((found) => [found[0], toSealed(tenantId, found)])),
   };
+}
+
+function treeOf({ position, frontier }: StateRow): Frontier {
+  const roots = frontier.map((root) => Buffer.from(root, 'hex'));
+  try {
+    return new Frontier(Number(position), roots);
+  } catch (cause) {
+    throw new GatewayError('evidence.fork', { cause });
+  }
 }
 
 /** The row that holds an event, if it is sealed. */

@@ -1,6 +1,8 @@
 import type { Pool, PoolClient } from 'pg';
+import { type VerificationKeys, verificationKeys } from '../../shared/crypto/signing-key.ts';
+import { GatewayError } from '../../shared/errors.ts';
 import type { SealedEvent } from '../../shared/evidence/event.ts';
-import { signHead } from '../../shared/evidence/head.ts';
+import { signHead, verifyHead } from '../../shared/evidence/head.ts';
 import type { SigningKeys } from '../services.ts';
 import { deleteFromOutbox } from './outbox.ts';
 import {
@@ -47,6 +49,7 @@ export class TenantLedger {
   readonly #deps: TenantLedgerDeps;
   readonly #chains = new Map<string, ChainHead>();
   #state: LedgerState | undefined;
+  #keys: VerificationKeys = new Map();
 
   constructor(tenantId: string, deps: TenantLedgerDeps) {
     this.#tenantId = tenantId;
@@ -74,6 +77,7 @@ export class TenantLedger {
         key,
       ),
     });
+    if (attempt.isLocking) await this.#readKeys();
     if (!attempt.isLocking) return this.#sealOn(this.#deps.pool, entries, { ...attempt, sign });
     return this.#locked((client) => this.#sealOn(client, entries, { ...attempt, sign }));
   }
@@ -105,7 +109,7 @@ export class TenantLedger {
     entries: readonly Entry[],
     attempt: SigningAttempt,
   ): Promise<Sealed | undefined> {
-    const { state, existing } = await this.#load(connection, entries, attempt.isSuspicious);
+    const { state, existing } = await this.#load(connection, entries, attempt);
     const { fresh, repeats, alreadySealed, conflicts } = sortOut(entries, existing);
     const batch = prepareBatch(this.#tenantId, state, fresh);
     const results = [...alreadySealed];
@@ -154,7 +158,11 @@ export class TenantLedger {
     return true;
   }
 
-  async #load(connection: Queryable, entries: readonly Entry[], isSuspicious: boolean) {
+  async #load(
+    connection: Queryable,
+    entries: readonly Entry[],
+    { isSuspicious, isLocking }: Attempt,
+  ) {
     if (this.#chains.size > chainsMax) this.forget();
     const chainIds = [...new Set(entries.map(({ event }) => event.chain_id))];
     const eventIds = isSuspicious
@@ -170,10 +178,27 @@ export class TenantLedger {
       this.forget();
       read = await readState(connection, this.#tenantId, { chainIds, eventIds });
     }
+    if (this.#state === undefined && !this.#isSigned(read)) {
+      // Another replica may have signed it with a key made meanwhile. Under the lock they are read.
+      if (!isLocking) await this.#readKeys();
+      if (!this.#isSigned(read)) throw new GatewayError('evidence.fork');
+    }
     for (const [chainId, head] of read.chains) this.#chains.set(chainId, head);
     const { position, tree, latestMs } = read;
     this.#state ??= { position, tree, latestMs, chains: this.#chains };
     return { state: this.#state, existing: read.existing };
+  }
+
+  /** What is kept of the tree is signed with the next batch: it must be what the newest one signed. */
+  #isSigned({ position, tree, signature = '' }: Awaited<ReturnType<typeof readState>>): boolean {
+    if (position === 0) return true;
+    const tree_root = `sha256:${tree.root().toString('hex')}`;
+    return verifyHead({ tenant: this.#tenantId, position, tree_root }, signature, this.#keys);
+  }
+
+  async #readKeys(): Promise<void> {
+    const keys = await this.#deps.signingKeys.publicKeys(this.#tenantId, 'checkpoint');
+    this.#keys = verificationKeys(keys);
   }
 }
 

@@ -19,6 +19,8 @@ export interface SealerDeps {
   readonly log: Log;
   /** Told after each commit how far the ledger reaches now. */
   onSealed(tenantId: string, position: number): void;
+  /** The kept end of the ledger is not the one that was signed: nothing is added to it. */
+  onFork(tenantId: string): void;
   readonly meter?: SealMeter | undefined;
   /** Given what could not be sealed for a reason that may pass, and has nowhere else to wait. */
   onDeadLetter(tenantId: string, event: EvidenceEvent, reason: string): void;
@@ -164,6 +166,9 @@ export class TenantSealer {
     const events = entries.length;
     this.#deps.meter?.failed(events);
     this.#deps.log.error({ error, tenantId: this.#tenantId, events }, 'sealing failed');
+    if (error instanceof GatewayError && error.code === 'evidence.fork') {
+      this.#deps.onFork(this.#tenantId);
+    }
     for (const entry of entries) {
       // What waits in the outbox, or in a sidecar's spool, goes on waiting there.
       if (entry.outboxId === undefined && entry.isKept !== true) {

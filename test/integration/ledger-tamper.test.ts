@@ -230,11 +230,13 @@ describe('verification finds', () => {
       `UPDATE evidence_chain SET seq = 7, event_hash = '${hash}' WHERE chain_id = 'agent:a'`,
     );
     expect(await problems()).toMatchObject([{ kind: 'unsigned', position: 13 }]);
-    // And a head signed by another key is no head.
-    const stranger = await openLedger({ databaseUrl: database.url, key: generateSigningKey() });
-    await stranger.seal('t', anEvent({ chain_id: 'agent:z' }));
-    await stranger.close();
-    expect(await problems()).toMatchObject([{ kind: 'signature_invalid', position: 14 }]);
+    // And a process that begins with that signs nothing on top of it.
+    const { signingKeys } = ledger;
+    const begun = await openLedger({ databaseUrl: database.url, signingKeys });
+    const sealing = begun.sealKept('t', [anEvent({ chain_id: 'agent:z' })]);
+    expect(await sealing).toMatchObject([{ reason: { cause: { code: 'evidence.fork' } } }]);
+    await begun.close();
+    expect(await problems()).toMatchObject([{ kind: 'unsigned', position: 13 }]);
   });
 
   it('a row inserted between others', async () => {

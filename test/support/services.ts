@@ -4,8 +4,9 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Config, readConfig } from '../../control-plane/config.ts';
-import { createLedger } from '../../control-plane/evidence/ledger.ts';
+import { createLedger, type RunningLedger } from '../../control-plane/evidence/ledger.ts';
 import { createFeed, type FeedOptions } from '../../control-plane/evidence/reading/feed.ts';
+import { reportForkedEnd } from '../../control-plane/evidence/tree/fork.ts';
 import { createRowGuard } from '../../control-plane/integrity/row-guard.ts';
 import { openKeys } from '../../control-plane/keys/keyring/open-keys.ts';
 import { createSigningKeys } from '../../control-plane/keys/signing-keys.ts';
@@ -70,7 +71,17 @@ export async function testServices(options: TestServicesOptions = {}): Promise<T
   const signingKeys = createSigningKeys({ db, vault, clock, guard });
   const feed = createFeed({ pool, bus, vault, log }, options.feed);
   const onSealed = (tenantId: string) => feed.sealed(tenantId);
-  const ledger = createLedger({ db, pool, signingKeys, clock, log, onSealed });
+  const onFork = (tenantId: string) =>
+    void reportForkedEnd({ db, pool, vault, clock, log, ledger }, tenantId);
+  const ledger: RunningLedger = createLedger({
+    db,
+    pool,
+    signingKeys,
+    clock,
+    log,
+    onSealed,
+    onFork,
+  });
   const publisher = createPublisher({ db, bus, clock, log, vault, guard, signingKeys, ledger });
   const upstream = openUpstream(config, options.upstream);
   return {

@@ -5,6 +5,7 @@ import { enqueue } from '../../notify/enqueue.ts';
 import type { Services } from '../../services.ts';
 import { transaction } from '../../store/transaction.ts';
 import { derivedId, ledgerChain } from '../incident.ts';
+import { readNewest } from './stored.ts';
 
 interface Fork {
   /** Size of the newest checkpoint, which still stands. */
@@ -30,6 +31,20 @@ export async function refuseFork(
     services.log.error({ err, tenantId }, 'the fork could not be recorded');
   });
   throw new GatewayError('evidence.fork');
+}
+
+/** Sealing found it: says so once, as far as it can be said. Never rejects. */
+export async function reportForkedEnd(
+  services: ForkServices & Pick<Services, 'pool'>,
+  tenantId: string,
+): Promise<void> {
+  try {
+    const size = (await readNewest(services.pool, tenantId))?.size ?? 0;
+    const problem = 'the kept end of the ledger is not the one that was signed';
+    await recordFork(services, tenantId, { size, problem });
+  } catch (err) {
+    services.log.error({ err, tenantId }, 'the fork waits to be recorded');
+  }
 }
 
 /** The incident, and word of it to whoever is notified. */

@@ -174,7 +174,8 @@ describe('listing events', () => {
 
   it('neither skips nor repeats while others write', async () => {
     const tenantId = 'busy';
-    const second = await openLedger({ databaseUrl: database.url });
+    const { signingKeys } = ledger;
+    const second = await openLedger({ databaseUrl: database.url, signingKeys });
     let isOver = false;
     const sealed: string[] = [];
     const writers = [ledger, second].map(async (writer) => {

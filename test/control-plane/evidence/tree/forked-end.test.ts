@@ -1,0 +1,94 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { verifyChain } from '../../../../control-plane/evidence/verify-chain.ts';
+import type { Caller } from '../../../../control-plane/http/route.ts';
+import { rotateSigningKey } from '../../../../control-plane/keys/rotate-signing-key.ts';
+import { anEvent, tamper } from '../../../support/ledger.ts';
+import { freshDatabase } from '../../../support/postgres.ts';
+import { eventsOf, type TestServices, testServices } from '../../../support/services.ts';
+import { until } from '../../../support/until.ts';
+
+let database: Awaited<ReturnType<typeof freshDatabase>>;
+const masterKey = randomBytes(32);
+const begun: TestServices[] = [];
+beforeAll(async () => {
+  database = await freshDatabase();
+});
+const endAll = async () => {
+  for (const services of begun.splice(0)) await services.close();
+};
+afterEach(endAll);
+afterAll(async () => {
+  await database?.drop();
+});
+
+/** Another process on the same database, which knows nothing but what that holds. */
+async function begin(): Promise<TestServices> {
+  const services = await testServices({ databaseUrl: database.url, masterKey });
+  begun.push(services);
+  return services;
+}
+
+function callerOf(tenantId: string): Caller {
+  return {
+    tenantId,
+    keyId: 'key_test',
+    kind: 'key',
+    principal: 'ada',
+    role: 'owner',
+    scope: 'tenant',
+    permissions: new Set(),
+    address: '127.0.0.1',
+  };
+}
+
+const seven = () => Array.from({ length: 7 }, () => anEvent());
+
+it.each([
+  ['of other rows', (roots: readonly string[]) => [...roots.slice(0, -1), 'a'.repeat(64)]],
+  ['of too few of them', (roots: readonly string[]) => roots.slice(1)],
+] as const)('nothing is added to a kept tree %s, and it is told once', async (name, change) => {
+  const tenantId = `tenant ${name}`;
+  const before = await begin();
+  await before.ledger.sealAll(tenantId, seven());
+  const { rows } = await before.pool.query<{ frontier: string[] }>(
+    'SELECT frontier FROM evidence_head WHERE tenant_id = $1',
+    [tenantId],
+  );
+  const frontier = rows[0]?.frontier ?? [];
+  // A process that knows the tree would go on with the right one.
+  await endAll();
+  const put = (roots: readonly string[]) =>
+    tamper(
+      database.url,
+      `UPDATE evidence_head SET frontier = '{${roots.join(',')}}' WHERE tenant_id = '${tenantId}'`,
+    );
+  await put(change(frontier));
+  const services = await begin();
+  for (const event of seven().slice(0, 2)) {
+    const [outcome] = await services.ledger.sealKept(tenantId, [event]);
+    expect(outcome).toMatchObject({ reason: { cause: { code: 'evidence.fork' } } });
+  }
+  const incidents = async () =>
+    (await eventsOf(services, tenantId)).filter(({ type }) => type === 'evidence.fork');
+  await until(async () => (await incidents()).length > 0, { what: 'the incident is kept' });
+  expect(await verifyChain(services, tenantId)).toMatchObject({ events: 7 });
+  // Somebody put right what was changed: what waits is sealed.
+  await put(frontier);
+  await services.ledger.retry(tenantId);
+  await services.ledger.seal(tenantId, anEvent());
+  expect(await incidents()).toHaveLength(1);
+  expect(await verifyChain(services, tenantId)).toMatchObject({ ok: true });
+});
+
+it('a ledger goes on at another process when its key was rotated, and by both in turns', async () => {
+  const tenantId = 'rotated';
+  const first = await begin();
+  const other = await begin();
+  await other.ledger.sealAll(tenantId, seven());
+  await first.ledger.sealAll(tenantId, seven());
+  await rotateSigningKey(first, callerOf(tenantId), 'checkpoint');
+  await first.ledger.sealAll(tenantId, seven());
+  await other.ledger.sealAll(tenantId, seven());
+  expect(await verifyChain(other, tenantId)).toMatchObject({ ok: true });
+});
