@@ -16,7 +16,7 @@ const usage = `Usage: sallyport <command>
                            policies as files: check, try, compare, publish, replay on the past
   approvals list|show|approve|deny
                            what waits for a human, and the answer
-  evidence verify|export|jwks|checkpoint
+  evidence verify|export|jwks|checkpoint|stats|tail
                            exports that prove themselves, verified without a server
   vault status|rotate-master-key|rewrap
                            the master key: what it wraps, and a new one without downtime

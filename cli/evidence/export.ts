@@ -1,10 +1,10 @@
 import { parseArgs } from 'node:util';
 import { exportEvidence } from '../../shared/contract/evidence-export.ts';
 import { exportFormats } from '../../shared/evidence/bundle/statement.ts';
-import { SettingsError } from '../../shared/settings.ts';
 import { siemDialects } from '../../shared/siem/dialects.ts';
 import { apiClient, apiOptions } from '../api-client.ts';
 import { filterOptions, readFilters } from './filters.ts';
+import { oneOf } from './one-of.ts';
 import { deliver, outputOption } from './output.ts';
 
 /** `sallyport evidence export`: the ledger as of now, signed. */
@@ -27,10 +27,4 @@ export async function exportEvents(args: string[]): Promise<number> {
   };
   await deliver(await apiClient(values).open(exportEvidence, { query }), values.output);
   return 0;
-}
-
-function oneOf<Word extends string>(option: string, words: readonly Word[], given: string): Word {
-  const word = words.find((one) => one === given);
-  if (word !== undefined) return word;
-  throw new SettingsError(`${option}: must be one of ${words.join(', ')}.`);
 }

@@ -5,6 +5,7 @@ import { type ExportTrust, verifyExport } from '../../shared/evidence/bundle/ver
 import { isJsonObject } from '../../shared/json.ts';
 import { SettingsError } from '../../shared/settings.ts';
 import { count, say, sayJson } from '../policy/say.ts';
+import { isTrail, verifyAudit } from './audit.ts';
 import { openExport, readNamed } from './export-file.ts';
 
 /** `sallyport evidence verify FILE`: asks nothing of anybody. */
@@ -25,7 +26,10 @@ export async function verify(args: string[]): Promise<number> {
   }
   const trust = readTrust(values);
   const file = await openExport(path);
-  const report = await verifyExport(file, trust).finally(() => file.close());
+  if (await isTrail(file)) {
+    return verifyAudit(file, { ...trust, isJson: values.json === true }).finally(file.close);
+  }
+  const report = await verifyExport(file, trust).finally(file.close);
   if (values.json === true) sayJson(report);
   else say([...told(report), ...verdict(report)]);
   if (!report.ok) return 1;
@@ -38,15 +42,22 @@ interface TrustOptions {
   readonly checkpoint?: string | undefined;
 }
 
-function readTrust({ 'trust-key': named, jwks: path, checkpoint }: TrustOptions): ExportTrust {
+function readTrust({ 'trust-key': named, jwks: path, checkpoint }: TrustOptions): ExportTrust & {
+  /** Thumbprints of keys that they trust to sign reports. */
+  readonly reporters: ReadonlySet<string>;
+} {
   const malformed = named.find((one) => !/^[A-Za-z0-9_-]{43}$/.test(one));
   if (malformed !== undefined) {
     throw new SettingsError(`--trust-key: ${malformed} is not a thumbprint of 43 characters.`);
   }
   const keys = path === undefined ? [] : readJwks(path);
-  const signers = keys.filter(({ purpose = 'export' }) => purpose === 'export');
+  const trusted = (wanted: string) => {
+    const signers = keys.filter(({ purpose = wanted }) => purpose === wanted);
+    return new Set([...named, ...signers.map((jwk) => importPublicJwk(jwk).kid)]);
+  };
   return {
-    thumbprints: new Set([...named, ...signers.map((jwk) => importPublicJwk(jwk).kid)]),
+    thumbprints: trusted('export'),
+    reporters: trusted('report'),
     jwks: keys,
     checkpoint: checkpoint === undefined ? undefined : readNamed('--checkpoint', checkpoint),
   };

@@ -7,7 +7,7 @@ import {
   verifyObject,
 } from '../../crypto/signed-object.ts';
 import type { SigningKey, VerificationKeys } from '../../crypto/signing-key.ts';
-import { isJsonObject } from '../../json.ts';
+import { isJsonObject, type JsonObject } from '../../json.ts';
 
 export const auditFormats = ['json', 'csv', 'md'] as const;
 export type AuditFormat = (typeof auditFormats)[number];
@@ -43,42 +43,74 @@ export function signTrailText(
   return `${content}${before}${word}${after}`;
 }
 
-/** True where every byte of an exported trail is what one of these keys signed. */
-export function verifyTrail(file: Uint8Array, keys: VerificationKeys): boolean {
+/** What a verified trail says of itself. */
+export interface TrailFacts {
+  readonly tenant: string;
+  readonly format: AuditFormat;
+  readonly created_at: string;
+  readonly signed_by: string;
+}
+
+/** Whether a file claims to be a trail, by its beginning and its end. */
+export function looksLikeTrail(head: string, tail: string): boolean {
+  return head.startsWith('{"chains":') || textTrailer.test(tail);
+}
+
+/** What a trail says of itself, where every byte of it is what one of these keys signed. */
+export function verifyTrail(file: Uint8Array, keys: VerificationKeys): TrailFacts | undefined {
   const text = Buffer.from(file).toString('utf8');
   // Bytes that are no UTF-8 would be read as something else than they are.
-  if (!Buffer.from(text).equals(file)) return false;
+  if (!Buffer.from(text).equals(file)) return undefined;
   return text.startsWith('{') ? verifyJson(text, keys) : verifyText(text, keys);
 }
 
-function verifyJson(text: string, keys: VerificationKeys): boolean {
+function verifyJson(text: string, keys: VerificationKeys): TrailFacts | undefined {
   const trail = parse(text);
-  if (!isJsonObject(trail)) return false;
+  if (!isJsonObject(trail)) return undefined;
   const { signature, ...object } = trail;
   // One way to write it: a member given twice, or a space, was not there when it was signed.
-  if (text !== `${canonicalJson(trail)}\n` || !isObjectSignature(signature)) return false;
-  return object.type === 'audit-trail' && verifyObject({ object, signature, typ: auditTyp }, keys);
+  if (text !== `${canonicalText(trail)}\n` || !isObjectSignature(signature)) return undefined;
+  return signedFacts({ ...object, format: 'json' }, { object, signature }, keys);
 }
 
-function verifyText(text: string, keys: VerificationKeys): boolean {
-  const [, word = ''] = new RegExp(`${marker}([\\w-]+)(?: -->\\n|\\r\\n)$`).exec(text) ?? [];
+const textTrailer = new RegExp(`${marker}([\\w-]+)(?: -->\\n|\\r\\n)$`);
+
+function verifyText(text: string, keys: VerificationKeys): TrailFacts | undefined {
+  const [, word = ''] = textTrailer.exec(text) ?? [];
   const signed = parse(Buffer.from(word, 'base64url').toString('utf8'));
-  if (!isJsonObject(signed)) return false;
+  if (!isJsonObject(signed)) return undefined;
   const { statement, signature } = signed;
-  if (!isJsonObject(statement) || !isObjectSignature(signature)) return false;
+  if (!isJsonObject(statement) || !isObjectSignature(signature)) return undefined;
   const { format, bytes } = statement;
-  if (format !== 'csv' && format !== 'md') return false;
+  if (format !== 'csv' && format !== 'md') return undefined;
   const { before, after } = wraps[format];
-  const again = Buffer.from(canonicalJson({ signature, statement }));
+  const again = Buffer.from(canonicalText({ signature, statement }));
   const trailer = `${before}${again.toString('base64url')}${after}`;
-  if (!text.endsWith(trailer)) return false;
+  if (!text.endsWith(trailer)) return undefined;
   const content = text.slice(0, -trailer.length);
-  return (
-    bytes === Buffer.byteLength(content) &&
-    statement.content_sha256 === sha256(content) &&
-    statement.type === 'audit-trail' &&
-    verifyObject({ object: statement, signature, typ: auditTyp }, keys)
-  );
+  if (bytes !== Buffer.byteLength(content)) return undefined;
+  if (statement.content_sha256 !== sha256(content)) return undefined;
+  return signedFacts({ ...statement, format }, { object: statement, signature }, keys);
+}
+
+function signedFacts(
+  said: JsonObject & { readonly format: AuditFormat },
+  signed: { readonly object: object; readonly signature: ObjectSignature },
+  keys: VerificationKeys,
+): TrailFacts | undefined {
+  const { type, tenant, created_at, format } = said;
+  if (type !== 'audit-trail' || !verifyObject({ ...signed, typ: auditTyp }, keys)) return undefined;
+  const signed_by = signed.signature.kid;
+  return { tenant: String(tenant), created_at: String(created_at), format, signed_by };
+}
+
+/** Empty for what has no canonical form: no file is that. */
+function canonicalText(value: object): string {
+  try {
+    return canonicalJson(value);
+  } catch {
+    return '';
+  }
 }
 
 function parse(text: string): unknown {

@@ -191,13 +191,13 @@ describe('an export of the audit trail', () => {
       expect(answer.headers.get('content-disposition')).toMatch(`.${format}"`);
       const file = Buffer.from(answer.text);
       const known = await keys();
-      expect(verifyTrail(file, known)).toBe(true);
-      expect(verifyTrail(file, verificationKeys([generateSigningKey('ES256').publicJwk]))).toBe(
-        false,
-      );
+      expect(verifyTrail(file, known)).toBeDefined();
+      expect(
+        verifyTrail(file, verificationKeys([generateSigningKey('ES256').publicJwk])),
+      ).toBeUndefined();
       const sizes = [0, 1, file.length - 1];
       expect(sizes.filter((size) => verifyTrail(file.subarray(0, size), known))).toEqual([]);
-      expect(verifyTrail(Buffer.concat([file, Buffer.from('\n')]), known)).toBe(false);
+      expect(verifyTrail(Buffer.concat([file, Buffer.from('\n')]), known)).toBeUndefined();
       const noticed = file.map((_, at) => {
         const changed = Buffer.from(file);
         changed[at] = (changed[at] ?? 0) ^ (1 << (at % 7));
@@ -255,16 +255,16 @@ describe('an export of the audit trail', () => {
     const keys = verificationKeys([key.publicJwk]);
     const write = (value: object) => Buffer.from(`${canonicalJson(value)}\n`);
     const good = signTrail({ events: [], type: 'audit-trail' }, key);
-    expect(verifyTrail(write(good), keys)).toBe(true);
-    expect(verifyTrail(Buffer.from(JSON.stringify(good, null, 1)), keys)).toBe(false);
+    expect(verifyTrail(write(good), keys)).toBeDefined();
+    expect(verifyTrail(Buffer.from(JSON.stringify(good, null, 1)), keys)).toBeUndefined();
     const other = { events: [], type: 'other' };
-    expect(verifyTrail(write(signTrail(other, key)), keys)).toBe(false);
+    expect(verifyTrail(write(signTrail(other, key)), keys)).toBeUndefined();
     const jws = { ...good, signature: signObject(other, 'audit-trail+jws', key) };
-    expect(verifyTrail(write(jws), keys)).toBe(false);
+    expect(verifyTrail(write(jws), keys)).toBeUndefined();
     const { signature: _signature, ...bare } = good;
     const elsewhere = { ...bare, signature: signObject(bare, 'evidence-export+jws', key) };
-    expect(verifyTrail(write(elsewhere), keys)).toBe(false);
+    expect(verifyTrail(write(elsewhere), keys)).toBeUndefined();
     for (const file of ['', '{', '{}\n', '[]\n', '# sallyport-audit:e30\r\n', 'null'])
-      expect(verifyTrail(Buffer.from(file), keys)).toBe(false);
+      expect(verifyTrail(Buffer.from(file), keys)).toBeUndefined();
   });
 });
