@@ -1,8 +1,8 @@
 import type { Pool } from 'pg';
 import type { BundleChain, BundleEvent } from '../../../shared/evidence/bundle/layout.ts';
 import type { ExportFilters } from '../../../shared/evidence/bundle/statement.ts';
-import { columnText } from '../../../shared/evidence/columns.ts';
-import { lastPositionBefore } from '../reading/event-rows.ts';
+import { eventFilter } from '../reading/event-filter.ts';
+import { type EventRow, readEventRows } from '../reading/event-rows.ts';
 
 /** An event may take a megabyte: a page of them must still fit. */
 const pageRows = 100;
@@ -24,42 +24,18 @@ export async function* readRows(
   tenantId: string,
   { filters, upTo }: Wanted,
 ): AsyncGenerator<readonly ExportRow[]> {
-  const { from } = filters;
-  let after = from === undefined ? 0 : await lastPositionBefore(pool, tenantId, from);
-  for (let isMore = true; isMore; ) {
-    const { text, values } = rowsStatement(tenantId, { filters, upTo }, after);
-    const { rows } = await pool.query<RowArray>({ text, values, rowMode: 'array' });
+  const filter = eventFilter(filters);
+  for (let position = 0; position < upTo; ) {
+    const after = { position, seqIn: () => undefined };
+    const read = { filter, after, upTo, limit: pageRows };
+    const rows = await readEventRows(pool, tenantId, read);
     if (rows.length > 0) yield rows.map(toRow);
-    after = Number(rows.at(-1)?.[0] ?? upTo);
-    isMore = rows.length === pageRows;
+    position = rows.length < pageRows ? upTo : Number(rows.at(-1)?.[0] ?? upTo);
   }
 }
 
-type RowArray = [
-  position: string,
-  chainId: string,
-  prevHash: string,
-  eventHash: string,
-  canonical: string,
-];
-
-function toRow([position, chainId, prev_hash, event_hash, canonical]: RowArray): ExportRow {
+function toRow([position, chainId, _seq, prev_hash, event_hash, canonical]: EventRow): ExportRow {
   return { chainId, position: Number(position), prev_hash, event_hash, canonical };
-}
-
-function rowsStatement(tenantId: string, { filters, upTo }: Wanted, after: number) {
-  const { from, to, ...equal } = filters;
-  const values: unknown[] = [tenantId, after, upTo];
-  const bind = (value: unknown) => `$${values.push(value)}`;
-  const conditions = ['tenant_id = $1', 'position > $2', 'position <= $3'];
-  for (const [column, value] of Object.entries(equal)) {
-    if (value !== undefined) conditions.push(`${column} = ${bind(columnText(value))}`);
-  }
-  if (from !== undefined) conditions.push(`occurred_at >= ${bind(from)}`);
-  if (to !== undefined) conditions.push(`occurred_at <= ${bind(to)}`);
-  const text = `SELECT position, chain_id, prev_hash, event_hash, canonical FROM evidence_row
-    WHERE ${conditions.join(' AND ')} ORDER BY position LIMIT ${pageRows}`;
-  return { text, values };
 }
 
 const chainsStatement = `

@@ -1,4 +1,5 @@
 import type { JsonObject } from '../../json.ts';
+import { csvCell, markdownText } from '../list-text.ts';
 
 /** An event of the trail, as far as a list shows it. */
 export interface ListedEvent {
@@ -60,17 +61,9 @@ export function csvTrail({ events, chains }: ListedTrail): string {
       data: JSON.stringify(event.data),
     };
     const values: Readonly<Record<string, unknown>> = { ...event, ...more };
-    return columns.map((name) => cell(String(values[name] ?? ''))).join(',');
+    return columns.map((name) => csvCell(String(values[name] ?? ''))).join(',');
   });
   return [columns.join(','), ...rows].map((row) => `${row}\r\n`).join('');
-}
-
-/** A spreadsheet takes a cell that begins so for a formula; some of these texts are other people's. */
-const formula = /^[=+\-@\t\r\n＝＋－＠]/;
-
-function cell(text: string): string {
-  const inert = formula.test(text) ? `'${text}` : text;
-  return /[",\r\n]/.test(inert) ? `"${inert.replaceAll('"', '""')}"` : inert;
 }
 
 export function markdownTrail({
@@ -80,9 +73,9 @@ export function markdownTrail({
   events,
   chains,
 }: ListedTrail): string {
-  const given = Object.entries(filters).map(([name, value]) => `${name} = ${plain(value)}`);
+  const given = Object.entries(filters).map(([name, value]) => `${name} = ${markdownText(value)}`);
   const lines = [
-    `# Audit trail of ${plain(tenant)}`,
+    `# Audit trail of ${markdownText(tenant)}`,
     '',
     `- Exported: ${created_at}`,
     `- Events: ${events.length}${given.length === 0 ? '' : `, of ${given.join(', ')}`}`,
@@ -108,14 +101,5 @@ function table(names: readonly string[]): string {
 }
 
 function row(values: readonly unknown[]): string {
-  return `| ${values.map((value) => plain(String(value ?? ''))).join(' | ')} |`;
-}
-
-/** Other people's text: whatever Markdown or HTML would make of it, it stays in its cell. */
-function plain(text: string): string {
-  return text
-    .replaceAll(/\p{C}|[\u2028\u2029]/gu, ' ')
-    .replaceAll('&', '&amp;')
-    .replaceAll('<', '&lt;')
-    .replaceAll(/[\\`*_[\]|~#!>]/g, '\\$&');
+  return `| ${values.map((value) => markdownText(String(value ?? ''))).join(' | ')} |`;
 }

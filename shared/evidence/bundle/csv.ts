@@ -1,4 +1,5 @@
 import type { SiemRecord } from '../../siem/record.ts';
+import { csvCell } from '../list-text.ts';
 
 const columns = [
   'position',
@@ -25,15 +26,7 @@ export const csvHead = `${columns.join(',')}\r\n`;
 export function csvRow({ event, prevHash, eventHash }: SiemRecord): string {
   const values = { ...event, prev_hash: prevHash, event_hash: eventHash };
   const cells = columns.map((name) =>
-    cell(name === 'data' ? JSON.stringify(event.data) : String(values[name] ?? '')),
+    csvCell(name === 'data' ? JSON.stringify(event.data) : String(values[name] ?? '')),
   );
   return `${cells.join(',')}\r\n`;
-}
-
-/** A spreadsheet takes a cell that begins so for a formula; agents choose some of these texts. */
-const formula = /^[=+\-@\t\r\n＝＋－＠]/;
-
-function cell(text: string): string {
-  const inert = formula.test(text) ? `'${text}` : text;
-  return /[",\r\n]/.test(inert) ? `"${inert.replaceAll('"', '""')}"` : inert;
 }

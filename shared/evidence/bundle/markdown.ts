@@ -1,4 +1,5 @@
 import type { SiemRecord } from '../../siem/record.ts';
+import { markdownText } from '../list-text.ts';
 import type { ExportFilters } from './statement.ts';
 
 interface MarkdownFacts {
@@ -24,9 +25,11 @@ const head = [
 ];
 
 export function markdownHead({ tenant, createdAt, filters, size, root }: MarkdownFacts): string {
-  const given = Object.entries(filters).map(([name, value]) => `${name} = ${text(String(value))}`);
+  const given = Object.entries(filters).map(
+    ([name, value]) => `${name} = ${markdownText(String(value))}`,
+  );
   return [
-    `# Evidence of ${text(tenant)}`,
+    `# Evidence of ${markdownText(tenant)}`,
     '',
     `- Exported: ${createdAt}`,
     `- Events: ${given.length === 0 ? 'all' : given.join(', ')}`,
@@ -51,14 +54,5 @@ export function markdownRow({ event, eventHash }: SiemRecord): string {
     event.reason_code,
     eventHash,
   ];
-  return `| ${cells.map((value) => text(value ?? '')).join(' | ')} |\n`;
-}
-
-/** Other people's text: whatever Markdown or HTML would make of it, it stays in its cell. */
-function text(value: string): string {
-  return value
-    .replaceAll(/\p{C}|[\u2028\u2029]/gu, ' ')
-    .replaceAll('&', '&amp;')
-    .replaceAll('<', '&lt;')
-    .replaceAll(/[\\`*_[\]|~#!>]/g, '\\$&');
+  return `| ${cells.map((value) => markdownText(value ?? '')).join(' | ')} |\n`;
 }

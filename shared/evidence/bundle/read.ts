@@ -24,6 +24,8 @@ export class MalformedBundle extends Error {
 /** Far more than the longest event takes, so that a file without line ends is not held in memory. */
 const lineBytesMax = 16 << 20;
 const pageEvents = 500;
+/** Long events come in shorter pages. */
+const pageCharactersMax = 4 << 20;
 
 interface BundleContent {
   readonly tenant: string;
@@ -51,11 +53,15 @@ type Lines = AsyncGenerator<string, void>;
 
 async function* readEvents(lines: Lines): AsyncGenerator<readonly BundleEvent[]> {
   let page: BundleEvent[] = [];
+  let characters = 0;
   for await (const value of readList(lines, bundleMiddle)) {
-    page.push(toEvent(value));
-    if (page.length < pageEvents) continue;
+    const event = toEvent(value);
+    page.push(event);
+    characters += event.canonical.length;
+    if (page.length < pageEvents && characters < pageCharactersMax) continue;
     yield page;
     page = [];
+    characters = 0;
   }
   if (page.length > 0) yield page;
 }
