@@ -25,6 +25,8 @@ export type TailDeps = Pick<Services, 'pool' | 'vault' | 'log'> & {
 };
 
 const pageRows = 500;
+/** An event may take a megabyte: a page ends with the one that reaches this. */
+const pageBytesMax = 4 * 1_048_576;
 /** Between two looks at the database: what is sealed meanwhile goes out together. */
 const paceMs = 20;
 const keptBytesMax = 8 * 1_048_576;
@@ -108,7 +110,7 @@ export class TenantTail {
     this.#keep({ after: this.#tip, upTo: last.position, rows, messages });
     this.#tip = last.position;
     this.#wake();
-    return rows.length === pageRows;
+    return rows.length === pageRows || messages.length >= pageBytesMax;
   }
 
   #keep(segment: Segment): void {
@@ -141,8 +143,11 @@ async function readRows(
     text: `SELECT position, chain_id, seq, prev_hash, event_hash, canonical, sealed_at, type,
                   agent_id, tool, decision, reason_code,
                   (extract(epoch FROM occurred_at) * 1000)::bigint
-             FROM evidence_row WHERE tenant_id = $1 AND position > $2
-            ORDER BY position LIMIT ${pageRows}`,
+             FROM (SELECT *, sum(octet_length(canonical)) OVER (ORDER BY position)
+                             - octet_length(canonical) AS bytes_before
+                     FROM evidence_row WHERE tenant_id = $1 AND position > $2
+                    ORDER BY position LIMIT ${pageRows}) AS page
+            WHERE bytes_before < ${pageBytesMax} ORDER BY position`,
     values: [tenantId, after],
     rowMode: 'array',
   });

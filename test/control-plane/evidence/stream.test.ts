@@ -351,6 +351,14 @@ describe('a stream', () => {
     await follow();
   });
 
+  it('brings events that are too long for one page, every one of them', async () => {
+    const { follow, seal } = await aTenant();
+    const follower = await follow();
+    const ids = await seal(9, { data: { text: 'x'.repeat(900_000) } });
+    await follower.has(9);
+    expect(idsOf(follower)).toEqual(ids);
+  });
+
   it('holds no more than can follow, though they all come at once', async () => {
     const { follow } = await aTenant();
     await Promise.allSettled(Array.from({ length: 60 }, () => follow()));
