@@ -96,7 +96,7 @@ async function lockBatch(
   const { rows } = await client.query<SealedRow>(
     `SELECT ctid::text AS ctid, ${column} AS sealed, ${textsOf(key)} AS key, ${textsOf(place)} AS place
        FROM ${table}
-      WHERE ${column} IS NOT NULL AND strpos(${column}, $1) = 0
+      WHERE ${isSealed(column)} AND strpos(${column}, $1) = 0
         ${after === undefined ? '' : `AND (${key.join(', ')}) > (${marks.join(', ')})`}
       ORDER BY ${key.join(', ')} LIMIT $2
         FOR UPDATE SKIP LOCKED`,
@@ -104,6 +104,9 @@ async function lockBatch(
   );
   return rows;
 }
+
+/** What was erased is empty: nothing of it is sealed, or could be lost. */
+const isSealed = (column: string): string => `${column} IS NOT NULL AND ${column} <> ''`;
 
 const textsOf = (columns: readonly string[]): string =>
   `ARRAY[${columns.map((column) => `${column}::text`).join(', ')}]::text[]`;
@@ -120,7 +123,7 @@ export async function countWrapped(
 ): Promise<ReadonlyMap<string, number>> {
   const { rows } = await pool.query<{ id: string; count: number }>(
     `SELECT coalesce(substring(${column} from '"kek_id":"([^"]*)"'), 'unknown') AS id, count(*)::int AS count
-       FROM ${table} WHERE ${column} IS NOT NULL GROUP BY 1`,
+       FROM ${table} WHERE ${isSealed(column)} GROUP BY 1`,
   );
   return new Map(rows.map(({ id, count }) => [id, count]));
 }

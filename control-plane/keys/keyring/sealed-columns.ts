@@ -40,4 +40,8 @@ export const sealedColumns: readonly SealedColumn[] = [
     ...{ table: 'evidence_salt', column: 'sealed', key: ['tenant_id', 'event_id'] },
     ...{ place: ['event_id'], idOf: only },
   },
+  {
+    ...{ table: 'evidence_salt', column: 'arguments', key: ['tenant_id', 'event_id'] },
+    ...{ place: ['event_id'], idOf: only },
+  },
 ];
