@@ -24,7 +24,7 @@ import { signOldRows } from './integrity/baseline.ts';
 import { createRowGuard } from './integrity/row-guard.ts';
 import { startIntegritySweep } from './integrity/sweep.ts';
 import { holdKeys } from './keys/keyring/hold-keys.ts';
-import { type OpenKeys, openKeys } from './keys/keyring/open-keys.ts';
+import { noteRowsSigned, type OpenKeys, openKeys } from './keys/keyring/open-keys.ts';
 import { KmsError } from './keys/kms/kms-error.ts';
 import { createSigningKeys } from './keys/signing-keys.ts';
 import { createVault } from './keys/vault.ts';
@@ -115,7 +115,7 @@ export async function openServices(
   const { db, pool } = store;
   const guard = createRowGuard({ pool, clock, log, vault, meter: createForgeryMeter(registry) });
   // Before anybody reads them: unsigned, they would be taken for forged.
-  await signOldRows({ db, clock, guard, vault, log }).catch(async (error) => {
+  await signRowsOfBefore({ db, clock, guard, vault, log, pool }, keys).catch(async (error) => {
     await holding?.close();
     await store.close();
     throw error;
@@ -150,6 +150,15 @@ export async function openServices(
 }
 
 /** The vault's keys, and this process among those that hold them. The store is closed on failure. */
+async function signRowsOfBefore(
+  services: Parameters<typeof signOldRows>[0] & Pick<Services, 'pool'>,
+  keys: OpenKeys,
+): Promise<void> {
+  if (keys.areRowsSigned) return;
+  await signOldRows(services);
+  await noteRowsSigned(services.pool, keys);
+}
+
 async function openVault(
   store: Store,
   config: Config,

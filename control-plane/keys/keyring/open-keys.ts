@@ -15,6 +15,8 @@ export interface OpenKeys extends VaultKeys {
   readonly kms: Kms | undefined;
   /** The operator's present master key; undefined where only the KMS makes them. */
   readonly givenId: string | undefined;
+  /** No row of this database is from before rows were signed; the root secret's envelope says so. */
+  readonly areRowsSigned: boolean;
 }
 
 interface KeyRow {
@@ -25,6 +27,12 @@ interface KeyRow {
 
 /** Where the root secret is sealed: it is nobody's row. */
 export const rootPlace: SealedPlace = { tenantId: '', purpose: 'vault_root', id: '1', version: 1 };
+
+/**
+ * The same, of a database in which all rows that give authority are signed. Unlike a marker beside
+ * it, it cannot be taken back: without the root there is no start, and with it it says what it says.
+ */
+export const signedRootPlace: SealedPlace = { ...rootPlace, version: 2 };
 
 type Deps = Pick<Config, 'kmsKey' | 'kmsAccess'> & Parameters<typeof loadMasterKeys>[0];
 
@@ -44,9 +52,9 @@ export async function openKeys(pool: Pool, config: Deps): Promise<OpenKeys> {
     const found = (await readKeys(client)) ?? (await firstKeys(client, { given, kms }));
     await client.query('COMMIT');
     const keyring = await openKeyring(found.keys, { given, kms });
-    const root = openRoot(keyring, found.root);
+    const opened = openRoot(keyring, found.root);
     const givenId = current && wrappingKeyOf(current).id;
-    return { keyring, root, kms, givenId };
+    return { keyring, ...opened, kms, givenId };
   } catch (error) {
     await client.query('ROLLBACK');
     throw error;
@@ -87,7 +95,9 @@ async function firstKeys(client: ClientBase, { given, kms }: Sources): Promise<F
   const made = rows[0] === undefined ? await newKeys(given, kms) : await inherited(client, given);
   const keyring = new Keyring(made.masterKey);
   const { id } = keyring.active;
-  const root = createVault({ keyring, root: made.root }).seal(made.root, rootPlace);
+  // What a new installation writes is signed from its first row on.
+  const place = rows[0] === undefined ? signedRootPlace : rootPlace;
+  const root = createVault({ keyring, root: made.root }).seal(made.root, place);
   await client.query(
     `INSERT INTO vault_key (id, provider, wrapped, state, activated_at)
      VALUES ($1, $2, $3, 'active', clock_timestamp())`,
@@ -166,14 +176,31 @@ export async function unwrapKey(
   throw new StoreError(`The KMS gives another master key than ${id}.`);
 }
 
-function openRoot(keyring: Keyring, sealed: string | undefined): Buffer {
+function openRoot(
+  keyring: Keyring,
+  sealed: string | undefined,
+): Pick<OpenKeys, 'root' | 'areRowsSigned'> {
   if (sealed === undefined) {
     throw new StoreError(
       'The root secret of the vault is missing (table vault_root): restore it from a backup. Without it no API key is known.',
     );
   }
-  const root = createVault({ keyring, root: Buffer.alloc(32) }).open(sealed, rootPlace);
-  return root;
+  const vault = createVault({ keyring, root: Buffer.alloc(32) });
+  try {
+    return { root: vault.open(sealed, signedRootPlace), areRowsSigned: true };
+  } catch {
+    return { root: vault.open(sealed, rootPlace), areRowsSigned: false };
+  }
+}
+
+/** From now on no start takes a row of this database for one of before rows were signed. */
+export async function noteRowsSigned(pool: Pool, { keyring, root }: VaultKeys): Promise<void> {
+  const { rows } = await pool.query<{ sealed: string }>('SELECT sealed FROM vault_root');
+  const before = rows[0]?.sealed;
+  if (before === undefined) return;
+  const sealed = createVault({ keyring, root }).seal(root, signedRootPlace);
+  // While it is being wrapped anew, the next start does it.
+  await pool.query('UPDATE vault_root SET sealed = $1 WHERE sealed = $2', [sealed, before]);
 }
 
 /**

@@ -1,10 +1,20 @@
+import { randomBytes } from 'node:crypto';
 import { afterEach, describe, expect, it } from 'vitest';
 import { signOldRows } from '../../../control-plane/integrity/baseline.ts';
+import { openServices } from '../../../control-plane/main.ts';
+import { openStore } from '../../../control-plane/store/open.ts';
+import { createTenant } from '../../../control-plane/tenants.ts';
+import { silentLog } from '../../../shared/log.ts';
 import { type Gateway, rule, startGateway } from '../../support/gateway.ts';
-import { eventsOf } from '../../support/services.ts';
+import { freshDatabase } from '../../support/postgres.ts';
+import { eventsOf, testConfig } from '../../support/services.ts';
 
 let gateway: Gateway;
-afterEach(() => gateway.close());
+let open: Gateway | undefined;
+afterEach(async () => {
+  await open?.close();
+  open = undefined;
+});
 
 const tables = [
   ...['tenant', 'api_key', 'directory_user', 'agent', 'service_account', 'policy', 'tool'],
@@ -14,8 +24,13 @@ const tables = [
 /** A database as the version before left it: rows without signatures. */
 async function oldInstallation(): Promise<string> {
   gateway = await startGateway();
+  open = gateway;
   const agentId = await gateway.agent();
   await gateway.publish(rule('allow', 'free'));
+  // All there are: one that is made later, by a seal that is under way, would be signed already.
+  for (const purpose of ['passport', 'sync', 'checkpoint'] as const) {
+    await gateway.services.signingKeys.active('default', purpose);
+  }
   await unsign();
   gateway.services.clock.advance(1_100);
   return agentId;
@@ -35,6 +50,27 @@ const signings = async () =>
   (await eventsOf(gateway.services, 'default')).filter(
     ({ type }) => type === 'integrity.rows_signed',
   );
+
+it('a new installation has none, whatever is taken out of its database before the next start', async () => {
+  const database = await freshDatabase();
+  const key = { SALLYPORT_MASTER_KEY: randomBytes(32).toString('base64') };
+  const config = testConfig({ DATABASE_URL: database.url, ...key });
+  const first = await openServices(config, silentLog);
+  const { tenantId } = await createTenant(first.services, 'acme');
+  await first.close();
+  const forge = await openStore({ databaseUrl: database.url, dataDir: '', log: silentLog });
+  for (const table of tables) await forge.pool.query(`update ${table} set mac = null`);
+  await forge.pool.query('delete from integrity_baseline');
+  await forge.pool.query(`begin; set local session_replication_role = replica;
+    delete from evidence_row; delete from evidence_head; delete from event_outbox; commit`);
+  await forge.db.agent.create({ data: { tenantId, name: 'sly', capabilities: ['**'] } });
+  await forge.close();
+  const second = await openServices(config, silentLog);
+  const agent = await second.services.db.agent.findFirstOrThrow({ where: { name: 'sly' } });
+  expect(agent.mac).toBeNull();
+  await second.close();
+  await database.drop();
+});
 
 describe('the rows of before', () => {
   it('are signed at the first start, which the ledger says of every tenant, and by no later one', async () => {

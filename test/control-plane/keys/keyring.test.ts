@@ -4,7 +4,11 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createRowGuard } from '../../../control-plane/integrity/row-guard.ts';
 import { holdKeys } from '../../../control-plane/keys/keyring/hold-keys.ts';
 import { wrappingKeyOf } from '../../../control-plane/keys/keyring/keyring.ts';
-import { type OpenKeys, rootPlace } from '../../../control-plane/keys/keyring/open-keys.ts';
+import {
+  type OpenKeys,
+  rootPlace,
+  signedRootPlace,
+} from '../../../control-plane/keys/keyring/open-keys.ts';
 import { sealedColumns } from '../../../control-plane/keys/keyring/sealed-columns.ts';
 import { vaultStatus } from '../../../control-plane/keys/keyring/vault-status.ts';
 import { createSigningKeys } from '../../../control-plane/keys/signing-keys.ts';
@@ -85,20 +89,29 @@ async function seedEverything(keys: OpenKeys): Promise<() => Promise<void>> {
     `INSERT INTO evidence_salt (tenant_id, event_id, sealed) SELECT 't', * FROM unnest($1::text[], $2::text[])`,
     [salts, salts.map((id) => seal('evidence_salt', id))],
   );
+  await query(`UPDATE evidence_salt SET arguments = $1 WHERE event_id = 'ev_5'`, [
+    seal('evidence_arguments', 'ev_5'),
+  ]);
+  await query(`UPDATE evidence_salt SET sealed = '', erased_at = now() WHERE event_id = 'ev_6'`);
   return () => everythingOpens(vault);
 }
 
 async function everythingOpens(vault: ReturnType<typeof createVault>): Promise<void> {
   for (const { table, column, place, idOf: placeId } of sealedColumns) {
     const { rows } = await query(
-      `SELECT ${column} AS sealed, ARRAY[${place.map((name) => `${name}::text`).join()}]::text[] AS place FROM ${table}`,
+      `SELECT ${column} AS sealed, ARRAY[${place.map((name) => `${name}::text`).join()}]::text[] AS place
+         FROM ${table} WHERE ${column} <> ''`,
     );
-    const places = { approval: 'approval_args' } as Readonly<Record<string, string>>;
+    const places = {
+      'approval.proposed_args': 'approval_args',
+      'approval.effective_args': 'approval_args',
+      'evidence_salt.arguments': 'evidence_arguments',
+    } as Readonly<Record<string, string>>;
     expect(rows.length, `${table} is seeded`).toBeGreaterThan(0);
     for (const { sealed, place: values } of rows) {
-      const purpose = places[table] ?? table;
+      const purpose = places[`${table}.${column}`] ?? table;
       const where = { tenantId: 't', purpose, id: placeId(values), version: 1 };
-      const opened = vault.open(sealed, table === 'vault_root' ? rootPlace : where);
+      const opened = vault.open(sealed, table === 'vault_root' ? signedRootPlace : where);
       if (!['vault_root', 'signing_key'].includes(table)) {
         expect(opened.toString()).toBe(`secret of ${purpose}`);
       }
@@ -154,7 +167,8 @@ describe('a rotation of the master key', () => {
     await writer.query('BEGIN');
     await writer.query(`UPDATE credential SET name = 'm' WHERE id = 'cred_1'`);
     const rotated = world.rotate(under(second, first));
-    const others = `SELECT count(*)::int AS count FROM evidence_salt WHERE strpos(sealed, $1) = 0`;
+    const others = `SELECT count(*)::int AS count FROM evidence_salt
+      WHERE sealed <> '' AND strpos(sealed, $1) = 0`;
     await expect
       .poll(async () => (await query(others, [idOf(second)])).rows, { timeout: 30_000 })
       .toEqual([{ count: 0 }]);
@@ -288,7 +302,7 @@ it('every column of the schema that is said to hold an envelope is wrapped anew'
   const listed = new Set(sealedColumns.map(({ table, column }) => `${table}.${column}`));
   const found = [...schema.matchAll(/^model \w+ \{\n([\s\S]*?)^\}/gm)].flatMap(([, body = '']) => {
     const table = /@@map\("(\w+)"\)/.exec(body)?.[1];
-    const isSealed = /\bsealed\b|Args\b.*@map|^ {2}body\b/;
+    const isSealed = /\bsealed\b|Args\b.*@map|^ {2}body\b|^ {2}arguments +String\?/;
     const lines = body.split('\n').filter((line) => / String\??/.test(line) && isSealed.test(line));
     return lines.map((line) => {
       const name = line.trim().split(/\s+/)[0];
