@@ -43,8 +43,10 @@ export interface RowGuard {
   holds<Table extends SignedTable>(table: Table, row: SignedRow<Table>): boolean;
   /** Throws `integrity.forged_row` for such a row. */
   assert<Table extends SignedTable>(table: Table, row: SignedRow<Table>): void;
-  /** The tenants in whose rows something is wrong that no decision meets: all of them, as of now. */
-  suspect(tenantIds: ReadonlySet<string>): void;
+  /** The rows, by tenant, in which something is wrong that no decision meets: all of them, as of now. */
+  suspect(rows: ReadonlyMap<string, readonly string[]>): void;
+  /** Those of a tenant, as `<table> <key>`. */
+  suspectsOf(tenantId: string): readonly string[];
   /** Throws `integrity.forged_row` for one of them. */
   assertTrusted(tenantId: string): void;
   /** For what proves itself otherwise, a binding: seals and counts it, and gives the error to throw. */

@@ -20,10 +20,20 @@ export const changeControl: Control = {
     const policies = await assessPolicies(services, tenantId);
     return {
       evidence: { ...tools.evidence, ...policies.evidence },
-      findings: [...tools.findings, ...policies.findings],
+      findings: [...tools.findings, ...policies.findings, ...forgedRows(services, tenantId)],
     };
   },
 };
+
+/** What the sweep over the rows that give authority found, not long ago. */
+function forgedRows({ guard }: Services, tenantId: string) {
+  return findingOn(guard.suspectsOf(tenantId), {
+    reason: 'forged_rows',
+    message: 'Rows that give or limit authority were changed or removed past this system.',
+    nextStep:
+      'Put them back as they were, from a backup; see the events integrity.forged_row, and who can write to the database.',
+  });
+}
 
 async function assessTools(
   { db }: Services,

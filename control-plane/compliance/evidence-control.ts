@@ -1,9 +1,8 @@
-import type { VerificationReport } from '../../shared/evidence/problem.ts';
 import type { JsonObject } from '../../shared/json.ts';
-import { headPosition } from '../evidence/read-ledger.ts';
-import { verifyChain } from '../evidence/verify-chain.ts';
+import { newestCheckpoint } from '../evidence/tree/checkpoint.ts';
 import type { Services } from '../services.ts';
 import { type Control, type Finding, insufficient } from './control.ts';
+import { ledgerState } from './ledger-state.ts';
 
 const stuckMs = 15 * 60_000;
 
@@ -17,19 +16,14 @@ export const evidenceControl: Control = {
     iso_42001: ['A.6.2.8'],
   },
   async assess(services, tenantId) {
-    const length = await headPosition(services.pool, tenantId);
-    const verified = await verifyChain(services, tenantId);
+    const ledger = await ledgerState(services, tenantId);
     const waiting = await waitingOutside(services, tenantId);
-    const findings: Finding[] = [];
-    if (!verified.ok) findings.push(damaged(verified));
+    const findings: Finding[] = [...ledger.findings];
     if (waiting.stuck > 0) findings.push(stuck(waiting.stuck));
-    if (length === 0) findings.push(emptyLedger);
+    if (ledger.length === 0) findings.push(emptyLedger);
     const evidence: JsonObject = {
-      chains: verified.chains,
-      events: verified.events,
-      position: verified.position,
-      tree_root: verified.tree_root,
-      signatures: verified.signatures,
+      ...ledger.evidence,
+      checkpoint: await checkpointOf(services, tenantId),
       outside: waiting.outside,
       dead_lettered: waiting.deadLettered,
       evidence_event_ids: await incidentIds(services, tenantId),
@@ -43,23 +37,18 @@ const emptyLedger = insufficient(
   'Anything that is decided or changed through the API is recorded: make a policy, or a call.',
 );
 
-function damaged({ problem, problems }: VerificationReport): Finding {
-  const { kind, position, message } = problem ?? { kind: '', position: 0, message: '' };
-  return {
-    reason: 'ledger_damaged',
-    message: `The ledger does not verify: ${kind} at position ${position}: ${message}.`,
-    subjects: problems.map((one) => `${one.chain_id ?? ''}@${one.position} ${one.kind}`),
-    nextStep:
-      'GET /v1/evidence/verify says where; keep the database as it is, and compare with an export.',
-  };
-}
-
 function stuck(count: number): Finding {
   return {
     reason: 'sealing_stuck',
     message: `${count} event${count === 1 ? ' waits' : 's wait'} to be sealed for more than 15 minutes.`,
     nextStep: 'See the log of the control plane for why sealing fails; what waits is tried again.',
   };
+}
+
+/** The newest one that is kept; one that no key of the tenant signed makes the check fail. */
+async function checkpointOf(services: Services, tenantId: string): Promise<JsonObject | null> {
+  const newest = await newestCheckpoint(services, tenantId);
+  return newest === undefined ? null : { size: newest.size, root: newest.root.toString('hex') };
 }
 
 interface Outside {

@@ -1,10 +1,14 @@
+import { newId } from '../../shared/ids.ts';
 import { derivedId } from '../evidence/incident.ts';
+import { messageText, notified, payloadPlace } from '../notify/enqueue.ts';
 import type { Forgery, Services, Vault } from '../services.ts';
 
 /** Chain of what was found in the database and is not ours. */
 export const integrityChain = 'integrity:rows';
 
-type Deps = Pick<Services, 'pool' | 'clock' | 'log'> & { readonly vault: Pick<Vault, 'mac'> };
+type Deps = Pick<Services, 'pool' | 'clock' | 'log'> & {
+  readonly vault: Pick<Vault, 'mac' | 'seal'>;
+};
 
 const reportedMax = 10_000;
 
@@ -35,14 +39,38 @@ export function reportForgery(deps: Deps, forgery: Forgery, reported: Set<string
     source: 'control-plane',
     type: 'integrity.forged_row',
   };
-  pool.query(insertOnce, [tenantId, id, JSON.stringify(event)]).catch((err: unknown) => {
-    reported.delete(id);
-    log.error({ err, table, id: key }, 'a forged row could not be recorded');
-  });
+  const message = messageTo(deps, tenantId, event);
+  pool
+    .query(insertOnce, [tenantId, id, JSON.stringify(event), ...message])
+    .catch((err: unknown) => {
+      reported.delete(id);
+      log.error({ err, table, id: key }, 'a forged row could not be recorded');
+    });
 }
 
+type Told = Readonly<Record<'type', string>> & { readonly data: Readonly<Record<string, string>> };
+
+/** What whoever is to be told of everything gets, sealed for each channel that there may be. */
+function messageTo(
+  { clock, vault }: Deps,
+  tenantId: string,
+  { type, data }: Told,
+): readonly [string, Date, readonly string[], readonly string[], readonly string[]] {
+  const now = new Date(clock.now());
+  const text = messageText({ type, data }, now);
+  const ids = notified.map(() => newId('msg', now.getTime()));
+  const sealed = ids.map((id) => vault.seal(text, payloadPlace(tenantId, id)));
+  return [type, now, notified, ids, sealed];
+}
+
+/** The event, and with it, told once as well, the messages to the channels that the tenant has. */
 const insertOnce = `
-insert into event_outbox (tenant_id, event_id, event)
-select $1, $2, $3
-where not exists (select 1 from evidence_row where tenant_id = $1 and event_id = $2)
-on conflict do nothing`;
+with recorded as (
+  insert into event_outbox (tenant_id, event_id, event)
+  select $1, $2, $3
+  where not exists (select 1 from evidence_row where tenant_id = $1 and event_id = $2)
+  on conflict do nothing returning event_id)
+insert into delivery (id, tenant_id, channel, kind, subject, sealed, next_attempt_at, created_at)
+select m.id, $1, m.channel, $4, 'integrity', m.sealed, $5, $5
+  from recorded, unnest($6::text[], $7::text[], $8::text[]) as m (channel, id, sealed)
+  join install i on i.tenant_id = $1 and i.channel = m.channel and i.status = 'active'`;

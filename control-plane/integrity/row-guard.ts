@@ -7,23 +7,26 @@ import { rowKey, rowText } from './row-text.ts';
 import type { SignedRow, SignedTable } from './signed-rows.ts';
 
 type GuardDeps = Pick<Services, 'pool' | 'clock' | 'log'> & {
-  readonly vault: Pick<Vault, 'mac'>;
+  readonly vault: Pick<Vault, 'mac' | 'seal'>;
   readonly meter?: ForgeryMeter | undefined;
 };
 
 /** Rows that were found good, by all that was looked at: most decisions read the same few again. */
 const knownMax = 20_000;
+const macForm = /^[0-9a-f]{64}$/;
 
 export function createRowGuard(deps: GuardDeps): RowGuard {
   const { vault, meter } = deps;
   const known = new Set<string>();
   const reported = new Set<string>();
-  let suspects: ReadonlySet<string> = new Set();
+  let suspects: ReadonlyMap<string, readonly string[]> = new Map();
 
   const isGood = (table: SignedTable, text: string, mac: string | null): boolean => {
+    // Of one form only: what is remembered could otherwise be read in two ways.
+    if (mac === null || !macForm.test(mac)) return false;
     const seen = `${table} ${mac} ${text}`;
     if (known.has(seen)) return true;
-    if (mac === null || !isSame(mac, vault.mac(`row/${table}`, text))) return false;
+    if (!isSame(mac, vault.mac(`row/${table}`, text))) return false;
     if (known.size >= knownMax) known.clear();
     known.add(seen);
     return true;
@@ -49,9 +52,10 @@ export function createRowGuard(deps: GuardDeps): RowGuard {
       const problem = problemOf(table, row);
       if (problem !== undefined) throw problem;
     },
-    suspect: (tenantIds) => {
-      suspects = tenantIds;
+    suspect: (rows) => {
+      suspects = rows;
     },
+    suspectsOf: (tenantId) => suspects.get(tenantId) ?? [],
     assertTrusted: (tenantId) => {
       if (suspects.has(tenantId)) throw forgedRow('rows of the tenant were taken out of force');
     },

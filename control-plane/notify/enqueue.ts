@@ -30,7 +30,7 @@ export async function enqueue(
   });
   if (installs.length === 0) return;
   const now = new Date(clock.now());
-  const body = JSON.stringify({ type, timestamp: now.toISOString(), data });
+  const body = messageText({ type, data }, now);
   await tx.delivery.createMany({
     data: installs.map(({ channel }) => {
       const id = newId('msg', now.getTime());
@@ -39,6 +39,14 @@ export async function enqueue(
       return { id, tenantId, channel, kind: type, subject, sealed, ...times };
     }),
   });
+}
+
+/** What is sent of a notification. */
+export function messageText(
+  { type, data }: Pick<Notification, 'type' | 'data'>,
+  now: Date,
+): string {
+  return JSON.stringify({ type, timestamp: now.toISOString(), data });
 }
 
 /** Where the payload of a delivery is sealed. */

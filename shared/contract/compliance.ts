@@ -15,7 +15,7 @@ export const controlReasons = {
     'decision_contradicted',
   ],
   'CC-2': ['approval_overdue', 'decision_not_in_ledger', 'decided_by_requester', 'quorum_unmet'],
-  'CC-3': ['ledger_damaged', 'sealing_stuck'],
+  'CC-3': ['ledger_damaged', 'evidence_lost', 'verification_stale', 'sealing_stuck'],
   'CC-4': [
     'secret_unreadable',
     'signing_key_old',
@@ -30,6 +30,7 @@ export const controlReasons = {
     'manifest_unknown',
     'policy_edited',
     'publication_not_in_ledger',
+    'forged_rows',
   ],
   'CC-6': ['no_delivery', 'dead_deliveries', 'evidence_trimmed', 'kill_switches_unreadable'],
 } as const;

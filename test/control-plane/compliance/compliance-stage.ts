@@ -15,7 +15,10 @@ import { startUpstream } from '../../support/upstream.ts';
 import { preflightStage } from '../actions/preflight-stage.ts';
 
 const env = { SALLYPORT_ALLOW_PRIVATE: '127.0.0.0/8' };
-const ledgerTables = ['evidence_row', 'evidence_head', 'evidence_chain', 'evidence_batch'];
+const ledgerTables = [
+  ...['evidence_row', 'evidence_head', 'evidence_chain', 'evidence_batch', 'event_outbox'],
+  ...['evidence_verification', 'delivery'],
+];
 const others = [
   ...['credential', 'signing_key', 'install', 'delivery', 'approval', 'evidence_salt', 'tenant'],
   ...['policy', 'tool', 'tool_version', 'kill_switch', 'api_key', 'event_outbox'],
@@ -27,7 +30,7 @@ function tablesIn(statements: readonly string[]): readonly string[] {
     statements.some((sql) => new RegExp(`\\b${name}\\b`).test(sql)),
   );
   const isLedger = statements.some((sql) => sql.includes('evidence_row'));
-  return isLedger ? [...named, ...ledgerTables] : named;
+  return isLedger ? [...new Set([...named, ...ledgerTables])] : named;
 }
 
 /**

@@ -1,5 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ledgerState } from '../../../control-plane/compliance/ledger-state.ts';
 import { complianceReport, complianceTyp } from '../../../control-plane/compliance/report.ts';
+import { changeVerification } from '../../../control-plane/evidence/verification/verification-state.ts';
+import { verifyChain } from '../../../control-plane/evidence/verify-chain.ts';
+import { sweepRows } from '../../../control-plane/integrity/sweep.ts';
 import { allRoutes } from '../../../control-plane/routes.ts';
 import {
   type ControlReason,
@@ -10,7 +14,8 @@ import {
 import { verifyObject } from '../../../shared/crypto/signed-object.ts';
 import { verificationKeys } from '../../../shared/crypto/signing-key.ts';
 import { refusalOf } from '../../support/gateway.ts';
-import { damagesOf } from './compliance-damages.ts';
+import { until } from '../../support/until.ts';
+import { damagesOf, rewrite } from './compliance-damages.ts';
 import { complianceStage, reasonsOf } from './compliance-stage.ts';
 
 type Stage = Awaited<ReturnType<typeof complianceStage>>;
@@ -28,6 +33,9 @@ const elsewhere: readonly ControlReason[] = [
   'insufficient_evidence',
   'check_failed',
   'development_keys',
+  'verification_stale',
+  'evidence_lost',
+  'forged_rows',
 ];
 
 describe('a tenant in which everything holds', () => {
@@ -142,6 +150,71 @@ describe('a control fails', () => {
     expect(reasonsOf({ findings: found?.findings ?? [] })).toEqual(['development_keys']);
     const { controls: others } = await complianceReport(configured, 'other');
     expect(others.find(({ id }) => id === 'CC-4')?.findings).toEqual([]);
+  });
+});
+
+describe('a ledger that is too long to read it whole', () => {
+  const state = async () => {
+    const { findings, evidence } = await ledgerState(stage.gateway.services, 'default', 3);
+    return { reasons: findings.map(({ reason }) => reason), evidence };
+  };
+
+  it('is verified from where the last verification stopped', async () => {
+    const { services } = stage.gateway;
+    await verifyChain(services, 'default');
+    await stage.ask();
+    const { reasons, evidence } = await state();
+    expect(reasons).toEqual([]);
+    expect(evidence.events_read).toBeLessThanOrEqual(3);
+    const damaged = rewrite('pay', '"decision":"allow"', '"decision":"deny"');
+    expect((await stage.damaged([damaged], state)).reasons).toEqual(['ledger_damaged']);
+    expect((await state()).reasons).toEqual([]);
+  });
+
+  it('fails where too much was sealed since, and where the whole was read too long ago', async () => {
+    const { services } = stage.gateway;
+    await verifyChain(services, 'default');
+    for (let asked = 0; asked < 5; asked++) await stage.ask();
+    expect((await state()).reasons).toEqual(['verification_stale']);
+    await verifyChain(services, 'default');
+    expect((await state()).reasons).toEqual([]);
+    services.clock.advance((2 * services.config.verifyWholeHours + 1) * 3_600_000);
+    expect((await state()).reasons).toEqual(['verification_stale']);
+  });
+
+  it('fails for what the verification before found, and for what was acknowledged and is gone', async () => {
+    const { services } = stage.gateway;
+    await changeVerification(services, 'default', (before) => ({ ...before, lostPosition: 99 }));
+    expect((await state()).reasons).toContain('evidence_lost');
+    await changeVerification(services, 'default', (before) => ({
+      ...before,
+      acceptedPosition: 99,
+      problem: { kind: 'gap', position: 2, chain_id: null, message: 'one is missing' },
+    }));
+    expect((await state()).reasons).toContain('ledger_damaged');
+    expect((await state()).reasons).not.toContain('evidence_lost');
+    await verifyChain(services, 'default');
+    expect((await state()).reasons).toEqual([]);
+  });
+});
+
+describe('rows that were changed past the API, once the sweep has met them,', () => {
+  it('fail CC-5, and whoever is told of everything is told once', async () => {
+    const { services } = stage.gateway;
+    const messages = () =>
+      services.db.delivery.count({ where: { kind: 'integrity.forged_row', status: 'pending' } });
+    expect(reasonsOf(await stage.control('CC-5'))).toEqual([]);
+    const before = await messages();
+    const reasons = await stage.damaged([`update policy set version = 99`], async () => {
+      await sweepRows(services);
+      await sweepRows(services);
+      await until(async () => (await messages()) > before, { what: 'the message' });
+      return reasonsOf(await stage.control('CC-5'));
+    });
+    expect(reasons).toContain('forged_rows');
+    expect(await messages()).toBe(before + 1);
+    await sweepRows(services);
+    expect(reasonsOf(await stage.control('CC-5'))).toEqual([]);
   });
 });
 

@@ -1,8 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  type KnownLedgers,
+  saidInForce,
+  sinceStatement,
+} from '../../../control-plane/integrity/said-in-force.ts';
 import { sweepRows } from '../../../control-plane/integrity/sweep.ts';
 import { builders } from '../../../control-plane/sync/build-sections.ts';
 import { deleteBinding, putBinding } from '../../../shared/contract/bindings.ts';
 import { armKillSwitch, disarmKillSwitch } from '../../../shared/contract/kill-switches.ts';
+import { updatePolicy } from '../../../shared/contract/policies.ts';
 import { type Gateway, rule, startGateway } from '../../support/gateway.ts';
 import { until } from '../../support/until.ts';
 import { incidentsOf } from './forgery-stage.ts';
@@ -67,6 +73,14 @@ describe('nothing is decided for a tenant after somebody, in the database,', () 
   it.each([
     ['archived', (id: string) => `update policy set lifecycle = 'archived' where id = ${id}`],
     ['deleted', (id: string) => `delete from policy where id = ${id}`],
+    ['made a draft of', (id: string) => `update policy set lifecycle = 'draft' where id = ${id}`],
+    [
+      'deleted, with something in the outbox that is no event,',
+      (id: string) => `delete from policy where id = ${id};
+        insert into event_outbox (tenant_id, event_id, event, dead_lettered)
+          values ('default', 'ev_not_${id}', 'binding.removed', true),
+                 ('default', 'ev_none_${id}', '{"chain_id":"policy:${id}","type":""}', true)`,
+    ],
   ])('%s a policy that denies', async (_what, sql) => {
     await gateway.publish(rule('deny', 'dangerous'));
     const { id } = await gateway.services.db.policy.findFirstOrThrow({ orderBy: { id: 'desc' } });
@@ -82,6 +96,84 @@ describe('nothing is decided for a tenant after somebody, in the database,', () 
     expect(await decide()).toBe('test.allow');
   });
 });
+
+it('a policy is no draft again, though the row of then is put back whole', async () => {
+  const { pool, db } = gateway.services;
+  const rules_json = { id: 'once', version: 1, rules: [] };
+  const made = await gateway.post('/v1/policies', { name: 'once', rules_json });
+  const id = Number(made.body?.id);
+  const { mac } = await db.policy.findUniqueOrThrow({ where: { id } });
+  await gateway.owner.call(updatePolicy, { params: { id }, body: { lifecycle: 'published' } });
+  const sql = `update policy set lifecycle = 'draft', mac = '${mac}' where id = ${id}`;
+  expect(await swept('policy', sql)).toEqual(closed);
+  expect((await pool.query('select from policy where id = $1', [id])).rowCount).toBe(1);
+});
+
+describe('a round of the sweep', () => {
+  it('reads of the ledgers what was sealed since the one before, and remembers the rest', async () => {
+    const { pool } = gateway.services;
+    const known: KnownLedgers = new Map();
+    const first = await saidInForce(pool, known);
+    expect(first.length).toBeGreaterThan(0);
+    const before = known.get('default')?.position ?? 0;
+    expect(await saidInForce(pool, known)).toEqual(first);
+    await armed();
+    expect(await saidInForce(pool, known)).toHaveLength(first.length + 1);
+    expect(known.get('default')?.position).toBeGreaterThan(before);
+  });
+
+  it('touches, in a ledger of thousands of events, the few that it is about', async () => {
+    const { pool } = gateway.services;
+    const known: KnownLedgers = new Map();
+    await saidInForce(pool, known);
+    const touched = async (positions: readonly number[]) => {
+      const client = await pool.connect();
+      try {
+        await client.query('begin; set local session_replication_role = replica');
+        await client.query(`insert into evidence_row
+          select (jsonb_populate_record(null::evidence_row, to_jsonb(e) || jsonb_build_object(
+            'position', 1000000 + n, 'chain_id', 'bulk', 'seq', n, 'event_id', 'bulk_' || n,
+            'type', 'decision'))).*
+          from (select * from evidence_row where tenant_id = 'default' limit 1) e,
+               generate_series(1, 20000) n`);
+        await client.query('analyze evidence_row');
+        const types = [
+          'kill_switch.armed',
+          'policy.published',
+          'binding.written',
+          'binding.removed',
+        ];
+        const { rows } = await client.query(
+          `explain (analyze, costs off, timing off, format json) ${sinceStatement}`,
+          [[...known.keys()], positions, types],
+        );
+        return touchedRows(rows[0]['QUERY PLAN'][0].Plan);
+      } finally {
+        await client.query('rollback');
+        client.release();
+      }
+    };
+    const positions = [...known.values()].map(({ position }) => position);
+    expect(await touched(positions)).toBe(0);
+    expect(await touched(positions.map(() => 0))).toBeLessThan(100);
+  });
+});
+
+interface Plan {
+  readonly 'Relation Name'?: string;
+  readonly 'Actual Rows': number;
+  readonly 'Actual Loops': number;
+  readonly 'Rows Removed by Filter'?: number;
+  readonly Plans?: readonly Plan[];
+}
+
+/** Rows of the ledger that a plan looked at, those that it threw away included. */
+function touchedRows(plan: Plan): number {
+  const below = (plan.Plans ?? []).reduce((sum, one) => sum + touchedRows(one), 0);
+  if (plan['Relation Name'] !== 'evidence_row') return below;
+  const looked = plan['Actual Rows'] + (plan['Rows Removed by Filter'] ?? 0);
+  return below + looked * plan['Actual Loops'];
+}
 
 it('what an administrator took out of force himself stops nobody, sealed or waiting to be', async () => {
   const id = await armed();

@@ -1,0 +1,124 @@
+import type { VerificationReport } from '../../shared/evidence/problem.ts';
+import type { JsonObject } from '../../shared/json.ts';
+import { headPosition } from '../evidence/read-ledger.ts';
+import {
+  readVerification,
+  type VerificationState,
+} from '../evidence/verification/verification-state.ts';
+import { verifyRows } from '../evidence/verification/verify-rows.ts';
+import { reportFailure, verifyChain } from '../evidence/verify-chain.ts';
+import type { Services } from '../services.ts';
+import type { Finding } from './control.ts';
+
+/** What a report verifies while its caller waits: a second's worth or so. */
+export const rowsMaxByDefault = 20_000;
+const hourMs = 3_600_000;
+
+interface LedgerState {
+  readonly length: number;
+  readonly evidence: JsonObject;
+  readonly findings: readonly Finding[];
+}
+
+/**
+ * Whether the ledger verifies. A short one is read whole, now. Of a long one, what was sealed since it
+ * was last verified is; the whole was read by the scheduled verification, and not too long ago.
+ */
+export async function ledgerState(
+  services: Services,
+  tenantId: string,
+  rowsMax = rowsMaxByDefault,
+): Promise<LedgerState> {
+  const length = await headPosition(services.pool, tenantId);
+  const { report, findings } =
+    length <= rowsMax
+      ? { report: await verifyChain(services, tenantId), findings: [] }
+      : await verifySince(services, tenantId, { length, rowsMax });
+  const known = await readVerification(services, tenantId);
+  const { lostPosition, acceptedPosition } = known;
+  const evidence = {
+    chains_read: report?.chains ?? 0,
+    events_read: report?.events ?? 0,
+    position: length,
+    ...(report === undefined ? {} : { tree_root: report.tree_root }),
+    signatures: report?.signatures ?? 0,
+    whole_verified_at: known.wholeAtMs === 0 ? null : new Date(known.wholeAtMs).toISOString(),
+  };
+  return {
+    length,
+    evidence,
+    findings: [
+      ...(report === undefined || report.ok ? [] : [damaged(report)]),
+      ...(lostPosition > acceptedPosition ? [lost(lostPosition)] : []),
+      ...findings,
+    ],
+  };
+}
+
+interface Bounds {
+  readonly length: number;
+  readonly rowsMax: number;
+}
+
+async function verifySince(
+  services: Services,
+  tenantId: string,
+  bounds: Bounds,
+): Promise<{
+  readonly report: VerificationReport | undefined;
+  readonly findings: readonly Finding[];
+}> {
+  const known = await readVerification(services, tenantId);
+  const overdue = overdueOf(services, known, bounds);
+  const findings = [...(known.problem === null ? [] : [knownDamage(known.problem)]), ...overdue];
+  if (findings.length > 0) return { report: undefined, findings };
+  const { report } = await verifyRows(services, { tenantId, from: known.upTo });
+  await reportFailure(services, tenantId, report);
+  return { report, findings };
+}
+
+function overdueOf(
+  { clock, config }: Services,
+  { wholeAtMs, upTo }: VerificationState,
+  { length, rowsMax }: Bounds,
+): readonly Finding[] {
+  const isRecent = clock.now() - wholeAtMs <= 2 * config.verifyWholeHours * hourMs;
+  if (isRecent && length - upTo.tree.size <= rowsMax) return [];
+  return [
+    {
+      reason: 'verification_stale',
+      message: 'The ledger was not verified for too long, or not far enough.',
+      nextStep: 'GET /v1/evidence/verify; see why the control plane does not verify it by itself.',
+    },
+  ];
+}
+
+function knownDamage({ kind, position, message }: NonNullable<VerificationState['problem']>) {
+  return damage(`${kind} at position ${position}: ${message}`, [`${position} ${kind}`]);
+}
+
+function damaged({ problem, problems }: VerificationReport): Finding {
+  const { kind, position, message } = problem ?? { kind: '', position: 0, message: '' };
+  return damage(
+    `${kind} at position ${position}: ${message}`,
+    problems.map((one) => `${one.chain_id ?? ''}@${one.position} ${one.kind}`),
+  );
+}
+
+function damage(what: string, subjects: readonly string[]): Finding {
+  return {
+    reason: 'ledger_damaged',
+    message: `The ledger does not verify: ${what}.`,
+    subjects,
+    nextStep:
+      'GET /v1/evidence/verify says where; keep the database as it is, and compare with an export.',
+  };
+}
+
+function lost(position: number): Finding {
+  return {
+    reason: 'evidence_lost',
+    message: `The ledger was acknowledged up to position ${position}, and ends before.`,
+    nextStep: 'Restore the newest backup; where there is none, say that the loss is accepted.',
+  };
+}
