@@ -40,7 +40,8 @@ export async function registerAgent(
       known === null
         ? await tx.agent.create({ data: { tenantId, name, kind, createdAt: now, ...data } })
         : await tx.agent.update({ where: { tenantId_id: { tenantId, id: known.id } }, data });
-    const agent = await notes.signed('agent', written);
+    // Of one that was there, what was looked at and what was changed: nothing written in between.
+    const agent = await notes.signed('agent', known === null ? written : { ...known, ...data });
     const id = String(agent.id);
     notes.sections('agents', ...(await sectionsOfSidecars(tx, agent)));
     await notes.event({

@@ -39,8 +39,9 @@ export async function setAgentStatus(
     if (known === null) throw new GatewayError('agent.not_found');
     notes.assertOurs('agent', known);
     if ((known.disabledAt !== null) === disabled) return known;
-    const stored = await store(tx, services, { tenantId, by: caller.principal, change });
-    const agent = await notes.signed('agent', stored);
+    const changed = await store(tx, services, { tenantId, by: caller.principal, change });
+    // What was looked at, and what was changed of it: what somebody wrote in between is not signed.
+    const agent = await notes.signed('agent', { ...known, ...changed });
     notes.sections('agents', 'revocations', ...(await sectionsOfSidecars(tx, agent)));
     await note(tx, notes, { agent, by: caller.principal, change, services });
     return agent;
@@ -54,21 +55,20 @@ interface Storing {
   readonly change: StatusChange;
 }
 
-function store(
+async function store(
   tx: Transaction,
   { clock }: Pick<Services, 'clock'>,
   { tenantId, by, change: { id, disabled, reason } }: Storing,
-): Promise<Agent> {
+) {
   const now = new Date(clock.now());
-  return tx.agent.update({
-    where: { tenantId_id: { tenantId, id } },
-    data: {
-      disabledAt: disabled ? now : null,
-      disabledBy: disabled ? by : null,
-      disabledReason: (disabled ? reason : undefined) ?? null,
-      updatedAt: now,
-    },
-  });
+  const data = {
+    disabledAt: disabled ? now : null,
+    disabledBy: disabled ? by : null,
+    disabledReason: (disabled ? reason : undefined) ?? null,
+    updatedAt: now,
+  };
+  await tx.agent.update({ where: { tenantId_id: { tenantId, id } }, data });
+  return data;
 }
 
 interface Noting {

@@ -73,14 +73,33 @@ function isGranted(status: string): boolean {
 }
 
 /** The ledger says of the decision what the approval says. */
-function isOf(row: SignedApproval, { data }: z.output<typeof decidedEvent>): boolean {
+function isOf(row: SignedApproval, event: z.output<typeof decidedEvent>): boolean {
+  const { data } = event;
   if (data.approval_id !== row.id || data.status !== row.status) return false;
   if (!isGranted(data.status)) return true;
   return (
     data.effective_digest === row.effectiveDigest &&
     Date.parse(data.grant_expires_at ?? '') === Number(row.grantExpiresAt) &&
     (data.grant?.uses ?? 1) === row.grantUses &&
-    (data.grant?.scope ?? null) === row.grantScope
+    (data.grant?.scope ?? null) === row.grantScope &&
+    isForSame(row, event)
+  );
+}
+
+/** Whose grant it is, for what, and on whose authority: the ledger's table can be written to as well. */
+function isForSame(row: SignedApproval, event: z.output<typeof decidedEvent>): boolean {
+  const { grant, manifest_hash } = event.data;
+  const isSame =
+    (row.kind !== 'action' || event.agent_id === row.agentId) &&
+    event.user_id === row.userId &&
+    event.tool === row.tool &&
+    (manifest_hash ?? null) === row.manifestHash;
+  if (!isSame || grant === undefined) return isSame;
+  const grantedMs = Number(row.grantExpiresAt) - Number(row.decidedAt);
+  return (
+    grant.min_role === row.minRole &&
+    grant.quorum === row.quorum &&
+    grant.ttl_seconds * 1000 === grantedMs
   );
 }
 

@@ -28,11 +28,10 @@ export async function settleTool(
   notes.assertOurs('tool', tool);
   const isCurrent = tool.manifestHash === manifestHash;
   if (status === 'denied' && !isCurrent) return;
-  const stored = await tx.tool.update({
-    where: { tenantId_name: { tenantId, name } },
-    data: { ...standingAfter(status, { manifestHash, isCurrent }), updatedAt: now },
-  });
-  await notes.signed('tool', stored);
+  const data = { ...standingAfter(status, { manifestHash, isCurrent }), updatedAt: now };
+  await tx.tool.update({ where: { tenantId_name: { tenantId, name } }, data });
+  // What was looked at, and what was changed of it: what somebody wrote in between is not signed.
+  await notes.signed('tool', { ...tool, ...data });
   notes.sections('tools');
   await notes.event({
     type: status === 'denied' ? 'tool.rejected' : 'tool.reapproved',

@@ -55,7 +55,7 @@ export const signedColumns = {
       ...(['minRole', 'quorum', 'sidecarId', 'expiresAt', 'reauthRequiredAt'] as const),
       ...(['escalatedBy', 'decidedBy', 'decidedAt', 'eventId', 'grantExpiresAt'] as const),
       ...(['grantLimits', 'grantScope', 'grantUses', 'usesSpent', 'grantRevokedAt'] as const),
-      ...(['usedAt', 'goal'] as const),
+      ...(['usedAt', 'goal', 'summary', 'reasonCode'] as const),
     ],
   },
   approval_vote: {

@@ -78,7 +78,7 @@ function grant(wanted: Wanted, caller: Caller): Omit<NewApiKey, 'expiresAt'> {
 /** A key that will expire makes none that outlive it; owners replace their own keys and may. */
 export async function boundedExpiry(
   tx: Transaction,
-  { clock }: Pick<Services, 'clock'>,
+  { clock, guard }: Pick<Services, 'clock' | 'guard'>,
   { caller, asked: text }: { readonly caller: Caller; readonly asked: string | undefined },
 ): Promise<Date | undefined> {
   const asked = text === undefined ? undefined : new Date(text);
@@ -87,6 +87,8 @@ export async function boundedExpiry(
   }
   if (caller.role === 'owner' || caller.keyId === undefined) return asked;
   const own = await tx.apiKey.findUnique({ where: { id: caller.keyId } });
+  // Read anew: who called was let in by what was believed of the key a moment ago.
+  if (own !== null) guard.assert('api_key', own);
   const limit = own?.expiresAt ?? undefined;
   if (limit === undefined || asked === undefined) return asked ?? limit;
   if (asked.getTime() <= limit.getTime()) return asked;

@@ -4,6 +4,7 @@ import type { PolicyDefinition } from '../../shared/policy/definition.ts';
 import type { PolicySet } from '../../shared/policy/policy-set.ts';
 import type { PublishedPolicy } from '../../shared/sync/sections.ts';
 import type { Services } from '../services.ts';
+import type { Policy } from '../store/generated/client.ts';
 
 /** Which policies are published: row id and hash, in the order of ids. */
 type PublishedRefs = readonly (readonly [id: number, hash: string])[];
@@ -72,12 +73,28 @@ async function compile(
     });
     // None may be left out: it may be the one that denies.
     for (const row of rows) guard.assert('policy', row);
+    assertSame(refs, rows);
     const definitions = new Map(rows.map((row) => [row.id, row.definition]));
     return compilePolicies(refs.map(([id, hash]) => readPublished(id, hash, definitions.get(id))));
   } catch (cause) {
     if (cause instanceof GatewayError && cause.code === 'integrity.forged_row') throw cause;
     throw new GatewayError('policy.load_failed', { cause });
   }
+}
+
+/**
+ * What was read first must be what was found to be ours: rows can be put back between two
+ * statements, and a set is kept for as long as its references are read.
+ */
+function assertSame(
+  refs: PublishedRefs,
+  rows: readonly Pick<Policy, 'id' | 'lifecycle' | 'policyHash'>[],
+): void {
+  const published = new Map(
+    rows.map((row) => [row.id, row.lifecycle === 'published' ? row.policyHash : undefined]),
+  );
+  const changed = refs.find(([id, hash]) => published.get(id) !== hash);
+  if (changed !== undefined) throw new Error(`policy ${changed[0]} changed while it was read`);
 }
 
 /** The compiler refuses a definition that is not the one its hash was published for. */

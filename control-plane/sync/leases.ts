@@ -79,11 +79,11 @@ export async function renewLease(
     if (!guard.holds('sidecar', row)) return false;
     const nowMs = clock.now();
     const leases = await validLeases(tx, { tenantId, sidecarId, nowMs });
-    if (!isDue(leases, { asked, nowMs }) || !(await isAgentEnabled(tx, guard, sidecar)))
-      return false;
+    // The row that was found to be ours, and not what was read of it before.
+    if (!isDue(leases, { asked, nowMs }) || !(await isAgentEnabled(tx, guard, row))) return false;
     // After the one before it also by a clock that is behind: the latest is the one in use.
     const issuedAtMs = Math.max(nowMs, (leases[0]?.issuedAt.getTime() ?? 0) + 1);
-    await issue({ tx, ledger, clock }, sidecar, issuedAtMs);
+    await issue({ tx, ledger, clock }, row, issuedAtMs);
     await moveSections(tx, tenantId, [sidecarSection(sidecarId)]);
     return true;
   });

@@ -174,18 +174,17 @@ function manifestAsSeen(
 async function stop(
   tx: Transaction,
   notes: ChangeNotes,
-  { tenantId, name, approvalStatus, manifestHash: current }: Tool,
+  tool: Tool,
   sidecar: Sidecar,
 ): Promise<void> {
+  const { tenantId, name, approvalStatus, manifestHash: current } = tool;
   if (approvalStatus !== 'approved') return;
   const reasonCode = 'tool.manifest_changed';
-  const stopped = await tx.tool.update({
-    where: { tenantId_name: { tenantId, name } },
-    data: { approvalStatus: 'reapproval_required', driftReason: reasonCode },
-  });
-  await notes.signed('tool', stopped);
+  const data = { approvalStatus: 'reapproval_required', driftReason: reasonCode };
+  await tx.tool.update({ where: { tenantId_name: { tenantId, name } }, data });
+  await notes.signed('tool', { ...tool, ...data });
   notes.sections('tools');
-  const data = {
+  const told = {
     approval_status: 'reapproval_required',
     by: `sidecar:${sidecar.id}`,
     manifest_hash: current,
@@ -195,6 +194,6 @@ async function stop(
     chainId: `tool:${name}`,
     tool: name,
     reasonCode,
-    data,
+    data: told,
   });
 }

@@ -126,5 +126,7 @@ async function eraseAddress(services: Services, caller: Caller, id: string): Pro
   const where = { tenantId_id: { tenantId: caller.tenantId, id } };
   const user = await services.db.directoryUser.findUnique({ where });
   if (user === null || user.email === null) return;
+  // The role is written, and so signed, again: it must be one that was given.
+  services.guard.assert('directory_user', user);
   await putUser(services, caller, { id, fields: { role: user.role } });
 }

@@ -1,12 +1,17 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { erasePersonalData } from '../../../control-plane/evidence/privacy/erase-personal-data.ts';
+import type { Caller } from '../../../control-plane/http/route.ts';
+import { boundedExpiry } from '../../../control-plane/keys/create-key.ts';
 import { hashApiKey } from '../../../control-plane/keys/key-directory.ts';
+import { compiledPolicies } from '../../../control-plane/policies/load-published.ts';
 import { putBinding } from '../../../shared/contract/bindings.ts';
 import { armKillSwitch } from '../../../shared/contract/kill-switches.ts';
 import { createEnrolmentToken } from '../../../shared/contract/sidecars.ts';
 import { generateApiKey } from '../../../shared/crypto/api-key.ts';
 import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
 import { buildClaims, signPassport } from '../../../shared/passport/issue.ts';
+import { policyHash as policyHashOf } from '../../../shared/policy/hash.ts';
 import { enrolledSidecar } from '../../support/enrolled-sidecar.ts';
 import { refusalOf } from '../../support/gateway.ts';
 import { type ForgeryStage, forge, startForgeryStage } from './forgery-stage.ts';
@@ -86,6 +91,49 @@ describe('what somebody wrote to the database past the API decides nothing:', ()
     const id = String(made.body?.id);
     const sql = `update policy set lifecycle = 'published' where id = ${id}`;
     await expectRefused({ table: 'policy', id, sql, ask: stage.decide() });
+  });
+
+  it('a policy that was put back, between two statements of a decision, as it was', async () => {
+    const { services, gateway } = stage;
+    const rules_json = { id: 'quick', version: 1, rules: [] };
+    const made = await gateway.post('/v1/policies', { name: 'quick', rules_json });
+    const id = Number(made.body?.id);
+    const { policyHash } = await services.db.policy.findUniqueOrThrow({ where: { id } });
+    const compiled = (hash: string, of: number) =>
+      compiledPolicies(services, 'default', [[of, hash]]);
+    await expect(compiled(policyHash, id)).rejects.toMatchObject({ code: 'policy.load_failed' });
+    const evil = { id: 'p1', version: 1, rules: [] };
+    const { definition } = await services.db.policy.findUniqueOrThrow({ where: { id: 1 } });
+    const put = (text: string) =>
+      services.pool.query('update policy set definition = $1 where id = 1', [text]);
+    await put(JSON.stringify(evil));
+    await expect(compiled(policyHashOf(evil as never), 1)).rejects.toMatchObject({
+      code: 'policy.load_failed',
+    });
+    await put(definition);
+  });
+
+  it('a role in the directory, signed by the way when the address is erased', async () => {
+    const { services } = stage;
+    const caller = { tenantId: 'default', principal: 'owner' } as Caller;
+    await services.db.$executeRaw`update directory_user set role = 'cfo' where id = 'user-1'`;
+    await expect(erasePersonalData(services, caller, { user_id: 'user-1' })).rejects.toMatchObject({
+      code: 'integrity.forged_row',
+    });
+    await services.db.$executeRaw`update directory_user set role = 'clerk' where id = 'user-1'`;
+  });
+
+  it('a longer life of a key, by which it makes one that outlives it', async () => {
+    const { services, gateway } = stage;
+    const expiresAt = new Date(services.clock.now() + 3_600_000);
+    await gateway.api.key({ role: 'admin', principal: 'short', expiresAt });
+    const row = await services.db.apiKey.findFirstOrThrow({ where: { principal: 'short' } });
+    const caller = { role: 'admin', keyId: row.id } as Caller;
+    const bounded = () =>
+      services.db.$transaction((tx) => boundedExpiry(tx, services, { caller, asked: undefined }));
+    expect(await bounded()).toEqual(expiresAt);
+    await services.db.$executeRaw`update api_key set expires_at = null where id = ${row.id}`;
+    await expect(bounded()).rejects.toMatchObject({ code: 'integrity.forged_row' });
   });
 
   it('a policy whose rules are not those that were published', async () => {
@@ -233,6 +281,7 @@ describe('what humans agreed to cannot be written by hand:', () => {
       `quorum = 1, risk_tier = 'low', min_role = 'approver', tool = 'x'`,
     ],
     ['by another user than asked', `user_id = 'nobody'`],
+    ['described to its deciders as something else', `summary = 'Nothing of interest.'`],
   ])('an approval that is %s', async (_what, change) => {
     const { id } = await stage.desk.request({ tool: 'two' });
     const ask = async () => {
@@ -271,25 +320,33 @@ describe('what humans agreed to cannot be written by hand:', () => {
     expect(answers).toEqual(['200 approval.invalid', '200 approval.invalid']);
   });
 
-  it('a decision that was written into the ledger’s table with it', async () => {
-    const { desk, services, post } = stage;
-    const { asked, id } = await desk.request();
-    await desk.decide(id, { action: 'approve' });
-    const { eventHash } = await stored(id);
-    const passport = await desk.passport(eventHash);
-    const ask = post('/v1/actions/preflight', { ...asked, resource: 'else:1', passport });
-    const digest = 'effective_digest":"sha256:';
-    await services.pool.query(
-      `create table kept_rows as select * from evidence_row where event_hash = '${eventHash}'`,
-    );
-    await services.pool.query(`begin; set local session_replication_role = replica;
-      update evidence_row set canonical = regexp_replace(canonical, '${digest}[0-9a-f]{8}', '${digest}00000000')
+  const digest = 'effective_digest":"sha256:';
+  it.each([
+    ['other arguments', `${digest}[0-9a-f]{8}`, `${digest}00000000`],
+    ['another tool', '"tool":"[^"]*"', '"tool":"else"'],
+    ['another user', '"user_id":"[^"]*"', '"user_id":"ceo"'],
+    ['another agent', '"agent_id":"[^"]*"', '"agent_id":"999"'],
+  ])(
+    'a decision for %s that was written into the ledger’s table with it',
+    async (_what, from, to) => {
+      const { desk, services, post } = stage;
+      const { asked, id } = await desk.request();
+      await desk.decide(id, { action: 'approve' });
+      const { eventHash } = await stored(id);
+      const passport = await desk.passport(eventHash);
+      const ask = post('/v1/actions/preflight', { ...asked, passport });
+      await services.pool.query(
+        `create table kept_rows as select * from evidence_row where event_hash = '${eventHash}'`,
+      );
+      await services.pool.query(`begin; set local session_replication_role = replica;
+      update evidence_row set canonical = regexp_replace(canonical, '${from}', '${to}')
       where event_hash = '${eventHash}'; commit`);
-    expect(await ask()).toEqual([200, 'approval.invalid']);
-    await services.pool.query(`begin; set local session_replication_role = replica;
+      expect(await ask()).toEqual([200, 'approval.invalid']);
+      await services.pool.query(`begin; set local session_replication_role = replica;
       update evidence_row e set canonical = k.canonical from kept_rows k where e.event_hash = k.event_hash; commit`);
-    await services.pool.query('drop table kept_rows');
-  });
+      await services.pool.query('drop table kept_rows');
+    },
+  );
 
   it('a vote of somebody who did not vote', async () => {
     const { desk } = stage;
