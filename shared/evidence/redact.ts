@@ -3,7 +3,13 @@ import { recordableText } from './recordable-text.ts';
 import { isCard, redactText } from './redact-text.ts';
 
 /** Of one call: more than a human reads, and little beside what the ledger takes. */
-const limits = { depth: 12, nodes: 1_000, textCharacters: 1_000, readCharacters: 4_000 } as const;
+const limits = {
+  depth: 12,
+  nodes: 1_000,
+  textCharacters: 1_000,
+  readCharacters: 4_000,
+  tailCharacters: 400,
+} as const;
 
 const redacted = '[redacted]';
 const cut = '[cut]';
@@ -75,8 +81,11 @@ function isList(value: JsonObject | readonly JsonValue[]): value is readonly Jso
 /** Redacted before it is cut: half a secret has no form any more. */
 function keptText(text: string): string {
   const plain = redactText(text.slice(0, limits.readCharacters));
-  const whole = text.length <= limits.readCharacters && plain.length <= limits.textCharacters;
-  return recordableText(whole ? plain : `${plain.slice(0, limits.textCharacters)}${cut}`);
+  const isRead = text.length <= limits.readCharacters;
+  if (isRead && plain.length <= limits.textCharacters) return recordableText(plain);
+  // What stands at the end of what was read may be the half of something.
+  const sure = isRead ? plain.length : Math.max(0, plain.length - limits.tailCharacters);
+  return recordableText(`${plain.slice(0, Math.min(sure, limits.textCharacters))}${cut}`);
 }
 
 function keptName(name: string): string {

@@ -97,6 +97,18 @@ describe('arguments', () => {
     expect(JSON.stringify(redact({ text: 'y '.repeat(100_000) })).length).toBeLessThan(1_100);
   });
 
+  it('shows no half of a secret or an address that stands where reading ends', () => {
+    const key = `-----BEGIN PRIVATE KEY-----${'A'.repeat(3_900)}-----END PRIVATE KEY-----`;
+    for (const secret of ['sk_live_51H8abcdEFGH', 'maria.lopez@example.com']) {
+      for (let shift = 0; shift < secret.length; shift++) {
+        const text = `${key}${' '.repeat(47 - shift)}${secret} and more`;
+        const shown = JSON.stringify(redact({ note: text }));
+        expect(shown).not.toContain('sk_');
+        expect(shown).not.toContain('maria');
+      }
+    }
+  });
+
   it('never keep an e-mail address, wherever it stands in whatever object', () => {
     const address = 'dana@customer.example';
     fc.assert(
