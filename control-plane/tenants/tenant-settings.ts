@@ -23,12 +23,15 @@ export async function changeTenantSettings(
     const { mode, approval_sla_seconds: approvalSlaSeconds } = change;
     if (mode !== undefined || approvalSlaSeconds !== undefined) {
       const where = { id: tenantId };
-      notes.assertOurs('tenant', await tx.tenant.findUniqueOrThrow({ where }));
+      const known = await tx.tenant.findUniqueOrThrow({ where });
+      notes.assertOurs('tenant', known);
       const data = {
         ...(mode === undefined ? {} : { mode }),
         ...(approvalSlaSeconds === undefined ? {} : { approvalSlaSeconds }),
       };
-      await notes.signed('tenant', await tx.tenant.update({ where, data }));
+      await tx.tenant.update({ where, data });
+      // What was looked at, and what was changed of it: what somebody wrote in between is not signed.
+      await notes.signed('tenant', { ...known, ...data });
     }
     await changeKeptArguments(tx, { tenantId, change, by: principal, nowMs: services.clock.now() });
     await notes.event({

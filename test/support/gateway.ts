@@ -3,6 +3,7 @@ import { agentRoutes } from '../../control-plane/agents/routes.ts';
 import { approvalRoutes } from '../../control-plane/approvals/routes.ts';
 import { complianceRoutes } from '../../control-plane/compliance/routes.ts';
 import { credentialRoutes } from '../../control-plane/credentials/routes.ts';
+import { evidenceRoutes } from '../../control-plane/evidence/routes.ts';
 import { verifyStored } from '../../control-plane/evidence/verify-chain.ts';
 import { notifyRoutes } from '../../control-plane/notify/routes.ts';
 import { passportRoutes } from '../../control-plane/passports/routes.ts';

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { signOldRows } from '../../../control-plane/integrity/baseline.ts';
 import { openServices } from '../../../control-plane/main.ts';
 import { openStore } from '../../../control-plane/store/open.ts';
-import { createTenant } from '../../../control-plane/tenants.ts';
+import { createTenant } from '../../../control-plane/tenants/create-tenant.ts';
 import { silentLog } from '../../../shared/log.ts';
 import { type Gateway, rule, startGateway } from '../../support/gateway.ts';
 import { freshDatabase } from '../../support/postgres.ts';

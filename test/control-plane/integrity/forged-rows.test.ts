@@ -1,17 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { erasePersonalData } from '../../../control-plane/evidence/privacy/erase-personal-data.ts';
-import type { Caller } from '../../../control-plane/http/route.ts';
-import { boundedExpiry } from '../../../control-plane/keys/create-key.ts';
 import { hashApiKey } from '../../../control-plane/keys/key-directory.ts';
-import { compiledPolicies } from '../../../control-plane/policies/load-published.ts';
 import { putBinding } from '../../../shared/contract/bindings.ts';
 import { armKillSwitch } from '../../../shared/contract/kill-switches.ts';
 import { createEnrolmentToken } from '../../../shared/contract/sidecars.ts';
 import { generateApiKey } from '../../../shared/crypto/api-key.ts';
 import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
 import { buildClaims, signPassport } from '../../../shared/passport/issue.ts';
-import { policyHash as policyHashOf } from '../../../shared/policy/hash.ts';
 import { enrolledSidecar } from '../../support/enrolled-sidecar.ts';
 import { refusalOf } from '../../support/gateway.ts';
 import { type ForgeryStage, forge, startForgeryStage } from './forgery-stage.ts';
@@ -91,49 +86,6 @@ describe('what somebody wrote to the database past the API decides nothing:', ()
     const id = String(made.body?.id);
     const sql = `update policy set lifecycle = 'published' where id = ${id}`;
     await expectRefused({ table: 'policy', id, sql, ask: stage.decide() });
-  });
-
-  it('a policy that was put back, between two statements of a decision, as it was', async () => {
-    const { services, gateway } = stage;
-    const rules_json = { id: 'quick', version: 1, rules: [] };
-    const made = await gateway.post('/v1/policies', { name: 'quick', rules_json });
-    const id = Number(made.body?.id);
-    const { policyHash } = await services.db.policy.findUniqueOrThrow({ where: { id } });
-    const compiled = (hash: string, of: number) =>
-      compiledPolicies(services, 'default', [[of, hash]]);
-    await expect(compiled(policyHash, id)).rejects.toMatchObject({ code: 'policy.load_failed' });
-    const evil = { id: 'p1', version: 1, rules: [] };
-    const { definition } = await services.db.policy.findUniqueOrThrow({ where: { id: 1 } });
-    const put = (text: string) =>
-      services.pool.query('update policy set definition = $1 where id = 1', [text]);
-    await put(JSON.stringify(evil));
-    await expect(compiled(policyHashOf(evil as never), 1)).rejects.toMatchObject({
-      code: 'policy.load_failed',
-    });
-    await put(definition);
-  });
-
-  it('a role in the directory, signed by the way when the address is erased', async () => {
-    const { services } = stage;
-    const caller = { tenantId: 'default', principal: 'owner' } as Caller;
-    await services.db.$executeRaw`update directory_user set role = 'cfo' where id = 'user-1'`;
-    await expect(erasePersonalData(services, caller, { user_id: 'user-1' })).rejects.toMatchObject({
-      code: 'integrity.forged_row',
-    });
-    await services.db.$executeRaw`update directory_user set role = 'clerk' where id = 'user-1'`;
-  });
-
-  it('a longer life of a key, by which it makes one that outlives it', async () => {
-    const { services, gateway } = stage;
-    const expiresAt = new Date(services.clock.now() + 3_600_000);
-    await gateway.api.key({ role: 'admin', principal: 'short', expiresAt });
-    const row = await services.db.apiKey.findFirstOrThrow({ where: { principal: 'short' } });
-    const caller = { role: 'admin', keyId: row.id } as Caller;
-    const bounded = () =>
-      services.db.$transaction((tx) => boundedExpiry(tx, services, { caller, asked: undefined }));
-    expect(await bounded()).toEqual(expiresAt);
-    await services.db.$executeRaw`update api_key set expires_at = null where id = ${row.id}`;
-    await expect(bounded()).rejects.toMatchObject({ code: 'integrity.forged_row' });
   });
 
   it('a policy whose rules are not those that were published', async () => {
