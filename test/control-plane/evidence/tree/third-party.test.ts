@@ -103,6 +103,19 @@ describe('Go’s tlog and note packages', () => {
     expect(report).toMatchObject({ size, entries: size, inclusion: 9, consistency: 8 });
   }, 60_000);
 
+  it('verify the checkpoint that an export carries, and find the exported events under it', async () => {
+    await sealed('exported', 70);
+    const key = await api.key({ tenantId: 'exported' });
+    const { body } = await api.send('GET', '/api/v1/evidence/export?format=json', { key });
+    const { statement } = body as { statement: { checkpoint: string } };
+    const { report, complaint } = await checkedByGo({
+      ...{ tenantId: 'exported', checkpoint: statement.checkpoint },
+      positions: [1, 35, 70],
+    });
+    expect(complaint).toBe('');
+    expect(report).toMatchObject({ size: 70, entries: 70, inclusion: 3 });
+  });
+
   it('refuse the entries of a ledger whose rows were changed after it was signed', async () => {
     await sealed('changed', 40);
     const key = await api.key({ tenantId: 'changed' });
