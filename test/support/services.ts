@@ -64,8 +64,9 @@ export async function testServices(options: TestServicesOptions = {}): Promise<T
   const { pool } = store;
   const { masterKey = randomBytes(32) } = options;
   const keyed = { ...config, masterKey: masterKey.toString('base64') };
-  // Beside a control plane of its own, on the same database, its root secret is the one that counts.
-  const vault = createVault(options.masterKey ? await openKeys(pool, keyed) : masterKey);
+  // Where a control plane has begun to work on this database, its root secret is the one that counts.
+  const { rowCount: known } = await pool.query('select 1 from vault_key');
+  const vault = createVault(known === 0 ? masterKey : await openKeys(pool, keyed));
   const guard = createRowGuard({ pool, clock, log, vault });
   const db = handSigned(store.db, guard);
   const signingKeys = createSigningKeys({ db, vault, clock, guard });
