@@ -1,5 +1,5 @@
 module tlogcheck
 
-go 1.24.0
+go 1.19
 
-require golang.org/x/mod v0.29.0
+require golang.org/x/mod v0.14.0

@@ -110,7 +110,10 @@ func openCheckpoint() (tlog.Tree, error) {
 func readEntries(size int64) ([]tlog.Hash, error) {
 	var leaves []tlog.Hash
 	for n := int64(0); n*256 < size; n++ {
-		width := min(256, size-n*256)
+		width := size - n*256
+		if width > 256 {
+			width = 256
+		}
 		data, err := get("/tile/entries/" + place(n, width))
 		if err != nil {
 			return nil, err
@@ -240,7 +243,7 @@ func hashesOf(texts []string) ([]tlog.Hash, error) {
 		if err != nil || len(bytes) != tlog.HashSize {
 			return nil, fmt.Errorf("%q is no hash", text)
 		}
-		hashes = append(hashes, tlog.Hash(bytes))
+		hashes = append(hashes, *(*tlog.Hash)(bytes))
 	}
 	return hashes, nil
 }

@@ -83,7 +83,8 @@ func addCheckpoint(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<16))
 	head, text, found := strings.Cut(string(body), "\n\n")
 	oldLine, proofLines, _ := strings.Cut(head, "\n")
-	old, isOld := strings.CutPrefix(oldLine, "old ")
+	isOld := strings.HasPrefix(oldLine, "old ")
+	old := strings.TrimPrefix(oldLine, "old ")
 	oldSize, sizeErr := strconv.ParseInt(old, 10, 64)
 	if err != nil || !found || !isOld || sizeErr != nil {
 		http.Error(w, "malformed", 400)
