@@ -41,8 +41,8 @@ func main() {
 	exitOn(err)
 	vkey := fmt.Sprintf("%s+%x+%s", name, keyHash(), base64.StdEncoding.EncodeToString(typed))
 	fmt.Printf("%s http://%s\n", vkey, listener.Addr())
-	http.HandleFunc("POST /logs", addLogs)
-	http.HandleFunc("POST /add-checkpoint", addCheckpoint)
+	http.HandleFunc("/logs", addLogs)
+	http.HandleFunc("/add-checkpoint", addCheckpoint)
 	// Ends with the test that started it.
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
