@@ -96,6 +96,7 @@ describe('an approval', () => {
     const canonical = JSON.stringify({
       type: 'approval.decided',
       source: 'control-plane',
+      ...{ agent_id: String(stage.agentId), user_id: 'ann', tool: 'pay.out' },
       data: {
         approval_id: id,
         status: 'approved',
