@@ -123,7 +123,7 @@ async function ask(
 
 /** When the user last proved to be there: by a passport of their own that came with the action. */
 async function authenticatedAtMs(
-  services: Pick<Services, 'db'>,
+  services: Pick<Services, 'db' | 'guard'>,
   { action: { tenantId, agentId, userId }, state: { passport } }: Case,
 ): Promise<number | undefined> {
   if (passport?.form !== 'signed') return undefined;

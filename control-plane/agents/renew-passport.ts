@@ -100,10 +100,11 @@ async function usable(
 
 /** Only what was issued to an agent is renewed: leases and grants are not an agent's to keep. */
 async function recordOf(
-  { db }: Pick<Services, 'db'>,
+  { db, guard }: Pick<Services, 'db' | 'guard'>,
   { tenant_id: tenantId, jti }: PassportClaims,
 ): Promise<RenewedPassport> {
   const row = await db.passport.findUnique({ where: { tenantId_jti: { tenantId, jti } } });
+  if (row !== null) guard.assert('passport', row);
   if (row?.kind !== 'agent') throw new GatewayError('passport.not_renewable');
   return {
     jti,

@@ -1,3 +1,4 @@
+import { refreshGraceMs } from '../../shared/passport/claim.ts';
 import { votedFor } from '../approvals/load-approval-facts.ts';
 import { openStates } from '../approvals/open-states.ts';
 import { lockFor, newEvent } from '../events.ts';
@@ -85,6 +86,12 @@ async function oldRows(tx: Transaction, nowMs: number) {
     ['kill_switch', await tx.killSwitch.findMany()],
     ['sidecar', await tx.sidecar.findMany()],
     ['enrolment_token', await tx.enrolmentToken.findMany()],
+    [
+      'passport',
+      await tx.passport.findMany({
+        where: { expiresAt: { gt: new Date(nowMs - refreshGraceMs) } },
+      }),
+    ],
     [
       'approval',
       await tx.approval.findMany({ where: { OR: [open, { decidedAt: { gt: since } }] } }),

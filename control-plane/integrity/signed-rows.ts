@@ -6,6 +6,7 @@ import type {
   DirectoryUser,
   EnrolmentToken,
   KillSwitch,
+  Passport,
   Policy,
   ServiceAccount,
   Sidecar,
@@ -27,6 +28,7 @@ interface SignedTables {
   readonly directory_user: DirectoryUser;
   readonly enrolment_token: EnrolmentToken;
   readonly kill_switch: KillSwitch;
+  readonly passport: Passport;
   readonly policy: Policy;
   readonly service_account: ServiceAccount;
   readonly sidecar: Sidecar;
@@ -73,6 +75,14 @@ export const signedColumns = {
   kill_switch: {
     key: ['tenantId', 'id'],
     signed: ['kind', 'tool', 'agentId', 'mode', 'reason', 'expiresAt', 'disarmedAt'],
+  },
+  passport: {
+    key: ['tenantId', 'jti'],
+    signed: [
+      ...(['kind', 'agentId', 'userId', 'audience', 'riskTier', 'approvalHash'] as const),
+      ...(['sidecarId', 'issuedAt', 'expiresAt'] as const),
+      ...(['renewedFrom', 'rootJti', 'rootIssuedAt'] as const),
+    ],
   },
   policy: {
     key: ['tenantId', 'id'],

@@ -53,23 +53,9 @@ export async function mintPassport(
   try {
     const { result } = await commitChange(services, claims.tenant_id, async (tx, notes) => {
       await alongside({ tx, notes, claims });
-      await tx.passport.create({
-        data: {
-          tenantId: claims.tenant_id,
-          jti: claims.jti,
-          kind: 'agent',
-          agentId: claims.sub,
-          userId: claims.user_id,
-          audience: claims.aud,
-          riskTier: claims.risk_tier,
-          approvalHash: claims.approval_hash,
-          issuedAt: new Date(nowMs),
-          expiresAt,
-          renewedFrom: renews?.jti ?? null,
-          rootJti: renews?.rootJti ?? null,
-          rootIssuedAt: renews?.rootIssuedAt ?? null,
-        },
-      });
+      const row = rowOf(claims, { issuedAt: new Date(nowMs), expiresAt, renews });
+      const mac = services.guard.sign('passport', row);
+      await tx.passport.create({ data: { ...row, mac } });
       return notes.event({
         type: 'passport.issued',
         chainId: agentChain(claims.sub),
@@ -83,6 +69,31 @@ export async function mintPassport(
     if (cause instanceof GatewayError) throw cause;
     throw new GatewayError('passport.persist_failed', { cause });
   }
+}
+
+interface Recorded {
+  readonly issuedAt: Date;
+  readonly expiresAt: Date;
+  readonly renews: RenewedPassport | undefined;
+}
+
+function rowOf(claims: PassportClaims, { issuedAt, expiresAt, renews }: Recorded) {
+  return {
+    tenantId: claims.tenant_id,
+    jti: claims.jti,
+    kind: 'agent',
+    agentId: claims.sub,
+    userId: claims.user_id,
+    audience: claims.aud,
+    riskTier: claims.risk_tier,
+    approvalHash: claims.approval_hash,
+    sidecarId: null,
+    issuedAt,
+    expiresAt,
+    renewedFrom: renews?.jti ?? null,
+    rootJti: renews?.rootJti ?? null,
+    rootIssuedAt: renews?.rootIssuedAt ?? null,
+  };
 }
 
 /** What a reader of passports takes at most; see verifyJws. */

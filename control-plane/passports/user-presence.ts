@@ -15,7 +15,7 @@ interface PresentedPassport {
  * user; a renewal says only when the first of its chain was issued, for an agent renews alone.
  */
 export async function userPresence(
-  { db }: Pick<Services, 'db'>,
+  { db, guard }: Pick<Services, 'db' | 'guard'>,
   { tenantId, agentId, jti, userId }: PresentedPassport,
 ): Promise<{ readonly atMs: number | undefined } | undefined> {
   const passport = await db.passport.findUnique({
@@ -23,5 +23,6 @@ export async function userPresence(
   });
   const isTheirs =
     passport?.kind === 'agent' && passport.agentId === agentId && passport.userId === userId;
+  if (isTheirs && !guard.holds('passport', passport)) return undefined;
   return isTheirs ? { atMs: idTimeMs(passport.rootJti ?? passport.jti) } : undefined;
 }

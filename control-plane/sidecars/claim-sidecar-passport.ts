@@ -20,6 +20,7 @@ export async function claimSidecarPassport(
   if (passport === null || passport.agentId !== agentId) {
     throw new GatewayError('passport.agent_mismatch');
   }
+  services.guard.assert('passport', passport);
   await assertAgent(services, services.db, tenantId, agentId);
   return claimDurably(services, tenantId, { jti, expiresAtMs: passport.expiresAt.getTime() });
 }

@@ -14,11 +14,11 @@ const seenTypes =
  * also be the one of a passport that its agent presented.
  */
 export class Speakers {
-  readonly #services: Pick<Services, 'db'>;
+  readonly #services: Pick<Services, 'db' | 'guard'>;
   readonly #sidecar: Sidecar;
   readonly #checked = new Map<string, boolean>();
 
-  constructor(services: Pick<Services, 'db'>, sidecar: Sidecar) {
+  constructor(services: Pick<Services, 'db' | 'guard'>, sidecar: Sidecar) {
     this.#services = services;
     this.#sidecar = sidecar;
   }

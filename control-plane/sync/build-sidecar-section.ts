@@ -54,7 +54,7 @@ async function buildLease(
   { tx, tenantId, nowMs, passportKey, guard }: SidecarContext,
   sidecar: { readonly id: string; readonly agentId: string; readonly userId: string },
 ): Promise<string | undefined> {
-  const row = await currentLease(tx, { tenantId, sidecarId: sidecar.id, nowMs });
+  const row = await currentLease({ tx, guard }, { tenantId, sidecarId: sidecar.id, nowMs });
   const id = agentRowId(sidecar.agentId);
   if (row === undefined || id === undefined) return undefined;
   const agent = await tx.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
@@ -87,12 +87,14 @@ async function buildApprovals(
     jtis.length === 0
       ? []
       : await tx.passport.findMany({
-          where: { tenantId, kind: 'grant', jti: { in: jtis } },
-          select: { jti: true },
+          where: { tenantId, jti: { in: jtis } },
         });
-  const issued = new Set(rows.map(({ jti }) => jti));
+  const ours = rows.filter((row) => row.kind === 'grant' && guard.holds('passport', row));
+  const issued = new Set(ours.map(({ jti }) => jti));
+  // What is there and not ours is not made again: its approval waits, and holds up no other.
+  const known = new Set(rows.map(({ jti }) => jti));
   const approvals = proven.map((one) => deliver(one, { ...context, issued }));
-  return { approvals, lacksGrants: jtis.some((jti) => !issued.has(jti)) };
+  return { approvals, lacksGrants: jtis.some((jti) => !known.has(jti)) };
 }
 
 /** One approval whose arguments cannot be read must not keep the others, or the lease, back. */

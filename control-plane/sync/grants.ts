@@ -1,9 +1,10 @@
 import type { PassportClaims } from '../../shared/passport/claims.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
 import { agentChain, newEvent } from '../events.ts';
-import type { Ledger, Services, Transaction } from '../services.ts';
+import type { Ledger, RowGuard, Services, Transaction } from '../services.ts';
 import { grantOf, readApprovals } from './delivered-approvals.ts';
 import { moveSections } from './section-versions.ts';
+import { neverRenewed } from './sidecar-passports.ts';
 
 type Deps = Pick<Services, 'db' | 'clock' | 'guard'> & { readonly ledger: Pick<Ledger, 'record'> };
 
@@ -22,7 +23,7 @@ export async function issueGrants(
     const grants = proven.flatMap((approval) => grantOf(approval, nowMs) ?? []);
     let issued = 0;
     for (const claims of await notIssued(tx, tenantId, grants)) {
-      if (!(await insert(tx, claims, sidecarId))) continue;
+      if (!(await insert({ tx, guard }, claims, sidecarId))) continue;
       await ledger.record(tx, tenantId, issuedEvent(claims, clock));
       issued += 1;
     }
@@ -45,28 +46,26 @@ async function notIssued(
 }
 
 async function insert(
-  tx: Transaction,
+  { tx, guard }: { readonly tx: Transaction; readonly guard: RowGuard },
   claims: PassportClaims,
   sidecarId: string,
 ): Promise<boolean> {
-  const { count } = await tx.passport.createMany({
-    data: [
-      {
-        tenantId: claims.tenant_id,
-        jti: claims.jti,
-        kind: 'grant',
-        agentId: claims.sub,
-        userId: claims.user_id,
-        audience: claims.aud,
-        riskTier: claims.risk_tier,
-        approvalHash: claims.approval_hash,
-        sidecarId,
-        issuedAt: new Date(claims.iat * 1000),
-        expiresAt: new Date(claims.exp * 1000),
-      },
-    ],
-    skipDuplicates: true,
-  });
+  const row = {
+    tenantId: claims.tenant_id,
+    jti: claims.jti,
+    kind: 'grant',
+    agentId: claims.sub,
+    userId: claims.user_id,
+    audience: claims.aud,
+    riskTier: claims.risk_tier,
+    approvalHash: claims.approval_hash,
+    sidecarId,
+    issuedAt: new Date(claims.iat * 1000),
+    expiresAt: new Date(claims.exp * 1000),
+    ...neverRenewed,
+  };
+  const data = [{ ...row, mac: guard.sign('passport', row) }];
+  const { count } = await tx.passport.createMany({ data, skipDuplicates: true });
   return count === 1;
 }
 

@@ -3,20 +3,15 @@ import { sidecarSection } from '../../shared/sync/sections.ts';
 import { agentRowId } from '../agents/agent-row-id.ts';
 import { agentChain, newEvent } from '../events.ts';
 import type { Ledger, RowGuard, Services, Transaction } from '../services.ts';
+import type { Passport } from '../store/generated/client.ts';
 import type { LiveSidecar } from './live-sidecars.ts';
 import { moveSections } from './section-versions.ts';
-import { leaseSeconds, newLeaseJti } from './sidecar-passports.ts';
+import { leaseSeconds, neverRenewed, newLeaseJti } from './sidecar-passports.ts';
 
 type Deps = Pick<Services, 'db' | 'clock' | 'guard'> & { readonly ledger: Pick<Ledger, 'record'> };
 
 /** How many leases a sidecar that asks for them gets in a minute. */
 const askedPerMinuteMax = 10;
-
-interface LeaseRow {
-  readonly jti: string;
-  readonly issuedAt: Date;
-  readonly expiresAt: Date;
-}
 
 interface Whose {
   readonly tenantId: string;
@@ -24,29 +19,31 @@ interface Whose {
   readonly nowMs: number;
 }
 
+interface Reading {
+  readonly tx: Pick<Transaction, 'passport'>;
+  readonly guard: RowGuard;
+}
+
 /** The lease that a sidecar works under: the one issued last, while it is valid. */
-export async function currentLease(
-  tx: Pick<Transaction, 'passport'>,
-  whose: Whose,
-): Promise<LeaseRow | undefined> {
-  const [latest] = await validLeases(tx, whose);
+export async function currentLease(reading: Reading, whose: Whose): Promise<Passport | undefined> {
+  const [latest] = await validLeases(reading, whose);
   return latest;
 }
 
 async function validLeases(
-  tx: Pick<Transaction, 'passport'>,
+  { tx, guard }: Reading,
   { tenantId, sidecarId, nowMs }: Whose,
-): Promise<readonly LeaseRow[]> {
-  return tx.passport.findMany({
+): Promise<readonly Passport[]> {
+  const rows = await tx.passport.findMany({
     where: { tenantId, kind: 'lease', sidecarId, expiresAt: { gt: new Date(nowMs) } },
     orderBy: [{ issuedAt: 'desc' }, { jti: 'desc' }],
-    select: { jti: true, issuedAt: true, expiresAt: true },
   });
+  return rows.filter((row) => guard.holds('passport', row));
 }
 
 /** The sidecars whose lease is half over, or missing: named by id. */
 export async function withoutLease(
-  db: Pick<Transaction, 'passport'>,
+  { db, guard }: Pick<Services, 'guard'> & { readonly db: Pick<Transaction, 'passport'> },
   sidecars: readonly LiveSidecar[],
   nowMs: number,
 ): Promise<readonly LiveSidecar[]> {
@@ -54,9 +51,10 @@ export async function withoutLease(
   const halfLater = new Date(nowMs + (leaseSeconds / 2) * 1000);
   const rows = await db.passport.findMany({
     where: { kind: 'lease', expiresAt: { gt: halfLater } },
-    select: { tenantId: true, sidecarId: true },
   });
-  const served = new Set(rows.map(({ tenantId, sidecarId }) => `${tenantId} ${sidecarId}`));
+  // One that is not ours serves nobody: its sidecar would be left without.
+  const ours = rows.filter((row) => guard.holds('passport', row));
+  const served = new Set(ours.map(({ tenantId, sidecarId }) => `${tenantId} ${sidecarId}`));
   return sidecars.filter(({ tenantId, id }) => !served.has(`${tenantId} ${id}`));
 }
 
@@ -78,19 +76,19 @@ export async function renewLease(
     const row = await tx.sidecar.findUniqueOrThrow({ where: { id: sidecarId } });
     if (!guard.holds('sidecar', row)) return false;
     const nowMs = clock.now();
-    const leases = await validLeases(tx, { tenantId, sidecarId, nowMs });
+    const leases = await validLeases({ tx, guard }, { tenantId, sidecarId, nowMs });
     // The row that was found to be ours, and not what was read of it before.
     if (!isDue(leases, { asked, nowMs }) || !(await isAgentEnabled(tx, guard, row))) return false;
     // After the one before it also by a clock that is behind: the latest is the one in use.
     const issuedAtMs = Math.max(nowMs, (leases[0]?.issuedAt.getTime() ?? 0) + 1);
-    await issue({ tx, ledger, clock }, row, issuedAtMs);
+    await issue({ tx, guard, ledger, clock }, row, issuedAtMs);
     await moveSections(tx, tenantId, [sidecarSection(sidecarId)]);
     return true;
   });
 }
 
 function isDue(
-  leases: readonly LeaseRow[],
+  leases: readonly Passport[],
   { asked, nowMs }: { readonly asked: boolean; readonly nowMs: number },
 ): boolean {
   if (asked) {
@@ -113,27 +111,33 @@ async function isAgentEnabled(
 }
 
 async function issue(
-  { tx, ledger, clock }: Pick<Deps, 'ledger' | 'clock'> & { readonly tx: Transaction },
+  {
+    tx,
+    guard,
+    ledger,
+    clock,
+  }: Pick<Deps, 'guard' | 'ledger' | 'clock'> & { readonly tx: Transaction },
   { tenantId, id: sidecarId, agentId, userId }: LiveSidecar,
   nowMs: number,
 ): Promise<void> {
   const jti = newLeaseJti(nowMs);
   const expiresAt = new Date((Math.floor(nowMs / 1000) + leaseSeconds) * 1000);
   const audience = sidecarAudience(sidecarId);
-  await tx.passport.create({
-    data: {
-      tenantId,
-      jti,
-      kind: 'lease',
-      agentId,
-      userId,
-      audience,
-      riskTier: 'low',
-      sidecarId,
-      issuedAt: new Date(nowMs),
-      expiresAt,
-    },
-  });
+  const row = {
+    tenantId,
+    jti,
+    kind: 'lease',
+    agentId,
+    userId,
+    audience,
+    riskTier: 'low',
+    approvalHash: null,
+    sidecarId,
+    issuedAt: new Date(nowMs),
+    expiresAt,
+    ...neverRenewed,
+  };
+  await tx.passport.create({ data: { ...row, mac: guard.sign('passport', row) } });
   const event = newEvent(
     {
       type: 'passport.issued',

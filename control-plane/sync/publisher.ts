@@ -160,7 +160,7 @@ class LoopingPublisher implements RunningPublisher {
     const asking = live.filter(({ tenantId, id }) => this.#asked.has(`${tenantId} ${id}`));
     // Whoever still needs one asks again.
     this.#asked.clear();
-    const due = await withoutLease(this.#deps.db, live, this.#deps.clock.now());
+    const due = await withoutLease(this.#deps, live, this.#deps.clock.now());
     await eachOf(new Set([...asking, ...due]), (sidecar) =>
       this.#attempt(`lease ${sidecar.id}`, async () => {
         await renewLease(this.#deps, sidecar, { asked: asking.includes(sidecar) });

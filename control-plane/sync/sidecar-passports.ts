@@ -18,6 +18,9 @@ import type { LiveSidecar } from './live-sidecars.ts';
 export const leaseSeconds = 300;
 const leaseSize = 10_000_000;
 
+/** What of a passport's row says that it is its own beginning. */
+export const neverRenewed = { renewedFrom: null, rootJti: null, rootIssuedAt: null };
+
 interface LeaseSource {
   readonly sidecar: LiveSidecar;
   readonly agent: { readonly goal: string | null; readonly capabilities: readonly string[] };

@@ -202,6 +202,17 @@ describe('an approval', () => {
     expect((await recorded(store)).filter(({ data }) => data.kind === 'grant')).toHaveLength(2);
   });
 
+  it('whose issued grant was turned into an agent’s own waits, and keeps nothing else back', async () => {
+    await approval({ status: 'approved', proof: {} });
+    await delivered();
+    await store.pool.query(`update passport set kind = 'agent' where kind = 'grant'`);
+    await approval({ status: 'approved', proof: {} });
+    expect((await delivered()).map(({ passport }) => passport !== undefined)).toEqual([
+      ...[false, true],
+    ]);
+    expect((await ownSection(stage)).body.lease).toBeDefined();
+  });
+
   it('that was modified comes with the arguments to perform', async () => {
     const args = { amount: 5 };
     const id = nextId + 1;

@@ -1,0 +1,75 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openStore } from '../../../control-plane/store/open.ts';
+import { silentLog } from '../../../shared/log.ts';
+import { freshDatabase } from '../../support/postgres.ts';
+import { until } from '../../support/until.ts';
+import { renewalStage } from '../agents/renewal-stage.ts';
+import { endStage, own, ownSection, passportOf, sectionStage } from '../sync/section-stage.ts';
+import { incidentsOf } from './forgery-stage.ts';
+
+const { gateway, issue, renew, refused } = await renewalStage();
+afterAll(() => gateway.close());
+
+describe('a passport on record that was written to past the API is not renewed:', () => {
+  const { services } = gateway;
+
+  it.each([
+    ['the beginning of its renewals moved', `root_issued_at = root_issued_at + interval '1 hour'`],
+    ['its own beginning', 'root_issued_at = null, root_jti = null'],
+    ['without its signature', 'mac = null'],
+  ])('%s', async (_what, change) => {
+    const { token, claims } = await renew((await issue()).token);
+    await services.pool.query(`update passport set ${change} where jti = $1`, [claims.jti]);
+    expect(await refused(renew(token))).toEqual([403, 'integrity.forged_row']);
+    const forgery = { table: 'passport', id: claims.jti };
+    await until(async () => (await incidentsOf(services, 'default', forgery)).length === 1);
+  });
+
+  it('one of another kind', async () => {
+    const { token, claims } = await issue();
+    const turn = (kind: string) =>
+      services.pool.query('update passport set kind = $1 where jti = $2', [kind, claims.jti]);
+    await turn('lease');
+    expect(await refused(renew(token))).toEqual([403, 'integrity.forged_row']);
+    await turn('agent');
+    expect((await renew(token)).replaces).toBe(claims.jti);
+  });
+
+  it('one that nobody issued, its row made of another', async () => {
+    const { token, claims } = await issue();
+    const other = await issue();
+    await services.pool.query('delete from passport where jti = $1', [claims.jti]);
+    await services.pool.query('update passport set jti = $1 where jti = $2', [
+      ...[claims.jti, other.claims.jti],
+    ]);
+    expect(await refused(renew(token))).toEqual([403, 'integrity.forged_row']);
+  });
+});
+
+describe('a lease on record', () => {
+  let database: Awaited<ReturnType<typeof freshDatabase>>;
+  let store: Awaited<ReturnType<typeof openStore>>;
+  beforeAll(async () => {
+    database = await freshDatabase();
+    store = await openStore({ databaseUrl: database.url, dataDir: '', log: silentLog });
+  });
+  afterAll(async () => {
+    await store.close();
+    await database.drop();
+  });
+
+  it('that was dated ahead is not signed, and keeps no sidecar from a lease of its own', async () => {
+    const stage = await sectionStage(store);
+    const lease = async () => passportOf(stage, (await ownSection(stage)).body.lease);
+    await stage.running.round();
+    const first = await lease();
+    await store.pool.query(`update passport set issued_at = issued_at + interval '1 day',
+      expires_at = expires_at + interval '1 day'`);
+    await stage.world.change(stage.running, [own]);
+    await stage.running.round();
+    const second = await lease();
+    expect(second.jti).not.toBe(first.jti);
+    expect(second.iat).toBe(Math.floor(stage.clock.now() / 1000));
+    await endStage(stage);
+  });
+});
