@@ -7,8 +7,10 @@ import { StoreError } from '../../store/store-error.ts';
 import type { Kms } from '../kms/kms.ts';
 import { openKms } from '../kms/open-kms.ts';
 import { loadMasterKeys } from '../master-key.ts';
-import { createVault, type VaultKeys, wrappedBy } from '../vault.ts';
+import { createVault, rewrap, type VaultKeys, wrappedBy } from '../vault.ts';
+import { assertFromBefore } from './from-before.ts';
 import { Keyring, wrappingKeyOf } from './keyring.ts';
+import { assertOwnKeys, type KeyState, keyMac } from './own-keys.ts';
 
 /** The vault's keys as a control plane holds them, and where new master keys come from. */
 export interface OpenKeys extends VaultKeys {
@@ -19,10 +21,9 @@ export interface OpenKeys extends VaultKeys {
   readonly areRowsSigned: boolean;
 }
 
-interface KeyRow {
-  readonly id: string;
+interface KeyRow extends KeyState {
   readonly wrapped: string | null;
-  readonly state: string;
+  readonly mac: string | null;
 }
 
 /** Where the root secret is sealed: it is nobody's row. */
@@ -53,6 +54,8 @@ export async function openKeys(pool: Pool, config: Deps): Promise<OpenKeys> {
     await client.query('COMMIT');
     const keyring = await openKeyring(found.keys, { given, kms });
     const opened = openRoot(keyring, found.root);
+    assertOwnKeys(createVault({ keyring, root: opened.root }), found.keys);
+    assertRootWrapped(found);
     const givenId = current && wrappingKeyOf(current).id;
     return { keyring, ...opened, kms, givenId };
   } catch (error) {
@@ -73,15 +76,14 @@ interface Found {
   readonly root: string | undefined;
 }
 
-const liveKeys = `SELECT id, wrapped, state FROM vault_key WHERE state <> 'retired'`;
+/** In one statement, for a rotation may be under way. */
+const allKeys = `SELECT id, wrapped, state, activated_at AS "activatedAt", mac,
+    (SELECT sealed FROM vault_root) AS root FROM vault_key ORDER BY id`;
 
 async function readKeys(client: ClientBase): Promise<Found | undefined> {
-  const { rows: keys } = await client.query<KeyRow>(liveKeys);
+  const { rows: keys } = await client.query<KeyRow & { readonly root: string | null }>(allKeys);
   if (keys.length === 0) return undefined;
-  const { rows: roots } = await client.query<{ sealed: string | null }>(
-    'SELECT sealed FROM vault_root',
-  );
-  return { keys, root: roots[0]?.sealed ?? undefined };
+  return { keys, root: keys[0]?.root ?? undefined };
 }
 
 /** What the first start leaves: a key that wraps, and the root secret wrapped by it. */
@@ -97,18 +99,22 @@ async function firstKeys(client: ClientBase, { given, kms }: Sources): Promise<F
   const { id } = keyring.active;
   // What a new installation writes is signed from its first row on.
   const place = rows[0] === undefined ? signedRootPlace : rootPlace;
-  const root = createVault({ keyring, root: made.root }).seal(made.root, place);
+  const vault = createVault({ keyring, root: made.root });
+  const root = vault.seal(made.root, place);
+  const { wrapped } = made;
+  const state = { id, state: 'active', activatedAt: new Date() };
+  const key = { ...state, wrapped, mac: keyMac(vault, state) };
   await client.query(
-    `INSERT INTO vault_key (id, provider, wrapped, state, activated_at)
-     VALUES ($1, $2, $3, 'active', clock_timestamp())`,
-    [id, made.wrapped === null ? 'environment' : kms?.name, made.wrapped],
+    `INSERT INTO vault_key (id, provider, wrapped, state, activated_at, mac)
+     VALUES ($1, $2, $3, 'active', $4, $5)`,
+    [id, wrapped === null ? 'environment' : kms?.name, wrapped, key.activatedAt, key.mac],
   );
   await client.query(
     `INSERT INTO vault_root (id, sealed) VALUES (1, $1)
      ON CONFLICT (id) DO UPDATE SET sealed = excluded.sealed`,
     [root],
   );
-  return { keys: [{ id, wrapped: made.wrapped, state: 'active' }], root };
+  return { keys: [key], root };
 }
 
 interface FirstKeys {
@@ -132,14 +138,21 @@ async function newKeys(given: readonly Buffer[], kms: Kms | undefined): Promise<
 
 /** An installation from before there was a root: its hashes are under the master key that wraps its secrets. */
 async function inherited(client: ClientBase, given: readonly Buffer[]): Promise<FirstKeys> {
-  const { rows } = await client.query<{ sealed: string }>('SELECT sealed FROM signing_key LIMIT 1');
+  await assertFromBefore(client);
+  const { rows } = await client.query<{ kid: string; sealed: string }>(
+    'SELECT kid, sealed FROM signing_key',
+  );
   const id = rows[0] && wrappedBy(rows[0].sealed);
   const masterKey = id === undefined ? given[0] : given.find((key) => wrappingKeyOf(key).id === id);
   if (masterKey === undefined) throw unknownKey(id ?? 'its first');
+  const keyring = new Keyring(masterKey);
+  // There was one master key only, and it wraps them all: a key's name is easily written.
+  for (const { kid, sealed } of rows) rewrap(keyring, sealed, kid);
   return { masterKey, wrapped: null, root: masterKey };
 }
 
-async function openKeyring(rows: readonly KeyRow[], { given, kms }: Sources): Promise<Keyring> {
+async function openKeyring(all: readonly KeyRow[], { given, kms }: Sources): Promise<Keyring> {
+  const rows = all.filter(({ state }) => state !== 'retired');
   const fromKms = rows.flatMap(({ id, wrapped }) => (wrapped === null ? [] : { id, wrapped }));
   const unwrapped = await Promise.all(fromKms.map((row) => unwrapKey(kms, row)));
   const [first, ...others] = [...given, ...unwrapped];
@@ -176,6 +189,19 @@ export async function unwrapKey(
   throw new StoreError(`The KMS gives another master key than ${id}.`);
 }
 
+/**
+ * A key that is only announced, or that nobody knows of, has wrapped nothing: where the root is
+ * under it, who can write to the database put the states of before back.
+ */
+function assertRootWrapped({ keys, root }: Found): void {
+  const id = root === undefined ? undefined : wrappedBy(root);
+  if (keys.some((key) => key.id === id && ['active', 'retiring'].includes(key.state))) return;
+  throw new StoreError(
+    `The root secret is wrapped by the master key ${id}, which table vault_key does not say was ever in force. ` +
+      'Restore vault_key and vault_root from one backup.',
+  );
+}
+
 function openRoot(
   keyring: Keyring,
   sealed: string | undefined,
@@ -208,12 +234,14 @@ export async function noteRowsSigned(pool: Pool, { keyring, root }: VaultKeys): 
  * Throws when the database or the KMS cannot be asked; then everything stays as it was.
  */
 export async function refreshKeys(
-  { keyring, kms }: Pick<OpenKeys, 'keyring' | 'kms'>,
+  { keyring, kms, root }: Pick<OpenKeys, 'keyring' | 'kms' | 'root'>,
   { pool, log, holderId }: { readonly pool: Pool; readonly log: Log; readonly holderId: string },
 ): Promise<void> {
-  const { rows } = await pool.query<KeyRow>(liveKeys);
-  for (const { id, wrapped } of rows) {
-    if (wrapped === null || keyring.find(id) !== undefined) continue;
+  const { rows } = await pool.query<KeyRow>(allKeys);
+  assertOwnKeys(createVault({ keyring, root }), rows);
+  assertStillKnown(keyring, rows);
+  for (const { id, wrapped, state } of rows) {
+    if (wrapped === null || state === 'retired' || keyring.find(id) !== undefined) continue;
     try {
       keyring.add(await unwrapKey(kms, { id, wrapped }));
     } catch (err) {
@@ -229,5 +257,13 @@ export async function refreshKeys(
      ON CONFLICT (id) DO UPDATE
        SET keys = excluded.keys, active = excluded.active, seen_at = excluded.seen_at`,
     [holderId, keyring.ids, keyring.active.id],
+  );
+}
+
+/** A former state put back whole still verifies: what is in force here is then no key that ever was. */
+function assertStillKnown({ active: { id } }: Keyring, rows: readonly KeyRow[]): void {
+  if (rows.some((row) => row.id === id && row.state !== 'announced')) return;
+  throw new StoreError(
+    `Table vault_key does not say any more that the master key ${id} is in force.`,
   );
 }

@@ -1,12 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { SettingsError } from '../../../shared/settings.ts';
 import { lockFor, newEvent } from '../../events.ts';
-import type { Services, Transaction } from '../../services.ts';
+import type { Services, Transaction, Vault } from '../../services.ts';
 import { transaction } from '../../store/transaction.ts';
 import type { Kms } from '../kms/kms.ts';
-import type { Keyring } from './keyring.ts';
+import { createVault, type VaultKeys } from '../vault.ts';
 import { liveHolders } from './live-holders.ts';
 import { type OpenKeys, unwrapKey } from './open-keys.ts';
+import { assertOwnKeys, type KeyState, keyMac } from './own-keys.ts';
 import { countWrapped, rewrapColumn } from './rewrap-column.ts';
 import { sealedColumns } from './sealed-columns.ts';
 
@@ -50,7 +51,7 @@ export async function rotateMasterKey(
   keys.keyring.activate(target);
   await all(`wrap by ${target}`, ({ active }) => active === target);
   const { rewrapped, unreadable } = await rewrapAll(keys, deps);
-  const retired = await retireOthers(deps, { target, rewrapped, unreadable });
+  const retired = await retireOthers(keys, deps, { target, rewrapped, unreadable });
   return { active: target, retired, rewrapped, unreadable };
 }
 
@@ -59,6 +60,7 @@ async function nextKey(keys: OpenKeys, deps: Deps): Promise<string> {
   return transaction(deps.db, async (tx) => {
     await lockFor(tx, '', 'vault_key');
     const rows = await tx.vaultKey.findMany();
+    assertOwnKeys(createVault(keys), rows);
     const active = rows.find(({ state }) => state === 'active');
     if (active !== undefined && rows.some(({ state }) => state === 'retiring')) {
       keys.keyring.activate(active.id);
@@ -67,7 +69,7 @@ async function nextKey(keys: OpenKeys, deps: Deps): Promise<string> {
     const { givenId } = keys;
     const given = rows.find(({ id }) => id === givenId)?.state ?? 'new';
     if (givenId !== undefined && ['new', 'announced'].includes(given)) {
-      return announceGiven(tx, givenId);
+      return announceGiven(tx, keys, givenId);
     }
     if (keys.kms !== undefined) return announceMade(tx, { ...keys, kms: keys.kms });
     if (givenId !== undefined && given === 'active') return givenId;
@@ -77,10 +79,10 @@ async function nextKey(keys: OpenKeys, deps: Deps): Promise<string> {
   });
 }
 
-async function announceGiven(tx: Transaction, id: string): Promise<string> {
+async function announceGiven(tx: Transaction, keys: OpenKeys, id: string): Promise<string> {
   // One that was announced and never used is not the one that is meant now.
   await tx.vaultKey.deleteMany({ where: { state: 'announced', id: { not: id } } });
-  const row = { id, provider: 'environment', state: 'announced' };
+  const row = { ...announced(keys, id), provider: 'environment' };
   await tx.vaultKey.createMany({ data: [row], skipDuplicates: true });
   return id;
 }
@@ -88,35 +90,48 @@ async function announceGiven(tx: Transaction, id: string): Promise<string> {
 /** A key of the KMS: the one that was announced when this was broken off, or a new one. */
 async function announceMade(
   tx: Transaction,
-  { keyring, kms }: { readonly keyring: Keyring; readonly kms: Kms },
+  keys: VaultKeys & { readonly kms: Kms },
 ): Promise<string> {
+  const { keyring, kms } = keys;
   const where = { state: 'announced', wrapped: { not: null } };
-  const announced = await tx.vaultKey.findFirst({ where });
-  if (announced?.wrapped != null) {
-    const { id, wrapped } = announced;
+  const before = await tx.vaultKey.findFirst({ where });
+  if (before?.wrapped != null) {
+    const { id, wrapped } = before;
     keyring.add(await unwrapKey(kms, { id, wrapped }));
     return id;
   }
   const { key, wrapped } = await kms.makeKey();
   const id = keyring.add(key);
   const provider = kms.name;
-  await tx.vaultKey.create({ data: { id, provider, wrapped, state: 'announced' } });
+  await tx.vaultKey.create({ data: { ...announced(keys, id), provider, wrapped } });
   return id;
 }
 
-async function putInForce({ keyring }: OpenKeys, deps: Deps, target: string): Promise<void> {
-  const from = keyring.active.id;
+function announced(keys: VaultKeys, id: string) {
+  const state = { id, state: 'announced', activatedAt: null };
+  return { ...state, mac: keyMac(createVault(keys), state) };
+}
+
+async function putInForce(keys: OpenKeys, deps: Deps, target: string): Promise<void> {
+  const from = keys.keyring.active.id;
+  const vault = createVault(keys);
   await transaction(deps.db, async (tx) => {
     await lockFor(tx, '', 'vault_key');
-    const { clock } = deps;
-    await tx.vaultKey.updateMany({ where: { state: 'active' }, data: { state: 'retiring' } });
-    const activated = { state: 'active', activatedAt: new Date(clock.now()) };
-    await tx.vaultKey.update({ where: { id: target }, data: activated });
+    const rows = await tx.vaultKey.findMany();
+    assertOwnKeys(vault, rows);
+    const times = rows.map(({ activatedAt }) => activatedAt?.getTime() ?? 0);
+    for (const row of rows.filter(({ state }) => state === 'active')) {
+      await change(tx, vault, { ...row, state: 'retiring' });
+    }
+    // After every one before it, also by a clock that is behind.
+    const activatedAt = new Date(Math.max(deps.clock.now(), ...times.map((time) => time + 1)));
+    await change(tx, vault, { id: target, state: 'active', activatedAt });
     await tellTenants(tx, deps, 'master_key.rotation_began', { from, to: target });
   });
 }
 
 async function retireOthers(
+  keys: VaultKeys,
   deps: Deps,
   {
     target,
@@ -126,17 +141,28 @@ async function retireOthers(
 ): Promise<readonly string[]> {
   return transaction(deps.db, async (tx) => {
     await lockFor(tx, '', 'vault_key');
-    const retiring = await tx.vaultKey.findMany({ where: { state: 'retiring' } });
+    const rows = await tx.vaultKey.findMany();
+    assertOwnKeys(createVault(keys), rows);
+    const retiring = rows.filter(({ state }) => state === 'retiring');
     if (retiring.length === 0) return [];
     const ids = retiring.map(({ id }) => id);
-    await tx.vaultKey.updateMany({
-      where: { id: { in: ids } },
-      data: { state: 'retired', retiredAt: new Date(deps.clock.now()) },
-    });
+    const retiredAt = new Date(deps.clock.now());
+    for (const row of retiring) {
+      await change(tx, createVault(keys), { ...row, state: 'retired', retiredAt });
+    }
     const data = { from: ids.join(' '), to: target, rewrapped, unreadable: unreadable.length };
     await tellTenants(tx, deps, 'master_key.rotated', data);
     return ids;
   });
+}
+
+async function change(
+  tx: Transaction,
+  vault: Pick<Vault, 'mac'>,
+  { id, state, activatedAt, retiredAt = null }: KeyState & { readonly retiredAt?: Date | null },
+): Promise<void> {
+  const mac = keyMac(vault, { id, state, activatedAt });
+  await tx.vaultKey.update({ where: { id }, data: { state, activatedAt, retiredAt, mac } });
 }
 
 /** Each tenant's ledger says what was done to the keys of its secrets. */

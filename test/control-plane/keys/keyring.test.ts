@@ -9,6 +9,7 @@ import {
   rootPlace,
   signedRootPlace,
 } from '../../../control-plane/keys/keyring/open-keys.ts';
+import { keyMac } from '../../../control-plane/keys/keyring/own-keys.ts';
 import { sealedColumns } from '../../../control-plane/keys/keyring/sealed-columns.ts';
 import { vaultStatus } from '../../../control-plane/keys/keyring/vault-status.ts';
 import { createSigningKeys } from '../../../control-plane/keys/signing-keys.ts';
@@ -212,10 +213,24 @@ describe('a rotation of the master key', () => {
   });
 
   it('broken off is finished before the old key can be left out, or another begins', async () => {
-    await seedEverything(await world.open(under(first)));
+    const keys = await world.open(under(first));
+    await seedEverything(keys);
     await world.open(under(second, first));
-    await query(`UPDATE vault_key SET state = 'retiring'`);
-    await query(`INSERT INTO vault_key VALUES ($1, 'environment', NULL, 'active')`, [idOf(second)]);
+    const [one, other] = [keys.keyring.active.id, idOf(second)];
+    const vault = createVault(keys);
+    await world.store.db.vaultKey.create({
+      data: { id: other, provider: 'environment', state: 'announced' },
+    });
+    for (const [id, state, at] of [
+      [one, 'retiring', 1],
+      [other, 'active', 2],
+    ] as const) {
+      const row = { id, state, activatedAt: new Date(at) };
+      await world.store.db.vaultKey.update({
+        where: { id },
+        data: { ...row, mac: keyMac(vault, row) },
+      });
+    }
     await expect(world.open(under(second))).rejects.toThrow(idOf(first));
     const status = await vaultStatus(await world.open(under(second, first)), world.store);
     expect(status.is_settled).toBe(false);
