@@ -18,19 +18,29 @@ export async function listEvents(
 ): Promise<EventsPage> {
   const after = cursor === undefined ? undefined : readCursor(services.vault, tenantId, cursor);
   const filter = eventFilter(filters);
-  const rows = await readEvents(services, tenantId, { filter, after, limit: limit + 1 });
-  const events = rows.slice(0, limit);
-  return { events, next_cursor: rows.length > limit ? (events.at(-1)?.cursor ?? null) : null };
+  return pageOf(await readEvents(services, tenantId, { filter, after, limit: limit + 1 }), limit);
 }
 
-/** Up to `limit` events after a cursor, each with a cursor of its own. */
+interface EventsRecords {
+  readonly events: SealedEventRecord[];
+  /** The limit, or the bytes of a page, ended it: more may follow. */
+  readonly isFull: boolean;
+}
+
+/** A page of what was read with one row to spare. */
+export function pageOf({ events: read, isFull }: EventsRecords, limit: number): EventsPage {
+  const events = read.slice(0, limit);
+  return { events, next_cursor: isFull ? (events.at(-1)?.cursor ?? null) : null };
+}
+
+/** Up to `limit` events after a cursor, fewer where they are large, each with a cursor of its own. */
 export async function readEvents(
   { pool, vault }: Pick<Services, 'pool' | 'vault'>,
   tenantId: string,
   read: EventsRead,
-): Promise<SealedEventRecord[]> {
-  const rows = await readEventRows(pool, tenantId, read);
-  return rows.map(([position, chainId, seq, prevHash, eventHash, canonical, sealedAt]) => ({
+): Promise<EventsRecords> {
+  const { rows, isFull } = await readEventRows(pool, tenantId, read);
+  const events = rows.map(([position, chainId, seq, prevHash, eventHash, canonical, sealedAt]) => ({
     ...toRecord(vault, {
       tenantId,
       position: Number(position),
@@ -42,6 +52,7 @@ export async function readEvents(
     }),
     sealed_at: sealedAt.toISOString(),
   }));
+  return { events, isFull };
 }
 
 /** A sealed event as the API shows it. */

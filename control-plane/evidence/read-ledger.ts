@@ -2,6 +2,7 @@ import type { Pool, PoolClient } from 'pg';
 import type { Anchor, ChainEnd, LedgerPage } from '../../shared/evidence/ledger-source.ts';
 import { emptyRoot } from '../../shared/evidence/merkle.ts';
 import type { LedgerRow } from '../../shared/evidence/row-check.ts';
+import { boundByBytes } from './page-bytes.ts';
 import type { Queryable } from './read-state.ts';
 
 const pageRows = 1_000;
@@ -32,9 +33,9 @@ export async function* readPages(
   readBeside: BesideReader = nothingBeside,
 ): AsyncGenerator<LedgerPage> {
   for (let from = after; from < upTo; ) {
-    const rows = await readRows(connection, tenantId, { after: from, upTo });
-    // A short page is the last: what was said about positions behind it goes with it.
-    const last = rows.length < pageRows ? upTo : (rows.at(-1)?.position ?? upTo);
+    const { rows, isFull } = await readRows(connection, tenantId, { after: from, upTo });
+    // A page that is not full is the last: what was said about positions behind it goes with it.
+    const last = isFull ? (rows.at(-1)?.position ?? upTo) : upTo;
     const anchors = await readHeads(connection, tenantId, { after: from, upTo: last });
     const beside = await readBeside(connection, { rows, after: from, upTo: last });
     yield { rows, anchors, ...beside };
@@ -46,6 +47,7 @@ type RowArray = [
   ...start: [string, string, string, string, string, string, string, string, string],
   ...nullable: [string | null, string | null, string | null, string | null],
   occurredAtMs: string,
+  found: string,
 ];
 
 export interface Stretch {
@@ -53,17 +55,24 @@ export interface Stretch {
   readonly upTo: number;
 }
 
+const columns = `position, chain_id, seq, prev_hash, event_hash, canonical, event_id, type, source,
+  agent_id, tool, decision, reason_code`;
+const rowsStatement = boundByBytes({
+  columns: `${columns}, occurred_ms`,
+  rows: `SELECT ${columns}, (extract(epoch FROM occurred_at) * 1000)::bigint AS occurred_ms
+    FROM evidence_row WHERE tenant_id = $1 AND position > $2 AND position <= $3
+   ORDER BY position LIMIT ${pageRows}`,
+  order: 'position',
+});
+
 async function readRows(connection: Queryable, tenantId: string, { after, upTo }: Stretch) {
   const { rows } = await connection.query<RowArray>({
-    text: `SELECT position, chain_id, seq, prev_hash, event_hash, canonical, event_id, type, source,
-                  agent_id, tool, decision, reason_code,
-                  (extract(epoch FROM occurred_at) * 1000)::bigint
-             FROM evidence_row WHERE tenant_id = $1 AND position > $2 AND position <= $3
-            ORDER BY position LIMIT ${pageRows}`,
+    text: rowsStatement,
     values: [tenantId, after, upTo],
     rowMode: 'array',
   });
-  return rows.map(toRow);
+  const isFull = rows.length === pageRows || rows.length < Number(rows[0]?.[14] ?? 0);
+  return { rows: rows.map(toRow), isFull };
 }
 
 function toRow(row: RowArray): LedgerRow {

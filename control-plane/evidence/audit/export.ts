@@ -72,13 +72,14 @@ async function readAll(
   let characters = 0;
   for (let cursor: string | undefined; ; cursor = events.at(-1)?.cursor) {
     const after = cursor === undefined ? undefined : readCursor(services.vault, tenantId, cursor);
-    const page = await readTrail(services, tenantId, { filter, after, limit: pageRows });
+    const read = { filter, after, limit: pageRows };
+    const { events: page, isFull } = await readTrail(services, tenantId, read);
     events.push(...page);
     characters += page.reduce((sum, event) => sum + JSON.stringify(event).length, 0);
     if (events.length > eventsMax || characters > charactersMax) {
       throw new GatewayError('evidence.export_too_large');
     }
-    if (page.length < pageRows) return events;
+    if (!isFull) return events;
   }
 }
 

@@ -3,7 +3,7 @@ import type { SealedEventRecord } from '../../../shared/contract/evidence.ts';
 import { canonicalJson } from '../../../shared/crypto/jcs.ts';
 import type { Services } from '../../services.ts';
 import { readCursor } from '../cursor.ts';
-import { readEvents } from '../events.ts';
+import { pageOf, readEvents } from '../events.ts';
 import { eventFilter } from '../reading/event-filter.ts';
 import type { EventsRead } from '../reading/event-rows.ts';
 import { chainIntegrity, type ShownRow } from './chain-integrity.ts';
@@ -28,18 +28,16 @@ export async function listAudit(
 ): Promise<AuditPage> {
   const after = cursor === undefined ? undefined : readCursor(services.vault, tenantId, cursor);
   const read = { filter: eventFilter(filters), after, limit: limit + 1 };
-  const rows = await readTrail(services, tenantId, read);
-  const events = rows.slice(0, limit);
-  const chains = await chainsOf(services, tenantId, events);
-  const next_cursor = rows.length > limit ? (events.at(-1)?.cursor ?? null) : null;
-  return { events, chains: [...chains], next_cursor };
+  const page = pageOf(await readTrail(services, tenantId, read), limit);
+  const chains = await chainsOf(services, tenantId, page.events);
+  return { ...page, chains: [...chains] };
 }
 
 export function readTrail(
   services: Deps,
   tenantId: string,
   read: EventsRead,
-): Promise<SealedEventRecord[]> {
+): ReturnType<typeof readEvents> {
   return readEvents(services, tenantId, { ...read, among: administrative });
 }
 

@@ -4,7 +4,6 @@ import type { ExportFilters } from '../../../shared/evidence/bundle/statement.ts
 import { eventFilter } from '../reading/event-filter.ts';
 import { type EventRow, readEventRows } from '../reading/event-rows.ts';
 
-/** An event may take a megabyte: a page of them must still fit. */
 const pageRows = 100;
 const pageChains = 1_000;
 
@@ -28,9 +27,9 @@ export async function* readRows(
   for (let position = 0; position < upTo; ) {
     const after = { position, seqIn: () => undefined };
     const read = { filter, after, upTo, limit: pageRows };
-    const rows = await readEventRows(pool, tenantId, read);
+    const { rows, isFull } = await readEventRows(pool, tenantId, read);
     if (rows.length > 0) yield rows.map(toRow);
-    position = rows.length < pageRows ? upTo : Number(rows.at(-1)?.[0] ?? upTo);
+    position = isFull ? Number(rows.at(-1)?.[0] ?? upTo) : upTo;
   }
 }
 

@@ -1,5 +1,6 @@
 import type { Pool } from 'pg';
 import type { ReadCursor } from '../cursor.ts';
+import { boundByBytes, pageBytesMax } from '../page-bytes.ts';
 import type { EventFilter } from './event-filter.ts';
 
 export interface EventsRead {
@@ -9,14 +10,22 @@ export interface EventsRead {
   /** The last position to look at. */
   readonly upTo?: number | undefined;
   readonly limit: number;
+  /** The texts of a page end with the one that reaches this. */
+  readonly bytesMax?: number | undefined;
   /** A condition of ours that has a partial index of its own, as SQL. */
   readonly among?: string | undefined;
 }
 
-export type EventRow = [string, string, string, string, string, string, Date];
+export type EventRow = [string, string, string, string, string, string, Date, found: string];
+
+export interface EventRows {
+  readonly rows: readonly EventRow[];
+  /** Its limit, or its bytes, ended the page: more may follow. */
+  readonly isFull: boolean;
+}
 
 /**
- * Up to `limit` rows in position order. Where a latest time is asked for, the ledger has two parts: up
+ * Up to `limit` rows in position order, fewer where they are large. Where a latest time is asked for, the ledger has two parts: up
  * to some position nothing occurred later, so that time need not be looked at; behind it lies what came
  * late, found by time. So the last page of a narrow time does not read the ledger to its end.
  */
@@ -24,7 +33,7 @@ export async function readEventRows(
   pool: Pool,
   tenantId: string,
   read: EventsRead,
-): Promise<readonly EventRow[]> {
+): Promise<EventRows> {
   const { filter, upTo = Number.MAX_SAFE_INTEGER, limit } = read;
   const { fromMs, toMs } = filter;
   const since = fromMs === undefined ? 0 : await lastPositionBefore(pool, tenantId, iso(fromMs));
@@ -32,10 +41,23 @@ export async function readEventRows(
   if (toMs === undefined) return readStretch(pool, tenantId, { read, start });
   const turn = Math.min(upTo, await lastPositionBefore(pool, tenantId, iso(toMs + 1)));
   const timely = { ...read, filter: { ...filter, toMs: undefined }, upTo: turn };
-  const rows = start < turn ? await readStretch(pool, tenantId, { read: timely, start }) : [];
-  if (rows.length === limit) return rows;
-  const late = { ...read, upTo, limit: limit - rows.length };
-  return [...rows, ...(await readLate(pool, tenantId, late, Math.max(start, turn)))];
+  const { rows, isFull } =
+    start < turn ? await readStretch(pool, tenantId, { read: timely, start }) : noRows;
+  if (isFull) return { rows, isFull };
+  const bytesMax = Math.max(1, (read.bytesMax ?? pageBytesMax) - bytesOf(rows));
+  const rest = { ...read, upTo, limit: limit - rows.length, bytesMax };
+  const late = await readLate(pool, tenantId, rest, Math.max(start, turn));
+  return { rows: [...rows, ...late.rows], isFull: late.isFull };
+}
+
+const noRows: EventRows = { rows: [], isFull: false };
+
+function pageOf(rows: readonly EventRow[], limit: number): EventRows {
+  return { rows, isFull: rows.length === limit || rows.length < Number(rows[0]?.[7] ?? 0) };
+}
+
+function bytesOf(rows: readonly EventRow[]): number {
+  return rows.reduce((sum, row) => sum + Buffer.byteLength(row[5]), 0);
 }
 
 const columns = 'position, chain_id, seq, prev_hash, event_hash, canonical, sealed_at';
@@ -44,7 +66,7 @@ async function readStretch(
   pool: Pool,
   tenantId: string,
   { read, start }: { readonly read: EventsRead; readonly start: number },
-): Promise<readonly EventRow[]> {
+): Promise<EventRows> {
   const { filter, after } = read;
   const chainId = filter.equalities.find(({ column }) => column === 'chain_id')?.value;
   const known =
@@ -55,7 +77,7 @@ async function readStretch(
       : (known ?? (await lastSeqUpTo(pool, tenantId, { chainId, position: start })));
   const { text, values } = eventsStatement(tenantId, read, { position: start, seq });
   const { rows } = await pool.query<EventRow>({ text, values: [...values], rowMode: 'array' });
-  return rows;
+  return pageOf(rows, read.limit);
 }
 
 /** Behind where everything that is wanted should stand: hardly ever anything. */
@@ -64,17 +86,19 @@ async function readLate(
   tenantId: string,
   read: EventsRead,
   start: number,
-): Promise<readonly EventRow[]> {
+): Promise<EventRows> {
   const { text, values } = lateStatement(tenantId, read, start);
   const { rows } = await pool.query<[string]>({ text, values: [...values], rowMode: 'array' });
-  if (rows.length === 0) return [];
+  if (rows.length === 0) return noRows;
+  const page = `SELECT ${columns} FROM evidence_row
+    WHERE tenant_id = $1 AND position = ANY($2::bigint[])`;
+  const { bytesMax } = read;
   const found = await pool.query<EventRow>({
-    text: `SELECT ${columns} FROM evidence_row
-            WHERE tenant_id = $1 AND position = ANY($2::bigint[]) ORDER BY position`,
+    text: boundByBytes({ columns, rows: page, order: 'position', bytesMax }),
     values: [tenantId, rows.map(([position]) => position)],
     rowMode: 'array',
   });
-  return found.rows;
+  return pageOf(found.rows, read.limit);
 }
 
 const iso = (ms: number) => new Date(ms).toISOString();
@@ -166,9 +190,9 @@ export function eventsStatement(tenantId: string, read: EventsRead, start: Start
   // A chain is read by its own index.
   const order = start.seq === undefined ? 'position' : 'seq';
   conditions.push(`${order} > ${bind(start.seq ?? start.position)}`);
-  const text = `SELECT ${columns} FROM evidence_row
+  const rows = `SELECT ${columns} FROM evidence_row
     WHERE ${conditions.join(' AND ')} ORDER BY ${order} LIMIT ${bind(read.limit)}`;
-  return { text, values };
+  return { text: boundByBytes({ columns, rows, order, bytesMax: read.bytesMax }), values };
 }
 
 /** Materialised, so that a limit does not make the database hope for an early end where there is none. */

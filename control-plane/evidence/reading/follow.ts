@@ -26,6 +26,8 @@ interface Stretch {
 }
 
 const pageRows = 200;
+/** Many may be slow at once. */
+const pageBytesMax = 1_048_576;
 
 /**
  * The story of one follower: what the tail keeps comes from there, what lies before from the
@@ -93,8 +95,8 @@ async function fromLedger(
   const head = await headPosition(deps.pool, tenantId);
   if (head <= position) return { chunk: '', upTo: position };
   const after = { position, seqIn: () => undefined };
-  const read = { filter, after, upTo: head, limit: pageRows };
-  const events = await readEvents(deps, tenantId, read);
-  const last = events.length < pageRows ? head : (events.at(-1)?.position ?? head);
+  const read = { filter, after, upTo: head, limit: pageRows, bytesMax: pageBytesMax };
+  const { events, isFull } = await readEvents(deps, tenantId, read);
+  const last = isFull ? (events.at(-1)?.position ?? head) : head;
   return { chunk: events.map(eventMessage).join(''), upTo: last };
 }
