@@ -67,10 +67,10 @@ describe('while approvals cannot be requested', () => {
   it('an action that needs one is denied, and may be tried again under its idempotency key', async () => {
     const { db } = gateway.services;
     const body = action({ tool: 'refund', idempotency_key: 'when there is nobody to ask' });
-    await db.$executeRaw`alter table approval rename column summary to summary_away`;
+    await db.$executeRaw`alter table approval rename column channels to channels_away`;
     const denied = await gateway
       .post('/v1/actions/preflight', body)
-      .finally(() => db.$executeRaw`alter table approval rename column summary_away to summary`);
+      .finally(() => db.$executeRaw`alter table approval rename column channels_away to channels`);
     const reason_code = 'approval.unavailable';
     expect(denied).toMatchObject({ status: 200, body: { decision: 'deny', reason_code } });
     const asked = await gateway.post('/v1/actions/preflight', body);
