@@ -127,10 +127,13 @@ export async function eventsOf(
   { db }: Pick<Services, 'db'>,
   tenantId: string,
 ): Promise<readonly EvidenceEvent[]> {
-  const rows = await db.evidenceRow.findMany({ where: { tenantId }, orderBy: { position: 'asc' } });
+  // What waits first: an event that is sealed meanwhile is then seen twice, and never missed.
   const waiting = await db.eventOutbox.findMany({ where: { tenantId }, orderBy: { id: 'asc' } });
+  const rows = await db.evidenceRow.findMany({ where: { tenantId }, orderBy: { position: 'asc' } });
   const texts = [...rows.map(({ canonical }) => canonical), ...waiting.map(({ event }) => event)];
-  return texts.map((text) => JSON.parse(text) as EvidenceEvent);
+  const events = texts.map((text) => JSON.parse(text) as EvidenceEvent);
+  const seen = new Set<string>();
+  return events.filter(({ id }) => !seen.has(id) && seen.add(id));
 }
 
 /** The same services, and the sections that their use cases move, in order, as `<tenant> <section>`. */
