@@ -63,25 +63,32 @@ async function ledgerOf(jti: string, count: number): Promise<Record<string, numb
 
 /** The approvals that were asked for after another and wait for a human, once there are so many. */
 async function pendingAfter(after: number, count = 1): Promise<readonly number[]> {
+  return pendingWhere(({ id }) => id > after, count);
+}
+
+interface Pending {
+  readonly id: number;
+  readonly proposed_args: { readonly amount?: number };
+}
+
+async function pendingWhere(isMeant: (one: Pending) => boolean, count = 1) {
   let ids: number[] = [];
   await until('calls wait for a human', async () => {
     const { body } = await world.api('GET', '/v1/approvals?status=pending');
-    ids = (body.approvals as { id: number }[]).map(({ id }) => id).filter((id) => id > after);
+    ids = (body.approvals as Pending[]).filter(isMeant).map(({ id }) => id);
     return ids.length >= count;
   });
   return ids;
 }
 
-async function latestApproval(): Promise<number> {
-  const { body } = await world.api('GET', '/v1/approvals?limit=1');
-  return (body.approvals as { id: number }[])[0]?.id ?? 0;
-}
+/** What waits for a human with this amount: calls of earlier tests may still come to wait. */
+const pendingFor = (paid: number) =>
+  pendingWhere(({ proposed_args }) => proposed_args.amount === paid);
 
 /** Has a call held, and gives it this grant; returns the approval's id. */
 async function grantedCall(by: number, paid: number, grant: Record<string, unknown>) {
-  const latest = await latestApproval();
   const call = world.pay(by, paid);
-  const [id = 0] = await pendingAfter(latest);
+  const [id = 0] = await pendingFor(paid);
   const { status } = await decide(id, { action: 'approve', grant });
   expect(status).toBe(200);
   expect(reasonOf(await call)).toBe('performed approval.satisfied');
@@ -200,13 +207,7 @@ describe('over two sidecars and two control planes at once', () => {
   it('a grant is used once, whichever sidecar holds calls for it', async () => {
     const paid = amount(2_000);
     const calls = atOnce(paid);
-    let id = 0;
-    await until('the call waits for a human', async () => {
-      const { body } = await world.api('GET', '/v1/approvals?status=pending');
-      const open = body.approvals as { approval_id?: number; id?: number }[];
-      id = Number(open[0]?.id ?? open[0]?.approval_id ?? 0);
-      return id > 0;
-    });
+    const [id = 0] = await pendingFor(paid);
     await world.api('POST', `/v1/approvals/${id}/decide`, { action: 'approve' }, 1);
     const { 'performed approval.satisfied': done, ...refused } = tally(await calls);
     expect(done).toBe(1);
@@ -268,8 +269,8 @@ describe('over two sidecars and two control planes at once', () => {
 
   it('a denial holds at both sidecars, also where a grant of the tool covers whatever the arguments', async () => {
     const no = amount(2_000);
-    const [asked, seen] = [world.pay(0, no), await pendingAfter(0)];
-    for (const id of seen) await decide(id, { action: 'deny' });
+    const asked = world.pay(0, no);
+    for (const id of await pendingFor(no)) await decide(id, { action: 'deny' });
     expect(reasonOf(await asked)).toBe('approval.denied');
     const wide = await grantedCall(0, amount(2_000), { uses: 1_000, scope: 'tool' });
     await untilBoth('hold the grant', async (by) => (await standingAt(by, wide)) === 'approved');
