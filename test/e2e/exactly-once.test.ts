@@ -62,10 +62,6 @@ async function ledgerOf(jti: string, count: number): Promise<Record<string, numb
 }
 
 /** The approvals that were asked for after another and wait for a human, once there are so many. */
-async function pendingAfter(after: number, count = 1): Promise<readonly number[]> {
-  return pendingWhere(({ id }) => id > after, count);
-}
-
 interface Pending {
   readonly id: number;
   readonly proposed_args: { readonly amount?: number };
@@ -228,7 +224,8 @@ describe('over two sidecars and two control planes at once', () => {
 
     const calls = atOnce(paid);
     // Those that came too late ask anew: they are told no, rather than waited for.
-    for (const late of await pendingAfter(id)) await decide(late, { action: 'deny' });
+    for (const late of await pendingWhere((one) => one.id > id))
+      await decide(late, { action: 'deny' });
     const answers = [...(await calls)];
     let used = await usesOf(id);
     // On a slow machine some of so many at once could not spend in time: the uses are still there.
@@ -260,7 +257,8 @@ describe('over two sidecars and two control planes at once', () => {
     // Not a moment later, also where the sidecar has not heard of it.
     const late = [amount(2_000), amount(2_000)];
     const refused = Promise.all(late.map((one, by) => world.pay(by, one)));
-    for (const waiting of await pendingAfter(id, 2)) await decide(waiting, { action: 'deny' });
+    for (const waiting of await pendingWhere((one) => one.id > id, 2))
+      await decide(waiting, { action: 'deny' });
     for (const { status } of await refused) expect(status).not.toBe(200);
     expect(late.map(performed)).toEqual([0, 0]);
     await untilBoth('know', async (by) => (await standingAt(by, id)) !== 'approved');
