@@ -82,6 +82,10 @@ export const damagesOf = (ago: (ms: number) => string): readonly Damage[] => [
   row('CC-3', 'sealing_stuck', 'an event waits outside for long', () => [
     `insert into event_outbox (tenant_id, event_id, event, dead_lettered, created_at)
        values ('default', 'ev_x', 'not yet', true, '${ago(16 * 60_000)}')`,
+    // Otherwise it would be sealed as one that nobody can read.
+    `create function stay() returns trigger language plpgsql as 'begin return null; end'`,
+    `create trigger stay before delete on event_outbox for each row
+       when (old.event_id = 'ev_x') execute function stay()`,
   ]),
   row('CC-4', 'secret_unreadable', 'a signing key was taken from elsewhere', () => [
     `update signing_key set sealed = (select sealed from install limit 1)

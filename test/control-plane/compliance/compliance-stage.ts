@@ -15,23 +15,31 @@ import { startUpstream } from '../../support/upstream.ts';
 import { preflightStage } from '../actions/preflight-stage.ts';
 
 const env = { SALLYPORT_ALLOW_PRIVATE: '127.0.0.0/8' };
-const ledgerTables = [
-  ...['evidence_row', 'evidence_head', 'evidence_chain', 'evidence_batch', 'event_outbox'],
-  ...['evidence_verification', 'delivery'],
-];
 const others = [
   ...['credential', 'signing_key', 'install', 'delivery', 'approval', 'evidence_salt', 'tenant'],
-  ...['policy', 'tool', 'tool_version', 'kill_switch', 'api_key', 'event_outbox'],
+  ...['policy', 'tool', 'tool_version', 'kill_switch', 'api_key'],
 ];
 
-/** What statements may change; a ledger is put back whole. */
+/** What statements may change, and what a ledger that is found damaged is told in. */
 function tablesIn(statements: readonly string[]): readonly string[] {
+  const isLedger = changesLedger(statements);
+  const told = isLedger ? ['evidence_verification', 'delivery'] : [];
   const named = others.filter((name) =>
     statements.some((sql) => new RegExp(`\\b${name}\\b`).test(sql)),
   );
-  const isLedger = statements.some((sql) => sql.includes('evidence_row'));
-  return isLedger ? [...new Set([...named, ...ledgerTables])] : named;
+  return [...new Set([...named, ...told])];
 }
+
+const changesLedger = (statements: readonly string[]) =>
+  statements.some((sql) => sql.includes('evidence_row'));
+
+/** Sealing goes on meanwhile: of the ledger only the rows that there were are put back. */
+const ledgerBack = [
+  `delete from evidence_row as row using before_ledger as before
+    where row.tenant_id = before.tenant_id and row.position = before.position`,
+  'insert into evidence_row select * from before_ledger',
+  'drop table before_ledger',
+];
 
 /**
  * A tenant in which all six controls hold: a policy, tools that were approved and used, a request
@@ -78,8 +86,12 @@ export async function complianceStage() {
       look: () => Promise<Result>,
     ): Promise<Result> => {
       const tables = tablesIn(statements);
-      const copies = tables.map((name) => `create table before_${name} as table ${name}`);
-      await tamper(databaseUrl, ...copies, ...statements);
+      const isLedger = changesLedger(statements);
+      const copies = [
+        ...tables.map((name) => `create table before_${name} as table ${name}`),
+        ...(isLedger ? ['create table before_ledger as table evidence_row'] : []),
+      ];
+      await tamper(databaseUrl, 'begin', ...copies, ...statements, 'commit');
       try {
         return await look();
       } finally {
@@ -88,7 +100,12 @@ export async function complianceStage() {
           `insert into ${name} select * from before_${name}`,
           `drop table before_${name}`,
         ]);
-        await tamper(databaseUrl, ...back);
+        const unplant = [
+          'drop function if exists stay cascade',
+          "delete from event_outbox where event_id = 'ev_x'",
+        ];
+        const ledger = isLedger ? ledgerBack : [];
+        await tamper(databaseUrl, 'begin', ...unplant, ...back, ...ledger, 'commit');
         // Which signing key is the active one is believed for a second.
         services.clock.advance(1_500);
       }
