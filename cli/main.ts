@@ -21,7 +21,8 @@ const usage = `Usage: sallyport <command>
   vault status|rotate-master-key|rewrap
                            the master key: what it wraps, and a new one without downtime
   mcp --name NAME -- CMD   put a local stdio MCP server behind the sidecar
-  admin create-tenant NAME create a tenant and print its first owner key
+  admin create-tenant|set-plan
+                           a new tenant and its first owner key; what a tenant may have
 
 Settings are environment variables; the README lists them.`;
 
@@ -54,12 +55,8 @@ async function main([command, ...rest]: readonly string[]): Promise<number> {
       return (await import('./vault/vault.ts')).vault(rest);
     case 'mcp':
       return (await import('./mcp/mcp.ts')).mcp(rest);
-    case 'admin': {
-      const [verb, name, ...others] = rest;
-      if (verb !== 'create-tenant' || name === undefined || others.length > 0) break;
-      const { createTenant } = await import('./create-tenant.ts');
-      return createTenant(name);
-    }
+    case 'admin':
+      return (await import('./admin.ts')).admin(rest);
     case 'help':
     case '--help':
       console.log(usage);

@@ -2,8 +2,12 @@ import { GatewayError } from '../shared/errors.ts';
 import type { ChangeNotes } from './events.ts';
 import type { Transaction } from './services.ts';
 
-const tiers = ['free', 'team', 'enterprise'] as const;
+export const tiers = ['free', 'team', 'enterprise'] as const;
 type Tier = (typeof tiers)[number];
+
+export function isTier(name: string): name is Tier {
+  return tiers.some((tier) => tier === name);
+}
 
 /** How many of each a plan allows (design 12). */
 const caps = {
@@ -37,7 +41,7 @@ export async function assertWithinPlan(
 ): Promise<void> {
   const tenant = await tx.tenant.findUniqueOrThrow({ where: { id: tenantId } });
   notes.assertOurs('tenant', tenant);
-  const tier = tiers.find((known) => known === tenant.plan) ?? 'free';
+  const tier = isTier(tenant.plan) ? tenant.plan : 'free';
   if (present < caps[feature][tier]) return;
   throw new GatewayError('plan.cap_reached', {
     message: `The plan ${tier} allows ${caps[feature][tier]} ${feature}.`,

@@ -1,0 +1,28 @@
+import { SettingsError } from '../../shared/settings.ts';
+import { commitChange, lockFor } from '../events.ts';
+import { isTier, tiers } from '../plan.ts';
+import type { Services } from '../services.ts';
+
+/**
+ * Gives a tenant another plan; what it has already stays, also beyond the new caps. Only who runs
+ * the control plane may: no key of the tenant does. Throws SettingsError for an unknown tenant or plan.
+ */
+export async function setPlan(services: Services, tenantId: string, plan: string): Promise<void> {
+  if (!isTier(plan)) {
+    throw new SettingsError(`There is no plan ${plan}: take one of ${tiers.join(', ')}.`);
+  }
+  await commitChange(services, tenantId, async (tx, notes) => {
+    await lockFor(tx, tenantId, 'tenant settings');
+    const where = { id: tenantId };
+    const known = await tx.tenant.findUnique({ where });
+    if (known === null) throw new SettingsError(`There is no tenant ${tenantId}.`);
+    notes.assertOurs('tenant', known);
+    await tx.tenant.update({ where, data: { plan } });
+    await notes.signed('tenant', { ...known, plan });
+    await notes.event({
+      type: 'tenant.plan_set',
+      chainId: 'tenant:settings',
+      data: { by: 'operator', before: known.plan, plan },
+    });
+  });
+}

@@ -1,0 +1,64 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { freshDatabase } from '../support/postgres.ts';
+import { startProgram } from '../support/processes.ts';
+import { eventsOf, type TestServices, testServices } from '../support/services.ts';
+
+let database: Awaited<ReturnType<typeof freshDatabase>>;
+let services: TestServices;
+const masterKey = randomBytes(32);
+let made: Awaited<ReturnType<typeof admin>>;
+beforeAll(async () => {
+  database = await freshDatabase();
+  // The first on this database, whose keys the others find.
+  made = await admin('create-tenant', 'Acme');
+  services = await testServices({ databaseUrl: database.url, masterKey });
+}, 60_000);
+afterAll(async () => {
+  await services?.close();
+  await database?.drop();
+});
+
+async function admin(...args: string[]) {
+  const env = {
+    DATABASE_URL: database.url,
+    SALLYPORT_MASTER_KEY: masterKey.toString('base64'),
+    SALLYPORT_LOG_LEVEL: 'silent',
+  };
+  const program = startProgram('cli/main.ts', env, { args: ['admin', ...args] });
+  return { code: await program.exited(), text: program.output() };
+}
+
+const planOf = async (id: string) => (await services.db.tenant.findUnique({ where: { id } }))?.plan;
+
+describe('sallyport admin', () => {
+  it('makes a tenant with its owner key, and gives it a plan that is signed and in its ledger', async () => {
+    expect(made, made.text).toMatchObject({ code: 0, text: expect.stringMatching(/apk_\w{20,}/) });
+    expect(await planOf('acme')).toBe('enterprise');
+    const set = await admin('set-plan', 'acme', 'team');
+    expect(set, set.text).toMatchObject({ code: 0 });
+    expect(await planOf('acme')).toBe('team');
+    expect(await eventsOf(services, 'acme')).toContainEqual(
+      expect.objectContaining({
+        type: 'tenant.plan_set',
+        data: { by: 'operator', before: 'enterprise', plan: 'team' },
+      }),
+    );
+    const row = await services.db.tenant.findUniqueOrThrow({ where: { id: 'acme' } });
+    expect(services.guard.holds('tenant', row)).toBe(true);
+  });
+
+  it.each([
+    ['a plan that there is not', ['set-plan', 'acme', 'gold'], 1, 'free, team, enterprise'],
+    ['a tenant that there is not', ['set-plan', 'nobody', 'team'], 1, 'no tenant nobody'],
+    ['a name that is taken', ['create-tenant', 'acme'], 1, 'exists'],
+    ['no plan', ['set-plan', 'acme'], 2, 'Usage'],
+    ['a word too many', ['create-tenant', 'two', 'words'], 2, 'Usage'],
+    ['an option that there is not', ['create-tenant', '--name=x'], 2, '--name'],
+    ['nothing', [], 2, 'Usage'],
+  ])('%s is refused in words', async (_what, args, code, words) => {
+    const refused = await admin(...args);
+    expect(refused, refused.text).toMatchObject({ code, text: expect.stringContaining(words) });
+    expect(await planOf('acme')).toBe('team');
+  });
+});
