@@ -16,6 +16,7 @@ import { startCheckpointRounds } from './evidence/anchoring/checkpoint-rounds.ts
 import { createLedger } from './evidence/ledger.ts';
 import { createFeed } from './evidence/reading/feed.ts';
 import { reportForkedEnd } from './evidence/tree/fork.ts';
+import { sealingWitness } from './evidence/verification/sealing-witness.ts';
 import { startSelfVerification } from './evidence/verification/self-verify.ts';
 import { defaultLimits } from './http/budget.ts';
 import { sweepIdempotency } from './http/idempotency.ts';
@@ -132,6 +133,7 @@ export async function openServices(
     meter: createSealMeter(registry),
     onSealed: (tenantId) => feed.sealed(tenantId),
     onFork: (tenantId) => void reportForkedEnd(services, tenantId),
+    ...sealingWitness(() => services),
   });
   const publisher = createPublisher({ clock, log, db, bus, vault, guard, signingKeys, ledger });
   const upstream = openUpstream(config);

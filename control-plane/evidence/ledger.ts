@@ -3,6 +3,7 @@ import type { EvidenceEvent, SealedEvent } from '../../shared/evidence/event.ts'
 import type { Ledger, Services } from '../services.ts';
 import type { SealMeter } from '../telemetry/seal-metrics.ts';
 import { toSealable } from './check-event.ts';
+import { ConfirmedEnd, type End } from './confirmed-end.ts';
 import { DeadLetters } from './dead-letters.ts';
 import { recordEvent, tenantsWithOutbox } from './outbox.ts';
 import { OutboxDrain } from './outbox-drain.ts';
@@ -13,6 +14,10 @@ type LedgerDeps = Pick<Services, 'db' | 'pool' | 'signingKeys' | 'clock' | 'log'
   readonly onSealed?: (tenantId: string, position: number) => void;
   /** Told when a ledger's end is not the one that was signed, so that nothing is sealed. */
   readonly onFork?: (tenantId: string) => void;
+  /** Told once when a ledger does not hold any more what this process had sealed or seen. */
+  readonly onRolledBack?: (tenantId: string, lost: End, ledgerPosition: number) => void;
+  /** Up to where somebody accepted that a ledger was set back; default: nowhere. */
+  readonly acceptedPosition?: (tenantId: string) => Promise<number>;
   readonly meter?: SealMeter | undefined;
 };
 
@@ -37,6 +42,8 @@ interface Tenant {
 export function createLedger(deps: LedgerDeps): RunningLedger {
   const { pool, clock, log } = deps;
   const tenants = new Map<string, Tenant>();
+  // Kept for tenants that are idle, too: a few words each.
+  const confirmedEnds = new Map<string, ConfirmedEnd>();
   const deadLetters = new DeadLetters(log);
   let isClosed = false;
 
@@ -53,6 +60,13 @@ export function createLedger(deps: LedgerDeps): RunningLedger {
       }
     },
     onFork: (tenantId) => deps.onFork?.(tenantId),
+    onRolledBack: (...what) => deps.onRolledBack?.(...what),
+    acceptedPosition: async (tenantId) => (await deps.acceptedPosition?.(tenantId)) ?? 0,
+    confirmedEnd(tenantId) {
+      const end = confirmedEnds.get(tenantId) ?? new ConfirmedEnd();
+      confirmedEnds.set(tenantId, end);
+      return end;
+    },
     onDeadLetter: (tenantId, event, reason) => deadLetters.add({ tenantId, event, reason }),
   };
   const tenantOf = (tenantId: string): Tenant => {

@@ -3,7 +3,9 @@ import { type VerificationKeys, verificationKeys } from '../../shared/crypto/sig
 import { GatewayError } from '../../shared/errors.ts';
 import type { SealedEvent } from '../../shared/evidence/event.ts';
 import { signHead, verifyHead } from '../../shared/evidence/head.ts';
+import type { Frontier } from '../../shared/evidence/merkle.ts';
 import type { SigningKeys } from '../services.ts';
+import { type ConfirmedEnd, type End, noEnd } from './confirmed-end.ts';
 import { deleteFromOutbox } from './outbox.ts';
 import {
   type ChainHead,
@@ -15,9 +17,15 @@ import { type Queryable, readState } from './read-state.ts';
 import { type Entry, sortOut } from './sort-out.ts';
 import { writeBatch } from './write-batch.ts';
 
-interface TenantLedgerDeps {
+export interface TenantLedgerDeps {
   readonly pool: Pool;
   readonly signingKeys: SigningKeys;
+  /** Of this tenant's ledger, as long as the process lives. */
+  confirmedEnd(tenantId: string): ConfirmedEnd;
+  /** Up to where somebody accepted that the ledger was set back. */
+  acceptedPosition(tenantId: string): Promise<number>;
+  /** Told once when the ledger does not hold what it held before. */
+  onRolledBack(tenantId: string, lost: End, ledgerPosition: number): void;
 }
 
 interface Attempt {
@@ -48,12 +56,15 @@ export class TenantLedger {
   readonly #tenantId: string;
   readonly #deps: TenantLedgerDeps;
   readonly #chains = new Map<string, ChainHead>();
+  readonly #confirmed: ConfirmedEnd;
   #state: LedgerState | undefined;
+  #end: End | undefined;
   #keys: VerificationKeys = new Map();
 
   constructor(tenantId: string, deps: TenantLedgerDeps) {
     this.#tenantId = tenantId;
     this.#deps = deps;
+    this.#confirmed = deps.confirmedEnd(tenantId);
   }
 
   get position(): number {
@@ -63,12 +74,16 @@ export class TenantLedger {
   /** After a failure nothing is known any more: the batch may be in the ledger or not. */
   forget(): void {
     this.#state = undefined;
+    this.#end = undefined;
     this.#chains.clear();
   }
 
   /** Seals entries, or returns undefined when another writer was first: then nothing happened. */
   async seal(entries: readonly Entry[], attempt: Attempt): Promise<Sealed | undefined> {
-    // Before any connection is taken: finding the key may need the only one there is.
+    // Before any connection is taken: what is read here may need the only one there is.
+    if (this.#confirmed.isLost) {
+      this.#confirmed.acceptLoss(await this.#deps.acceptedPosition(this.#tenantId));
+    }
     const key = await this.#deps.signingKeys.active(this.#tenantId, 'checkpoint');
     const sign = (batch: PreparedBatch, treeRoot: string) => ({
       kid: key.kid,
@@ -78,8 +93,11 @@ export class TenantLedger {
       ),
     });
     if (attempt.isLocking) await this.#readKeys();
-    if (!attempt.isLocking) return this.#sealOn(this.#deps.pool, entries, { ...attempt, sign });
-    return this.#locked((client) => this.#sealOn(client, entries, { ...attempt, sign }));
+    const seal = (connection: Queryable) => this.#sealOn(connection, entries, { ...attempt, sign });
+    const sealed = attempt.isLocking ? await this.#locked(seal) : await seal(this.#deps.pool);
+    // Only now: under the lock, what was written could still have been rolled back.
+    if (this.#end !== undefined) this.#confirmed.confirm(this.#end);
+    return sealed;
   }
 
   async #locked<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
@@ -133,13 +151,15 @@ export class TenantLedger {
       if (drained.length > 0) await deleteFromOutbox(connection, this.#tenantId, drained);
       return true;
     }
-    const treeRoot = `sha256:${batch.tree.root().toString('hex')}`;
+    const treeRoot = rootText(batch.tree);
+    const rootBefore = this.#end?.treeRoot ?? noEnd.treeRoot;
     const { isPlanKept } = attempt;
     const signed = attempt.sign(batch, treeRoot);
     if (
       !(await writeBatch(connection, {
         batch,
         treeRoot,
+        rootBefore,
         ...signed,
         outboxIds: drained,
         isPlanKept,
@@ -155,6 +175,7 @@ export class TenantLedger {
       latestMs: batch.latestMs,
       chains: this.#chains,
     };
+    this.#end = { position: this.#state.position, treeRoot };
     return true;
   }
 
@@ -172,17 +193,20 @@ export class TenantLedger {
     if (this.#state !== undefined && unknown.length === 0 && !isSuspicious) {
       return { state: this.#state, existing: nothing };
     }
-    let read = await readState(connection, this.#tenantId, { chainIds: unknown, eventIds });
+    const confirmedPosition = this.#confirmed.position;
+    const wanted = { chainIds: unknown, eventIds, confirmedPosition };
+    let read = await readState(connection, this.#tenantId, wanted);
     if (this.#state !== undefined && this.#state.position !== read.position) {
       // Another writer was here: the heads known so far are not of this position.
       this.forget();
-      read = await readState(connection, this.#tenantId, { chainIds, eventIds });
+      read = await readState(connection, this.#tenantId, { ...wanted, chainIds });
     }
     if (this.#state === undefined && !this.#isSigned(read)) {
       // Another replica may have signed it with a key made meanwhile. Under the lock they are read.
       if (!isLocking) await this.#readKeys();
       if (!this.#isSigned(read)) throw new GatewayError('evidence.fork');
     }
+    if (this.#state === undefined) this.#assertHeld(read);
     for (const [chainId, head] of read.chains) this.#chains.set(chainId, head);
     const { position, tree, latestMs } = read;
     this.#state ??= { position, tree, latestMs, chains: this.#chains };
@@ -190,10 +214,27 @@ export class TenantLedger {
   }
 
   /** What is kept of the tree is signed with the next batch: it must be what the newest one signed. */
-  #isSigned({ position, tree, signature = '' }: Awaited<ReturnType<typeof readState>>): boolean {
+  #isSigned(read: Awaited<ReturnType<typeof readState>>): boolean {
+    const { position, tree, treeRoot, signature = '' } = read;
+    const tree_root = rootText(tree);
+    // What is written next asks for this root.
+    if (treeRoot !== tree_root) return false;
     if (position === 0) return true;
-    const tree_root = `sha256:${tree.root().toString('hex')}`;
     return verifyHead({ tenant: this.#tenantId, position, tree_root }, signature, this.#keys);
+  }
+
+  /** A ledger that was set back is signed, too: adding to it would cover up what is missing. */
+  #assertHeld(read: Awaited<ReturnType<typeof readState>>): void {
+    const { position, confirmedRoot } = read;
+    const end = { position, treeRoot: rootText(read.tree) };
+    this.#end = end;
+    if (this.#confirmed.isHeldBy({ ...end, confirmedRoot })) {
+      this.#confirmed.confirm(end);
+      return;
+    }
+    const lost = this.#confirmed.lose();
+    if (lost !== undefined) this.#deps.onRolledBack(this.#tenantId, lost, position);
+    throw new GatewayError('evidence.rolled_back');
   }
 
   async #readKeys(): Promise<void> {
@@ -204,6 +245,10 @@ export class TenantLedger {
 
 interface SigningAttempt extends Attempt {
   sign(batch: PreparedBatch, treeRoot: string): { readonly kid: string; readonly jws: string };
+}
+
+function rootText(tree: Frontier): string {
+  return `sha256:${tree.root().toString('hex')}`;
 }
 
 const nothing: ReadonlyMap<string, SealedEvent> = new Map();

@@ -1,9 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Pool } from 'pg';
 import { GatewayError } from '../../shared/errors.ts';
 import type { EvidenceEvent, SealedEvent } from '../../shared/evidence/event.ts';
 import type { Log } from '../../shared/log.ts';
-import type { SigningKeys } from '../services.ts';
 import type { SealMeter } from '../telemetry/seal-metrics.ts';
 import { toSealable } from './check-event.ts';
 import { isFlagged, withoutFlag } from './dead-letter.ts';
@@ -11,11 +9,9 @@ import { conflictIncident, lateIncident } from './incident.ts';
 import { batchRowsMax } from './prepare-batch.ts';
 import { sealErrorKind } from './seal-error.ts';
 import type { Entry } from './sort-out.ts';
-import { type Sealed, TenantLedger } from './tenant-ledger.ts';
+import { type Sealed, TenantLedger, type TenantLedgerDeps } from './tenant-ledger.ts';
 
-export interface SealerDeps {
-  readonly pool: Pool;
-  readonly signingKeys: SigningKeys;
+export interface SealerDeps extends TenantLedgerDeps {
   readonly log: Log;
   /** Told after each commit how far the ledger reaches now. */
   onSealed(tenantId: string, position: number): void;

@@ -4,6 +4,8 @@ import type { Queryable } from './read-state.ts';
 interface Write {
   readonly batch: PreparedBatch;
   readonly treeRoot: string;
+  /** Of the tree that the batch adds to. */
+  readonly rootBefore: string;
   readonly kid: string;
   readonly jws: string;
   /** Outbox rows that this batch seals, and that go with its commit. */
@@ -14,7 +16,7 @@ interface Write {
 
 /**
  * Writes a batch in one statement that is its own transaction: moves the tenant's head from the
- * position that the batch follows, and only from there; the rows, the chains' heads, the signed
+ * position and tree that the batch follows, and only from there; the rows, the chains' heads, the signed
  * head and the outbox go with it. The head's row lock makes writers take turns; one that comes
  * too late changes nothing and gets `false`.
  */
@@ -27,7 +29,7 @@ export async function writeBatch(connection: Queryable, write: Write): Promise<b
   return rows[0]?.moved === 1;
 }
 
-function headValues({ batch, treeRoot, kid, jws, outboxIds }: Write): unknown[] {
+function headValues({ batch, treeRoot, rootBefore, kid, jws, outboxIds }: Write): unknown[] {
   const { tenantId, after, rows, tree, moved, latestMs } = batch;
   return [
     tenantId,
@@ -42,6 +44,7 @@ function headValues({ batch, treeRoot, kid, jws, outboxIds }: Write): unknown[] 
     Array.from(moved.values(), ({ seq }) => seq),
     Array.from(moved.values(), ({ hash }) => hash),
     new Date(latestMs).toISOString(),
+    rootBefore,
   ];
 }
 
@@ -76,7 +79,7 @@ function tallyValues({ tally }: PreparedBatch): unknown[] {
   ];
 }
 
-const headValueCount = 12;
+const headValueCount = 13;
 const rowTypes = [
   'text',
   'bigint',
@@ -110,7 +113,8 @@ function statementText({ size, counts }: Shape): string {
   return `
 WITH moved AS (
   UPDATE evidence_head SET position = $3::bigint, frontier = $4::text[], tree_root = $5::text
-   WHERE tenant_id = $1::text AND position = $2::bigint RETURNING tenant_id
+   WHERE tenant_id = $1::text AND position = $2::bigint AND tree_root = $13::text
+  RETURNING tenant_id
 ), sealed AS (
   INSERT INTO evidence_row (tenant_id, position, chain_id, seq, prev_hash, event_hash, canonical,
     event_id, type, source, agent_id, tool, decision, reason_code, occurred_at)

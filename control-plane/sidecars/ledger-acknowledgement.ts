@@ -3,8 +3,8 @@ import { GatewayError } from '../../shared/errors.ts';
 import { verifyHead } from '../../shared/evidence/head.ts';
 import type { LedgerAcknowledgement } from '../../shared/evidence/ledger-acknowledgement.ts';
 import { headPosition } from '../evidence/read-ledger.ts';
-import { raiseAlarm } from '../evidence/verification/alarm.ts';
-import { changeIn, readVerification } from '../evidence/verification/verification-state.ts';
+import { reportLoss } from '../evidence/verification/report-loss.ts';
+import { readVerification } from '../evidence/verification/verification-state.ts';
 import type { Services } from '../services.ts';
 import type { Sidecar } from '../store/generated/client.ts';
 import { reportIncident } from './report-incident.ts';
@@ -35,7 +35,13 @@ export async function assertKept(
   if (await isKept(services, sidecar.tenantId, shown)) return;
   const { acceptedPosition } = await readVerification(services, sidecar.tenantId);
   if (await isGenuine(services, sidecar.tenantId, shown)) {
-    await reportLoss(services, sidecar, shown);
+    await reportLoss(services, sidecar.tenantId, {
+      position: shown.position,
+      treeRoot: shown.tree_root,
+      ledgerPosition: await headPosition(services.pool, sidecar.tenantId),
+      witness: 'a sidecar was told',
+      data: { sidecar_id: sidecar.id },
+    });
   } else {
     // It may be a lie, or the key that signed it may be gone: nobody is woken by it.
     await reportIncident(services, sidecar, {
@@ -66,34 +72,4 @@ async function isGenuine(
 ): Promise<boolean> {
   const keys = await signingKeys.publicKeys(tenant, 'checkpoint');
   return verifyHead({ tenant, ...head }, jws, verificationKeys(keys));
-}
-
-async function reportLoss(
-  services: Services,
-  { id, tenantId }: Sidecar,
-  { position, tree_root }: LedgerAcknowledgement,
-): Promise<void> {
-  const ends = await headPosition(services.pool, tenantId);
-  await raiseAlarm(services, tenantId, {
-    type: 'evidence.rolled_back',
-    key: `${position} ${tree_root}`,
-    isOnce: true,
-    data: {
-      acknowledged_position: position,
-      ledger_position: ends,
-      problem: {
-        kind: ends < position ? 'rolled_back' : 'rewritten',
-        position: Math.min(ends, position - 1) + 1,
-        chain_id: null,
-        message: `the ledger, which ends at ${ends}, does not hold what a sidecar was told of ${position}`,
-      },
-      sidecar_id: id,
-      tree_root,
-    },
-    also: (tx) =>
-      changeIn(tx, services, {
-        tenantId,
-        change: (before) => ({ ...before, lostPosition: Math.max(before.lostPosition, position) }),
-      }),
-  });
 }

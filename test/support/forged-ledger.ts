@@ -109,14 +109,18 @@ export function forger(databaseUrl: string, pool: Pool, tenantId: string): Forge
     removeCheckpoints: () => run(`DELETE FROM evidence_checkpoint WHERE ${own}`),
     async backup() {
       const name = `backup_${++backups}`;
-      await run(
-        ...evidenceTables.map(
+      // As a whole, whatever is sealed meanwhile.
+      const quietly = [`LOCK TABLE ${evidenceTables.join(', ')} IN SHARE ROW EXCLUSIVE MODE`];
+      const atOnce = (statements: readonly string[]) =>
+        run('BEGIN', ...quietly, ...statements, 'COMMIT');
+      await atOnce(
+        evidenceTables.map(
           (table) => `CREATE TABLE ${name}_${table} AS SELECT * FROM ${table} WHERE ${own}`,
         ),
       );
       return () =>
-        run(
-          ...evidenceTables.flatMap((table) => [
+        atOnce(
+          evidenceTables.flatMap((table) => [
             `DELETE FROM ${table} WHERE ${own}`,
             `INSERT INTO ${table} SELECT * FROM ${name}_${table}`,
           ]),

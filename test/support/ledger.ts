@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { createLedger, type RunningLedger } from '../../control-plane/evidence/ledger.ts';
 import { verifyStored } from '../../control-plane/evidence/verify-chain.ts';
-import type { SigningKeys } from '../../control-plane/services.ts';
+import type { Services, SigningKeys } from '../../control-plane/services.ts';
 import { openStore, type Store } from '../../control-plane/store/open.ts';
 import { systemClock } from '../../shared/clock.ts';
 import { generateSigningKey, type SigningKey } from '../../shared/crypto/signing-key.ts';
@@ -52,6 +52,17 @@ export async function openLedger(options: LedgerOptions): Promise<TestLedger> {
       await store.close();
     },
   };
+}
+
+/** Seals one after the other as another process on the same database, which knows nothing else. */
+export async function sealElsewhere(
+  { config, signingKeys }: Pick<Services, 'config' | 'signingKeys'>,
+  tenantId: string,
+  events: readonly EvidenceEvent[],
+): Promise<void> {
+  const other = await openLedger({ databaseUrl: config.databaseUrl, signingKeys });
+  for (const event of events) await other.seal(tenantId, event);
+  await other.close();
 }
 
 /** A decision about agent 7, unless told otherwise. */

@@ -7,6 +7,7 @@ import { type Config, readConfig } from '../../control-plane/config.ts';
 import { createLedger, type RunningLedger } from '../../control-plane/evidence/ledger.ts';
 import { createFeed, type FeedOptions } from '../../control-plane/evidence/reading/feed.ts';
 import { reportForkedEnd } from '../../control-plane/evidence/tree/fork.ts';
+import { sealingWitness } from '../../control-plane/evidence/verification/sealing-witness.ts';
 import { createRowGuard } from '../../control-plane/integrity/row-guard.ts';
 import { openKeys } from '../../control-plane/keys/keyring/open-keys.ts';
 import { createSigningKeys } from '../../control-plane/keys/signing-keys.ts';
@@ -82,10 +83,11 @@ export async function testServices(options: TestServicesOptions = {}): Promise<T
     log,
     onSealed,
     onFork,
+    ...sealingWitness(() => services),
   });
   const publisher = createPublisher({ db, bus, clock, log, vault, guard, signingKeys, ledger });
   const upstream = openUpstream(config, options.upstream);
-  return {
+  const services: TestServices = {
     masterKey,
     config,
     clock,
@@ -112,6 +114,7 @@ export async function testServices(options: TestServicesOptions = {}): Promise<T
       if ('drop' in database) await database.drop();
     },
   };
+  return services;
 }
 
 /** A configuration as the given environment makes it. */

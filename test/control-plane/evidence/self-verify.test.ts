@@ -148,18 +148,13 @@ describe('a ledger verifies itself', () => {
     minutes(24 * 60);
     await verifyDue(gateway.services);
     expect(await state()).toMatchObject({ problem: { kind: 'rewritten' } });
-    const { rows } = await gateway.services.pool.query('SELECT * FROM evidence_verification');
+    await forge.run('CREATE TABLE verified AS TABLE evidence_verification');
     await restore();
     // Everything is old again but what was verified.
-    const [kept] = rows;
-    await gateway.services.db.evidenceVerification.deleteMany();
-    await gateway.services.db.evidenceVerification.create({
-      data: {
-        ...{ tenantId, position: kept.position, frontier: kept.frontier, mac: kept.mac },
-        ...{ latestAt: kept.latest_at, verifiedAt: kept.verified_at, wholeAt: kept.whole_at },
-        problem: kept.problem,
-      },
-    });
+    await forge.run(
+      'DELETE FROM evidence_verification',
+      'INSERT INTO evidence_verification SELECT * FROM verified',
+    );
     expect(await gateway.owner.call(verifyEvidence)).toMatchObject({
       ok: false,
       problem: { kind: 'rolled_back' },

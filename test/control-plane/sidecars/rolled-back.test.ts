@@ -13,6 +13,7 @@ import { silentLog } from '../../../shared/log.ts';
 import { type EnrolledSidecar, enrolledSidecar } from '../../support/enrolled-sidecar.ts';
 import { type Forger, forger } from '../../support/forged-ledger.ts';
 import { type Gateway, refusalOf, startGateway } from '../../support/gateway.ts';
+import { anEvent, sealElsewhere } from '../../support/ledger.ts';
 import { until } from '../../support/processes.ts';
 import { eventsOf } from '../../support/services.ts';
 import { linesFrom } from '../../support/spool-lines.ts';
@@ -76,6 +77,14 @@ const rollbacks = async () =>
   (await eventsOf(gateway.services, tenantId)).filter(
     ({ type }) => type === 'evidence.rolled_back',
   );
+/** By the sidecar's word, or by what this control plane saw itself, or both. */
+async function told(position: number, ...kinds: readonly string[]): Promise<void> {
+  const alarms = (await rollbacks()).map(
+    ({ data }) => data as { acknowledged_position: number; problem: { kind: string } },
+  );
+  for (const { problem } of alarms) expect(kinds).toContain(problem.kind);
+  expect(alarms.map(({ acknowledged_position }) => acknowledged_position)).toContain(position);
+}
 const messages = () =>
   gateway.services.db.delivery.findMany({ where: { kind: 'evidence.rolled_back' } });
 const shown = () => spool.ledgerShownTo(sidecar.id) as LedgerAcknowledgement;
@@ -102,22 +111,23 @@ describe('a ledger that lost what it acknowledged to a sidecar', () => {
     await restart();
     await refused();
     expect(spool.depth).toBe(2);
-    const problem = { kind: 'rolled_back' };
-    expect(await rollbacks()).toMatchObject([
-      { data: { acknowledged_position: position, sidecar_id: sidecar.id, problem } },
-    ]);
-    expect(await messages()).toHaveLength(1);
+    await told(position, 'rolled_back');
+    const alarms = (await rollbacks()).length;
+    await until('all are told', async () => (await messages()).length === alarms);
     const state = await gateway.owner.call(getVerification);
-    expect(state).toMatchObject({ lost_position: position, accepted_position: null });
+    expect(state).toMatchObject({ accepted_position: null });
+    // This control plane may have seen more than the sidecar was told.
+    expect(state.lost_position).toBeGreaterThanOrEqual(position);
 
-    await gateway.owner.call(acceptLoss, { body: { position, reason: 'a restore' } });
+    const body = { position: state.lost_position ?? 0, reason: 'a restore' };
+    await gateway.owner.call(acceptLoss, { body });
     await uploaded();
     const ids = await idsSealed();
     expect(ids).toEqual(expect.arrayContaining(waiting));
     expect(ids.filter((id) => lost.includes(id))).toEqual([]);
     await write(1);
     await uploaded();
-    expect(await rollbacks()).toHaveLength(1);
+    expect(await rollbacks()).toHaveLength(alarms);
   });
 
   it('written on after the restore, beyond where it was: refused all the same', async () => {
@@ -129,24 +139,25 @@ describe('a ledger that lost what it acknowledged to a sidecar', () => {
     await uploaded();
     const before = shown();
     await restore();
-    const other = await enrolledSidecar(gateway, sidecar.agentId);
-    for (let n = 0; n < 5; n++) await uploadShowing(undefined, other);
+    // By a control plane that starts then: this one remembers.
+    const five = Array.from({ length: 5 }, () => anEvent());
+    await sealElsewhere(gateway.services, tenantId, five);
     await write(1);
     await refused();
-    expect(await rollbacks()).toMatchObject([
-      { data: { acknowledged_position: before.position, problem: { kind: 'rewritten' } } },
-    ]);
+    // Whoever looked before it was written on again found it short.
+    await told(before.position, 'rewritten', 'rolled_back');
   });
 
   it('rewritten with the tenant’s own key: refused', async () => {
     start();
     await write(4);
     await uploaded();
+    const { position } = shown();
     await forge.rewriteFrom(1, ['"test.allow"', '"test.other"']);
     await forge.signHeads(await gateway.services.signingKeys.active(tenantId, 'checkpoint'));
     await write(1);
     await refused();
-    expect(await rollbacks()).toMatchObject([{ data: { problem: { kind: 'rewritten' } } }]);
+    await told(position, 'rewritten');
   });
 });
 

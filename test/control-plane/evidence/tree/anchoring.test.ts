@@ -12,7 +12,7 @@ import { drainDeliveries, putWebhook } from '../../../../shared/contract/deliver
 import { generateSigningKey } from '../../../../shared/crypto/signing-key.ts';
 import { cosign, openNote, parseVkey, vkeyOf } from '../../../../shared/evidence/note.ts';
 import { startApi, type TestApi } from '../../../support/api.ts';
-import { anEvent, tamper } from '../../../support/ledger.ts';
+import { anEvent, sealElsewhere, tamper } from '../../../support/ledger.ts';
 import { freshDatabase } from '../../../support/postgres.ts';
 import { type TestServices, testServices } from '../../../support/services.ts';
 import { startUpstream, type Upstream } from '../../../support/upstream.ts';
@@ -244,7 +244,9 @@ describe('a witness', () => {
       SELECT * FROM ${table} WHERE tenant_id = '${tenantId}'`,
       ),
     );
-    await grow(tenantId, 20);
+    // By another process: this one would remember, and seal nothing.
+    const twenty = Array.from({ length: 20 }, () => anEvent());
+    await sealElsewhere(services, tenantId, twenty);
     await checkpointNow(services, tenantId);
     await round();
     await tamper(
