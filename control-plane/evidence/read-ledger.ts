@@ -25,21 +25,32 @@ export type BesideReader = (
 
 const nothingBeside: BesideReader = async () => ({});
 
-/** The stretch of a tenant's ledger after one position and up to another, a page at a time. */
+/** The stretch of a tenant's ledger after one position and up to another, a page at a time; reads one ahead. */
 export async function* readPages(
   connection: Queryable,
   tenantId: string,
   { after, upTo }: Stretch,
   readBeside: BesideReader = nothingBeside,
 ): AsyncGenerator<LedgerPage> {
-  for (let from = after; from < upTo; ) {
+  if (after >= upTo) return;
+  const read = async (from: number) => {
     const { rows, isFull } = await readRows(connection, tenantId, { after: from, upTo });
     // A page that is not full is the last: what was said about positions behind it goes with it.
     const last = isFull ? (rows.at(-1)?.position ?? upTo) : upTo;
     const anchors = await readHeads(connection, tenantId, { after: from, upTo: last });
     const beside = await readBeside(connection, { rows, after: from, upTo: last });
-    yield { rows, anchors, ...beside };
-    from = last;
+    return { page: { rows, anchors, ...beside }, last };
+  };
+  for (let reading = read(after); ; ) {
+    const { page, last } = await reading;
+    if (last >= upTo) {
+      yield page;
+      return;
+    }
+    reading = read(last);
+    // Whoever takes no further page does not hear how its reading ends.
+    reading.catch(() => {});
+    yield page;
   }
 }
 
