@@ -6,15 +6,26 @@ import { hash } from 'node:crypto';
 /** Root of the tree without leaves. */
 export const emptyRoot: Buffer = hash('sha256', '', 'buffer');
 
+const hashBytes = 32;
 const leafPrefix = Buffer.from([0]);
 const nodePrefix = Buffer.from([1]);
+// One of each, filled anew: a ledger that is verified takes two hashes a row.
+const leafInput = Buffer.concat([leafPrefix, Buffer.alloc(hashBytes)]);
+const nodeInput = Buffer.concat([nodePrefix, Buffer.alloc(2 * hashBytes)]);
 
 export function leafHash(data: Uint8Array): Buffer {
-  return hash('sha256', Buffer.concat([leafPrefix, data]), 'buffer');
+  if (data.length !== hashBytes) return hash('sha256', Buffer.concat([leafPrefix, data]), 'buffer');
+  leafInput.set(data, 1);
+  return hash('sha256', leafInput, 'buffer');
 }
 
 export function nodeHash(left: Uint8Array, right: Uint8Array): Buffer {
-  return hash('sha256', Buffer.concat([nodePrefix, left, right]), 'buffer');
+  if (left.length !== hashBytes || right.length !== hashBytes) {
+    return hash('sha256', Buffer.concat([nodePrefix, left, right]), 'buffer');
+  }
+  nodeInput.set(left, 1);
+  nodeInput.set(right, 1 + hashBytes);
+  return hash('sha256', nodeInput, 'buffer');
 }
 
 /** The leaf of a ledger row. */

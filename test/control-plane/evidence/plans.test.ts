@@ -60,6 +60,8 @@ const filters: readonly [string, () => EvidenceFilters][] = [
   ['from and to, a narrow time', () => ({ from: timeAt(0.5), to: timeAt(0.503) })],
   ['chain_id and from', () => ({ chain_id: 'agent:3', from: timeAt(0.9) })],
   ['chain_id, from and to', () => ({ chain_id: 'agent:3', from: timeAt(0.5), to: timeAt(0.503) })],
+  ['tool and decision', () => ({ tool: 'mcp.payments.tool_5', decision: 'deny' })],
+  ['agent_id and decision', () => ({ agent_id: '3', decision: 'deny' })],
   ['tool and from', () => ({ tool: 'mcp.payments.tool_5', from: timeAt(0.9) })],
   ['agent_id and a narrow time', () => ({ agent_id: '3', from: timeAt(0.5), to: timeAt(0.503) })],
 ];
