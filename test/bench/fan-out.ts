@@ -10,7 +10,8 @@ import type { BenchRow } from './row.ts';
 
 const followers = 200;
 const perSecond = 2_000;
-const seconds = 10;
+const warmUpSeconds = 2;
+const seconds = warmUpSeconds + 10;
 const everyMs = 10;
 
 interface Followed {
@@ -30,7 +31,8 @@ export async function benchFanOut(): Promise<BenchRow[]> {
   try {
     const key = await api.key({ tenantId: 'followed', role: 'auditor' });
     const events = perSecond * seconds;
-    const args = [JSON.stringify({ origin: api.origin, key, followers, events })];
+    const warmUp = perSecond * warmUpSeconds;
+    const args = [JSON.stringify({ origin: api.origin, key, followers, events, warmUp })];
     const client = await startBaseline<{ readonly following: number }>('fan-out-client.ts', {
       args,
       on: cores.others,

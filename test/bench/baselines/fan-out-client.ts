@@ -6,8 +6,10 @@ interface Work {
   readonly key: string;
   readonly followers: number;
   readonly events: number;
+  /** Of these, how many first ones are not timed. */
+  readonly warmUp: number;
 }
-const { origin, key, followers, events } = JSON.parse(process.argv[2] ?? '') as Work;
+const { origin, key, followers, events, warmUp } = JSON.parse(process.argv[2] ?? '') as Work;
 
 const positionMark = '"position":';
 const timeMark = '"occurred_at":"';
@@ -63,7 +65,7 @@ function follow(): void {
     }
     last = position;
     messages += 1;
-    if (messages % 20 === 0) {
+    if (position > warmUp && messages % 20 === 0) {
       const at = bytes.indexOf(timeMark, from) + timeMark.length;
       latencies.push(now - Date.parse(bytes.toString('latin1', at, at + 24)));
     }
