@@ -1,36 +1,17 @@
-import { randomBytes } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { acceptLoss } from '../../../control-plane/evidence/verification/accept-loss.ts';
 import { readVerification } from '../../../control-plane/evidence/verification/verification-state.ts';
 import { verifyChain } from '../../../control-plane/evidence/verify-chain.ts';
 import type { Caller } from '../../../control-plane/http/route.ts';
 import { type Forger, forger } from '../../support/forged-ledger.ts';
 import { anEvent } from '../../support/ledger.ts';
-import { freshDatabase } from '../../support/postgres.ts';
-import { eventsOf, type TestServices, testServices } from '../../support/services.ts';
+import { oneDatabase } from '../../support/one-database.ts';
+import { eventsOf, type TestServices } from '../../support/services.ts';
 import { until } from '../../support/until.ts';
 
-let database: Awaited<ReturnType<typeof freshDatabase>>;
-const masterKey = randomBytes(32);
-const begun: TestServices[] = [];
+const database = oneDatabase();
+const { begin, endAll } = database;
 let tenants = 0;
-beforeAll(async () => {
-  database = await freshDatabase();
-});
-const endAll = async () => {
-  for (const services of begun.splice(0)) await services.close();
-};
-afterEach(endAll);
-afterAll(async () => {
-  await database?.drop();
-});
-
-/** Another process on the same database, which knows nothing but what that holds. */
-async function begin(): Promise<TestServices> {
-  const services = await testServices({ databaseUrl: database.url, masterKey });
-  begun.push(services);
-  return services;
-}
 
 const three = () => Array.from({ length: 3 }, () => anEvent());
 

@@ -1,33 +1,14 @@
-import { randomBytes } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { verifyChain } from '../../../../control-plane/evidence/verify-chain.ts';
 import type { Caller } from '../../../../control-plane/http/route.ts';
 import { rotateSigningKey } from '../../../../control-plane/keys/rotate-signing-key.ts';
 import { anEvent, tamper } from '../../../support/ledger.ts';
-import { freshDatabase } from '../../../support/postgres.ts';
-import { eventsOf, type TestServices, testServices } from '../../../support/services.ts';
+import { oneDatabase } from '../../../support/one-database.ts';
+import { eventsOf } from '../../../support/services.ts';
 import { until } from '../../../support/until.ts';
 
-let database: Awaited<ReturnType<typeof freshDatabase>>;
-const masterKey = randomBytes(32);
-const begun: TestServices[] = [];
-beforeAll(async () => {
-  database = await freshDatabase();
-});
-const endAll = async () => {
-  for (const services of begun.splice(0)) await services.close();
-};
-afterEach(endAll);
-afterAll(async () => {
-  await database?.drop();
-});
-
-/** Another process on the same database, which knows nothing but what that holds. */
-async function begin(): Promise<TestServices> {
-  const services = await testServices({ databaseUrl: database.url, masterKey });
-  begun.push(services);
-  return services;
-}
+const database = oneDatabase();
+const { begin, endAll } = database;
 
 function callerOf(tenantId: string): Caller {
   return {
