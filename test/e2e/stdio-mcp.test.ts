@@ -28,9 +28,6 @@ const isAlive = (pid: number) => {
   }
 };
 
-const answersOf = (tool: string) => async () =>
-  (await bench.events()).filter((event) => event.tool === tool);
-
 describe('a stdio server behind sallyport mcp', () => {
   let client: Client;
   let diary: Diary;
@@ -124,8 +121,11 @@ describe('a stdio server behind sallyport mcp', () => {
     });
     await api('DELETE', `/v1/runtime/kill-switches/${armed.body.id}`);
     await until('let go', async () => (await client.callTool({ name: 'echo' })).isError !== true);
-    const ends = await answersOf('mcp.crm.wait')();
-    expect(ends.some(({ reason_code }) => reason_code === 'runtime.kill_switch')).toBe(true);
+    await bench.untilSealed('that the kill switch ended it', (events) =>
+      events.some(
+        ({ tool, reason_code }) => tool === 'mcp.crm.wait' && reason_code === 'runtime.kill_switch',
+      ),
+    );
   });
 
   it('tells of progress in order before the answer, and logs', async () => {
