@@ -11,10 +11,13 @@ const { run } = await import('./main.ts');
 await run();
 giveBackMemory();
 
-/** Loading a program takes more than running it; the runtime would keep the difference for ever. */
+/**
+ * Loading a program takes more than running it; the runtime would keep the difference for ever. A
+ * collection of last resort would make every later call dearer (proxy/README.md).
+ */
 function giveBackMemory(): void {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as (options: object) => void;
   setFlagsFromString('--no-expose-gc');
-  collect({ type: 'major', execution: 'sync', flavor: 'last-resort' });
+  collect({ type: 'major', execution: 'sync', flavor: 'regular' });
 }
