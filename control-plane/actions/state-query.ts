@@ -1,7 +1,7 @@
 import type { Pool } from 'pg';
-import { sealErrorKind } from '../evidence/seal-error.ts';
 import { signedJson } from '../integrity/signed-json.ts';
 import type { SignedRow } from '../integrity/signed-rows.ts';
+import { queryKept } from '../store/kept-plan.ts';
 import type { StoredTool } from '../tools/tool-record.ts';
 
 /** What a decision needs to know about one action; everything is looked up within the tenant. */
@@ -38,7 +38,7 @@ export interface StateRow {
  * One statement, and so one round trip and one view of the database: a decision is never made
  * from a tool of before a change and policies of after it.
  */
-const statement = `
+const text = `
 select
   (select ${signedJson('tenant', 't')} from tenant t where t.id = $1) as tenant,
   (select coalesce(json_agg(${signedJson('kill_switch', 'k')} order by k.id), '[]')
@@ -65,26 +65,8 @@ select
      where a.tenant_id = $1 and a.event_hash = $8 and e.event_hash = $8
      limit 1) as approval`;
 
-/**
- * Pools whose connections share a session, as those of the embedded database and of poolers do: a
- * plan kept under a name outlives its connection there, and is in the next one's way.
- */
-const withoutPlans = new WeakSet<Pool>();
-
-async function ask(pool: Pool, values: unknown[]): Promise<readonly StateRow[]> {
-  if (!withoutPlans.has(pool)) {
-    try {
-      return (await pool.query<StateRow>({ name: 'decision-state', text: statement, values })).rows;
-    } catch (error) {
-      if (sealErrorKind(error) !== 'plan') throw error;
-      withoutPlans.add(pool);
-    }
-  }
-  return (await pool.query<StateRow>({ text: statement, values })).rows;
-}
-
 export async function queryState(pool: Pool, keys: StateKeys): Promise<StateRow> {
-  const [row] = await ask(pool, [
+  const [row] = await queryKept<StateRow>(pool, { name: 'decision-state', text }, [
     keys.tenantId,
     keys.agentRowId ?? null,
     keys.agentId,

@@ -1,3 +1,5 @@
+import { isPlanForeign } from '../store/kept-plan.ts';
+
 /**
  * Why a batch could not be written: an event of it is sealed already (`duplicate`), the database
  * will never take what an event holds (`data`), or something that may pass (`passing`): no
@@ -7,14 +9,12 @@
  */
 type SealErrorKind = 'duplicate' | 'data' | 'plan' | 'passing';
 
-const planStates = new Set(['26000', '42P05']);
-
 const dataStates = /^(22|54|23502|23514)/;
 
 export function sealErrorKind(error: unknown): SealErrorKind {
   const { code, constraint } = fieldsOf(error);
   if (code === '23505' && constraint === 'evidence_row_tenant_id_event_id_key') return 'duplicate';
-  if (planStates.has(code)) return 'plan';
+  if (isPlanForeign(error)) return 'plan';
   return dataStates.test(code) ? 'data' : 'passing';
 }
 

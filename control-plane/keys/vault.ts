@@ -1,4 +1,3 @@
-import { createHmac } from 'node:crypto';
 import { z } from 'zod';
 import {
   deriveKey,
@@ -8,6 +7,7 @@ import {
   sealEnvelope,
   type WrappingKey,
 } from '../../shared/crypto/envelope.ts';
+import { hmacSha256 } from '../../shared/crypto/hash.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import type { Vault } from '../services.ts';
 import { Keyring } from './keyring/keyring.ts';
@@ -59,7 +59,7 @@ export function createVault(given: Buffer | VaultKeys): Vault {
         throw new GatewayError('credential.unreadable', { cause });
       }
     },
-    mac: (purpose, data) => createHmac('sha256', macKey(purpose)).update(data).digest('hex'),
+    mac: (purpose, data) => hmacSha256(macKey(purpose), data),
   };
 }
 

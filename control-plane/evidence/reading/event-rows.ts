@@ -1,4 +1,5 @@
 import type { Pool } from 'pg';
+import { queryKept } from '../../store/kept-plan.ts';
 import type { ReadCursor } from '../cursor.ts';
 import { boundByBytes, pageBytesMax } from '../page-bytes.ts';
 import type { EventFilter } from './event-filter.ts';
@@ -105,7 +106,9 @@ const iso = (ms: number) => new Date(ms).toISOString();
 
 // Halves the stretch in which the answer lies, by the batches' key, until nothing is left of it:
 // what is kept beside the heads never falls from one batch to the next.
-const searchStatement = `
+const positionSearch = {
+  name: 'search-position',
+  text: `
 WITH RECURSIVE search AS (
   SELECT 0::bigint AS low, position AS high FROM evidence_head WHERE tenant_id = $1
   UNION ALL
@@ -117,7 +120,8 @@ WITH RECURSIVE search AS (
        ORDER BY position LIMIT 1) AS batch ON true
    WHERE low < high
 )
-SELECT max(low) AS position FROM search`;
+SELECT max(low) AS position FROM search`,
+};
 
 /** No event up to this position occurred at `time` or later. */
 export async function lastPositionBefore(
@@ -125,8 +129,9 @@ export async function lastPositionBefore(
   tenantId: string,
   time: string,
 ): Promise<number> {
-  const { rows } = await pool.query<{ position: string | null }>(searchStatement, [tenantId, time]);
-  return Number(rows[0]?.position ?? 0);
+  const values = [tenantId, time];
+  const [found] = await queryKept<{ position: string | null }>(pool, positionSearch, values);
+  return Number(found?.position ?? 0);
 }
 
 interface Start {
@@ -135,7 +140,9 @@ interface Start {
   readonly seq: number | undefined;
 }
 
-const seqStatement = `
+const seqSearch = {
+  name: 'search-seq',
+  text: `
 WITH RECURSIVE search AS (
   SELECT 0::bigint AS low, seq AS high FROM evidence_chain WHERE tenant_id = $1 AND chain_id = $2
   UNION ALL
@@ -147,7 +154,8 @@ WITH RECURSIVE search AS (
        ORDER BY seq LIMIT 1) AS found ON true
    WHERE low < high
 )
-SELECT max(low) AS seq FROM search`;
+SELECT max(low) AS seq FROM search`,
+};
 
 /** The last seq of a chain up to a position: within a chain both rise together. */
 async function lastSeqUpTo(
@@ -157,8 +165,8 @@ async function lastSeqUpTo(
 ): Promise<number> {
   if (position === 0) return 0;
   const values = [tenantId, chainId, position];
-  const { rows } = await pool.query<{ seq: string | null }>(seqStatement, values);
-  return Number(rows[0]?.seq ?? 0);
+  const [found] = await queryKept<{ seq: string | null }>(pool, seqSearch, values);
+  return Number(found?.seq ?? 0);
 }
 
 interface Bound {
