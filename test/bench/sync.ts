@@ -12,6 +12,8 @@ import type { BenchRow } from './row.ts';
 
 const replicas = 50;
 const changes = 60;
+/** Until the compilers have done their work. */
+const warmUps = 5;
 
 /**
  * From the commit of a change to its being enforced, on 50 replicas with a Redis connection each
@@ -36,6 +38,7 @@ export async function benchSync(): Promise<BenchRow[]> {
       buses.push(bus);
       held.push(await world.replica(`sc_${index}`, bus));
     }
+    for (let change = 0; change < warmUps; change++) await enforced(world, publisher, held);
     const delays: number[] = [];
     for (let change = 0; change < changes; change++)
       delays.push(...(await enforced(world, publisher, held)));
