@@ -1,13 +1,13 @@
 import { once } from 'node:events';
 import fs from 'node:fs';
 import type { AddressInfo } from 'node:net';
-import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import type { Bus } from '../shared/bus/bus.ts';
 import { openBus } from '../shared/bus/open.ts';
 import { systemClock } from '../shared/clock.ts';
 import { listenError } from '../shared/listen-error.ts';
-import { gatherLines, type Log } from '../shared/log.ts';
+import type { Log } from '../shared/log.ts';
+import { programLog } from '../shared/program-log.ts';
 import { ignoreInsecureTls, insecureTlsIgnored, SettingsError } from '../shared/settings.ts';
 import { createApp } from './app.ts';
 import { startExpirySweep } from './approvals/expiry-sweep.ts';
@@ -220,10 +220,7 @@ async function closeServer(server: ReturnType<typeof createHttpServer>): Promise
 }
 
 function logFor({ logLevel }: Config): Log {
-  return pino(
-    { name: 'sallyport-control-plane', level: logLevel },
-    gatherLines(pino.destination({ dest: 2, sync: true })),
-  );
+  return programLog('sallyport-control-plane', logLevel);
 }
 
 async function main(): Promise<void> {

@@ -1,12 +1,12 @@
 import fs from 'node:fs';
 import { join } from 'node:path';
-import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import type { Bus } from '../shared/bus/bus.ts';
 import { openBus } from '../shared/bus/open.ts';
 import { systemClock } from '../shared/clock.ts';
 import { verificationKeys } from '../shared/crypto/signing-key.ts';
-import { gatherLines, type Log } from '../shared/log.ts';
+import type { Log } from '../shared/log.ts';
+import { programLog } from '../shared/program-log.ts';
 import { ignoreInsecureTls, insecureTlsIgnored, SettingsError } from '../shared/settings.ts';
 import { createGuard } from '../shared/upstream/address-guard.ts';
 import { buildEnforcement } from './build-enforcement.ts';
@@ -129,10 +129,7 @@ async function build(
 }
 
 function logFor({ logLevel }: Config): Log {
-  return pino(
-    { name: 'sallyport-sidecar', level: logLevel },
-    gatherLines(pino.destination({ dest: 2, sync: true })),
-  );
+  return programLog('sallyport-sidecar', logLevel);
 }
 
 async function main(): Promise<void> {

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Pool } from 'pg';
-import { wrappingKeyOf } from '../../control-plane/keys/keyring/keyring.ts';
 import { type Program, startProgram } from './processes.ts';
 import { startTwoControlPlanes, type TwoControlPlanes } from './two-control-planes.ts';
+import { masterKeyId, under } from './vault-world.ts';
 
 interface Fire {
   /** How often the rotation is ended by SIGKILL before it may finish. */
@@ -29,8 +29,6 @@ export interface FireReport {
   readonly isVerified: boolean;
 }
 
-const idOf = (key: string) => wrappingKeyOf(Buffer.from(key, 'base64')).id;
-
 /**
  * Replaces the master key under two control planes that are asked all the time, killing the
  * rotation again and again as it gets on; then starts both with the new key alone.
@@ -39,7 +37,7 @@ export async function rotateUnderFire({ kills, rows }: Fire): Promise<FireReport
   const pair = await startTwoControlPlanes();
   try {
     const next = randomBytes(32).toString('base64');
-    const both = { SALLYPORT_MASTER_KEY: next, SALLYPORT_MASTER_KEY_PREVIOUS: pair.masterKey };
+    const both = under(next, pair.masterKey);
     const cli = (env: Readonly<Record<string, string>>, ...args: string[]) =>
       startProgram('cli/main.ts', { DATABASE_URL: pair.databaseUrl, ...env }, { args });
     await seed(pair, rows);
@@ -53,7 +51,7 @@ export async function rotateUnderFire({ kills, rows }: Fire): Promise<FireReport
     for (let kill = 1; kill <= kills; kill++) {
       const program = cli(both, 'vault', 'rotate-master-key');
       const goal = Math.floor(((kill - 1) * rows) / kills);
-      await untilWrapped(pair.pool, { program, id: idOf(next), goal });
+      await untilWrapped(pair.pool, { program, id: masterKeyId(next), goal });
       await program.kill();
     }
     const last = cli(both, 'vault', 'rotate-master-key');

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { createLedger } from '../../control-plane/evidence/ledger.ts';
 import { createRowGuard } from '../../control-plane/integrity/row-guard.ts';
+import { wrappingKeyOf } from '../../control-plane/keys/keyring/keyring.ts';
 import { type OpenKeys, openKeys } from '../../control-plane/keys/keyring/open-keys.ts';
 import { rotateMasterKey } from '../../control-plane/keys/keyring/rotate-master-key.ts';
 import { createSigningKeys } from '../../control-plane/keys/signing-keys.ts';
@@ -14,6 +15,15 @@ import { testConfig } from './services.ts';
 type Env = Readonly<Record<string, string>>;
 
 export const masterKey = (): string => randomBytes(32).toString('base64');
+
+/** The id under which the vault knows a master key. */
+export const masterKeyId = (key: string): string => wrappingKeyOf(Buffer.from(key, 'base64')).id;
+
+/** Settings with this master key, and with the one before it while it is being replaced. */
+export const under = (current: string, previous?: string): Env => ({
+  SALLYPORT_MASTER_KEY: current,
+  ...(previous === undefined ? {} : { SALLYPORT_MASTER_KEY_PREVIOUS: previous }),
+});
 
 /** A database, and the vault's keys as control planes with these settings open them. */
 export interface VaultWorld {

@@ -3,7 +3,6 @@ import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createRowGuard } from '../../../control-plane/integrity/row-guard.ts';
 import { holdKeys } from '../../../control-plane/keys/keyring/hold-keys.ts';
-import { wrappingKeyOf } from '../../../control-plane/keys/keyring/keyring.ts';
 import {
   type OpenKeys,
   rootPlace,
@@ -23,17 +22,14 @@ import { SettingsError } from '../../../shared/settings.ts';
 import { freshDatabase } from '../../support/postgres.ts';
 import {
   masterKey,
+  masterKeyId,
   startVaultWorld,
   tablesUnder,
+  under,
   type VaultWorld,
 } from '../../support/vault-world.ts';
 
 const [first, second, third] = [masterKey(), masterKey(), masterKey()];
-const idOf = (key: string) => wrappingKeyOf(Buffer.from(key, 'base64')).id;
-const under = (current: string, previous?: string) => ({
-  SALLYPORT_MASTER_KEY: current,
-  ...(previous === undefined ? {} : { SALLYPORT_MASTER_KEY_PREVIOUS: previous }),
-});
 
 let world: VaultWorld;
 beforeEach(async () => {
@@ -124,20 +120,20 @@ describe('a rotation of the master key', () => {
   it('leaves nothing under the old key, in any column of any table, and loses nothing', async () => {
     const before = await world.open(under(first));
     await seedEverything(before);
-    const tables = await tablesUnder(world, idOf(first));
+    const tables = await tablesUnder(world, masterKeyId(first));
     expect(new Set(tables)).toEqual(new Set(sealedColumns.map(({ table }) => table)));
     const rotation = await world.rotate(under(second, first));
     expect(rotation).toMatchObject({
-      active: idOf(second),
-      retired: [idOf(first)],
+      active: masterKeyId(second),
+      retired: [masterKeyId(first)],
       unreadable: [],
     });
     expect(rotation.rewrapped).toBeGreaterThanOrEqual(609);
-    expect(await tablesUnder(world, idOf(first))).toEqual([]);
+    expect(await tablesUnder(world, masterKeyId(first))).toEqual([]);
     const after = await world.open(under(second));
     await everythingOpens(createVault(after));
     expect(createVault(after).mac('api_key', 'x')).toBe(createVault(before).mac('api_key', 'x'));
-    await expect(world.open(under(first))).rejects.toThrow(idOf(second));
+    await expect(world.open(under(first))).rejects.toThrow(masterKeyId(second));
   });
 
   it('is told to every tenant once, and another to the same key changes nothing', async () => {
@@ -155,7 +151,7 @@ describe('a rotation of the master key', () => {
     expect(rows).toEqual(
       ['other', 't'].flatMap((tenant) =>
         ['rotated', 'rotation_began'].map((what) => ({
-          ...{ tenant, type: `master_key.${what}`, key: idOf(second) },
+          ...{ tenant, type: `master_key.${what}`, key: masterKeyId(second) },
         })),
       ),
     );
@@ -171,13 +167,13 @@ describe('a rotation of the master key', () => {
     const others = `SELECT count(*)::int AS count FROM evidence_salt
       WHERE sealed <> '' AND strpos(sealed, $1) = 0`;
     await expect
-      .poll(async () => (await query(others, [idOf(second)])).rows, { timeout: 30_000 })
+      .poll(async () => (await query(others, [masterKeyId(second)])).rows, { timeout: 30_000 })
       .toEqual([{ count: 0 }]);
     await writer.query(`UPDATE credential SET name = 'o' WHERE id = 'cred_1'`);
     await writer.query('COMMIT');
     await writer.end();
     await rotated;
-    expect(await tablesUnder(world, idOf(first))).toEqual([]);
+    expect(await tablesUnder(world, masterKeyId(first))).toEqual([]);
   });
 
   it('is not held up by a row that was lost before, and names it', async () => {
@@ -185,7 +181,10 @@ describe('a rotation of the master key', () => {
     await seedEverything(keys);
     await query(`UPDATE credential SET sealed = 'broken'`);
     const rotation = await world.rotate(under(second, first));
-    expect(rotation).toMatchObject({ retired: [idOf(first)], unreadable: ['credential cred_1'] });
+    expect(rotation).toMatchObject({
+      retired: [masterKeyId(first)],
+      unreadable: ['credential cred_1'],
+    });
   });
 
   it('does not begin while a running control plane does not know the new key', async () => {
@@ -195,9 +194,11 @@ describe('a rotation of the master key', () => {
     await expect(rotating).rejects.toThrow(SettingsError);
     await expect(rotating).rejects.toThrow('SALLYPORT_MASTER_KEY_PREVIOUS');
     const { rows } = await query(`SELECT id FROM vault_key WHERE state = 'active'`);
-    expect(rows).toEqual([{ id: idOf(first) }]);
+    expect(rows).toEqual([{ id: masterKeyId(first) }]);
     await old.close();
-    expect(await world.rotate(under(second, first))).toMatchObject({ retired: [idOf(first)] });
+    expect(await world.rotate(under(second, first))).toMatchObject({
+      retired: [masterKeyId(first)],
+    });
   });
 
   it('is followed by control planes that run, which until then wrap by the old key', async () => {
@@ -205,9 +206,9 @@ describe('a rotation of the master key', () => {
     await world.open(under(first));
     const keys = await world.open(under(second, first));
     const running = await holdKeys(keys, { pool, log: silentLog });
-    expect(keys.keyring.active.id).toBe(idOf(first));
+    expect(keys.keyring.active.id).toBe(masterKeyId(first));
     await world.rotate(under(second, first));
-    expect(keys.keyring.active.id).toBe(idOf(second));
+    expect(keys.keyring.active.id).toBe(masterKeyId(second));
     expect(await vaultStatus(keys, world.store)).toMatchObject({ is_settled: true });
     await running.close();
   });
@@ -216,7 +217,7 @@ describe('a rotation of the master key', () => {
     const keys = await world.open(under(first));
     await seedEverything(keys);
     await world.open(under(second, first));
-    const [one, other] = [keys.keyring.active.id, idOf(second)];
+    const [one, other] = [keys.keyring.active.id, masterKeyId(second)];
     const vault = createVault(keys);
     await world.store.db.vaultKey.create({
       data: { id: other, provider: 'environment', state: 'announced' },
@@ -231,13 +232,15 @@ describe('a rotation of the master key', () => {
         data: { ...row, mac: keyMac(vault, row) },
       });
     }
-    await expect(world.open(under(second))).rejects.toThrow(idOf(first));
+    await expect(world.open(under(second))).rejects.toThrow(masterKeyId(first));
     const status = await vaultStatus(await world.open(under(second, first)), world.store);
     expect(status.is_settled).toBe(false);
     expect(await world.rotate(under(third, first)).catch((error: Error) => error)).toBeInstanceOf(
       StoreError,
     );
-    expect(await world.rotate(under(second, first))).toMatchObject({ retired: [idOf(first)] });
+    expect(await world.rotate(under(second, first))).toMatchObject({
+      retired: [masterKeyId(first)],
+    });
   });
 
   it('does not go back to a key that was replaced', async () => {
@@ -300,10 +303,10 @@ describe('the keys of a database', () => {
     await client.end();
     const upgraded = await startVaultWorld(database.url);
     // A key that is not the one: nothing is adopted.
-    await expect(upgraded.open(under(second))).rejects.toThrow(idOf(first));
+    await expect(upgraded.open(under(second))).rejects.toThrow(masterKeyId(first));
     // Both at once: the one that wraps what is there.
     const keys = await upgraded.open(under(second, first));
-    expect(keys.keyring.active.id).toBe(idOf(first));
+    expect(keys.keyring.active.id).toBe(masterKeyId(first));
     const { rows } = await upgraded.store.pool.query('SELECT sealed FROM signing_key');
     expect(createVault(keys).open(rows[0]?.sealed, place).toString()).toBe('private');
     expect(createVault(keys).mac('api_key', 'x')).toBe(old.mac('api_key', 'x'));

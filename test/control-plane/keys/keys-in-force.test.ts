@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createRowGuard } from '../../../control-plane/integrity/row-guard.ts';
 import { holdKeys } from '../../../control-plane/keys/keyring/hold-keys.ts';
-import { wrappingKeyOf } from '../../../control-plane/keys/keyring/keyring.ts';
 import { type OpenKeys, refreshKeys } from '../../../control-plane/keys/keyring/open-keys.ts';
 import { keyMac } from '../../../control-plane/keys/keyring/own-keys.ts';
 import { createSigningKeys } from '../../../control-plane/keys/signing-keys.ts';
@@ -9,14 +8,15 @@ import { createVault } from '../../../control-plane/keys/vault.ts';
 import { StoreError } from '../../../control-plane/store/store-error.ts';
 import { systemClock } from '../../../shared/clock.ts';
 import { silentLog } from '../../../shared/log.ts';
-import { masterKey, startVaultWorld, type VaultWorld } from '../../support/vault-world.ts';
+import {
+  masterKey,
+  masterKeyId,
+  startVaultWorld,
+  under,
+  type VaultWorld,
+} from '../../support/vault-world.ts';
 
 const [first, second] = [masterKey(), masterKey()];
-const idOf = (key: string) => wrappingKeyOf(Buffer.from(key, 'base64')).id;
-const under = (current: string, previous?: string) => ({
-  SALLYPORT_MASTER_KEY: current,
-  ...(previous === undefined ? {} : { SALLYPORT_MASTER_KEY_PREVIOUS: previous }),
-});
 
 let world: VaultWorld;
 beforeEach(async () => {
@@ -50,42 +50,42 @@ describe('which master key is in force', () => {
     const old = 'state = $1, mac = $2, activated_at = $3';
     const forgeries = [
       async () => {
-        await put(idOf(second), `state = 'retiring'`);
-        await put(idOf(first), `state = 'active', activated_at = now() + interval '1 day'`);
+        await put(masterKeyId(second), `state = 'retiring'`);
+        await put(masterKeyId(first), `state = 'active', activated_at = now() + interval '1 day'`);
       },
       // What was written by us before, put back whole.
       async () => {
-        await query(`DELETE FROM vault_key WHERE id = '${idOf(second)}'`);
-        await put(idOf(first), old, Object.values(before[0]));
+        await query(`DELETE FROM vault_key WHERE id = '${masterKeyId(second)}'`);
+        await put(masterKeyId(first), old, Object.values(before[0]));
       },
       async () => {
-        await put(idOf(second), `state = 'retired', mac = NULL`);
-        await put(idOf(first), old, Object.values(before[0]));
+        await put(masterKeyId(second), `state = 'retired', mac = NULL`);
+        await put(masterKeyId(first), old, Object.values(before[0]));
       },
-      () => put(idOf(first), `state = 'retiring'`),
+      () => put(masterKeyId(first), `state = 'retiring'`),
     ];
     for (const forge of forgeries) {
       await forge();
       await expect(world.open(both)).rejects.toThrow(StoreError);
       await expect(world.rotate(both)).rejects.toThrow(StoreError);
       await expect(refreshKeys(keys, running)).rejects.toThrow(StoreError);
-      expect(keys.keyring.active.id).toBe(idOf(second));
+      expect(keys.keyring.active.id).toBe(masterKeyId(second));
       await query('DELETE FROM vault_key');
       await query('INSERT INTO vault_key SELECT * FROM kept');
     }
     await refreshKeys(keys, running);
-    expect((await world.open(both)).keyring.active.id).toBe(idOf(second));
+    expect((await world.open(both)).keyring.active.id).toBe(masterKeyId(second));
   });
 
   it('follows the one before also by a clock that is behind', async () => {
     await world.open(under(first));
     const ahead = new Date(Date.now() + 86_400_000);
     const keys = await world.open(under(first));
-    const state = { id: idOf(first), state: 'active', activatedAt: ahead };
+    const state = { id: masterKeyId(first), state: 'active', activatedAt: ahead };
     const data = { ...state, mac: keyMac(createVault(keys), state) };
     await world.store.db.vaultKey.update({ where: { id: state.id }, data });
     await world.rotate(both);
-    expect((await world.open(both)).keyring.active.id).toBe(idOf(second));
+    expect((await world.open(both)).keyring.active.id).toBe(masterKeyId(second));
   });
 });
 
@@ -97,7 +97,7 @@ describe('the root of a database', () => {
     const keys = await world.open(under(first));
     await seed(keys);
     await (await holdKeys(keys, { pool: world.store.pool, log: silentLog })).close();
-    await query(`INSERT INTO vault_holder VALUES ('holder_gone', '{}', $1)`, [idOf(first)]);
+    await query(`INSERT INTO vault_holder VALUES ('holder_gone', '{}', $1)`, [masterKeyId(first)]);
     await query('UPDATE vault_root SET sealed = NULL');
     await query('DELETE FROM vault_key');
     await query(more);
@@ -112,7 +112,7 @@ describe('the root of a database', () => {
     await query(
       `INSERT INTO signing_key (tenant_id, kid, purpose, alg, public_jwk, sealed)
        VALUES ('t', 'k', 'export', 'EdDSA', '{}', $1)`,
-      [sealed.replace(idOf(second), idOf(first))],
+      [sealed.replace(masterKeyId(second), masterKeyId(first))],
     );
     await expect(world.open(under(second, first))).rejects.toThrow();
     expect((await query('SELECT FROM vault_key')).rows).toEqual([]);
