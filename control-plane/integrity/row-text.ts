@@ -1,5 +1,5 @@
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
-import { type SignedRow, type SignedTable, signedColumns } from './signed-rows.ts';
+import { addedColumns, type SignedRow, type SignedTable, signedColumns } from './signed-rows.ts';
 
 type Plain = Readonly<Record<string, unknown>>;
 
@@ -25,7 +25,16 @@ export function rowText<Table extends SignedTable>(
   const { key, signed } = signedColumns[table];
   const values = row as Plain;
   const columns: readonly string[] = [...key, ...signed];
-  return JSON.stringify(columns.map((column) => plain(values[column])));
+  const added = addedColumns(table).filter((column) => isSet(values[column]));
+  return JSON.stringify([
+    ...columns.map((column) => plain(values[column])),
+    ...added.map((column) => [column, plain(values[column])]),
+  ]);
+}
+
+function isSet(value: unknown): boolean {
+  if (Array.isArray(value)) return value.length > 0;
+  return value !== undefined && value !== null;
 }
 
 /** Timestamps as milliseconds, JSON columns canonical: jsonb keeps no order of members. */

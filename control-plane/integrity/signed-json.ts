@@ -1,4 +1,4 @@
-import { type SignedTable, signedColumns } from './signed-rows.ts';
+import { addedColumns, type SignedTable, signedColumns } from './signed-rows.ts';
 
 /**
  * SQL that makes a JSON object of the signed columns of a row and of its `mac`, in the form that
@@ -10,7 +10,8 @@ export function signedJson(
   more: readonly string[] = [],
 ): string {
   const { key, signed } = signedColumns[table];
-  const members = [...key, ...signed, 'mac'].map((column) => `'${column}', ${read(alias, column)}`);
+  const columns: readonly string[] = [...key, ...signed, ...addedColumns(table), 'mac'];
+  const members = columns.map((column) => `'${column}', ${read(alias, column)}`);
   return `json_build_object(${[...members, ...more].join(', ')})`;
 }
 

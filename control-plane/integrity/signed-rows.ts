@@ -39,7 +39,11 @@ interface SignedTables {
 
 export type SignedTable = keyof SignedTables;
 
-/** How a table's row is found, and what of it is signed: everything that its readers act upon. */
+/**
+ * How a table's row is found, and what of it is signed: everything that its readers act upon.
+ * `added` lists columns that came after rows of the table had been signed. They are signed by name
+ * and only where they are set, so that older signatures stay valid and a set value cannot be emptied.
+ */
 export const signedColumns = {
   agent: {
     key: ['tenantId', 'id'],
@@ -107,12 +111,27 @@ export const signedColumns = {
   readonly [Table in SignedTable]: {
     readonly key: readonly (keyof SignedTables[Table])[];
     readonly signed: readonly (keyof SignedTables[Table])[];
+    readonly added?: readonly (keyof SignedTables[Table])[];
   };
 };
 
+type AddedColumnOf<Table extends SignedTable> = (typeof signedColumns)[Table] extends {
+  readonly added: readonly (infer Column)[];
+}
+  ? Column
+  : never;
+
 type ColumnOf<Table extends SignedTable> =
   | (typeof signedColumns)[Table]['key'][number]
-  | (typeof signedColumns)[Table]['signed'][number];
+  | (typeof signedColumns)[Table]['signed'][number]
+  | AddedColumnOf<Table>;
+
+/** The columns of a table that were added to its signed ones. */
+export function addedColumns(table: SignedTable): readonly string[] {
+  const columns: { readonly signed: readonly string[]; readonly added?: readonly string[] } =
+    signedColumns[table];
+  return columns.added ?? [];
+}
 
 /** A timestamp as the driver gives it, or as milliseconds where SQL made JSON of the row. */
 type Given<Value> = Date extends Value ? Value | number : Value;
