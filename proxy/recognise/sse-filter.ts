@@ -20,6 +20,8 @@ export class SseFilter {
   #size = 0;
   #lineIsEmpty = true;
   #afterReturn = false;
+  /** A rewritten event ends with LF of its own. */
+  #lastWasRewritten = false;
 
   constructor(rewrite: Rewrite, eventBytesMax: number) {
     this.#rewrite = rewrite;
@@ -34,9 +36,15 @@ export class SseFilter {
     const out: Buffer[] = [];
     let start = 0;
     for (let at = 0; at < bytes.length; at++) {
-      if (!this.#endsEvent(bytes[at])) continue;
-      this.#keep(bytes.subarray(start, at + 1));
+      const isPairedLf = this.#pairsWithEvent(bytes[at], at === start);
+      if (!this.#endsEvent(bytes[at]) && !isPairedLf) continue;
+      const ended = bytes.subarray(start, at + 1);
       start = at + 1;
+      if (isPairedLf) {
+        if (!this.#lastWasRewritten) out.push(ended);
+        continue;
+      }
+      this.#keep(ended);
       const event = this.#size > this.#bytesMax ? 'cut' : this.#filterEvent(this.#take());
       if (event === 'cut') return 'cut';
       out.push(event);
@@ -48,7 +56,7 @@ export class SseFilter {
 
   /**
    * True for the byte that ends an empty line. Lines end with LF, CR or CRLF; the LF of a CRLF
-   * ends nothing more and stays at the head of what follows.
+   * ends nothing more.
    */
   #endsEvent(byte: number | undefined): boolean {
     const isPaired = byte === lf && this.#afterReturn;
@@ -58,6 +66,14 @@ export class SseFilter {
     const isBlank = endsLine && this.#lineIsEmpty;
     this.#lineIsEmpty = endsLine;
     return isBlank;
+  }
+
+  /**
+   * True for the LF of the CRLF whose CR ended an event. It follows its event at once, because
+   * parsers that wait for it would otherwise see the event only when the next one arrives.
+   */
+  #pairsWithEvent(byte: number | undefined, isFirst: boolean): boolean {
+    return isFirst && this.#size === 0 && this.#afterReturn && byte === lf;
   }
 
   #keep(bytes: Buffer): void {
@@ -87,7 +103,8 @@ export class SseFilter {
         : this.#rewrite(whole, type === undefined ? type : fieldValue(type));
     if (replaced === 'cut') return 'cut';
     const isPlain = !oddSeparators.test(text) && lines.every(isKnown);
-    return replaced === whole && isPlain ? event : writeEvent(lines, replaced.toString('utf8'));
+    this.#lastWasRewritten = replaced !== whole || !isPlain;
+    return !this.#lastWasRewritten ? event : writeEvent(lines, replaced.toString('utf8'));
   }
 }
 
