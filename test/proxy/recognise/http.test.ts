@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Binding } from '../../../shared/binding/binding.ts';
 import { buildRequest } from '../../../shared/binding/build.ts';
+import { parseResource } from '../../../shared/decision/resource.ts';
 import { GatewayError } from '../../../shared/errors.ts';
 import type { JsonObject } from '../../../shared/json.ts';
 import { parseStrictJson } from '../../../shared/strict-json.ts';
@@ -235,6 +236,19 @@ describe('a call on a host without bindings', () => {
       resource: '/a',
       args: { query: 'b=c', port: 8443 },
     });
+  });
+
+  it('has its whole path as resource id and no resource type', async () => {
+    const segment = fc.string({ unit: fc.constantFrom(...'ab:@=~-'), minLength: 1, maxLength: 6 });
+    const path = fc.array(segment, { minLength: 1, maxLength: 5 });
+    await fc.assert(
+      fc.asyncProperty(path, async (segments) => {
+        const target = `/${segments.join('/')}`;
+        const action = expectAction(await server.send(raw({ target }), where));
+        expect(parseResource(action.resource)).toEqual({ id: target });
+      }),
+      { numRuns: 50 },
+    );
   });
 
   it('streams its body unread and keeps its headers but those of the hop and of Sallyport', async () => {

@@ -67,6 +67,12 @@ describe('resources', () => {
     [':x', { id: ':x' }],
     ['x:', { type: 'x', id: '' }],
     ['', { id: '' }],
+    ['file:///a:/public/x', { type: 'file', id: '///a:/public/x' }],
+    ['/secret/keys:/public/x', { id: '/secret/keys:/public/x' }],
+    ['/:x', { id: '/:x' }],
+    ['secret/keys:/public/x', { id: 'secret/keys:/public/x' }],
+    ['%2Fsecret:/public/x', { id: '%2Fsecret:/public/x' }],
+    ['\\\\secret:/public/x', { id: '\\\\secret:/public/x' }],
   ])('%j is read as %j', (resource, parsed) => {
     expect(parseResource(resource)).toEqual(parsed);
   });

@@ -1,0 +1,59 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type FaultBench, startFaultBench } from '../support/fault-bench.ts';
+import { until } from '../support/processes.ts';
+import { raw } from '../support/proxy.ts';
+import { startUpstream, type Upstream } from '../support/upstream.ts';
+
+const publicFiles = {
+  id: 'files',
+  version: 1,
+  rules: [
+    {
+      name: 'public files',
+      decision: 'allow',
+      reason: 'files.public',
+      when: {
+        all: [
+          { path: 'tool.name', operator: 'matches', value: '^http\\.get\\.' },
+          { path: 'resource.id', operator: 'matches', value: '^/public/' },
+        ],
+      },
+    },
+  ],
+};
+
+/** Processes on real Postgres and Redis; the second upstream has no binding. */
+describe('a host without bindings', () => {
+  let bench: FaultBench;
+  let upstream: Upstream;
+
+  beforeAll(async () => {
+    bench = await startFaultBench();
+    upstream = await startUpstream();
+    await bench.separate.api('POST', '/v1/policies', {
+      name: 'files',
+      publish: true,
+      rules_json: publicFiles,
+    });
+    await until('the policy is in force', async () => (await get('/public/a')).includes(' 200 '));
+  }, 90_000);
+  afterAll(async () => {
+    await upstream?.close();
+    await bench?.close();
+  });
+
+  function get(target: string): Promise<string> {
+    const host = `127.0.0.1:${upstream.port}`;
+    const head = `GET http://${host}${target} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`;
+    return raw(Number(new URL(bench.separate.proxyUrl).port), head);
+  }
+
+  it.each(['/secret/keys:/public/x', '/:/public/x', '/a%3A/public/x', '/public:/public/x'])(
+    'is judged by the whole path: %s does not begin with /public/',
+    async (target) => {
+      const before = upstream.seen.length;
+      expect(await get(target)).toContain('policy.no_match');
+      expect(upstream.seen.length).toBe(before);
+    },
+  );
+});
