@@ -6,6 +6,7 @@ import type {
   UncertainPolicies,
 } from '../../shared/policy/uncertain/uncertain-policies.ts';
 import type { SealedDecision } from './decision-pages.ts';
+import { inRaisedMode } from './strict-mode.ts';
 
 /** What other policies make of a stored decision. */
 export interface Rejudged {
@@ -36,8 +37,9 @@ const failedRequests: ReadonlySet<string> = new Set([
  */
 export function rejudge(event: SealedDecision, policies: UncertainPolicies): Rejudged | undefined {
   if (!isByPolicy(event)) return undefined;
-  const outcome = policies.judge(knownContext(event));
-  return inMode(withApproval(event, outcome), event);
+  return inRaisedMode(event, policies, (one) =>
+    inMode(withApproval(one, policies.judge(knownContext(one))), one),
+  );
 }
 
 /** Whether policies were asked, which an allow or a refusal of an earlier stage never shows. */

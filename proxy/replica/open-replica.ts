@@ -2,6 +2,7 @@ import type { Bus } from '../../shared/bus/bus.ts';
 import type { Clock } from '../../shared/clock.ts';
 import type { VerificationKeys } from '../../shared/crypto/signing-key.ts';
 import { stricterMode } from '../../shared/decision/action.ts';
+import { isEnforcing } from '../../shared/decision/mode.ts';
 import type { AgentRecord, DirectoryUser } from '../../shared/decision/state.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import type { ToolRecord } from '../../shared/manifest/tool-record.ts';
@@ -235,7 +236,7 @@ class LocalReplica implements Replica {
     return this.#revocations().sidecarIds.has(this.#options.sidecarId);
   }
 
-  /** The tenant's mode counts, or the strictest that a kill switch forces on anything. */
+  /** The strictest mode that the tenant, a kill switch or a policy gives to any call. */
   #deniesWhenStale(): boolean {
     const nowMs = this.clock.now();
     const forced = this.killSwitches.flatMap(({ kind, mode, expiresAtMs }) =>
@@ -244,7 +245,7 @@ class LocalReplica implements Replica {
         : [],
     );
     const mode = forced.reduce(stricterMode, this.tenant.mode);
-    return mode === 'enforce' || mode === 'strict';
+    return isEnforcing(mode) || !this.policies.strict.isEmpty;
   }
 }
 

@@ -6,6 +6,7 @@ import { combine } from './outcome.ts';
 import type { PolicySet } from './policy-set.ts';
 import { compileRules } from './rule.ts';
 import type { PlacedRule } from './rule-list.ts';
+import { type StrictScope, strictCoverage, strictScope } from './strict-scope.ts';
 import { ToolIndex } from './tool-index.ts';
 import { indexUsage, type UsageIndex } from './usage-index.ts';
 import { parsePolicy } from './validate.ts';
@@ -16,25 +17,27 @@ import { parsePolicy } from './validate.ts';
  * alone, so a definition that does not have the hash it is published under is refused.
  */
 export class PolicyCompiler {
-  #held: ReadonlyMap<string, readonly PlacedRule[]> = new Map();
+  #held: ReadonlyMap<string, CompiledPolicy> = new Map();
   #index = new ToolIndex();
 
   /** Throws `policy.invalid` when any policy is; the set compiled before stays usable. */
   compile(policies: readonly PublishedPolicy[]): PolicySet {
     const before = this.#held;
-    const held = new Map<string, readonly PlacedRule[]>();
+    const held = new Map<string, CompiledPolicy>();
     for (const policy of policies) {
       const key = `${policy.id} ${policy.hash}`;
       held.set(key, before.get(key) ?? compilePolicy(policy));
     }
-    const removed = [...before].flatMap(([key, rules]) => (held.has(key) ? [] : rules));
-    const added = [...held].flatMap(([key, rules]) => (before.has(key) ? [] : rules));
+    const removed = [...before].flatMap(([key, { rules }]) => (held.has(key) ? [] : rules));
+    const added = [...held].flatMap(([key, { rules }]) => (before.has(key) ? [] : rules));
     this.#held = held;
     this.#index = this.#index.change(removed, added);
-    const usage = [...held.values()].flatMap((rules) =>
-      rules.flatMap(({ rule }) => rule.usage ?? []),
+    const compiled = [...held.values()];
+    const usage = indexUsage(
+      compiled.flatMap(({ rules }) => rules.flatMap(({ rule }) => rule.usage ?? [])),
     );
-    return createPolicySet({ index: this.#index, usage: indexUsage(usage) }, policies);
+    const strict = strictScope(compiled.flatMap(({ covers }) => covers ?? []));
+    return createPolicySet({ index: this.#index, usage, strict }, policies);
   }
 }
 
@@ -43,17 +46,24 @@ export function compilePolicies(policies: readonly PublishedPolicy[]): PolicySet
   return new PolicyCompiler().compile(policies);
 }
 
-function compilePolicy({ id, hash, definition }: PublishedPolicy): readonly PlacedRule[] {
+interface CompiledPolicy {
+  readonly rules: readonly PlacedRule[];
+  /** Set for a policy in `strict`. */
+  readonly covers: StrictScope['covers'] | undefined;
+}
+
+function compilePolicy({ id, hash, definition }: PublishedPolicy): CompiledPolicy {
   const checked = parsePolicy(definition);
   if (policyHash(checked) !== hash) {
     throw new GatewayError('policy.invalid', {
       message: `policy ${id}: its definition does not have the hash ${hash}`,
     });
   }
-  return compileRules({ definition: checked, hash }).map((rule, index) => ({
+  const rules = compileRules({ definition: checked, hash }).map((rule, index) => ({
     rule,
     rank: id * policyLimits.rules + index,
   }));
+  return { rules, covers: strictCoverage(checked) };
 }
 
 function inOrder(one: PlacedRule, other: PlacedRule): number {
@@ -66,14 +76,21 @@ export function byPolicyId(one: PublishedPolicy, other: PublishedPolicy): number
 }
 
 function createPolicySet(
-  { index, usage }: { readonly index: ToolIndex; readonly usage: UsageIndex },
+  {
+    index,
+    ...parts
+  }: {
+    readonly index: ToolIndex;
+    readonly usage: UsageIndex;
+    readonly strict: StrictScope;
+  },
   policies: readonly PublishedPolicy[],
 ): PolicySet {
   const nothing = combine([]);
   return {
     hash: policySetHash(policies.map(({ hash }) => hash)),
     size: policies.length,
-    usage,
+    ...parts,
     evaluate(context) {
       const found: PlacedRule[] = [];
       index.collect(context, found);

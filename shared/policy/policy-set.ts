@@ -1,5 +1,6 @@
 import type { ApprovalTerms, Decision } from '../decision/verdict.ts';
 import type { PolicyContext } from './context.ts';
+import type { StrictScope } from './strict-scope.ts';
 import type { UsageIndex } from './usage-index.ts';
 
 /** What the published policies of a tenant say about one context. */
@@ -31,5 +32,7 @@ export interface PolicySet {
   readonly size: number;
   /** What must be known of earlier calls. */
   readonly usage: UsageIndex;
+  /** Which calls are decided in mode `strict`, whatever mode is asked for. */
+  readonly strict: StrictScope;
   evaluate(context: PolicyContext): PolicyOutcome;
 }

@@ -101,10 +101,24 @@ async function held(): Promise<void> {
   });
 }
 
-async function asked({ tool, request, expect: expected, matched, observed }: Case): Promise<void> {
+async function asked({
+  tool,
+  request,
+  live,
+  expect: expected,
+  matched,
+  observed,
+}: Case): Promise<void> {
   const { resource, args } = request;
   const action = { tool, resource, args, agent_id: world.agentId, user_id: 'user_1' };
   const { status, body } = await world.api('POST', '/v1/actions/preflight', action);
+  if (live !== undefined) {
+    expect({ status, body }).toMatchObject({
+      status: 401,
+      body: { decision: 'deny', mode: 'strict', enforced: true, reason_code: live.preflight },
+    });
+    return;
+  }
   const explain = body.explain as { observed?: readonly { rule: string }[] };
   const { decision, reason_code, matched_rules } = body;
   expect({ status, decision, reason_code, matched_rules }).toEqual({
@@ -125,7 +139,8 @@ const endings: Readonly<Record<string, { status: number; isPerformed: boolean }>
   deny: { status: 403, isPerformed: false },
 };
 
-async function called({ tool, request, expect: expected }: Case): Promise<void> {
+async function called({ tool, request, live, expect: outcome }: Case): Promise<void> {
+  const expected = live === undefined ? outcome : { decision: 'deny', reason: live.sidecar };
   const before = upstream.seen.length;
   const url = `http://127.0.0.1:${upstream.port}${pathOf(tool)}`;
   const { status, body, headers } = await agent.post(url, request.args);

@@ -1,6 +1,7 @@
 import type { ApprovalTerms, Decision } from '../../shared/decision/verdict.ts';
 import type { PolicyContext } from '../../shared/policy/context.ts';
 import type { PolicyOutcome, PolicySet } from '../../shared/policy/policy-set.ts';
+import { noStrictPolicies } from '../../shared/policy/strict-scope.ts';
 import { noUsage } from '../../shared/policy/usage-index.ts';
 
 const hash = `sha256:${'a'.repeat(64)}`;
@@ -20,7 +21,7 @@ export function alwaysPolicies(
     approval,
     nextSteps: [],
   };
-  return { hash, size: 1, usage: noUsage, evaluate: () => outcome };
+  return { hash, size: 1, usage: noUsage, strict: noStrictPolicies, evaluate: () => outcome };
 }
 
 /** No published policy: nothing is permitted. */
@@ -28,6 +29,7 @@ export const noPolicies: PolicySet = {
   hash,
   size: 0,
   usage: noUsage,
+  strict: noStrictPolicies,
   evaluate: () => ({
     decision: 'deny',
     reasonCode: 'policy.no_match',
@@ -42,6 +44,7 @@ export const unaskedPolicies: PolicySet = {
   hash,
   size: 1,
   usage: noUsage,
+  strict: noStrictPolicies,
   evaluate: (_context: PolicyContext) => {
     throw new Error('policies were asked although an earlier stage refuses');
   },

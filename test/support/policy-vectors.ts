@@ -23,7 +23,10 @@ import type {
  *       pure: true       no request can bring this context about (directory, manifest,
  *                        passport, another agent): for the pure function only
  *       expect:          decision, reason, matched (default none), and where they matter
- *                        observed, approval and deciding (name of the policy whose hash stamps)
+ *                        observed, approval and deciding (name of the policy whose hash stamps);
+ *                        strict: true where the policies raise the mode to `strict`
+ *       live:            reason codes of the denials that a preflight without a passport and a call
+ *                        through a sidecar end with, where an earlier stage denies them
  *
  * A case about a single condition is shorter. It stands for the policy `case` with one rule,
  * `case/rule`, that has this condition alone and gives the reason `case.matched`:
@@ -42,6 +45,7 @@ interface PolicyVector {
   /** The call that brings the context about; undefined for a `pure` case. */
   readonly request: VectorRequest | undefined;
   readonly expect: VectorExpectation;
+  readonly live: LiveDenials | undefined;
 }
 
 interface VectorRequest {
@@ -58,6 +62,12 @@ interface VectorExpectation {
   readonly approval?: JsonObject | undefined;
   /** `id` of the policy whose hash is in the verdict. */
   readonly deciding?: string | undefined;
+  readonly strict?: boolean | undefined;
+}
+
+interface LiveDenials {
+  readonly preflight: string;
+  readonly sidecar: string;
 }
 
 interface VectorCase {
@@ -66,6 +76,7 @@ interface VectorCase {
   readonly context?: JsonObject;
   readonly pure?: boolean;
   readonly expect?: Omit<VectorExpectation, 'matched'> & { readonly matched?: readonly string[] };
+  readonly live?: LiveDenials;
   readonly decision?: RuleDecision;
   readonly condition?: readonly [path: string, operator: Operator, value: JsonValue];
   readonly holds?: boolean;
@@ -113,6 +124,7 @@ function expand(file: string, content: VectorFile, one: VectorCase): PolicyVecto
     context,
     request: one.pure ? undefined : requestOf(context),
     expect: one.condition ? singleExpectation(one) : expectationOf(one),
+    live: one.live,
   };
 }
 

@@ -36,18 +36,24 @@ export interface UncertainPolicies {
    * the context gives the same under the ordinary evaluation.
    */
   judge(context: PartialValue): UncertainOutcome;
+  /** Whether a policy in `strict` applies to the call. */
+  strict(context: PartialValue): Truth;
 }
 
 /** Compiles valid policies for contexts that are known in part. */
 export function compileUncertain(policies: readonly PublishedPolicy[]): UncertainPolicies {
   const rules = [...policies].sort(byPolicyId).flatMap(compileRules);
   const narrowed = new Narrowed();
+  const strict = policies
+    .filter(({ definition }) => definition.mode === 'strict')
+    .map(({ definition }) => compileScopeTruth(definition));
   return {
     judge(context) {
       const target = targetOf(context);
       const rulesLeft = target === undefined ? rules : narrowed.rulesFor(target, rules);
       return judgeBy(rulesLeft, context);
     },
+    strict: (context) => anyOf(strict.map((applies) => applies(context))),
   };
 }
 

@@ -80,6 +80,25 @@ describe('backtesting a candidate', () => {
     expect(report).toMatchObject({ examined: 4, changed: 0, unknown: 0 });
   });
 
+  it('denies calls without a passport where the candidate is in mode strict', async () => {
+    const { report } = await judgedAgain([{ tool: 'pay' }, { tool: 'shell' }], {
+      ...candidate(...asPublished),
+      mode: 'strict',
+    });
+    expect(report).toMatchObject({ examined: 2, unknown: 0, counts: { 'allow→deny': 1 } });
+    expect(report.changes[0]).toMatchObject({ new: 'deny', reason_code: 'passport.missing' });
+  });
+
+  it('changes nothing where the strict candidate is for other tools', async () => {
+    const { report } = await judgedAgain([{ tool: 'pay' }], {
+      ...candidate(rule('deny')),
+      id: 'crm-only',
+      mode: 'strict',
+      applies_to: { tools: ['crm.*'] },
+    });
+    expect(report).toMatchObject({ examined: 1, unknown: 0, changed: 0 });
+  });
+
   it('never guesses the value of an argument: what hangs on it is unknown', async () => {
     const large = { ...rule('deny', 'pay'), when: { all: [tool('pay'), over(10)] } };
     const { report, ids } = await judgedAgain(

@@ -84,6 +84,16 @@ describe('simulating', () => {
     },
   );
 
+  it('raises the mode of actions that a strict candidate applies to', async () => {
+    const policies = [{ ...allAllowed(), mode: 'strict' }];
+    expect(await one({ ...stage.action(), policies })).toMatchObject({
+      mode: 'strict',
+      enforced: true,
+      decision: 'deny',
+      reason_code: 'passport.missing',
+    });
+  });
+
   it('is judged in monitor unless a mode is named, by the body or the action', async () => {
     const action = stage.action({ tool: 'shell' });
     expect(await one(action)).toMatchObject({ decision: 'deny', mode: 'monitor', enforced: false });

@@ -41,6 +41,8 @@ interface DecisionVector {
   readonly killSwitches?: readonly Partial<KillSwitch>[];
   readonly policies: Decision | 'none' | 'unasked';
   readonly reason?: string;
+  /** A published policy in `strict` applies to the call. */
+  readonly strict?: boolean;
   readonly gives: readonly [Decision, string];
   readonly enforced?: boolean;
   readonly status?: number;
@@ -48,7 +50,12 @@ interface DecisionVector {
   readonly durable?: boolean;
 }
 
-function policiesOf({ policies, reason = 'rule.reason' }: DecisionVector): PolicySet {
+function policiesOf(vector: DecisionVector): PolicySet {
+  const set = outcomesOf(vector);
+  return vector.strict === true ? { ...set, strict: { isEmpty: false, covers: () => true } } : set;
+}
+
+function outcomesOf({ policies, reason = 'rule.reason' }: DecisionVector): PolicySet {
   if (policies === 'none') return noPolicies;
   return policies === 'unasked' ? unaskedPolicies : alwaysPolicies(policies, reason);
 }

@@ -10,8 +10,11 @@ const vectors = loadPolicyVectors();
 describe('golden policy cases, by the pure function', () => {
   it.each(vectors)('$name', ({ policies, context, expect: expected }) => {
     const published = policies.map((policy, index) => publish(index + 1, parsePolicy(policy)));
-    const outcome = compilePolicies(published).evaluate(context);
-    const { decision, reason, matched, observed = [], approval, deciding } = expected;
+    const set = compilePolicies(published);
+    const outcome = set.evaluate(context);
+    const { decision, reason, matched, observed = [], approval, deciding, strict } = expected;
+    const target = { tool: String(context.tool?.name), agentId: String(context.agent?.id) };
+    expect(set.strict.covers(target)).toBe(strict ?? false);
     expect(outcome).toMatchObject({ decision, reasonCode: reason, matchedRules: matched });
     expect(outcome.observed.map(({ rule }) => rule)).toEqual(observed);
     if (approval) expect(outcome.approval).toEqual(approval);
