@@ -54,7 +54,7 @@ function parse(text: string): JsonValue {
   try {
     return JSON.parse(text) as JsonValue;
   } catch (cause) {
-    throw new GatewayError('args.schema_invalid', { message: 'The body is not JSON.', cause });
+    throw new GatewayError('args.schema_invalid', { message: 'The body is not valid JSON.', cause });
   }
 }
 

@@ -1,3 +1,4 @@
+import { refuseTwins } from '../../shared/binding/args.ts';
 import type { ActionRequest, ActionResponse } from '../../shared/contract/actions.ts';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
 import type { Action } from '../../shared/decision/action.ts';
@@ -88,6 +89,7 @@ export function actionOf(caller: Caller, request: ActionRequest): Action {
   const args = request.args ?? {};
   // What JSON cannot hold faithfully could be neither digested nor approved.
   canonicalJson(args);
+  refuseTwins(args);
   return {
     tenantId: caller.tenantId,
     agentId: request.agent_id,

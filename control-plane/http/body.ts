@@ -1,12 +1,42 @@
 import type { IncomingMessage } from 'node:http';
 import type { AnyOperation, BodyType } from '../../shared/contract/operation.ts';
 import { GatewayError } from '../../shared/errors.ts';
+import { parseStrictJson } from '../../shared/strict-json.ts';
 
 export const bodyBytesMaxDefault = 1_048_576;
 const depthMax = 64;
 const discardBytesMax = 8 * 1_048_576;
 const ndjson = 'application/x-ndjson';
 const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/** What a request without a body may send all the same, white space included. */
+const emptyBytesMax = 1_024;
+const emptyObject = /^[ \t\r\n]*\{[ \t\r\n]*\}[ \t\r\n]*$/;
+
+/** Reads what an operation's request carries; of one without a body that is nothing, or `{}`. */
+export async function readBodyOf(operation: AnyOperation, req: IncomingMessage): Promise<Buffer> {
+  if (operation.body !== undefined || operation.bodyType === 'raw') {
+    return readBody(req, operation.bodyBytesMax ?? bodyBytesMaxDefault);
+  }
+  const { 'transfer-encoding': encoding, 'content-length': length } = req.headers;
+  if (encoding !== undefined || length !== undefined) await requireNoBody(req);
+  return Buffer.alloc(0);
+}
+
+async function requireNoBody(req: IncomingMessage): Promise<void> {
+  try {
+    const raw = await readBody(req, emptyBytesMax);
+    if (raw.length === 0) return;
+    if (isJson(mediaOf(req.headers['content-type'])) && emptyObject.test(raw.toString('latin1'))) {
+      return;
+    }
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+  }
+  throw new GatewayError('request.invalid', {
+    message: 'This operation takes no body: send none, or {}.',
+  });
+}
 
 /** Reads a body whole, refusing it as soon as it is known to be over `bytesMax`. */
 export async function readBody(req: IncomingMessage, bytesMax: number): Promise<Buffer> {
@@ -71,13 +101,13 @@ function bodyFormat(
   contentType: string | undefined,
   bodyType: Exclude<BodyType, 'raw'>,
 ): 'json' | 'form' | 'ndjson' {
-  const media = contentType?.split(';', 1)[0]?.trim().toLowerCase() ?? '';
+  const media = mediaOf(contentType);
   if (bodyType === 'ndjson') {
     if (media === ndjson) return 'ndjson';
     throw new GatewayError('request.invalid', { message: `Content-Type must be ${ndjson}.` });
   }
   if (bodyType !== 'form') {
-    if (media === '' || media === 'application/json' || media.endsWith('+json')) return 'json';
+    if (isJson(media)) return 'json';
   }
   if (bodyType !== 'json') {
     if (media === '' || media === 'application/x-www-form-urlencoded') return 'form';
@@ -86,19 +116,20 @@ function bodyFormat(
   throw new GatewayError('request.invalid', { message: `Content-Type must be ${wanted}.` });
 }
 
+function mediaOf(contentType: string | undefined): string {
+  return contentType?.split(';', 1)[0]?.trim().toLowerCase() ?? '';
+}
+
+function isJson(media: string): boolean {
+  return media === '' || media === 'application/json' || media.endsWith('+json');
+}
+
 /**
- * JSON that can be kept as it was meant: valid UTF-8, at most 64 levels, no whole number beyond
- * 2^53, no lone surrogates, no U+0000 (which Postgres cannot keep), no `__proto__`. Of a key given twice the last one counts, everywhere
- * alike, for only the parsed value is ever looked at.
+ * JSON that every parser reads as the same value, as the sidecar does, and that can be stored: no
+ * U+0000 (which Postgres cannot keep), no `__proto__`.
  */
 function parseJson(raw: Buffer): unknown {
-  let value: unknown;
-  try {
-    value = JSON.parse(decode(raw));
-  } catch (cause) {
-    if (cause instanceof GatewayError) throw cause;
-    throw new GatewayError('args.schema_invalid', { message: 'The body is not valid JSON.' });
-  }
+  const value = parseStrictJson(raw);
   refuseUnkeepable(value, 'body');
   return value;
 }

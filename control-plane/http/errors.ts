@@ -3,9 +3,10 @@ import { errorKinds, GatewayError, toGatewayError } from '../../shared/errors.ts
 import type { JsonObject } from '../../shared/json.ts';
 
 /** The body of every error answer: contract 7, with the error's public details beside it. */
-function errorBody(error: GatewayError): JsonObject {
+function errorBody(error: GatewayError, isDecision: boolean): JsonObject {
   const details = (error.details ?? {}) as JsonObject;
-  return { ...details, error: error.message, reason_code: error.code };
+  const decision = isDecision ? ({ decision: 'deny' } as const) : {};
+  return { ...details, ...decision, error: error.message, reason_code: error.code };
 }
 
 // Prisma's codes for a database that cannot be reached, timed out, hung up or gave no connection.
@@ -62,8 +63,17 @@ function challenge(error: GatewayError, tokenSent: boolean): string | undefined 
   return `${realm}, error="insufficient_scope"${named}`;
 }
 
+interface ErrorContext {
+  readonly tokenSent: boolean;
+  readonly isDecision: boolean;
+}
+
 /** The one place where an error becomes an HTTP answer. */
-export function sendError(res: Response, error: GatewayError, tokenSent: boolean): void {
+export function sendError(
+  res: Response,
+  error: GatewayError,
+  { tokenSent, isDecision }: ErrorContext,
+): void {
   const { status, retryable } = errorKinds[error.code];
   const header = challenge(error, tokenSent);
   if (header !== undefined) res.setHeader('www-authenticate', header);
@@ -72,5 +82,5 @@ export function sendError(res: Response, error: GatewayError, tokenSent: boolean
   }
   res.status(status);
   res.setHeader('content-type', 'application/json; charset=utf-8');
-  res.end(JSON.stringify(errorBody(error)));
+  res.end(JSON.stringify(errorBody(error, isDecision)));
 }

@@ -12,6 +12,8 @@ interface RequestRecord {
   readonly requestId: string;
   readonly traceparent: string;
   operationId?: string;
+  /** The path decides on actions: an error is a denial. */
+  isDecision?: boolean;
   caller?: Caller;
   error?: GatewayError;
 }

@@ -1,5 +1,6 @@
 import { type RequestHandler, Router } from 'express';
 import { GatewayError } from '../../shared/errors.ts';
+import { recordOf } from './request-log.ts';
 import type { Route } from './route.ts';
 import { answerError, type Doorkeepers, serveRoute } from './serve-route.ts';
 
@@ -18,7 +19,12 @@ export function routerOf(routes: readonly Route[], doors: Doorkeepers): Router {
     for (const route of here) {
       at[methodOf(route)](serveRoute(route, doors));
     }
-    at.all(refuseMethod(here.map(({ operation }) => operation.method)));
+    at.all(
+      refuseMethod(
+        here.map(({ operation }) => operation.method),
+        here.some(({ operation }) => operation.isDecision === true),
+      ),
+    );
   }
   return router;
 }
@@ -41,10 +47,11 @@ function methodOf({ operation }: Route) {
   return operation.method.toLowerCase() as 'get' | 'post' | 'put' | 'patch' | 'delete';
 }
 
-export function refuseMethod(methods: readonly string[]): RequestHandler {
+export function refuseMethod(methods: readonly string[], isDecision = false): RequestHandler {
   const allow = methods.includes('GET') ? [...methods, 'HEAD'] : methods;
   return (req, res) => {
     res.setHeader('allow', allow.join(', '));
+    recordOf(res).isDecision = isDecision;
     answerError(req, res, new GatewayError('request.method_not_allowed'));
   };
 }

@@ -2,7 +2,7 @@ import type { Request, RequestHandler, Response } from 'express';
 import type { AnyOperation } from '../../shared/contract/operation.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { type Authenticate, authorise } from './authenticate.ts';
-import { bodyBytesMaxDefault, discardRest, parseBody, readBody } from './body.ts';
+import { discardRest, parseBody, readBodyOf } from './body.ts';
 import type { Budgets } from './budget.ts';
 import { sendError, toAnswerable } from './errors.ts';
 import { recordOf } from './request-log.ts';
@@ -23,13 +23,12 @@ export function serveRoute({ operation, handle }: Route, doors: Doorkeepers): Re
   return async (req, res) => {
     const record = recordOf(res);
     record.operationId = operation.id;
+    record.isDecision = operation.isDecision === true;
     try {
       const caller = await doors.authenticate(operation, req);
       record.caller = caller;
       await admit(operation, caller, { res, budgets: doors.budgets });
-      const rawBody = hasBody(operation)
-        ? await readBody(req, operation.bodyBytesMax ?? bodyBytesMaxDefault)
-        : Buffer.alloc(0);
+      const rawBody = await readBodyOf(operation, req);
       const body = parseBody(rawBody, req.headers['content-type'], operation);
       const input = validateInput(operation, req, body);
       const reply = await handle(input, caller, factsOf(req, res, rawBody));
@@ -38,10 +37,6 @@ export function serveRoute({ operation, handle }: Route, doors: Doorkeepers): Re
       answerError(req, res, thrown);
     }
   };
-}
-
-function hasBody({ method }: AnyOperation): boolean {
-  return method !== 'GET';
 }
 
 /** A refused caller spends the tenant's budget too, so that knocking is not free. */
@@ -72,13 +67,17 @@ function factsOf(req: Request, res: Response, rawBody: Buffer): RequestFacts {
 export function answerError(req: Request, res: Response, thrown: unknown): void {
   const error = toAnswerable(thrown);
   if (isClientGone(thrown)) return;
-  recordOf(res).error = error;
+  const record = recordOf(res);
+  record.error = error;
   if (res.headersSent) {
     res.destroy();
     return;
   }
   if (!req.complete) discardRest(req);
-  sendError(res, error, req.headers.authorization !== undefined);
+  sendError(res, error, {
+    tokenSent: req.headers.authorization !== undefined,
+    isDecision: record.isDecision === true,
+  });
 }
 
 function isClientGone(thrown: unknown): boolean {

@@ -53,7 +53,8 @@ function refuse(socket: Socket, code: string | undefined): void {
       : code === 'ERR_HTTP_REQUEST_TIMEOUT'
         ? ['408 Request Timeout', 'The request took too long to arrive.']
         : ['400 Bad Request', 'The request is not valid HTTP.'];
-  const body = JSON.stringify({ error: text, reason_code: 'request.invalid' });
+  // Which operation was meant is not known: for those that decide it is a denial.
+  const body = JSON.stringify({ decision: 'deny', error: text, reason_code: 'request.invalid' });
   socket.end(
     `HTTP/1.1 ${status}\r\ncontent-type: application/json; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
   );

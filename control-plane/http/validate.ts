@@ -53,16 +53,9 @@ export function namesOf(schema: z.ZodType): readonly string[] {
 }
 
 function readBodyValue(operation: AnyOperation, value: unknown): unknown {
-  if (operation.bodyType === 'raw') return undefined;
-  if (operation.body !== undefined) {
-    return check(operation.body, value, 'body', 'args.schema_invalid');
-  }
-  if (value === undefined || isEmptyObject(value)) return undefined;
-  throw new GatewayError('args.schema_invalid', { message: 'This operation takes no body.' });
-}
-
-function isEmptyObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && Object.keys(value).length === 0;
+  return operation.bodyType === 'raw'
+    ? undefined
+    : check(operation.body, value, 'body', 'args.schema_invalid');
 }
 
 function check(

@@ -127,6 +127,7 @@ const shared = {
   tag: 'Actions',
   auth: 'bearer',
   permission: 'action.preflight',
+  isDecision: true,
   body: actionRequest,
   bodyExample: requestExample,
   success: {
@@ -166,6 +167,7 @@ export const executeAction = operation({
   tag: 'Actions',
   auth: 'gateway',
   permission: 'action.execute',
+  isDecision: true,
   summary: 'Decide on an action, and perform it where the decision allows',
   description: [
     'Judged as at a sidecar: `mode` can only tighten the tenant’s. What may proceed is sent to the `upstream` of the tool’s binding, with the credential that is bound to tool and host; redirects are not followed. `resource` must be the one that the arguments lead to: the binding’s resource template, or without one the path of the bound call.',

@@ -100,6 +100,8 @@ export interface Operation<
   /** Default: 1 MiB. */
   readonly bodyBytesMax?: number;
   readonly accessExample?: AccessExample;
+  /** It decides on an action: each error answer says `decision: "deny"`. */
+  readonly isDecision?: boolean;
   readonly success: { readonly status: number } & ResponseShape<Success>;
   /** Further success statuses (a 201 beside a 200) with the same shape. */
   readonly alsoStatus?: readonly number[];

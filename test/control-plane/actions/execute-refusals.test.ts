@@ -52,11 +52,6 @@ describe('nothing is sent', () => {
       { resource: 'invoice:../admin', args: { invoice: '../admin' } },
       { reason_code: 'proxy.path_refused' },
     ],
-    [
-      'whose arguments some reader takes for one',
-      { args: { invoice: '7', amount: 1, Amount: 9 } },
-      { reason_code: 'args.ambiguous' },
-    ],
   ])('of an action %s', async (_what, more, expected) => {
     await expectSent(0, async () => {
       const answered = await run(more);

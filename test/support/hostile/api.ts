@@ -37,6 +37,11 @@ export interface HostileApi {
   readonly gateway: Gateway;
   /** As an owner of gateway scope, or as an enrolled sidecar where the operation is for those. */
   send(operation: AnyOperation, request: HostileRequest): Promise<Judged>;
+  /** Where an operation is, and what lets a caller in. */
+  addressOf(operation: AnyOperation): {
+    readonly url: string;
+    readonly authorization: string | undefined;
+  };
   /** How many requests were sent, and which took longest. */
   tally(): { readonly requests: number; readonly slowest: Pick<Judged, 'ms' | 'operation'> };
   /** How many rows each table has. */
@@ -92,6 +97,13 @@ export async function startHostileApi(): Promise<HostileApi> {
   return {
     gateway,
     send,
+    addressOf: (operation) => {
+      const token = authorizationOf(operation);
+      return {
+        url: `${api.origin}/api${pathOf(operation, {})}`,
+        authorization: token === undefined ? undefined : `Bearer ${token}`,
+      };
+    },
     tally: () => ({ requests, slowest }),
     stored: () => countRows(gateway),
     close: async () => {

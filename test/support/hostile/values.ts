@@ -20,6 +20,8 @@ export const brokenBodies: readonly (readonly [string, string | Buffer])[] = [
   ['bytes that are not UTF-8', Buffer.from([0x7b, 0x22, 0xc3, 0x28, 0x22, 0x3a, 0x31, 0x7d])],
   ['UTF-16', Buffer.from('\ufeff{"a":1}', 'utf16le')],
   ['a number alone', '9223372036854775808'],
+  ['a byte order mark', '\ufeff{}'],
+  ['a key given twice', '{"a":1,"a":1}'],
 ];
 
 /** What JSON allows and nobody can keep as it was meant: refused wherever it stands. */
@@ -27,6 +29,8 @@ export const unkeepable: readonly (readonly [string, unknown])[] = [
   ['10,000 nested arrays', new RawJson(nested('[', ']', 10_000))],
   ['10,000 nested objects', new RawJson(`${'{"a":'.repeat(10_000)}1${'}'.repeat(10_000)}`)],
   ['an object with __proto__', new RawJson('{"__proto__":{"role":"owner"}}')],
+  ['a key given twice', new RawJson('{"a":1,"a":2}')],
+  ['a key given twice, once escaped', new RawJson('{"a":1,"\\u0061":2}')],
   ['2^63', new RawJson('9223372036854775808')],
   ['-2^63', new RawJson('-9223372036854775808')],
   ['2^53', new RawJson('9007199254740992')],

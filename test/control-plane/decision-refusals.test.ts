@@ -1,0 +1,131 @@
+import { afterAll, describe, expect, it } from 'vitest';
+import { actionRoutes } from '../../control-plane/actions/routes.ts';
+import type { Services } from '../../control-plane/services.ts';
+import { rawClient } from '../support/raw-client.ts';
+import { executeStage } from './actions/execute-stage.ts';
+
+const stage = await executeStage();
+const { api } = stage.gateway;
+const key = await api.key({ scope: 'gateway' });
+const portOf = () => Number(new URL(api.origin).port);
+afterAll(() => stage.close());
+
+const operations = actionRoutes({} as Services).map(({ operation }) => operation);
+const whole = () => ({ ...stage.action(), mode: 'enforce' });
+const text = (args: string) => JSON.stringify({ ...whole(), args: '@' }).replace('"@"', args);
+
+const refused: readonly (readonly [
+  string,
+  number,
+  string,
+  () => Parameters<typeof api.send>[2],
+])[] = [
+  ['without a key', 401, 'auth.missing_key', () => ({ body: whole() })],
+  ['with an unknown key', 401, 'auth.invalid_key', () => ({ key: 'apk_x', body: whole() })],
+  ['with broken JSON', 400, 'args.schema_invalid', () => ({ key, body: '{"tool":' })],
+  ['without a body', 400, 'args.schema_invalid', () => ({ key })],
+  ['with an array', 400, 'args.schema_invalid', () => ({ key, body: [] })],
+  ['without a tool', 400, 'args.schema_invalid', () => ({ key, body: {} })],
+  [
+    'with a body of another media type',
+    400,
+    'request.invalid',
+    () => ({ key, body: 'a=b', headers: { 'content-type': 'text/plain' } }),
+  ],
+  [
+    'with a compressed body',
+    400,
+    'args.encoding_invalid',
+    () => ({ key, body: whole(), headers: { 'content-encoding': 'gzip' } }),
+  ],
+  [
+    'with a key given twice',
+    400,
+    'args.duplicate_key',
+    () => ({ key, body: text('{"a":1,"a":2}') }),
+  ],
+  [
+    'with a key given twice, once escaped',
+    400,
+    'args.duplicate_key',
+    () => ({ key, body: text('{"to":1,"\\u0074o":2}') }),
+  ],
+  [
+    'with names that differ in case',
+    400,
+    'args.ambiguous',
+    () => ({ key, body: text('{"to":1,"To":2}') }),
+  ],
+  [
+    'with names that differ in width, deep down',
+    400,
+    'args.ambiguous',
+    () => ({ key, body: text('{"x":[{"to":1,"\uff54o":2}]}') }),
+  ],
+  [
+    'with a name that PHP reads as another',
+    400,
+    'args.ambiguous',
+    () => ({ key, body: text('{"a.b":1,"a_b":2}') }),
+  ],
+  [
+    'with a name nobody sees',
+    400,
+    'args.encoding_invalid',
+    () => ({ key, body: text('{"a\u200b":1}') }),
+  ],
+  [
+    'with a number no double holds',
+    400,
+    'args.number_unsafe',
+    () => ({ key, body: text('{"n":0.12345678901234567890}') }),
+  ],
+  ['with too much', 413, 'request.body_too_large', () => ({ key, body: 'x'.repeat(1_100_000) })],
+];
+
+describe.each(operations.map((operation) => [operation.id, operation] as const))(
+  '%s denies',
+  (_id, { path, method }) => {
+    it.each(refused)('a request %s', async (_what, status, reason_code, init) => {
+      const answer = await api.send(method, `/api${path}`, init());
+      expect({ status: answer.status, body: answer.body }).toMatchObject({
+        status,
+        body: { decision: 'deny', reason_code },
+      });
+    });
+
+    it('another method', async () => {
+      const answer = await api.send('GET', `/api${path}`, { key });
+      expect({ status: answer.status, body: answer.body }).toMatchObject({
+        status: 405,
+        body: { decision: 'deny', reason_code: 'request.method_not_allowed' },
+      });
+    });
+
+    it('a request that is not valid HTTP', async () => {
+      const { closed } = await rawClient(
+        portOf(),
+        `${method} /api${path} HTTP/1.1\r\nHost x\r\n\r\n`,
+      );
+      expect(await closed).toMatch(/^HTTP\/1\.1 400 [\s\S]*"decision":"deny"/);
+    });
+
+    it('a request whose head is too large', async () => {
+      const head = `${method} /api${path} HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`;
+      const { closed } = await rawClient(portOf(), head);
+      expect(await closed).toMatch(/^HTTP\/1\.1 431 [\s\S]*"decision":"deny"/);
+    });
+  },
+);
+
+it('simulate refuses twin names and keys given twice, too', async () => {
+  const simulate = (body: unknown) => api.send('POST', '/api/v1/simulate', { key, body });
+  expect(await simulate(text('{"to":1,"To":2}'))).toMatchObject({
+    status: 400,
+    body: { reason_code: 'args.ambiguous' },
+  });
+  expect(await simulate(text('{"to":1,"to":2}'))).toMatchObject({
+    status: 400,
+    body: { reason_code: 'args.duplicate_key' },
+  });
+});
