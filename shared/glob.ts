@@ -1,18 +1,15 @@
-/** What a glob names decides what parts its segments: `.` in tool ids, `/` and `:` in resources. */
-export type GlobKind = 'tool' | 'resource';
+import {
+  accepts,
+  type GlobKind,
+  type GlobToken,
+  isEverything,
+  separatorCodes,
+  separators,
+  staysAt,
+  tokenise,
+} from './glob-tokens.ts';
 
 type GlobMatcher = (text: string) => boolean;
-
-type Token =
-  | { readonly kind: 'literal'; readonly char: number }
-  /** One or more characters, of one segment or of several. */
-  | { readonly kind: 'segment' | 'across' };
-
-const star = 0x2a;
-const separators: Readonly<Record<GlobKind, readonly string[]>> = {
-  tool: ['.'],
-  resource: ['/', ':'],
-};
 
 const cacheMax = 10_000;
 const caches: Readonly<Record<GlobKind, Map<string, GlobMatcher>>> = {
@@ -63,51 +60,15 @@ function build(pattern: string, kind: GlobKind): GlobMatcher {
   return (text) => text.startsWith(prefix) && run(tokens, text, apart);
 }
 
-function isEverything(pattern: string): boolean {
-  return /^\*+$/.test(pattern);
-}
-
 function isOneSegment(text: string, from: number, kind: GlobKind): boolean {
   return separators[kind].every((separator) => !text.includes(separator, from));
-}
-
-function separatorCodes(kind: GlobKind): readonly number[] {
-  return separators[kind].map((separator) => separator.charCodeAt(0));
-}
-
-function tokenise(pattern: string): readonly Token[] {
-  const tokens: Token[] = [];
-  for (let at = 0; at < pattern.length; at++) {
-    const char = pattern.charCodeAt(at);
-    if (char !== star) {
-      tokens.push({ kind: 'literal', char });
-      continue;
-    }
-    const start = at;
-    while (pattern.charCodeAt(at + 1) === star) at++;
-    tokens.push({ kind: at === start ? 'segment' : 'across' });
-  }
-  return tokens;
-}
-
-function accepts(token: Token | undefined, char: number, apart: readonly number[]): boolean {
-  switch (token?.kind) {
-    case undefined:
-      return false;
-    case 'literal':
-      return token.char === char;
-    case 'segment':
-      return !apart.includes(char);
-    case 'across':
-      return true;
-  }
 }
 
 /**
  * Follows all ways to match at once, so that no text can make it go back: `states[i]` is 1 when
  * the first `i` tokens are satisfied.
  */
-function run(tokens: readonly Token[], text: string, apart: readonly number[]): boolean {
+function run(tokens: readonly GlobToken[], text: string, apart: readonly number[]): boolean {
   const states = startOf(tokens);
   for (let at = 0; at < text.length; at++) {
     if (!step(tokens, states, text.charCodeAt(at), apart)) return false;
@@ -115,7 +76,7 @@ function run(tokens: readonly Token[], text: string, apart: readonly number[]): 
   return states[tokens.length] === 1;
 }
 
-function startOf(tokens: readonly Token[]): Uint8Array {
+function startOf(tokens: readonly GlobToken[]): Uint8Array {
   const states = new Uint8Array(tokens.length + 1);
   states[0] = 1;
   return states;
@@ -123,7 +84,7 @@ function startOf(tokens: readonly Token[]): Uint8Array {
 
 /** Moves every state by one character, in place from the last down; false when none is left. */
 function step(
-  tokens: readonly Token[],
+  tokens: readonly GlobToken[],
   states: Uint8Array,
   char: number,
   apart: readonly number[],
@@ -136,10 +97,6 @@ function step(
     if (stays || comes) alive = true;
   }
   return alive;
-}
-
-function staysAt(token: Token | undefined, char: number, apart: readonly number[]): boolean {
-  return token?.kind !== 'literal' && accepts(token, char, apart);
 }
 
 const coverStepsMax = 20_000;
@@ -196,7 +153,7 @@ function literalStart(pattern: string): string {
 }
 
 /** Every character that either glob tells apart, and one (a private-use one) for all others. */
-function alphabetOf(tokens: readonly Token[], apart: readonly number[]): readonly number[] {
+function alphabetOf(tokens: readonly GlobToken[], apart: readonly number[]): readonly number[] {
   const chars = new Set(apart);
   for (const token of tokens) if (token.kind === 'literal') chars.add(token.char);
   let other = 0xe000;

@@ -1,16 +1,20 @@
+import { setImmediate } from 'node:timers/promises';
 import type { HeldCredential } from '../../shared/binding/binding.ts';
 import { matchesAnyGlob } from '../../shared/glob.ts';
+import { globsSurelyMeet } from '../../shared/glob-intersection.ts';
 import { agentRowId } from '../agents/agent-row-id.ts';
 import type { Services } from '../services.ts';
-import { reaches } from './affected-sidecars.ts';
 import { openCredential } from './stored-credential.ts';
 
 type Deps = Pick<Services, 'db' | 'vault'>;
 type GuardedDeps = Deps & Pick<Services, 'guard'>;
 
+const stepsPerCredential = 1_000_000;
+
 /**
  * The credentials bound to tools that an agent may call, secrets included: for its sidecar, under
- * encryption, and nobody else. In the order in which a sidecar tries them.
+ * encryption, and nobody else. In the order in which a sidecar tries them. A credential whose tools
+ * are not known to meet the agent's capabilities is withheld.
  */
 export async function credentialsOfAgent(
   deps: GuardedDeps,
@@ -23,8 +27,16 @@ export async function credentialsOfAgent(
   if (agent === null) return [];
   deps.guard.assert('agent', agent);
   if (agent.disabledAt !== null) return [];
-  const held = await openAll(deps, tenantId);
-  return held.filter(({ bind }) => reaches(agent.capabilities, bind.tools));
+  const reached: HeldCredential[] = [];
+  for (const credential of await openAll(deps, tenantId)) {
+    const budget = { steps: stepsPerCredential };
+    if (globsSurelyMeet(agent.capabilities, credential.bind.tools, 'tool', budget)) {
+      reached.push(credential);
+    }
+    // Long lists of long globs must not keep other requests waiting.
+    if (budget.steps < stepsPerCredential / 2) await setImmediate();
+  }
+  return reached;
 }
 
 /** The credential for one call, if there is one: the first by name, as at a sidecar. */

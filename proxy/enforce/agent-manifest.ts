@@ -1,6 +1,7 @@
 import type { Binding } from '../../shared/binding/binding.ts';
 import { usageSoFar } from '../../shared/decision/usage.ts';
 import { matchesAnyGlob } from '../../shared/glob.ts';
+import { globsSurelyMeet } from '../../shared/glob-intersection.ts';
 import type { JsonObject } from '../../shared/json.ts';
 import type { Identity } from '../identity.ts';
 import type { Replica } from '../replica/replica.ts';
@@ -41,14 +42,8 @@ function concerns({ protocol, name, tool }: Binding, capabilities: readonly stri
       return tool !== undefined && matchesAnyGlob(capabilities, tool, 'tool');
     case 'mcp':
       // Which tools there are only the server knows: enough that one could be covered.
-      return capabilities.some((glob) => mayCoverServer(glob, name));
+      return globsSurelyMeet(capabilities, [`mcp.${name}.**`, `mcp.${name}/**`], 'tool');
   }
-}
-
-function mayCoverServer(glob: string, server: string): boolean {
-  const [begins = '', ...more] = glob.split('*');
-  const tools = `mcp.${server}.`;
-  return begins.startsWith(tools) || (more.length > 0 && tools.startsWith(begins));
 }
 
 function describe(

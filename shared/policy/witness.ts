@@ -1,3 +1,4 @@
+import { intersectGlobs } from '../glob-intersection.ts';
 import type { JsonObject, JsonValue } from '../json.ts';
 import type { Clause, Test } from './clause.ts';
 import type { PolicyContext } from './context.ts';
@@ -12,6 +13,7 @@ const triesMax = 400;
 /** In comparisons of one test with another. */
 const searchCost = 100;
 const tryCost = 50;
+const commonToolSteps = 5_000;
 
 /** What every call has, so that a witness is one that could happen. */
 const base: PolicyContext = {
@@ -85,12 +87,27 @@ function poolOf({ tests, paths }: Group): readonly Value[] {
   });
   return [
     ...words,
-    ...tests.flatMap(({ globs = [] }) => globs.map((glob) => glob.replace(/\*+/g, 'x'))),
+    ...toolsFor(tests),
     ...numbersFor(tests),
     ...textsFor(tests),
     ...listsFor(tests),
     ...ordinary,
   ];
+}
+
+/** A tool of each glob, and the tools that the globs of two tests have in common. */
+function toolsFor(tests: Clause): readonly Value[] {
+  const scopes = tests.flatMap(({ globs }) => (globs === undefined ? [] : [globs]));
+  const [first = [], second = []] = scopes;
+  const budget = { steps: commonToolSteps };
+  const common = first.flatMap((one) =>
+    second.flatMap((other) => {
+      const found = intersectGlobs(one, other, 'tool', budget);
+      return found.kind === 'common' ? [found.text] : [];
+    }),
+  );
+  const each = scopes.flat().map((glob) => glob.replace(/\*+/g, 'x'));
+  return [...new Set([...common, ...each])];
 }
 
 const ordinary: readonly Value[] = [

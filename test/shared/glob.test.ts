@@ -1,12 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  clampTools,
-  compileGlob,
-  type GlobKind,
-  globCovers,
-  matchesAnyGlob,
-} from '../../shared/glob.ts';
+import { clampTools, compileGlob, globCovers, matchesAnyGlob } from '../../shared/glob.ts';
+import type { GlobKind } from '../../shared/glob-tokens.ts';
 import { processorMs } from '../support/processor-time.ts';
 
 const matches = (pattern: string, text: string, kind: GlobKind = 'tool') =>

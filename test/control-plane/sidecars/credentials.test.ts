@@ -68,3 +68,23 @@ it('credentials are for sidecars, an owner’s key does not open them', async ()
   const error = await refusalOf(gateway.owner.call(getSidecarCredentials));
   expect(error.code).toBe('auth.sidecar_required');
 });
+
+it.each([
+  ['notes.*', 'payments.*', false],
+  ['notes.**', 'payments.**', false],
+  ['payments.*.read', 'payments.*', false],
+  ['pay*', 'mail.*', false],
+  ['payments.*', 'payments.refund.*', false],
+  ['payments.*', '*.refund', true],
+  ['mcp.crm.*', 'mcp.*.lookup', true],
+  ['**', 'payments.*', true],
+  ['*', 'payments.*', true],
+])('an agent with %s gets the secret bound to %s: %s', async (capability, bound, expected) => {
+  const name = `glob-${crypto.randomUUID()}`;
+  await store('default', name, [bound]);
+  const agentId = await gateway.agent(name, [capability]);
+  const { controlPlane } = await enrolledSidecar(gateway, agentId);
+  const { credentials } = await controlPlane.credentials();
+  const secrets = credentials.map(({ secret }) => secret);
+  expect(secrets.includes(`secret of ${name}`)).toBe(expected);
+});

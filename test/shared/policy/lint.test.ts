@@ -176,6 +176,21 @@ describe('lint of two rules', () => {
     ]);
   });
 
+  it.each([
+    ['pay.*', '*.refund', ['contradiction']],
+    ['pay.*.get', 'pay.eu.*', ['contradiction']],
+    ['pay.*', 'mail.*', []],
+    ['pay.*', 'pay.*.refund', []],
+  ])('decides exactly whether policies for %s and for %s can meet', (one, two, expected) => {
+    const scoped = (id: string, decision: 'allow' | 'deny', glob: string) =>
+      policy([rule(id, decision, ['environment', '==', 'prod'])], {
+        id,
+        applies_to: { tools: [glob] },
+      });
+    const findings = lintPolicies([scoped('one', 'allow', one), scoped('two', 'deny', two)]);
+    expect(kinds(findings)).toEqual(expected);
+  });
+
   it('only notes a deny that cuts a piece out of an allow', () => {
     const mail: Terse = ['args.kind', '==', 'gift'];
     const findings = lint(rule('a', 'allow', refund), rule('b', 'deny', refund, mail));
