@@ -1,19 +1,21 @@
 import type { Registry } from 'prom-client';
 import type { Bus } from '../shared/bus/bus.ts';
 import type { Log } from '../shared/log.ts';
+import { counter } from '../shared/observed-metric.ts';
 import { sidecarSection } from '../shared/sync/sections.ts';
 import type { Guard } from '../shared/upstream/address-guard.ts';
 import type { Closing } from './closing.ts';
 import type { Config } from './config.ts';
 import type { ControlPlane } from './control-plane.ts';
 import { recognitionOf } from './enforce/bindings-in-force.ts';
+import { type DenialSummary, DenialThrottle } from './enforce/denial-throttle.ts';
 import type { EnforceDeps } from './enforce/deps.ts';
 import { internalFacts } from './enforce/internal-facts.ts';
 import { LiveCalls } from './enforce/live-calls.ts';
 import { LiveDrift } from './enforce/live-drift.ts';
 import { isOutOfReach } from './enforce/out-of-reach.ts';
 import { Places } from './enforce/places.ts';
-import { toolReportRecord } from './enforce/record.ts';
+import { denialSummaryRecord, toolReportRecord } from './enforce/record.ts';
 import { StreamOpenings } from './enforce/stream-openings.ts';
 import { Underway } from './enforce/underway.ts';
 import { UsedPassports } from './enforce/used-passports.ts';
@@ -85,6 +87,7 @@ export function buildEnforcement(config: Config, parts: Parts): EnforceDeps {
     openedApprovals,
     credentials,
     spool: parts.spool,
+    denials: throttleDenials(config, parts),
     ...waysOut(config, parts),
     ...places,
     bus: parts.bus,
@@ -120,6 +123,29 @@ function followDrift({ replica, spool, log, enrolment: { identity } }: Parts): L
   });
   replica.onChange('tools', () => liveDrift.toolsChanged());
   return liveDrift;
+}
+
+function throttleDenials({ limits }: Config, parts: Parts): DenialThrottle {
+  const { replica, spool, log, registry, closing } = parts;
+  const { identity } = parts.enrolment;
+  const { clock } = replica;
+  const report = async (summary: DenialSummary) => {
+    const { total, counts } = summary;
+    log.warn({ total, denied: Object.fromEntries(counts) }, 'denied calls were throttled');
+    await spool.append(denialSummaryRecord(summary, { identity, clock }));
+  };
+  const { denialsPerSecond: perSecond, denialsBurst: burst } = limits;
+  const throttle = new DenialThrottle({ perSecond, burst, clock, report });
+  counter(
+    registry,
+    {
+      name: 'sallyport_denials_throttled_total',
+      help: 'Denied calls that were counted in a summary instead of recorded one by one',
+    },
+    () => throttle.total,
+  );
+  closing.add(() => throttle.close());
+  return throttle;
 }
 
 /** Fetched as soon as they change, forgotten on revocation and at the end. */

@@ -5,6 +5,8 @@ export const limitSettings = {
   SALLYPORT_MAX_CONNECTIONS: limit('connections', { from: 1, to: 65_536, byDefault: 1024 }),
   SALLYPORT_MAX_TUNNELS: limit('tunnels', { from: 0, to: 65_536, byDefault: 256 }),
   SALLYPORT_MAX_HELD_CALLS: limit('calls', { from: 0, to: 65_536, byDefault: 128 }),
+  SALLYPORT_DENIALS_PER_SECOND: limit('denials', { from: 1, to: 1_000_000, byDefault: 50 }),
+  SALLYPORT_DENIALS_BURST: limit('denials', { from: 1, to: 1_000_000, byDefault: 200 }),
   SALLYPORT_MAX_HEADER_BYTES: limit('bytes', { from: 1_024, to: 1_048_576, byDefault: 32_768 }),
   SALLYPORT_MAX_HEADERS: limit('headers', { from: 10, to: 2_000, byDefault: 200 }),
   SALLYPORT_MAX_BODY_BYTES: limit('bytes', { from: 1, to: 16_777_216, byDefault: 1_048_576 }),
@@ -28,6 +30,9 @@ export interface Limits {
   readonly tunnelsMax: number;
   /** Calls that wait for a human at once. */
   readonly heldCallsMax: number;
+  /** Denials that are recorded one by one: so many a second, and so many at once. */
+  readonly denialsPerSecond: number;
+  readonly denialsBurst: number;
   readonly headerBytesMax: number;
   readonly headersMax: number;
   /** Of bodies that are judged. */
@@ -52,6 +57,8 @@ export function readLimits(settings: LimitSettings): Limits {
     connectionsMax: settings.SALLYPORT_MAX_CONNECTIONS,
     tunnelsMax: settings.SALLYPORT_MAX_TUNNELS,
     heldCallsMax: settings.SALLYPORT_MAX_HELD_CALLS,
+    denialsPerSecond: settings.SALLYPORT_DENIALS_PER_SECOND,
+    denialsBurst: settings.SALLYPORT_DENIALS_BURST,
     headerBytesMax: settings.SALLYPORT_MAX_HEADER_BYTES,
     headersMax: settings.SALLYPORT_MAX_HEADERS,
     bodyBytesMax: settings.SALLYPORT_MAX_BODY_BYTES,

@@ -3,6 +3,7 @@ import type { Log } from '../shared/log.ts';
 import type { Guard } from '../shared/upstream/address-guard.ts';
 import type { Closing } from './closing.ts';
 import type { Config } from './config.ts';
+import { DenialThrottle } from './enforce/denial-throttle.ts';
 import type { EnforceDeps } from './enforce/deps.ts';
 import { enforce } from './enforce/enforce.ts';
 import { enforceTunnel, isPassthrough } from './enforce/tunnels.ts';
@@ -34,6 +35,8 @@ export async function listen(
   parts: ListenParts,
 ): Promise<{ readonly proxyUrl: string; readonly adminUrl: string }> {
   const { authority, guard, log, registry, closing } = parts;
+  const refusals = throttleRefusals(config, { log, clock: deps.clock });
+  closing.add(() => refusals.close());
   const ingress = createIngress({
     authority,
     guard,
@@ -46,7 +49,7 @@ export async function listen(
     onUpgrade: (upgrade) => deps.underway.add(enforceUpgrade(upgrade, deps)),
     onRefusal: ({ code, host }) => {
       deps.metrics.decided('deny', code);
-      logDecision(log, { decision: 'deny', reasonCode: code, host });
+      if (refusals.admit(code)) logDecision(log, { decision: 'deny', reasonCode: code, host });
     },
   });
   const proxy = await ingress.listen(config.proxyPort, config.proxyHost);
@@ -67,6 +70,24 @@ export async function listen(
   guard.ownPorts.add(admin.port);
   const host = config.proxyHost.includes(':') ? `[${config.proxyHost}]` : config.proxyHost;
   return { proxyUrl: `http://${host}:${proxy.port}`, adminUrl: `http://${host}:${admin.port}` };
+}
+
+/**
+ * Bounds the log lines of what the ingress refuses. It has a bucket of its own, because a caller
+ * without the proxy's token must not consume the agent's.
+ */
+function throttleRefusals(
+  { limits }: Config,
+  { log, clock }: Pick<EnforceDeps, 'log' | 'clock'>,
+): DenialThrottle {
+  return new DenialThrottle({
+    perSecond: limits.denialsPerSecond,
+    burst: limits.denialsBurst,
+    clock,
+    report: async ({ total, counts }) => {
+      log.warn({ total, denied: Object.fromEntries(counts) }, 'refused requests were throttled');
+    },
+  });
 }
 
 function ingressLimits({ limits }: Config): Partial<IngressLimits> {

@@ -44,6 +44,13 @@ export const errorKinds = {
     level: 'info',
     text: 'The request budget is used up; try again after Retry-After seconds.',
   },
+  'rate_limited.denials': {
+    status: 429,
+    retryable: true,
+    // The sidecar logs the counts once a second.
+    level: 'debug',
+    text: 'Too many calls of this agent were denied; try again after Retry-After seconds.',
+  },
   'plan.feature_required': refusal(402, 'The plan does not include this feature.'),
   'plan.cap_reached': refusal(402, 'The plan allows no more of these.'),
 

@@ -7,7 +7,7 @@ import type { Sidecar } from '../store/generated/client.ts';
 
 /** What a sidecar can have seen. Everything else is for the control plane alone to say. */
 const seenTypes =
-  /^(decision|execution\.result|passthrough|tool\.(drifted|renamed)|stream\.[a-z_]+|sidecar\.(started|stopped|drifted|stale|fault))$/;
+  /^(decision|execution\.result|passthrough|tool\.(drifted|renamed)|stream\.[a-z_]+|sidecar\.(started|stopped|drifted|stale|fault|throttled))$/;
 
 /**
  * Tells which events speak for somebody else than the sidecar's own agent and user. Its user may

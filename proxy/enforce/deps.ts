@@ -8,6 +8,7 @@ import type { Tracing } from '../telemetry/tracing.ts';
 import type { TrafficMetrics } from '../telemetry/traffic-metrics.ts';
 import type { Forward } from '../upstream/forwarding.ts';
 import type { TunnelUpgrade } from '../upstream/passthrough.ts';
+import type { DenialThrottle } from './denial-throttle.ts';
 import type { InternalHostDeps } from './internal-host.ts';
 import type { JudgeDeps } from './judge.ts';
 import type { LiveCalls } from './live-calls.ts';
@@ -25,6 +26,8 @@ export interface EnforceDeps extends JudgeDeps {
   readonly tunnels: Places;
   /** Places for calls that wait for a human. */
   readonly held: Places;
+  /** Bounds the records of denied calls; everything that denies a call asks it first. */
+  readonly denials: DenialThrottle;
   readonly live: LiveCalls;
   readonly streamOpenings: StreamOpenings;
   /** Requests to humans that are being opened, by action digest. */

@@ -8,6 +8,7 @@ import type { Exchange } from '../ingress/exchange.ts';
 import { recognise } from '../recognise/recognise.ts';
 import type { RecognisedAction, RecognisedRefusal, RefusalForm } from '../recognise/recognition.ts';
 import { causeOf } from './cause.ts';
+import { orThrottled, throttled, throttledRetrySeconds } from './denial-throttle.ts';
 import type { EnforceDeps } from './deps.ts';
 import { awaitDecision, type HoldOutcome, openApproval, outcomeOf } from './hold.ts';
 import { answerInternal, internalHost } from './internal-host.ts';
@@ -17,7 +18,7 @@ import { perform } from './perform.ts';
 import { decisionHeader, factsOf, type Progress, type Way } from './progress.ts';
 import type { CallFacts } from './record.ts';
 import { type Refusal, refuse } from './refuse.ts';
-import { recordRefusal, writeDown } from './write-down.ts';
+import { recordRefusal, reportThrottled, writeDown } from './write-down.ts';
 
 /**
  * What happens to one request of the agent: understood, judged, written down, and only then
@@ -70,6 +71,7 @@ async function enforceAction(exchange: Exchange, call: RecognisedAction, way: Wa
   advance({ facts });
   deps.replica.assertFresh();
   let judgement = await judge(actionOf(call, deps), call.hints.passport, deps);
+  assertNotThrottled(judgement, deps);
   let evidenceId = await writeDown(judgement, facts, way);
   if (judgement.verdict.decision === 'require_approval' && judgement.verdict.enforced) {
     const held = await hold(exchange, judgement, deps);
@@ -100,6 +102,13 @@ async function enforceAction(exchange: Exchange, call: RecognisedAction, way: Wa
     },
     way,
   );
+}
+
+/** A call that may proceed is always recorded by itself. */
+function assertNotThrottled({ verdict, giveBack }: Judgement, { denials }: EnforceDeps): void {
+  if (mayProceed(verdict) || denials.admit(verdict.reasonCode)) return;
+  giveBack();
+  throw throttled(verdict.reasonCode);
 }
 
 /** An approver may change arguments, and not by them what the call is about. */
@@ -184,6 +193,7 @@ async function refuseUnjudged(
 ): Promise<void> {
   const { code, message, form, cause } = refusal;
   if (cause !== undefined) logUnexpected(cause, facts, way.deps);
+  if (!way.deps.denials.admit(code)) throw throttled(code);
   const evidenceEventId = await recordRefusal(code, facts, way);
   answerRefusal(exchange, { form, reasonCode: code, message, evidenceEventId }, way);
 }
@@ -194,13 +204,20 @@ async function refuseFailed(
   { form, facts, evidenceId }: Progress,
   { thrown, ...way }: Pick<Way, 'deps' | 'trace'> & { readonly thrown: unknown },
 ): Promise<void> {
-  const error = toGatewayError(thrown);
-  if (error.code === 'internal.unexpected') logUnexpected(thrown, facts, way.deps);
-  const recorded = evidenceId ?? (await recordRefusal(error.code, facts, way));
-  if (evidenceId !== undefined && !error.code.startsWith('upstream.')) {
-    await recordRefusal(error.code, facts, way);
-  }
+  const failure = toGatewayError(thrown);
+  if (failure.code === 'internal.unexpected') logUnexpected(thrown, facts, way.deps);
+  // A call that was allowed is recorded to its end.
+  const error = evidenceId === undefined ? orThrottled(failure, way.deps) : failure;
   const { code: reasonCode, message } = error;
+  if (reasonCode === 'rate_limited.denials') {
+    const retryAfterSeconds = throttledRetrySeconds;
+    reportThrottled(way);
+    return answerRefusal(exchange, { form, reasonCode, message, retryAfterSeconds }, way);
+  }
+  const recorded = evidenceId ?? (await recordRefusal(reasonCode, facts, way));
+  if (evidenceId !== undefined && !reasonCode.startsWith('upstream.')) {
+    await recordRefusal(reasonCode, facts, way);
+  }
   answerRefusal(exchange, { form, reasonCode, message, evidenceEventId: recorded }, way);
 }
 

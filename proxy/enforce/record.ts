@@ -12,6 +12,7 @@ import type { JsonObject } from '../../shared/json.ts';
 import type { SpoolRecord } from '../evidence/spool.ts';
 import type { Identity } from '../identity.ts';
 import type { Outcome } from '../upstream/forwarding.ts';
+import type { DenialSummary } from './denial-throttle.ts';
 import type { Stop } from './live-calls.ts';
 import type { ToolReport } from './live-drift.ts';
 
@@ -153,6 +154,32 @@ export function toolReportRecord(report: ToolReport, witness: Witness): SpoolRec
   };
   const reasonCode = 'tool.manifest_changed';
   return { event: eventOf('tool.drifted', witness, { facts, reasonCode, data }) };
+}
+
+/** The record of denied calls that have no record of their own. */
+export function denialSummaryRecord(
+  { sinceMs, total, counts }: DenialSummary,
+  { identity, clock }: Witness,
+): SpoolRecord {
+  const now = clock.now();
+  const reasons = [...counts].toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return {
+    event: {
+      agent_id: identity.agentId,
+      chain_id: `agent:${identity.agentId}`,
+      data: {
+        denied: reasons.map(([reasonCode, count]) => ({ count, reason_code: reasonCode })),
+        since: new Date(sinceMs).toISOString(),
+        total,
+      },
+      id: newId('ev', now),
+      occurred_at: new Date(now).toISOString(),
+      reason_code: 'rate_limited.denials',
+      source: `sidecar:${identity.sidecarId}`,
+      type: 'sidecar.throttled',
+      user_id: identity.userId,
+    },
+  };
 }
 
 interface Happening {

@@ -2,12 +2,13 @@ import { GatewayError, toGatewayError } from '../../shared/errors.ts';
 import { formatAuthority } from '../../shared/host.ts';
 import type { Tunnel } from '../ingress/tunnel.ts';
 import { assertUnblocked } from './assert-unblocked.ts';
+import { orThrottled } from './denial-throttle.ts';
 import type { EnforceDeps } from './deps.ts';
 import { endWhenSilent } from './end-when-silent.ts';
 import { stopOf } from './live-calls.ts';
 import { passedTool } from './pass-on.ts';
 import { type CallFacts, type CallOutcome, outcomeRecord } from './record.ts';
-import { recordRefusal, writeDownPass } from './write-down.ts';
+import { recordRefusal, reportThrottled, writeDownPass } from './write-down.ts';
 
 /**
  * A tunnel to a passthrough host: unread, but only on a fresh replica, recorded before it stands
@@ -24,6 +25,7 @@ export async function enforceTunnel(tunnel: Tunnel, deps: EnforceDeps): Promise<
     method: 'CONNECT',
   };
   let giveBack = () => {};
+  let isAllowed = false;
   const sinceMs = deps.clock.monotonic();
   const way = { deps, advance: () => {}, trace: undefined, sinceMs };
   try {
@@ -31,6 +33,7 @@ export async function enforceTunnel(tunnel: Tunnel, deps: EnforceDeps): Promise<
     giveBack = deps.tunnels.take();
     const pass = { facts, reasonCode: 'binding.passthrough' };
     const evidenceId = await writeDownPass(pass, way);
+    isAllowed = true;
     // Again: what changed meanwhile found no tunnel to end.
     assertUnblocked(facts.tool, deps);
     if (!isPassthrough(deps, tunnel.host, tunnel.port)) {
@@ -38,9 +41,12 @@ export async function enforceTunnel(tunnel: Tunnel, deps: EnforceDeps): Promise<
     }
     const followed = follow(tunnel, { facts, evidenceId, deps });
     void deps.underway.add(followed.finally(giveBack));
-  } catch (error) {
+  } catch (thrown) {
     giveBack();
-    await recordRefusal(toGatewayError(error).code, facts, way);
+    const failure = toGatewayError(thrown);
+    const error = isAllowed ? failure : orThrottled(failure, deps);
+    if (error === failure) await recordRefusal(error.code, facts, way);
+    else reportThrottled(way);
     throw error;
   }
 }

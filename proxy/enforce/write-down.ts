@@ -90,6 +90,13 @@ export async function recordRefusal(
   return evidenceId;
 }
 
+/** Metrics and trace of a denial that has no record of its own. */
+export function reportThrottled({ deps, trace }: Pick<Way, 'deps' | 'trace'>): void {
+  const denial = { decision: 'deny', reasonCode: 'rate_limited.denials' };
+  deps.metrics.decided(denial.decision, denial.reasonCode);
+  trace?.decided({ ...denial, evidenceId: undefined, enforced: true });
+}
+
 async function kept(
   record: SpoolRecord,
   reasonCode: string,

@@ -23,6 +23,7 @@ function refusalParts({ code, kind, message }: GatewayError): RefusalParts {
       'content-type': 'application/json',
       'content-length': String(Buffer.byteLength(body)),
       'sallyport-decision': 'deny',
+      ...(kind.status === 429 && { 'retry-after': '1' }),
       ...(kind.status === 407 && {
         // Two challenges in one field (RFC 9110 section 11.7.1).
         'proxy-authenticate': 'Basic realm="sallyport", Bearer realm="sallyport"',

@@ -106,6 +106,10 @@ const steps: Partial<Record<ErrorCode, readonly string[]>> = {
   'passport.lease_exhausted': [later],
   'credential.unavailable': [later],
   'evidence.seal_failed': [later],
+  'rate_limited.denials': [
+    'Do not repeat the call: it was denied, and so were many before it. Wait, and change what you do.',
+    'Tell the user that calls are being denied.',
+  ],
   'proxy.too_many_connections': [later],
   'proxy.too_many_tunnels': [later],
   'proxy.too_many_held': [later],

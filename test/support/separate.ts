@@ -108,6 +108,8 @@ export async function startSeparate({
     SALLYPORT_CONTROL_PLANE_URL: origin,
     SALLYPORT_ENROLMENT_TOKEN: String(token.body.token),
     SALLYPORT_ALLOW_PRIVATE: '127.0.0.0/8,::1/128',
+    SALLYPORT_DENIALS_PER_SECOND: '1000000',
+    SALLYPORT_DENIALS_BURST: '1000000',
     REDIS_URL: redisUrl,
     ...sidecarEnv,
   };
