@@ -133,6 +133,7 @@ function details(one: ApprovalRecord, nowMs: number): string {
     ['because', `${one.reason_code}: ${one.summary}`],
     ['risk', one.risk_tier],
     ['arguments', one.proposed_args && JSON.stringify(one.proposed_args)],
+    ['beside the arguments (MCP)', one.proposed_mcp && JSON.stringify(one.proposed_mcp)],
     ['changed to', one.effective_args && changedArgs(one)],
     ['needs', `${one.quorum} of role ${one.min_role} or above`],
     ...one.votes.map(({ principal, role, action, comment }) => [

@@ -91,6 +91,7 @@ export function connectControlPlane({ url, enrolment, clock }: ControlPlaneOptio
           tool: action.tool,
           resource: action.resource,
           args: action.args,
+          mcp: action.mcp,
           goal: action.goal,
           ...(action.userId === identity.userId
             ? {}

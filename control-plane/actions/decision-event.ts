@@ -35,7 +35,7 @@ export function decisionEvent(
   { action, point, environment, verdict, approvalId, upstream, isAnswerKept, ...by }: Decided,
   clock: Services['clock'],
 ): SaltedEvent {
-  const { evidence, salt, kept } = argumentsEvidence(action.args, by.setting);
+  const { evidence, salt, kept } = argumentsEvidence(action.args, by.setting, action.mcp);
   const event = newEvent(
     {
       type: 'decision',
@@ -58,6 +58,8 @@ export function decisionEvent(
         goal: action.goal,
         manifest_hash: verdict.toolManifestHash,
         matched_rules: verdict.matchedRules,
+        mcp_digest: evidence.mcp_digest,
+        mcp_shape: evidence.mcp_shape,
         mode: verdict.mode,
         observed: verdict.observed.length === 0 ? undefined : verdict.observed.map(observedOf),
         passport_jti: verdict.passportJti,

@@ -4,7 +4,7 @@ import type { RiskTier } from '../../shared/decision/action.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import type { Approval, ApprovalVote } from '../store/generated/client.ts';
-import { openArgs } from './approval-args.ts';
+import { openEffectiveArgs, openProposal } from './approval-args.ts';
 import { grantLimitsOf } from './grant-limits.ts';
 
 export type ApprovalWithVotes = Approval & { readonly votes: readonly ApprovalVote[] };
@@ -44,9 +44,11 @@ export function approvalRecord(
 }
 
 function argsOf(services: Pick<Services, 'vault'>, row: Approval) {
+  const proposal = openProposal(services, row);
   return {
-    proposed_args: openArgs(services, row, 'proposed'),
-    effective_args: openArgs(services, row, 'effective'),
+    proposed_args: proposal?.args,
+    proposed_mcp: proposal?.mcp,
+    effective_args: openEffectiveArgs(services, row),
   };
 }
 

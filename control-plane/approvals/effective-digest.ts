@@ -4,7 +4,7 @@ import type { JsonObject } from '../../shared/json.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
 import { toolRecord } from '../tools/tool-record.ts';
-import { openArgs } from './approval-args.ts';
+import { openProposal } from './approval-args.ts';
 import type { ApprovalDecision } from './decision.ts';
 import { toolApprovalDigest } from './tool-approval-digest.ts';
 
@@ -22,7 +22,8 @@ export async function effectiveDigest(
   if (decision.action !== 'modify' || decision.modifiedArgs === undefined) return undefined;
   shownDigest(services, approval);
   await assertArgsFitTool(tx, approval, decision.modifiedArgs);
-  return digestWith(approval, decision.modifiedArgs);
+  const mcp = openProposal(services, approval)?.mcp;
+  return digestWith(approval, { args: decision.modifiedArgs, mcp });
 }
 
 function shownDigest(services: Pick<Services, 'vault'>, approval: Approval): string {
@@ -30,14 +31,17 @@ function shownDigest(services: Pick<Services, 'vault'>, approval: Approval): str
   const shown =
     approval.kind === 'tool'
       ? toolApprovalDigest(tenantId, tool, manifestHash ?? '')
-      : digestWith(approval, openArgs(services, approval, 'proposed') ?? {});
+      : digestWith(approval, openProposal(services, approval) ?? { args: {} });
   if (shown === recorded) return recorded;
   throw new GatewayError('approval.invalid', {
     message: 'The approval does not show the action it was requested for; nothing was decided.',
   });
 }
 
-function digestWith(approval: Approval, args: JsonObject): string {
+function digestWith(
+  approval: Approval,
+  { args, mcp }: { readonly args: JsonObject; readonly mcp?: JsonObject | undefined },
+): string {
   return actionDigest({
     tenant: approval.tenantId,
     agent_id: approval.agentId,
@@ -45,6 +49,7 @@ function digestWith(approval: Approval, args: JsonObject): string {
     tool: approval.tool,
     resource: approval.resource,
     args,
+    mcp,
     manifest_hash: approval.manifestHash,
   });
 }

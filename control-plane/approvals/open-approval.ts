@@ -6,7 +6,7 @@ import { sidecarSection } from '../../shared/sync/sections.ts';
 import { agentChain, type ChangeNotes, commitChange, lockFor } from '../events.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
-import { sealArgs } from './approval-args.ts';
+import { sealProposal } from './approval-args.ts';
 import { expireApproval } from './expire-approvals.ts';
 import { notifyApproval } from './notify-approval.ts';
 import { deliveredMs, openStates } from './open-states.ts';
@@ -184,7 +184,7 @@ async function create(
   // The envelope binds the row's id, which is known only now.
   const filled = await tx.approval.update({
     where: { tenantId_id: { tenantId, id: bare.id } },
-    data: { proposedArgs: sealArgs(services, bare, { which: 'proposed', args: action.args }) },
+    data: { proposedArgs: sealProposal(services, bare, action) },
   });
   const approval = await notes.signed('approval', filled);
   if (sidecarId !== undefined) notes.sections(sidecarSection(sidecarId));

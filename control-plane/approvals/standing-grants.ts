@@ -1,4 +1,5 @@
 import type { Action } from '../../shared/decision/action.ts';
+import { answersServer } from '../../shared/decision/grant.ts';
 import type { ApprovalProof } from '../../shared/decision/state.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
@@ -34,7 +35,7 @@ export async function standingGrantsFor(
       ...{ tenantId, agentId, userId, tool, ...inForce(nowMs) },
       OR: [
         { grantScope: 'action', effectiveDigest: actionDigest },
-        ...(isDenied ? [] : [{ grantScope: 'tool' }]),
+        ...(isDenied || answersServer(action) ? [] : [{ grantScope: 'tool' }]),
       ],
     },
     orderBy: [{ grantScope: 'asc' }, { grantExpiresAt: 'asc' }, { id: 'asc' }],

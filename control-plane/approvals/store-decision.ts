@@ -2,7 +2,7 @@ import type { DecisionOutcome } from '../../shared/approval/decide.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
-import { sealArgs } from './approval-args.ts';
+import { sealEffectiveArgs } from './approval-args.ts';
 import type { ApprovalWithVotes } from './approval-record.ts';
 import type { ApprovalDecision, Grant } from './decision.ts';
 
@@ -44,9 +44,7 @@ export function storeDecision(
       ...(decision.action === 'require_reauth' ? { reauthRequiredAt: now } : {}),
       ...(outcome.isFinal ? closing : {}),
       ...(grant === undefined ? {} : grantData(grant)),
-      ...(isModified
-        ? { effectiveArgs: sealArgs(services, approval, { which: 'effective', args }) }
-        : {}),
+      ...(isModified ? { effectiveArgs: sealEffectiveArgs(services, approval, args) } : {}),
     },
   });
 }

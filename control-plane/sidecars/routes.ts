@@ -82,9 +82,9 @@ function ownRoutes(services: Services): Route[] {
       body: await uploadEvidence(services, caller, uploadIn(body)),
     })),
     route(calls.openSidecarApproval, async ({ body }, caller) => {
-      const { tool, resource, args, goal } = body;
+      const { tool, resource, args, mcp, goal } = body;
       const approval = await openSidecarApproval(services, caller, {
-        action: { tool, resource, args, goal },
+        action: { tool, resource, args, mcp, goal },
         userId: body.user_id,
         passportJti: body.passport_jti,
         reasonCode: body.reason_code,

@@ -14,7 +14,7 @@ import { assertAgent } from './enrolment-token.ts';
 import { ownSidecar } from './fleet.ts';
 
 interface SidecarApprovalRequest {
-  readonly action: Pick<Action, 'tool' | 'resource' | 'args' | 'goal'>;
+  readonly action: Pick<Action, 'tool' | 'resource' | 'args' | 'mcp' | 'goal'>;
   /** The user of the passport that the agent presented, when not the enrolment's. */
   readonly userId?: string | undefined;
   readonly passportJti?: string | undefined;
@@ -91,6 +91,7 @@ function assertDigest(
     tool: action.tool,
     resource: action.resource,
     args: action.args,
+    mcp: action.mcp,
     manifest_hash: manifestHash ?? null,
   });
   if (digest === claimed) return;

@@ -3,7 +3,7 @@ import type { ApprovalProof } from '../../shared/decision/state.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';
 import { signPassport } from '../../shared/passport/issue.ts';
 import type { DeliveredApproval } from '../../shared/sync/sections.ts';
-import { openArgs } from '../approvals/approval-args.ts';
+import { openEffectiveArgs } from '../approvals/approval-args.ts';
 import { approvalProof } from '../approvals/approval-proof.ts';
 import { deliveredMs, openStates } from '../approvals/open-states.ts';
 import { inForce } from '../approvals/standing-grants.ts';
@@ -135,7 +135,7 @@ export function deliveredApproval(proven: ProvenApproval, granting: Granting): D
   if (claims === undefined || !granting.issued.has(claims.jti)) {
     return { ...waiting, status: 'pending' };
   }
-  const args = status === 'modified' ? openArgs(granting, approval, 'effective') : undefined;
+  const args = status === 'modified' ? openEffectiveArgs(granting, approval) : undefined;
   return {
     ...granted,
     ...(args === undefined ? {} : { effectiveArgs: args }),

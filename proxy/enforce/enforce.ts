@@ -7,7 +7,9 @@ import type { Outgoing } from '../../shared/upstream/outgoing.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 import { recognise } from '../recognise/recognise.ts';
 import type { RecognisedAction, RecognisedRefusal, RefusalForm } from '../recognise/recognition.ts';
+import { answerInstead } from './answer-instead.ts';
 import { causeOf } from './cause.ts';
+import { credentialFor } from './credential-for.ts';
 import { orThrottled, throttled, throttledRetrySeconds } from './denial-throttle.ts';
 import type { EnforceDeps } from './deps.ts';
 import { awaitDecision, type HoldOutcome, openApproval, outcomeOf } from './hold.ts';
@@ -77,6 +79,10 @@ async function enforceAction(exchange: Exchange, call: RecognisedAction, way: Wa
     const held = await hold(exchange, judgement, deps);
     if (held.outcome !== 'granted') {
       const { verdict } = judgement;
+      if (call.insteadOf !== undefined) {
+        const reasonCode = `approval.${held.outcome}`;
+        return answerInstead(exchange, call, { facts, evidenceId, reasonCode }, way);
+      }
       return answerHeld(exchange, { form: call.form, verdict, evidenceId, ...held }, way);
     }
     deps.replica.assertFresh();
@@ -86,10 +92,14 @@ async function enforceAction(exchange: Exchange, call: RecognisedAction, way: Wa
   }
   const { verdict, action } = judgement;
   if (!mayProceed(verdict)) {
+    const { reasonCode } = verdict;
+    if (call.insteadOf !== undefined) {
+      return answerInstead(exchange, call, { facts, evidenceId, reasonCode }, way);
+    }
     const refusal = { form: call.form, evidenceEventId: evidenceId, ...refusalBy(verdict) };
     return answerRefusal(exchange, refusal, way);
   }
-  const credential = call.binding && (await deps.credentials.forCall(call.tool, call.binding));
+  const credential = await credentialFor(call, deps);
   await perform(
     exchange,
     {
@@ -122,9 +132,9 @@ function outgoingFor(call: RecognisedAction, { args }: Action): Outgoing {
 }
 
 function actionOf(call: RecognisedAction, { identity }: EnforceDeps): Action {
-  const { tool, resource, args, hints } = call;
+  const { tool, resource, args, mcp, hints } = call;
   const { tenantId, agentId, userId } = identity;
-  return { tenantId, agentId, userId, tool, resource, args, goal: hints.goal };
+  return { tenantId, agentId, userId, tool, resource, args, mcp, goal: hints.goal };
 }
 
 /** Asks a human, or joins a request that already waits, and waits for the answer. */

@@ -61,7 +61,7 @@ export function decisionRecord(
   },
   witness: Witness,
 ): SpoolRecord {
-  const { evidence, salt, kept } = argumentsEvidence(action.args, setting);
+  const { evidence, salt, kept } = argumentsEvidence(action.args, setting, action.mcp);
   const { decision, reasonCode } = verdict;
   const event = eventOf('decision', witness, {
     facts,
@@ -79,6 +79,8 @@ export function decisionRecord(
       host: facts.host,
       manifest_hash: verdict.toolManifestHash,
       matched_rules: verdict.matchedRules,
+      mcp_digest: evidence.mcp_digest,
+      mcp_shape: evidence.mcp_shape,
       method: facts.method,
       mode: verdict.mode,
       observed: verdict.observed.length === 0 ? undefined : [...verdict.observed],

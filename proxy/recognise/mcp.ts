@@ -3,10 +3,11 @@ import type { Binding } from '../../shared/binding/binding.ts';
 import { allowedHeaders } from '../../shared/binding/headers.ts';
 import { mcpPathByDefault } from '../../shared/binding/match.ts';
 import { GatewayError } from '../../shared/errors.ts';
-import type { JsonObject } from '../../shared/json.ts';
+import { isJsonObject, type JsonObject } from '../../shared/json.ts';
 import type { Outgoing } from '../../shared/upstream/outgoing.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 import { readHints } from './agent-headers.ts';
+import { judgedHeaders } from './judged-headers.ts';
 import {
   type Agreement,
   agree,
@@ -15,14 +16,16 @@ import {
   sessionHeaders,
   writeMcpHeaders,
 } from './mcp-headers.ts';
+import { passingParams, passingResult, readParts } from './mcp-members.ts';
 import {
   type McpMessage,
+  malformed,
   parseMessage,
   refuseLookalikes,
   salvageId,
   writeMessage,
 } from './mcp-message.ts';
-import { methodResource, passes, readToolCall, toolResource } from './mcp-methods.ts';
+import { methodResource, readToolCall, toolResource } from './mcp-methods.ts';
 import { readBody, requireMediaType, requireNoBody } from './read-body.ts';
 import type {
   RecogniseDeps,
@@ -34,6 +37,9 @@ import type {
 import { refusalOf } from './refusal.ts';
 
 type McpRequest = Extract<McpMessage, { kind: 'request' }>;
+type McpNotification = Extract<McpMessage, { kind: 'notification' }>;
+type McpResponse = Extract<McpMessage, { kind: 'response' }>;
+type McpForm = Extract<RefusalForm, { kind: 'mcp' }>;
 
 /** One message to one server, with what is needed to send it on. */
 interface McpCall<Message extends McpMessage> {
@@ -99,72 +105,117 @@ function namesNoSession(): GatewayError {
 
 function recogniseMessage(call: McpCall<McpMessage>, deps: RecogniseDeps): Recognition {
   const { message } = call;
-  if (message.kind === 'response') return pass(call, 'mcp/response');
-  if (message.kind === 'notification') return pass(call, `mcp/${message.method}`);
-  if (passes(message.method, message.params)) return pass(call, `mcp/${message.method}`);
-  const request = { ...call, message };
-  return message.method === 'tools/call' ? toolCall(request, deps) : otherMethod(request);
+  if (message.kind === 'response') return recogniseResponse({ ...call, message });
+  const passes = passingParams(message.method, message.params);
+  if (passes !== undefined) return pass({ ...call, message: { ...message, ...passes } });
+  if (message.method === 'tools/call' && message.kind === 'request') {
+    return toolCall({ ...call, message }, deps);
+  }
+  return otherMethod({ ...call, message });
 }
 
-function pass(call: McpCall<McpMessage>, what: string): RecognisedPass {
-  const { message, agreement, binding } = call;
-  const form: RefusalForm = {
-    kind: 'mcp',
-    id: message.kind === 'request' ? message.id : null,
-    method: message.kind === 'response' ? '' : message.method,
-    isStateless: agreement.isStateless,
-  };
-  return { kind: 'pass', binding, what, form, outgoing: send(call) };
+function pass(call: McpCall<McpMessage>): RecognisedPass {
+  const { message, binding } = call;
+  const what = message.kind === 'response' ? 'mcp/response' : `mcp/${message.method}`;
+  return { kind: 'pass', binding, what, form: formOf(call), outgoing: send(call) };
 }
 
 function toolCall(call: McpCall<McpRequest>, deps: RecogniseDeps): RecognisedAction {
   const { binding, message } = call;
   refuseLookalikes(message.params ?? {}, ['name', 'arguments']);
-  const { name, args, rest } = readToolCall(message.params);
+  const { judged: mcp, wire, others } = readParts(message.params ?? {});
+  const { name, args } = readToolCall(others);
   refuseTwins(args);
   const tool = `mcp.${binding.name}.${name}`;
   return action(call, {
     tool,
     resourceOf: (judged) => toolResource(binding, name, judged),
     args,
+    mcp,
     form: { ...formOf(call), tool, hasOutputSchema: deps.toolHasOutputSchema(tool) },
-    params: (judged) => ({ name, arguments: judged, ...rest }),
+    rewrite: (judged) => ({ ...message, params: { name, arguments: judged, ...wire } }),
   });
 }
 
-function otherMethod(call: McpCall<McpRequest>): RecognisedAction {
+/** Every other request, and notifications that no table knows. */
+function otherMethod(call: McpCall<McpRequest | McpNotification>): RecognisedAction {
   const { binding, message } = call;
-  const { _meta: meta, ...args } = message.params ?? {};
+  const { judged: mcp, wire, others: args } = readParts(message.params ?? {});
   refuseLookalikes(args, ['uri', 'name', 'taskId']);
   refuseTwins(args);
   return action(call, {
     tool: `mcp.${binding.name}/${message.method}`,
     resourceOf: (judged) => methodResource(message.method, judged),
     args,
+    mcp,
     form: formOf(call),
-    params: (judged) => (meta === undefined ? judged : { ...judged, _meta: meta }),
+    rewrite: (judged) => ({ ...message, params: { ...judged, ...wire } }),
   });
 }
 
-function formOf(call: McpCall<McpRequest>): Extract<RefusalForm, { kind: 'mcp' }> {
-  const { id, method } = call.message;
-  return { kind: 'mcp', id, method, isStateless: call.agreement.isStateless };
+/**
+ * What the client answers to a question of the server. Within a call that was approved it decides
+ * what is performed, as `inputResponses` does in later revisions, so that it is an action, too.
+ */
+function recogniseResponse(call: McpCall<McpResponse>): Recognition {
+  const { binding, message } = call;
+  const { outcome } = message;
+  if ('error' in outcome) return pass({ ...call, message: declining(message, outcome.error) });
+  if (!isJsonObject(outcome.result)) throw malformed('result must be an object');
+  const passes = passingResult(outcome.result);
+  if (passes !== undefined) {
+    return pass({ ...call, message: { ...message, outcome: { result: passes } } });
+  }
+  const { judged: mcp, wire, others: args } = readParts(outcome.result);
+  refuseTwins(args);
+  return {
+    ...action(call, {
+      tool: `mcp.${binding.name}/response`,
+      resourceOf: () => methodResource('response', {}),
+      args,
+      mcp,
+      form: formOf(call),
+      rewrite: (judged) => ({ ...message, outcome: { result: { ...judged, ...wire } } }),
+    }),
+    insteadOf: (error) => send({ ...call, message: declining(message, error) }),
+  };
 }
 
-interface ActionParts extends Pick<RecognisedAction, 'tool' | 'resourceOf' | 'args' | 'form'> {
-  readonly params: (judged: JsonObject) => JsonObject;
+function declining(message: McpResponse, { code, message: text }: JsonObject): McpResponse {
+  if (!Number.isSafeInteger(code) || typeof text !== 'string') {
+    throw malformed('error must have a code and a message');
+  }
+  return { ...message, outcome: { error: { code, message: text } } };
 }
 
-function action(call: McpCall<McpRequest>, { params, ...parts }: ActionParts): RecognisedAction {
-  const { binding, message, exchange } = call;
-  const build = (judged: JsonObject) =>
-    send({ ...call, message: { ...message, params: params(judged) } });
+function formOf({ message, agreement }: McpCall<McpMessage>): McpForm {
+  return {
+    kind: 'mcp',
+    id: message.kind === 'request' ? message.id : null,
+    method: message.kind === 'response' ? '' : message.method,
+    isStateless: agreement.isStateless,
+  };
+}
+
+interface ActionParts
+  extends Pick<RecognisedAction, 'tool' | 'resourceOf' | 'args' | 'mcp' | 'form'> {
+  readonly rewrite: (judged: JsonObject) => McpMessage;
+}
+
+function action(
+  call: McpCall<McpMessage>,
+  { rewrite, mcp, ...parts }: ActionParts,
+): RecognisedAction {
+  const { binding, exchange } = call;
+  const build = (judged: JsonObject) => send({ ...call, message: rewrite(judged) });
   // Built at once: what cannot be written is refused before it is judged.
   const asJudged = build(parts.args);
+  const headers = judgedHeaders(exchange.req.rawHeaders, binding.headers);
   return {
     kind: 'action',
     binding,
     ...parts,
+    mcp: headers === undefined ? mcp : { ...mcp, headers },
     resource: parts.resourceOf(parts.args),
     hints: readHints(exchange.req),
     build: (judged) => (judged === parts.args ? asJudged : build(judged)),

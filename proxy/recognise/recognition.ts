@@ -28,6 +28,8 @@ export interface RecognisedAction {
   readonly tool: string;
   readonly resource: string;
   readonly args: JsonObject;
+  /** What a message of MCP carries beside its arguments, as far as it is judged. */
+  readonly mcp?: JsonObject | undefined;
   readonly form: RefusalForm;
   /** Hints the agent sent: the passport it presents, its goal, an idempotency key. */
   readonly hints: {
@@ -42,6 +44,8 @@ export interface RecognisedAction {
    * GatewayError for other arguments than `args` that cannot be written as such a request.
    */
   build(args: JsonObject): Outgoing;
+  /** For an answer that the server waits for: what it receives if the answer is refused. */
+  readonly insteadOf?: (error: { readonly code: number; readonly message: string }) => Outgoing;
 }
 
 /** Passed on without a decision on arguments: MCP handshake, lists and notifications; passthrough hosts. */

@@ -11,14 +11,17 @@ export interface ActionIdentity {
   readonly tool: string;
   readonly resource: string;
   readonly args: JsonObject;
+  /** Beside the arguments of an MCP message; only an action that has it has it in its digest. */
+  readonly mcp?: JsonObject | undefined;
   /** Hash of the tool's manifest; null for a tool that is not registered. */
   readonly manifest_hash: string | null;
 }
 
 /** `sha256:<hex>` over the JCS form. Two actions have the same digest only if they are the same. */
 export function actionDigest(identity: ActionIdentity): string {
-  const { tenant, agent_id, user_id, tool, resource, args, manifest_hash } = identity;
-  return sha256(canonicalJson({ tenant, agent_id, user_id, tool, resource, args, manifest_hash }));
+  const { tenant, agent_id, user_id, tool, resource, args, mcp, manifest_hash } = identity;
+  const always = { tenant, agent_id, user_id, tool, resource, args, manifest_hash };
+  return sha256(canonicalJson(mcp === undefined ? always : { ...always, mcp }));
 }
 
 /** The digest of an action on a tool that has (now) this manifest. */
@@ -30,6 +33,7 @@ export function digestOf(action: Action, manifestHash: string | undefined): stri
     tool: action.tool,
     resource: action.resource,
     args: action.args,
+    mcp: action.mcp,
     manifest_hash: manifestHash ?? null,
   });
 }

@@ -47,6 +47,8 @@ const approvalRecord = z.object({
   quorum: z.number().int(),
   /** What the agent asked for; only for callers who may decide. */
   proposed_args: jsonObject.optional(),
+  /** What an MCP message carries beside its arguments, if anything. */
+  proposed_mcp: jsonObject.optional(),
   /** What may be performed, after `modify`; only for callers who may decide. */
   effective_args: jsonObject.optional(),
   requested_at: z.string(),

@@ -81,6 +81,8 @@ export const openSidecarApproval = operation({
     tool: toolId,
     resource: resourceId,
     args: jsonObject,
+    /** What an MCP message carries beside its arguments, as far as it is judged. */
+    mcp: jsonObject.optional(),
     goal: goal.optional(),
     /** With `passport_jti`: the user of the passport that the agent presented, when not the enrolment's. */
     user_id: userId.optional(),

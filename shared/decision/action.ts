@@ -28,6 +28,11 @@ export interface Action {
   /** `type:id`, or an id alone. */
   readonly resource: string;
   readonly args: JsonObject;
+  /**
+   * What an MCP message carries beside its arguments: `meta`, `task`, `input_responses`,
+   * `request_state`, `headers`. Undefined where it carries nothing that is judged.
+   */
+  readonly mcp?: JsonObject | undefined;
   readonly goal?: string | undefined;
   /** The mode asked for; how far it counts depends on the decision point. */
   readonly mode?: Mode | undefined;

@@ -19,7 +19,8 @@ export function buildContext(action: Action, state: DecisionState): PolicyContex
     environment: state.environment,
   };
   const passport = passportOf(state);
-  return passport === undefined ? context : { ...context, passport };
+  const whole = passport === undefined ? context : { ...context, passport };
+  return action.mcp === undefined ? whole : { ...whole, mcp: action.mcp };
 }
 
 /** The goal that an agent was registered for outranks the one it states. */

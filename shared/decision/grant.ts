@@ -76,6 +76,7 @@ function covers(
   if (standing !== undefined && riskOf(state) === 'critical') return false;
   if (standing?.scope === 'tool') {
     return (
+      !answersServer(action) &&
       standing.agentId === action.agentId &&
       standing.userId === action.userId &&
       standing.tool === action.tool &&
@@ -88,6 +89,11 @@ function covers(
     // Arguments that JSON cannot hold faithfully were never approved.
     return false;
   }
+}
+
+/** A later round of a call: what it performs depends on answers that nobody has seen before. */
+export function answersServer({ mcp }: Action): boolean {
+  return mcp?.input_responses !== undefined || mcp?.request_state !== undefined;
 }
 
 /** The risk of an action: its tool's, else what its passport was issued for. */

@@ -10,9 +10,12 @@ import { shapeLimits } from './arguments.ts';
 const leafKinds: readonly string[] = ['boolean', 'number', 'string', 'array', 'object'];
 
 /** What the recorded shape of arguments says of them: which are there, and of what kind. */
-export function partialArguments(shape: JsonValue | undefined): PartialValue {
+export function partialArguments(
+  shape: JsonValue | undefined,
+  namesMax: number = shapeLimits.names,
+): PartialValue {
   if (!isJsonObject(shape)) return anything;
-  return fromShape(shape, countNames(shape) >= shapeLimits.names);
+  return fromShape(shape, countNames(shape) >= namesMax);
 }
 
 /** `isCut`: names were left out somewhere, so that one which is not there may have been. */

@@ -12,6 +12,8 @@ export const shapeLimits = {
   members: 32,
   /** Of all levels together: whatever the arguments, the ledger must be able to take the event. */
   names: 400,
+  /** The same for what an MCP message carries beside its arguments. */
+  mcpNames: 100,
   nameCharacters: 100,
 } as const;
 const saltBytes = 16;
@@ -26,6 +28,9 @@ interface ArgumentsEvidence {
   readonly args_digest: string;
   /** The same of what was kept of them; undefined where nothing was. */
   readonly args_kept_digest: string | undefined;
+  /** The same two of what an MCP message carried beside its arguments, where it did. */
+  readonly mcp_shape: JsonValue | undefined;
+  readonly mcp_digest: string | undefined;
 }
 
 /** Arguments as evidence: what goes into the event, and what is kept apart from it, encrypted. */
@@ -44,6 +49,7 @@ export interface ReducedArguments {
 export function argumentsEvidence(
   args: JsonObject,
   { keep, sensitiveFields }: ArgumentsSetting = digestOnly,
+  mcp?: JsonObject,
 ): ReducedArguments {
   const salt = newSalt();
   const kept = keep === 'redacted' ? redactArguments(args, sensitiveFields) : undefined;
@@ -52,6 +58,8 @@ export function argumentsEvidence(
       args_digest: saltedDigest(salt, args),
       args_kept_digest: kept && saltedDigest(salt, kept),
       args_shape: shapeOf(args, 0, { left: shapeLimits.names }),
+      mcp_digest: mcp && saltedDigest(salt, mcp),
+      mcp_shape: mcp && shapeOf(mcp, 0, { left: shapeLimits.mcpNames }),
     },
     salt: salt.toString('base64'),
     kept,

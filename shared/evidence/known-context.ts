@@ -7,6 +7,7 @@ import {
   type PartialValue,
   readPartial,
 } from '../policy/uncertain/partial-value.ts';
+import { shapeLimits } from './arguments.ts';
 import { partialArguments } from './arguments-kinds.ts';
 
 /** A sealed decision, as far as its context is in it. Whoever wrote it, nothing of it is taken on trust. */
@@ -39,6 +40,10 @@ export function knownContext(event: StoredDecision): PartialValue {
     tool: toolOf(event),
     passport: passportOf(event),
     args,
+    mcp:
+      data.mcp_shape === undefined
+        ? absent
+        : partialArguments(data.mcp_shape, shapeLimits.mcpNames),
     resource: resourceOf(event, args),
     environment: recorded(data.environment) ?? text,
   });

@@ -32,6 +32,16 @@ const contextFields: Readonly<Record<string, Field>> = {
     },
   },
   args: { kind: 'object' },
+  mcp: {
+    kind: 'object',
+    fields: {
+      meta: { kind: 'object' },
+      task: { kind: 'object' },
+      input_responses: { kind: 'object' },
+      request_state: text,
+      headers: { kind: 'object' },
+    },
+  },
   resource: {
     kind: 'object',
     fields: { id: alwaysText, type: text, customer_id: { kind: 'anything' } },

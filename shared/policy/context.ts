@@ -8,6 +8,8 @@ export interface PolicyContext extends JsonObject {
   readonly tool?: JsonObject;
   readonly passport?: JsonObject;
   readonly args?: JsonObject;
+  /** What an MCP message carries beside its arguments. */
+  readonly mcp?: JsonObject;
   readonly resource?: JsonObject;
   readonly environment?: string;
   /** What the agent has already done with the tool; the sums hold their paths below `args`, dots and all. */

@@ -44,10 +44,16 @@ const rulesJson = {
   })),
 };
 
-export async function startMcpBench(): Promise<McpBench> {
+export async function startMcpBench(
+  sidecarEnv: Readonly<Record<string, string>> = {},
+): Promise<McpBench> {
   const database = await freshDatabase();
   const redis = await startRedis();
-  const separate = await startSeparate({ databaseUrl: database.url, redisUrl: redis.url });
+  const separate = await startSeparate({
+    databaseUrl: database.url,
+    redisUrl: redis.url,
+    sidecarEnv,
+  });
   const { api, proxyUrl } = separate;
   const dispatcher = new ProxyAgent({ uri: proxyUrl, proxyTunnel: false });
   const proxied = ((url: string | URL, init: object) =>

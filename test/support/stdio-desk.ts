@@ -17,7 +17,11 @@ const policy = {
       reason: 'crm.plain',
       when: {
         all: [
-          { path: 'tool.name', operator: 'in', value: allowed.map((name) => `mcp.crm.${name}`) },
+          {
+            path: 'tool.name',
+            operator: 'in',
+            value: [...allowed.map((name) => `mcp.crm.${name}`), 'mcp.crm/response'],
+          },
         ],
       },
     },

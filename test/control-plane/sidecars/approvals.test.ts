@@ -94,6 +94,19 @@ describe('a sidecar asking a human', () => {
     expect((await refusalOf(open(one, sidecar, digest))).code).toBe('approval.invalid');
   });
 
+  it.each([
+    ['hides', undefined, { request_state: 's' }],
+    ['makes up', { request_state: 's' }, undefined],
+  ])(
+    'is refused a digest that %s what MCP carries beside arguments',
+    async (_, shown, digested) => {
+      const one = action();
+      const digest = digestOf({ ...one, mcp: digested }, undefined);
+      const error = await refusalOf(open({ ...one, mcp: shown }, sidecar, digest));
+      expect(error.code).toBe('approval.invalid');
+    },
+  );
+
   it('cannot be impersonated with an API key', async () => {
     const one = action();
     const body = {

@@ -189,11 +189,13 @@ describe('what passes without a decision on its arguments', () => {
     ...['initialize', 'server/discover', 'ping', 'tools/list', 'resources/list'],
     ...['resources/templates/list', 'prompts/list'],
   ])('the request %s', async (method) => {
-    const seen = expectPass(await send(request(method, { cursor: 'c', _meta: { a: 1 } }, 'i')));
+    const params = {
+      ...(method.endsWith('/list') && { cursor: 'c' }),
+      _meta: { progressToken: 1 },
+    };
+    const seen = expectPass(await send(request(method, params, 'i')));
     expect(seen).toMatchObject({ what: `mcp/${method}`, form: { kind: 'mcp', id: 'i', method } });
-    expect(JSON.parse(String(seen.outgoing.body))).toEqual(
-      request(method, { cursor: 'c', _meta: { a: 1 } }, 'i'),
-    );
+    expect(JSON.parse(String(seen.outgoing.body))).toEqual(request(method, params, 'i'));
   });
 
   it('notifications', async () => {

@@ -20,6 +20,7 @@ const identity: fc.Arbitrary<ActionIdentity> = fc.record({
   args: fc
     .dictionary(text, fc.jsonValue({ maxDepth: 1 }), { maxKeys: 3 })
     .map((args) => JSON.parse(JSON.stringify(args)) as JsonObject),
+  mcp: fc.option(fc.record({ request_state: text }), { nil: undefined }),
   manifest_hash: fc.option(text),
 });
 
@@ -60,6 +61,8 @@ describe('the digest of an action', () => {
     { args: { ...baseAction.args, amount: 51 } },
     { args: { ...baseAction.args, amount: '50' } },
     { args: { ...baseAction.args, extra: null } },
+    { mcp: {} },
+    { mcp: { request_state: 's' } },
   ])('changes with %j', (change) => {
     expect(digestOf({ ...baseAction, ...change }, 'h')).not.toBe(digestOf(baseAction, 'h'));
   });

@@ -50,6 +50,13 @@ const action: fc.Arbitrary<Action> = fc.record({
   tool: fc.constantFrom('pay', 'mail.send', 't'.repeat(300), '-'),
   resource: fc.constantFrom('customer:c1', 'payment:1', 'bare', 'r'.repeat(2000), 'x:\0y'),
   args: membersOf(value),
+  mcp: fc.option(
+    fc.record(
+      { meta: membersOf(value), input_responses: membersOf(value), request_state: fc.string() },
+      { requiredKeys: [] },
+    ),
+    { nil: undefined },
+  ),
   goal: fc.constantFrom(undefined, 'Refund', ''),
 });
 
