@@ -71,11 +71,26 @@ function refusalBody(refusal: Refusal): JsonObject {
   };
 }
 
-function approvalSteps({ decision, approvalId }: Refusal): string[] {
+function approvalSteps({ decision, approvalId, form }: Refusal): string[] {
   if (decision !== 'require_approval' || approvalId === undefined) return [];
+  if (form.kind === 'mcp') return mcpApprovalSteps(approvalId, form);
   return [
     `Wait for the decision: GET ${approvalLocation(approvalId)} through this proxy says how it stands.`,
     'Then repeat the same call, unchanged; it goes through once.',
+  ];
+}
+
+/** A model that has nothing but tools comes first: it can fetch no URL, and not wait either. */
+function mcpApprovalSteps(
+  approvalId: string | number,
+  { tool, method }: Extract<RefusalForm, { kind: 'mcp' }>,
+): string[] {
+  return [
+    tool === undefined
+      ? `Send ${method} again with the same parameters in a minute. It is performed once, as soon as a human has approved it.`
+      : 'Call the same tool again with the same arguments in a minute. It is performed once, as soon as a human has approved it.',
+    `Until then, continue with other work, or tell the user that approval ${approvalId} waits for a human.`,
+    `A program can follow the decision: GET ${approvalLocation(approvalId)} through this proxy.`,
   ];
 }
 

@@ -215,6 +215,32 @@ describe('a refusal over MCP', () => {
     }
   });
 
+  it('of an action that waits names first what a model can do with tools alone', async () => {
+    const pending = {
+      reasonCode: 'approval.pending',
+      decision: 'require_approval',
+      approvalId: 12,
+    } as const;
+    const { json } = await refused({ form: call, ...pending });
+    const { result } = json as {
+      result: { content: { text: string }[]; structuredContent: { next_steps: string[] } };
+    };
+    const steps = result.structuredContent.next_steps;
+    expect(steps[0]).toMatch(/^Call the same tool again with the same arguments in a minute/);
+    expect(steps.findIndex((step) => step.includes('://'))).toBe(steps.length - 1);
+    expect(result.content[0]?.text).toMatch(/What to do:\n- Call the same tool again/);
+    const read: RefusalForm = { kind: 'mcp', id: 7, method: 'resources/read' };
+    expect((await refused({ form: read, ...pending })).json).toMatchObject({
+      error: {
+        data: {
+          next_steps: expect.arrayContaining([
+            expect.stringMatching(/^Send resources\/read again/),
+          ]),
+        },
+      },
+    });
+  });
+
   it('of another method is a JSON-RPC error with status 200', async () => {
     const form: RefusalForm = { kind: 'mcp', id: 7, method: 'resources/read' };
     const answer = await refused({ form, ...denial });
