@@ -253,6 +253,34 @@ export const errorKinds = {
   'proxy.request_invalid': refusal(400, 'The request is not one this proxy forwards.'),
   'proxy.request_timeout': refusal(408, 'The request did not arrive in time.'),
   'proxy.protocol_refused': refusal(403, 'This protocol is not forwarded.'),
+  'proxy.tls_required': refusal(
+    403,
+    'The tunnel to port 443 carries no TLS; send https:// requests, or http:// ones without CONNECT.',
+  ),
+  'proxy.tls_hello_invalid': refusal(
+    400,
+    'The TLS ClientHello in the tunnel is malformed; use a TLS library that follows RFC 8446.',
+  ),
+  'proxy.tls_hello_too_large': refusal(
+    431,
+    'The TLS ClientHello in the tunnel exceeds 32 KiB; offer fewer extensions and key shares.',
+  ),
+  'proxy.tls_hello_timeout': refusal(
+    408,
+    'No complete TLS ClientHello arrived in the tunnel in time; send it right after CONNECT.',
+  ),
+  'proxy.ech_refused': refusal(
+    403,
+    'The TLS ClientHello in the tunnel uses Encrypted Client Hello, which hides the server name; turn ECH and its GREASE off.',
+  ),
+  'proxy.sni_missing': refusal(
+    421,
+    'The TLS ClientHello in the tunnel names no server; send SNI with the host of the CONNECT.',
+  ),
+  'proxy.sni_mismatch': refusal(
+    421,
+    'The TLS ClientHello in the tunnel names another server than the CONNECT; send SNI with the host of the CONNECT.',
+  ),
   'proxy.upgrade_refused': refusal(403, 'No binding allows an upgrade here.'),
   'proxy.method_refused': refusal(405, 'This method is not forwarded.'),
   'proxy.address_refused': refusal(403, 'This address may not be reached.'),

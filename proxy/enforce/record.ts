@@ -3,6 +3,7 @@ import type { Action } from '../../shared/decision/action.ts';
 import { seenRecord } from '../../shared/decision/seen-facts.ts';
 import { usageEvidence } from '../../shared/decision/usage-evidence.ts';
 import type { Verdict } from '../../shared/decision/verdict.ts';
+import type { ErrorCode } from '../../shared/errors.ts';
 import { argumentsEvidence } from '../../shared/evidence/arguments.ts';
 import type { ArgumentsSetting } from '../../shared/evidence/arguments-setting.ts';
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
@@ -26,7 +27,9 @@ export interface CallFacts {
 
 /** How a performed call ended. */
 export type CallOutcome = Omit<Outcome, 'failure'> & {
-  readonly failure?: Outcome['failure'] | Stop;
+  readonly failure?: Outcome['failure'] | Stop | ErrorCode;
+  /** The server name that TLS in a tunnel asked for, as sent. */
+  readonly sni?: string | undefined;
 };
 
 // As the control plane takes them (shared/contract/fields.ts).
@@ -100,17 +103,18 @@ export function plainRecord(
     facts,
     decision,
     reasonCode,
-    data,
+    sni,
   }: {
     readonly facts: CallFacts;
     readonly decision: 'allow' | 'deny';
     readonly reasonCode: string;
-    readonly data?: JsonObject;
+    readonly sni?: string | undefined;
   },
   witness: Witness,
 ): SpoolRecord {
-  const all = { ...data, host: facts.host, method: facts.method };
-  return { event: eventOf('decision', witness, { facts, decision, reasonCode, data: all }) };
+  const { host, method } = facts;
+  const data = { host, method, ...(sni && { sni: recordable(sni, detailCharsMax) }) };
+  return { event: eventOf('decision', witness, { facts, decision, reasonCode, data }) };
 }
 
 /** The record of how a performed call ended. */
@@ -134,6 +138,7 @@ export function outcomeRecord(
     duration_ms: Math.round(durationMs),
     request_bytes: outcome.requestBytes,
     response_bytes: outcome.responseBytes,
+    sni: outcome.sni && recordable(outcome.sni, detailCharsMax),
     status: outcome.status ?? null,
   } as JsonObject;
   const { failure } = outcome;

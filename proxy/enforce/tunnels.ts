@@ -7,6 +7,7 @@ import type { EnforceDeps } from './deps.ts';
 import { endWhenSilent } from './end-when-silent.ts';
 import { stopOf } from './live-calls.ts';
 import { passedTool } from './pass-on.ts';
+import type { Way } from './progress.ts';
 import { type CallFacts, type CallOutcome, outcomeRecord } from './record.ts';
 import { recordRefusal, reportThrottled, writeDownPass } from './write-down.ts';
 
@@ -39,7 +40,7 @@ export async function enforceTunnel(tunnel: Tunnel, deps: EnforceDeps): Promise<
     if (!isPassthrough(deps, tunnel.host, tunnel.port)) {
       throw new GatewayError('proxy.unbound_call');
     }
-    const followed = follow(tunnel, { facts, evidenceId, deps });
+    const followed = follow(tunnel, { facts, evidenceId, way });
     void deps.underway.add(followed.finally(giveBack));
   } catch (thrown) {
     giveBack();
@@ -61,11 +62,15 @@ function endWhenUnbound(tunnel: Tunnel, deps: EnforceDeps): () => void {
 interface Followed {
   readonly facts: CallFacts;
   readonly evidenceId: string;
-  readonly deps: EnforceDeps;
+  readonly way: Way;
 }
 
-/** Ends the tunnel on a kill switch or revocation, and records how it ended. Never rejects. */
-async function follow(tunnel: Tunnel, { facts, evidenceId, deps }: Followed): Promise<void> {
+/**
+ * Ends the tunnel on a kill switch or revocation, and records how it ended. A tunnel that was
+ * refused for the TLS inside it is recorded as denied, too. Never rejects.
+ */
+async function follow(tunnel: Tunnel, { facts, evidenceId, way }: Followed): Promise<void> {
+  const { deps } = way;
   const startedAt = deps.clock.monotonic();
   const unsubscribe = endWhenUnbound(tunnel, deps);
   let failure: CallOutcome['failure'];
@@ -87,11 +92,14 @@ async function follow(tunnel: Tunnel, { facts, evidenceId, deps }: Followed): Pr
   });
   unsubscribe();
   leave();
+  const { sni } = end;
+  if (end.refusal !== undefined) await recordRefusal(end.refusal, facts, { ...way, sni });
   const outcome = {
     requestBytes: end.sentBytes,
     responseBytes: end.receivedBytes,
     detail: end.failure,
-    failure,
+    failure: failure ?? end.refusal,
+    sni,
   };
   const durationMs = deps.clock.monotonic() - startedAt;
   try {

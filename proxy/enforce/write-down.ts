@@ -1,4 +1,3 @@
-import type { JsonObject } from '../../shared/json.ts';
 import type { SpoolRecord } from '../evidence/spool.ts';
 import { logDecision } from '../telemetry/decision-log.ts';
 import type { EnforceDeps } from './deps.ts';
@@ -28,17 +27,10 @@ export async function writeDown(
 
 /** The same for what passes without its arguments being judged. */
 export async function writeDownPass(
-  {
-    facts,
-    reasonCode,
-    data,
-  }: { readonly facts: CallFacts; readonly reasonCode: string; readonly data?: JsonObject },
+  { facts, reasonCode }: { readonly facts: CallFacts; readonly reasonCode: string },
   way: Way,
 ): Promise<string> {
-  const record = plainRecord(
-    { facts, decision: 'allow', reasonCode, ...(data === undefined ? {} : { data }) },
-    way.deps,
-  );
+  const record = plainRecord({ facts, decision: 'allow', reasonCode }, way.deps);
   return written(record, { facts }, way);
 }
 
@@ -74,9 +66,9 @@ async function written(
 export async function recordRefusal(
   reasonCode: string,
   facts: CallFacts,
-  { deps, trace }: Pick<Way, 'deps' | 'trace'>,
+  { deps, trace, sni }: Pick<Way, 'deps' | 'trace'> & { readonly sni?: string | undefined },
 ): Promise<string | undefined> {
-  const record = plainRecord({ facts, decision: 'deny', reasonCode }, deps);
+  const record = plainRecord({ facts, decision: 'deny', reasonCode, sni }, deps);
   deps.metrics.decided('deny', reasonCode);
   const evidenceId = await kept(record, reasonCode, deps);
   trace?.decided({ decision: 'deny', reasonCode, evidenceId, enforced: true });

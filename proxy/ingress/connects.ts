@@ -11,6 +11,7 @@ import type { Peer } from './peer.ts';
 import { refuseSocket } from './refusal.ts';
 import { ownPort } from './requests.ts';
 import { join, type TunnelEnd } from './tunnel.ts';
+import { admitHello, alertAndClose, TunnelRefusal } from './tunnel-hello.ts';
 
 interface Connects {
   accept(peer: Peer | undefined, connect: Connect): void;
@@ -66,8 +67,12 @@ export function createConnects(
       const authority = judge(peer, connect);
       if (authority instanceof GatewayError) throw authority;
       isTunnel = isTunnelled(authority);
-      if (isTunnel) await tunnel(context, connect, authority);
-      else read(connect, authority);
+      if (isTunnel) {
+        const { socket } = connect;
+        await tunnel(context, connect, authority, (refusal) =>
+          onIntercepted({ scheme: 'http', socket, refusal }, authority),
+        );
+      } else read(connect, authority);
     } catch (thrown) {
       const error = toGatewayError(thrown);
       log[error.kind.level]({ err: thrown, code: error.code }, 'CONNECT refused');
@@ -88,12 +93,17 @@ export function createConnects(
   };
 }
 
-/** Joins the agent's socket to the target's, unread, once `onTunnel` lets it. */
+/**
+ * Joins the agent's socket to the target's, unread, once `onTunnel` allows it and TLS names the
+ * target. Plain HTTP inside goes to `onPlain` instead, which reads it call by call.
+ */
 async function tunnel(
-  { limits, guard, onTunnel }: IngressContext,
+  context: IngressContext,
   { socket, head }: Connect,
   authority: Authority,
+  onPlain: (refusal: GatewayError | undefined) => void,
 ): Promise<void> {
+  const { limits, guard, onTunnel } = context;
   const stop = new AbortController();
   const { promise: ended, resolve } = Promise.withResolvers<TunnelEnd>();
   const bytes = () => socket.bytesRead + socket.bytesWritten;
@@ -108,6 +118,7 @@ async function tunnel(
       connectTimeoutMs,
       signal: stop.signal,
     });
+    upstream.on('error', () => {});
     const breakOff = () => {
       socket.resetAndDestroy();
       upstream.resetAndDestroy();
@@ -116,13 +127,52 @@ async function tunnel(
     if (stop.signal.aborted || socket.destroyed) breakOff();
     else socket.write('HTTP/1.1 200 Connection Established\r\n\r\n');
     if (head.length > 0) socket.unshift(head);
-    end = await join({ agent: socket, upstream, idleMs: limits.tunnelIdleMs });
+    const { tunnelIdleMs } = limits;
+    const handshakeMs = Math.min(limits.handshakeMs, tunnelIdleMs);
+    const ends = { ...authority, agent: socket, upstream, handshakeMs, tunnelIdleMs };
+    end = await carry(ends, onPlain);
+    stop.signal.removeEventListener('abort', breakOff);
   } catch (thrown) {
     const error = thrown instanceof GatewayError ? thrown : dialFailure(thrown);
     end = { ...end, failure: error.message };
     throw error;
   } finally {
     resolve(end);
+  }
+}
+
+interface Carried extends Authority {
+  readonly agent: Socket;
+  readonly upstream: Socket;
+  readonly handshakeMs: number;
+  readonly tunnelIdleMs: number;
+}
+
+/** What happens behind the 200: no HTTP answer is possible any more. Never rejects. */
+async function carry(
+  ends: Carried,
+  onPlain: (refusal: GatewayError | undefined) => void,
+): Promise<TunnelEnd> {
+  const { agent, upstream, tunnelIdleMs: idleMs } = ends;
+  const nothing = { sentBytes: 0, receivedBytes: 0 };
+  agent.setTimeout(0);
+  try {
+    const content = await admitHello(ends);
+    if (content.kind === 'tls')
+      return { ...(await join({ agent, upstream, idleMs })), sni: content.sni };
+    upstream.destroy();
+    const { refusal } = content;
+    onPlain(refusal);
+    const failure = refusal?.message ?? 'It carries plain HTTP, which is read call by call.';
+    return { ...nothing, failure, refusal: refusal?.code };
+  } catch (thrown) {
+    upstream.resetAndDestroy();
+    if (!(thrown instanceof TunnelRefusal)) {
+      agent.resetAndDestroy();
+      return { ...nothing, failure: (thrown as Error).message };
+    }
+    alertAndClose(agent, thrown);
+    return { ...nothing, failure: thrown.message, refusal: thrown.code, sni: thrown.sni };
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import type { ErrorCode } from '../../shared/errors.ts';
 import type { Authority } from '../../shared/host.ts';
 
 /** How a tunnel ended. */
@@ -7,6 +8,10 @@ export interface TunnelEnd {
   readonly receivedBytes: number;
   /** Undefined when both sides closed in order. */
   readonly failure?: string | undefined;
+  /** Set when the tunnel was refused for what came inside it. */
+  readonly refusal?: ErrorCode | undefined;
+  /** The server name that TLS asked for, as sent. */
+  readonly sni?: string | undefined;
 }
 
 /** A connection that passes unread. */

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:net';
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { answerOnce, connectWithHello } from '../support/client-hello.ts';
 import { until } from '../support/processes.ts';
 import { listening } from '../support/proxy.ts';
 import { headOf, rawClient } from '../support/raw-client.ts';
@@ -78,10 +79,7 @@ describe('SIGTERM', () => {
   it('ends what has no end soon: event streams in order, silent tunnels and WebSockets; each is recorded', async () => {
     const echo = await startWebSocketEcho();
     stage.cleanup.add(() => echo.close());
-    const silent = `localhost:${await listening(
-      createServer((socket) => socket.resume()),
-      stage.cleanup,
-    )}`;
+    const silent = `localhost:${await listening(createServer(answerOnce), stage.cleanup)}`;
     const { api } = stage.separate;
     await api('PUT', '/v1/runtime/bindings/model', { protocol: 'passthrough', host: silent });
     await api('PUT', '/v1/runtime/bindings/live', {
@@ -111,10 +109,7 @@ describe('SIGTERM', () => {
       });
       return client;
     };
-    const tunnel = await opened(
-      `CONNECT ${silent} HTTP/1.1\r\nHost: ${silent}\r\n\r\n`,
-      '200 Conn',
-    );
+    const tunnel = await opened(connectWithHello(silent, 'localhost'), '200 Conn');
     const socket = await opened(socketHead, '101 Switching');
     const streams = await Promise.all(
       Array.from({ length: 20 }, (_, index) => send('GET', `/events/${index}`)),

@@ -1,9 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { connect } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readConfig } from '../../proxy/config.ts';
+import { answerOnce, connectWithHello } from '../support/client-hello.ts';
 import { startProgram, until } from '../support/processes.ts';
-import { httpUpstream } from '../support/proxy.ts';
+import { listening } from '../support/proxy.ts';
 import { headOf, rawClient, reasonOf } from '../support/raw-client.ts';
 import { startTrafficStage, type TrafficStage } from '../support/traffic-stage.ts';
 
@@ -44,7 +45,7 @@ describe('limits of a sidecar whose operator has set them', () => {
   let passed: string;
   beforeAll(async () => {
     stage = await startTrafficStage(upstream, tight);
-    const port = await httpUpstream(stage.cleanup, (_req, res) => res.end('unread'));
+    const port = await listening(createServer(answerOnce), stage.cleanup);
     passed = `localhost:${port}`;
     await stage.separate.api('PUT', '/v1/runtime/bindings/model', {
       protocol: 'passthrough',
@@ -114,8 +115,7 @@ describe('limits of a sidecar whose operator has set them', () => {
   });
 
   it('one tunnel beyond SALLYPORT_MAX_TUNNELS is refused, and one that is silent for SALLYPORT_TUNNEL_IDLE_MS makes room', async () => {
-    const open = () =>
-      rawClient(stage.proxyPort, `CONNECT ${passed} HTTP/1.1\r\nHost: ${passed}\r\n\r\n`);
+    const open = () => rawClient(stage.proxyPort, connectWithHello(passed, 'localhost'));
     const first = await open();
     await until('the first stands', () => first.text().includes('200 Connection'));
     expect(reasonOf(await (await open()).closed)).toBe('proxy.too_many_tunnels');

@@ -1,12 +1,14 @@
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { connect, type Socket } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { fetch, ProxyAgent, WebSocket } from 'undici';
 import { expect } from 'vitest';
+import { answerOnce, connectWithHello } from '../support/client-hello.ts';
 import { type FaultBench, startFaultBench } from '../support/fault-bench.ts';
 import { until } from '../support/processes.ts';
+import { Cleanup, listening } from '../support/proxy.ts';
 import { startWebSocketEcho, type WebSocketEcho } from '../support/websocket-echo.ts';
 
 const rules = [
@@ -99,7 +101,17 @@ export class OpenStreams {
   readonly upstreamFeeds = new Set<ServerResponse>();
   readonly #dispatcher: ProxyAgent;
 
-  private constructor(bench: FaultBench, echo: WebSocketEcho) {
+  readonly #cleanup: Cleanup;
+  /** Host and port of a server that is passed through. */
+  readonly #model: string;
+
+  private constructor(
+    bench: FaultBench,
+    echo: WebSocketEcho,
+    { cleanup, modelPort }: { readonly cleanup: Cleanup; readonly modelPort: number },
+  ) {
+    this.#cleanup = cleanup;
+    this.#model = `localhost:${modelPort}`;
     this.bench = bench;
     this.echo = echo;
     this.#dispatcher = new ProxyAgent({ uri: bench.separate.proxyUrl, proxyTunnel: false });
@@ -108,7 +120,9 @@ export class OpenStreams {
 
   static async start(): Promise<OpenStreams> {
     const bench = await startFaultBench({ SALLYPORT_HOLD_MS: '60000' });
-    const streams = new OpenStreams(bench, await startWebSocketEcho());
+    const cleanup = new Cleanup();
+    const modelPort = await listening(createServer(answerOnce), cleanup);
+    const streams = new OpenStreams(bench, await startWebSocketEcho(), { cleanup, modelPort });
     await streams.#bind();
     return streams;
   }
@@ -117,6 +131,7 @@ export class OpenStreams {
     await this.#dispatcher.close();
     await this.echo.close();
     await this.bench.close();
+    await this.#cleanup.run();
   }
 
   async #bind(): Promise<void> {
@@ -130,7 +145,7 @@ export class OpenStreams {
       large: { ...get, path: '/large', tool: 'bank.large', method: 'POST', body: 'json' },
       chat: { ...get, host: `127.0.0.1:${echo.port}`, path: '/ws', tool: 'chat.ws', upgrade: true },
       crm: { protocol: 'mcp', host, path: '/mcp' },
-      model: { protocol: 'passthrough', host: `localhost:${bench.upstream.port}` },
+      model: { protocol: 'passthrough', host: this.#model },
     };
     for (const [name, body] of Object.entries(bindings)) {
       const put = await api('PUT', `/v1/runtime/bindings/${name}`, body);
@@ -204,10 +219,9 @@ export class OpenStreams {
   }
 
   async openTunnel(): Promise<ReturnType<typeof watched> & { socket: Socket; head: string }> {
-    const target = `localhost:${this.bench.upstream.port}`;
     const socket = connect(Number(new URL(this.bench.separate.proxyUrl).port), '127.0.0.1');
     socket.on('error', () => {});
-    socket.write(`CONNECT ${target} HTTP/1.1\r\nHost: ${target}\r\n\r\n`);
+    socket.write(connectWithHello(this.#model, 'localhost'), 'latin1');
     const [head] = (await once(socket, 'data')) as [Buffer];
     const ended = new Promise((resolve) => socket.once('close', resolve));
     return { socket, head: head.toString().split('\r\n')[0] ?? '', ...watched(ended) };

@@ -1,6 +1,7 @@
 import { connect, createServer, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { GatewayError } from '../../../shared/errors.ts';
+import { clientHello } from '../../support/client-hello.ts';
 import { Cleanup, listening, raw, startProxy, type TestProxy, until } from '../../support/proxy.ts';
 
 let cleanup: Cleanup;
@@ -25,6 +26,9 @@ const tunnelling = (options: Parameters<typeof startProxy>[1] = {}) =>
 const connectTo = (to: number | string) =>
   `CONNECT 127.0.0.1:${to} HTTP/1.1\r\nHost: 127.0.0.1:${to}\r\n\r\n`;
 
+/** An address is named by no SNI. */
+const hello = clientHello();
+
 function open(
   proxy: TestProxy,
   behind = '',
@@ -40,7 +44,7 @@ function open(
       if (text.includes('\r\n\r\n'))
         resolve({ socket, text: () => text.split('\r\n\r\n').slice(1).join('\r\n\r\n') });
     });
-    socket.write(connectTo(port) + behind);
+    socket.write(Buffer.concat([Buffer.from(connectTo(port)), hello, Buffer.from(behind)]));
   });
 }
 
@@ -54,7 +58,7 @@ describe('a tunnel', () => {
     await until(() => text().endsWith('bye'));
     const [tunnel] = proxy.tunnels;
     expect(tunnel).toMatchObject({ host: '127.0.0.1', port });
-    const sent = Buffer.byteLength('early \x00\xff not http');
+    const sent = hello.length + Buffer.byteLength('early \x00\xff not http');
     expect(await tunnel?.ended).toEqual({
       sentBytes: sent,
       receivedBytes: sent + 3,

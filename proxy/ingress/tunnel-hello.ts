@@ -1,0 +1,156 @@
+import type { Socket } from 'node:net';
+import { GatewayError } from '../../shared/errors.ts';
+import { type Authority, isAddress, normaliseHost } from '../../shared/host.ts';
+import { type ClientHello, ClientHelloReader, isRetryRequest } from '../tls/client-hello.ts';
+
+interface TunnelEnds extends Authority {
+  readonly agent: Socket;
+  readonly upstream: Socket;
+  /** How long the agent may take to send a ClientHello, and the upstream to answer it. */
+  readonly handshakeMs: number;
+}
+
+/**
+ * What a tunnel carries: TLS that may continue, or HTTP that is to be read call by call, and refused
+ * where a refusal is given.
+ */
+type TunnelContent =
+  | { readonly kind: 'tls'; readonly sni?: string | undefined }
+  | { readonly kind: 'http'; readonly refusal?: GatewayError | undefined };
+
+/** A tunnel that is refused for what came inside it, with the name that TLS asked for. */
+export class TunnelRefusal extends GatewayError {
+  sni: string | undefined;
+}
+
+const helloBytesMax = 32 * 1024;
+// RFC 8446 section 6: fatal alerts unrecognized_name and handshake_failure.
+const alerts: Readonly<Record<string, number>> = {
+  'proxy.sni_mismatch': 112,
+  'proxy.sni_missing': 112,
+};
+const handshakeFailure = 40;
+
+/**
+ * Reads what the agent sends first, before a byte of it reaches the upstream. TLS must name the
+ * host of the CONNECT, openly; its hello is then sent on. Rejects with a TunnelRefusal, or with a
+ * plain error when an end closed.
+ */
+export async function admitHello(ends: TunnelEnds): Promise<TunnelContent> {
+  const first = await readHello(ends, false);
+  if (first === 'http') {
+    return ends.port === 443
+      ? { kind: 'http', refusal: refused('proxy.tls_required') }
+      : { kind: 'http' };
+  }
+  const { serverName: sni } = first;
+  // A retry is the server's; it answers the first hello with nothing else.
+  if (await asksAgain(ends)) await readHello(ends, true);
+  return { kind: 'tls', sni };
+}
+
+async function readHello(ends: TunnelEnds, isRetry: boolean): Promise<ClientHello | 'http'> {
+  const { agent, upstream, handshakeMs } = ends;
+  const reader = new ClientHelloReader({ bytesMax: helloBytesMax, skipsOtherRecords: isRetry });
+  const late = refused('proxy.tls_hello_timeout');
+  const { value, bytes } = await readUntil(agent, { timeoutMs: handshakeMs, late }, (chunk) => {
+    const reading = reader.push(chunk);
+    return reading.kind === 'more' ? undefined : reading;
+  });
+  switch (value.kind) {
+    case 'hello': {
+      assertNames(ends, value.hello);
+      upstream.write(bytes.subarray(0, value.endsAt));
+      if (bytes.length > value.endsAt) agent.unshift(bytes.subarray(value.endsAt));
+      return value.hello;
+    }
+    case 'http':
+      if (isRetry) throw refused('proxy.tls_hello_invalid');
+      agent.unshift(bytes);
+      return 'http';
+    case 'other':
+      throw refused(ends.port === 443 ? 'proxy.tls_required' : 'proxy.protocol_refused');
+    case 'malformed':
+      throw refused('proxy.tls_hello_invalid');
+    case 'too_large':
+      throw refused('proxy.tls_hello_too_large');
+  }
+}
+
+/** Sends the upstream's first bytes to the agent, and reports whether they ask for another hello. */
+async function asksAgain({ agent, upstream, handshakeMs }: TunnelEnds): Promise<boolean> {
+  let seen = Buffer.alloc(0);
+  const late = new Error('The upstream did not answer the ClientHello in time.');
+  const limit = { timeoutMs: handshakeMs, late };
+  const { value, bytes } = await readUntil(upstream, limit, (chunk) => {
+    seen = Buffer.concat([seen, chunk]);
+    return isRetryRequest(seen);
+  });
+  if (!value) upstream.unshift(bytes);
+  else agent.write(bytes);
+  return value;
+}
+
+function assertNames({ host }: Authority, { serverName, isEncrypted }: ClientHello): void {
+  if (isEncrypted) throw refused('proxy.ech_refused', serverName);
+  if (serverName === undefined) {
+    if (isAddress(host)) return;
+    throw refused('proxy.sni_missing');
+  }
+  if (normaliseHost(serverName) !== host) throw refused('proxy.sni_mismatch', serverName);
+}
+
+type RefusalCode =
+  | 'proxy.tls_required'
+  | 'proxy.protocol_refused'
+  | `proxy.tls_hello_${'invalid' | 'too_large' | 'timeout'}`
+  | 'proxy.ech_refused'
+  | `proxy.sni_${'missing' | 'mismatch'}`;
+
+function refused(code: RefusalCode, sni?: string): TunnelRefusal {
+  const refusal = new TunnelRefusal(code);
+  refusal.sni = sni;
+  return refusal;
+}
+
+/** Ends the agent's side with the alert that its TLS library can report. */
+export function alertAndClose(agent: Socket, { code }: GatewayError): void {
+  const description = alerts[code] ?? handshakeFailure;
+  agent.end(Buffer.from([0x15, 3, 1, 0, 2, 2, description]));
+  agent.resume();
+}
+
+interface ReadLimit {
+  readonly timeoutMs: number;
+  /** The rejection when nothing was decided in time. */
+  readonly late: Error;
+}
+
+/** Reads until `decide` gives a value; the bytes read are handed over with it. */
+function readUntil<Value>(
+  socket: Socket,
+  { timeoutMs, late }: ReadLimit,
+  decide: (chunk: Buffer) => Value | undefined,
+): Promise<{ readonly value: Value; readonly bytes: Buffer }> {
+  const { promise, resolve, reject } = Promise.withResolvers<{ value: Value; bytes: Buffer }>();
+  const chunks: Buffer[] = [];
+  const timer = setTimeout(() => finish(() => reject(late)), timeoutMs);
+  const finish = (settle: () => void) => {
+    clearTimeout(timer);
+    socket.off('readable', onReadable).off('end', onEnd).off('close', onEnd).off('error', onError);
+    settle();
+  };
+  const onEnd = () =>
+    finish(() => reject(new Error('The connection closed before the handshake.')));
+  const onError = (error: Error) => finish(() => reject(error));
+  const onReadable = () => {
+    const chunk: Buffer | null = socket.read();
+    if (chunk === null) return;
+    chunks.push(chunk);
+    const value = decide(chunk);
+    if (value !== undefined) finish(() => resolve({ value, bytes: Buffer.concat(chunks) }));
+  };
+  socket.on('readable', onReadable).once('end', onEnd).once('close', onEnd).once('error', onError);
+  if (socket.destroyed || socket.readableEnded) onEnd();
+  return promise;
+}
