@@ -75,6 +75,10 @@ export const errorKinds = {
   'args.amount_exceeds_limit': refusal(403, 'The amount exceeds what the passport allows.'),
   'args.resource_out_of_scope': refusal(403, 'The resource is outside what the passport allows.'),
   'args.external_recipient': refusal(403, 'A recipient is outside the allowed domains.'),
+  'args.resource_ambiguous': refusal(
+    400,
+    'An argument that is part of the resource holds a separator; send a value without "/", ":" and "\\".',
+  ),
   'args.resource_mismatch': refusal(403, 'The resource is not the one that the arguments lead to.'),
   'args.digest_mismatch': refusal(
     403,

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { isMethodHeader } from '../../shared/binding/method-override.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import type { RecognisedAction } from './recognition.ts';
 
@@ -24,9 +25,6 @@ const overrides: ReadonlySet<string> = new Set([
   'x-envoy-original-path',
   'x-host',
   'x-http-host-override',
-  'x-http-method',
-  'x-http-method-override',
-  'x-method-override',
   'x-original-host',
   'x-original-method',
   'x-original-path',
@@ -76,7 +74,7 @@ function goalText(value: string | undefined): string | undefined {
 /** Refuses a request that asks to be read as another one. */
 export function refuseOverrides(req: IncomingMessage): void {
   for (const name of Object.keys(req.headers)) {
-    if (!overrides.has(readName(name))) continue;
+    if (!overrides.has(readName(name)) && !isMethodHeader(name)) continue;
     throw new GatewayError('proxy.method_refused', {
       message: `The header ${name} would change what is called; call that itself.`,
     });

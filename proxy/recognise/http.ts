@@ -1,7 +1,8 @@
-import { ArgumentSet, refuseMethodOverride } from '../../shared/binding/args.ts';
+import { ArgumentSet } from '../../shared/binding/args.ts';
 import { bodyKind, buildRequest } from '../../shared/binding/build.ts';
 import { parseForm } from '../../shared/binding/form.ts';
 import type { BoundCall } from '../../shared/binding/match.ts';
+import { refuseMethodOverride } from '../../shared/binding/method-override.ts';
 import { splitTarget } from '../../shared/binding/path.ts';
 import { requireResource } from '../../shared/binding/resource.ts';
 import { GatewayError } from '../../shared/errors.ts';

@@ -1,3 +1,4 @@
+import { refuseMethodOverride } from '../../shared/binding/method-override.ts';
 import { GatewayError } from '../../shared/errors.ts';
 
 const sentForm = /^\/[!"$-[\]-~]*$/;
@@ -6,37 +7,62 @@ const escaped = /%(..)?/g;
 const hex = /^[0-9A-Fa-f]{2}$/;
 const unreserved = /^[A-Za-z0-9\-._~]$/;
 const separator = /\/|%2F|%5C/;
-const encodedTwice = /%25(?:2e|2f|5c)/i;
+// Servers that strip `;…` may do so before they decode it or after.
+const encodedSemicolon = /%3B/;
+const encodedTwice = /%25[0-9a-f]{2}/i;
+// What NFKC does not map to a slash or backslash, but Windows code pages do ("best fit").
+const bestFit = /[\u2044\u2215\u29f8\u2216\u29f5\u29f9\u00a5\u20a9]/;
+const separatorLike = /[/\\;%\p{Cc}]/u;
 
 /**
  * The path of a call on a host without bindings, which becomes the resource and is sent as it
  * reads here: escapes of unreserved characters are resolved and the others upper-cased (RFC 3986,
  * section 6.2.2). Refuses what an upstream might resolve to another path: dot and empty segments
- * however encoded, backslashes, control characters.
+ * however encoded, backslashes, `%3B`, control characters, escapes that are not UTF-8, and
+ * characters that normalise to a separator.
  */
 export function canonicalPath(path: string): string {
-  if (!sentForm.test(path) || encodedTwice.test(path)) throw refused();
+  if (!sentForm.test(path)) throw refused();
   const canonical = path.replace(escaped, (_, digits: string | undefined) => resolve(digits));
+  if (encodedSemicolon.test(canonical) || encodedTwice.test(canonical)) throw refused();
   const segments = canonical.slice(1).split(separator);
   for (const [index, segment] of segments.entries()) {
     // Some servers cut `;…` off a segment before they resolve dots.
-    const name = segment.split(';', 1)[0] ?? '';
+    const name = readAsText(segment.split(';', 1)[0] ?? '');
     const isLast = index === segments.length - 1;
     if (name === '.' || name === '..' || (segment === '' && !isLast)) throw refused();
+    if (segment.includes(';')) readAsText(segment.slice(segment.indexOf(';') + 1));
   }
   return canonical;
+}
+
+/** A part of the path as a reader that normalises text has it. */
+function readAsText(text: string): string {
+  if (!text.includes('%')) return text;
+  let decoded = '';
+  for (const character of decodeUtf8(text)) {
+    const read = character.normalize('NFKC');
+    const isEscape = character <= '\x7f';
+    if (!isEscape && (bestFit.test(character) || separatorLike.test(read))) throw refused();
+    decoded += read;
+  }
+  return decoded;
+}
+
+/** Well-formed UTF-8 only: an overlong form of `/` is no other spelling of it. */
+function decodeUtf8(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw refused();
+  }
 }
 
 /** The query goes on as it was sent; it must be printable ASCII and change no method. */
 export function opaqueQuery(query: string): string {
   if (!queryForm.test(query)) throw refused();
-  for (const part of query.split(/[&;]/)) {
-    const name = part.split('=', 1)[0] ?? '';
-    if (readable(name).toLowerCase() !== '_method') continue;
-    throw new GatewayError('proxy.method_refused', {
-      message: 'The parameter _method would change the method; send the method itself.',
-    });
-  }
+  const names = query.split(/[&;]/).map((part) => part.split('=', 1)[0] ?? '');
+  refuseMethodOverride(names.map((name) => name.replaceAll('+', ' ')));
   return query;
 }
 
@@ -48,17 +74,9 @@ function resolve(digits: string | undefined): string {
   return unreserved.test(character) ? character : `%${digits.toUpperCase()}`;
 }
 
-function readable(name: string): string {
-  try {
-    return decodeURIComponent(name);
-  } catch {
-    return name;
-  }
-}
-
 function refused(): GatewayError {
   return new GatewayError('proxy.path_refused', {
     message:
-      'The path is written in a way that cannot be judged: no dot or empty segments and no backslash, encoded or not.',
+      'The path can be read in more than one way: write it without dot or empty segments, backslashes, %3B, characters that look like separators, and escapes that are not UTF-8.',
   });
 }

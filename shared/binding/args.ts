@@ -38,19 +38,6 @@ function refuseTwinsWithin(value: JsonValue | undefined): void {
 }
 
 /**
- * Refuses `_method`: frameworks take it, in a query or a form, for the method that a POST stands
- * for, which would be another call than the one that was judged.
- */
-export function refuseMethodOverride(names: Iterable<string>): void {
-  for (const name of names) {
-    if (name.toLowerCase() !== '_method') continue;
-    throw new GatewayError('proxy.method_refused', {
-      message: 'The argument _method would change the method; send the method itself.',
-    });
-  }
-}
-
-/**
  * One spelling for names that case-insensitive readers take for the same. Upper case first: it
  * also brings together what has an upper case only, as the long s does with s.
  */

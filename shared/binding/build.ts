@@ -1,9 +1,10 @@
 import { GatewayError } from '../errors.ts';
 import type { JsonObject, JsonValue } from '../json.ts';
-import { argumentText, refuseMethodOverride, refuseTwins, setMember } from './args.ts';
+import { argumentText, refuseTwins, setMember } from './args.ts';
 import type { Binding } from './binding.ts';
 import { writeForm } from './form.ts';
 import { allowedHeaders } from './headers.ts';
+import { refuseMethodOverride } from './method-override.ts';
 import { encodeSegment, type PathTemplate, parsePathTemplate } from './path.ts';
 
 export interface BuiltRequest {

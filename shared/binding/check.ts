@@ -4,7 +4,7 @@ import type { Binding, BindingUpstream } from './binding.ts';
 import { headerProblem } from './headers.ts';
 import { authorityKey, endpointOf } from './match.ts';
 import { parsePathTemplate } from './path.ts';
-import { isResourceTemplate } from './resource.ts';
+import { resourceTemplateProblem } from './resource.ts';
 import { readUpstreamUrl } from './upstream.ts';
 
 const nameForm = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$/;
@@ -35,9 +35,9 @@ export function checkBinding(binding: Binding): string[] {
       problems.push('protocol: must be http, mcp or passthrough.');
   }
   if (binding.upstream !== undefined) problems.push(...checkUpstream(binding.upstream));
-  if (binding.resource !== undefined && !isResourceTemplate(binding.resource)) {
-    problems.push(`resource: "${binding.resource}" has a brace that belongs to no {name}.`);
-  }
+  const fault =
+    binding.resource === undefined ? undefined : resourceTemplateProblem(binding.resource);
+  if (fault !== undefined) problems.push(`resource: "${binding.resource}" ${fault}.`);
   for (const name of binding.headers ?? []) {
     const problem = headerProblem(name);
     if (problem !== undefined) problems.push(`headers: ${problem}.`);

@@ -1,4 +1,5 @@
 import { GatewayError } from '../errors.ts';
+import { isMethodHeader } from './method-override.ts';
 
 /** Request headers of an agent that may go upstream on a bound call, lower case. */
 const allowed: ReadonlySet<string> = new Set([
@@ -58,7 +59,7 @@ export function headerProblem(name: string): string | undefined {
   if (!tokenForm.test(name)) return `"${name}" is not a header name`;
   // CGI and all that descends from it cannot tell `_` from `-` here.
   const lower = name.toLowerCase().replaceAll('_', '-');
-  return neverAllowed.has(lower) || neverAllowedPrefix.test(lower)
+  return neverAllowed.has(lower) || neverAllowedPrefix.test(lower) || isMethodHeader(name)
     ? `${name} can never come from an agent`
     : undefined;
 }

@@ -2,26 +2,52 @@ import { GatewayError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import { argumentText } from './args.ts';
 
-const templateForm = /^(?:[^{}]|\{[A-Za-z_][A-Za-z0-9_.-]*\})+$/;
-const parameter = /\{([^{}]+)\}/g;
+const parameter = /\{(\+?)([A-Za-z_][A-Za-z0-9_.-]*)\}/g;
+// A value with a separator could stand for more than one part of the resource.
+const separator = /[/:\\\p{Cc}\u2028\u2029]/u;
+const backslash = /[\\\p{Cc}\u2028\u2029]/u;
 
-/** True for text in which every brace belongs to a `{name}`. */
-export function isResourceTemplate(template: string): boolean {
-  return templateForm.test(template);
+/** What is wrong with a resource template such as `payment:{payment_id}` or `file:{+path}`. */
+export function resourceTemplateProblem(template: string): string | undefined {
+  const literal = template.replaceAll(parameter, '');
+  if (template === '' || /[{}]/.test(literal)) return 'has a brace that belongs to no {name}';
+  const wide = template.indexOf('{+');
+  const isLast = wide < 0 || template.indexOf('}', wide) === template.length - 1;
+  return isLast ? undefined : 'has {+name} before its end: what follows could be part of the value';
 }
 
 /**
- * Fills a resource template such as `payment:{payment_id}` from arguments. Undefined when an
- * argument that it names is absent, empty, or neither text, number nor boolean.
+ * Fills a resource template from arguments. `{name}` takes a value without `/`, `:` and `\`;
+ * `{+name}`, at the end, one with them (RFC 6570 section 3.2.3), but no dot segments. Other values
+ * are refused, so that a resource has one reading. Undefined when an argument that it names is
+ * absent, empty, or neither text, number nor boolean.
  */
 export function fillResource(template: string, args: JsonObject): string | undefined {
   let isComplete = true;
-  const resource = template.replace(parameter, (_, name: string) => {
+  const resource = template.replaceAll(parameter, (_, plus: string, name: string) => {
     const text = Object.hasOwn(args, name) ? argumentText(args[name]) : undefined;
     if (text === undefined || text === '') isComplete = false;
+    else if (!(plus === '' ? isOnePart(text) : isPath(text))) throw ambiguous(name, plus);
     return text ?? '';
   });
   return isComplete ? resource : undefined;
+}
+
+function isOnePart(text: string): boolean {
+  return text !== '.' && text !== '..' && !separator.test(text);
+}
+
+function isPath(text: string): boolean {
+  const parts = text.split(/[/:]/);
+  return !backslash.test(text) && !parts.includes('.') && !parts.includes('..');
+}
+
+function ambiguous(name: string, plus: string): GatewayError {
+  const message =
+    plus === ''
+      ? `The argument ${name} is part of the resource and holds "/", ":", "\\" or a control character, or is a dot segment; send a value without, or have the operator write {+${name}} in the binding's resource.`
+      : `The argument ${name} is part of the resource and has a dot segment, a backslash or a control character; send it without.`;
+  return new GatewayError('args.resource_ambiguous', { message });
 }
 
 /** The same, for a call that cannot be judged without its resource. */

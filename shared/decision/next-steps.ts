@@ -76,6 +76,9 @@ const steps: Partial<Record<ErrorCode, readonly string[]>> = {
   'args.resource_mismatch': [
     'Name the resource that the arguments lead to, as the summary writes it, and send the action again.',
   ],
+  'args.resource_ambiguous': [
+    'Send the argument without "/", ":" and "\\", or ask the operator to write {+name} for it in the binding’s resource.',
+  ],
   'execution.not_configured': [
     'Ask the operator to give this tool’s binding an upstream (PUT /v1/runtime/bindings/{name}); retrying does not help until then.',
   ],

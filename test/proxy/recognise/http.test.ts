@@ -303,6 +303,24 @@ describe('a call on a host without bindings', () => {
     ],
     ...['//a', '/a//b', '/%2fa', '/a\\b', '/a%00', '/a%0d%0ab', '/a%', '/a%zz', '/a%252e%252e/b'],
     ...['/a#b', '/a?b#c'],
+    ...['/a%3Bb', '/a/..%3B/b', '/a%3b', '/a%253bb', '/%2561dmin', '/a%25%32%65'],
+    ...['/a%c0%afb', '/a%c0%2fb', '/a%e0%80%af', '/%c0%ae%c0%ae/b', '/caf%e9', '/a%ed%a0%80'],
+    ...[
+      '/a%e2%88%95b',
+      '/a%ef%bc%8fb',
+      '/a%e2%81%84b',
+      '/a%e2%84%80b',
+      '/a%e2%88%96b',
+      '/a%ef%bc%bcb',
+    ],
+    ...[
+      '/a/%ef%bc%8e%ef%bc%8e/b',
+      '/a/%e2%80%a5/b',
+      '/a/.%e2%80%a4/b',
+      '/a%ef%bc%9bb',
+      '/a%ef%bc%85b',
+    ],
+    ...['/a%c2%85b', '/a;x=%e2%88%95/b', '/a%u2215b'],
   ])('with the path %s is refused', async (target) => {
     expect(codeOf(await server.send(raw({ target }), where))).toBe('proxy.path_refused');
   });
@@ -312,9 +330,39 @@ describe('a call on a host without bindings', () => {
     raw({ method: 'GET', target: '/a', headers: ['X-Original-URL: /admin'] }),
     raw({ method: 'POST', target: '/a?_method=delete' }),
     raw({ method: 'POST', target: '/a?x=1;%5Fmethod=delete' }),
+    ...[
+      ...['.method', '[method', '_method[]', '?_method[]', '[_method]', '_method[0]', '%20_method'],
+      ...['%00_method', '_METHOD', '_meth%6fd', '%255fmethod', '%u005fmethod', '_method%00x'],
+      ...[
+        '+_method',
+        '%EF%BC%BFmethod',
+        '_%E2%80%8Bmethod',
+        '_HttpMethod',
+        '_method.x',
+        '%5Bmethod',
+      ],
+      ...['X-HTTP-Method-Override', 'x_http_method_override', 'X-HTTP-Method'],
+    ].map((name) => raw({ method: 'POST', target: `/a?x=1&${name}=delete` })),
+    ...['X-HTTP-Method', 'X_METHOD_OVERRIDE', 'X-HTTP-Verb-Override', 'HTTP-Method-Override'].map(
+      (name) => raw({ method: 'POST', target: '/a', headers: [`${name}: DELETE`] }),
+    ),
     raw({ method: 'TRACE', target: '/a' }),
   ])('cannot be another call than it says (%#)', async (request) => {
     expect(codeOf(await server.send(request, where))).toBe('proxy.method_refused');
+  });
+
+  it.each([
+    'method',
+    'payment_method',
+    'method_name',
+    'methods[]',
+    'a.method',
+    'x',
+    '_methodology',
+  ])('keeps the parameter %s, which no framework takes for a method', async (name) => {
+    const query = `${name}=1`;
+    const seen = expectAction(await server.send(raw({ target: `/a?${query}` }), where));
+    expect(seen.args).toEqual({ query });
   });
 
   it('is sent with another query when a human changed it, and never with one that is no query', async () => {

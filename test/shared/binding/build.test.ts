@@ -105,6 +105,7 @@ describe('a built request', () => {
     ],
     ['names that differ in case only', { payment_id: 'p', Payment_Id: 'q' }, 'args.ambiguous'],
     ['_method', { payment_id: 'p', _method: 'DELETE' }, 'proxy.method_refused'],
+    ['_method for PHP', { payment_id: 'p', '.method': 'DELETE' }, 'proxy.method_refused'],
   ])('cannot be made from %s', (_, args, code) => {
     expect(codeOf(() => build(refund, args))).toBe(code);
   });

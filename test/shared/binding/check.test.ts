@@ -66,6 +66,7 @@ describe('a binding that cannot be used says why', () => {
     ['no path', { ...good, path: undefined }, /^path:/],
     ['a path with a half parameter', { ...good, path: '/v1/a{b}' }, /^path:.*whole segment/],
     ['a GET with a body', { ...good, method: 'GET' }, /^body:/],
+    ['a wide name before the end', { ...good, resource: 'file:{+path}/{x}' }, /^resource:/],
     ['a resource with a loose brace', { ...good, resource: 'payment:{x' }, /^resource:/],
     ['a header that is none', { ...good, headers: ['a b'] }, /^headers:/],
     ['a framing header', { ...good, headers: ['Transfer-Encoding'] }, /^headers:/],
