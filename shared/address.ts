@@ -55,12 +55,32 @@ const reachedWhenAllowed = ranges('loopback', ['127.0.0.0/8', '::1/128'])
   );
 
 const globalUnicast = cidr('2000::/3');
-// Prefixes with an IPv4 address inside, and the byte where it begins: NAT64, SIIT, mapped, 6to4.
-const carriers: readonly (Range & { readonly offset: number })[] = [
-  { ...cidr('64:ff9b::/96'), offset: 12 },
-  { ...cidr('::ffff:0:0:0/96'), offset: 12 },
-  { ...cidr('2002::/16'), offset: 2 },
+
+/** A prefix with IPv4 addresses inside. */
+interface Carrier extends Range {
+  /** Which bytes each address is made of; `inverted` where they are complemented. */
+  readonly places: readonly (readonly [number, number, number, number])[];
+  readonly inverted?: true;
+  /** Reaches that IPv4 address and nothing else, so it may be reached where that may. */
+  readonly isRouted?: true;
+}
+
+const last = [12, 13, 14, 15] as const;
+const carriers: readonly Carrier[] = [
+  // NAT64 (RFC 6052), SIIT (RFC 7915), 6to4 (RFC 3056).
+  { ...cidr('64:ff9b::/96'), places: [last], isRouted: true },
+  { ...cidr('::ffff:0:0:0/96'), places: [last], isRouted: true },
+  { ...cidr('2002::/16'), places: [[2, 3, 4, 5]], isRouted: true },
+  // NAT64 for local use (RFC 8215), with a prefix of 48 to 96 bits.
+  { ...cidr('64:ff9b:1::/48'), places: [last, [6, 7, 9, 10], [7, 9, 10, 11], [9, 10, 11, 12]] },
+  // Teredo (RFC 4380): server, then client.
+  { ...cidr('2001::/32'), places: [[4, 5, 6, 7]] },
+  { ...cidr('2001::/32'), places: [last], inverted: true },
+  // IPv4-compatible (RFC 4291 section 2.5.5.1).
+  { ...cidr('::/96'), places: [last] },
 ];
+// ISATAP (RFC 5214): this interface identifier under any prefix, with or without the global bit.
+const isatap = [0x00, 0x00, 0x5e, 0xfe] as const;
 
 /** `allowed` lists CIDR ranges that may be reached although they are loopback, private or reserved. */
 export function addressRules(allowed: readonly string[]): AddressRules {
@@ -76,14 +96,36 @@ export function addressRules(allowed: readonly string[]): AddressRules {
 function judge(bytes: Uint8Array, exceptions: readonly Range[]): AddressKind | undefined {
   const never = neverReached.find((range) => contains(range, bytes));
   if (never !== undefined) return never.kind;
-  const carrier = carriers.find((range) => contains(range, bytes));
-  const carried = carrier && judge(bytes.subarray(carrier.offset, carrier.offset + 4), exceptions);
-  if (carried === 'metadata' || carried === 'link-local') return carried;
+  const inside = carriedAddresses(bytes).map((address) => judge(address, exceptions));
+  const forbidden = inside.find((kind) => kind === 'metadata' || kind === 'link-local');
+  if (forbidden !== undefined) return forbidden;
   if (exceptions.some((range) => contains(range, bytes))) return undefined;
-  if (carrier !== undefined) return carried;
+  const carried = inside.find((kind) => kind !== undefined);
+  if (carried !== undefined || isRouted(bytes)) return carried;
   const special = reachedWhenAllowed.find((range) => contains(range, bytes));
   if (special !== undefined) return special.kind;
   return bytes.length === 16 && !contains(globalUnicast, bytes) ? 'reserved' : undefined;
+}
+
+/** The IPv4 addresses inside an IPv6 address, which a translator or tunnel may take it for. */
+export function carriedAddresses(bytes: Uint8Array): Uint8Array[] {
+  // `::` and `::1` are addresses of their own.
+  if (bytes.length !== 16 || bytes.subarray(0, 15).every((byte) => byte === 0)) return [];
+  const found = carriers
+    .filter((carrier) => contains(carrier, bytes))
+    .flatMap(({ places, inverted }) =>
+      places.map((place) =>
+        Uint8Array.from(place, (at) => (bytes[at] ?? 0) ^ (inverted === true ? 0xff : 0)),
+      ),
+    );
+  const isIsatap = isatap.every((byte, index) => {
+    return ((bytes[8 + index] ?? 0) & (index === 0 ? 0xfd : 0xff)) === byte;
+  });
+  return isIsatap ? [...found, bytes.slice(12)] : found;
+}
+
+function isRouted(bytes: Uint8Array): boolean {
+  return carriers.some((carrier) => carrier.isRouted === true && contains(carrier, bytes));
 }
 
 /** Reads `10.0.0.0/8` or a single address. Throws on anything else, bits beyond the prefix included. */

@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { boundHost } from '../../shared/binding/match.ts';
 import type {
   CredentialRecord,
   storeCredential as storeOperation,
@@ -8,7 +9,6 @@ import { newId } from '../../shared/ids.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
 import { commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
-import { normaliseHost } from '../runtime/host.ts';
 import type { Services } from '../services.ts';
 import { affectedSidecars } from './affected-sidecars.ts';
 import { injectionProblem } from './injection.ts';
@@ -68,7 +68,7 @@ function readBind({ secret, inject, bind }: Wanted): { tools: string[]; hosts: s
     }
   }
   const hosts = bind.hosts.map((host) => {
-    const normal = normaliseHost(host);
+    const normal = boundHost(host);
     if (normal === undefined) problems.push(`bind.hosts: "${host}" is not one host`);
     return normal ?? host;
   });

@@ -1,13 +1,12 @@
 import type { z } from 'zod';
 import type { Binding } from '../../shared/binding/binding.ts';
 import { checkBinding } from '../../shared/binding/check.ts';
-import { overlaps } from '../../shared/binding/match.ts';
+import { boundHost, overlaps } from '../../shared/binding/match.ts';
 import type { BindingRecord, putBinding as putOperation } from '../../shared/contract/bindings.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services, Transaction } from '../services.ts';
-import { normaliseHost } from './host.ts';
 import { bindingMac, bindingRecordOf, definitionOf } from './stored-binding.ts';
 
 type Fields = z.output<NonNullable<(typeof putOperation)['body']>>;
@@ -53,7 +52,7 @@ export async function putBinding(
 
 /** The binding that was meant, its host in the spelling that is compared; throws `binding.invalid`. */
 function readBinding(name: string, fields: Fields): Binding {
-  const host = normaliseHost(fields.host);
+  const host = boundHost(fields.host);
   if (host === undefined) {
     throw new GatewayError('binding.invalid', {
       message: 'host: must be one host name or IP address, with :port if it is not 80 or 443.',

@@ -42,10 +42,18 @@ export function authorityKey(host: string, port: number): string {
   return formatAuthority({ host, port: port === 80 ? 443 : port }, 443);
 }
 
-/** `host` of a binding in the form of `authorityKey`; one that is no host is found by no call. */
+/**
+ * A host in the one spelling that bindings, credentials and calls are compared by: that of
+ * `authorityKey`. Undefined for anything that is not a single host.
+ */
+export function boundHost(text: string): string | undefined {
+  const authority = splitAuthority(text, 443);
+  return authority === undefined ? undefined : authorityKey(authority.host, authority.port);
+}
+
+/** `host` of a binding as calls are compared with it; one that is no host is found by no call. */
 function keyOf({ host }: Binding): string {
-  const authority = splitAuthority(host, 443);
-  return authority === undefined ? host : authorityKey(authority.host, authority.port);
+  return boundHost(host) ?? host;
 }
 
 /**

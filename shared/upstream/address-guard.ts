@@ -1,9 +1,9 @@
 import { type LookupAddress, type LookupOptions, lookup as systemLookup } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 import { networkInterfaces } from 'node:os';
-import { addressRules } from '../address.ts';
+import { addressBytes, addressRules, carriedAddresses } from '../address.ts';
 import { GatewayError } from '../errors.ts';
-import { isAddress, normaliseHost } from '../host.ts';
+import { isAddress } from '../host.ts';
 
 type Resolve = (
   hostname: string,
@@ -91,12 +91,21 @@ function notFound(hostname: string): NodeJS.ErrnoException {
   return Object.assign(new Error(`${hostname} has no address.`), { code: 'ENOTFOUND' });
 }
 
+/** Whether an address, or one that a translator would take it for, is one of this machine's. */
 function isThisMachine(address: string): boolean {
-  const host = normaliseHost(address);
-  if (host === undefined) return true;
-  if (/^(?:127|0)\./.test(host) || host === '::1' || host === '::') return true;
+  const bytes = addressBytes(address);
+  if (bytes === undefined) return true;
+  const all = [bytes, ...carriedAddresses(bytes)];
+  if (all.some(isLoopbackOrAny)) return true;
   const own = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
-  return own.some((entry) => normaliseHost(entry.address.split('%')[0] ?? '') === host);
+  const known = new Set(own.map((entry) => String(addressBytes(entry.address))));
+  return all.some((one) => known.has(String(one)));
+}
+
+/** 127.0.0.0/8 and 0.0.0.0/8, `::1` and `::`. */
+function isLoopbackOrAny(bytes: Uint8Array): boolean {
+  if (bytes.length === 4) return bytes[0] === 127 || bytes[0] === 0;
+  return bytes.subarray(0, 15).every((byte) => byte === 0) && (bytes[15] ?? 0) <= 1;
 }
 
 /** The refusal of a host that is a literal address; undefined for names, which `lookup` judges. */

@@ -181,3 +181,31 @@ describe('sockets', () => {
     ).rejects.toMatchObject({ code: 'ETIMEDOUT' });
   });
 });
+
+describe('a port of Sallyport itself', () => {
+  const own = Object.values(networkInterfaces())
+    .flatMap((entries) => entries ?? [])
+    .find(({ family }) => family === 'IPv4');
+  const hex = (address: string) =>
+    Buffer.from(address.split('.').map(Number))
+      .toString('hex')
+      .replace(/^(.{4})/, '$1:');
+
+  it.each(['127.0.0.1', own?.address ?? '127.0.0.2'])(
+    'is not reached by an IPv6 address that carries %s',
+    (address) => {
+      const guard = createGuard({ allowPrivate: ['0.0.0.0/0', '::/0'], ownPorts: [8080] });
+      const inside = hex(address);
+      const spellings = [
+        ...[`::ffff:${inside}`, `::ffff:0:${inside}`, `64:ff9b::${inside}`, `::${inside}`],
+        ...[`2002:${inside}::1`, `64:ff9b:1::${inside}`, `2606:4700::5efe:${inside}`],
+        `2001:0:${inside}::1`,
+      ];
+      for (const spelling of spellings) {
+        expect(guard.refusal(spelling, 8080)?.code, spelling).toBe('proxy.address_refused');
+        expect(guard.isOwn(spelling, 8080), spelling).toBe(true);
+        expect(guard.refusal(spelling, 8081), spelling).toBeUndefined();
+      }
+    },
+  );
+});

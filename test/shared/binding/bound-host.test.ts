@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { normaliseHost } from '../../../control-plane/runtime/host.ts';
+import { boundHost } from '../../../shared/binding/match.ts';
 
 it.each([
   ['api.example.com', 'api.example.com'],
@@ -13,11 +13,13 @@ it.each([
   ['127.1', '127.0.0.1'],
   ['0x7f.0.0.1', '127.0.0.1'],
   ['[::1]:8080', '[::1]:8080'],
+  ['[::ffff:127.0.0.1]:8080', '127.0.0.1:8080'],
+  ['１２７.0.0.1', '127.0.0.1'],
   ['[0:0:0:0:0:0:0:1]', '[::1]'],
   ['my_service.ns.svc', 'my_service.ns.svc'],
 ])('%s is %s', (given, normal) => {
-  expect(normaliseHost(given)).toBe(normal);
-  expect(normaliseHost(normal)).toBe(normal);
+  expect(boundHost(given)).toBe(normal);
+  expect(boundHost(normal)).toBe(normal);
 });
 
 it.each([
@@ -37,10 +39,13 @@ it.each([
   '-a.example',
   '::1',
   'api.example.com:99999',
+  'api.example.com:08443',
+  'example.1',
+  'api.example.com..',
   'api.example.com:x',
   `${'a'.repeat(64)}.example`,
   `${'a.'.repeat(130)}example`,
   '.',
 ])('%j is not one host', (given) => {
-  expect(normaliseHost(given)).toBeUndefined();
+  expect(boundHost(given)).toBeUndefined();
 });
