@@ -22,6 +22,7 @@ import { defaultLimits } from './http/budget.ts';
 import { sweepIdempotency } from './http/idempotency.ts';
 import { createHttpServer } from './http/server.ts';
 import { signOldRows } from './integrity/baseline.ts';
+import { signOldOutbox } from './integrity/outbox-baseline.ts';
 import { createRowGuard } from './integrity/row-guard.ts';
 import { startIntegritySweep } from './integrity/sweep.ts';
 import { holdKeys } from './keys/keyring/hold-keys.ts';
@@ -114,7 +115,8 @@ export async function openServices(
   const { keys, holding } = await openVault(store, config, { log, isHolder });
   const vault = createVault(keys);
   const { db, pool } = store;
-  const guard = createRowGuard({ pool, clock, log, vault, meter: createForgeryMeter(registry) });
+  const forgeryMeter = createForgeryMeter(registry);
+  const guard = createRowGuard({ pool, clock, log, vault, meter: forgeryMeter });
   // Before anybody reads them: unsigned, they would be taken for forged.
   await signRowsOfBefore({ db, clock, guard, vault, log, pool }, keys).catch(async (error) => {
     await holding?.close();
@@ -130,6 +132,8 @@ export async function openServices(
     signingKeys,
     clock,
     log,
+    vault,
+    forgeryMeter,
     meter: createSealMeter(registry),
     onSealed: (tenantId) => feed.sealed(tenantId),
     onFork: (tenantId) => void reportForkedEnd(services, tenantId),
@@ -156,8 +160,9 @@ async function signRowsOfBefore(
   services: Parameters<typeof signOldRows>[0] & Pick<Services, 'pool'>,
   keys: OpenKeys,
 ): Promise<void> {
-  if (keys.areRowsSigned) return;
-  await signOldRows(services);
+  if (keys.areRowsSigned && keys.isOutboxSigned) return;
+  if (!keys.areRowsSigned) await signOldRows(services);
+  await signOldOutbox(services);
   await noteRowsSigned(services.pool, keys);
 }
 

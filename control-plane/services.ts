@@ -8,6 +8,8 @@ import type { EvidenceEvent, SealedEvent } from '../shared/evidence/event.ts';
 import type { Log } from '../shared/log.ts';
 import type { SectionName } from '../shared/sync/sections.ts';
 import type { Config } from './config.ts';
+import type { Armed } from './integrity/find-missing.ts';
+import type { KnownLedgers } from './integrity/said-in-force.ts';
 import type { SignedRow, SignedTable } from './integrity/signed-rows.ts';
 import type { Prisma, PrismaClient } from './store/generated/client.ts';
 import type { Upstream } from './upstream/open-upstream.ts';
@@ -43,8 +45,15 @@ export interface RowGuard {
   holds<Table extends SignedTable>(table: Table, row: SignedRow<Table>): boolean;
   /** Throws `integrity.forged_row` for such a row. */
   assert<Table extends SignedTable>(table: Table, row: SignedRow<Table>): void;
-  /** The rows, by tenant, in which something is wrong that no decision meets: all of them, as of now. */
-  suspect(rows: ReadonlyMap<string, readonly string[]>): void;
+  /** What this process has read of the ledgers, to compare rows with. */
+  readonly known: KnownLedgers;
+  /**
+   * The rows, by tenant, in which something is wrong that no decision meets, and the kill switches
+   * that are armed: all of them, as of now.
+   */
+  suspect(rows: ReadonlyMap<string, readonly string[]>, armed: ReadonlyMap<string, Armed>): void;
+  /** The kill switches that were armed when the ledger ended at this position. */
+  armedIn(tenantId: string): Armed;
   /** Those of a tenant, as `<table> <key>`. */
   suspectsOf(tenantId: string): readonly string[];
   /** Throws `integrity.forged_row` for one of them. */

@@ -41,18 +41,21 @@ export async function loadState(
   const reading =
     passport === undefined ? undefined : await readPresented(services, tenantId, passport);
   const claims = reading?.form === 'signed' ? reading.claims : undefined;
+  const armed = services.guard.armedIn(tenantId);
+  const nowMs = services.clock.now();
   const row = await queryState(services.pool, {
     tenantId,
     agentRowId: agentRowId(agentId),
-    agentId,
     userId,
     tool,
-    nowMs: services.clock.now(),
+    nowMs,
     revocationIds: claims === undefined ? [] : [claims.jti, revocationId(claims.jti)],
     approvalHash: claims?.approval_hash ?? undefined,
+    armed,
   });
   services.guard.assertTrusted(tenantId);
   assertOurs(services.guard, row);
+  assertNoneMissing(services.guard, row, { tenantId, armedIds: armed.ids });
   const policies = await compiledPolicies(services, tenantId, row.policies);
   const isBudgeted = policies.usage.needsOf(tool, agentId) !== undefined;
   return {
@@ -60,7 +63,9 @@ export async function loadState(
     audience: controlPlaneAudience,
     tenant: tenantOf(row),
     environment,
-    killSwitches: row.kill_switches.map(killSwitch),
+    killSwitches: row.kill_switches
+      .filter((one) => isArmed(one, { agentId, nowMs }))
+      .map(killSwitch),
     agent: agentOf(row),
     agentDisabled: row.agent !== null && row.agent.disabledAt !== null,
     user: userOf(row),
@@ -78,6 +83,27 @@ function assertOurs(guard: Services['guard'], row: StateRow): void {
   if (row.agent !== null) guard.assert('agent', row.agent);
   if (row.user !== null) guard.assert('directory_user', row.user);
   if (row.tool !== null) guard.assert('tool', row.tool);
+}
+
+/** A kill switch that was armed and has no row any more was deleted past the API. */
+function assertNoneMissing(
+  guard: Services['guard'],
+  { kill_switches: rows, armed_since: since }: StateRow,
+  { tenantId, armedIds }: { readonly tenantId: string; readonly armedIds: readonly string[] },
+): void {
+  const present = new Set(rows.map(({ id }) => id));
+  const key = [...armedIds, ...since].find((id) => !present.has(id));
+  if (key === undefined) return;
+  throw guard.forged({ tenantId, table: 'kill_switch', key, found: 'missing' });
+}
+
+/** By signed values only: a filter in SQL would believe a forged one. */
+function isArmed(
+  { disarmedAt, expiresAt, agentId: blocked }: StateRow['kill_switches'][number],
+  { agentId, nowMs }: { readonly agentId: string; readonly nowMs: number },
+): boolean {
+  if (disarmedAt !== null || (expiresAt !== null && Number(expiresAt) <= nowMs)) return false;
+  return blocked === null || blocked === agentId;
 }
 
 function tenantOf({ tenant }: StateRow): DecisionState['tenant'] {

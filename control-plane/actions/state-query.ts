@@ -9,13 +9,14 @@ export interface StateKeys {
   readonly tenantId: string;
   /** Undefined when the id has not the form of a registered agent's. */
   readonly agentRowId: number | undefined;
-  readonly agentId: string;
   readonly userId: string;
   readonly tool: string;
   readonly nowMs: number;
   /** Under which a passport, if one was given, may have been revoked. */
   readonly revocationIds: readonly string[];
   readonly approvalHash: string | undefined;
+  /** The kill switches known to be armed, and up to which position of the ledger that is known. */
+  readonly armed: { readonly ids: readonly string[]; readonly position: number };
 }
 
 export type ApprovalRow = SignedRow<'approval'> & {
@@ -25,7 +26,10 @@ export type ApprovalRow = SignedRow<'approval'> & {
 
 export interface StateRow {
   readonly tenant: SignedRow<'tenant'> | null;
+  /** All that are armed, or should be: for every agent, since a filtered column may be forged. */
   readonly kill_switches: readonly SignedRow<'kill_switch'>[];
+  /** Ids of those that the ledger says were armed since what is known of it. */
+  readonly armed_since: readonly string[];
   readonly agent: SignedRow<'agent'> | null;
   readonly user: SignedRow<'directory_user'> | null;
   readonly tool: StoredTool | null;
@@ -33,6 +37,10 @@ export interface StateRow {
   readonly revoked: boolean;
   readonly approval: ApprovalRow | null;
 }
+
+const armedSince = `select substr(e.chain_id, ${'kill_switches:'.length + 1}) from evidence_row e
+  where e.tenant_id = $1 and e.type = 'kill_switch.armed' and e.position > $9::bigint
+    and e.source = 'control-plane' and e.chain_id like 'kill\\_switches:%'`;
 
 /**
  * One statement, and so one round trip and one view of the database: a decision is never made
@@ -43,9 +51,12 @@ select
   (select ${signedJson('tenant', 't')} from tenant t where t.id = $1) as tenant,
   (select coalesce(json_agg(${signedJson('kill_switch', 'k')} order by k.id), '[]')
      from kill_switch k
-     where k.tenant_id = $1 and k.disarmed_at is null
-       and (k.expires_at is null or k.expires_at > to_timestamp($6::float8 / 1000))
-       and (k.agent_id is null or k.agent_id = $3)) as kill_switches,
+     where k.tenant_id = $1 and (k.id = any($3::text[])
+       or k.id in (${armedSince})
+       or (k.disarmed_at is null
+           and (k.expires_at is null or k.expires_at > to_timestamp($6::float8 / 1000)))))
+    as kill_switches,
+  (select coalesce(json_agg(id), '[]') from (${armedSince}) as e (id)) as armed_since,
   (select ${signedJson('agent', 'a')} from agent a
      where a.tenant_id = $1 and a.id = $2) as agent,
   (select ${signedJson('directory_user', 'u')} from directory_user u
@@ -69,12 +80,13 @@ export async function queryState(pool: Pool, keys: StateKeys): Promise<StateRow>
   const [row] = await queryKept<StateRow>(pool, { name: 'decision-state', text }, [
     keys.tenantId,
     keys.agentRowId ?? null,
-    keys.agentId,
+    keys.armed.ids,
     keys.userId,
     keys.tool,
     keys.nowMs,
     keys.revocationIds,
     keys.approvalHash ?? null,
+    keys.armed.position,
   ]);
   if (row === undefined) throw new Error('the state query gave no row');
   return row;

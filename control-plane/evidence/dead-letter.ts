@@ -1,5 +1,12 @@
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 
+/** An event whose sealing failed, until the outbox has it. */
+export interface DeadLetter {
+  readonly tenantId: string;
+  readonly event: EvidenceEvent;
+  readonly reason: string;
+}
+
 /** In `data` of an event whose sealing failed at first: whoever asked for it was told so, and refused. */
 const deadLetterFlag = 'evidence.dead_lettered';
 

@@ -1,13 +1,7 @@
-import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 import type { Log } from '../../shared/log.ts';
-import { keepDeadLetter } from './outbox.ts';
+import type { DeadLetter } from './dead-letter.ts';
+import { keepDeadLetter, type OutboxVault } from './outbox.ts';
 import type { Queryable } from './read-state.ts';
-
-export interface DeadLetter {
-  readonly tenantId: string;
-  readonly event: EvidenceEvent;
-  readonly reason: string;
-}
 
 /**
  * Events that could not be sealed, until the database takes them into the outbox, where they wait
@@ -43,11 +37,11 @@ export class DeadLetters {
   }
 
   /** Moves them into the outbox, in order, as far as the database answers; else rejects and keeps the rest. */
-  async flush(connection: Queryable): Promise<void> {
+  async flush(connection: Queryable, vault: OutboxVault): Promise<void> {
     while (this.#letters.length > 0) {
       const [letter] = this.#letters;
       if (letter === undefined) return;
-      await keepDeadLetter(connection, letter.tenantId, letter.event, letter.reason);
+      await keepDeadLetter(connection, vault, letter);
       this.#letters.shift();
     }
   }

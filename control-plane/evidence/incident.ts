@@ -2,6 +2,8 @@ import { sha256 } from '../../shared/crypto/hash.ts';
 import type { EventText } from '../../shared/evidence/canonical.ts';
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 
+const rowIdCharactersMax = 300;
+
 /** Chain of what happens to the ledger itself. */
 export const ledgerChain = 'ledger:incidents';
 
@@ -55,6 +57,27 @@ export function unreadableIncident(
     reason_code: 'evidence.event_invalid',
     source: 'control-plane',
     type: 'evidence.event_unreadable',
+  };
+}
+
+/** Chain of rows that somebody else than the control plane wrote. */
+export const integrityChain = 'integrity:rows';
+
+/** A row of the outbox was not written by the control plane: this is sealed in its place. */
+export function forgedIncident(eventId: string, text: string, occurredAt: string): EvidenceEvent {
+  const digest = sha256(text);
+  return {
+    chain_id: integrityChain,
+    data: {
+      content_digest: digest,
+      row_id: eventId.slice(0, rowIdCharactersMax),
+      table: 'event_outbox',
+    },
+    id: derivedId(`forged outbox ${eventId} ${digest}`),
+    occurred_at: occurredAt,
+    reason_code: 'integrity.forged_row',
+    source: 'control-plane',
+    type: 'integrity.forged_row',
   };
 }
 

@@ -1,15 +1,19 @@
 import { GatewayError } from '../../shared/errors.ts';
 import type { EvidenceEvent, SealedEvent } from '../../shared/evidence/event.ts';
 import type { Ledger, Services } from '../services.ts';
+import type { ForgeryMeter } from '../telemetry/forgery-metrics.ts';
 import type { SealMeter } from '../telemetry/seal-metrics.ts';
 import { toSealable } from './check-event.ts';
 import { ConfirmedEnd, type End } from './confirmed-end.ts';
 import { DeadLetters } from './dead-letters.ts';
-import { recordEvent, tenantsWithOutbox } from './outbox.ts';
+import { type OutboxVault, recordEvent, tenantsWithOutbox } from './outbox.ts';
 import { OutboxDrain } from './outbox-drain.ts';
 import { type SealerDeps, TenantSealer } from './tenant-sealer.ts';
 
 type LedgerDeps = Pick<Services, 'db' | 'pool' | 'signingKeys' | 'clock' | 'log'> & {
+  /** For the keyed hashes of outbox rows. */
+  readonly vault: OutboxVault;
+  readonly forgeryMeter?: ForgeryMeter | undefined;
   /** Told after each commit how far a tenant's ledger reaches. */
   readonly onSealed?: (tenantId: string, position: number) => void;
   /** Told when a ledger's end is not the one that was signed, so that nothing is sealed. */
@@ -40,7 +44,7 @@ interface Tenant {
 
 /** The ledger's writing side (design 8). Starts by sealing what an earlier run left in the outbox. */
 export function createLedger(deps: LedgerDeps): RunningLedger {
-  const { pool, clock, log } = deps;
+  const { pool, clock, log, vault, forgeryMeter } = deps;
   const tenants = new Map<string, Tenant>();
   // Kept for tenants that are idle, too: a few words each.
   const confirmedEnds = new Map<string, ConfirmedEnd>();
@@ -70,7 +74,8 @@ export function createLedger(deps: LedgerDeps): RunningLedger {
     onDeadLetter: (tenantId, event, reason) => deadLetters.add({ tenantId, event, reason }),
   };
   const tenantOf = (tenantId: string): Tenant => {
-    const tenant = tenants.get(tenantId) ?? newTenant(tenantId, sealerDeps);
+    const tenant =
+      tenants.get(tenantId) ?? newTenant(tenantId, sealerDeps, { vault, forgeryMeter });
     tenants.set(tenantId, tenant);
     tenant.usedAt = clock.monotonic();
     return tenant;
@@ -87,7 +92,7 @@ export function createLedger(deps: LedgerDeps): RunningLedger {
     });
   const drain = async () => {
     try {
-      await deadLetters.flush(pool);
+      await deadLetters.flush(pool, vault);
       const waiting = await tenantsWithOutbox(pool);
       await Promise.all(waiting.map((tenantId) => tenantOf(tenantId).drain.drain()));
     } catch (error) {
@@ -95,7 +100,7 @@ export function createLedger(deps: LedgerDeps): RunningLedger {
     }
   };
   const retry = async (tenantId: string) => {
-    await deadLetters.flush(pool).catch((error: unknown) => {
+    await deadLetters.flush(pool, vault).catch((error: unknown) => {
       log.warn({ error, deadLetters: deadLetters.count }, 'dead letters cannot be kept yet');
     });
     await tenantOf(tenantId).drain.drain();
@@ -110,7 +115,7 @@ export function createLedger(deps: LedgerDeps): RunningLedger {
     sealKept: (tenantId, events) =>
       Promise.allSettled(events.map((event) => seal(tenantId, event, { isKept: true }))),
     sealAll: (tenantId, events) => settleAll(events.map((event) => seal(tenantId, event))),
-    record: (tx, tenantId, event) => recordEvent(tx, tenantId, event),
+    record: (tx, tenantId, event) => recordEvent(tx, { tenantId, vault }, event),
     sealed: (tenantId, eventId) => tenantOf(tenantId).drain.sealed(eventId),
     drain,
     retry,
@@ -122,7 +127,7 @@ export function createLedger(deps: LedgerDeps): RunningLedger {
       isClosed = true;
       await sweeper.stop();
       await underWay(tenants);
-      await deadLetters.flush(pool).catch(() => {
+      await deadLetters.flush(pool, vault).catch(() => {
         log.error(
           { deadLetters: deadLetters.count },
           'dead letters are lost: the database is away',
@@ -132,9 +137,14 @@ export function createLedger(deps: LedgerDeps): RunningLedger {
   };
 }
 
-function newTenant(tenantId: string, deps: SealerDeps): Tenant {
+function newTenant(
+  tenantId: string,
+  deps: SealerDeps,
+  integrity: Pick<LedgerDeps, 'vault' | 'forgeryMeter'>,
+): Tenant {
   const sealer = new TenantSealer(tenantId, deps);
-  const drain = new OutboxDrain(tenantId, { pool: deps.pool, log: deps.log, sealer });
+  const { pool, log } = deps;
+  const drain = new OutboxDrain(tenantId, { pool, log, sealer, ...integrity });
   return { sealer, drain, usedAt: 0 };
 }
 

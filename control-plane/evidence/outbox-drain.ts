@@ -2,7 +2,8 @@ import type { Pool } from 'pg';
 import { GatewayError } from '../../shared/errors.ts';
 import type { SealedEvent } from '../../shared/evidence/event.ts';
 import type { Log } from '../../shared/log.ts';
-import { markDeadLetters, type OutboxEvent, readOutbox } from './outbox.ts';
+import type { ForgeryMeter } from '../telemetry/forgery-metrics.ts';
+import { markDeadLetters, type OutboxEvent, type OutboxVault, readOutbox } from './outbox.ts';
 import { batchRowsMax } from './prepare-batch.ts';
 import { findSealed } from './read-state.ts';
 import type { TenantSealer } from './tenant-sealer.ts';
@@ -17,6 +18,8 @@ interface DrainDeps {
   readonly pool: Pool;
   readonly log: Log;
   readonly sealer: TenantSealer;
+  readonly vault: OutboxVault;
+  readonly forgeryMeter?: ForgeryMeter | undefined;
 }
 
 /** Brings one tenant's outbox into the ledger, oldest first, and tells those who wait for an event of it. */
@@ -65,7 +68,8 @@ export class OutboxDrain {
 
   async #round(waiters: readonly Waiter[]): Promise<void> {
     try {
-      const events = await readOutbox(this.#deps.pool, this.#tenantId, batchRowsMax);
+      const place = { tenantId: this.#tenantId, vault: this.#deps.vault };
+      const events = await readOutbox(this.#deps.pool, place, batchRowsMax);
       const { sealed, failed } = await this.#seal(events);
       const isWhole = events.length < batchRowsMax;
       // More may wait behind a full page, unless the page itself does not move.
@@ -81,12 +85,18 @@ export class OutboxDrain {
     const sealed = new Map<string, SealedEvent>();
     const failed = new Map<string, Error>();
     const results = events.map(
-      ({ eventId, ...sealable }) =>
+      ({ eventId, isForged, ...sealable }) =>
         new Promise<void>((resolve) => {
+          const onSealed = (row: SealedEvent) => {
+            if (isForged) this.#reportForged(eventId);
+            // The event that a caller waits for was not sealed: its row was replaced.
+            if (isForged) failed.set(eventId, sealFailed(new Error('its outbox row was forged')));
+            sealed.set(isForged ? sealable.event.id : eventId, row);
+          };
           this.#deps.sealer.add({
             ...sealable,
             settle(row) {
-              sealed.set(eventId, row);
+              onSealed(row);
               resolve();
             },
             fail(error) {
@@ -98,6 +108,15 @@ export class OutboxDrain {
     );
     await Promise.all(results);
     return { sealed, failed };
+  }
+
+  #reportForged(eventId: string): void {
+    const { log, forgeryMeter } = this.#deps;
+    forgeryMeter?.refused('event_outbox');
+    log.error(
+      { tenantId: this.#tenantId, eventId },
+      'a row of event_outbox was not written by the control plane: it was not sealed',
+    );
   }
 
   async #tell(waiters: readonly Waiter[], round: Round): Promise<void> {

@@ -1,22 +1,34 @@
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 import { isJsonObject } from '../../shared/json.ts';
-import type { Transaction } from '../services.ts';
+import type { Transaction, Vault } from '../services.ts';
 import { type SealableEvent, toSealable } from './check-event.ts';
-import { flagDeadLetter } from './dead-letter.ts';
-import { unreadableIncident } from './incident.ts';
+import { type DeadLetter, flagDeadLetter } from './dead-letter.ts';
+import { forgedIncident, unreadableIncident } from './incident.ts';
 import type { Queryable } from './read-state.ts';
+
+export type OutboxVault = Pick<Vault, 'mac'>;
+
+/**
+ * The keyed hash of an outbox row. Without it, a database writer could have the control plane
+ * itself seal any event, for example one that explains a deleted row.
+ */
+export function outboxMac(
+  vault: OutboxVault,
+  { tenantId, eventId, event }: { tenantId: string; eventId: string; event: string },
+): string {
+  return vault.mac('event_outbox', JSON.stringify([tenantId, eventId, event]));
+}
 
 /** Puts an event into the outbox in the transaction of the change that it proves. */
 export async function recordEvent(
   tx: Transaction,
-  tenantId: string,
+  { tenantId, vault }: { readonly tenantId: string; readonly vault: OutboxVault },
   event: EvidenceEvent,
 ): Promise<void> {
   // What could not be sealed later must not be promised now.
   toSealable(tenantId, event);
-  await tx.eventOutbox.create({
-    data: { tenantId, eventId: event.id, event: JSON.stringify(event) },
-  });
+  const row = { tenantId, eventId: event.id, event: JSON.stringify(event) };
+  await tx.eventOutbox.create({ data: { ...row, mac: outboxMac(vault, row) } });
 }
 
 interface OutboxRow {
@@ -25,10 +37,13 @@ interface OutboxRow {
   readonly event: string;
   readonly dead_lettered: boolean;
   readonly created_at: Date;
+  readonly mac: string | null;
 }
 
 export interface OutboxEvent extends SealableEvent {
   readonly outboxId: string;
+  /** The row was not written by the control plane: what is sealed instead reports it. */
+  readonly isForged: boolean;
   /** The id that callers wait for: that of the event as it was recorded. */
   readonly eventId: string;
 }
@@ -36,19 +51,22 @@ export interface OutboxEvent extends SealableEvent {
 /** The tenant's events that wait, oldest first. */
 export async function readOutbox(
   connection: Queryable,
-  tenantId: string,
+  { tenantId, vault }: { readonly tenantId: string; readonly vault: OutboxVault },
   limit: number,
 ): Promise<readonly OutboxEvent[]> {
   const { rows } = await connection.query<OutboxRow>(
-    `SELECT id, event_id, event, dead_lettered, created_at
+    `SELECT id, event_id, event, dead_lettered, created_at, mac
        FROM event_outbox WHERE tenant_id = $1 ORDER BY id LIMIT $2`,
     [tenantId, limit],
   );
-  return rows.map((row) => ({
-    outboxId: row.id,
-    eventId: row.event_id,
-    ...readEvent(tenantId, row),
-  }));
+  return rows.map((row) => {
+    const { id: outboxId, event_id: eventId, event } = row;
+    const isForged = row.mac !== outboxMac(vault, { tenantId, eventId, event });
+    const sealable = isForged
+      ? toSealable(tenantId, forgedIncident(eventId, event, timeOf(row)))
+      : readEvent(tenantId, row);
+    return { outboxId, eventId, isForged, ...sealable };
+  });
 }
 
 function readEvent(tenantId: string, row: OutboxRow): SealableEvent {
@@ -59,9 +77,14 @@ function readEvent(tenantId: string, row: OutboxRow): SealableEvent {
     const event = recorded as unknown as EvidenceEvent;
     return toSealable(tenantId, row.dead_lettered ? flagDeadLetter(event) : event);
   } catch {
-    const occurredAt = row.created_at.toISOString();
-    return toSealable(tenantId, unreadableIncident(row.event_id, row.event, occurredAt));
+    return toSealable(tenantId, unreadableIncident(row.event_id, row.event, timeOf(row)));
   }
+}
+
+/** The same time at each try, so that the incident is one event. A time that no event can have is none. */
+function timeOf({ created_at: createdAt }: OutboxRow): string {
+  const year = createdAt instanceof Date ? createdAt.getUTCFullYear() : Number.NaN;
+  return year > 0 && year < 10_000 ? createdAt.toISOString() : new Date(0).toISOString();
 }
 
 /** Removes rows whose events are in the ledger already. */
@@ -79,14 +102,15 @@ export async function deleteFromOutbox(
 /** Keeps an event whose sealing failed, so that it is sealed later, marked as late. */
 export async function keepDeadLetter(
   connection: Queryable,
-  tenantId: string,
-  event: EvidenceEvent,
-  reason: string,
+  vault: OutboxVault,
+  { tenantId, event, reason }: DeadLetter,
 ): Promise<void> {
+  const text = JSON.stringify(event);
+  const mac = outboxMac(vault, { tenantId, eventId: event.id, event: text });
   await connection.query(
-    `INSERT INTO event_outbox (tenant_id, event_id, event, dead_lettered, attempts, last_error)
-     VALUES ($1, $2, $3, true, 1, $4) ON CONFLICT DO NOTHING`,
-    [tenantId, event.id, JSON.stringify(event), reason],
+    `INSERT INTO event_outbox (tenant_id, event_id, event, dead_lettered, attempts, last_error, mac)
+     VALUES ($1, $2, $3, true, 1, $4, $5) ON CONFLICT DO NOTHING`,
+    [tenantId, event.id, text, reason, mac],
   );
 }
 

@@ -2,9 +2,9 @@ import { refreshGraceMs } from '../../shared/passport/claim.ts';
 import { votedFor } from '../approvals/load-approval-facts.ts';
 import { openStates } from '../approvals/open-states.ts';
 import { lockFor, newEvent } from '../events.ts';
+import { integrityChain } from '../evidence/incident.ts';
 import { recordEvent } from '../evidence/outbox.ts';
 import type { Services, Transaction } from '../services.ts';
-import { integrityChain } from './report-forgery.ts';
 import { signRow } from './sign-row.ts';
 
 type Deps = Pick<Services, 'db' | 'clock' | 'guard' | 'vault' | 'log'>;
@@ -31,16 +31,17 @@ export async function signOldRows(services: Deps): Promise<void> {
         return;
       }
       await signAll(services, tx);
-      await mark(services, tx);
+      await markBaseline(services, tx, 1);
     },
     { timeout: 600_000 },
   );
 }
 
-async function mark({ clock, vault }: Deps, tx: Transaction): Promise<void> {
+/** Notes in the database that a baseline was made: 1 of the rows, 2 of the outbox. */
+export async function markBaseline({ clock, vault }: Deps, tx: Transaction, id: 1 | 2) {
   const signedAt = new Date(clock.now());
   const mac = vault.mac('integrity_baseline', String(signedAt.getTime()));
-  await tx.integrityBaseline.create({ data: { id: 1, signedAt, mac } });
+  await tx.integrityBaseline.create({ data: { id, signedAt, mac } });
 }
 
 async function wasSignedBefore(tx: Transaction): Promise<boolean> {
@@ -67,7 +68,7 @@ async function signAll(services: Deps, tx: Transaction): Promise<void> {
   for (const { id } of await tx.tenant.findMany({ select: { id: true } })) {
     const data = { rows: counts.get(id) ?? {} };
     const event = newEvent({ type: signedType, chainId: integrityChain, data }, services.clock);
-    await recordEvent(tx, id, event);
+    await recordEvent(tx, { tenantId: id, vault: services.vault }, event);
   }
 }
 

@@ -1,10 +1,8 @@
 import { newId } from '../../shared/ids.ts';
-import { derivedId } from '../evidence/incident.ts';
+import { derivedId, integrityChain } from '../evidence/incident.ts';
+import { outboxMac } from '../evidence/outbox.ts';
 import { messageText, notified, payloadPlace } from '../notify/enqueue.ts';
 import type { Forgery, Services, Vault } from '../services.ts';
-
-/** Chain of what was found in the database and is not ours. */
-export const integrityChain = 'integrity:rows';
 
 type Deps = Pick<Services, 'pool' | 'clock' | 'log'> & {
   readonly vault: Pick<Vault, 'mac' | 'seal'>;
@@ -40,12 +38,12 @@ export function reportForgery(deps: Deps, forgery: Forgery, reported: Set<string
     type: 'integrity.forged_row',
   };
   const message = messageTo(deps, tenantId, event);
-  pool
-    .query(insertOnce, [tenantId, id, JSON.stringify(event), ...message])
-    .catch((err: unknown) => {
-      reported.delete(id);
-      log.error({ err, table, id: key }, 'a forged row could not be recorded');
-    });
+  const text = JSON.stringify(event);
+  const mac = outboxMac(vault, { tenantId, eventId: id, event: text });
+  pool.query(insertOnce, [tenantId, id, text, ...message, mac]).catch((err: unknown) => {
+    reported.delete(id);
+    log.error({ err, table, id: key }, 'a forged row could not be recorded');
+  });
 }
 
 type Told = Readonly<Record<'type', string>> & { readonly data: Readonly<Record<string, string>> };
@@ -66,8 +64,8 @@ function messageTo(
 /** The event, and with it, told once as well, the messages to the channels that the tenant has. */
 const insertOnce = `
 with recorded as (
-  insert into event_outbox (tenant_id, event_id, event)
-  select $1, $2, $3
+  insert into event_outbox (tenant_id, event_id, event, mac)
+  select $1, $2, $3, $9
   where not exists (select 1 from evidence_row where tenant_id = $1 and event_id = $2)
   on conflict do nothing returning event_id)
 insert into delivery (id, tenant_id, channel, kind, subject, sealed, next_attempt_at, created_at)

@@ -2,8 +2,10 @@ import { timingSafeEqual } from 'node:crypto';
 import { GatewayError } from '../../shared/errors.ts';
 import type { Forgery, RowGuard, Services, Vault } from '../services.ts';
 import type { ForgeryMeter } from '../telemetry/forgery-metrics.ts';
+import type { Armed } from './find-missing.ts';
 import { reportForgery } from './report-forgery.ts';
 import { rowKey, rowText } from './row-text.ts';
+import type { KnownLedgers } from './said-in-force.ts';
 import type { SignedRow, SignedTable } from './signed-rows.ts';
 
 type GuardDeps = Pick<Services, 'pool' | 'clock' | 'log'> & {
@@ -13,6 +15,7 @@ type GuardDeps = Pick<Services, 'pool' | 'clock' | 'log'> & {
 
 /** Rows that were found good, by all that was looked at: most decisions read the same few again. */
 const knownMax = 20_000;
+const noneArmed: Armed = { ids: [], position: 0 };
 const macForm = /^[0-9a-f]{64}$/;
 
 export function createRowGuard(deps: GuardDeps): RowGuard {
@@ -20,6 +23,8 @@ export function createRowGuard(deps: GuardDeps): RowGuard {
   const known = new Set<string>();
   const reported = new Set<string>();
   let suspects: ReadonlyMap<string, readonly string[]> = new Map();
+  let armed: ReadonlyMap<string, Armed> = new Map();
+  const knownLedgers: KnownLedgers = new Map();
 
   const isGood = (table: SignedTable, text: string, mac: string | null): boolean => {
     // Of one form only: what is remembered could otherwise be read in two ways.
@@ -52,9 +57,12 @@ export function createRowGuard(deps: GuardDeps): RowGuard {
       const problem = problemOf(table, row);
       if (problem !== undefined) throw problem;
     },
-    suspect: (rows) => {
+    known: knownLedgers,
+    suspect: (rows, armedNow) => {
       suspects = rows;
+      armed = armedNow;
     },
+    armedIn: (tenantId) => armed.get(tenantId) ?? noneArmed,
     suspectsOf: (tenantId) => suspects.get(tenantId) ?? [],
     assertTrusted: (tenantId) => {
       if (suspects.has(tenantId)) throw forgedRow('rows of the tenant were taken out of force');

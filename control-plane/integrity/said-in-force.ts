@@ -1,4 +1,5 @@
-import type { Services } from '../services.ts';
+import { outboxMac } from '../evidence/outbox.ts';
+import type { Transaction, Vault } from '../services.ts';
 
 /** What can be put in force by an event of its own, and taken out of it again. */
 const kinds = [
@@ -7,14 +8,17 @@ const kinds = [
   { table: 'binding', prefix: 'bindings:', began: 'binding.written', ended: 'binding.removed' },
 ] as const;
 
-/** A row that must be there, for the ledger says that it was put in force. */
+const types = kinds.flatMap(({ began, ended }) => (ended === undefined ? [began] : [began, ended]));
+
+/** What the ledger said last of a row that was put in force: the row, or its tombstone, must exist. */
 export interface Said {
   readonly tenantId: string;
   readonly table: (typeof kinds)[number]['table'];
   readonly key: string;
   readonly chainId: string;
-  readonly ended: string | undefined;
-  readonly position: number;
+  readonly isEnded: boolean;
+  /** The event that said so. */
+  readonly eventId: string;
 }
 
 interface KnownTenant {
@@ -29,22 +33,40 @@ interface Row {
   readonly tenant_id: string;
   readonly chain_id: string;
   readonly type: string;
-  readonly position: string;
+  readonly event_id: string;
+  readonly position: string | bigint;
 }
 
-/** What all ledgers say is in force. Reads what was sealed since `known`, and remembers it there. */
+/** Runs one statement: on the pool, or within a transaction. */
+export type Query = <Found extends object>(
+  text: string,
+  values: readonly unknown[],
+) => Promise<readonly Found[]>;
+
+/** Within a transaction of Prisma's. */
+export function queryIn(tx: Pick<Transaction, '$queryRawUnsafe'>): Query {
+  return (text, values) => tx.$queryRawUnsafe(text, ...values);
+}
+
+/**
+ * What the ledgers say is or was in force: of all tenants, or of one. Reads what was sealed since
+ * `known`, and remembers it there.
+ */
 export async function saidInForce(
-  pool: Services['pool'],
+  query: Query,
   known: KnownLedgers,
+  tenantId?: string,
 ): Promise<readonly Said[]> {
-  await forgetWoundBack(pool, known);
-  const { rows } = await pool.query<Row>(sinceStatement, [
+  await forgetWoundBack(query, known);
+  const rows = await query<Row>(sinceStatement, [
     [...known.keys()],
     [...known.values()].map(({ position }) => position),
-    kinds.flatMap(({ began, ended }) => (ended === undefined ? [began] : [began, ended])),
+    types,
+    tenantId ?? null,
   ]);
   for (const row of rows) note(known, row);
-  return [...known.values()].flatMap(({ said }) => [...said.values()]);
+  const wanted = tenantId === undefined ? [...known.values()] : [known.get(tenantId)];
+  return wanted.flatMap((tenant) => [...(tenant?.said.values() ?? [])]);
 }
 
 /**
@@ -52,19 +74,20 @@ export async function saidInForce(
  * `offset 0` keeps the planner from joining the whole ledger instead.
  */
 export const sinceStatement = `
-select t.id as tenant_id, e.chain_id, e.type, e.position
+select t.id as tenant_id, e.chain_id, e.type, e.event_id, e.position
   from tenant t
   left join unnest($1::text[], $2::bigint[]) as known (tenant_id, position) on known.tenant_id = t.id
   cross join lateral (
-    select chain_id, type, position from evidence_row
+    select chain_id, type, event_id, position from evidence_row
      where tenant_id = t.id and type = any($3::text[]) and position > coalesce(known.position, 0)
        and source = 'control-plane' offset 0) e
+ where $4::text is null or t.id = $4::text
  order by e.position`;
 
 /** A ledger that ends before what is known of it was restored from a backup, and its rows with it. */
-async function forgetWoundBack(pool: Services['pool'], known: KnownLedgers): Promise<void> {
+async function forgetWoundBack(query: Query, known: KnownLedgers): Promise<void> {
   if (known.size === 0) return;
-  const { rows } = await pool.query<{ tenant_id: string }>(
+  const rows = await query<{ tenant_id: string }>(
     `select known.tenant_id from unnest($1::text[], $2::bigint[]) as known (tenant_id, position)
       where not exists (select 1 from evidence_row e
                          where e.tenant_id = known.tenant_id and e.position >= known.position)`,
@@ -74,48 +97,29 @@ async function forgetWoundBack(pool: Services['pool'], known: KnownLedgers): Pro
 }
 
 function note(known: KnownLedgers, row: Row): void {
-  const { tenant_id: tenantId, chain_id: chainId, type } = row;
+  const { tenant_id: tenantId, chain_id: chainId, type, event_id: eventId } = row;
   const position = Number(row.position);
   const said = known.get(tenantId)?.said ?? new Map<string, Said>();
   known.set(tenantId, { position, said });
   const kind = kinds.find(({ began, ended }) => type === began || type === ended);
   if (kind === undefined || !chainId.startsWith(kind.prefix)) return;
   const { table, prefix, ended } = kind;
-  if (type === ended) said.delete(chainId);
-  else {
-    const key = chainId.slice(prefix.length);
-    said.set(chainId, { tenantId, table, key, chainId, ended, position });
-  }
+  const key = chainId.slice(prefix.length);
+  said.set(chainId, { tenantId, table, key, chainId, isEnded: type === ended, eventId });
 }
 
 /**
- * Whether what is said to be in force was taken out of it by ourselves a moment ago: a row goes
- * together with the event that says so, which waits in the outbox at first.
+ * Whether the control plane itself recorded this event and has not sealed it yet. Only a row with
+ * its keyed hash counts: anybody who can write to the database can put others there.
  */
-export async function wasEnded(
-  pool: Services['pool'],
-  { tenantId, chainId, ended, position }: Said,
+export async function isWaiting(
+  query: Query,
+  vault: Pick<Vault, 'mac'>,
+  { tenantId, eventId }: Pick<Said, 'tenantId' | 'eventId'>,
 ): Promise<boolean> {
-  if (ended === undefined) return false;
-  const { rows } = await pool.query<{ event: string | null }>(
-    `select null as event from evidence_row
-      where tenant_id = $1 and chain_id = $2 and type = $3 and position > $4
-      union all
-     select event from event_outbox where tenant_id = $1 and strpos(event, $3) > 0`,
-    [tenantId, chainId, ended, position],
+  const rows = await query<{ event: string; mac: string | null }>(
+    'select event, mac from event_outbox where tenant_id = $1 and event_id = $2',
+    [tenantId, eventId],
   );
-  return rows.some(({ event }) => event === null || isEvent(event, { chainId, type: ended }));
-}
-
-/** What waits in the outbox may be no event at all, whoever put it there. */
-function isEvent(
-  text: string,
-  { chainId, type }: { readonly chainId: string; readonly type: string },
-): boolean {
-  try {
-    const event = JSON.parse(text) as { readonly chain_id?: unknown; readonly type?: unknown };
-    return event.chain_id === chainId && event.type === type;
-  } catch {
-    return false;
-  }
+  return rows.some(({ event, mac }) => mac === outboxMac(vault, { tenantId, eventId, event }));
 }

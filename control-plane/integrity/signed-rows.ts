@@ -3,6 +3,7 @@ import type {
   ApiKey,
   Approval,
   ApprovalVote,
+  BindingRemoval,
   DirectoryUser,
   EnrolmentToken,
   KillSwitch,
@@ -25,6 +26,7 @@ interface SignedTables {
     readonly effectiveDigest: string | undefined;
     readonly grantAsked: unknown;
   };
+  readonly binding_removal: BindingRemoval;
   readonly directory_user: DirectoryUser;
   readonly enrolment_token: EnrolmentToken;
   readonly kill_switch: KillSwitch;
@@ -71,6 +73,7 @@ export const signedColumns = {
       ...(['votedAt', 'effectiveDigest', 'grantAsked'] as const),
     ],
   },
+  binding_removal: { key: ['tenantId', 'name'], signed: ['eventId', 'removedAt'] },
   directory_user: { key: ['tenantId', 'id'], signed: ['email', 'role'] },
   enrolment_token: {
     key: ['tenantId', 'hash'],

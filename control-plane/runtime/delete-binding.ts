@@ -5,7 +5,7 @@ import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import { bindingRecordOf } from './stored-binding.ts';
 
-/** Removes a binding and answers with what it was. */
+/** Removes a binding, leaves a signed tombstone, and answers with what the binding was. */
 export async function deleteBinding(
   services: Services,
   { tenantId, principal }: Caller,
@@ -17,11 +17,18 @@ export async function deleteBinding(
     const row = await tx.binding.findUnique({ where });
     if (row === null) throw new GatewayError('binding.not_found');
     await tx.binding.delete({ where });
-    await notes.event({
+    const { id: eventId } = await notes.event({
       type: 'binding.removed',
       chainId: `bindings:${name}`,
       data: { by: principal, protocol: row.protocol, host: row.host },
     });
+    const removedAt = new Date(services.clock.now());
+    const removal = await tx.bindingRemoval.upsert({
+      where,
+      create: { tenantId, name, eventId, removedAt },
+      update: { eventId, removedAt },
+    });
+    await notes.signed('binding_removal', removal);
     notes.sections('bindings');
     return row;
   });

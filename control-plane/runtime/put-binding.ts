@@ -38,6 +38,7 @@ export async function putBinding(
       create: { tenantId, name, ...written },
       update: written,
     });
+    await tx.bindingRemoval.deleteMany({ where: { tenantId, name } });
     await notes.event({
       type: 'binding.written',
       chainId: `bindings:${name}`,

@@ -1,6 +1,9 @@
+import { GatewayError } from '../../shared/errors.ts';
 import type { Log } from '../../shared/log.ts';
 import type { SectionName } from '../../shared/sync/sections.ts';
 import { isTenantSection, signSection } from '../../shared/sync/signed-section.ts';
+import { findMissing } from '../integrity/find-missing.ts';
+import { queryIn } from '../integrity/said-in-force.ts';
 import type { Ledger, Services, Transaction } from '../services.ts';
 import { builders } from './build-sections.ts';
 import { buildSidecarSection } from './build-sidecar-section.ts';
@@ -124,6 +127,10 @@ async function buildSections(deps: Deps, work: Work): Promise<Buildings> {
     async (tx) => {
       const built: Built[] = [];
       const failures = new Map<string, unknown>();
+      if (names.some(isTenantSection) && (await isRowMissing(tx, deps, tenantId))) {
+        const cause = new GatewayError('integrity.forged_row');
+        return { built, failures: new Map(names.map((name) => [name, cause])) };
+      }
       for (const { name, version } of await readSections(tx, tenantId, names)) {
         try {
           const made = await buildBody(tx, deps, { ...work, name });
@@ -136,6 +143,17 @@ async function buildSections(deps: Deps, work: Work): Promise<Buildings> {
     },
     { isolationLevel: 'RepeatableRead' },
   );
+}
+
+/**
+ * Looks in the same view of the database: a binding that was deleted past the API a moment ago
+ * would otherwise be published as removed before any sweep.
+ */
+async function isRowMissing(tx: Transaction, deps: Deps, tenantId: string): Promise<boolean> {
+  const { clock, guard, vault } = deps;
+  const rows = { db: tx, query: queryIn(tx), guard, vault };
+  const { suspects } = await findMissing(rows, clock.now(), tenantId);
+  return suspects.has(tenantId);
 }
 
 async function buildBody(

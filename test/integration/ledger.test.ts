@@ -3,16 +3,25 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { outboxMac } from '../../control-plane/evidence/outbox.ts';
+import { createVault } from '../../control-plane/keys/vault.ts';
 import { transaction } from '../../control-plane/store/transaction.ts';
 import { generateSigningKey, verificationKeys } from '../../shared/crypto/signing-key.ts';
 import { eventHash } from '../../shared/evidence/canonical.ts';
 import { type EvidenceEvent, genesisHash } from '../../shared/evidence/event.ts';
 import { verifyHead } from '../../shared/evidence/head.ts';
 import { Frontier, leafOf } from '../../shared/evidence/merkle.ts';
-import { anEvent, openLedger, type TestLedger } from '../support/ledger.ts';
+import { anEvent, openLedger, type TestLedger, testVault } from '../support/ledger.ts';
 import { freshDatabase } from '../support/postgres.ts';
 
 const key = generateSigningKey();
+const otherVault = createVault(Buffer.alloc(32, 8));
+
+interface Waiting {
+  readonly tenantId: string;
+  readonly eventId: string;
+  readonly event: string;
+}
 
 const stores = {
   async postgres() {
@@ -300,11 +309,20 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
   it('drains more than a batch’s worth', async () => {
     newTenant();
     const last = anEvent();
+    const rows = Array.from({ length: 1100 }, (_, n) => {
+      const eventId = `ev_${n}`;
+      const event = JSON.stringify({ ...last, id: eventId });
+      return { eventId, event, mac: outboxMac(testVault, { tenantId, eventId, event }) };
+    });
     await ledger.store.pool.query(
-      `INSERT INTO event_outbox (tenant_id, event_id, event)
-       SELECT $1, 'ev_' || n, replace($2, '"id":"' || $3 || '"', '"id":"ev_' || n || '"')
-         FROM generate_series(1, 1100) AS n`,
-      [tenantId, JSON.stringify(last), last.id],
+      `INSERT INTO event_outbox (tenant_id, event_id, event, mac)
+       SELECT $1, * FROM unnest($2::text[], $3::text[], $4::text[])`,
+      [
+        tenantId,
+        rows.map(({ eventId }) => eventId),
+        rows.map(({ event }) => event),
+        rows.map(({ mac }) => mac),
+      ],
     );
     await record(last);
     expect((await ledger.sealed(tenantId, last.id)).position).toBe(1_101);
@@ -313,15 +331,43 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
 
   it('puts an incident in the place of a recorded event that cannot be read any more', async () => {
     newTenant();
-    await ledger.store.pool.query(
-      `INSERT INTO event_outbox (tenant_id, event_id, event) VALUES ($1, 'ev_torn', '{"id":')`,
-      [tenantId],
-    );
+    const torn = { tenantId, eventId: 'ev_torn', event: '{"id":' };
+    await insertWaiting(torn, outboxMac(testVault, torn));
     await ledger.drain();
     expect(await eventsOf('evidence.event_unreadable')).toMatchObject([
       { data: { event_id: 'ev_torn' } },
     ]);
     expect(await outboxSize()).toBe(0);
+  });
+
+  const insertWaiting = (row: Waiting, mac: string | null) =>
+    ledger.store.pool.query(
+      'INSERT INTO event_outbox (tenant_id, event_id, event, mac) VALUES ($1, $2, $3, $4)',
+      [row.tenantId, row.eventId, row.event, mac],
+    );
+
+  it.each([
+    ['has no keyed hash', () => null],
+    ['has a keyed hash of another key', (row: Waiting) => outboxMac(otherVault, row)],
+    [
+      'has the keyed hash of another row',
+      (row: Waiting) => outboxMac(testVault, { ...row, eventId: 'ev_other' }),
+    ],
+    ['is of another tenant', (row: Waiting) => outboxMac(testVault, { ...row, tenantId: 'other' })],
+  ])('seals no event whose outbox row %s, but an incident in its place', async (_what, macOf) => {
+    newTenant();
+    const event = anEvent({ type: 'binding.removed', chain_id: 'bindings:pay' });
+    const row = { tenantId, eventId: event.id, event: JSON.stringify(event) };
+    await insertWaiting(row, macOf(row));
+    await expect(ledger.sealed(tenantId, event.id)).rejects.toMatchObject({
+      code: 'evidence.seal_failed',
+    });
+    expect(await eventsOf('binding.removed')).toEqual([]);
+    expect(await eventsOf('integrity.forged_row')).toMatchObject([
+      { chain_id: 'integrity:rows', data: { table: 'event_outbox', row_id: event.id } },
+    ]);
+    expect(await outboxSize()).toBe(0);
+    expect((await ledger.verify(tenantId)).ok).toBe(true);
   });
 
   it('puts an incident in the place of a recorded event whose id was used for another', async () => {

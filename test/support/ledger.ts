@@ -1,7 +1,8 @@
 import pg from 'pg';
 import { createLedger, type RunningLedger } from '../../control-plane/evidence/ledger.ts';
 import { verifyStored } from '../../control-plane/evidence/verify-chain.ts';
-import type { Services, SigningKeys } from '../../control-plane/services.ts';
+import { createVault } from '../../control-plane/keys/vault.ts';
+import type { Services, SigningKeys, Vault } from '../../control-plane/services.ts';
 import { openStore, type Store } from '../../control-plane/store/open.ts';
 import { systemClock } from '../../shared/clock.ts';
 import { generateSigningKey, type SigningKey } from '../../shared/crypto/signing-key.ts';
@@ -35,13 +36,19 @@ interface LedgerOptions {
   readonly key?: SigningKey;
   readonly signingKeys?: SigningKeys;
   readonly log?: Log;
+  /** Ledgers that share an outbox share its key. */
+  readonly vault?: Pick<Vault, 'mac'>;
 }
+
+/** The one key of all outboxes that tests fill by hand. */
+export const testVault = createVault(Buffer.alloc(32, 7));
 
 export async function openLedger(options: LedgerOptions): Promise<TestLedger> {
   const { databaseUrl, dataDir = '', log = silentLog } = options;
   const store = await openStore({ databaseUrl, dataDir, log });
   const signingKeys = options.signingKeys ?? signingKeysOf(options.key ?? generateSigningKey());
-  const ledger = createLedger({ ...store, signingKeys, clock: systemClock, log });
+  const { vault = testVault } = options;
+  const ledger = createLedger({ ...store, signingKeys, vault, clock: systemClock, log });
   return {
     ...ledger,
     store,
@@ -56,11 +63,11 @@ export async function openLedger(options: LedgerOptions): Promise<TestLedger> {
 
 /** Seals one after the other as another process on the same database, which knows nothing else. */
 export async function sealElsewhere(
-  { config, signingKeys }: Pick<Services, 'config' | 'signingKeys'>,
+  { config, signingKeys, vault }: Pick<Services, 'config' | 'signingKeys' | 'vault'>,
   tenantId: string,
   events: readonly EvidenceEvent[],
 ): Promise<void> {
-  const other = await openLedger({ databaseUrl: config.databaseUrl, signingKeys });
+  const other = await openLedger({ databaseUrl: config.databaseUrl, signingKeys, vault });
   for (const event of events) await other.seal(tenantId, event);
   await other.close();
 }

@@ -81,6 +81,7 @@ export async function testServices(options: TestServicesOptions = {}): Promise<T
     signingKeys,
     clock,
     log,
+    vault,
     onSealed,
     onFork,
     ...sealingWitness(() => services),

@@ -63,7 +63,9 @@ export class SyncWorld {
       vault,
       guard: this.guard,
       signingKeys: this.signingKeys,
-      ledger: { record: recordEvent },
+      ledger: {
+        record: (tx, tenantId, event) => recordEvent(tx, { tenantId, vault }, event),
+      },
     };
   }
 

@@ -52,7 +52,7 @@ export async function startVaultWorld(databaseUrl?: string): Promise<VaultWorld>
       const vault = createVault(keys);
       const guard = createRowGuard({ pool, clock, log: silentLog, vault });
       const signingKeys = createSigningKeys({ db, clock, vault, guard });
-      const ledger = createLedger({ db, pool, signingKeys, clock, log: silentLog });
+      const ledger = createLedger({ db, pool, signingKeys, vault, clock, log: silentLog });
       try {
         return await rotateMasterKey(keys, { db, pool, clock, ledger }, options);
       } finally {

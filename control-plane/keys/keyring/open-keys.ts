@@ -19,6 +19,8 @@ export interface OpenKeys extends VaultKeys {
   readonly givenId: string | undefined;
   /** No row of this database is from before rows were signed; the root secret's envelope says so. */
   readonly areRowsSigned: boolean;
+  /** The same of the outbox and of removed bindings. */
+  readonly isOutboxSigned: boolean;
 }
 
 interface KeyRow extends KeyState {
@@ -33,7 +35,10 @@ export const rootPlace: SealedPlace = { tenantId: '', purpose: 'vault_root', id:
  * The same, of a database in which all rows that give authority are signed. Unlike a marker beside
  * it, it cannot be taken back: without the root there is no start, and with it it says what it says.
  */
-export const signedRootPlace: SealedPlace = { ...rootPlace, version: 2 };
+export const signedRootPlace: SealedPlace = { ...rootPlace, version: 3 };
+
+/** The same, of a database in which outbox rows and removals of bindings are not signed yet. */
+export const rowsSignedRootPlace: SealedPlace = { ...rootPlace, version: 2 };
 
 type Deps = Pick<Config, 'kmsKey' | 'kmsAccess'> & Parameters<typeof loadMasterKeys>[0];
 
@@ -205,19 +210,27 @@ function assertRootWrapped({ keys, root }: Found): void {
 function openRoot(
   keyring: Keyring,
   sealed: string | undefined,
-): Pick<OpenKeys, 'root' | 'areRowsSigned'> {
+): Pick<OpenKeys, 'root' | 'areRowsSigned' | 'isOutboxSigned'> {
   if (sealed === undefined) {
     throw new StoreError(
       'The root secret of the vault is missing (table vault_root): restore it from a backup. Without it no API key is known.',
     );
   }
   const vault = createVault({ keyring, root: Buffer.alloc(32) });
-  try {
-    return { root: vault.open(sealed, signedRootPlace), areRowsSigned: true };
-  } catch {
-    return { root: vault.open(sealed, rootPlace), areRowsSigned: false };
+  for (const [place, areRowsSigned, isOutboxSigned] of signedPlaces) {
+    try {
+      return { root: vault.open(sealed, place), areRowsSigned, isOutboxSigned };
+    } catch {
+      // Sealed at an earlier place, or not ours: then none opens.
+    }
   }
+  return { root: vault.open(sealed, rootPlace), areRowsSigned: false, isOutboxSigned: false };
 }
+
+const signedPlaces = [
+  [signedRootPlace, true, true],
+  [rowsSignedRootPlace, true, false],
+] as const;
 
 /** From now on no start takes a row of this database for one of before rows were signed. */
 export async function noteRowsSigned(pool: Pool, { keyring, root }: VaultKeys): Promise<void> {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   type KnownLedgers,
+  type Query,
   saidInForce,
   sinceStatement,
 } from '../../../control-plane/integrity/said-in-force.ts';
@@ -43,6 +44,9 @@ async function swept(table: string, sql: string) {
 }
 
 const closed = { during: 'integrity.forged_row', after: 'test.allow' };
+
+const onPool = (): Query => async (text, values) =>
+  (await gateway.services.pool.query(text, [...values])).rows;
 
 async function armed(): Promise<string> {
   const body = { kind: 'block_tool', tool: 'dangerous', reason: 'incident' } as const;
@@ -111,21 +115,21 @@ it('a policy is no draft again, though the row of then is put back whole', async
 
 describe('a round of the sweep', () => {
   it('reads of the ledgers what was sealed since the one before, and remembers the rest', async () => {
-    const { pool } = gateway.services;
+    const query = onPool();
     const known: KnownLedgers = new Map();
-    const first = await saidInForce(pool, known);
+    const first = await saidInForce(query, known);
     expect(first.length).toBeGreaterThan(0);
     const before = known.get('default')?.position ?? 0;
-    expect(await saidInForce(pool, known)).toEqual(first);
+    expect(await saidInForce(query, known)).toEqual(first);
     await armed();
-    expect(await saidInForce(pool, known)).toHaveLength(first.length + 1);
+    expect(await saidInForce(query, known)).toHaveLength(first.length + 1);
     expect(known.get('default')?.position).toBeGreaterThan(before);
   });
 
   it('touches, in a ledger of thousands of events, the few that it is about', async () => {
     const { pool } = gateway.services;
     const known: KnownLedgers = new Map();
-    await saidInForce(pool, known);
+    await saidInForce(onPool(), known);
     const touched = async (positions: readonly number[]) => {
       const client = await pool.connect();
       try {
@@ -145,7 +149,7 @@ describe('a round of the sweep', () => {
         ];
         const { rows } = await client.query(
           `explain (analyze, costs off, timing off, format json) ${sinceStatement}`,
-          [[...known.keys()], positions, types],
+          [[...known.keys()], positions, types, null],
         );
         return touchedRows(rows[0]['QUERY PLAN'][0].Plan);
       } finally {

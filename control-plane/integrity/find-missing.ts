@@ -1,0 +1,103 @@
+import { signedPolicy } from '../policies/load-published.ts';
+import type { RowGuard, Transaction, Vault } from '../services.ts';
+import type { BindingRemoval, KillSwitch } from '../store/generated/client.ts';
+import { isWaiting, type Query, type Said, saidInForce } from './said-in-force.ts';
+
+interface Deps {
+  readonly db: Pick<Transaction, 'killSwitch' | 'policy' | 'binding' | 'bindingRemoval'>;
+  readonly query: Query;
+  readonly guard: RowGuard;
+  readonly vault: Pick<Vault, 'mac'>;
+}
+
+export interface Found {
+  /** By tenant, `<table> <key>` of what is forged or missing. */
+  readonly suspects: ReadonlyMap<string, readonly string[]>;
+  /** By tenant, the kill switches that are armed. */
+  readonly armed: ReadonlyMap<string, Armed>;
+}
+
+/** The ids of kill switches that were armed when the ledger ended at a position. */
+export interface Armed {
+  readonly ids: readonly string[];
+  readonly position: number;
+}
+
+/**
+ * Compares the rows whose absence would give authority with what the ledger says of them: kill
+ * switches, policies and bindings. Of all tenants, or of one.
+ */
+export async function findMissing(deps: Deps, nowMs: number, tenantId?: string): Promise<Found> {
+  const { db, query, guard } = deps;
+  const suspects = new Map<string, string[]>();
+  const suspect = (row: { readonly tenantId: string }, name: string) => {
+    suspects.set(row.tenantId, [...(suspects.get(row.tenantId) ?? []), name]);
+  };
+  const where = tenantId === undefined ? {} : { tenantId };
+  // The ledger before the rows: what it says is in force was there by then.
+  const said = await saidInForce(query, guard.known, tenantId);
+  // Before the rows, too: a switch that is armed later is read by its event.
+  const positions = new Map([...guard.known].map(([id, { position }]) => [id, position]));
+  const switches = await db.killSwitch.findMany({ where });
+  for (const row of switches) {
+    if (!guard.holds('kill_switch', row)) suspect(row, `kill_switch ${row.id}`);
+  }
+  // Drafts, too: one that was published is no draft again, whatever its row says.
+  const policies = await db.policy.findMany({ where, select: signedPolicy });
+  for (const row of policies) {
+    if (!guard.holds('policy', row)) suspect(row, `policy ${row.id}`);
+  }
+  const bindings = await db.binding.findMany({ where, select: { tenantId: true, name: true } });
+  const present = new Set([
+    ...switches.map(({ tenantId, id }) => nameOf({ tenantId, table: 'kill_switch', key: id })),
+    ...policies
+      .filter(({ lifecycle }) => lifecycle !== 'draft')
+      .map(({ tenantId, id }) => nameOf({ tenantId, table: 'policy', key: String(id) })),
+    ...bindings.map(({ tenantId, name }) => nameOf({ tenantId, table: 'binding', key: name })),
+  ]);
+  const removals = await db.bindingRemoval.findMany({ where });
+  for (const one of said) {
+    if (present.has(nameOf(one)) || (await isRemoved(deps, one, removals))) continue;
+    const { tenantId, table, key } = one;
+    guard.forged({ tenantId, table, key, found: 'missing' });
+    suspect(one, `${table} ${key}`);
+  }
+  return { suspects, armed: armedIn(switches, positions, nowMs) };
+}
+
+/**
+ * A removed binding left a tombstone. It is that of the ledger's last word, or of an event that
+ * waits to be sealed: one of an earlier removal, put back, says nothing.
+ */
+async function isRemoved(
+  { query, guard, vault }: Deps,
+  said: Said,
+  removals: readonly BindingRemoval[],
+): Promise<boolean> {
+  const { tenantId, table, key, isEnded, eventId } = said;
+  if (table !== 'binding') return false;
+  const tombstone = removals.find((row) => row.tenantId === tenantId && row.name === key);
+  if (tombstone === undefined || !guard.holds('binding_removal', tombstone)) return false;
+  if (isEnded && tombstone.eventId === eventId) return true;
+  return isWaiting(query, vault, { tenantId, eventId: tombstone.eventId });
+}
+
+function armedIn(
+  switches: readonly KillSwitch[],
+  positions: ReadonlyMap<string, number>,
+  nowMs: number,
+): ReadonlyMap<string, Armed> {
+  const isArmed = ({ disarmedAt, expiresAt }: KillSwitch) =>
+    disarmedAt === null && (expiresAt === null || expiresAt.getTime() > nowMs);
+  const ids = Map.groupBy(switches.filter(isArmed), ({ tenantId }) => tenantId);
+  return new Map(
+    [...positions].map(([tenantId, position]) => [
+      tenantId,
+      { position, ids: (ids.get(tenantId) ?? []).map(({ id }) => id) },
+    ]),
+  );
+}
+
+function nameOf({ tenantId, table, key }: Pick<Said, 'tenantId' | 'table' | 'key'>): string {
+  return JSON.stringify([tenantId, table, key]);
+}

@@ -1,0 +1,127 @@
+import { z } from 'zod';
+import { lockFor, newEvent } from '../events.ts';
+import { integrityChain } from '../evidence/incident.ts';
+import { outboxMac, recordEvent } from '../evidence/outbox.ts';
+import type { Services, Transaction } from '../services.ts';
+import type { EventOutbox } from '../store/generated/client.ts';
+import { markBaseline } from './baseline.ts';
+import { signRow } from './sign-row.ts';
+
+type Deps = Pick<Services, 'db' | 'clock' | 'guard' | 'vault' | 'log'>;
+
+const signedType = 'integrity.outbox_signed';
+
+/**
+ * Signs, once in the life of a database, the outbox rows of the version before, and gives the
+ * bindings that it removed their tombstones. It signs them unread, so it must never happen again:
+ * like the first baseline, a marker, the ledgers and the envelope of the root secret prevent it.
+ */
+export async function signOldOutbox(services: Deps): Promise<void> {
+  const { db, log } = services;
+  await db.$transaction(
+    async (tx) => {
+      await lockFor(tx, '', 'integrity baseline');
+      if ((await tx.integrityBaseline.findUnique({ where: { id: 2 } })) !== null) return;
+      if (await wasSignedBefore(tx)) {
+        log.error(
+          {},
+          'the marker of the signed outbox is gone from the database: nothing is signed',
+        );
+        return;
+      }
+      for (const { id } of await tx.tenant.findMany({ select: { id: true } })) {
+        const waiting = await signOutbox(services, tx, id);
+        const removed = await signRemovals(services, tx, id, waiting);
+        const rows = { event_outbox: waiting.length, binding_removal: removed };
+        const fields = { type: signedType, chainId: integrityChain, data: { rows } };
+        const place = { tenantId: id, vault: services.vault };
+        await recordEvent(tx, place, newEvent(fields, services.clock));
+      }
+      await markBaseline(services, tx, 2);
+    },
+    { timeout: 600_000 },
+  );
+}
+
+/** The ledger of any tenant, or any row that is signed, knows better than a missing marker. */
+async function wasSignedBefore(tx: Transaction): Promise<boolean> {
+  const rows = await tx.$queryRaw<{ known: boolean }[]>`
+    select exists (select 1 from evidence_head h join evidence_row e
+                   on e.tenant_id = h.tenant_id and e.type = ${signedType})
+        or exists (select 1 from event_outbox where strpos(event, ${signedType}) > 0)
+        or exists (select 1 from binding_removal) as known`;
+  return rows[0]?.known !== false;
+}
+
+/** Oldest first. */
+async function signOutbox({ vault }: Deps, tx: Transaction, tenantId: string) {
+  const rows = await tx.eventOutbox.findMany({
+    where: { tenantId, mac: null },
+    orderBy: { id: 'asc' },
+  });
+  for (const { id, eventId, event } of rows) {
+    const mac = outboxMac(vault, { tenantId, eventId, event });
+    await tx.eventOutbox.update({ where: { id }, data: { mac } });
+  }
+  return rows;
+}
+
+const prefix = 'bindings:';
+const bindingEvent = z.object({
+  type: z.enum(['binding.written', 'binding.removed']),
+  chain_id: z.string().startsWith(prefix),
+});
+
+interface Last {
+  readonly chainId: string;
+  readonly type: string;
+  readonly eventId: string;
+  readonly at: Date;
+}
+
+/** Of bindings whose last event, sealed or waiting, is that they were removed. */
+async function signRemovals(
+  services: Deps,
+  tx: Transaction,
+  tenantId: string,
+  waiting: readonly EventOutbox[],
+): Promise<number> {
+  const sealed = await tx.evidenceRow.findMany({
+    where: {
+      ...{ tenantId, source: 'control-plane', chainId: { startsWith: prefix } },
+      type: { in: bindingEvent.shape.type.options },
+    },
+    orderBy: { position: 'asc' },
+    select: { chainId: true, type: true, eventId: true, occurredAt: true },
+  });
+  const events = [
+    ...sealed.map(({ occurredAt: at, ...event }): Last => ({ ...event, at })),
+    ...waiting.flatMap(lastOf),
+  ];
+  const last = new Map(events.map((event) => [event.chainId, event]));
+  const bound = await tx.binding.findMany({ where: { tenantId }, select: { name: true } });
+  const names = new Set(bound.map(({ name }) => name));
+  let signed = 0;
+  for (const { chainId, type, eventId, at: removedAt } of last.values()) {
+    const name = chainId.slice(prefix.length);
+    if (type !== 'binding.removed' || names.has(name)) continue;
+    const row = await tx.bindingRemoval.create({ data: { tenantId, name, eventId, removedAt } });
+    await signRow(tx, services, 'binding_removal', row);
+    signed += 1;
+  }
+  return signed;
+}
+
+function lastOf({ eventId, event, createdAt: at }: EventOutbox): readonly Last[] {
+  const read = parseJson(bindingEvent, event);
+  return read === undefined ? [] : [{ chainId: read.chain_id, type: read.type, eventId, at }];
+}
+
+/** Undefined for text that is no JSON, or no event of a binding. */
+function parseJson<Read>(schema: z.ZodType<Read>, text: string): Read | undefined {
+  try {
+    return schema.safeParse(JSON.parse(text)).data;
+  } catch {
+    return undefined;
+  }
+}

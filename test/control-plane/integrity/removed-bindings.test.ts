@@ -1,0 +1,187 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { signOldOutbox } from '../../../control-plane/integrity/outbox-baseline.ts';
+import { sweepRows } from '../../../control-plane/integrity/sweep.ts';
+import { deleteBinding, putBinding } from '../../../shared/contract/bindings.ts';
+import { armKillSwitch, disarmKillSwitch } from '../../../shared/contract/kill-switches.ts';
+import { newId } from '../../../shared/ids.ts';
+import { type Gateway, rule, startGateway } from '../../support/gateway.ts';
+import { eventsOf } from '../../support/services.ts';
+import { until } from '../../support/until.ts';
+
+let gateway: Gateway;
+let agentId: string;
+beforeAll(async () => {
+  gateway = await startGateway();
+  agentId = await gateway.agent();
+  await gateway.publish(rule('allow', 'free'));
+});
+afterAll(() => gateway.close());
+
+const decide = async (more: object = {}) => {
+  const action = { agent_id: agentId, user_id: 'user-1', tool: 'free', resource: 'r:1', args: {} };
+  const { body } = await gateway.post('/v1/actions/preflight', { ...action, ...more });
+  return body?.reason_code;
+};
+const put = (name: string) =>
+  gateway.owner.call(putBinding, {
+    params: { name },
+    body: { protocol: 'passthrough', host: `${name}.example` },
+  });
+const remove = (name: string) => gateway.owner.call(deleteBinding, { params: { name } });
+
+/** Runs SQL as the owner of the database, sweeps, decides, restores the tables, and decides again. */
+async function swept(tables: readonly string[], ...statements: readonly string[]) {
+  const { pool } = gateway.services;
+  for (const table of tables) await pool.query(`create table kept_${table} as table ${table}`);
+  for (const sql of statements) await pool.query(sql);
+  await sweepRows(gateway.services);
+  const during = await decide();
+  for (const table of tables) {
+    await pool.query(`delete from ${table}; insert into ${table} table kept_${table};
+      drop table kept_${table}`);
+  }
+  await sweepRows(gateway.services);
+  return { during, after: await decide() };
+}
+const closed = { during: 'integrity.forged_row', after: 'test.allow' };
+
+/** An outbox row as an attacker writes it: a whole event, without its keyed hash. */
+function forgedRemoval(name: string): string {
+  const event = {
+    ...{ id: newId('ev', Date.now()), type: 'binding.removed', chain_id: `bindings:${name}` },
+    ...{ source: 'control-plane', occurred_at: new Date().toISOString(), data: { by: 'owner' } },
+  };
+  return `insert into event_outbox (tenant_id, event_id, event, dead_lettered)
+    values ('default', '${event.id}', '${JSON.stringify(event)}', true)`;
+}
+
+describe('a binding that was deleted in the database', () => {
+  it('stops its tenant although a forged outbox row says that it was removed', async () => {
+    await put('forged');
+    const sql = [forgedRemoval('forged'), `delete from binding where name = 'forged'`];
+    expect(await swept(['binding'], ...sql)).toEqual(closed);
+    await until(async () =>
+      (await eventsOf(gateway.services, 'default')).some(
+        ({ type, data }) => type === 'integrity.forged_row' && data.table === 'event_outbox',
+      ),
+    );
+    const events = await gateway.services.db.evidenceRow.findMany({
+      where: { tenantId: 'default', chainId: 'bindings:forged' },
+    });
+    expect(events.map(({ type }) => type)).toEqual(['binding.written']);
+    await remove('forged');
+  });
+
+  it('stops its tenant although a tombstone was forged for it', async () => {
+    await put('buried');
+    const insert = `insert into binding_removal (tenant_id, name, event_id, removed_at, mac)
+      values ('default', 'buried', 'ev_x', now(), repeat('a', 64))`;
+    const sql = [insert, `delete from binding where name = 'buried'`];
+    expect(await swept(['binding', 'binding_removal'], ...sql)).toEqual(closed);
+    await remove('buried');
+  });
+
+  it('stops its tenant although the tombstone of an earlier removal was put back', async () => {
+    const { pool } = gateway.services;
+    await put('again');
+    await remove('again');
+    await pool.query('create table earlier as table binding_removal');
+    await put('again');
+    const sql = [
+      `delete from binding where name = 'again'`,
+      `insert into binding_removal select * from earlier where name = 'again'`,
+    ];
+    expect(await swept(['binding', 'binding_removal'], ...sql)).toEqual(closed);
+    await pool.query('drop table earlier');
+  });
+
+  it('is never published as removed, whoever raises the version of the section', async () => {
+    const { pool, publisher, bus } = gateway.services;
+    await put('published');
+    publisher.nudge();
+    const onBus = () => bus.read('default', 'bindings');
+    await until(async () => (await onBus()) !== undefined);
+    const settled = async () => {
+      const { rows } = await pool.query(
+        `select 1 from sync_section where name = 'bindings' and published_version < version`,
+      );
+      return rows.length === 0;
+    };
+    await until(settled);
+    const before = await onBus();
+    await pool.query('create table kept as table binding');
+    await pool.query(`delete from binding where name = 'published'`);
+    await pool.query(`update sync_section set version = version + 1 where name = 'bindings'`);
+    const incidents = async () =>
+      (await eventsOf(gateway.services, 'default')).filter(
+        ({ type, data }) => type === 'integrity.forged_row' && data.row_id === 'published',
+      ).length;
+    publisher.nudge();
+    await until(async () => (await incidents()) > 0);
+    expect(await onBus()).toBe(before);
+    await pool.query('delete from binding; insert into binding table kept; drop table kept');
+    publisher.nudge();
+    await until(settled);
+    await remove('published');
+  });
+});
+
+it('a removed binding leaves a tombstone, and what needs it stops without it', async () => {
+  await put('left');
+  await remove('left');
+  await sweepRows(gateway.services);
+  expect(await decide()).toBe('test.allow');
+  const sql = `delete from binding_removal where name = 'left'`;
+  expect(await swept(['binding_removal'], sql)).toEqual(closed);
+});
+
+describe('a kill switch that was taken out of force in the database', () => {
+  const arm = async () => {
+    const body = { kind: 'block_tool', tool: 'free', reason: 'incident' } as const;
+    return (await gateway.owner.call(armKillSwitch, { body })).id;
+  };
+  it.each([
+    ['disarmed', (id: string) => `update kill_switch set disarmed_at = now() where id = '${id}'`],
+    ['expired', (id: string) => `update kill_switch set expires_at = now() where id = '${id}'`],
+    ['moved', (id: string) => `update kill_switch set agent_id = '0' where id = '${id}'`],
+    ['deleted', (id: string) => `delete from kill_switch where id = '${id}'`],
+  ])('holds the next decision without waiting for a sweep when it was %s', async (_what, sql) => {
+    const { pool } = gateway.services;
+    for (const isKnown of [false, true]) {
+      const id = await arm();
+      // Known to the process from a sweep, or only to the ledger since.
+      if (isKnown) await sweepRows(gateway.services);
+      expect(await decide()).toBe('runtime.kill_switch');
+      await pool.query('create table kept as table kill_switch');
+      await pool.query(sql(id));
+      expect(await decide()).toBe('integrity.forged_row');
+      await pool.query('delete from kill_switch; insert into kill_switch table kept');
+      await pool.query('drop table kept');
+      await gateway.owner.call(disarmKillSwitch, { params: { id } });
+      expect(await decide()).toBe('test.allow');
+    }
+  });
+});
+
+describe('the outbox and the removed bindings of the version before', () => {
+  it('are signed at the first start, which every ledger says, and by no later one', async () => {
+    const { pool, db } = gateway.services;
+    const signings = async () =>
+      (await eventsOf(gateway.services, 'default')).filter(
+        ({ type }) => type === 'integrity.outbox_signed',
+      );
+    await put('old');
+    await remove('old');
+    await pool.query('delete from binding_removal');
+    await signOldOutbox(gateway.services);
+    await sweepRows(gateway.services);
+    expect(await decide()).toBe('test.allow');
+    expect(await signings()).toMatchObject([{ data: { rows: { event_outbox: 0 } } }]);
+    // Even without the marker: the ledger says that it was done.
+    await pool.query('delete from integrity_baseline');
+    await pool.query('delete from binding_removal');
+    await signOldOutbox(gateway.services);
+    expect(await db.bindingRemoval.count()).toBe(0);
+    expect(await signings()).toHaveLength(1);
+  });
+});
