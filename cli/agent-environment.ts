@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url';
 import { secretSettings } from '../shared/settings.ts';
 
 /** Where a command's calls go, and whom it trusts. */
@@ -45,12 +46,22 @@ export function agentEnvironment(
     // Empty, not absent: nothing is reached past the sidecar, whatever a profile says.
     ...bothCases(['no_proxy'], ''),
     ['NODE_USE_ENV_PROXY', '1'] as const,
+    // Node before 24 ignores the variables above, and from 24 on the agents of a program's own do.
+    ['NODE_OPTIONS', withPreload(surrounding.NODE_OPTIONS)] as const,
     ...adding.map((name) => [name, addedCaPath] as const),
     ...replacing.map((name) => [name, wholeCaPath] as const),
   ];
   const kept = new Set(set.map(([name]) => name));
   const unset = Object.keys(surrounding).filter((name) => !kept.has(name) && isUnwanted(name));
   return { set, unset };
+}
+
+const preload = fileURLToPath(new URL('agent-preload.cjs', import.meta.url));
+
+/** The options that Node has already, with the preload behind them; once, however often `run` is nested. */
+function withPreload(options = ''): string {
+  const ours = `--require "${preload.replace(/["\\]/g, '\\$&')}"`;
+  return options.includes(ours) ? options : `${options} ${ours}`.trimStart();
 }
 
 function bothCases(names: readonly string[], value: string): [string, string][] {
