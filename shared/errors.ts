@@ -124,6 +124,10 @@ export const errorKinds = {
   'agent.not_found': refusal(404, 'No such agent.'),
   'agent.disabled': refusal(403, 'The agent is disabled: nothing is done for it.'),
   'agent.mismatch': refusal(403, 'The API key is bound to another agent.'),
+  'agent.widening_refused': refusal(
+    403,
+    'The agent would gain capabilities that lead to a credential, which needs the permission sidecar.enrol.',
+  ),
   'service_account.exists': refusal(409, 'The agent has a service account of this name.'),
   'agent.load_failed': outage(500, 'The agent could not be read.'),
   'user.not_found': refusal(404, 'No such user.'),
@@ -176,6 +180,10 @@ export const errorKinds = {
   'binding.invalid': refusal(400, 'The binding is not valid.'),
   'sidecar.not_found': refusal(404, 'No such sidecar.'),
   'sidecar.token_invalid': refusal(401, 'The enrolment token is not valid.'),
+  'sidecar.grant_exceeds_own': refusal(
+    403,
+    'The key cannot have a sidecar act for this user in this environment.',
+  ),
   'sidecar.revoked': refusal(401, 'The sidecar was revoked.'),
 
   // Credentials and keys

@@ -4,6 +4,7 @@ import type { Caller } from '../http/route.ts';
 import { assertWithinPlan } from '../plan.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Agent } from '../store/generated/client.ts';
+import { assertMayWiden } from './assert-may-widen.ts';
 import { assertOwnAgent } from './own-agent.ts';
 import { sectionsOfSidecars } from './sections-of-sidecars.ts';
 
@@ -34,6 +35,8 @@ export async function registerAgent(
     assertOwnAgent(caller, known === null ? undefined : String(known.id));
     if (known === null) await assertRoomForOne(tx, notes, tenantId);
     else notes.assertOurs('agent', known);
+    const { capabilities } = registration;
+    await assertMayWiden(services, tx, caller, { name, known: known ?? undefined, capabilities });
     const now = new Date(services.clock.now());
     const data = { ...fieldsOf(registration), updatedAt: now };
     const written =

@@ -3,11 +3,13 @@ import type { HeldCredential } from '../../shared/binding/binding.ts';
 import { matchesAnyGlob } from '../../shared/glob.ts';
 import { globsSurelyMeet } from '../../shared/glob-intersection.ts';
 import { agentRowId } from '../agents/agent-row-id.ts';
-import type { Services } from '../services.ts';
+import type { Services, Transaction } from '../services.ts';
 import { openCredential } from './stored-credential.ts';
 
-type Deps = Pick<Services, 'db' | 'vault'>;
-type GuardedDeps = Deps & Pick<Services, 'guard'>;
+interface Deps extends Pick<Services, 'vault'> {
+  readonly db: Pick<Transaction, 'credential'>;
+}
+type GuardedDeps = Pick<Services, 'db' | 'vault' | 'guard'>;
 
 const stepsPerCredential = 1_000_000;
 
@@ -49,6 +51,15 @@ export async function credentialForCall(
   return held.find(
     ({ bind }) => bind.hosts.includes(host) && matchesAnyGlob(bind.tools, tool, 'tool'),
   );
+}
+
+/** The name and the tool globs of every credential, as they are sealed. */
+export async function boundTools(
+  { db, vault }: Deps,
+  tenantId: string,
+): Promise<readonly { readonly name: string; readonly tools: readonly string[] }[]> {
+  const rows = await db.credential.findMany({ where: { tenantId }, orderBy: { name: 'asc' } });
+  return rows.map((row) => ({ name: row.name, tools: openCredential(vault, row).bind.tools }));
 }
 
 /** What is sealed counts, not the columns, so that all are opened before any is chosen. */

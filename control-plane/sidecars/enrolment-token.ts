@@ -3,11 +3,20 @@ import type { Environment } from '../../shared/decision/action.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { agentRowId } from '../agents/agent-row-id.ts';
 import { assertOwnAgent } from '../agents/own-agent.ts';
-import { agentChain, commitChange } from '../events.ts';
+import { agentChain, commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services, Transaction } from '../services.ts';
+import type { Agent } from '../store/generated/client.ts';
+import { assertMayGrant } from './assert-may-grant.ts';
 
 const lifeMs = 10 * 60_000;
+
+interface CreatedToken {
+  readonly token: string;
+  readonly expiresAt: Date;
+  /** The agent's, as they are when the token is made. */
+  readonly capabilities: readonly string[];
+}
 
 interface TokenRequest {
   readonly agentId: string;
@@ -26,13 +35,16 @@ export async function createEnrolmentToken(
   services: Services,
   caller: Caller,
   { agentId, userId, environment, maxUses }: TokenRequest,
-): Promise<{ readonly token: string; readonly expiresAt: Date }> {
+): Promise<CreatedToken> {
   const { tenantId, principal } = caller;
   assertOwnAgent(caller, agentId);
-  await assertAgent(services, services.db, tenantId, agentId);
   const token = `set_${randomBytes(32).toString('base64url')}`;
   const expiresAt = new Date(services.clock.now() + lifeMs);
-  await commitChange(services, tenantId, async (tx, notes) => {
+  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
+    // Nobody widens the agent while its token is made.
+    await lockFor(tx, tenantId, 'agents');
+    const { capabilities } = await assertAgent(services, tx, tenantId, agentId);
+    await assertMayGrant(services, tx, caller, { agentId, userId, environment });
     const created = await tx.enrolmentToken.create({
       data: {
         hash: tokenHash(token),
@@ -51,19 +63,26 @@ export async function createEnrolmentToken(
       chainId: agentChain(agentId),
       agentId,
       userId,
-      data: { by: principal, environment, expires_at: expiresAt.toISOString(), max_uses: maxUses },
+      data: {
+        by: principal,
+        capabilities,
+        environment,
+        expires_at: expiresAt.toISOString(),
+        max_uses: maxUses,
+      },
     });
+    return capabilities;
   });
-  return { token, expiresAt };
+  return { token, expiresAt, capabilities: result };
 }
 
-/** Throws unless the tenant has this agent, and has not disabled it. */
+/** The agent; throws unless the tenant has it, and has not disabled it. */
 export async function assertAgent(
   { guard }: Pick<Services, 'guard'>,
   tx: Pick<Transaction, 'agent'>,
   tenantId: string,
   agentId: string,
-): Promise<void> {
+): Promise<Agent> {
   const id = agentRowId(agentId);
   const agent =
     id === undefined
@@ -72,4 +91,5 @@ export async function assertAgent(
   if (agent === null) throw new GatewayError('agent.not_found');
   guard.assert('agent', agent);
   if (agent.disabledAt !== null) throw new GatewayError('agent.disabled');
+  return agent;
 }

@@ -24,14 +24,15 @@ function fleetRoutes(services: Services): Route[] {
   return [
     route(contract.createEnrolmentToken, async ({ body }, caller) => {
       const { agent_id, user_id, environment, max_uses } = body;
-      const { token, expiresAt } = await createEnrolmentToken(services, caller, {
+      const { token, expiresAt, capabilities } = await createEnrolmentToken(services, caller, {
         agentId: agent_id,
         userId: user_id,
         environment,
         maxUses: max_uses,
       });
       const expires_at = expiresAt.toISOString();
-      return { body: { token, expires_at, agent_id, user_id, environment, max_uses } };
+      const asked = { agent_id, user_id, environment, max_uses };
+      return { body: { token, expires_at, ...asked, capabilities: [...capabilities] } };
     }),
     route(contract.enrolSidecar, async ({ body }) => {
       const enrolled = await enrolSidecar(services, {

@@ -5,19 +5,22 @@ import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import { credentialsVersion } from './credentials-version.ts';
 import { ownSidecar } from './fleet.ts';
+import { sealDeliveries } from './seal-deliveries.ts';
 
 /**
  * The credentials bound to tools of the sidecar's agent, as a compact JWE that only the key of
- * its enrolment opens.
+ * its enrolment opens. They leave only once their delivery is in the ledger.
  */
 export async function sidecarCredentials(
   services: Services,
   caller: Caller,
 ): Promise<{ readonly jwe: string; readonly version: number }> {
-  const { tenantId, agentId, encryptionJwk } = await ownSidecar(services, caller);
+  const sidecar = await ownSidecar(services, caller);
+  const { tenantId, agentId, encryptionJwk } = sidecar;
   // Read first: should credentials change in between, the sidecar will see a newer version and ask again.
   const version = await credentialsVersion(services.db, tenantId, agentId);
   const credentials = await credentialsOfAgent(services, tenantId, agentId);
+  await sealDeliveries(services, sidecar, credentials);
   const key = await importJWK({ ...parsePublicJwk(encryptionJwk) } as JWK, 'ECDH-ES');
   const plaintext = Buffer.from(JSON.stringify({ credentials }), 'utf8');
   const jwe = await new CompactEncrypt(plaintext)

@@ -43,7 +43,8 @@ export const registerAgent = operation({
   method: 'POST',
   path: '/v1/agents/register',
   summary: 'Register an agent, or update the one of that name and kind',
-  description: 'A disabled agent that is registered again stays disabled.',
+  description:
+    'A disabled agent that is registered again stays disabled. Capabilities that reach a stored credential, and new ones of an agent that has sidecars, need the permission `sidecar.enrol` as well.',
   permission: 'agent.write',
   body: z.object({
     name: name(100),
@@ -65,7 +66,7 @@ export const registerAgent = operation({
     schema: agentRecord,
     example: agentExample,
   },
-  errors: ['args.schema_invalid', 'agent.mismatch', 'plan.cap_reached'],
+  errors: ['args.schema_invalid', 'agent.mismatch', 'agent.widening_refused', 'plan.cap_reached'],
 });
 
 export const listAgents = operation({

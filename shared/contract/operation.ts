@@ -7,6 +7,7 @@ export const permissions = [
   'passport.issue',
   'passport.revoke',
   'passport.verify',
+  'sidecar.enrol',
   'approval.decide',
   'policy.write',
   'policy.publish',

@@ -18,8 +18,10 @@ export const createEnrolmentToken = operation({
   method: 'POST',
   path: '/v1/sidecars/tokens',
   summary: 'Make a token with which a sidecar enrols for one agent and user',
+  description:
+    'An enrolled sidecar receives the credentials that its agent’s capabilities reach, so that only owners and admins make tokens. Only an owner names a user who holds an owner’s key. A key that is bound to an agent repeats the user and environment of a live sidecar of that agent.',
   auth: 'bearer',
-  permission: 'agent.write',
+  permission: 'sidecar.enrol',
   body: z.object({
     agent_id: agentId,
     user_id: userId,
@@ -37,6 +39,8 @@ export const createEnrolmentToken = operation({
       user_id: z.string(),
       environment,
       max_uses: z.number().int(),
+      /** What the agent may call now: the credentials of these tools reach its sidecars. */
+      capabilities: z.array(z.string()),
     }),
     example: {
       token: 'set_QmFzZTY0VVJMb2YzMnJhbmRvbWJ5dGVzMDEyMzQ1Njc',
@@ -45,9 +49,16 @@ export const createEnrolmentToken = operation({
       user_id: 'user_12',
       environment: 'prod',
       max_uses: 1,
+      capabilities: ['payments.refund', 'mcp.tickets.*'],
     },
   },
-  errors: ['args.schema_invalid', 'agent.not_found', 'agent.disabled'],
+  errors: [
+    'args.schema_invalid',
+    'agent.not_found',
+    'agent.disabled',
+    'agent.mismatch',
+    'sidecar.grant_exceeds_own',
+  ],
 });
 
 /** A public key as a sidecar makes it: what it claims its `kid` to be is not read. */
@@ -215,7 +226,7 @@ export const getSidecarCredentials = operation({
     schema: z.object({ jwe: z.string(), version: z.number().int() }),
     example: { jwe: 'eyJhbGciOiJFQ0RILUVTIn0..…', version: 1_795_168_800_001 },
   },
-  errors: ['sidecar.revoked', 'credential.unreadable'],
+  errors: ['sidecar.revoked', 'credential.unreadable', 'evidence.seal_failed'],
 });
 
 export const revokeSidecar = operation({

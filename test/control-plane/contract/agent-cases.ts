@@ -53,6 +53,14 @@ export const agentCases: Cases = {
       return ask({ key, body: registered() });
     }),
     mismatch(() => registered()),
+    yields(403, 'agent.widening_refused', async (ask, stage) => {
+      const { id, key } = await stage.tenant();
+      const bind = { tools: ['vault.*'], hosts: ['api.example'] };
+      const body = { name: 'vault', secret: 's', inject: { in: 'bearer' }, bind };
+      await stage.post('/credentials', body, key);
+      const developer = await stage.key({ tenantId: id, role: 'developer' });
+      return ask({ key: developer, body: registered({ capabilities: ['**'] }) });
+    }),
   ],
   'POST /v1/agents/issue-passport': [
     succeeds(201, (ask, { agentId }) => ask({ body: asked(agentId) })),

@@ -32,7 +32,8 @@ const needed: readonly (readonly [method: string, path: RegExp, permission: Perm
   ['POST', /^\/v1\/agents\/(issue-passport|renew|refresh-passport)$/, 'passport.issue'],
   ['POST', /^\/v1\/agents\/validate$/, 'passport.verify'],
   ['POST', /^\/v1\/agents\/service-accounts$/, 'key.write'],
-  ['POST', /^\/v1\/sidecars\/tokens$/, 'agent.write'],
+  // It leads to the secrets that the agent's capabilities reach.
+  ['POST', /^\/v1\/sidecars\/tokens$/, 'sidecar.enrol'],
   ['DELETE', /^\/v1\/sidecars\/\{id\}$/, 'agent.write'],
   ['POST', /^\/v1\/evidence\/events$/, 'evidence.write'],
   ['GET', /^\/v1\/(evidence|audit)\/export$/, 'evidence.export'],

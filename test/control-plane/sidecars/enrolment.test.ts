@@ -196,7 +196,7 @@ describe('the durable claim of a passport', () => {
 });
 
 describe('a key that is bound to one agent', () => {
-  it.each(['developer', 'admin', 'owner'] as const)(
+  it.each(['admin', 'owner'] as const)(
     'of role %s makes enrolment tokens for that agent only, and changes no other',
     async (role) => {
       const victim = await gateway.agent('victim', ['read.*']);
@@ -209,7 +209,8 @@ describe('a key that is bound to one agent', () => {
         const change = await refusalOf(bound.call(registerAgent, { body: wider }));
         expect(change.code).toBe('agent.mismatch');
       }
-      const own = { agent_id: agentId, user_id: 'user-1' };
+      await enrolledSidecar(gateway, agentId);
+      const own = { agent_id: agentId, user_id: 'user-1', environment: 'staging' } as const;
       expect((await bound.call(createEnrolmentToken, { body: own })).token).toMatch(/^set_/);
     },
   );

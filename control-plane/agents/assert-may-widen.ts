@@ -1,0 +1,73 @@
+import { GatewayError } from '../../shared/errors.ts';
+import { clampTools } from '../../shared/glob.ts';
+import { globsMayMeet } from '../../shared/glob-intersection.ts';
+import { boundTools } from '../credentials/held-credentials.ts';
+import type { Caller } from '../http/route.ts';
+import type { Services, Transaction } from '../services.ts';
+import type { Agent } from '../store/generated/client.ts';
+
+interface Widening {
+  readonly name: string;
+  /** The agent as it is; undefined for a new one. */
+  readonly known: Agent | undefined;
+  readonly capabilities: readonly string[];
+}
+
+const stepsMax = 2_000_000;
+
+/**
+ * Throws `agent.widening_refused` when the caller may not enrol sidecars and the agent would gain
+ * capabilities that lead to a secret: those of a stored credential, or any while it has sidecars or
+ * enrolment tokens. The registry's lock is held, so that no token is made meanwhile.
+ */
+export async function assertMayWiden(
+  services: Pick<Services, 'vault' | 'clock'>,
+  tx: Transaction,
+  { tenantId, permissions }: Caller,
+  { name, known, capabilities }: Widening,
+): Promise<void> {
+  if (permissions.has('sidecar.enrol')) return;
+  const gained = gainedBy(known?.capabilities ?? [], capabilities);
+  if (gained.length === 0) return;
+  if (known !== undefined && (await hasSidecars(tx, services, { tenantId, id: known.id }))) {
+    throw refused(name, `gains "${gained[0]}" while it has sidecars or enrolment tokens`);
+  }
+  const budget = { steps: stepsMax };
+  const credentials = await boundTools({ db: tx, vault: services.vault }, tenantId);
+  for (const { name: credential, tools } of credentials) {
+    const reaching = gained.find((one) => globsMayMeet([one], tools, 'tool', budget));
+    if (reaching !== undefined) {
+      throw refused(name, `gains "${reaching}", which reaches the credential ${credential}`);
+    }
+  }
+}
+
+/** Capabilities that none of the former ones covers. */
+function gainedBy(before: readonly string[], after: readonly string[]): readonly string[] {
+  const former = new Set(before);
+  const added = after.filter((one) => !former.has(one));
+  const covered = new Set(clampTools(added, before));
+  return added.filter((one) => !covered.has(one));
+}
+
+/** Tokens are read first: the one that is used meanwhile has become a sidecar by then. */
+async function hasSidecars(
+  tx: Pick<Transaction, 'enrolmentToken' | 'sidecar'>,
+  { clock }: Pick<Services, 'clock'>,
+  { tenantId, id }: { readonly tenantId: string; readonly id: number },
+): Promise<boolean> {
+  const agentId = String(id);
+  const expiresAt = { gt: new Date(clock.now()) };
+  const tokens = await tx.enrolmentToken.count({
+    where: { tenantId, agentId, usesLeft: { gt: 0 }, expiresAt },
+  });
+  if (tokens > 0) return true;
+  return (await tx.sidecar.count({ where: { tenantId, agentId, revokedAt: null } })) > 0;
+}
+
+function refused(name: string, what: string): GatewayError {
+  return new GatewayError('agent.widening_refused', {
+    message: `The agent ${name} ${what}; leave the capability out, or have an owner or admin (permission sidecar.enrol) register the agent.`,
+    details: { scope: 'sidecar.enrol' },
+  });
+}

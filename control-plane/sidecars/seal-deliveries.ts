@@ -1,0 +1,104 @@
+import type { HeldCredential } from '../../shared/binding/binding.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import { lockFor, newEvent } from '../events.ts';
+import type { Services, Transaction } from '../services.ts';
+import type { Sidecar } from '../store/generated/client.ts';
+import { transaction } from '../store/transaction.ts';
+
+type Delivered = Pick<HeldCredential, 'id' | 'version'>;
+
+const type = 'credential.delivered';
+const waitMsMax = 10_000;
+
+/**
+ * Seals, once for each sidecar, credential and version, that the sidecar gets it. Throws
+ * `evidence.seal_failed` unless all of them are in the ledger: then none is handed out.
+ */
+export async function sealDeliveries(
+  services: Services,
+  sidecar: Sidecar,
+  credentials: readonly Delivered[],
+): Promise<void> {
+  if (credentials.length === 0) return;
+  const wanted = new Map(credentials.map((one) => [eventIdOf(services, sidecar, one), one]));
+  const { tenantId } = sidecar;
+  try {
+    const open = await unsealed(services.db, tenantId, [...wanted.keys()]);
+    if (open.length === 0) return;
+    const missing = new Map(open.flatMap((id) => entryOf(wanted, id)));
+    await record(services, sidecar, missing);
+    await within(Promise.all(open.map((id) => services.ledger.sealed(tenantId, id))));
+    const left = await unsealed(services.db, tenantId, open);
+    if (left.length > 0) throw new Error(`${left.length} deliveries are not in the ledger`);
+  } catch (cause) {
+    throw new GatewayError('evidence.seal_failed', {
+      message: `Credentials for the sidecar ${sidecar.id} were withheld because their delivery could not be recorded; try again.`,
+      cause,
+    });
+  }
+}
+
+/** Keyed, so that no sidecar can occupy the id with an event of its own before. */
+function eventIdOf(
+  { vault }: Pick<Services, 'vault'>,
+  { tenantId, id: sidecarId }: Sidecar,
+  { id, version }: Delivered,
+): string {
+  const triple = JSON.stringify([tenantId, sidecarId, id, version]);
+  return `ev_${vault.mac('credential_delivery', triple).slice(0, 32)}`;
+}
+
+function entryOf(wanted: ReadonlyMap<string, Delivered>, id: string): [string, Delivered][] {
+  const delivered = wanted.get(id);
+  return delivered === undefined ? [] : [[id, delivered]];
+}
+
+async function unsealed(
+  db: Pick<Transaction, 'evidenceRow'>,
+  tenantId: string,
+  ids: readonly string[],
+): Promise<readonly string[]> {
+  const rows = await db.evidenceRow.findMany({
+    where: { tenantId, eventId: { in: [...ids] }, type, source: 'control-plane' },
+    select: { eventId: true },
+  });
+  const sealed = new Set(rows.map(({ eventId }) => eventId));
+  return ids.filter((id) => !sealed.has(id));
+}
+
+/** Under a lock of the sidecar: of two replicas that serve it at once, one records. */
+async function record(
+  services: Services,
+  sidecar: Sidecar,
+  missing: ReadonlyMap<string, Delivered>,
+): Promise<void> {
+  const { tenantId, id: sidecarId, agentId, userId } = sidecar;
+  await transaction(services.db, async (tx) => {
+    await lockFor(tx, tenantId, `deliveries of ${sidecarId}`);
+    const ids = [...missing.keys()];
+    const open = new Set(await unsealed(tx, tenantId, ids));
+    const waiting = await tx.eventOutbox.findMany({
+      where: { tenantId, eventId: { in: ids } },
+      select: { eventId: true },
+    });
+    for (const { eventId } of waiting) open.delete(eventId);
+    for (const [id, { id: credentialId, version }] of missing) {
+      if (!open.has(id)) continue;
+      const data = { credential_id: credentialId, sidecar_id: sidecarId, version };
+      const chainId = `sidecar:${sidecarId}`;
+      const event = newEvent({ type, chainId, agentId, userId, data }, services.clock);
+      await services.ledger.record(tx, tenantId, { ...event, id });
+    }
+  });
+}
+
+/** A ledger that does not answer must not hold the call for ever. */
+async function within<Result>(work: Promise<Result>): Promise<Result> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => late.reject(new Error('sealing takes too long')), waitMsMax);
+  try {
+    return await Promise.race([work, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,165 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { registerAgent } from '../../../shared/contract/agents.ts';
+import type { Client } from '../../../shared/contract/client.ts';
+import { storeCredential } from '../../../shared/contract/credentials.ts';
+import { createEnrolmentToken, revokeSidecar } from '../../../shared/contract/sidecars.ts';
+import type { Environment } from '../../../shared/decision/action.ts';
+import { enrolledSidecar } from '../../support/enrolled-sidecar.ts';
+import { type Gateway, refusalOf, startGateway } from '../../support/gateway.ts';
+
+let gateway: Gateway;
+let developer: Client;
+let admin: Client;
+let name: string;
+let made = 0;
+beforeAll(async () => {
+  gateway = await startGateway();
+  developer = await gateway.as({ role: 'developer', principal: 'dev' });
+  admin = await gateway.as({ role: 'admin', principal: 'adam' });
+  await gateway.owner.call(storeCredential, {
+    body: {
+      name: 'payments',
+      secret: 'sk_live_1',
+      inject: { in: 'bearer' },
+      bind: { tools: ['payments.*'], hosts: ['api.payments.example'] },
+    },
+  });
+});
+afterAll(() => gateway.close());
+beforeEach(() => {
+  name = `bot-${++made}`;
+});
+
+const register = (client: Client, ...capabilities: string[]) =>
+  client.call(registerAgent, { body: { name, capabilities } });
+
+const token = (client: Client, agent_id: string, more: object = {}) =>
+  client.call(createEnrolmentToken, { body: { agent_id, user_id: 'user-1', ...more } });
+
+describe('an enrolment token', () => {
+  it.each(['developer', 'approver', 'auditor', 'agent', 'gateway'] as const)(
+    'is not made by a key of role %s',
+    async (role) => {
+      const agentId = await gateway.agent(name, ['notes.*']);
+      const error = await refusalOf(token(await gateway.as({ role, scope: 'gateway' }), agentId));
+      expect(error.code).toBe('auth.insufficient_permission');
+    },
+  );
+
+  it('is made by an admin, who is shown what the agent may call', async () => {
+    const agentId = await gateway.agent(name, ['notes.*', 'mail.send']);
+    expect(await token(admin, agentId)).toMatchObject({ capabilities: ['notes.*', 'mail.send'] });
+    const { data } = await lastEvent('sidecar.token_created');
+    expect(data).toMatchObject({ by: 'adam', capabilities: ['notes.*', 'mail.send'] });
+  });
+
+  it('names a user who holds an owner’s key only if an owner makes it', async () => {
+    const agentId = await gateway.agent(name, ['notes.*']);
+    const key = await gateway.api.key({ role: 'owner', principal: 'olga' });
+    const error = await refusalOf(token(admin, agentId, { user_id: 'olga' }));
+    expect(error.code).toBe('sidecar.grant_exceeds_own');
+    expect(await token(await gateway.api.client(key), agentId, { user_id: 'olga' })).toHaveProperty(
+      'token',
+    );
+  });
+
+  it.each(['*', 'sidecar:sc_1', 'service-account:sa_1'])(
+    'is not made for the user %s, who is none',
+    async (user_id) => {
+      const agentId = await gateway.agent(name, ['notes.*']);
+      const error = await refusalOf(token(gateway.owner, agentId, { user_id }));
+      expect(error.code).toBe('args.schema_invalid');
+    },
+  );
+
+  it('repeats the enrolment of a live sidecar, if a key that is bound to the agent makes it', async () => {
+    const agentId = await gateway.agent(name, ['notes.*']);
+    const bound = await gateway.as({ role: 'owner', agentId: Number(agentId) });
+    const made = (user_id: string, environment: Environment) =>
+      token(bound, agentId, { user_id, environment });
+    expect((await refusalOf(made('user-1', 'staging'))).code).toBe('sidecar.grant_exceeds_own');
+    const { id } = await enrolledSidecar(gateway, agentId);
+    expect(await made('user-1', 'staging')).toHaveProperty('token');
+    expect((await refusalOf(made('ceo', 'staging'))).code).toBe('sidecar.grant_exceeds_own');
+    expect((await refusalOf(made('user-1', 'prod'))).code).toBe('sidecar.grant_exceeds_own');
+    await gateway.owner.call(revokeSidecar, { params: { id } });
+    expect((await refusalOf(made('user-1', 'staging'))).code).toBe('sidecar.grant_exceeds_own');
+  });
+});
+
+describe('a developer', () => {
+  it.each(['payments.refund', 'payments.*', '*.refund', 'pay**', '**', '*'])(
+    'registers no agent with %s, which reaches a credential',
+    async (capability) => {
+      const error = await refusalOf(register(developer, 'notes.*', capability));
+      expect(error.code).toBe('agent.widening_refused');
+      expect(error.message).toContain(`"${capability}"`);
+      expect(error.details).toMatchObject({ scope: 'sidecar.enrol' });
+      expect(await gateway.services.db.agent.count({ where: { name } })).toBe(0);
+      expect(await register(admin, 'notes.*', capability)).toHaveProperty('agent_id');
+    },
+  );
+
+  it('registers and widens an agent that reaches no credential and has no sidecar', async () => {
+    await register(developer, 'notes.*');
+    const wider = await register(developer, 'notes.*', 'mail.*', 'payments.*.read');
+    expect(wider.capabilities).toEqual(['notes.*', 'mail.*', 'payments.*.read']);
+  });
+
+  it('widens no agent that has a live sidecar, and narrows it freely', async () => {
+    const agentId = await gateway.agent(name, ['notes.*', 'mail.send']);
+    const { id } = await enrolledSidecar(gateway, agentId);
+    const error = await refusalOf(register(developer, 'notes.*', 'mail.send', 'calendar.*'));
+    expect(error.code).toBe('agent.widening_refused');
+    expect((await register(developer, 'notes.read')).capabilities).toEqual(['notes.read']);
+    expect((await refusalOf(register(developer, 'notes.*'))).code).toBe('agent.widening_refused');
+    await gateway.owner.call(revokeSidecar, { params: { id } });
+    expect((await register(developer, 'notes.*', 'calendar.*')).capabilities).toHaveLength(2);
+  });
+
+  it('changes the goal of an agent that reaches a credential already', async () => {
+    await register(admin, 'payments.*');
+    const body = { name, capabilities: ['payments.refund'], goal: 'Refund orders' };
+    expect(await developer.call(registerAgent, { body })).toMatchObject({ goal: 'Refund orders' });
+  });
+
+  it('widens no agent for which an enrolment token is valid', async () => {
+    const agentId = await gateway.agent(name, ['notes.*']);
+    await token(admin, agentId);
+    const error = await refusalOf(register(developer, 'notes.*', 'calendar.*'));
+    expect(error.code).toBe('agent.widening_refused');
+    gateway.services.clock.advance(10 * 60_000);
+    expect(await register(developer, 'notes.*', 'calendar.*')).toHaveProperty('agent_id');
+  });
+
+  it('never widens an agent between the making of a token and its use', async () => {
+    for (let round = 0; round < 10; round += 1) {
+      name = `raced-${++made}`;
+      const agentId = await gateway.agent(name, ['notes.*']);
+      const [{ value: minted }, widened] = await Promise.all([
+        token(admin, agentId).then((value) => ({ value })),
+        register(developer, 'notes.*', 'calendar.*').then(
+          (agent) => agent.capabilities,
+          () => ['notes.*'],
+        ),
+      ]);
+      expect(minted.capabilities).toEqual(widened);
+    }
+  });
+
+  it('reaches a credential by what is sealed in it, whatever its row says', async () => {
+    const where = { tenantId: 'default', name: 'payments' };
+    await gateway.services.db.credential.updateMany({ where, data: { tools: ['nothing'] } });
+    const error = await refusalOf(register(developer, 'payments.refund'));
+    expect(error.code).toBe('agent.widening_refused');
+    await gateway.services.db.credential.updateMany({ where, data: { tools: ['payments.*'] } });
+  });
+});
+
+async function lastEvent(type: string) {
+  const row = await gateway.services.db.evidenceRow.findFirstOrThrow({
+    where: { type },
+    orderBy: { position: 'desc' },
+  });
+  return JSON.parse(row.canonical) as { readonly data: Record<string, unknown> };
+}
