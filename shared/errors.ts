@@ -137,6 +137,10 @@ export const errorKinds = {
   'policy.pack_not_found': refusal(404, 'No such policy pack; GET /v1/policies/packs lists them.'),
   'policy.invalid': refusal(400, 'The policy is not valid.'),
   'policy.lifecycle_invalid': refusal(409, 'The policy cannot be changed in its present state.'),
+  'policy.changed': refusal(
+    409,
+    'The policy is not the one that was read: somebody changed it since. Read it again.',
+  ),
   'policy.no_match': refusal(403, 'No policy allows this action.'),
   'policy.update_required': outage(503, 'The policies held here are too old to decide by.'),
   'policy.load_failed': outage(500, 'The policies could not be read.'),
@@ -163,6 +167,10 @@ export const errorKinds = {
   'approval.self_decision': refusal(403, 'Nobody decides on their own request.'),
   'approval.role_insufficient': refusal(403, 'This approval needs a higher role.'),
   'approval.already_voted': refusal(409, 'The same person cannot decide twice.'),
+  'approval.action_denied': refusal(
+    403,
+    'Nobody is asked: the control plane denies the action by its own policies.',
+  ),
   'approval.too_many_open': refusal(403, 'The agent has too many open approvals.'),
   'approval.unavailable': outage(503, 'The approval cannot be requested or spent right now.'),
 

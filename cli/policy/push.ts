@@ -98,6 +98,8 @@ async function carryOut(
   return client.call(updatePolicy, {
     params: { id: String(stored.id) },
     body: {
+      // What was read a moment ago, and no draft that somebody else put in its place since.
+      expected_policy_hash: stored.policy_hash,
       ...(stored.policy_hash === hash ? {} : { rules_json: json }),
       ...(publish ? { lifecycle: 'published' as const } : {}),
     },

@@ -55,6 +55,6 @@ async function publishAgain(client: Client, { all }: Stored, earlier: PolicyReco
   const draft = left ?? (await client.call(versionPolicy, { params: { id: String(earlier.id) } }));
   return client.call(updatePolicy, {
     params: { id: String(draft.id) },
-    body: { lifecycle: 'published' },
+    body: { lifecycle: 'published', expected_policy_hash: earlier.policy_hash },
   });
 }

@@ -3,8 +3,10 @@ import { lintPolicySet, lintStoredPolicies } from '../../shared/contract/policy-
 import { installPolicyPack, listPolicyPacks } from '../../shared/contract/policy-packs.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../services.ts';
+import type { Policy } from '../store/generated/client.ts';
 import { createPolicy } from './create-policy.ts';
 import { deletePolicy } from './delete-policy.ts';
+import { policyTag } from './expected-policy.ts';
 import { installPack } from './install-pack.ts';
 import { lintCandidates, lintStored } from './lint-policies.ts';
 import { loadPacks } from './load-packs.ts';
@@ -54,6 +56,10 @@ function packRoutes(services: Services): Route[] {
   ];
 }
 
+function tagged(row: Policy) {
+  return { headers: { etag: policyTag(row) }, body: policyRecord(row) };
+}
+
 function storedPolicyRoutes(services: Services): Route[] {
   return [
     route(contract.listPolicies, async ({ query }, caller) => {
@@ -63,17 +69,16 @@ function storedPolicyRoutes(services: Services): Route[] {
     route(contract.createPolicy, async ({ body }, caller) => {
       const { name, rules_json, publish } = body;
       const row = await createPolicy(services, caller, { name, rules: rules_json, publish });
-      return { body: policyRecord(row) };
+      return tagged(row);
     }),
-    route(contract.getPolicy, async ({ params }, caller) => ({
-      body: policyRecord(await getPolicy(services, caller, params.id)),
-    })),
-    route(contract.updatePolicy, async ({ params, body }, caller) => {
-      const { name, rules_json, lifecycle } = body;
-      const change = { name, rules: rules_json, lifecycle };
-      return {
-        body: policyRecord(await updatePolicy(services, caller, { id: params.id, change })),
-      };
+    route(contract.getPolicy, async ({ params }, caller) =>
+      tagged(await getPolicy(services, caller, params.id)),
+    ),
+    route(contract.updatePolicy, async ({ params, body }, caller, { headers }) => {
+      const { name, rules_json, lifecycle, expected_policy_hash: hash } = body;
+      const expected = { hash, ifMatch: headers['if-match'] };
+      const change = { name, rules: rules_json, lifecycle, expected };
+      return tagged(await updatePolicy(services, caller, { id: params.id, change }));
     }),
     route(contract.deletePolicy, async ({ params }, caller) => {
       const outcome = await deletePolicy(services, caller, params.id);

@@ -5,6 +5,7 @@ import { type ChangeNotes, commitChange } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Policy } from '../store/generated/client.ts';
+import { assertExpected, type ExpectedPolicy } from './expected-policy.ts';
 import { assertMayPublish, lifecycleInvalid, lockPolicy } from './policy-record.ts';
 import { notePolicy, publishDraft } from './publish-policy.ts';
 
@@ -13,6 +14,8 @@ interface PolicyChange {
   /** A definition, or its JSON text. */
   readonly rules?: unknown;
   readonly lifecycle?: PolicyLifecycle | undefined;
+  /** What the caller read: hash of the definition, and `If-Match` (RFC 9110, 13.1.1). */
+  readonly expected?: ExpectedPolicy | undefined;
 }
 
 /**
@@ -31,6 +34,7 @@ export async function updatePolicy(
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     const draft = await lockPolicy(tx, tenantId, id);
     notes.assertOurs('policy', draft);
+    assertExpected(draft, change.expected);
     if (draft.lifecycle !== 'draft') throw lifecycleInvalid(draft, 'changed');
     if (change.lifecycle === 'archived') throw lifecycleInvalid(draft, 'archived, only deleted');
     const edited =

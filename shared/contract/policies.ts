@@ -124,7 +124,7 @@ export const updatePolicy = operation({
   tag: 'Policies',
   summary: 'Change or publish a draft',
   description:
-    'Changing name or rules bumps the version; `lifecycle: "published"` alone publishes without bumping, and archives the published policy with the same definition id.',
+    'Changing name or rules bumps the version; `lifecycle: "published"` alone publishes without bumping, and archives the published policy with the same definition id. With `expected_policy_hash`, or the header `If-Match` and the `ETag` of the policy that was read (its policy hash in quotes), nothing is changed or published unless the draft is still that one: 409 `policy.changed`.',
   auth: 'bearer',
   permission: 'policy.write',
   params: rowIdParam,
@@ -133,11 +133,18 @@ export const updatePolicy = operation({
       name: name(100).optional(),
       rules_json: rulesJson.optional(),
       lifecycle: z.enum(policyLifecycles).optional(),
+      /** The hash of the draft that was read; another one is neither changed nor published. */
+      expected_policy_hash: z
+        .string()
+        .regex(/^sha256:[0-9a-f]{64}$/, 'must be a policy hash, sha256: and 64 digits')
+        .optional(),
     })
-    .refine((body) => Object.values(body).some((value) => value !== undefined), {
-      message: 'give at least one of name, rules_json, lifecycle',
-    }),
-  bodyExample: { lifecycle: 'published' },
+    .refine(
+      ({ name, rules_json, lifecycle }) =>
+        [name, rules_json, lifecycle].some((value) => value !== undefined),
+      { message: 'give at least one of name, rules_json, lifecycle' },
+    ),
+  bodyExample: { lifecycle: 'published', expected_policy_hash: `sha256:${'5d'.repeat(32)}` },
   success: {
     status: 200,
     description: 'The policy as it is now.',
@@ -147,6 +154,7 @@ export const updatePolicy = operation({
   errors: [
     'policy.not_found',
     'policy.invalid',
+    'policy.changed',
     'policy.lifecycle_invalid',
     'auth.insufficient_permission',
   ],

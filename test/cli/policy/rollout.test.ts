@@ -1,8 +1,12 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { preflight } from '../../../shared/contract/actions.ts';
 import {
   listPolicies,
   type PolicyRecord,
+  updatePolicy,
   versionPolicy,
 } from '../../../shared/contract/policies.ts';
 import { type Gateway, startGateway } from '../../support/gateway.ts';
@@ -158,3 +162,42 @@ rules:
       all:
         - { path: tool.name, operator: ==, value: payments.refund }
 `;
+
+describe('policy push', () => {
+  it('does not publish a draft that somebody changed between its look and its publishing', async () => {
+    folder.write('raced/a.policy.yaml', onOtherTool(named('raced')));
+    await policy('push', 'raced');
+    const [draft] = await stored('raced');
+    const meanwhile = { ...draft?.rules_json, description: 'by somebody else' };
+    const relay = createServer(async (req, res) => {
+      const body = Buffer.concat(await Array.fromAsync(req));
+      if (req.method === 'PUT') {
+        const params = { id: String(draft?.id) };
+        await gateway.owner.call(updatePolicy, { params, body: { rules_json: meanwhile } });
+      }
+      const answer = await fetch(`${gateway.api.origin}${req.url}`, {
+        method: req.method ?? 'GET',
+        headers: {
+          authorization: String(req.headers.authorization),
+          'content-type': 'application/json',
+        },
+        ...(body.length === 0 ? {} : { body }),
+      });
+      res.writeHead(answer.status, { 'content-type': 'application/json' });
+      res.end(await answer.text());
+    }).listen(0, '127.0.0.1');
+    await once(relay, 'listening');
+    try {
+      const url = `http://127.0.0.1:${(relay.address() as AddressInfo).port}`;
+      const pushed = await policy('push', 'raced', '--publish', '--allow-warnings', '--url', url);
+      expect(pushed.code).not.toBe(0);
+      expect(pushed.err).toContain('has the hash');
+      expect((await stored('raced'))[0]).toMatchObject({
+        lifecycle: 'draft',
+        rules_json: { description: 'by somebody else' },
+      });
+    } finally {
+      relay.close();
+    }
+  });
+});

@@ -74,6 +74,13 @@ export const policyCases: Cases = {
     yields(404, 'policy.not_found', (ask) => ask({ params: { id: noId } })),
   ],
   'PUT /v1/policies/{id}': [
+    yields(
+      409,
+      'policy.changed',
+      of(false, () => ({
+        ...{ body: { lifecycle: 'published', expected_policy_hash: `sha256:${'0'.repeat(64)}` } },
+      })),
+    ),
     succeeds(
       200,
       of(false, () => ({ body: { name: fresh('renamed') } })),

@@ -262,3 +262,52 @@ describe('replay', () => {
     expect(error.code).toBe('policy.invalid');
   });
 });
+
+describe('a draft that changed since it was reviewed', () => {
+  const changed = { status: 409, reason: 'policy.changed' };
+
+  async function put(id: number, body: object, ifMatch?: string) {
+    const answer = await gateway.api.send('PUT', `/api/v1/policies/${id}`, {
+      key: await gateway.api.key(),
+      body,
+      ...(ifMatch === undefined ? {} : { headers: { 'if-match': ifMatch } }),
+    });
+    return { status: answer.status, reason: answer.body?.reason_code ?? '' };
+  }
+
+  it('is neither published nor changed for who names the one that they read', async () => {
+    const { id, policy_hash: read } = await draft();
+    const edit = { rules_json: definition() };
+    expect((await put(id, { ...edit, expected_policy_hash: read })).status).toBe(200);
+    const named = { expected_policy_hash: read };
+    expect(await put(id, { lifecycle: 'published', ...named })).toEqual(changed);
+    expect(await put(id, { rules_json: definition(), ...named })).toEqual(changed);
+    expect(await put(id, { name: 'other', ...named })).toEqual(changed);
+    const now = await get(id);
+    expect(now).toMatchObject({ lifecycle: 'draft', version: 2, name: 'Refunds' });
+    const present = { expected_policy_hash: now.policy_hash };
+    expect((await put(id, { lifecycle: 'published', ...present })).status).toBe(200);
+  });
+
+  it('is told by its entity tag, which is the hash', async () => {
+    const { id, policy_hash: read } = await draft();
+    const key = await gateway.api.key();
+    const { headers } = await gateway.api.send('GET', `/api/v1/policies/${id}`, { key });
+    expect(headers.get('etag')).toBe(`"${read}"`);
+    const other = `"sha256:${'0'.repeat(64)}"`;
+    const publishing = { lifecycle: 'published' };
+    for (const tag of [other, `W/"${read}"`, read, '']) {
+      expect(await put(id, publishing, tag)).toEqual(changed);
+    }
+    expect(await put(id, publishing, `${other}, "${read}"`)).toEqual({ status: 200, reason: '' });
+  });
+
+  it('of two who edit what they read, one does', async () => {
+    const { id, policy_hash: read } = await draft();
+    const edits = [1, 2, 3].map(() =>
+      put(id, { rules_json: definition(), expected_policy_hash: read }),
+    );
+    const statuses = (await Promise.all(edits)).map(({ status }) => status);
+    expect(statuses.toSorted()).toEqual([200, 409, 409]);
+  });
+});
