@@ -28,6 +28,7 @@ import { startIntegritySweep } from './integrity/sweep.ts';
 import { holdKeys } from './keys/keyring/hold-keys.ts';
 import { noteRowsSigned, type OpenKeys, openKeys } from './keys/keyring/open-keys.ts';
 import { KmsError } from './keys/kms/kms-error.ts';
+import { recordMinters } from './keys/minters.ts';
 import { createSigningKeys } from './keys/signing-keys.ts';
 import { createVault } from './keys/vault.ts';
 import { startDeliveryWorker } from './notify/delivery-worker.ts';
@@ -118,11 +119,14 @@ export async function openServices(
   const forgeryMeter = createForgeryMeter(registry);
   const guard = createRowGuard({ pool, clock, log, vault, meter: forgeryMeter });
   // Before anybody reads them: unsigned, they would be taken for forged.
-  await signRowsOfBefore({ db, clock, guard, vault, log, pool }, keys).catch(async (error) => {
-    await holding?.close();
-    await store.close();
-    throw error;
-  });
+  const signing = signRowsOfBefore({ db, clock, guard, vault, log, pool }, keys);
+  await signing
+    .then(() => recordMinters({ db, config, guard }))
+    .catch(async (error) => {
+      await holding?.close();
+      await store.close();
+      throw error;
+    });
   const bus = await openBus({ redisUrl: config.redisUrl, log, clock });
   const signingKeys = createSigningKeys({ db, vault, clock, guard });
   const feed = createFeed({ pool, bus, vault, log });

@@ -45,6 +45,8 @@ export interface ControlPlane {
     action: Action,
     actionDigest: string,
     verdict: Verdict,
+    /** The passport that the agent presented with it, compact JWS. */
+    presented?: string,
   ): Promise<{ readonly id: number; readonly expiresAtMs: number }>;
   /** Uses up a granted approval; rejects when it was used, has expired or is not this agent's. */
   spendApproval(approvalId: number): Promise<void>;
@@ -85,7 +87,7 @@ export function connectControlPlane({ url, enrolment, clock }: ControlPlaneOptio
   const patient = createClient({ baseUrl, authorization });
 
   return {
-    async openApproval(action, actionDigest, verdict) {
+    async openApproval(action, actionDigest, verdict, presented) {
       const opened = await client.call(openSidecarApproval, {
         body: {
           tool: action.tool,
@@ -96,6 +98,7 @@ export function connectControlPlane({ url, enrolment, clock }: ControlPlaneOptio
           ...(action.userId === identity.userId
             ? {}
             : { user_id: action.userId, passport_jti: verdict.passportJti }),
+          passport: presented,
           reason_code: verdict.reasonCode,
           matched_rules: [...verdict.matchedRules],
           policy_hash: verdict.policyHash,

@@ -7,6 +7,7 @@ import type { Verdict } from '../../shared/decision/verdict.ts';
 import { errorKinds, GatewayError } from '../../shared/errors.ts';
 import { claimPassport } from '../../shared/passport/claim.ts';
 import type { GiveBack } from '../../shared/usage/usage-book.ts';
+import { agentCommentOn } from '../approvals/agent-comment.ts';
 import { openApproval } from '../approvals/open-approval.ts';
 import { spendApproval } from '../approvals/spend-approval.ts';
 import { standingGrantsFor } from '../approvals/standing-grants.ts';
@@ -20,6 +21,8 @@ export interface ReachedVerdict {
   readonly giveBack: GiveBack;
   /** The approval that the action waits for. */
   readonly approvalId?: number | undefined;
+  /** What a human said of the action, as far as the agent is given it. */
+  readonly approverComment?: string | undefined;
 }
 
 interface Case {
@@ -27,6 +30,7 @@ interface Case {
   readonly state: DecisionState;
   /** Who asks: recorded where a grant is used. */
   readonly principal: string;
+  readonly requestedBy: readonly string[];
 }
 
 /**
@@ -100,7 +104,7 @@ async function ask(
       giveBack();
       return granted;
     }
-    const { id } = await openApproval(services, {
+    const approval = await openApproval(services, {
       action,
       actionDigest: digestOf(action, state.tool?.manifestHash),
       terms: effect.terms,
@@ -110,9 +114,11 @@ async function ask(
       matchedRules: verdict.matchedRules,
       policyHash: verdict.policyHash,
       manifestHash: state.tool?.manifestHash,
+      requestedBy: one.requestedBy,
       authenticatedAtMs: await authenticatedAtMs(services, one),
     });
-    return { verdict, giveBack, approvalId: id };
+    const approverComment = await agentCommentOn(services, approval);
+    return { verdict, giveBack, approvalId: approval.id, approverComment };
   } catch (thrown) {
     services.log.warn({ err: thrown }, 'an approval could not be opened');
     const tooMany = thrown instanceof GatewayError && thrown.code === 'approval.too_many_open';

@@ -7,6 +7,7 @@ import type { Action } from '../../shared/decision/action.ts';
 import { stepsFor } from '../../shared/decision/next-steps.ts';
 import { mayProceed } from '../../shared/decision/verdict.ts';
 import { type ErrorCode, errorKinds, type GatewayError } from '../../shared/errors.ts';
+import { requestersOf } from '../approvals/requesters.ts';
 import { commitChange } from '../events.ts';
 import { toAnswerable } from '../http/errors.ts';
 import { type Begin, idempotent, type KeptAnswer, type LostCall } from '../http/idempotency.ts';
@@ -43,6 +44,7 @@ export function execute(
       point: 'enforcement',
       environment: services.config.environment,
       principal: caller.principal,
+      requestedBy: requestersOf(caller),
     };
     if (key === undefined) return (await judgeAndPerform(services, judging)).body;
     const { upstreamConnectMs, upstreamTimeoutMs } = services.config;

@@ -26,6 +26,8 @@ export interface Judging {
   readonly upstream?: UpstreamFacts | undefined;
   /** Who asks: the principal of the API key. */
   readonly principal: string;
+  /** Who may not decide, should a human be asked: see requestersOf. */
+  readonly requestedBy: readonly string[];
   /** The answer is kept for whoever asks again, also where the decision cannot be sealed now. */
   readonly isAnswerKept?: boolean | undefined;
 }
@@ -72,7 +74,7 @@ async function reach(
   services: Services,
   judging: Judging,
 ): Promise<ReachedVerdict & { readonly failure?: GatewayError }> {
-  const { action, principal } = judging;
+  const { action, principal, requestedBy } = judging;
   try {
     const state = await loadState(services, judging);
     const obstacle = obstacleOf(judging, state);
@@ -80,7 +82,7 @@ async function reach(
       const verdict = hinder(decide(action, state, services.clock.now()), obstacle);
       return { verdict, giveBack: () => {} };
     }
-    return await carryOut(services, { action, state, principal });
+    return await carryOut(services, { action, state, principal, requestedBy });
   } catch (thrown) {
     const failure = toAnswerable(thrown);
     services.log.error({ err: failure, cause: failure.cause }, 'a decision failed: denied');

@@ -6,6 +6,7 @@ import { explainVerdict } from '../../shared/decision/explain.ts';
 import { passportStatus } from '../../shared/decision/passport-status.ts';
 import { GatewayError, isErrorCode } from '../../shared/errors.ts';
 import { assertOwnAgent } from '../agents/own-agent.ts';
+import { requestersOf } from '../approvals/requesters.ts';
 import { type Begin, idempotent } from '../http/idempotency.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
@@ -43,6 +44,7 @@ export async function preflight(
       point: 'preflight',
       environment: services.config.environment,
       principal: caller.principal,
+      requestedBy: requestersOf(caller),
       isAnswerKept: begin !== undefined,
     };
     const noteDecision = async (judged: JudgedAction, sealing: Sealing) => {
@@ -106,7 +108,7 @@ export function actionOf(caller: Caller, request: ActionRequest): Action {
 
 /** A verdict as the contract answers it; throws for what it answers as an error. */
 export function answerOf(judged: JudgedAction): ActionResponse {
-  const { verdict, approvalId, eventId, chainId, failure } = judged;
+  const { verdict, approvalId, approverComment, eventId, chainId, failure } = judged;
   const { reasonCode } = verdict;
   const linkage = {
     chain_id: chainId,
@@ -128,7 +130,7 @@ export function answerOf(judged: JudgedAction): ActionResponse {
     tool_manifest_hash: verdict.toolManifestHash,
     policy_hash: verdict.policyHash,
     ...linkage,
-    explain: explainVerdict(verdict),
+    explain: explainVerdict(verdict, approverComment),
   };
 }
 

@@ -4,6 +4,7 @@ import { clampTools } from '../../shared/glob.ts';
 import type { JsonObject } from '../../shared/json.ts';
 import { anyUser } from '../../shared/passport/claims.ts';
 import type { Caller } from '../http/route.ts';
+import { attestationOf } from '../passports/attestation.ts';
 import { assertMayIssue } from '../passports/issue-passport.ts';
 import { type MintedPassport, mintPassport } from '../passports/mint-passport.ts';
 import { stampedPolicyHash } from '../passports/stamped-policy-hash.ts';
@@ -56,6 +57,7 @@ export async function issueAgentPassport(
       audience: request.audience,
       ttlSeconds: request.ttlSeconds,
       issuedBy: principal,
+      attestedBy: attestationOf(caller, userId),
     },
     ({ tx }) => holdEnabled(tx, tenantId, agentId),
   );

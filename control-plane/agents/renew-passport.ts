@@ -110,6 +110,7 @@ async function recordOf(
     jti,
     rootJti: row.rootJti ?? jti,
     rootIssuedAt: row.rootIssuedAt ?? row.issuedAt,
+    attestedBy: row.attestedBy,
   };
 }
 

@@ -53,7 +53,7 @@ export async function mintServiceAccount(
       { ...services, notes },
       {
         tenantId,
-        by: principal,
+        by: caller,
         wantedKey: {
           name,
           role: 'agent',

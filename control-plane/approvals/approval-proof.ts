@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { type Deciders, decidersBy } from '../../shared/approval/deciders.ts';
 import { grantScopes, type StandingGrant } from '../../shared/approval/grant-terms.ts';
 import type { ApprovalProof } from '../../shared/decision/state.ts';
 import type { SignedRow } from '../integrity/signed-rows.ts';
@@ -18,6 +19,7 @@ const decidedEvent = z.object({
     effective_digest: z.string().optional(),
     grant_expires_at: z.iso.datetime().optional(),
     manifest_hash: z.string().optional(),
+    deciders: z.object({ count: z.number().int(), lowest_role: z.string() }).optional(),
     grant: z
       .object({
         min_role: z.string(),
@@ -63,9 +65,25 @@ export function approvalProof(
     granted,
     used: row.usedAt !== null,
     revoked: row.grantRevokedAt !== null,
+    deciders: granted ? decidersOf(row) : undefined,
     standing: standingOf(parsed.data),
     expiresAtMs: grant_expires_at === undefined ? 0 : Date.parse(grant_expires_at),
   };
+}
+
+/**
+ * Who agreed, as the approval's signed row says. One that was decided before that was recorded
+ * says what its deciders had to satisfy, which is the least that they were.
+ */
+export function decidersOf({
+  deciderRole,
+  deciderCount,
+  minRole,
+  quorum,
+}: Pick<Approval, 'deciderRole' | 'deciderCount' | 'minRole' | 'quorum'>): Deciders {
+  return deciderRole === null || deciderCount === null
+    ? decidersBy({ minRole, quorum })
+    : { role: deciderRole, count: deciderCount };
 }
 
 function isGranted(status: string): boolean {
@@ -82,6 +100,8 @@ function isOf(row: SignedApproval, event: z.output<typeof decidedEvent>): boolea
     Date.parse(data.grant_expires_at ?? '') === Number(row.grantExpiresAt) &&
     (data.grant?.uses ?? 1) === row.grantUses &&
     (data.grant?.scope ?? null) === row.grantScope &&
+    (data.deciders?.count ?? null) === row.deciderCount &&
+    (data.deciders?.lowest_role ?? null) === row.deciderRole &&
     isForSame(row, event)
   );
 }

@@ -36,6 +36,7 @@ export function approvalRecord(
     min_role: row.minRole,
     quorum: row.quorum,
     ...args,
+    requested_by: [...row.requestedBy],
     requested_at: row.requestedAt.toISOString(),
     expires_at: row.expiresAt.toISOString(),
     ...outcomeOf(row),

@@ -152,6 +152,7 @@ async function recordVote(
       approvalId: approval.id,
       principal: caller.principal,
       role: caller.role,
+      mintedBy: [...(caller.mintedBy ?? [])],
       action: decision.action,
       source: decision.source,
       comment: decision.comment ?? null,

@@ -39,6 +39,10 @@ export async function noteDecision(
       approval_id: approval.id,
       by: caller.principal,
       comment: decision.comment,
+      deciders: outcome.deciders && {
+        count: outcome.deciders.count,
+        lowest_role: outcome.deciders.role,
+      },
       effective_digest: digest,
       from: approval.status,
       grant: grant?.standing && standingData(approval, grant.standing),

@@ -34,6 +34,7 @@ export async function factsFor(
       quorum: approval.quorum,
       expiresAtMs: approval.expiresAt.getTime(),
       escalatedBy: approval.escalatedBy ?? undefined,
+      requestedBy: approval.requestedBy,
       riskTier: riskTierOf(approval),
       grantLimits: grantLimitsOf(approval),
     },
@@ -106,6 +107,8 @@ async function votesOn(
     const { effective_digest: effectiveDigest, grant_asked: grant } = voteEvent.parse(event).data;
     return {
       principal: vote.principal,
+      mintedBy: vote.mintedBy,
+      role: vote.role,
       action: vote.action as ApprovalAction,
       effectiveDigest,
       grant,

@@ -1,3 +1,4 @@
+import { decidersSuffice } from '../../shared/approval/deciders.ts';
 import { satisfiesTerms } from '../../shared/approval/grant-terms.ts';
 import type { Action, RiskTier } from '../../shared/decision/action.ts';
 import type { ApprovalTerms } from '../../shared/decision/verdict.ts';
@@ -7,7 +8,9 @@ import { agentChain, type ChangeNotes, commitChange, lockFor } from '../events.t
 import type { Services, Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
 import { sealProposal } from './approval-args.ts';
+import { decidersOf } from './approval-proof.ts';
 import { expireApproval } from './expire-approvals.ts';
+import { joinApproval } from './join-approval.ts';
 import { notifyApproval } from './notify-approval.ts';
 import { deliveredMs, openStates } from './open-states.ts';
 import { standingGrantsFor } from './standing-grants.ts';
@@ -15,7 +18,7 @@ import { standingGrantsFor } from './standing-grants.ts';
 /** How many undecided approvals one agent can have: a flood hides what matters. */
 const openMax = 100;
 
-interface ApprovalRequest {
+export interface ApprovalRequest {
   readonly action: Action;
   readonly actionDigest: string;
   readonly terms: ApprovalTerms;
@@ -25,6 +28,8 @@ interface ApprovalRequest {
   readonly matchedRules: readonly string[];
   readonly policyHash?: string | undefined;
   readonly manifestHash?: string | undefined;
+  /** Whoever asks, and whoever counts as the same person: none of them decides on it. */
+  readonly requestedBy: readonly string[];
   /** The sidecar that waits for it. */
   readonly sidecarId?: string | undefined;
   /** When the passport that came with the action was issued to its user, in ms since the epoch. */
@@ -44,7 +49,7 @@ export async function openApproval(
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     await lockFor(tx, tenantId, `approvals of ${agentId}`);
     const found = await findOpen(services, tx, notes, request);
-    if (found !== undefined) return adopt(tx, notes, found, request);
+    if (found !== undefined) return joinApproval(tx, notes, found, request);
     const decided = await findDecided(services, tx, request);
     if (decided !== undefined) return decided;
     await assertRoomForOne(services, tx, request.action);
@@ -83,7 +88,10 @@ async function findDecided(
   const { tenantId, agentId } = action;
   const standing = await standingGrantsFor({ clock, guard }, tx, { action, actionDigest });
   const usable = standing.find(
-    ({ proof }) => proof.standing && satisfiesTerms(proof.standing, terms),
+    ({ proof }) =>
+      proof.standing !== undefined &&
+      satisfiesTerms(proof.standing, terms) &&
+      decidersSuffice(proof.deciders, terms),
   );
   if (usable !== undefined) return usable.approval;
   const nowMs = clock.now();
@@ -96,37 +104,10 @@ async function findDecided(
     },
     orderBy: { id: 'desc' },
   });
-  const isUsable = ({ grantExpiresAt }: Approval) => (grantExpiresAt?.getTime() ?? 0) > nowMs;
+  const isUsable = (approval: Approval) =>
+    (approval.grantExpiresAt?.getTime() ?? 0) > nowMs &&
+    decidersSuffice(decidersOf(approval), terms);
   return decided.find(isUsable) ?? decided.find(({ status }) => status === 'denied');
-}
-
-/** What a later presentation of the same action changes: who waits, and that its user is back. */
-async function adopt(
-  tx: Transaction,
-  notes: ChangeNotes,
-  approval: Approval,
-  { sidecarId, authenticatedAtMs = 0 }: ApprovalRequest,
-): Promise<Approval> {
-  notes.assertOurs('approval', approval);
-  const { reauthRequiredAt } = approval;
-  const isBack = reauthRequiredAt !== null && authenticatedAtMs > reauthRequiredAt.getTime();
-  const moves = sidecarId !== undefined && sidecarId !== approval.sidecarId;
-  if (!isBack && !moves) return approval;
-  if (moves) {
-    notes.sections(sidecarSection(sidecarId));
-    if (approval.sidecarId !== null) notes.sections(sidecarSection(approval.sidecarId));
-  }
-  const changed = {
-    ...(isBack ? { reauthRequiredAt: null } : {}),
-    ...(moves ? { sidecarId } : {}),
-  };
-  const { count } = await tx.approval.updateMany({
-    where: { tenantId: approval.tenantId, id: approval.id, status: approval.status },
-    data: changed,
-  });
-  // Decided in this very moment: the next presentation will find the decision.
-  if (count === 0) throw new GatewayError('approval.unavailable');
-  return notes.signed('approval', { ...approval, ...changed });
 }
 
 async function assertRoomForOne(
@@ -176,6 +157,7 @@ async function create(
       quorum: terms.quorum,
       ...(terms.grant === undefined ? {} : { grantLimits: { ...terms.grant } }),
       goal: action.goal ?? null,
+      requestedBy: [...request.requestedBy],
       sidecarId: sidecarId ?? null,
       requestedAt: new Date(nowMs),
       expiresAt: new Date(nowMs + slaSeconds * 1000),
@@ -222,6 +204,7 @@ async function noteRequest(
       min_role: terms.minRole,
       policy_hash: approval.policyHash ?? undefined,
       quorum: terms.quorum,
+      requested_by: approval.requestedBy,
       risk_tier: approval.riskTier,
     },
   });

@@ -2,14 +2,15 @@ import type { RiskTier } from '../../shared/decision/action.ts';
 import type { ChangeNotes } from '../events.ts';
 import type { Services, Transaction } from '../services.ts';
 import { expireApproval } from './expire-approvals.ts';
+import { addRequesters } from './join-approval.ts';
 import { notifyApproval } from './notify-approval.ts';
 import { openStates } from './open-states.ts';
 import { toolApprovalDigest } from './tool-approval-digest.ts';
 
 interface ToolApprovalRequest {
   readonly tenantId: string;
-  /** The principal who submitted the manifest: it is their request, so another decides on it. */
-  readonly requestedBy: string;
+  /** The principal who submitted the manifest, and whoever counts as the same: another decides. */
+  readonly requestedBy: readonly [string, ...string[]];
   readonly tool: string;
   readonly manifestHash: string;
   readonly riskTier: RiskTier;
@@ -27,13 +28,13 @@ export async function openToolApproval(
   notes: ChangeNotes,
   request: ToolApprovalRequest,
 ): Promise<number> {
-  const { tenantId, tool, manifestHash, now } = request;
+  const { tenantId, tool, manifestHash, now, requestedBy } = request;
   const found = await tx.approval.findMany({
     where: { tenantId, kind: 'tool', tool, manifestHash, status: { in: openStates } },
   });
   for (const approval of found) {
     notes.assertOurs('approval', approval);
-    if (approval.expiresAt > now) return approval.id;
+    if (approval.expiresAt > now) return (await addRequesters(tx, notes, approval, requestedBy)).id;
     await expireApproval(services, tx, notes, approval);
   }
   return create(services, tx, notes, request);
@@ -54,7 +55,8 @@ async function create(
       tenantId,
       kind: 'tool',
       agentId: '',
-      userId: requestedBy,
+      userId: requestedBy[0],
+      requestedBy: [...requestedBy],
       tool,
       resource: `tool:${tool}`,
       riskTier,
@@ -70,7 +72,7 @@ async function create(
   });
   const approval = await notes.signed('approval', created);
   const expires_at = expiresAt.toISOString();
-  const asked = { expires_at, requested_by: requestedBy, risk_tier: riskTier };
+  const asked = { expires_at, requested_by: requestedBy[0], risk_tier: riskTier };
   const { id } = approval;
   const data = { approval_id: id, kind: 'tool', manifest_hash: manifestHash, ...asked };
   await notes.event({ type: 'approval.requested', chainId, tool, reasonCode, data });

@@ -1,4 +1,5 @@
 import type { DecisionOutcome } from '../../shared/approval/decide.ts';
+import { keptText } from '../../shared/evidence/redact.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
@@ -43,10 +44,20 @@ export function storeDecision(
       escalatedBy: outcome.escalatedBy ?? null,
       ...(decision.action === 'require_reauth' ? { reauthRequiredAt: now } : {}),
       ...(outcome.isFinal ? closing : {}),
+      // Votes that leave the state as it is take back nothing that was said.
+      ...(outcome.status === approval.status ? {} : { agentComment: agentCommentOf(decision) }),
       ...(grant === undefined ? {} : grantData(grant)),
+      deciderRole: outcome.deciders?.role ?? null,
+      deciderCount: outcome.deciders?.count ?? null,
       ...(isModified ? { effectiveArgs: sealEffectiveArgs(services, approval, args) } : {}),
     },
   });
+}
+
+/** What the agent is given of a comment: why it was denied, or what more is asked of it. */
+function agentCommentOf({ action, comment }: ApprovalDecision): string | null {
+  const isForAgent = action === 'deny' || action === 'request_context';
+  return isForAgent && comment !== undefined && comment.trim() !== '' ? keptText(comment) : null;
 }
 
 function grantData({ digest, expiresAt, standing }: Grant) {

@@ -9,6 +9,8 @@ export interface Caller {
   readonly tenantId: string;
   /** The person or service that the key stands for, or `sidecar:<id>`. */
   readonly principal: string;
+  /** The principals whose keys led to this one (see control-plane/keys): absent for sidecars. */
+  readonly mintedBy?: readonly string[] | undefined;
   readonly role: string;
   readonly scope: 'tenant' | 'gateway';
   readonly permissions: ReadonlySet<Permission>;

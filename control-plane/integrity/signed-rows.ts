@@ -54,6 +54,7 @@ export const signedColumns = {
   api_key: {
     key: ['tenantId', 'id'],
     signed: ['hash', 'role', 'scope', 'principal', 'agentId', 'expiresAt', 'revokedAt'],
+    added: ['mintedBy'],
   },
   approval: {
     key: ['tenantId', 'id'],
@@ -65,6 +66,7 @@ export const signedColumns = {
       ...(['grantLimits', 'grantScope', 'grantUses', 'usesSpent', 'grantRevokedAt'] as const),
       ...(['usedAt', 'goal', 'summary', 'reasonCode'] as const),
     ],
+    added: ['requestedBy', 'deciderRole', 'deciderCount', 'agentComment'],
   },
   approval_vote: {
     key: ['tenantId', 'id'],
@@ -72,6 +74,7 @@ export const signedColumns = {
       ...(['approvalId', 'principal', 'role', 'action', 'source', 'eventId'] as const),
       ...(['votedAt', 'effectiveDigest', 'grantAsked'] as const),
     ],
+    added: ['mintedBy'],
   },
   binding_removal: { key: ['tenantId', 'name'], signed: ['eventId', 'removedAt'] },
   directory_user: { key: ['tenantId', 'id'], signed: ['email', 'role'] },
@@ -90,6 +93,7 @@ export const signedColumns = {
       ...(['sidecarId', 'issuedAt', 'expiresAt'] as const),
       ...(['renewedFrom', 'rootJti', 'rootIssuedAt'] as const),
     ],
+    added: ['attestedBy'],
   },
   policy: {
     key: ['tenantId', 'id'],

@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { type KeyPersons, personsOf } from '../../shared/approval/persons.ts';
 import type { createKey as createKeyOperation, KeyRecord } from '../../shared/contract/keys.ts';
 import { generateApiKey } from '../../shared/crypto/api-key.ts';
 import { GatewayError } from '../../shared/errors.ts';
@@ -9,6 +10,7 @@ import type { Caller } from '../http/route.ts';
 import type { Services, Transaction } from '../services.ts';
 import { hashApiKey } from './key-directory.ts';
 import { keyRecordOf } from './key-record.ts';
+import { operator } from './minters.ts';
 import { isReservedPrincipal } from './reserved-principals.ts';
 
 type Wanted = z.output<NonNullable<(typeof createKeyOperation)['body']>>;
@@ -35,7 +37,7 @@ export async function createKey(
     const expiresAt = await boundedExpiry(tx, services, { caller, asked: wanted.expires_at });
     await requireAgent(tx, tenantId, granted.agentId);
     const wantedKey = { ...granted, expiresAt };
-    return insertKey(tx, { ...services, notes }, { tenantId, by: caller.principal, wantedKey });
+    return insertKey(tx, { ...services, notes }, { tenantId, by: caller, wantedKey });
   });
   return { ...result.record, key: result.key };
 }
@@ -109,7 +111,8 @@ async function requireAgent(
 
 interface Insertion {
   readonly tenantId: string;
-  readonly by: string;
+  /** Whose key makes it; undefined: the operator, who works on the database itself. */
+  readonly by: KeyPersons | undefined;
   readonly wantedKey: NewApiKey;
 }
 
@@ -132,7 +135,8 @@ export async function insertKey(
       last4: key.slice(-4),
       agentId,
       expiresAt,
-      createdBy: by,
+      createdBy: by?.principal ?? operator,
+      mintedBy: by === undefined ? [] : [...new Set(personsOf(by))],
       createdAt: new Date(now),
     },
   });
@@ -143,7 +147,8 @@ export async function insertKey(
     type: 'key.created',
     chainId: 'keys:api',
     data: {
-      by,
+      by: row.createdBy,
+      minted_by: row.mintedBy.length === 0 ? undefined : row.mintedBy,
       key_id: row.id,
       name,
       role,

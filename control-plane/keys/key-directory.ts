@@ -4,6 +4,7 @@ import { permissionsOf } from '../http/roles.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import { parseDevKeys } from './dev-keys.ts';
+import { mintersOf } from './minters.ts';
 
 /** How long a key that was looked up is believed: what a revocation may lag on other replicas. */
 const believedMs = 1_000;
@@ -116,6 +117,7 @@ async function readKey(services: Services, hash: string): Promise<Known | undefi
       kind: 'key',
       tenantId: row.tenantId,
       principal: row.principal,
+      mintedBy: await mintersOf(services, row),
       role: row.role,
       scope: row.scope === 'gateway' ? 'gateway' : 'tenant',
       permissions: permissionsOf(row.role, agentId !== undefined),

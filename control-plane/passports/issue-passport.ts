@@ -7,6 +7,7 @@ import { assertEnabled, findAgent, holdEnabled } from '../agents/load-agent.ts';
 import { assertOwnAgent } from '../agents/own-agent.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
+import { attestationOf } from './attestation.ts';
 import { type MintedPassport, mintPassport } from './mint-passport.ts';
 import { stampedPolicyHash } from './stamped-policy-hash.ts';
 
@@ -44,7 +45,11 @@ export async function issuePassport(
   ]);
   return mintPassport(
     services,
-    { ...request, allowedTools, policyHash, issuedBy: caller.principal },
+    {
+      ...{ ...request, allowedTools, policyHash },
+      issuedBy: caller.principal,
+      attestedBy: attestationOf(caller, request.userId),
+    },
     ({ tx }) => holdEnabled(tx, tenantId, agentId),
   );
 }

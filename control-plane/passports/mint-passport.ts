@@ -10,6 +10,8 @@ export const passportIssuer = 'sallyport';
 interface MintRequest extends Omit<PassportGrant, 'issuer' | 'nowMs'> {
   /** The principal who asked for it. */
   readonly issuedBy: string;
+  /** Whose word it is that the user is there; a renewal keeps what its chain began with. */
+  readonly attestedBy?: string | undefined;
   /** The passport that this one takes the place of. */
   readonly renews?: RenewedPassport | undefined;
 }
@@ -19,6 +21,7 @@ export interface RenewedPassport {
   readonly jti: string;
   readonly rootJti: string;
   readonly rootIssuedAt: Date;
+  readonly attestedBy: string | null;
 }
 
 /** What is done in the transaction that stores the passport, before it is stored. */
@@ -43,7 +46,7 @@ export interface MintedPassport {
  */
 export async function mintPassport(
   services: Services,
-  { issuedBy, renews, ...grant }: MintRequest,
+  { issuedBy, attestedBy, renews, ...grant }: MintRequest,
   alongside: Alongside,
 ): Promise<MintedPassport> {
   const nowMs = services.clock.now();
@@ -53,7 +56,10 @@ export async function mintPassport(
   try {
     const { result } = await commitChange(services, claims.tenant_id, async (tx, notes) => {
       await alongside({ tx, notes, claims });
-      const row = rowOf(claims, { issuedAt: new Date(nowMs), expiresAt, renews });
+      const row = rowOf(claims, {
+        ...{ issuedAt: new Date(nowMs), expiresAt, renews },
+        attestedBy: renews?.attestedBy ?? attestedBy ?? null,
+      });
       const mac = services.guard.sign('passport', row);
       await tx.passport.create({ data: { ...row, mac } });
       return notes.event({
@@ -61,7 +67,11 @@ export async function mintPassport(
         chainId: agentChain(claims.sub),
         agentId: claims.sub,
         userId: claims.user_id,
-        data: { ...issuedData(claims, issuedBy), replaces: renews?.jti },
+        data: {
+          ...issuedData(claims, issuedBy),
+          attested_by: row.attestedBy ?? undefined,
+          replaces: renews?.jti,
+        },
       });
     });
     return { token, claims, expiresAt: expiresAt.toISOString(), evidenceId: result.id };
@@ -75,9 +85,10 @@ interface Recorded {
   readonly issuedAt: Date;
   readonly expiresAt: Date;
   readonly renews: RenewedPassport | undefined;
+  readonly attestedBy: string | null;
 }
 
-function rowOf(claims: PassportClaims, { issuedAt, expiresAt, renews }: Recorded) {
+function rowOf(claims: PassportClaims, { issuedAt, expiresAt, renews, attestedBy }: Recorded) {
   return {
     tenantId: claims.tenant_id,
     jti: claims.jti,
@@ -93,6 +104,7 @@ function rowOf(claims: PassportClaims, { issuedAt, expiresAt, renews }: Recorded
     renewedFrom: renews?.jti ?? null,
     rootJti: renews?.rootJti ?? null,
     rootIssuedAt: renews?.rootIssuedAt ?? null,
+    attestedBy,
   };
 }
 

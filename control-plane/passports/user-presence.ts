@@ -10,9 +10,10 @@ interface PresentedPassport {
 }
 
 /**
- * When the user last had a passport issued for the agent, by one that it presents: undefined when
- * it was not issued for exactly this user. Leases and grants are the sidecar's own and prove no
- * user; a renewal says only when the first of its chain was issued, for an agent renews alone.
+ * When the user was last there, by a passport that the agent presents: undefined when it was not
+ * issued for exactly this user, and without a time when nobody who may attests it (see README.md).
+ * Leases and grants are the sidecar's own and prove no user; a renewal says only when the first of
+ * its chain was issued, for an agent renews alone.
  */
 export async function userPresence(
   { db, guard }: Pick<Services, 'db' | 'guard'>,
@@ -24,5 +25,7 @@ export async function userPresence(
   const isTheirs =
     passport?.kind === 'agent' && passport.agentId === agentId && passport.userId === userId;
   if (isTheirs && !guard.holds('passport', passport)) return undefined;
-  return isTheirs ? { atMs: idTimeMs(passport.rootJti ?? passport.jti) } : undefined;
+  if (!isTheirs) return undefined;
+  const isAttested = passport.attestedBy !== null;
+  return { atMs: isAttested ? idTimeMs(passport.rootJti ?? passport.jti) : undefined };
 }

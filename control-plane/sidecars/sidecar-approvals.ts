@@ -1,9 +1,12 @@
 import { actionDigest } from '../../shared/approval/action-digest.ts';
+import { decidersSuffice } from '../../shared/approval/deciders.ts';
 import type { Action, RiskTier } from '../../shared/decision/action.ts';
 import type { ApprovalTerms } from '../../shared/decision/verdict.ts';
 import { GatewayError } from '../../shared/errors.ts';
-import { proofOf } from '../approvals/approval-proof.ts';
+import { openEffectiveArgs, openProposal } from '../approvals/approval-args.ts';
+import { decidersOf, proofOf } from '../approvals/approval-proof.ts';
 import { openApproval } from '../approvals/open-approval.ts';
+import { requestersOf } from '../approvals/requesters.ts';
 import { settleEventHashes } from '../approvals/settle-event-hashes.ts';
 import { spendApproval } from '../approvals/spend-approval.ts';
 import type { Caller } from '../http/route.ts';
@@ -12,15 +15,15 @@ import type { Services } from '../services.ts';
 import type { Approval, Sidecar } from '../store/generated/client.ts';
 import { assertAgent } from './enrolment-token.ts';
 import { ownSidecar } from './fleet.ts';
+import { judgeAsked, type OwnJudgement, strictestOf } from './judge-asked.ts';
 
 interface SidecarApprovalRequest {
   readonly action: Pick<Action, 'tool' | 'resource' | 'args' | 'mcp' | 'goal'>;
   /** The user of the passport that the agent presented, when not the enrolment's. */
   readonly userId?: string | undefined;
   readonly passportJti?: string | undefined;
-  readonly reasonCode: string;
-  readonly matchedRules: readonly string[];
-  readonly policyHash?: string | undefined;
+  /** That passport, compact JWS. */
+  readonly passport?: string | undefined;
   readonly manifestHash?: string | undefined;
   readonly riskTier: RiskTier;
   readonly terms: ApprovalTerms;
@@ -28,7 +31,10 @@ interface SidecarApprovalRequest {
   readonly actionDigest: string;
 }
 
-/** Asks a human about an action of the sidecar's own agent. */
+/**
+ * Asks a human about an action of the sidecar's own agent. Verdict, reason, rules and terms are the
+ * control plane's own; what the sidecar says of terms and risk can only make them stricter.
+ */
 export async function openSidecarApproval(
   services: Services,
   caller: Caller,
@@ -39,21 +45,31 @@ export async function openSidecarApproval(
   const { userId, authenticatedAtMs } = await userOf(services, sidecar, request);
   const { tenantId, agentId } = sidecar;
   const action: Action = { ...request.action, tenantId, agentId, userId };
-  const { manifestHash } = request;
+  const { manifestHash, passport } = request;
   assertDigest(action, { manifestHash, claimed: request.actionDigest });
+  const own = await judgeAsked(services, { sidecar, action, passport });
+  if (own.manifestHash !== manifestHash) throw new GatewayError('tool.manifest_changed');
+  const { reasonCode, matchedRules, policyHash } = own.verdict;
   return openApproval(services, {
     action,
     actionDigest: request.actionDigest,
-    terms: request.terms,
-    riskTier: request.riskTier,
-    reasonCode: request.reasonCode,
-    summary: `The agent asks to call ${action.tool} on ${action.resource}.`,
-    matchedRules: request.matchedRules,
-    policyHash: request.policyHash,
+    ...strictestOf(own, request),
+    reasonCode,
+    summary: summaryOf(action, own),
+    matchedRules,
+    policyHash,
     manifestHash,
+    requestedBy: requestersOf(caller),
     sidecarId: sidecar.id,
     authenticatedAtMs,
   });
+}
+
+function summaryOf({ tool, resource }: Action, { terms }: OwnJudgement): string {
+  const asked = `The agent asks to call ${tool} on ${resource}.`;
+  return terms === undefined
+    ? `${asked} Only its sidecar’s policies ask for a human; the control plane’s do not.`
+    : asked;
 }
 
 /**
@@ -118,6 +134,7 @@ export async function spendSidecarApproval(
   });
   if (approval === null || !isFor(sidecar, approval)) throw new GatewayError('approval.not_found');
   const eventHash = await assertGranted(services, approval);
+  await assertStillEnough(services, sidecar, approval);
   const usedBy = `sidecar:${sidecar.id}`;
   if (!(await spendApproval(services, tenantId, { approvalId: id, eventHash, usedBy }))) {
     throw new GatewayError('approval.used');
@@ -128,6 +145,28 @@ export async function spendSidecarApproval(
 /** A standing grant is good at every sidecar of its agent, any other where it was asked for. */
 function isFor(sidecar: Sidecar, { sidecarId, agentId, grantScope }: Approval): boolean {
   return grantScope === null ? sidecarId === sidecar.id : agentId === sidecar.agentId;
+}
+
+/**
+ * Who agreed must be authority enough for what the rules ask at this moment, whatever the sidecar
+ * holds of them. A grant for whatever the arguments shows none: the sidecar compares it alone.
+ */
+async function assertStillEnough(
+  services: Services,
+  sidecar: Sidecar,
+  approval: Approval,
+): Promise<void> {
+  if (approval.grantScope === 'tool') return;
+  const { tenantId, agentId, userId, tool, resource } = approval;
+  const { args: proposed = {}, mcp } = openProposal(services, approval) ?? {};
+  const args = openEffectiveArgs(services, approval) ?? proposed;
+  const goal = approval.goal ?? undefined;
+  const action: Action = { tenantId, agentId, userId, tool, resource, args, mcp, goal };
+  const { terms } = await judgeAsked(services, { sidecar, action });
+  if (terms === undefined || decidersSuffice(decidersOf(approval), terms)) return;
+  throw new GatewayError('approval.invalid', {
+    message: 'The rules now ask for a higher role or more deciders than agreed; ask again.',
+  });
 }
 
 async function assertGranted(services: Services, approval: Approval): Promise<string> {

@@ -123,12 +123,14 @@ export function deliveredApproval(proven: ProvenApproval, granting: Granting): D
   const { id, actionDigest } = approval;
   const status = statusOf(approval, granting.nowMs);
   const waiting = { id, actionDigest, expiresAtMs: approval.expiresAt.getTime() };
-  if (status !== 'approved' && status !== 'modified') return { ...waiting, status };
+  if (status !== 'approved' && status !== 'modified') {
+    return { ...waiting, status, ...commentOf(approval) };
+  }
   // Waited for until the decision is sealed and its passport issued: without, it grants nothing.
   if (proof?.granted !== true) return { ...waiting, status: 'pending' };
   if (proof.revoked === true) return { ...waiting, status: 'expired' };
-  const { eventHash, expiresAtMs, used, actionDigest: effectiveDigest, standing } = proof;
-  const granted = { id, actionDigest, status, expiresAtMs, eventHash, effectiveDigest };
+  const { eventHash, expiresAtMs, used, actionDigest: effectiveDigest, standing, deciders } = proof;
+  const granted = { id, actionDigest, status, expiresAtMs, eventHash, effectiveDigest, deciders };
   if (used || expiresAtMs <= granting.nowMs) return { ...granted, used };
   if (standing !== undefined) return { ...granted, grant: standing };
   const claims = grantOf(proven, granting.nowMs);
@@ -141,6 +143,12 @@ export function deliveredApproval(proven: ProvenApproval, granting: Granting): D
     ...(args === undefined ? {} : { effectiveArgs: args }),
     passport: signPassport(claims, granting.passportKey),
   };
+}
+
+/** Nothing else that a human wrote travels. */
+function commentOf({ status, agentComment }: Approval): { readonly comment?: string } {
+  const isTold = status === 'denied' || status === 'context_requested';
+  return isTold && agentComment !== null ? { comment: agentComment } : {};
 }
 
 function statusOf({ status, expiresAt }: Approval, nowMs: number): DeliveredApproval['status'] {

@@ -18,8 +18,11 @@ import type { LiveSidecar } from './live-sidecars.ts';
 export const leaseSeconds = 300;
 const leaseSize = 10_000_000;
 
-/** What of a passport's row says that it is its own beginning. */
-export const neverRenewed = { renewedFrom: null, rootJti: null, rootIssuedAt: null };
+/** What of a passport's row says that it is its own beginning, and proves no user. */
+export const neverRenewed = {
+  ...{ renewedFrom: null, rootJti: null, rootIssuedAt: null },
+  attestedBy: null,
+};
 
 interface LeaseSource {
   readonly sidecar: LiveSidecar;

@@ -49,7 +49,7 @@ export async function createTenant(
       { ...services, notes },
       {
         tenantId,
-        by: 'operator',
+        by: undefined,
         wantedKey: {
           name: 'first owner',
           role: 'owner',

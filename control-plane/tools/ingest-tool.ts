@@ -32,7 +32,7 @@ interface IngestedTool {
  */
 export async function ingestTool(
   services: Services,
-  { tenantId, principal }: Caller,
+  { tenantId, principal, mintedBy }: Caller,
   submitted: JsonObject,
 ): Promise<IngestedTool> {
   const manifest = parseManifest(submitted);
@@ -40,6 +40,7 @@ export async function ingestTool(
   const submission: Submission = {
     tenantId,
     principal,
+    mintedBy,
     manifest,
     hash: manifestHash(manifest),
     surface: surfaceHash(manifest),

@@ -10,6 +10,8 @@ import type { Tool } from '../store/generated/client.ts';
 export interface Submission {
   readonly tenantId: string;
   readonly principal: string;
+  /** Who counts as the same person as the principal. */
+  readonly mintedBy?: readonly string[] | undefined;
   readonly manifest: NormalisedManifest;
   readonly hash: string;
   readonly surface: string;
@@ -110,7 +112,7 @@ async function requestApproval(
   services: Services,
   tx: Transaction,
   notes: ChangeNotes,
-  { tenantId, principal, manifest, hash, now }: Submission,
+  { tenantId, principal, mintedBy = [], manifest, hash, now }: Submission,
   standing: NextStanding,
 ): Promise<number | undefined> {
   const { approvalStatus, driftReason } = standing;
@@ -119,7 +121,7 @@ async function requestApproval(
   }
   return openToolApproval(services, tx, notes, {
     tenantId,
-    requestedBy: principal,
+    requestedBy: [principal, ...mintedBy],
     tool: manifest.name,
     manifestHash: hash,
     riskTier: riskTierOf(manifest),

@@ -172,16 +172,17 @@ function answerHeld(
   way: Way,
 ): void {
   const { form, evidenceId, approvalId, outcome, verdict } = held;
+  const comment = way.deps.replica.approvalById(approvalId)?.comment;
   const common = { form, approvalId, evidenceEventId: evidenceId };
   if (outcome === 'pending') {
     const message = `${verdict.summary} It was not performed yet.`;
     const pending = { decision: 'require_approval', reasonCode: 'approval.pending' } as const;
-    const details = refusalDetails(verdict);
+    const details = refusalDetails(verdict, comment);
     answerRefusal(exchange, { ...common, ...pending, message, details }, way);
     return;
   }
   const reasonCode = outcome === 'denied' ? 'approval.denied' : 'approval.expired';
-  answerRefusal(exchange, { ...common, reasonCode }, way);
+  answerRefusal(exchange, { ...common, reasonCode, details: refusalDetails({}, comment) }, way);
 }
 
 function answerRefusal({ res }: Exchange, refusal: Refusal, { trace }: Pick<Way, 'trace'>): void {

@@ -30,12 +30,12 @@ export function openApproval(
 }
 
 async function ask(
-  { action, verdict }: Judgement,
+  { action, verdict, presented }: Judgement,
   digest: string,
   { controlPlane, openedApprovals }: Pick<EnforceDeps, 'controlPlane' | 'openedApprovals'>,
 ): Promise<Opened> {
   try {
-    const opened = await controlPlane.openApproval(action, digest, verdict);
+    const opened = await controlPlane.openApproval(action, digest, verdict, presented);
     openedApprovals.add(opened);
     return opened;
   } catch (error) {

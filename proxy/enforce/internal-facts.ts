@@ -24,8 +24,8 @@ export function internalFacts({
     approval(id) {
       const approval = openedApprovals.standing(id);
       if (approval === undefined) return undefined;
-      const { status, expiresAtMs } = approval;
-      return { status, expiresAt: new Date(expiresAtMs).toISOString() };
+      const { status, expiresAtMs, comment } = approval;
+      return { status, expiresAt: new Date(expiresAtMs).toISOString(), comment };
     },
     manifest: () => agentManifest({ replica, identity, usage }),
     caCertificate: () => authority.certPem,

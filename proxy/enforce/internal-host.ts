@@ -1,15 +1,18 @@
 import type { ServerResponse } from 'node:http';
+import { readTheComment, stepsFor } from '../../shared/decision/next-steps.ts';
 import type { JsonObject } from '../../shared/json.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 
 /** A host that exists only inside the proxy. */
 export const internalHost = 'sallyport.internal';
 
-/** How an approval stands; nothing that a human wrote, and nothing of other agents. */
+/** How an approval stands; of what a human wrote only what is meant for the agent. */
 export interface ApprovalView {
   readonly status: string;
   /** RFC 3339. */
   readonly expiresAt?: string | undefined;
+  /** Why it was denied, or what more is asked: redacted. */
+  readonly comment?: string | undefined;
 }
 
 export interface InternalHostDeps {
@@ -56,8 +59,16 @@ function answerTo(target: string, deps: InternalHostDeps): Answer {
     : json(200, approvalBody(id ?? '', approval));
 }
 
-function approvalBody(id: string, { status, expiresAt }: ApprovalView): JsonObject {
-  return { id, status, ...(expiresAt === undefined ? {} : { expires_at: expiresAt }) };
+function approvalBody(id: string, { status, expiresAt, comment }: ApprovalView): JsonObject {
+  const details = comment === undefined ? {} : { details: { approver_comment: comment } };
+  const steps = status === 'denied' ? [...stepsFor('approval.denied')] : [];
+  const nextSteps = comment === undefined ? steps : [...steps, readTheComment];
+  return {
+    ...{ id, status },
+    ...(expiresAt === undefined ? {} : { expires_at: expiresAt }),
+    ...(nextSteps.length === 0 ? {} : { next_steps: nextSteps }),
+    ...details,
+  };
 }
 
 function json(status: number, body: JsonObject): Answer {

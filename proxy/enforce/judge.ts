@@ -3,7 +3,7 @@ import type { Bus } from '../../shared/bus/bus.ts';
 import type { Clock } from '../../shared/clock.ts';
 import type { Action } from '../../shared/decision/action.ts';
 import { decide } from '../../shared/decision/decide.ts';
-import { reachVerdict } from '../../shared/decision/reach-verdict.ts';
+import { effectIn, reachVerdict } from '../../shared/decision/reach-verdict.ts';
 import type { ApprovalProof, DecisionState, PassportState } from '../../shared/decision/state.ts';
 import type { Verdict } from '../../shared/decision/verdict.ts';
 import { GatewayError } from '../../shared/errors.ts';
@@ -95,7 +95,8 @@ export async function judgeByApproval(first: Judgement, deps: JudgeDeps): Promis
   const digest = digestOf(action, deps.replica.tool(action.tool)?.manifestHash);
   const standing = await judgeByStandingGrant(first, digest, deps);
   if (standing !== undefined) return standing;
-  const approval = deps.replica.approvalFor(digest);
+  const terms = effectIn(first.verdict, 'open_approval')?.terms;
+  const approval = deps.replica.approvalFor(digest, terms);
   if (approval === undefined) return first;
   if (approval.status !== 'approved' && approval.status !== 'modified') {
     return { ...first, approval };
@@ -265,6 +266,7 @@ function proofOf(approved: DeliveredApproval): ApprovalProof {
     granted: approved.status === 'approved' || approved.status === 'modified',
     used: approved.used === true,
     expiresAtMs: approved.expiresAtMs,
+    deciders: approved.deciders,
     standing: approved.grant,
   };
 }

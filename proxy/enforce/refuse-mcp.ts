@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '../../shared/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/json.ts';
 import type { RefusalForm } from '../recognise/recognition.ts';
 
 type McpForm = Extract<RefusalForm, { kind: 'mcp' }>;
@@ -92,7 +92,14 @@ function toolResult(form: McpForm, body: JsonObject): JsonObject {
 function explanation(body: JsonObject): string {
   const steps = Array.isArray(body.next_steps) ? (body.next_steps as readonly JsonValue[]) : [];
   const todo = steps.map((step) => `- ${String(step)}`).join('\n');
-  return todo === '' ? summary(body) : `${summary(body)}\nWhat to do:\n${todo}`;
+  const said = `${summary(body)}${quotedComment(body)}`;
+  return todo === '' ? said : `${said}\nWhat to do:\n${todo}`;
+}
+
+/** A human's words are data: quoted, on one line, and said to be theirs. */
+function quotedComment({ details }: JsonObject): string {
+  const comment = isJsonObject(details) ? details.approver_comment : undefined;
+  return typeof comment === 'string' ? `\nThe approver's comment: ${JSON.stringify(comment)}` : '';
 }
 
 const words: Readonly<Record<string, string>> = {

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { RefusalDetails } from '../../shared/decision/explain.ts';
-import { stepsFor } from '../../shared/decision/next-steps.ts';
+import { readTheComment, stepsFor } from '../../shared/decision/next-steps.ts';
 import type { Decision } from '../../shared/decision/verdict.ts';
 import { errorKinds, isErrorCode } from '../../shared/errors.ts';
 import type { JsonObject } from '../../shared/json.ts';
@@ -66,9 +66,13 @@ function refusalBody(refusal: Refusal): JsonObject {
     decision: refusal.decision ?? 'deny',
     ...(approvalId === undefined ? {} : { approval_request_id: String(approvalId) }),
     ...(evidenceEventId === undefined ? {} : { evidence_event_id: evidenceEventId }),
-    next_steps: [...steps, ...approvalSteps(refusal)],
+    next_steps: [...steps, ...approvalSteps(refusal), ...commentSteps(refusal)],
     ...(details === undefined ? {} : { details: { ...details } }),
   };
+}
+
+function commentSteps({ details }: Refusal): readonly string[] {
+  return details?.approver_comment === undefined ? [] : [readTheComment];
 }
 
 function approvalSteps({ decision, approvalId, form }: Refusal): string[] {

@@ -1,3 +1,4 @@
+import { type AskedDeciders, decidersSuffice } from '../../shared/approval/deciders.ts';
 import type { DeliveredApproval } from '../../shared/sync/sections.ts';
 
 /** The approvals of this sidecar's agent: those that wait, and those decided not long ago. */
@@ -30,15 +31,15 @@ export class HeldApprovals {
 
   /**
    * What humans say about the action of this digest: a grant that can be used, else a request
-   * that waits, else a denial if that was their last word. What was used or has run out says
-   * nothing, and standing grants are asked for apart: see `standingFor`.
+   * that waits, else a denial if that was their last word. What was used or has run out, or was
+   * granted by deciders who do not satisfy `terms`, says nothing, and standing grants are asked for apart: see `standingFor`.
    */
-  forAction(digest: string, nowMs: number): DeliveredApproval | undefined {
+  forAction(digest: string, nowMs: number, terms?: AskedDeciders): DeliveredApproval | undefined {
     const candidates = (this.#byDigest.get(digest) ?? []).toSorted((a, b) => b.id - a.id);
     // One request about an action is open at a time, so the newest was decided last.
     const lastWord = candidates.find(({ status }) => status !== 'pending' && status !== 'expired');
     return (
-      candidates.find((approval) => isUsable(approval, nowMs)) ??
+      candidates.find((one) => isUsable(one, nowMs) && isEnough(one, terms)) ??
       candidates.find(({ status, expiresAtMs }) => status === 'pending' && expiresAtMs > nowMs) ??
       (lastWord?.status === 'denied' ? lastWord : undefined)
     );
@@ -68,6 +69,10 @@ const none: readonly never[] = [];
 
 function reach({ grant }: DeliveredApproval): number {
   return grant?.scope === 'tool' ? 1 : 0;
+}
+
+function isEnough({ deciders }: DeliveredApproval, terms: AskedDeciders | undefined): boolean {
+  return terms === undefined || decidersSuffice(deciders, terms);
 }
 
 function isUsable({ status, used, expiresAtMs, passport }: DeliveredApproval, nowMs: number) {

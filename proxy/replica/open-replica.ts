@@ -1,3 +1,4 @@
+import type { AskedDeciders } from '../../shared/approval/deciders.ts';
 import type { Bus } from '../../shared/bus/bus.ts';
 import type { Clock } from '../../shared/clock.ts';
 import type { VerificationKeys } from '../../shared/crypto/signing-key.ts';
@@ -176,8 +177,8 @@ class LocalReplica implements Replica {
     return this.#revocations().agentIds.has(agentId) ? 'agent.disabled' : undefined;
   }
 
-  approvalFor(actionDigest: string): DeliveredApproval | undefined {
-    return this.#store.state.approvals?.forAction(actionDigest, this.clock.now());
+  approvalFor(actionDigest: string, terms?: AskedDeciders): DeliveredApproval | undefined {
+    return this.#store.state.approvals?.forAction(actionDigest, this.clock.now(), terms);
   }
 
   standingGrantsFor(

@@ -7,6 +7,12 @@ interface Opened {
   readonly expiresAtMs: number;
 }
 
+/** How a request stands. */
+interface Standing extends Opened {
+  readonly status: string;
+  readonly comment?: string | undefined;
+}
+
 const keptMax = 1_000;
 
 /**
@@ -33,7 +39,7 @@ export class OpenedApprovals {
   }
 
   /** How an approval of this agent stands; undefined when it has none of that id. */
-  standing(id: number): (Opened & { readonly status: string }) | undefined {
+  standing(id: number): Standing | undefined {
     const unheard = this.#unheard.get(id);
     return this.#replica.approvalById(id) ?? (unheard && { ...unheard, status: 'pending' });
   }

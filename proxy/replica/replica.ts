@@ -1,3 +1,4 @@
+import type { AskedDeciders } from '../../shared/approval/deciders.ts';
 import type { Binding } from '../../shared/binding/binding.ts';
 import type { Clock } from '../../shared/clock.ts';
 import type { VerificationKeys } from '../../shared/crypto/signing-key.ts';
@@ -66,8 +67,11 @@ export interface Replica {
   isRevoked(jti: string): boolean;
   /** Why nothing may be done for this agent here: it was disabled, or this sidecar revoked. */
   revocationOf(agentId: string): Revocation | undefined;
-  /** What humans say about the action of this digest, if anything that still counts. */
-  approvalFor(actionDigest: string): DeliveredApproval | undefined;
+  /**
+   * What humans say about the action of this digest, if anything that still counts. With `terms`, a
+   * grant by deciders who do not satisfy them counts no more.
+   */
+  approvalFor(actionDigest: string, terms?: AskedDeciders): DeliveredApproval | undefined;
   /** The standing grants that may cover an action of this user on this tool, nearest first. */
   standingGrantsFor(
     who: { readonly userId: string; readonly tool: string },

@@ -1,7 +1,9 @@
 import type { RiskTier } from '../decision/action.ts';
 import type { ErrorCode } from '../errors.ts';
+import type { Deciders } from './deciders.ts';
 import { agreeGrant, type GrantLimits, type GrantRequest, narrowestGrant } from './grant-terms.ts';
-import { roleAbove, roleSuffices } from './roles.ts';
+import { foldName, personsOf, sharePerson } from './persons.ts';
+import { lowestRole, roleAbove, roleSuffices } from './roles.ts';
 import { type ApprovalAction, type ApprovalState, isOpen, stateAt, transition } from './states.ts';
 
 /** What is on record about an approval when somebody acts on it. */
@@ -16,6 +18,8 @@ export interface ApprovalFacts {
   readonly quorum: number;
   readonly expiresAtMs: number;
   readonly escalatedBy?: string | undefined;
+  /** Every principal that asked, and whoever made their keys. */
+  readonly requestedBy: readonly string[];
   readonly riskTier: RiskTier;
   /** How far the rules that asked let a standing grant reach. */
   readonly grantLimits?: GrantLimits | undefined;
@@ -24,6 +28,8 @@ export interface ApprovalFacts {
 interface Decider {
   /** Whom the API key stands for. */
   readonly principal: string;
+  /** The principals whose keys led to the decider's: they count as the same person. */
+  readonly mintedBy?: readonly string[] | undefined;
   readonly role: string;
   /** The agent that the key is bound to, if any. */
   readonly agentId?: string | undefined;
@@ -32,6 +38,8 @@ interface Decider {
 /** An earlier act on the same approval that left it open. */
 export interface Vote {
   readonly principal: string;
+  readonly mintedBy?: readonly string[] | undefined;
+  readonly role: string;
   readonly action: ApprovalAction;
   /** For `modify`: digest of the action with the modified arguments. */
   readonly effectiveDigest?: string | undefined;
@@ -67,6 +75,8 @@ export type DecisionOutcome =
       readonly votesMissing: number;
       readonly minRole: string;
       readonly escalatedBy?: string | undefined;
+      /** Who agreed: set when something is granted now. */
+      readonly deciders?: Deciders | undefined;
       /** The standing grant that this act asks for, its terms filled in. */
       readonly grantAsked?: GrantLimits | undefined;
       /** The standing grant that is given now: what all who approved asked for. */
@@ -97,25 +107,16 @@ function refuse(code: ErrorCode, message: string): Refusal {
 }
 
 function refuseOwnRequest({ approval, decider }: DecisionAttempt): Refusal | undefined {
-  const { agentId, userId, userEmail } = approval;
-  const requesters = [userId, userEmail, agentId, `agent:${agentId}`];
-  const isOwn =
-    decider.agentId === agentId ||
-    requesters.some((name) => name !== undefined && isSame(name, decider.principal));
+  const { agentId, userId, userEmail, requestedBy } = approval;
+  const email = userEmail === undefined ? [] : [userEmail];
+  const requesters = [userId, ...email, agentId, `agent:${agentId}`, ...requestedBy];
+  const isOwn = decider.agentId === agentId || sharePerson(requesters, personsOf(decider));
   return isOwn
-    ? refuse('approval.self_decision', 'Nobody decides on their own request; ask somebody else.')
+    ? refuse(
+        'approval.self_decision',
+        'Nobody decides on their own request, nor by a key that was made by who asked; ask somebody else.',
+      )
     : undefined;
-}
-
-/** Names of people differ in case, white space and what no eye sees more often than people do. */
-function isSame(one: string, other: string): boolean {
-  return fold(one) === fold(other);
-}
-
-const invisible = /[\p{Default_Ignorable_Code_Point}\p{Cc}\p{Cf}]/gu;
-
-function fold(name: string): string {
-  return name.normalize('NFKC').replaceAll(invisible, '').trim().toLowerCase();
 }
 
 function refuseRole({ approval, decider }: DecisionAttempt): Refusal | undefined {
@@ -146,11 +147,16 @@ function refuseTransition({ approval, action, nowMs }: DecisionAttempt): Refusal
 
 const deciding: readonly ApprovalAction[] = ['approve', 'deny', 'modify'];
 
-function refuseEscalator({ approval, decider, action }: DecisionAttempt): Refusal | undefined {
-  const { escalatedBy } = approval;
-  return escalatedBy !== undefined &&
-    deciding.includes(action) &&
-    isSame(escalatedBy, decider.principal)
+function refuseEscalator({
+  approval,
+  decider,
+  action,
+  votes,
+}: DecisionAttempt): Refusal | undefined {
+  if (!deciding.includes(action) || approval.escalatedBy === undefined) return undefined;
+  const escalations = votes.filter((vote) => vote.action === 'escalate').flatMap(personsOf);
+  const escalators = [approval.escalatedBy, ...escalations];
+  return sharePerson(escalators, personsOf(decider))
     ? refuse(
         'approval.already_voted',
         'Whoever escalated an approval does not decide it; somebody else must.',
@@ -191,15 +197,23 @@ function isDemanded(
 function refuseSecondVote(attempt: DecisionAttempt): Refusal | undefined {
   const { action, decider } = attempt;
   if (action !== 'approve' && action !== 'modify') return undefined;
-  return standingVotes(attempt).some((vote) => isSame(vote.principal, decider.principal))
-    ? refuse('approval.already_voted', 'The same person cannot decide twice.')
+  return standingVotes(attempt).some((vote) => sharePerson(personsOf(vote), personsOf(decider)))
+    ? refuse(
+        'approval.already_voted',
+        'The same person cannot decide twice; keys that one person made count as that person.',
+      )
     : undefined;
 }
 
-/** Votes since the approval was last put off: what was asked or escalated since may change minds. */
-function standingVotes({ votes }: DecisionAttempt): readonly Vote[] {
+/**
+ * Votes since the approval was last put off: what was asked or escalated since may change minds.
+ * A vote under a role that no longer suffices, because the terms were raised since, does not count.
+ */
+function standingVotes({ votes, approval }: DecisionAttempt): readonly Vote[] {
   const isVote = ({ action }: Vote) => action === 'approve' || action === 'modify';
-  return votes.slice(votes.findLastIndex((vote) => !isVote(vote)) + 1);
+  return votes
+    .slice(votes.findLastIndex((vote) => !isVote(vote)) + 1)
+    .filter(({ role }) => roleSuffices(role, approval.minRole));
 }
 
 function agreeAndMove(attempt: DecisionAttempt): DecisionOutcome {
@@ -229,7 +243,16 @@ function move(attempt: DecisionAttempt, grantAsked?: GrantLimits): DecisionOutco
   const status = transition(approval.status, action) ?? 'expired';
   const grant =
     status === 'approved' ? narrowestGrant([grantAsked, ...grantsOf(attempt)]) : undefined;
-  return { ok: true, status, isFinal: !isOpen(status), votesMissing: 0, ...kept, grant };
+  const isGranted = status === 'approved' || status === 'modified';
+  const deciders = isGranted ? decidersOf(attempt) : undefined;
+  return { ok: true, status, isFinal: !isOpen(status), votesMissing: 0, ...kept, grant, deciders };
+}
+
+function decidersOf(attempt: DecisionAttempt): Deciders {
+  const { decider } = attempt;
+  const agreed = [...agreeingVotes(attempt), decider];
+  const people = new Set(agreed.map(({ principal }) => foldName(principal)));
+  return { role: lowestRole(agreed.map(({ role }) => role)) ?? decider.role, count: people.size };
 }
 
 function grantsOf(attempt: DecisionAttempt): readonly (GrantLimits | undefined)[] {
@@ -240,12 +263,17 @@ function grantsOf(attempt: DecisionAttempt): readonly (GrantLimits | undefined)[
 
 /** Votes for exactly the same thing that are still missing, this one counted. One denial suffices. */
 function missingVotes(attempt: DecisionAttempt): number {
-  const { approval, action, effectiveDigest } = attempt;
+  const { approval, action } = attempt;
   if (action !== 'approve' && action !== 'modify') return 0;
-  const others = standingVotes(attempt).filter(
+  const people = new Set(agreeingVotes(attempt).map((vote) => foldName(vote.principal)));
+  return Math.max(0, approval.quorum - people.size - 1);
+}
+
+/** Earlier votes for exactly what this act is for. */
+function agreeingVotes(attempt: DecisionAttempt): readonly Vote[] {
+  const { action, effectiveDigest } = attempt;
+  return standingVotes(attempt).filter(
     (vote) =>
       vote.action === action && (action === 'approve' || vote.effectiveDigest === effectiveDigest),
   );
-  const people = new Set(others.map((vote) => fold(vote.principal)));
-  return Math.max(0, approval.quorum - people.size - 1);
 }

@@ -41,8 +41,13 @@ export const actionResponse = z.object({
     next_steps: z.array(z.string()).readonly(),
     /** What rules of policies in `monitor` would have decided. */
     observed: z.array(observedRule).readonly().optional(),
-    /** Where a budget refuses: when the same call gets further, if nothing is added until then. */
-    details: z.object({ resets_at: z.string() }).optional(),
+    /**
+     * Where a budget refuses: when the same call gets further, if nothing is added until then. Where a
+     * human denied this action lately, or asks for more about it: what they said, redacted.
+     */
+    details: z
+      .object({ resets_at: z.string().optional(), approver_comment: z.string().optional() })
+      .optional(),
   }),
 });
 export type ActionResponse = z.output<typeof actionResponse>;

@@ -51,6 +51,8 @@ const approvalRecord = z.object({
   proposed_mcp: jsonObject.optional(),
   /** What may be performed, after `modify`; only for callers who may decide. */
   effective_args: jsonObject.optional(),
+  /** Every principal that asked, and whoever made their keys: none of them may decide. */
+  requested_by: z.array(z.string()),
   requested_at: z.string(),
   expires_at: z.string(),
   escalated_by: z.string().optional(),
@@ -92,6 +94,7 @@ const recordExample = {
   min_role: 'approver',
   quorum: 1,
   proposed_args: { amount: 40, currency: 'EUR' },
+  requested_by: ['service-account:sa_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d'],
   requested_at: '2026-11-20T10:00:00.000Z',
   expires_at: '2026-11-20T11:00:00.000Z',
   votes: [],

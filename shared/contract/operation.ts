@@ -9,6 +9,7 @@ export const permissions = [
   'passport.verify',
   'sidecar.enrol',
   'approval.decide',
+  'reauth.attest',
   'policy.write',
   'policy.publish',
   'tool.write',

@@ -77,6 +77,8 @@ export const openSidecarApproval = operation({
   method: 'POST',
   path: '/v1/sidecars/approvals',
   summary: 'Ask a human about an action of the sidecar’s own agent',
+  description:
+    'The control plane judges the action by its own state: verdict, reason, rules, terms and risk are its own, or the sidecar’s where those are stricter. What it denies is refused (`approval.action_denied`).',
   body: z.object({
     tool: toolId,
     resource: resourceId,
@@ -87,6 +89,9 @@ export const openSidecarApproval = operation({
     /** With `passport_jti`: the user of the passport that the agent presented, when not the enrolment's. */
     user_id: userId.optional(),
     passport_jti: name(256).optional(),
+    /** The passport that the agent presented, compact JWS; absent: the call is made under the lease. */
+    passport: text(65_536).optional(),
+    /** What the sidecar made of it. Only terms and risk are read, and only where they are stricter. */
     reason_code: name(256),
     matched_rules: z.array(text(512)).max(10_000),
     policy_hash: digest.optional(),
@@ -128,7 +133,14 @@ export const openSidecarApproval = operation({
     schema: z.object({ approval_id: z.number().int(), status: z.string(), expires_at: z.string() }),
     example: { approval_id: 42, status: 'pending', expires_at: '2026-11-20T11:00:00.000Z' },
   },
-  errors: ['args.schema_invalid', 'approval.invalid', 'approval.too_many_open', 'sidecar.revoked'],
+  errors: [
+    'args.schema_invalid',
+    'approval.invalid',
+    'approval.action_denied',
+    'approval.too_many_open',
+    'tool.manifest_changed',
+    'sidecar.revoked',
+  ],
 });
 
 export const spendSidecarApproval = operation({
@@ -150,6 +162,7 @@ export const spendSidecarApproval = operation({
     'approval.used',
     'approval.grant_revoked',
     'approval.invalid',
+    'approval.action_denied',
     'approval.expired',
     'sidecar.revoked',
   ],

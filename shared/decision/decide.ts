@@ -164,7 +164,7 @@ function judgePolicy(one: Case): Finding {
       const isAsked = outcome.decision === 'require_approval';
       const terms = isAsked ? (outcome.approval ?? termsByDefault) : undefined;
       const grant = judgeGrant(action, state, { nowMs, terms });
-      if (grant?.refused !== undefined) return { ...deny(grant.refused), outcome };
+      if (grant?.refused !== undefined) return { ...deny(grant.refused, grant.summary), outcome };
       if (terms === undefined) return fromOutcome(outcome, grant?.effect);
       if (grant !== undefined) return satisfied(outcome, grant.effect);
       return withReset(fromOutcome(outcome, { kind: 'open_approval', terms }), resetsAtMs);

@@ -1,3 +1,4 @@
+import { readTheComment } from './next-steps.ts';
 import type { Verdict } from './verdict.ts';
 
 /** `explain` of a preflight response (contract 2.2); `observed` only where something was. */
@@ -12,21 +13,30 @@ interface Explanation {
 /** What a refusal says beyond the contract's words. */
 export interface RefusalDetails {
   /** RFC 3339: when the budget that refused this call lets it through again, if nothing is added. */
-  readonly resets_at: string;
+  readonly resets_at?: string;
+  /** What a human said of this action: why they denied it, or what more they ask. Data, redacted. */
+  readonly approver_comment?: string;
 }
 
-export function explainVerdict(verdict: Verdict): Explanation {
+export function explainVerdict(verdict: Verdict, approverComment?: string): Explanation {
   const { summary, matchedRules, nextSteps, observed } = verdict;
-  const details = refusalDetails(verdict);
+  const details = refusalDetails(verdict, approverComment);
   return {
     summary,
     matched_rules: matchedRules,
-    next_steps: nextSteps,
+    next_steps: approverComment === undefined ? nextSteps : [...nextSteps, readTheComment],
     ...(observed.length === 0 ? {} : { observed }),
     ...(details === undefined ? {} : { details }),
   };
 }
 
-export function refusalDetails({ resetsAtMs }: Verdict): RefusalDetails | undefined {
-  return resetsAtMs === undefined ? undefined : { resets_at: new Date(resetsAtMs).toISOString() };
+export function refusalDetails(
+  { resetsAtMs }: Pick<Verdict, 'resetsAtMs'>,
+  approverComment?: string,
+): RefusalDetails | undefined {
+  if (resetsAtMs === undefined && approverComment === undefined) return undefined;
+  return {
+    ...(resetsAtMs === undefined ? {} : { resets_at: new Date(resetsAtMs).toISOString() }),
+    ...(approverComment === undefined ? {} : { approver_comment: approverComment }),
+  };
 }

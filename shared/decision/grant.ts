@@ -1,4 +1,5 @@
 import { digestOf } from '../approval/action-digest.ts';
+import { decidersSuffice } from '../approval/deciders.ts';
 import { satisfiesTerms } from '../approval/grant-terms.ts';
 import type { ErrorCode } from '../errors.ts';
 import type { Action, RiskTier } from './action.ts';
@@ -7,8 +8,19 @@ import type { ApprovalTerms, Effect } from './verdict.ts';
 
 /** What an approval is worth for this action. */
 type GrantJudgement =
-  | { readonly refused: ErrorCode; readonly effect?: undefined }
+  | {
+      readonly refused: ErrorCode;
+      /** Default: the code's own text. */
+      readonly summary?: string | undefined;
+      readonly effect?: undefined;
+    }
   | { readonly refused?: undefined; readonly effect: Effect };
+
+const tooWeak: GrantJudgement = {
+  refused: 'approval.invalid',
+  summary:
+    'The approval was given under weaker terms than the rules now ask for: a higher role or more deciders are needed.',
+};
 
 interface Asked {
   readonly nowMs: number;
@@ -49,7 +61,10 @@ function judgeBound(
   return judgeProof(approval, action, state, asked);
 }
 
-/** The decision must be a grant, for exactly this action, unspent and unexpired. */
+/**
+ * The decision must be a grant, for exactly this action, unspent and unexpired, by deciders who
+ * satisfy what the rules ask now.
+ */
 function judgeProof(
   proof: ApprovalProof,
   action: Action,
@@ -65,6 +80,7 @@ function judgeProof(
   if (proof.revoked === true) return { refused: 'approval.grant_revoked' };
   if (proof.used) return { refused: 'approval.used' };
   if (nowMs >= proof.expiresAtMs) return { refused: 'approval.expired' };
+  if (terms !== undefined && !decidersSuffice(proof.deciders, terms)) return tooWeak;
   return { effect: { kind: 'spend_approval', approvalId, eventHash } };
 }
 

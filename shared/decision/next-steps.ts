@@ -98,6 +98,10 @@ const steps: Partial<Record<ErrorCode, readonly string[]>> = {
   'approval.invalid': [
     'Ask for approval of exactly this action: send it without the approval-bound passport.',
   ],
+  'approval.denied': [
+    'Do not repeat the call: a human denied exactly this action. Change it so that it meets what they object to, or ask the user how to go on.',
+  ],
+  'approval.action_denied': [later],
   'approval.expired': ['The approval is too old: send the action again to ask for a new one.'],
   'approval.used': [
     'An approval is good for one call, and this one was used. Do not repeat the action unless it is meant to happen twice; then ask for approval again.',
@@ -136,6 +140,10 @@ const steps: Partial<Record<ErrorCode, readonly string[]>> = {
   'upstream.tls_version': [operatorsUpstream],
   'upstream.tls_invalid': [operatorsUpstream],
 };
+
+/** For an answer that has a human's words about the action beside it. */
+export const readTheComment =
+  'A human commented on this action: details.approver_comment says what. Take it as information, and decide by it what to change or to ask the user.';
 
 const reapproval: readonly string[] = [
   'Do not retry: the tool differs from what was approved, and a human must approve its present manifest first.',

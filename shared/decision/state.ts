@@ -1,3 +1,4 @@
+import type { Deciders } from '../approval/deciders.ts';
 import type { StandingGrant } from '../approval/grant-terms.ts';
 import type { ToolRecord } from '../manifest/tool-record.ts';
 import type { PassportClaims } from '../passport/claims.ts';
@@ -38,6 +39,8 @@ export interface ApprovalProof {
   readonly used: boolean;
   readonly expiresAtMs: number;
   readonly revoked?: boolean | undefined;
+  /** Who agreed. Undefined: not known, and so never enough for what a rule asks. */
+  readonly deciders?: Deciders | undefined;
   /** For a grant that is good for more than one call, or for one on the tool whatever its arguments. */
   readonly standing?: StandingGrant | undefined;
 }

@@ -78,8 +78,8 @@ function isList(value: JsonObject | readonly JsonValue[]): value is readonly Jso
   return Array.isArray(value);
 }
 
-/** Redacted before it is cut: half a secret has no form any more. */
-function keptText(text: string): string {
+/** What may be kept of a text. Redacted before it is cut: half a secret has no form any more. */
+export function keptText(text: string): string {
   const plain = redactText(text.slice(0, limits.readCharacters));
   const isRead = text.length <= limits.readCharacters;
   if (isRead && plain.length <= limits.textCharacters) return recordableText(plain);

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Deciders } from '../approval/deciders.ts';
 import { grantScopes, type RuleGrant, type StandingGrant } from '../approval/grant-terms.ts';
 import type { Binding, BindingUpstream } from '../binding/binding.ts';
 import type { PublicJwk } from '../crypto/signing-key.ts';
@@ -168,6 +169,8 @@ const approval = exactly<DeliveredApproval>({
   effectiveArgs: jsonObject.optional(),
   passport: z.string().optional(),
   used: z.boolean().optional(),
+  deciders: exactly<Deciders>({ role: z.string(), count }).optional(),
+  comment: z.string().optional(),
   grant: exactly<StandingGrant>({
     uses: count,
     scope: z.enum(grantScopes),

@@ -1,3 +1,4 @@
+import type { Deciders } from '../approval/deciders.ts';
 import type { StandingGrant } from '../approval/grant-terms.ts';
 import type { Binding } from '../binding/binding.ts';
 import type { PublicJwk } from '../crypto/signing-key.ts';
@@ -65,6 +66,10 @@ export interface DeliveredApproval {
   /** Passport bound to the grant, audience `sidecar://<id>`. */
   readonly passport?: string | undefined;
   readonly used?: boolean | undefined;
+  /** Who agreed, once granted: compared with what the rules ask when the grant is used. */
+  readonly deciders?: Deciders | undefined;
+  /** Why it was denied, or what more is asked, by who decided: redacted, and bounded in length. */
+  readonly comment?: string | undefined;
   /** For a standing grant, which needs no passport: any call of the agent that it covers may use it. */
   readonly grant?: StandingGrant | undefined;
 }

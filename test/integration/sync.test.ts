@@ -220,6 +220,7 @@ describe('an approval', () => {
       reasonCode: 'amount.high',
       summary: 'pay',
       matchedRules: [],
+      requestedBy: ['sidecar:sc_3'],
       sidecarId: 'sc_3',
     });
     await until(() => replica.approvalFor(digest)?.status === 'pending');

@@ -32,6 +32,7 @@ export async function startApprovalDesk(options: TestServicesOptions = {}) {
   const anna = await gateway.as({ role: 'approver', principal: 'anna' });
   const ben = await gateway.as({ role: 'approver', principal: 'ben' });
   const admin = await gateway.as({ role: 'admin', principal: 'adam' });
+  const bot = await gateway.as({ role: 'agent', principal: 'bot-key' });
   await gateway.publish(
     rule('require_approval', 'refund'),
     rule('require_approval', 'two', { approval: { quorum: 2 } }),
@@ -60,12 +61,14 @@ export async function startApprovalDesk(options: TestServicesOptions = {}) {
     anna,
     ben,
     admin,
+    /** By whose key the agent asks: nobody decides on what they asked for themselves. */
+    bot,
     /** An action that nobody asked for yet. */
     action,
     /** Asks for an action that needs approval; returns the action and the approval's id. */
     async request(more: Asked = {}) {
       const asked = action(more);
-      const answer = await gateway.owner.call(preflight, { body: asked });
+      const answer = await bot.call(preflight, { body: asked });
       return { asked, id: Number(answer.approval_request_id), answer };
     },
     decide: async (id: number, body: Act, client: Client = anna) =>

@@ -30,6 +30,8 @@ export interface Separate {
     method: string,
     path: string,
     body?: unknown,
+    /** Default: the owner's. */
+    key?: string,
   ): Promise<{ readonly status: number; readonly body: Record<string, unknown> }>;
   /** Starts the control plane again after it was ended. */
   restartControlPlane(options?: { readonly ready: boolean }): Promise<void>;
@@ -87,10 +89,10 @@ export async function startSeparate({
     if (isAwaited) await ready(program, `${origin}/readyz`);
     return program;
   };
-  const api: Separate['api'] = async (method, path, body) => {
+  const api: Separate['api'] = async (method, path, body, key = ownerKey) => {
     const response = await fetch(`${origin}/api${path}`, {
       method,
-      headers: { authorization: `Bearer ${ownerKey}`, 'content-type': 'application/json' },
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     return { status: response.status, body: (await response.json()) as Record<string, unknown> };

@@ -7,7 +7,7 @@ import type { Action } from '../../../shared/decision/action.ts';
 import type { Verdict } from '../../../shared/decision/verdict.ts';
 import { sidecarSection } from '../../../shared/sync/sections.ts';
 import { type EnrolledSidecar, enrolledSidecar } from '../../support/enrolled-sidecar.ts';
-import { type Gateway, refusalOf, startGateway } from '../../support/gateway.ts';
+import { type Gateway, refusalOf, rule, startGateway } from '../../support/gateway.ts';
 
 let gateway: Gateway;
 let agentId: string;
@@ -18,6 +18,7 @@ beforeAll(async () => {
   agentId = await gateway.agent('bot');
   sidecar = await enrolledSidecar(gateway, agentId);
   approver = await gateway.as({ role: 'approver', principal: 'anna' });
+  await gateway.publish(rule('require_approval', 'refund'));
 });
 afterAll(() => gateway.close());
 

@@ -34,6 +34,7 @@ const approval: ApprovalFacts = {
   minRole: 'approver',
   quorum: 1,
   expiresAtMs: nowMs + 3_600_000,
+  requestedBy: ['service-account:sa_1'],
   riskTier: 'high',
 };
 
@@ -88,6 +89,8 @@ describe('who may decide', () => {
     ['the user by e-mail', { principal: 'ALICE@acme.com', role: 'owner' }],
     ['the agent by its id', { principal: '7', role: 'owner' }],
     ['the agent by its name as a principal', { principal: 'agent:7', role: 'owner' }],
+    ['whoever asked', { principal: 'service-account:sa_1', role: 'owner' }],
+    ['a key made by the user', { principal: 'carol', role: 'owner', mintedBy: ['Alice'] }],
     ['a key bound to the agent', { principal: 'svc', role: 'owner', agentId: '7' }],
   ])('%s does not decide on their own request', (_, decider) => {
     for (const action of approvalActions) {
@@ -148,6 +151,8 @@ describe('escalation', () => {
     expect(judge({ ...attempt, decider: bob })).toMatchObject({ code: 'approval.already_voted' });
     const carol = { principal: 'carol', role: 'admin' };
     expect(judge({ ...attempt, decider: carol })).toMatchObject({ ok: true, isFinal: true });
+    const made = { ...carol, mintedBy: ['bob'] };
+    expect(judge({ ...attempt, decider: made })).toMatchObject({ code: 'approval.already_voted' });
   });
 
   it('the escalator may still ask for context', () => {
@@ -174,6 +179,7 @@ describe('quorum', () => {
   const two = { approval: { quorum: 2 } } as const;
   const vote = (principal: string, action: ApprovalAction, effectiveDigest?: string) => ({
     principal,
+    role: 'approver',
     action,
     effectiveDigest,
   });
@@ -191,6 +197,43 @@ describe('quorum', () => {
       ok: false,
       code: 'approval.already_voted',
     });
+  });
+
+  it.each([
+    ['the key of who voted', { principal: 'bob2', mintedBy: ['bob'] }, {}],
+    ['who made the key that voted', { principal: 'bob', mintedBy: [] }, { mintedBy: ['bob'] }],
+    [
+      'another key of the same maker',
+      { principal: 'ben', mintedBy: ['alex'] },
+      { mintedBy: ['ALEX'] },
+    ],
+  ])('does not count %s as a second person', (_what, decider, voter) => {
+    const principal = decider.principal === 'bob2' ? 'bob' : 'carol';
+    const votes = [{ ...vote(principal, 'approve'), ...voter }];
+    expect(judge({ ...two, decider: { ...decider, role: 'approver' }, votes })).toMatchObject({
+      code: 'approval.already_voted',
+    });
+  });
+
+  it('a vote under a role that no longer suffices does not count, and may be cast again', () => {
+    const raised = { approval: { quorum: 2, minRole: 'admin' } } as const;
+    const admin = { principal: 'bob', role: 'admin' };
+    for (const voter of ['carol', 'bob']) {
+      expect(judge({ ...raised, decider: admin, votes: [vote(voter, 'approve')] })).toMatchObject({
+        ok: true,
+        votesMissing: 1,
+      });
+    }
+  });
+
+  it('a grant names the lowest role of those who agreed, and how many they were', () => {
+    const votes = [vote('carol', 'approve')];
+    const decider = { principal: 'bob', role: 'owner' };
+    expect(judge({ ...two, decider, votes })).toMatchObject({
+      deciders: { role: 'approver', count: 2 },
+    });
+    expect(judge({ decider })).toMatchObject({ deciders: { role: 'owner', count: 1 } });
+    expect(judge({ decider, action: 'deny' })).toMatchObject({ deciders: undefined });
   });
 
   it('one person under two spellings is one vote', () => {
@@ -233,7 +276,7 @@ describe('quorum', () => {
 });
 
 describe('what was demanded', () => {
-  const asked = (action: ApprovalAction) => [{ principal: 'carol', action }];
+  const asked = (action: ApprovalAction) => [{ principal: 'carol', role: 'approver', action }];
 
   it('re-authentication is not shaken off by moving to another state', () => {
     const attempt: Change = {

@@ -86,6 +86,7 @@ describe('several deciders', () => {
           minRole: 'approver',
         },
         ...{ quorum: 2, expiresAtMs: nowMs + 1_000, riskTier: 'high', grantLimits: limits },
+        requestedBy: [],
       },
       decider: { principal: 'ben', role: 'approver' },
       action: 'approve',
@@ -96,7 +97,10 @@ describe('several deciders', () => {
       manifestApproved: true,
       votes,
     });
-  const anna = (grant?: GrantLimits): Vote => ({ principal: 'anna', action: 'approve', grant });
+  const anna = (grant?: GrantLimits): Vote => ({
+    ...{ principal: 'anna', role: 'approver' },
+    ...{ action: 'approve', grant },
+  });
 
   it('grant the least that each of them asked for', () => {
     const outcome = judge({ uses: 3, ttlSeconds: 6_000, scope: 'tool' }, [

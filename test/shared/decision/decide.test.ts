@@ -76,6 +76,7 @@ function passportOf(vector: DecisionVector, action: Action): PassportState | und
     granted: true,
     used: false,
     expiresAtMs: nowMs + 1,
+    deciders: { role: 'approver', count: 1 },
     ...vector.approval,
   };
   return signedPassport(claims, { ...more, approval });

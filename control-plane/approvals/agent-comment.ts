@@ -1,0 +1,25 @@
+import type { Services } from '../services.ts';
+import type { Approval } from '../store/generated/client.ts';
+import { deliveredMs } from './open-states.ts';
+
+/**
+ * What a human said of an action that waits for a decision: what more they ask for, else why they
+ * denied it lately. Only what was stored for the agent, never the comment itself.
+ */
+export async function agentCommentOn(
+  { db, clock, guard }: Pick<Services, 'db' | 'clock' | 'guard'>,
+  approval: Approval,
+): Promise<string | undefined> {
+  if (approval.status === 'context_requested') return approval.agentComment ?? undefined;
+  const { tenantId, agentId, actionDigest } = approval;
+  const last = await db.approval.findFirst({
+    where: {
+      ...{ tenantId, agentId, actionDigest, kind: 'action' },
+      status: { in: ['approved', 'modified', 'denied'] },
+      decidedAt: { gt: new Date(clock.now() - deliveredMs) },
+    },
+    orderBy: [{ decidedAt: 'desc' }, { id: 'desc' }],
+  });
+  if (last?.status !== 'denied' || !guard.holds('approval', last)) return undefined;
+  return last.agentComment ?? undefined;
+}

@@ -1,0 +1,107 @@
+import { sharePerson } from '../../shared/approval/persons.ts';
+import { stricterRole } from '../../shared/approval/roles.ts';
+import { higherRisk, narrower } from '../../shared/approval/stricter-terms.ts';
+import { type RiskTier, riskTiers } from '../../shared/decision/action.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import { sidecarSection } from '../../shared/sync/sections.ts';
+import type { ChangeNotes } from '../events.ts';
+import type { Transaction } from '../services.ts';
+import { type Approval, Prisma } from '../store/generated/client.ts';
+import { grantLimitsOf } from './grant-limits.ts';
+import type { ApprovalRequest } from './open-approval.ts';
+
+/**
+ * What a later presentation of the same action changes: who asked and who waits, that its user is
+ * back, and what a human must satisfy where the rules ask for more by now.
+ */
+export async function joinApproval(
+  tx: Transaction,
+  notes: ChangeNotes,
+  approval: Approval,
+  request: ApprovalRequest,
+): Promise<Approval> {
+  notes.assertOurs('approval', approval);
+  const joined: Approval = {
+    ...approval,
+    ...raisedTo(approval, request),
+    requestedBy: askedBy(approval, request.requestedBy),
+    sidecarId: request.sidecarId ?? approval.sidecarId,
+    reauthRequiredAt: isUserBack(approval, request) ? null : approval.reauthRequiredAt,
+  };
+  const moves = joined.sidecarId !== approval.sidecarId;
+  if (!moves && isUnchanged(approval, joined)) return approval;
+  if (moves) {
+    const waiting = [joined.sidecarId, approval.sidecarId].filter((id) => id !== null);
+    notes.sections(...waiting.map(sidecarSection));
+  }
+  const { requestedBy, sidecarId, reauthRequiredAt, minRole, quorum, riskTier, grantLimits } =
+    joined;
+  const { count } = await tx.approval.updateMany({
+    where: { tenantId: approval.tenantId, id: approval.id, status: approval.status },
+    data: {
+      ...{ requestedBy, sidecarId, reauthRequiredAt, minRole, quorum, riskTier },
+      grantLimits: grantLimits ?? Prisma.DbNull,
+    },
+  });
+  // Decided in this very moment: the next presentation will find the decision.
+  if (count === 0) throw new GatewayError('approval.unavailable');
+  return notes.signed('approval', joined);
+}
+
+/** Another principal asks for what waits already: neither decides on it. */
+export async function addRequesters(
+  tx: Transaction,
+  notes: ChangeNotes,
+  approval: Approval,
+  more: readonly string[],
+): Promise<Approval> {
+  const requestedBy = askedBy(approval, more);
+  if (requestedBy.length === approval.requestedBy.length) return approval;
+  const { tenantId, id, status } = approval;
+  const { count } = await tx.approval.updateMany({
+    where: { tenantId, id, status },
+    data: { requestedBy },
+  });
+  if (count === 0) throw new GatewayError('approval.unavailable');
+  return notes.signed('approval', { ...approval, requestedBy });
+}
+
+function isUserBack({ reauthRequiredAt }: Approval, { authenticatedAtMs = 0 }: ApprovalRequest) {
+  return reauthRequiredAt !== null && authenticatedAtMs > reauthRequiredAt.getTime();
+}
+
+function askedBy({ requestedBy }: Approval, more: readonly string[]): string[] {
+  return [...requestedBy, ...more.filter((name) => !sharePerson(requestedBy, [name]))];
+}
+
+/** Terms only ever rise: rules that ask for less by now take nothing back from who was asked. */
+function raisedTo(approval: Approval, { terms, riskTier }: ApprovalRequest) {
+  return {
+    minRole: stricterRole(approval.minRole, terms.minRole),
+    quorum: Math.max(approval.quorum, terms.quorum),
+    riskTier: higherRisk(storedRisk(approval), riskTier),
+    grantLimits: narrowed(approval, terms.grant),
+  };
+}
+
+function narrowed(approval: Approval, limits: ApprovalRequest['terms']['grant']) {
+  const narrow = narrower(grantLimitsOf(approval), limits);
+  return narrow === undefined ? null : { ...narrow };
+}
+
+/** A risk that cannot be read is the highest. */
+function storedRisk({ riskTier }: Approval): RiskTier {
+  return riskTiers.find((known) => known === riskTier) ?? 'critical';
+}
+
+function isUnchanged(before: Approval, after: Approval): boolean {
+  const limits = (row: Approval) => JSON.stringify(grantLimitsOf(row) ?? null);
+  return (
+    after.requestedBy.length === before.requestedBy.length &&
+    after.reauthRequiredAt === before.reauthRequiredAt &&
+    after.minRole === before.minRole &&
+    after.quorum === before.quorum &&
+    after.riskTier === before.riskTier &&
+    limits(after) === limits(before)
+  );
+}

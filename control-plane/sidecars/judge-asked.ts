@@ -1,0 +1,100 @@
+import { higherRisk, stricterTerms } from '../../shared/approval/stricter-terms.ts';
+import type { Action, RiskTier } from '../../shared/decision/action.ts';
+import { decide } from '../../shared/decision/decide.ts';
+import { effectIn } from '../../shared/decision/reach-verdict.ts';
+import type { DecisionState, PassportState } from '../../shared/decision/state.ts';
+import { type ApprovalTerms, mayProceed, type Verdict } from '../../shared/decision/verdict.ts';
+import { GatewayError } from '../../shared/errors.ts';
+import { sidecarAudience } from '../../shared/passport/audience.ts';
+import { controlPlaneAudience, loadState } from '../actions/load-state.ts';
+import type { Services } from '../services.ts';
+import type { Sidecar } from '../store/generated/client.ts';
+import { leaseClaims } from '../sync/sidecar-passports.ts';
+
+interface AskedAction {
+  readonly sidecar: Sidecar;
+  readonly action: Action;
+  /** The passport that the agent presented, compact JWS; undefined: the sidecar's lease. */
+  readonly passport?: string | undefined;
+}
+
+/** What the control plane itself makes of an action that a sidecar asks about. */
+export interface OwnJudgement {
+  readonly verdict: Verdict;
+  /** What the rules ask of a human; undefined where they ask for none. */
+  readonly terms: ApprovalTerms | undefined;
+  readonly manifestHash: string | undefined;
+}
+
+/**
+ * Judges an action of a sidecar's agent by the control plane's own state. A sidecar that is behind,
+ * or that is no longer what it was enrolled as, chooses nothing of what a human is shown or must
+ * satisfy. Throws `approval.action_denied` for what is not permitted whoever agrees.
+ */
+export async function judgeAsked(services: Services, asked: AskedAction): Promise<OwnJudgement> {
+  const state = await stateFor(services, asked);
+  const verdict = decide(asked.action, state, services.clock.now());
+  if (!mayProceed(verdict) && verdict.decision !== 'require_approval') throw denied(verdict);
+  const terms = effectIn(verdict, 'open_approval')?.terms;
+  return { verdict, terms, manifestHash: state.tool?.manifestHash };
+}
+
+function denied({ reasonCode, summary }: Verdict): GatewayError {
+  return new GatewayError('approval.action_denied', {
+    message: `Nobody is asked: the control plane denies this action (${reasonCode}). ${summary}`,
+    details: { denied_by: reasonCode },
+  });
+}
+
+async function stateFor(
+  services: Services,
+  { sidecar, action, passport }: AskedAction,
+): Promise<DecisionState> {
+  const { environment } = sidecar;
+  const loaded = await loadState(services, {
+    action,
+    passport,
+    point: 'enforcement',
+    environment: environment as DecisionState['environment'],
+  });
+  const own =
+    passport === undefined
+      ? leaseOf(services, sidecar, { action, state: loaded })
+      : loaded.passport;
+  const isGeneral = own?.form === 'signed' && own.claims.aud === controlPlaneAudience;
+  const audience = isGeneral ? controlPlaneAudience : sidecarAudience(sidecar.id);
+  return { ...loaded, passport: own, audience };
+}
+
+/** What a lease of the sidecar permits now: everything that its agent is registered for. */
+function leaseOf(
+  { clock }: Pick<Services, 'clock'>,
+  sidecar: Sidecar,
+  { action, state: { agent } }: { readonly action: Action; readonly state: DecisionState },
+): PassportState | undefined {
+  if (agent === undefined) return undefined;
+  const claims = leaseClaims({
+    sidecar: { ...sidecar, userId: action.userId },
+    agent: { goal: agent.goal ?? null, capabilities: agent.capabilities },
+    policyHash: '',
+    jti: 'lease',
+    issuedAt: new Date(clock.now()),
+  });
+  return { form: 'signed', claims, source: 'lease', revoked: false, use: 'claimed' };
+}
+
+interface Claimed {
+  readonly terms: ApprovalTerms;
+  readonly riskTier: RiskTier;
+}
+
+/** What a human must satisfy: what the control plane and the sidecar ask, whichever is stricter. */
+export function strictestOf({ verdict, terms }: OwnJudgement, claimed: Claimed): Claimed {
+  const { channels, minRole, quorum } = claimed.terms;
+  return {
+    riskTier: higherRisk(verdict.riskTier, claimed.riskTier),
+    // Where the rules here ask for nobody, none of them lets a grant reach beyond one call.
+    terms:
+      terms === undefined ? { channels, minRole, quorum } : stricterTerms(terms, claimed.terms),
+  };
+}

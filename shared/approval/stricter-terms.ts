@@ -1,0 +1,28 @@
+import { type RiskTier, riskTiers } from '../decision/action.ts';
+import type { ApprovalTerms } from '../decision/verdict.ts';
+import { type GrantLimits, narrowestGrant } from './grant-terms.ts';
+import { stricterRole } from './roles.ts';
+
+/** What a human decision must satisfy so that it satisfies both; the time to decide is the first's. */
+export function stricterTerms(one: ApprovalTerms, other: ApprovalTerms): ApprovalTerms {
+  const grant = narrower(one.grant, other.grant);
+  return {
+    channels: [...new Set([...one.channels, ...other.channels])],
+    minRole: stricterRole(one.minRole, other.minRole),
+    quorum: Math.max(one.quorum, other.quorum),
+    slaSeconds: one.slaSeconds,
+    ...(grant === undefined ? {} : { grant }),
+  };
+}
+
+/** How far a standing grant may reach where both limits hold; one call where one of them is missing. */
+export function narrower(
+  one: GrantLimits | undefined,
+  other: GrantLimits | undefined,
+): GrantLimits | undefined {
+  return narrowestGrant([one, other]);
+}
+
+export function higherRisk(one: RiskTier, other: RiskTier): RiskTier {
+  return riskTiers.indexOf(one) >= riskTiers.indexOf(other) ? one : other;
+}

@@ -1,0 +1,53 @@
+import { describe, expect, it } from 'vitest';
+import { decidersBy, decidersSuffice } from '../../../shared/approval/deciders.ts';
+import { higherRisk, stricterTerms } from '../../../shared/approval/stricter-terms.ts';
+
+describe('who agreed to an action', () => {
+  const roles = ['approver', 'admin', 'owner'];
+
+  it('suffices for every rule that asks for no higher role and no more people', () => {
+    for (const [have, role] of roles.entries())
+      for (const [need, minRole] of roles.entries())
+        for (const count of [1, 2, 3])
+          for (const quorum of [1, 2, 3]) {
+            const suffices = decidersSuffice({ role, count }, { minRole, quorum });
+            expect(suffices).toBe(have >= need && count >= quorum);
+          }
+  });
+
+  it('never suffices where it is not known, or by a role that decides nothing', () => {
+    expect(decidersSuffice(undefined, { minRole: 'approver', quorum: 1 })).toBe(false);
+    expect(decidersSuffice({ role: 'agent', count: 9 }, { minRole: 'agent', quorum: 1 })).toBe(
+      false,
+    );
+  });
+
+  it('is at least what the terms asked for, where only those are recorded', () => {
+    expect(decidersBy({ minRole: 'admin', quorum: 2 })).toEqual({ role: 'admin', count: 2 });
+    expect(decidersBy({ minRole: 'developer', quorum: 1 })).toEqual({ role: 'approver', count: 1 });
+  });
+});
+
+describe('the stricter of two terms', () => {
+  const grant = { uses: 3, ttlSeconds: 600, scope: 'tool' } as const;
+  const one = { channels: ['a'], minRole: 'owner', quorum: 1, slaSeconds: 60, grant };
+  const other = { channels: ['b', 'a'], minRole: 'admin', quorum: 4 };
+
+  it('takes the higher role, the larger quorum, all channels, and one call where one allows no more', () => {
+    const both = { channels: ['a', 'b'], minRole: 'owner', quorum: 4, slaSeconds: 60 };
+    expect(stricterTerms(one, other)).toEqual(both);
+    expect(stricterTerms(other, one)).toEqual({
+      ...{ ...both, channels: ['b', 'a'] },
+      slaSeconds: undefined,
+    });
+  });
+
+  it('takes the least of both grants and the higher risk', () => {
+    const narrow = { uses: 9, ttlSeconds: 60, scope: 'action' } as const;
+    expect(stricterTerms(one, { ...other, grant: narrow }).grant).toEqual({
+      ...{ uses: 3, ttlSeconds: 60, scope: 'action' },
+    });
+    expect(higherRisk('low', 'critical')).toBe('critical');
+    expect(higherRisk('high', 'medium')).toBe('high');
+  });
+});
