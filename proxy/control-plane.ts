@@ -95,10 +95,10 @@ export function connectControlPlane({ url, enrolment, clock }: ControlPlaneOptio
           args: action.args,
           mcp: action.mcp,
           goal: action.goal,
-          ...(action.userId === identity.userId
+          ...(action.userId === identity.userId ? {} : { user_id: action.userId }),
+          ...(presented === undefined
             ? {}
-            : { user_id: action.userId, passport_jti: verdict.passportJti }),
-          passport: presented,
+            : { passport: presented, passport_jti: verdict.passportJti }),
           reason_code: verdict.reasonCode,
           matched_rules: [...verdict.matchedRules],
           policy_hash: verdict.policyHash,

@@ -48,7 +48,25 @@ describe('sallyport admin', () => {
     expect(services.guard.holds('tenant', row)).toBe(true);
   });
 
+  it('makes the key of a second person, which no other key led to', async () => {
+    const created = await admin('create-key', 'acme', 'owner', 'olga');
+    expect(created, created.text).toMatchObject({
+      code: 0,
+      text: expect.stringMatching(/apk_\w{20,}/),
+    });
+    const [olga, first] = ['olga', 'owner'].map((principal) =>
+      services.db.apiKey.findFirstOrThrow({ where: { tenantId: 'acme', principal } }),
+    );
+    for (const row of [await olga, await first]) {
+      expect(row).toMatchObject({ role: 'owner', createdBy: 'operator', mintedBy: [] });
+    }
+  });
+
   it.each([
+    ['a role of machines', ['create-key', 'acme', 'gateway', 'olga'], 1, 'owner, admin'],
+    ['a reserved name', ['create-key', 'acme', 'owner', 'sidecar:1'], 1, 'name of a person'],
+    ['a key for no tenant', ['create-key', 'nobody', 'owner', 'olga'], 1, 'no tenant nobody'],
+    ['a key without a person', ['create-key', 'acme', 'owner'], 2, 'Usage'],
     ['a plan that there is not', ['set-plan', 'acme', 'gold'], 1, 'free, team, enterprise'],
     ['a tenant that there is not', ['set-plan', 'nobody', 'team'], 1, 'no tenant nobody'],
     ['a name that is taken', ['create-tenant', 'acme'], 1, 'exists'],
