@@ -254,6 +254,7 @@ describe('an approval', () => {
               granted: true,
               used: false,
               expiresAtMs: granted?.expiresAtMs ?? 0,
+              deciders: granted?.deciders,
             },
           },
         },
