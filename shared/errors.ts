@@ -205,7 +205,7 @@ export const errorKinds = {
   ),
   'credential.reflected': refusal(
     502,
-    'The upstream sent the credential back; the answer was cut.',
+    'The call was performed; the response was withheld because it contained the credential.',
   ),
   'key.not_found': refusal(404, 'No such key.'),
   'key.role_exceeds_own': refusal(403, 'A key cannot be given more than its maker holds.'),

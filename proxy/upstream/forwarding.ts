@@ -21,6 +21,13 @@ export interface Outcome {
   readonly detail?: string | undefined;
 }
 
+/** What the record says of an answer that a filter cut. */
+export const cutDetails: Readonly<Record<CutCause, string>> = {
+  'credential.reflected': 'The upstream sent the credential back.',
+  'mcp.answer_refused': 'The MCP server’s answer cannot be read in one way only.',
+  'mcp.transport_unsupported': 'The MCP server speaks the HTTP+SSE transport of 2024-11-05.',
+};
+
 export interface ForwardOptions {
   readonly signal: AbortSignal;
   /** Aborted when the sidecar ends: streams that have no end of their own are ended then. */

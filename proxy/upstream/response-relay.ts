@@ -2,10 +2,12 @@ import type { ServerResponse } from 'node:http';
 import type { Dispatcher } from 'undici';
 import { GatewayError } from '../../shared/errors.ts';
 import { classifyFailure } from '../../shared/upstream/failure.ts';
-import { inboundHeaders, withHeader } from '../../shared/upstream/headers.ts';
-import type { CutCause, ResponseFilter } from '../../shared/upstream/response-filter.ts';
+import { withHeader } from '../../shared/upstream/headers.ts';
+import type { ResponseFilter } from '../../shared/upstream/response-filter.ts';
+import { answerHeaders, filterView } from './answer-headers.ts';
+import { AnswerOpening } from './answer-opening.ts';
 import { bufferLimit } from './filters.ts';
-import type { ForwardOptions, Outcome } from './forwarding.ts';
+import { cutDetails, type ForwardOptions, type Outcome } from './forwarding.ts';
 
 type Controller = Dispatcher.DispatchController;
 type ParsedHeaders = Parameters<NonNullable<Dispatcher.DispatchHandler['onResponseStart']>>[2];
@@ -18,12 +20,6 @@ interface RelaySettings {
 }
 
 const nothing = Buffer.alloc(0);
-
-const cutDetails: Readonly<Record<CutCause, string>> = {
-  'credential.reflected': 'The upstream sent the credential back.',
-  'mcp.answer_refused': 'The MCP server’s answer cannot be read in one way only.',
-  'mcp.transport_unsupported': 'The MCP server speaks the HTTP+SSE transport of 2024-11-05.',
-};
 
 /** Carries one answer from an upstream to the agent, and says once how that ended. */
 export class ResponseRelay implements Dispatcher.DispatchHandler {
@@ -41,6 +37,8 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
   #lengthBytes: number | undefined;
   #responseBytes = 0;
   #headWritten = false;
+  /** Set while the beginning of a filtered answer is held back. */
+  #opening: AnswerOpening | undefined;
   #ended = false;
   #waitingForAgent = false;
   #silenceAllowed = false;
@@ -88,7 +86,7 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
     this.#status = status;
     this.#options.onHead?.();
     const lengthKnown = headers['transfer-encoding'] === undefined && status !== 204;
-    this.#head = this.#answerHeaders(controller, lengthKnown);
+    this.#head = answerHeaders(controller.rawHeaders, lengthKnown, this.#options.responseHeaders);
     const mode = this.#options.filter?.head(status, filterView(headers)) ?? 'pass';
     if (mode === 'cut') {
       this.#cut();
@@ -99,7 +97,8 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
     const length = headers['content-length'];
     if (lengthKnown && !bodiless && length !== undefined) this.#lengthBytes = Number(length);
     this.#silenceAllowed = /^text\/event-stream/i.test(String(headers['content-type'] ?? ''));
-    if (this.#mode !== 'buffer') this.#writeHead();
+    if (this.#mode === 'pass') this.#writeHead();
+    else if (this.#mode === 'stream') this.#holdOpening();
     if (this.#silenceAllowed && this.#res.req.method === 'GET') this.#endWithSidecar();
     // An answer that is whole within this turn needs neither an early head nor a timer.
     process.nextTick(this.#afterTurn);
@@ -128,15 +127,16 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
       this.#cut();
       return;
     }
+    const rest = this.#opened(last);
     if (this.#settled) return;
-    this.#responseBytes += last.length;
+    this.#responseBytes += rest.length;
     const complete = this.#lengthBytes === undefined || this.#lengthBytes === this.#responseBytes;
     if (!complete) {
       this.#fail('upstream.reset', 'The answer is not as long as it said.');
       return;
     }
-    if (last.length === 0) this.#res.end();
-    else this.#res.end(last);
+    if (rest.length === 0) this.#res.end();
+    else this.#res.end(rest);
   }
 
   onResponseError(_controller: Controller, error: Error): void {
@@ -152,14 +152,6 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
     else ending?.addEventListener('abort', this.#onEnding, { once: true });
   }
 
-  #answerHeaders(controller: Controller, lengthKnown: boolean): string[] {
-    let answer = inboundHeaders(textOf(controller.rawHeaders), lengthKnown);
-    for (const [name, value] of Object.entries(this.#options.responseHeaders ?? {})) {
-      answer = withHeader(answer, name, value);
-    }
-    return answer;
-  }
-
   #writeHead(): void {
     try {
       this.#res.writeHead(this.#status ?? 502, this.#head);
@@ -169,8 +161,33 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
     }
   }
 
+  #holdOpening(): void {
+    this.#opening = new AnswerOpening({
+      lengthBytes: this.#lengthBytes,
+      isEventStream: this.#silenceAllowed,
+      release: () => {
+        this.#write(this.#opened(nothing));
+        if (this.#headWritten && this.#responseBytes === 0) this.#res.flushHeaders();
+      },
+    });
+  }
+
+  /** Ends the holding back: writes the head, and gives what was held with the bytes behind it. */
+  #opened(bytes: Buffer): Buffer {
+    const opening = this.#opening;
+    if (opening === undefined || this.#settled) return bytes;
+    this.#opening = undefined;
+    const held = opening.take();
+    this.#writeHead();
+    return bytes.length === 0 ? held : Buffer.concat([held, bytes]);
+  }
+
   #write(bytes: Buffer): void {
-    if (bytes.length === 0) return;
+    if (bytes.length === 0 || this.#settled) return;
+    if (this.#opening !== undefined) {
+      this.#opening.hold(bytes);
+      return;
+    }
     this.#responseBytes += bytes.length;
     if (this.#res.write(bytes) || this.#waitingForAgent) return;
     this.#waitingForAgent = true;
@@ -230,6 +247,7 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
   #settle(ending: Pick<Outcome, 'failure' | 'detail'>): void {
     this.#settled = true;
     clearTimeout(this.#idle);
+    this.#opening?.drop();
     this.#res.off('close', this.#onClose);
     this.#res.off('drain', this.#onDrain);
     this.#options.signal.removeEventListener('abort', this.#onAbort);
@@ -267,9 +285,10 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
   readonly #onEnding = (): void => {
     if (this.#settled || this.#ended) return;
     // In order, not broken off: what has passed stays good, and the rest is read from the next one.
+    const held = this.#opened(nothing);
     this.#settle({ failure: 'proxy.draining', detail: 'The sidecar ended.' });
     this.#controller?.abort(new Error('The sidecar ends.'));
-    this.#res.end();
+    this.#res.end(held);
   };
 
   readonly #onAbort = (): void => {
@@ -277,15 +296,4 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
     const known = reason instanceof GatewayError;
     this.clientGone(known ? reason.message : 'The agent went away.');
   };
-}
-
-function textOf(raw: Controller['rawHeaders']): string[] {
-  if (!Array.isArray(raw)) return [];
-  return raw.map((part) => (typeof part === 'string' ? part : part.toString('latin1')));
-}
-
-function filterView(headers: ParsedHeaders): Readonly<Record<string, string | readonly string[]>> {
-  const view: Record<string, string | readonly string[]> = {};
-  for (const [name, value] of Object.entries(headers)) if (value !== undefined) view[name] = value;
-  return view;
 }

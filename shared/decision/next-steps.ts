@@ -112,6 +112,9 @@ const steps: Partial<Record<ErrorCode, readonly string[]>> = {
   'sync.no_snapshot': [later],
   'passport.lease_exhausted': [later],
   'credential.unavailable': [later],
+  'credential.reflected': [
+    'Do not repeat the call: it was performed. Tell the user that its response cannot be shown because the upstream sends the credential back.',
+  ],
   'evidence.seal_failed': [later],
   'rate_limited.denials': [
     'Do not repeat the call: it was denied, and so were many before it. Wait, and change what you do.',

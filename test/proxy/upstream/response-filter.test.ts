@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import { ProxyAgent, request } from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { reflectionFilter } from '../../../shared/upstream/credential-guard.ts';
 import { injectCredential } from '../../../shared/upstream/inject.ts';
@@ -66,6 +69,37 @@ describe('filters', () => {
     expect(answer).not.toContain(secret);
     expect(answer).not.toContain(Buffer.from(secret).toString('base64').slice(4, 20));
     expect((await outcomeOf(proxy)).failure).toBe('credential.reflected');
+    expect(answer).toMatch(/^HTTP\/1\.1 502 [\s\S]*"reason_code":"credential\.reflected"/);
+  });
+
+  it('an event stream passes event by event, and one that does not end is not waited for', async () => {
+    let answer: ServerResponse | undefined;
+    const port = await httpUpstream(cleanup, (req, res) => {
+      const isEvents = req.url === '/events';
+      res.writeHead(200, { 'content-type': isEvents ? 'text/event-stream' : 'text/plain' });
+      res.write('data: 1\n\n');
+      answer = res;
+    });
+    const proxy = await injected();
+    for (const path of ['/events', '/lines']) {
+      const { body } = await request(`http://127.0.0.1:${port}${path}`, {
+        dispatcher: new ProxyAgent({ uri: proxy.url, proxyTunnel: false }),
+      });
+      const [first] = (await once(body, 'data')) as [Buffer];
+      expect(first.toString()).toBe('data: 1\n\n');
+      answer?.end();
+      await body.dump();
+    }
+  });
+
+  it('a large answer that reflects late is broken off', async () => {
+    const port = await httpUpstream(cleanup, (_req, res) => {
+      res.end(Buffer.concat([Buffer.alloc(200_000, 'a'), Buffer.from(secret)]));
+    });
+    const proxy = await injected();
+    const answer = await get(proxy, port);
+    expect(answer).toMatch(/^HTTP\/1\.1 200 /);
+    expect(answer).not.toContain(secret);
   });
 
   it('an answer without it is the same, length and all', async () => {
