@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { readConfig as readControlPlaneConfig } from '../control-plane/config.ts';
 import { type ControlPlane, startControlPlane } from '../control-plane/main.ts';
+import { ownFolder } from '../control-plane/store/own-folder.ts';
 import { readConfig as readSidecarConfig } from '../proxy/config.ts';
 import { type Sidecar, startSidecar } from '../proxy/main.ts';
 import { registerAgent } from '../shared/contract/agents.ts';
@@ -65,7 +66,8 @@ export async function startEmbedded(given: Environment): Promise<Embedded> {
 
 function withDefaults(given: Environment): Environment {
   const dataDir = given.SALLYPORT_DATA_DIR ?? '.sallyport';
-  fs.mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  // Before the first key is written into it.
+  ownFolder(dataDir);
   const keysGiven = given.SALLYPORT_DEV_KEYS ?? given.SALLYPORT_DEV_KEYS_FILE;
   return {
     SALLYPORT_ALLOW_PRIVATE: '127.0.0.0/8,::1/128',

@@ -33,6 +33,7 @@ import { createSigningKeys } from './keys/signing-keys.ts';
 import { createVault } from './keys/vault.ts';
 import { startDeliveryWorker } from './notify/delivery-worker.ts';
 import { channelsOf } from './notify/routes.ts';
+import { openClaimStore, sweepClaims } from './passports/claim-store.ts';
 import { allRoutes } from './routes.ts';
 import type { Services } from './services.ts';
 import { openStore, type Store } from './store/open.ts';
@@ -127,7 +128,9 @@ export async function openServices(
       await store.close();
       throw error;
     });
-  const bus = await openBus({ redisUrl: config.redisUrl, log, clock });
+  const { redisUrl } = config;
+  const claims = redisUrl === undefined ? await openClaimStore({ db, clock }) : undefined;
+  const bus = await openBus({ redisUrl, log, clock, claims });
   const signingKeys = createSigningKeys({ db, vault, clock, guard });
   const feed = createFeed({ pool, bus, vault, log });
   const ledger = createLedger({
@@ -185,13 +188,14 @@ async function openVault(
   }
 }
 
-/** Answers kept for idempotency keys, and what counts for budgets, go after a day; a failed sweep is made up by the next. */
+/** Answers kept for idempotency keys, usage and claims of passports expire; a failed sweep is made up by the next. */
 async function forgetOld(services: Services): Promise<void> {
   try {
     await sweepIdempotency(services);
     await sweepUsage(services);
+    await sweepClaims(services);
   } catch (err) {
-    services.log.warn({ err }, 'expired idempotency keys or usage could not be removed');
+    services.log.warn({ err }, 'expired idempotency keys, claims or usage could not be removed');
   }
 }
 

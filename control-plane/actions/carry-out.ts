@@ -48,13 +48,18 @@ export async function carryOut(services: Services, one: Case): Promise<ReachedVe
       return decide(action, { ...state, passport, grant }, clock.now());
     },
     claim: (claim) =>
-      claimPassport(claim, {
-        bus,
-        tenantId,
-        nowMs: clock.now(),
-        claimDurably: (jti, expiresAtMs) => claimDurably(services, tenantId, { jti, expiresAtMs }),
-        onFailure: (err) => log.warn({ err, jti: claim.jti }, 'a passport could not be claimed'),
-      }),
+      // Durable whatever the risk: a claim that is deleted from the bus must not open a second use.
+      claimPassport(
+        { ...claim, durable: true },
+        {
+          bus,
+          tenantId,
+          nowMs: clock.now(),
+          claimDurably: (jti, expiresAtMs) =>
+            claimDurably(services, tenantId, { jti, expiresAtMs }),
+          onFailure: (err) => log.warn({ err, jti: claim.jti }, 'a passport could not be claimed'),
+        },
+      ),
     spend: ({ approvalId, eventHash }) =>
       spendApproval(services, tenantId, { approvalId, eventHash, usedBy: principal }),
     count: ({ sums }) => usage.count(action, sums),

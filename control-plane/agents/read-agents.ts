@@ -17,7 +17,7 @@ interface AgentQuery {
 
 /** One page of the tenant's agents, oldest first; for a key that is bound to an agent, that one. */
 export async function listAgents(
-  { db }: Deps,
+  { db, guard }: Deps,
   { tenantId, agentId }: Caller,
   { status, kind, limit, cursor = 0 }: AgentQuery,
 ): Promise<{ readonly agents: readonly Agent[]; readonly nextCursor: string | null }> {
@@ -31,8 +31,9 @@ export async function listAgents(
     orderBy: { id: 'asc' },
     take: limit + 1,
   });
-  const agents = found.slice(0, limit);
-  const last = found.length > limit ? agents.at(-1) : undefined;
+  const page = found.slice(0, limit);
+  const last = found.length > limit ? page.at(-1) : undefined;
+  const agents = page.filter((row) => guard.holds('agent', row));
   return { agents, nextCursor: last === undefined ? null : String(last.id) };
 }
 

@@ -18,5 +18,6 @@ export async function getApproval(
     include: { votes: { orderBy: [{ votedAt: 'asc' }, { id: 'asc' }] } },
   });
   if (approval === null) throw new GatewayError('approval.not_found');
+  services.guard.assert('approval', approval);
   return approval;
 }

@@ -34,7 +34,8 @@ export async function listApprovals(
     orderBy: { id: 'desc' },
     take: limit + 1,
   });
-  const rows = found.slice(0, limit);
-  const last = found.length > limit ? rows.at(-1) : undefined;
+  const page = found.slice(0, limit);
+  const last = found.length > limit ? page.at(-1) : undefined;
+  const rows = page.filter((row) => services.guard.holds('approval', row));
   return { rows, nextCursor: last === undefined ? null : String(last.id) };
 }

@@ -5,12 +5,12 @@ import { keyRecordOf } from './key-record.ts';
 
 /** Every key of the caller's tenant, oldest first, revoked ones included. */
 export async function listKeys(
-  { db }: Pick<Services, 'db'>,
+  { db, guard }: Pick<Services, 'db' | 'guard'>,
   { tenantId }: Caller,
 ): Promise<readonly KeyRecord[]> {
   const rows = await db.apiKey.findMany({
     where: { tenantId },
     orderBy: [{ createdAt: 'asc' }, { id: 'asc' }],
   });
-  return rows.map(keyRecordOf);
+  return rows.filter((row) => guard.holds('api_key', row)).map(keyRecordOf);
 }

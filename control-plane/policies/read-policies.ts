@@ -5,22 +5,24 @@ import type { Services } from '../services.ts';
 import type { Policy } from '../store/generated/client.ts';
 
 export async function listPolicies(
-  { db }: Services,
+  { db, guard }: Services,
   { tenantId }: Caller,
   { lifecycle }: { readonly lifecycle?: PolicyLifecycle | undefined },
 ): Promise<readonly Policy[]> {
-  return db.policy.findMany({
+  const rows = await db.policy.findMany({
     where: { tenantId, ...(lifecycle === undefined ? {} : { lifecycle }) },
     orderBy: { id: 'asc' },
   });
+  return rows.filter((row) => guard.holds('policy', row));
 }
 
 export async function getPolicy(
-  { db }: Services,
+  { db, guard }: Services,
   { tenantId }: Caller,
   id: number,
 ): Promise<Policy> {
   const row = await db.policy.findUnique({ where: { tenantId_id: { tenantId, id } } });
   if (row === null) throw new GatewayError('policy.not_found');
+  guard.assert('policy', row);
   return row;
 }

@@ -5,7 +5,7 @@ import { killSwitchRecordOf } from './kill-switch-record.ts';
 
 /** The tenant's kill switches, newest first: those in force, or all that ever were. */
 export async function listKillSwitches(
-  { db, clock }: Pick<Services, 'db' | 'clock'>,
+  { db, clock, guard }: Pick<Services, 'db' | 'clock' | 'guard'>,
   { tenantId }: Pick<Caller, 'tenantId'>,
   { status, limit }: { readonly status: 'armed' | 'all'; readonly limit: number },
 ): Promise<readonly KillSwitchRecord[]> {
@@ -19,5 +19,6 @@ export async function listKillSwitches(
     orderBy: [{ armedAt: 'desc' }, { id: 'desc' }],
     take: limit,
   });
-  return rows.map((row) => killSwitchRecordOf(row, nowMs));
+  const ours = rows.filter((row) => guard.holds('kill_switch', row));
+  return ours.map((row) => killSwitchRecordOf(row, nowMs));
 }

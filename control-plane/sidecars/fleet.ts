@@ -20,21 +20,30 @@ interface EvidenceIncident {
 
 /** Every sidecar of the tenant, the revoked ones too, oldest first. */
 export async function listSidecars(
-  { db, pool }: Pick<Services, 'db' | 'pool'>,
+  { db, pool, guard }: Pick<Services, 'db' | 'pool' | 'guard'>,
   { tenantId }: Caller,
 ): Promise<readonly FleetMember[]> {
-  const sidecars = await db.sidecar.findMany({
+  const rows = await db.sidecar.findMany({
     where: { tenantId },
     orderBy: [{ enrolledAt: 'asc' }, { id: 'asc' }],
   });
-  const { rows } = await pool.query<{ chain_id: string; count: number; type: string; at: Date }>(
+  const sidecars = rows.filter((row) => guard.holds('sidecar', row));
+  const { rows: incidents } = await pool.query<{
+    chain_id: string;
+    count: number;
+    type: string;
+    at: Date;
+  }>(
     `select chain_id, count(*)::int as count,
             (array_agg(type order by position desc))[1] as type, max(sealed_at) as at
        from evidence_row where tenant_id = $1 and type = any($2::text[]) group by chain_id`,
     [tenantId, evidenceIncidents],
   );
   const found = new Map(
-    rows.map(({ chain_id: chainId, count, type, at }) => [chainId, { count, last: { type, at } }]),
+    incidents.map(({ chain_id: chainId, count, type, at }) => [
+      chainId,
+      { count, last: { type, at } },
+    ]),
   );
   return sidecars.map((sidecar) => ({ sidecar, incidents: found.get(`sidecar:${sidecar.id}`) }));
 }

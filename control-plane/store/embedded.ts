@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import { PGlite } from '@electric-sql/pglite';
 import { PGLiteSocketServer } from '@electric-sql/pglite-socket';
 import { lockFolder } from './folder-lock.ts';
+import { ownFolder } from './own-folder.ts';
 import { StoreError } from './store-error.ts';
 
 interface EmbeddedPostgres {
@@ -22,6 +23,7 @@ const socketPathBytesMax = 103;
  */
 export async function startEmbedded(dataDir: string): Promise<EmbeddedPostgres> {
   const folder = resolve(dataDir);
+  ownFolder(folder);
   const lock = lockFolder(folder);
   try {
     return await serve(folder, lock.release);
@@ -36,6 +38,8 @@ export async function startEmbedded(dataDir: string): Promise<EmbeddedPostgres> 
 
 async function serve(folder: string, release: () => void): Promise<EmbeddedPostgres> {
   const database = await PGlite.create(join(folder, 'postgres'));
+  // PGlite sets modes of its own on the files that a new database begins with.
+  ownFolder(folder);
   const host = socketFolder(folder);
   const path = join(host, socketName);
   // What a killed predecessor left; the lock says that nobody listens there.

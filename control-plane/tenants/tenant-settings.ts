@@ -6,9 +6,10 @@ import type { Caller } from '../http/route.ts';
 import type { Services, Transaction } from '../services.ts';
 
 export async function readTenantSettings(
-  { db }: Pick<Services, 'db'>,
+  { db, guard }: Pick<Services, 'db' | 'guard'>,
   { tenantId }: Caller,
 ): Promise<TenantSettings> {
+  guard.assert('tenant', await db.tenant.findUniqueOrThrow({ where: { id: tenantId } }));
   return settingsOf(db, tenantId);
 }
 

@@ -10,14 +10,15 @@ import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import type { Approval, Tool } from '../store/generated/client.ts';
 
-type Deps = Pick<Services, 'db' | 'clock'>;
+type Deps = Pick<Services, 'db' | 'clock' | 'guard'>;
 
 /** The tenant's tools and how they stand, by name. */
 export async function listTools(
-  { db, clock }: Deps,
+  { db, clock, guard }: Deps,
   { tenantId }: Caller,
 ): Promise<readonly ToolRecord[]> {
-  const tools = await db.tool.findMany({ where: { tenantId }, orderBy: { name: 'asc' } });
+  const found = await db.tool.findMany({ where: { tenantId }, orderBy: { name: 'asc' } });
+  const tools = found.filter((row) => guard.holds('tool', row));
   const versions = await db.toolVersion.findMany({
     where: { tenantId },
     select: { name: true, hash: true, ingestedBy: true },
@@ -36,7 +37,7 @@ export async function listTools(
 
 /** One tool with what was approved, what it is now, and what changed from one to the other. */
 export async function readTool(
-  { db, clock }: Deps,
+  { db, clock, guard }: Deps,
   { tenantId }: Caller,
   name: string,
 ): Promise<
@@ -44,6 +45,7 @@ export async function readTool(
 > {
   const tool = await db.tool.findUnique({ where: { tenantId_name: { tenantId, name } } });
   if (tool === null) throw new GatewayError('tool.not_found');
+  guard.assert('tool', tool);
   const versions = await db.toolVersion.findMany({
     where: { tenantId, name, hash: { in: [tool.manifestHash, tool.approvedHash ?? ''] } },
   });

@@ -5,11 +5,12 @@ import { type UserRecord, userRecordOf } from './user-record.ts';
 
 /** What policies know of a user. */
 export async function readUser(
-  { db }: Pick<Services, 'db'>,
+  { db, guard }: Pick<Services, 'db' | 'guard'>,
   { tenantId }: Caller,
   id: string,
 ): Promise<UserRecord> {
   const row = await db.directoryUser.findUnique({ where: { tenantId_id: { tenantId, id } } });
   if (row === null) throw new GatewayError('user.not_found');
+  guard.assert('directory_user', row);
   return userRecordOf(row);
 }

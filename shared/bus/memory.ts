@@ -9,11 +9,24 @@ interface MemoryBusOptions {
   readonly log: Log;
   /** How many changes a tenant's stream keeps. */
   readonly changesKept?: number | undefined;
+  /** Default: claims end with the process. */
+  readonly claims?: ClaimStore | undefined;
+}
+
+/** Keeps claims where they outlive the process. */
+export interface ClaimStore {
+  /** Since when it has kept every claim, in milliseconds since the epoch. */
+  readonly epochMs: number;
+  /** Whether claims of this key are worth keeping. */
+  keeps(key: string): boolean;
+  /** True for exactly one caller. */
+  take(tenantId: string, key: string, untilMs: number): Promise<boolean>;
+  isTaken(tenantId: string, key: string): Promise<boolean>;
 }
 
 const sweepEveryMs = 60_000;
 
-/** The bus of one process: what it holds goes with it, and its epoch says so. */
+/** The bus of one process: what it holds ends with it, except claims that a store keeps. */
 export function openMemoryBus(options: MemoryBusOptions): Bus {
   return new MemoryBus(options);
 }
@@ -50,12 +63,14 @@ class MemoryBus implements Bus {
   readonly #log: Log;
   readonly #changesKept: number;
   readonly #epochMs: number;
+  readonly #claims: ClaimStore | undefined;
   readonly #tenants = new Map<string, Tenant>();
   readonly #listeners = new Map<string, Set<(message: string) => void>>();
   #sweptAtMs: number;
   #closed = false;
 
-  constructor({ clock, log, changesKept = 10_000 }: MemoryBusOptions) {
+  constructor({ clock, log, changesKept = 10_000, claims }: MemoryBusOptions) {
+    this.#claims = claims;
     this.#clock = clock;
     this.#log = log;
     this.#changesKept = changesKept;
@@ -121,11 +136,29 @@ class MemoryBus implements Bus {
     this.#sweep(nowMs);
     const taken = (claims.get(key) ?? 0) > nowMs;
     if (!taken) claims.set(key, nowMs + Math.max(1, ttlMs));
-    return { status: taken ? ('taken' as const) : ('claimed' as const), epochMs: this.#epochMs };
+    const store = this.#storeOf(key);
+    if (taken || store === undefined) {
+      const epochMs = store?.epochMs ?? this.#epochMs;
+      return { status: taken ? ('taken' as const) : ('claimed' as const), epochMs };
+    }
+    try {
+      const isFirst = await store.take(tenantId, key, this.#clock.now() + Math.max(1, ttlMs));
+      const status = isFirst ? ('claimed' as const) : ('taken' as const);
+      return { status, epochMs: store.epochMs };
+    } catch (cause) {
+      claims.delete(key);
+      throw new GatewayError('bus.unavailable', { cause });
+    }
   }
 
   async isTaken(tenantId: string, key: string): Promise<boolean> {
-    return (this.#tenant(tenantId).claims.get(key) ?? 0) > this.#clock.monotonic();
+    const untilMs = this.#tenant(tenantId).claims.get(key) ?? 0;
+    if (untilMs > this.#clock.monotonic()) return true;
+    return (await this.#storeOf(key)?.isTaken(tenantId, key)) ?? false;
+  }
+
+  #storeOf(key: string): ClaimStore | undefined {
+    return this.#claims?.keeps(key) === true ? this.#claims : undefined;
   }
 
   async count(tenantId: string, key: string, windowMs: number) {

@@ -2,7 +2,7 @@ import type { Clock } from '../clock.ts';
 import type { Log } from '../log.ts';
 import { SettingsError } from '../settings.ts';
 import type { Bus } from './bus.ts';
-import { openMemoryBus } from './memory.ts';
+import { type ClaimStore, openMemoryBus } from './memory.ts';
 import { openRedisBus } from './redis.ts';
 
 interface OpenBusOptions {
@@ -12,11 +12,13 @@ interface OpenBusOptions {
   readonly clock: Clock;
   /** How many changes a tenant's stream keeps. Who falls further behind loads anew. */
   readonly changesKept?: number | undefined;
+  /** For the bus of this process alone: where its claims outlive it. */
+  readonly claims?: ClaimStore | undefined;
 }
 
 /** Opens the bus that the settings ask for; throws a `SettingsError` for what is no Redis URL. */
-export async function openBus({ redisUrl, ...options }: OpenBusOptions): Promise<Bus> {
-  if (redisUrl === undefined) return openMemoryBus(options);
+export async function openBus({ redisUrl, claims, ...options }: OpenBusOptions): Promise<Bus> {
+  if (redisUrl === undefined) return openMemoryBus({ ...options, claims });
   // Read as a host's name it would be looked up, and logged, for ever; it holds a password.
   if (!/^rediss?:\/\//.test(redisUrl) || !URL.canParse(redisUrl)) {
     throw new SettingsError(

@@ -12,9 +12,15 @@ export const claimMarginMs = 600_000;
  */
 export const refreshGraceMs = claimMarginMs / 2;
 
+const claimPrefix = 'jti:';
+
 /** Under what a claim is kept on the bus. */
 export function claimKey(jti: string): string {
-  return `jti:${jti}`;
+  return `${claimPrefix}${jti}`;
+}
+
+export function isClaimKey(key: string): boolean {
+  return key.startsWith(claimPrefix);
 }
 
 export type PassportClaim = Omit<Extract<Effect, { readonly kind: 'claim_passport' }>, 'kind'>;

@@ -36,7 +36,7 @@ beforeAll(async () => {
   await new Promise<void>((done) => upstream.listen(upstreamPort, upstreamAddress, done));
   embedded = await startEmbedded(settings(unpacked.dataDir));
   api = apiOf(embedded);
-}, 120_000);
+}, 600_000);
 
 afterAll(async () => {
   await embedded?.close();
@@ -135,5 +135,5 @@ describe('a data directory of version 0.1.0', () => {
     api = apiOf(embedded);
     expect(await preflight('notes.write')).toBe('allow notes.allowed');
     expect(await api('GET', '/v1/evidence/verify')).toMatchObject({ ok: true });
-  }, 120_000);
+  }, 600_000);
 });

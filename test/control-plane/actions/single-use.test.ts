@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { issuePassport } from '../../../shared/contract/passports.ts';
 import { buildClaims, signPassport } from '../../../shared/passport/issue.ts';
@@ -58,6 +59,18 @@ describe('over two replicas on one database and one Redis', () => {
       Array.from({ length: 16 }, (_, n) => ask(replicas[n % 2 === 0 ? 0 : 1], agentId, passport)),
     );
     expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(15).fill(403)]);
+  });
+
+  it('a passport of low risk is used once, although its claim was deleted from Redis', async () => {
+    const passport = await passportFor(replicas[0], agentId);
+    expect((await ask(replicas[0], agentId, passport)).status).toBe(200);
+    const client = new Redis(redis.url);
+    const claims = await client.keys('*jti:*');
+    expect(claims.length).toBeGreaterThan(0);
+    await client.del(...claims);
+    await client.quit();
+    const again = await ask(replicas[1], agentId, passport);
+    expect(again).toMatchObject({ status: 403, body: { reason_code: 'passport.replay_detected' } });
   });
 
   it('a policy published at one rules at the other with the very next decision', async () => {

@@ -1,0 +1,41 @@
+import fs from 'node:fs';
+import { join } from 'node:path';
+import { isMainThread } from 'node:worker_threads';
+import { StoreError } from './store-error.ts';
+
+const folderMode = 0o700;
+const fileMode = 0o600;
+
+/**
+ * Makes a data directory readable and writable for its owner alone, whoever made it and with which
+ * modes, and sets the umask for what this process creates. Refuses, with a `StoreError`, symbolic
+ * links and files of other users, as ssh does: their owner could have planted or kept them.
+ */
+export function ownFolder(dataDir: string): void {
+  if (isMainThread) process.umask(0o077);
+  fs.mkdirSync(dataDir, { recursive: true, mode: folderMode });
+  // A link to the directory is the operator's choice; inside it there is none.
+  own(fs.realpathSync(dataDir));
+}
+
+/** Folders before their content: then nobody else can exchange what is in them. */
+function own(path: string): void {
+  const stat = fs.lstatSync(path, { throwIfNoEntry: false });
+  if (stat === undefined) return;
+  if (stat.isSymbolicLink()) {
+    throw new StoreError(
+      `The data directory contains the symbolic link ${path}. Remove it, or set SALLYPORT_DATA_DIR to another directory.`,
+    );
+  }
+  const uid = process.getuid?.();
+  if (uid !== undefined && stat.uid !== uid) {
+    throw new StoreError(
+      `${path} in the data directory belongs to user ${stat.uid}, and this process runs as user ${uid}. ` +
+        'Change its owner with chown, or set SALLYPORT_DATA_DIR to another directory.',
+    );
+  }
+  const mode = stat.isDirectory() ? folderMode : fileMode;
+  if ((stat.mode & 0o777) !== mode) fs.chmodSync(path, mode);
+  if (!stat.isDirectory()) return;
+  for (const name of fs.readdirSync(path)) own(join(path, name));
+}
