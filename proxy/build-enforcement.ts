@@ -1,7 +1,7 @@
 import type { Registry } from 'prom-client';
 import type { Bus } from '../shared/bus/bus.ts';
 import type { Log } from '../shared/log.ts';
-import { counter } from '../shared/observed-metric.ts';
+import { counter, gauge } from '../shared/observed-metric.ts';
 import { sidecarSection } from '../shared/sync/sections.ts';
 import type { Guard } from '../shared/upstream/address-guard.ts';
 import type { Closing } from './closing.ts';
@@ -22,6 +22,7 @@ import { UsedPassports } from './enforce/used-passports.ts';
 import type { Enrolment } from './enrolment.ts';
 import type { Spool } from './evidence/spool.ts';
 import type { Uploader } from './evidence/uploader.ts';
+import { BufferBudget } from './recognise/buffer-budget.ts';
 import { Credentials } from './replica/credentials.ts';
 import { OpenedApprovals } from './replica/opened-approvals.ts';
 import type { Replica } from './replica/replica.ts';
@@ -93,11 +94,17 @@ export function buildEnforcement(config: Config, parts: Parts): EnforceDeps {
     bus: parts.bus,
     controlPlane: parts.controlPlane,
     holdMs: config.holdMs,
+    holdMsMax: config.holdMsMax,
     stopping: parts.stopping.signal,
     streamOpenings: new StreamOpenings(),
     underway: new Underway(),
     ...measure(config, { ...parts, credentials, live, places }),
-    recognition: recognitionOf({ replica, liveDrift, bodyBytesMax: limits.bodyBytesMax }),
+    recognition: recognitionOf({
+      replica,
+      liveDrift,
+      bodyBytesMax: limits.bodyBytesMax,
+      buffers: boundBuffers(config, parts),
+    }),
     internal: internalFacts({ ...parts, openedApprovals, identity, usage }),
   };
 }
@@ -123,6 +130,16 @@ function followDrift({ replica, spool, log, enrolment: { identity } }: Parts): L
   });
   replica.onChange('tools', () => liveDrift.toolsChanged());
   return liveDrift;
+}
+
+function boundBuffers({ limits }: Config, { registry }: Parts): BufferBudget {
+  const buffers = new BufferBudget(limits.bufferBytesMax);
+  gauge(
+    registry,
+    { name: 'sallyport_buffered_bytes', help: 'Bytes of request bodies that calls hold in memory' },
+    () => buffers.used,
+  );
+  return buffers;
 }
 
 function throttleDenials({ limits }: Config, parts: Parts): DenialThrottle {

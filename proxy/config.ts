@@ -57,7 +57,8 @@ const schema = z.object({
   SALLYPORT_ALLOW_PRIVATE: z.string().default(''),
   SALLYPORT_CA_NAME_CONSTRAINTS: z.string().optional(),
   SALLYPORT_SPOOL_FSYNC: choice(['0', '1']).default('0'),
-  SALLYPORT_HOLD_MS: milliseconds(25_000),
+  SALLYPORT_HOLD_MS: milliseconds(4_000),
+  SALLYPORT_HOLD_MS_MAX: milliseconds(60_000),
   SALLYPORT_MAX_STALENESS_MS: milliseconds(30_000),
   SALLYPORT_SPOOL_BYTES_MAX: limit('bytes', {
     from: 10_000,
@@ -87,7 +88,9 @@ export interface Config {
   readonly spoolFsync: boolean;
   readonly spoolBytesMax: number;
   readonly limits: Limits;
+  /** How long a call is held for a human, and how long an agent may ask for at most. */
   readonly holdMs: number;
+  readonly holdMsMax: number;
   readonly maxStalenessMs: number;
   readonly logLevel: string;
   readonly redisUrl: string | undefined;
@@ -132,6 +135,7 @@ export function readConfig(source: SettingsSource): Config {
     spoolBytesMax: settings.SALLYPORT_SPOOL_BYTES_MAX,
     limits: readLimits(settings),
     holdMs: settings.SALLYPORT_HOLD_MS,
+    holdMsMax: settings.SALLYPORT_HOLD_MS_MAX,
     maxStalenessMs: settings.SALLYPORT_MAX_STALENESS_MS,
     logLevel: settings.SALLYPORT_LOG_LEVEL,
     redisUrl: settings.REDIS_URL,

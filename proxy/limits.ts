@@ -10,6 +10,11 @@ export const limitSettings = {
   SALLYPORT_MAX_HEADER_BYTES: limit('bytes', { from: 1_024, to: 1_048_576, byDefault: 32_768 }),
   SALLYPORT_MAX_HEADERS: limit('headers', { from: 10, to: 2_000, byDefault: 200 }),
   SALLYPORT_MAX_BODY_BYTES: limit('bytes', { from: 1, to: 16_777_216, byDefault: 1_048_576 }),
+  SALLYPORT_BUFFER_BYTES_MAX: limit('bytes', {
+    from: 1_048_576,
+    to: 17_179_869_184,
+    byDefault: 67_108_864,
+  }),
   SALLYPORT_HEAD_TIMEOUT_MS: milliseconds(20_000, 1),
   SALLYPORT_BODY_IDLE_MS: milliseconds(60_000, 1),
   SALLYPORT_TUNNEL_IDLE_MS: milliseconds(600_000, 1),
@@ -37,6 +42,8 @@ export interface Limits {
   readonly headersMax: number;
   /** Of bodies that are judged. */
   readonly bodyBytesMax: number;
+  /** Of all bodies that are judged at once. */
+  readonly bufferBytesMax: number;
   /** From the first byte of a request to the end of its head. */
   readonly headMs: number;
   /** Silence within a request's body. */
@@ -62,6 +69,7 @@ export function readLimits(settings: LimitSettings): Limits {
     headerBytesMax: settings.SALLYPORT_MAX_HEADER_BYTES,
     headersMax: settings.SALLYPORT_MAX_HEADERS,
     bodyBytesMax: settings.SALLYPORT_MAX_BODY_BYTES,
+    bufferBytesMax: settings.SALLYPORT_BUFFER_BYTES_MAX,
     headMs: settings.SALLYPORT_HEAD_TIMEOUT_MS,
     bodyIdleMs: settings.SALLYPORT_BODY_IDLE_MS,
     tunnelIdleMs: settings.SALLYPORT_TUNNEL_IDLE_MS,

@@ -65,6 +65,8 @@ export const errorKinds = {
   'args.schema_invalid': refusal(400, 'The body does not match the schema.'),
   'args.ambiguous': refusal(400, 'An argument is given more than once.'),
   'args.too_deep': refusal(400, 'The body is nested deeper than 64 levels.'),
+  'args.too_many_members': refusal(400, 'The body holds too many members or values.'),
+  'args.name_too_long': refusal(400, 'A name in the body is too long.'),
   'args.too_large': refusal(413, 'The body is larger than the limit.'),
   'args.encoding_invalid': refusal(
     400,
@@ -308,6 +310,10 @@ export const errorKinds = {
   'proxy.too_many_connections': outage(503, 'The agent holds more connections than are allowed.'),
   'proxy.too_many_tunnels': outage(503, 'The agent holds more tunnels than are allowed.'),
   'proxy.too_many_held': outage(503, 'More calls wait for a human than are held at once.'),
+  'proxy.buffers_full': outage(
+    503,
+    'The sidecar holds as many bytes of bodies as it may; try again in a moment.',
+  ),
   'proxy.draining': outage(503, 'The sidecar is ending.'),
   'proxy.headers_too_large': refusal(431, 'The header is larger than the limit.'),
   'proxy.content_type_refused': refusal(415, 'The binding does not accept this content type.'),

@@ -10,7 +10,31 @@ interface StrictJsonLimits {
    * `rounded` takes what JSON makes of it.
    */
   readonly numbers?: 'exact' | 'rounded';
+  /** What costs time to judge; default: no other limit than the text's own length. */
+  readonly size?: JsonSizeLimits | undefined;
 }
+
+/** How much a JSON text may hold, so that folding, comparing and hashing it cannot take long. */
+export interface JsonSizeLimits {
+  /** Members of all objects together. */
+  readonly membersMax: number;
+  /** Values of all arrays and objects together. */
+  readonly valuesMax: number;
+  /** Bytes of one name, and of all names together, as they are written. */
+  readonly nameBytesMax: number;
+  readonly namesBytesMax: number;
+  /** Numbers with more digits than most: each must be compared digit by digit. */
+  readonly longNumbersMax: number;
+}
+
+/** For what is judged as arguments. */
+export const argumentLimits: JsonSizeLimits = {
+  membersMax: 10_000,
+  valuesMax: 100_000,
+  nameBytesMax: 1_024,
+  namesBytesMax: 262_144,
+  longNumbersMax: 20_000,
+};
 
 /** What a scan of the text found that the parsed value cannot tell any more. */
 interface Scan {
@@ -18,6 +42,12 @@ interface Scan {
   members: number;
   /** An escaped surrogate occurs, so that strings may be ill-formed. */
   surrogateEscaped: boolean;
+  /** Commas outside strings: one less than the values between them. */
+  commas: number;
+  /** Of the string that was read last. */
+  stringBytes: number;
+  namesBytes: number;
+  longNumbers: number;
 }
 
 /**
@@ -28,7 +58,7 @@ interface Scan {
  */
 export function parseStrictJson(bytes: Uint8Array, limits: StrictJsonLimits = {}): JsonValue {
   const text = decodeUtf8(bytes);
-  const scan = scanBytes(bytes, limits.depthMax ?? 64, limits.numbers ?? 'exact');
+  const scan = scanBytes(bytes, limits);
   const value = parse(text);
   if (scan.surrogateEscaped) refuseLoneSurrogates(value);
   if (scan.members > 0 && countMembers(value) !== scan.members) {
@@ -54,7 +84,10 @@ function parse(text: string): JsonValue {
   try {
     return JSON.parse(text) as JsonValue;
   } catch (cause) {
-    throw new GatewayError('args.schema_invalid', { message: 'The body is not valid JSON.', cause });
+    throw new GatewayError('args.schema_invalid', {
+      message: 'The body is not valid JSON.',
+      cause,
+    });
   }
 }
 
@@ -66,27 +99,76 @@ const backslash = 0x5c;
  * structure. It need not be JSON yet: what the scan makes of a malformed text does not matter,
  * because the parser refuses that text.
  */
-function scanBytes(bytes: Uint8Array, depthMax: number, numbers: 'exact' | 'rounded'): Scan {
-  const scan: Scan = { members: 0, surrogateEscaped: false };
+function scanBytes(
+  bytes: Uint8Array,
+  { depthMax = 64, numbers = 'exact', size = unlimited }: StrictJsonLimits,
+): Scan {
+  const scan: Scan = {
+    members: 0,
+    surrogateEscaped: false,
+    commas: 0,
+    stringBytes: 0,
+    namesBytes: 0,
+    longNumbers: 0,
+  };
   let depth = 0;
   let at = 0;
   while (at < bytes.length) {
     const byte = bytes[at] ?? 0;
     if (byte === quote) {
-      at = skipString(bytes, at + 1, scan);
+      const end = skipString(bytes, at + 1, scan);
+      scan.stringBytes = end - at;
+      at = end;
     } else if (byte === 0x2d || isDigit(byte)) {
       const end = numberEnd(bytes, at + 1);
-      if (numbers === 'exact') refuseUnsafeNumber(bytes, at, end);
+      if (numbers === 'exact' && refuseUnsafeNumber(bytes, at, end)) countLongNumber(scan, size);
       at = end;
     } else {
       if (byte === 0x7b || byte === 0x5b) {
         if (++depth > depthMax) throw tooDeep(depthMax);
       } else if (byte === 0x7d || byte === 0x5d) depth--;
-      else if (byte === 0x3a) scan.members++;
+      else if (byte === 0x3a) countMember(scan, size);
+      else if (byte === 0x2c && ++scan.commas >= size.valuesMax) throw tooMany(size.valuesMax);
       at++;
     }
   }
   return scan;
+}
+
+const unlimited: JsonSizeLimits = {
+  membersMax: Number.POSITIVE_INFINITY,
+  valuesMax: Number.POSITIVE_INFINITY,
+  nameBytesMax: Number.POSITIVE_INFINITY,
+  namesBytesMax: Number.POSITIVE_INFINITY,
+  longNumbersMax: Number.POSITIVE_INFINITY,
+};
+
+/** The string before a colon is a name. */
+function countMember(scan: Scan, size: JsonSizeLimits): void {
+  scan.members += 1;
+  scan.namesBytes += scan.stringBytes;
+  if (scan.members > size.membersMax) throw tooMany(size.membersMax);
+  if (scan.stringBytes > size.nameBytesMax) {
+    throw new GatewayError('args.name_too_long', {
+      message: `A name in the body is longer than ${size.nameBytesMax} bytes; shorten it.`,
+    });
+  }
+  if (scan.namesBytes > size.namesBytesMax) {
+    throw new GatewayError('args.name_too_long', {
+      message: `The names in the body are longer than ${size.namesBytesMax} bytes together; shorten them.`,
+    });
+  }
+}
+
+function countLongNumber(scan: Scan, { longNumbersMax }: JsonSizeLimits): void {
+  scan.longNumbers += 1;
+  if (scan.longNumbers > longNumbersMax) throw tooMany(longNumbersMax);
+}
+
+function tooMany(max: number): GatewayError {
+  return new GatewayError('args.too_many_members', {
+    message: `The body holds more than ${max} members or values of one kind; send it in parts.`,
+  });
 }
 
 /** The position after the string that began before `start`. */
@@ -126,13 +208,17 @@ function numberEnd(bytes: Uint8Array, start: number): number {
 /** A double keeps any decimal of 15 digits (DBL_DIG), with or without a point among them. */
 const safeLength = 15;
 
-function refuseUnsafeNumber(bytes: Uint8Array, start: number, end: number): void {
-  if (end - start <= safeLength && isShortDecimal(bytes, start, end)) return;
+/** True if it had to look closely. */
+function refuseUnsafeNumber(bytes: Uint8Array, start: number, end: number): boolean {
+  if (end - start <= safeLength && isShortDecimal(bytes, start, end)) return false;
   const token = Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('latin1');
-  // A malformed token: the parser refuses it with a better message.
-  if (!decimalForm.test(token)) return;
   const number = Number(token);
-  if (Number.isFinite(number) && decimal(token) === decimal(String(number))) return;
+  const printed = String(number);
+  // Minus zero and the words for what is not finite never print as they were written.
+  if (printed === token) return false;
+  // A malformed token: the parser refuses it with a better message.
+  if (!decimalForm.test(token)) return true;
+  if (Number.isFinite(number) && decimal(token) === decimal(printed)) return true;
   throw new GatewayError('args.number_unsafe', {
     message: 'A number cannot be kept exactly; send it as a string, or with fewer digits.',
   });

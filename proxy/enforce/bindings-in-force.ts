@@ -1,4 +1,5 @@
 import { type BindingIndex, compileBindings } from '../../shared/binding/match.ts';
+import type { BufferBudget } from '../recognise/buffer-budget.ts';
 import { limitsByDefault } from '../recognise/recognise.ts';
 import type { Replica } from '../replica/replica.ts';
 import type { EnforceDeps } from './deps.ts';
@@ -8,6 +9,7 @@ interface RecognitionParts {
   readonly replica: Replica;
   readonly liveDrift: LiveDrift;
   readonly bodyBytesMax: number;
+  readonly buffers: BufferBudget;
 }
 
 /** Bindings are compiled once per change of their section. */
@@ -15,6 +17,7 @@ export function recognitionOf({
   replica,
   liveDrift,
   bodyBytesMax,
+  buffers,
 }: RecognitionParts): EnforceDeps['recognition'] {
   const limits = { ...limitsByDefault, bodyBytesMax };
   let index: BindingIndex | undefined;
@@ -26,6 +29,7 @@ export function recognitionOf({
     return {
       index,
       limits,
+      buffers,
       toolHasOutputSchema: (tool) => liveDrift.hasOutputSchema(tool),
     };
   };

@@ -40,8 +40,9 @@ export interface EnforceDeps extends JudgeDeps {
   readonly traffic: TrafficMetrics;
   /** Undefined where no collector is named: then it costs nothing. */
   readonly tracing: Tracing | undefined;
-  /** How long a call is held for a human's decision. */
+  /** How long a call is held for a human's decision, and how long an agent may ask for at most. */
   readonly holdMs: number;
+  readonly holdMsMax: number;
   /** Aborted when the sidecar ends: held calls are answered then, and what has no end is ended. */
   readonly stopping: AbortSignal;
   readonly underway: Underway;

@@ -12,14 +12,22 @@ import { causeOf } from './cause.ts';
 import { credentialFor } from './credential-for.ts';
 import { orThrottled, throttled, throttledRetrySeconds } from './denial-throttle.ts';
 import type { EnforceDeps } from './deps.ts';
-import { awaitDecision, type HoldOutcome, openApproval, outcomeOf } from './hold.ts';
+import { beginHeldStream } from './held-stream.ts';
+import {
+  awaitDecision,
+  type HoldOutcome,
+  type HoldTime,
+  holdTime,
+  openApproval,
+  outcomeOf,
+} from './hold.ts';
 import { answerInternal, internalHost } from './internal-host.ts';
 import { type Judgement, judge, judgeByApproval } from './judge.ts';
 import { passOn, watchTools } from './pass-on.ts';
 import { perform } from './perform.ts';
 import { decisionHeader, factsOf, type Progress, type Way } from './progress.ts';
 import type { CallFacts } from './record.ts';
-import { type Refusal, refuse } from './refuse.ts';
+import { type Refusal, refusalMessage, refuse } from './refuse.ts';
 import { recordRefusal, reportThrottled, writeDown } from './write-down.ts';
 
 /**
@@ -75,16 +83,20 @@ async function enforceAction(exchange: Exchange, call: RecognisedAction, way: Wa
   let judgement = await judge(actionOf(call, deps), call.hints.passport, deps);
   assertNotThrottled(judgement, deps);
   let evidenceId = await writeDown(judgement, facts, way);
+  const time = holdTime(call.hints, deps);
+  let appliedHeaders = {};
   if (judgement.verdict.decision === 'require_approval' && judgement.verdict.enforced) {
-    const held = await hold(exchange, judgement, deps);
+    const { verdict } = judgement;
+    const held = await hold(exchange, { call, judgement, time, evidenceId }, deps);
     if (held.outcome !== 'granted') {
-      const { verdict } = judgement;
       if (call.insteadOf !== undefined) {
         const reasonCode = `approval.${held.outcome}`;
         return answerInstead(exchange, call, { facts, evidenceId, reasonCode }, way);
       }
-      return answerHeld(exchange, { form: call.form, verdict, evidenceId, ...held }, way);
+      const { headers } = time;
+      return answerHeld(exchange, { form: call.form, verdict, evidenceId, headers, ...held }, way);
     }
+    appliedHeaders = time.headers;
     deps.replica.assertFresh();
     const sinceMs = deps.clock.monotonic();
     judgement = await judgeByApproval(judgement, deps);
@@ -108,7 +120,10 @@ async function enforceAction(exchange: Exchange, call: RecognisedAction, way: Wa
       credential,
       filter: watchTools(call.binding, deps),
       evidenceId,
-      responseHeaders: decisionHeader(verdict.decision, verdict.reasonCode, evidenceId),
+      responseHeaders: {
+        ...decisionHeader(verdict.decision, verdict.reasonCode, evidenceId),
+        ...appliedHeaders,
+      },
     },
     way,
   );
@@ -140,7 +155,7 @@ function actionOf(call: RecognisedAction, { identity }: EnforceDeps): Action {
 /** Asks a human, or joins a request that already waits, and waits for the answer. */
 async function hold(
   exchange: Exchange,
-  judgement: Judgement,
+  { call, judgement, time, evidenceId }: HeldCall,
   deps: EnforceDeps,
 ): Promise<{ readonly outcome: HoldOutcome; readonly approvalId: number }> {
   const known = outcomeOf(judgement.approval);
@@ -151,13 +166,27 @@ async function hold(
   const giveBack = deps.held.take();
   try {
     const approval = judgement.approval ?? (await openApproval(judgement, deps));
-    const held = { approvalId: approval.id, tool: judgement.action.tool, signal };
+    const { waitMs, headers } = time;
+    const { decision, reasonCode } = judgement.verdict;
+    beginHeldStream(exchange, call, {
+      message: `Waiting for a human decision (approval ${approval.id}).`,
+      headers: { ...decisionHeader(decision, reasonCode, evidenceId), ...headers },
+    });
+    const held = { approvalId: approval.id, tool: judgement.action.tool, waitMs, signal };
     const outcome = await awaitDecision(held, deps);
     // A grant is not spent on an answer that nobody waits for.
     return { outcome: signal.aborted ? 'pending' : outcome, approvalId: approval.id };
   } finally {
+    exchange.held?.stopProgress();
     giveBack();
   }
+}
+
+interface HeldCall {
+  readonly call: RecognisedAction;
+  readonly judgement: Judgement;
+  readonly time: HoldTime;
+  readonly evidenceId: string;
 }
 
 function answerHeld(
@@ -168,12 +197,13 @@ function answerHeld(
     readonly evidenceId: string;
     readonly outcome: HoldOutcome;
     readonly approvalId: number;
+    readonly headers: Readonly<Record<string, string>>;
   },
   way: Way,
 ): void {
-  const { form, evidenceId, approvalId, outcome, verdict } = held;
+  const { form, evidenceId, approvalId, outcome, verdict, headers } = held;
   const comment = way.deps.replica.approvalById(approvalId)?.comment;
-  const common = { form, approvalId, evidenceEventId: evidenceId };
+  const common = { form, approvalId, evidenceEventId: evidenceId, headers };
   if (outcome === 'pending') {
     const message = `${verdict.summary} It was not performed yet.`;
     const pending = { decision: 'require_approval', reasonCode: 'approval.pending' } as const;
@@ -185,9 +215,14 @@ function answerHeld(
   answerRefusal(exchange, { ...common, reasonCode, details: refusalDetails({}, comment) }, way);
 }
 
-function answerRefusal({ res }: Exchange, refusal: Refusal, { trace }: Pick<Way, 'trace'>): void {
+function answerRefusal(
+  { res, held }: Exchange,
+  refusal: Refusal,
+  { trace }: Pick<Way, 'trace'>,
+): void {
   trace?.refused(refusal);
-  refuse(res, refusal);
+  if (held === undefined) refuse(res, refusal);
+  else held.end(refusalMessage(refusal));
 }
 
 function refusalBy(verdict: Verdict): Omit<Refusal, 'form'> {

@@ -2,6 +2,7 @@ import { digestOf } from '../../shared/approval/action-digest.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import type { DeliveredApproval } from '../../shared/sync/sections.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
+import type { RecognisedAction } from '../recognise/recognition.ts';
 import { assertUnblocked } from './assert-unblocked.ts';
 import type { EnforceDeps } from './deps.ts';
 import type { Judgement } from './judge.ts';
@@ -45,15 +46,15 @@ async function ask(
 }
 
 /**
- * Waits for the human's decision to come over the bus, for `holdMs` at most and only while the
+ * Waits for the human's decision to come over the bus, for `waitMs` at most and only while the
  * agent is still there. `pending` means that nobody decided yet. Rejects as soon as the call could
  * not go on whatever was decided: a kill switch was armed, the sidecar or its agent revoked.
  */
 export function awaitDecision(
-  { approvalId, tool, signal }: HeldCall,
+  { approvalId, tool, waitMs, signal }: HeldCall,
   deps: HoldDeps,
 ): Promise<HoldOutcome> {
-  const { replica, identity, holdMs, stopping } = deps;
+  const { replica, identity, stopping } = deps;
   const { promise, resolve, reject } = Promise.withResolvers<HoldOutcome>();
   const giveUp = () => resolve('pending');
   const look = () => {
@@ -65,7 +66,7 @@ export function awaitDecision(
       reject(error);
     }
   };
-  const timer = setTimeout(giveUp, holdMs);
+  const timer = setTimeout(giveUp, waitMs);
   const sections = ['kill_switches', 'revocations', sidecarSection(identity.sidecarId)] as const;
   const unsubscribes = sections.map((section) => replica.onChange(section, look));
   for (const ends of [signal, stopping]) {
@@ -83,11 +84,28 @@ export function awaitDecision(
 interface HeldCall {
   readonly approvalId: number;
   readonly tool: string;
+  readonly waitMs: number;
   /** Aborted when the agent goes away. */
   readonly signal: AbortSignal;
 }
 
-type HoldDeps = Pick<EnforceDeps, 'replica' | 'identity' | 'clock' | 'holdMs' | 'stopping'>;
+type HoldDeps = Pick<EnforceDeps, 'replica' | 'identity' | 'clock' | 'stopping'>;
+
+/** How long a call is held, and the header of its answer that confirms what its agent asked for. */
+export interface HoldTime {
+  readonly waitMs: number;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** The setting's time, or what the agent prefers (RFC 7240, section 4.3) within the setting's limit. */
+export function holdTime(
+  { waitSeconds }: Pick<RecognisedAction['hints'], 'waitSeconds'>,
+  { holdMs, holdMsMax }: Pick<EnforceDeps, 'holdMs' | 'holdMsMax'>,
+): HoldTime {
+  if (waitSeconds === undefined) return { waitMs: holdMs, headers: {} };
+  const seconds = Math.min(waitSeconds, Math.floor(holdMsMax / 1_000));
+  return { waitMs: seconds * 1_000, headers: { 'Preference-Applied': `wait=${seconds}` } };
+}
 
 export function outcomeOf(approval: DeliveredApproval | undefined): HoldOutcome {
   switch (approval?.status) {

@@ -56,7 +56,7 @@ export async function perform(
             signal,
             ending: deps.stopping,
             onHead: () => streamOpenings.over(exchange),
-            filter: filterFor(call),
+            filter: intoHeld(exchange, filterFor(call)),
             responseHeaders: call.responseHeaders,
           })
         : await tunnel(exchange, { outgoing, call, signal, deps });
@@ -66,8 +66,7 @@ export async function perform(
   sent?.ended(outcome);
   await recordOutcome(call, outcome, clock.monotonic() - startedAt, deps);
   const { failure } = outcome;
-  const isAnswered = exchange.res.headersSent || hasOpened(exchange, outcome);
-  if (failure !== undefined && failure !== 'client_gone' && !isAnswered) {
+  if (failure !== undefined && failure !== 'client_gone' && !isAnswered(exchange, outcome)) {
     throw new GatewayError(failure);
   }
 }
@@ -105,6 +104,21 @@ async function tunnel(
     leave();
     giveBack();
   }
+}
+
+function isAnswered(exchange: Exchange, outcome: CallOutcome): boolean {
+  const { held, res } = exchange;
+  if (held !== undefined) return held.hasResponse || res.destroyed;
+  return res.headersSent || hasOpened(exchange, outcome);
+}
+
+/** Last of all filters, because the others read what the upstream sent. */
+function intoHeld(
+  { held }: Exchange,
+  filter: ResponseFilter | undefined,
+): ResponseFilter | undefined {
+  if (held === undefined) return filter;
+  return filter === undefined ? held.filter() : combineFilters(filter, held.filter());
 }
 
 function hasOpened({ upgrade }: Exchange, { requestBytes }: CallOutcome): boolean {

@@ -70,6 +70,8 @@ function rpcCode(reasonCode: string): number {
     case 'args.duplicate_key':
     case 'args.number_unsafe':
     case 'args.too_deep':
+    case 'args.too_many_members':
+    case 'args.name_too_long':
     case 'args.too_large':
       return parseError;
     default:

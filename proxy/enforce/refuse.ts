@@ -55,6 +55,14 @@ export function refuse(res: ServerResponse, refusal: Refusal): void {
   });
 }
 
+/** The JSON-RPC message of a refusal, for a stream that is open already. */
+export function refusalMessage(refusal: Refusal): string {
+  const { form } = refusal;
+  if (form.kind !== 'mcp') throw new TypeError('only an MCP call is answered in a stream');
+  const httpStatus = statusOf(refusal);
+  return mcpRefusal(form, { body: refusalBody(refusal), httpStatus, accept: '' }).text;
+}
+
 function refusalBody(refusal: Refusal): JsonObject {
   const code = refusal.reasonCode;
   const text = isErrorCode(code) ? errorKinds[code].text : 'The action is not allowed.';

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { HeldStream } from '../enforce/held-stream.ts';
 import type { Exchange } from './exchange.ts';
 import type { Target } from './head.ts';
 
@@ -13,6 +14,7 @@ export class LiveExchange implements Exchange {
   readonly target: string;
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
+  held: HeldStream | undefined;
   #abort: AbortController | undefined;
   #broken = false;
 

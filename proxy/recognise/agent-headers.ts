@@ -61,7 +61,23 @@ export function readHints(req: IncomingMessage): RecognisedAction['hints'] {
     passport: singleHeader(req, 'action-passport'),
     goal: goalText(singleHeader(req, 'action-goal')),
     idempotencyKey: singleHeader(req, 'action-idempotency-key'),
+    waitSeconds: waitSeconds(req.headers.prefer),
   };
+}
+
+// RFC 7240, section 2: a value is a token or quoted, and parameters may follow.
+const waitForm = /^wait[ \t]*(?:=[ \t]*(?:"(\d{1,9})"|(\d{1,9})))?[ \t]*(?:;|$)/i;
+
+/** The `wait` preference. Of several the first counts; one without a valid value is ignored. */
+function waitSeconds(prefer: string | readonly string[] | undefined): number | undefined {
+  const text = typeof prefer === 'string' ? prefer : (prefer ?? []).join(',');
+  for (const preference of text.split(',')) {
+    const found = waitForm.exec(preference.trim());
+    if (found === null) continue;
+    const value = found[1] ?? found[2];
+    return value === undefined ? undefined : Number(value);
+  }
+  return undefined;
 }
 
 /** Node reads header bytes as Latin-1; a goal in UTF-8 is put right again. */

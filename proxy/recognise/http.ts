@@ -12,7 +12,7 @@ import type { Outgoing } from '../../shared/upstream/outgoing.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 import { readHints, refuseOverrides } from './agent-headers.ts';
 import { readBody, requireMediaType, requireNoBody } from './read-body.ts';
-import type { RecognisedAction, RecogniseLimits } from './recognition.ts';
+import type { RecogniseDeps, RecognisedAction, RecogniseLimits } from './recognition.ts';
 
 /**
  * A REST call that a binding covers. Its arguments come from path, query and body; each name may
@@ -21,7 +21,7 @@ import type { RecognisedAction, RecogniseLimits } from './recognition.ts';
 export async function recogniseCall(
   exchange: Exchange,
   call: BoundCall,
-  limits: RecogniseLimits,
+  { limits, buffers }: Pick<RecogniseDeps, 'limits' | 'buffers'>,
 ): Promise<RecognisedAction> {
   const { binding } = call;
   if (binding.tool === undefined) throw new GatewayError('proxy.unbound_call');
@@ -30,7 +30,11 @@ export async function recogniseCall(
   addTarget(set, exchange, call);
   const kind = bodyKind(binding);
   if (kind === 'none') await requireNoBody(exchange.req);
-  else addBody(set, await readBody(exchange.req, limits.bodyBytesMax), { exchange, call, limits });
+  else {
+    const charge = buffers?.open(exchange.res);
+    const body = await readBody(exchange.req, limits.bodyBytesMax, charge);
+    addBody(set, body, { exchange, call, limits });
+  }
   const { args } = set;
   refuseMethodOverride(Object.keys(args));
   const build = (judged: JsonObject): Outgoing => ({

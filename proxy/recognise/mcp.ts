@@ -26,6 +26,7 @@ import {
   writeMessage,
 } from './mcp-message.ts';
 import { methodResource, readToolCall, toolResource } from './mcp-methods.ts';
+import { progressTokenOf } from './progress-token.ts';
 import { readBody, requireMediaType, requireNoBody } from './read-body.ts';
 import type {
   RecogniseDeps,
@@ -60,7 +61,8 @@ export async function recogniseMcp(
   let body: Buffer | undefined;
   try {
     requireMediaType(exchange.req, 'application/json');
-    body = await readBody(exchange.req, deps.limits.bodyBytesMax);
+    const charge = deps.buffers?.open(exchange.res);
+    body = await readBody(exchange.req, deps.limits.bodyBytesMax, charge);
     const message = parseMessage(body, deps.limits);
     const headers = readMcpHeaders(exchange.req.rawHeaders);
     const agreement = agree(headers, message);
@@ -217,7 +219,7 @@ function action(
     ...parts,
     mcp: headers === undefined ? mcp : { ...mcp, headers },
     resource: parts.resourceOf(parts.args),
-    hints: readHints(exchange.req),
+    hints: { ...readHints(exchange.req), progressToken: progressTokenOf(message.params) },
     build: (judged) => (judged === parts.args ? asJudged : build(judged)),
   };
 }

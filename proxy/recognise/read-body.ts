@@ -10,24 +10,38 @@ export function announcesBody(req: IncomingMessage): boolean {
 
 /**
  * Reads a body whole. Refuses one that is longer than `bytesMax` (without reading the rest), that
- * is encoded, or that breaks off. Nothing may have been read from the request before.
+ * is encoded, that breaks off, or whose bytes cannot be charged. Nothing may have been read from
+ * the request before.
  */
-export function readBody(req: IncomingMessage, bytesMax: number): Buffer | Promise<Buffer> {
+export function readBody(
+  req: IncomingMessage,
+  bytesMax: number,
+  charge: (bytes: number) => void = () => {},
+): Buffer | Promise<Buffer> {
   refuseEncoding(req);
   if (Number(req.headers['content-length'] ?? 0) > bytesMax) throw tooLarge(bytesMax);
-  return announcesBody(req) ? collect(req, bytesMax) : Buffer.alloc(0);
+  return announcesBody(req) ? collect(req, bytesMax, charge) : Buffer.alloc(0);
 }
 
-function collect(req: IncomingMessage, bytesMax: number): Promise<Buffer> {
+function collect(
+  req: IncomingMessage,
+  bytesMax: number,
+  charge: (bytes: number) => void,
+): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
     const onData = (chunk: Buffer) => {
       size += chunk.length;
       chunks.push(chunk);
-      if (size <= bytesMax) return;
-      req.pause().off('data', onData);
-      reject(tooLarge(bytesMax));
+      try {
+        if (size > bytesMax) throw tooLarge(bytesMax);
+        charge(chunk.length);
+      } catch (refusal) {
+        req.pause().off('data', onData);
+        chunks.length = 0;
+        reject(refusal);
+      }
     };
     const onEnd = () =>
       resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks));

@@ -1,5 +1,6 @@
 import { splitPath, splitTarget } from '../../shared/binding/path.ts';
 import { GatewayError } from '../../shared/errors.ts';
+import { argumentLimits } from '../../shared/strict-json.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 import { recogniseCall } from './http.ts';
 import { recogniseMcp } from './mcp.ts';
@@ -8,7 +9,11 @@ import type { RecogniseDeps, RecogniseLimits, Recognition } from './recognition.
 import { refusalOf } from './refusal.ts';
 import { requireWebSocket } from './websocket.ts';
 
-export const limitsByDefault: RecogniseLimits = { bodyBytesMax: 1_048_576, depthMax: 64 };
+export const limitsByDefault: RecogniseLimits = {
+  bodyBytesMax: 1_048_576,
+  depthMax: 64,
+  size: argumentLimits,
+};
 
 /**
  * Says what a request means: an action to be judged, something that passes, or a refusal. Never
@@ -39,6 +44,6 @@ function recogniseRequest(
   const server = bound.mcpAt(segments, query);
   if (server !== undefined) return recogniseMcp(exchange, server, deps);
   const call = bound.callAt(exchange.method, segments);
-  if (call !== undefined) return recogniseCall(exchange, call, deps.limits);
+  if (call !== undefined) return recogniseCall(exchange, call, deps);
   throw new GatewayError('proxy.unbound_call');
 }

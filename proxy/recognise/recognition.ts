@@ -2,7 +2,9 @@ import type { Binding } from '../../shared/binding/binding.ts';
 import type { BindingIndex } from '../../shared/binding/match.ts';
 import type { ErrorCode } from '../../shared/errors.ts';
 import type { JsonObject } from '../../shared/json.ts';
+import type { JsonSizeLimits } from '../../shared/strict-json.ts';
 import type { Outgoing } from '../../shared/upstream/outgoing.ts';
+import type { BufferBudget } from './buffer-budget.ts';
 
 /** How a refusal must look so that the agent's client survives it and its model can act on it. */
 export type RefusalForm =
@@ -36,6 +38,10 @@ export interface RecognisedAction {
     readonly passport?: string | undefined;
     readonly goal?: string | undefined;
     readonly idempotencyKey?: string | undefined;
+    /** How long it would wait for a human, in seconds (RFC 7240, `Prefer: wait=N`). */
+    readonly waitSeconds?: number | undefined;
+    /** Under which an MCP client wants to hear of progress. */
+    readonly progressToken?: string | number | undefined;
   };
   /** What the call is about with these arguments: `resource` with those that came. */
   resourceOf(args: JsonObject): string;
@@ -75,6 +81,8 @@ export interface RecogniseDeps {
   /** Whether the approved manifest of a tool has an `outputSchema`. */
   readonly toolHasOutputSchema: (tool: string) => boolean;
   readonly limits: RecogniseLimits;
+  /** Bounds the bodies of all calls together; undefined: they are not bounded. */
+  readonly buffers?: BufferBudget | undefined;
 }
 
 export interface RecogniseLimits {
@@ -82,4 +90,6 @@ export interface RecogniseLimits {
   readonly bodyBytesMax: number;
   /** Levels of nesting in a JSON body. */
   readonly depthMax: number;
+  /** What one JSON body may hold. */
+  readonly size: JsonSizeLimits;
 }

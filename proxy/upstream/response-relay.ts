@@ -92,10 +92,13 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
       this.#cut();
       return;
     }
-    const bodiless = status === 204 || status === 304 || this.#res.req.method === 'HEAD';
+    const isOpen = this.#res.headersSent;
+    const bodiless =
+      !isOpen && (status === 204 || status === 304 || this.#res.req.method === 'HEAD');
     this.#mode = bodiless ? 'pass' : mode;
     const length = headers['content-length'];
-    if (lengthKnown && !bodiless && length !== undefined) this.#lengthBytes = Number(length);
+    if (lengthKnown && !bodiless && !isOpen && length !== undefined)
+      this.#lengthBytes = Number(length);
     this.#silenceAllowed = /^text\/event-stream/i.test(String(headers['content-type'] ?? ''));
     if (this.#mode === 'pass') this.#writeHead();
     else if (this.#mode === 'stream') this.#holdOpening();
@@ -154,7 +157,8 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
 
   #writeHead(): void {
     try {
-      this.#res.writeHead(this.#status ?? 502, this.#head);
+      // While the call was held its answer was begun: this one goes on in it.
+      if (!this.#res.headersSent) this.#res.writeHead(this.#status ?? 502, this.#head);
       this.#headWritten = true;
     } catch {
       this.#fail('upstream.reset', 'The answer has a header that cannot be passed on.');

@@ -120,6 +120,7 @@ const steps: Partial<Record<ErrorCode, readonly string[]>> = {
     'Do not repeat the call: it was denied, and so were many before it. Wait, and change what you do.',
     'Tell the user that calls are being denied.',
   ],
+  'proxy.buffers_full': [later],
   'proxy.too_many_connections': [later],
   'proxy.too_many_tunnels': [later],
   'proxy.too_many_held': [later],

@@ -44,8 +44,8 @@ function hold(tool = 'pay.out') {
     environment: 'prod',
   } as const;
   const outcome = awaitDecision(
-    { approvalId: 7, tool, signal: gone.signal },
-    { replica, identity, clock, holdMs: 5_000, stopping: stopping.signal },
+    { approvalId: 7, tool, waitMs: 5_000, signal: gone.signal },
+    { replica, identity, clock, stopping: stopping.signal },
   );
   return { outcome, gone, stopping };
 }

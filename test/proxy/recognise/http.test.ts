@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { limitsByDefault } from '../../../proxy/recognise/recognise.ts';
 import type { Binding } from '../../../shared/binding/binding.ts';
 import { buildRequest } from '../../../shared/binding/build.ts';
 import { parseResource } from '../../../shared/decision/resource.ts';
@@ -116,7 +117,9 @@ describe('a bound call', () => {
   });
 
   it('with a body of exactly the limit is read, one byte more is refused', async () => {
-    const limited = new RecogniseServer([refund], { limits: { bodyBytesMax: 32, depthMax: 64 } });
+    const limited = new RecogniseServer([refund], {
+      limits: { ...limitsByDefault, bodyBytesMax: 32 },
+    });
     await limited.open();
     const body = (length: number) => JSON.stringify({ a: 'x'.repeat(length - 8) });
     const target = '/v1/payments/p/refund';
