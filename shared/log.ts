@@ -1,9 +1,27 @@
+/** What a line may hold. An `Error` is none of these: pino would print it as `{}` under any name but `err`. */
+type LogValue =
+  | string
+  | number
+  | bigint
+  | boolean
+  | null
+  | undefined
+  | readonly LogValue[]
+  | { readonly [name: string]: LogValue };
+
+/** `err` takes whatever was thrown; every other field a plain value. */
+type Fields<Given> = {
+  readonly [Name in keyof Given]: Name extends 'err' ? unknown : LogValue;
+};
+
+type Write = <Given extends Fields<Given>>(fields: Given, message: string) => void;
+
 /** The slice of a pino logger that the code relies on. */
 export interface Log {
-  debug(fields: object, message: string): void;
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
-  error(fields: object, message: string): void;
+  readonly debug: Write;
+  readonly info: Write;
+  readonly warn: Write;
+  readonly error: Write;
 }
 
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };

@@ -85,7 +85,7 @@ async function reach(
     return await carryOut(services, { action, state, principal, requestedBy });
   } catch (thrown) {
     const failure = toAnswerable(thrown);
-    services.log.error({ err: failure, cause: failure.cause }, 'a decision failed: denied');
+    services.log.error({ err: failure }, 'a decision failed: denied');
     return { verdict: failedVerdict(failure, action.mode), failure, giveBack: () => {} };
   }
 }

@@ -59,7 +59,7 @@ export async function prepareExecution(
   } catch (thrown) {
     const obstacle = toAnswerable(thrown);
     if (obstacle.kind.status >= 500) {
-      services.log.error({ err: obstacle, cause: obstacle.cause }, 'a call cannot be prepared');
+      services.log.error({ err: obstacle }, 'a call cannot be prepared');
     }
     return { obstacle };
   }

@@ -60,7 +60,7 @@ export function createLedger(deps: LedgerDeps): RunningLedger {
       try {
         deps.onSealed?.(tenantId, position);
       } catch (error) {
-        log.warn({ error, tenantId }, 'a listener of the ledger failed');
+        log.warn({ err: error, tenantId }, 'a listener of the ledger failed');
       }
     },
     onFork: (tenantId) => deps.onFork?.(tenantId),
@@ -96,12 +96,12 @@ export function createLedger(deps: LedgerDeps): RunningLedger {
       const waiting = await tenantsWithOutbox(pool);
       await Promise.all(waiting.map((tenantId) => tenantOf(tenantId).drain.drain()));
     } catch (error) {
-      log.warn({ error, deadLetters: deadLetters.count }, 'the outbox cannot be read');
+      log.warn({ err: error, deadLetters: deadLetters.count }, 'the outbox cannot be read');
     }
   };
   const retry = async (tenantId: string) => {
     await deadLetters.flush(pool, vault).catch((error: unknown) => {
-      log.warn({ error, deadLetters: deadLetters.count }, 'dead letters cannot be kept yet');
+      log.warn({ err: error, deadLetters: deadLetters.count }, 'dead letters cannot be kept yet');
     });
     await tenantOf(tenantId).drain.drain();
   };

@@ -156,7 +156,10 @@ export class OutboxDrain {
     try {
       await markDeadLetters(this.#deps.pool, this.#tenantId, ids, reason.message);
     } catch (error) {
-      this.#deps.log.warn({ error, tenantId: this.#tenantId }, 'the outbox could not be marked');
+      this.#deps.log.warn(
+        { err: error, tenantId: this.#tenantId },
+        'the outbox could not be marked',
+      );
     }
   }
 }

@@ -152,7 +152,7 @@ export class TenantSealer {
       await this.#sealAll(entries.slice(0, half));
       await this.#sealAll(entries.slice(half));
     } else if (first !== undefined) {
-      this.#deps.log.error({ error, eventId: first.event.id }, 'an event cannot be sealed');
+      this.#deps.log.error({ err: error, eventId: first.event.id }, 'an event cannot be sealed');
       first.fail(new GatewayError('evidence.event_invalid', { cause: error }));
     }
   }
@@ -161,7 +161,7 @@ export class TenantSealer {
     const reason = error instanceof Error ? error.message : String(error);
     const events = entries.length;
     this.#deps.meter?.failed(events);
-    this.#deps.log.error({ error, tenantId: this.#tenantId, events }, 'sealing failed');
+    this.#deps.log.error({ err: error, tenantId: this.#tenantId, events }, 'sealing failed');
     if (error instanceof GatewayError && error.code === 'evidence.fork') {
       this.#deps.onFork(this.#tenantId);
     }

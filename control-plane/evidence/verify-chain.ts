@@ -80,7 +80,10 @@ export async function noteVerified(
       upTo: problem === null && upTo !== undefined ? upTo : before.upTo,
     }));
   } catch (error) {
-    services.log.warn({ error, tenantId }, 'how far the ledger was verified could not be kept');
+    services.log.warn(
+      { err: error, tenantId },
+      'how far the ledger was verified could not be kept',
+    );
   }
 }
 

@@ -71,7 +71,7 @@ interface Preparation {
 
 async function prepare({ pool, kind, log, end }: Preparation): Promise<Store> {
   // A connection that breaks while idle is replaced at its next use; unheard, it would end the process.
-  pool.on('error', (error) => log.warn({ error }, 'a database connection broke'));
+  pool.on('error', (error) => log.warn({ err: error }, 'a database connection broke'));
   try {
     await bringUpToDate(pool, log);
   } catch (error) {

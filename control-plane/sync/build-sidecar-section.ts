@@ -105,7 +105,7 @@ function deliver(
   try {
     return deliveredApproval(proven, granting);
   } catch (error) {
-    granting.log.error({ error, approval: proven.approval.id }, 'a grant cannot be delivered');
+    granting.log.error({ err: error, approval: proven.approval.id }, 'a grant cannot be delivered');
     return deliveredApproval(proven, { ...granting, issued: new Set() });
   }
 }

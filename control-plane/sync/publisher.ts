@@ -203,7 +203,7 @@ class LoopingPublisher implements RunningPublisher {
     } catch (error) {
       if (this.#failing.has(what)) return;
       this.#failing.add(what);
-      this.#deps.log.error({ error, what }, 'publishing failed; trying again');
+      this.#deps.log.error({ err: error, what }, 'publishing failed; trying again');
     }
   }
 }

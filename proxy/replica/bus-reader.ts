@@ -94,7 +94,7 @@ export class BusReader {
       this.askForLease();
       return true;
     } catch (error) {
-      log.debug({ error }, 'the replica could not be loaded; trying again');
+      log.debug({ err: error }, 'the replica could not be loaded; trying again');
       return false;
     }
   }

@@ -224,7 +224,7 @@ class LocalReplica implements Replica {
       try {
         listener();
       } catch (error) {
-        this.#options.log.error({ error, section: name }, 'a listener of the replica failed');
+        this.#options.log.error({ err: error, section: name }, 'a listener of the replica failed');
       }
     }
   }

@@ -43,7 +43,7 @@ export function snapshotFile(path: string, log: Log): SnapshotFile {
         return schema.parse(JSON.parse(await readFile(path, 'utf8')));
       } catch (error) {
         const missing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
-        if (!missing) log.warn({ error }, 'the snapshot on disk cannot be used');
+        if (!missing) log.warn({ err: error }, 'the snapshot on disk cannot be used');
         return undefined;
       }
     },

@@ -100,7 +100,7 @@ export async function readEviction(redis: Redis, log: Log): Promise<string | und
   try {
     return /^maxmemory_policy:(\S+)/m.exec(await redis.info('memory'))?.[1];
   } catch (error) {
-    log.debug({ error }, 'the eviction policy of Redis could not be read');
+    log.debug({ err: error }, 'the eviction policy of Redis could not be read');
     return undefined;
   }
 }

@@ -43,7 +43,7 @@ export async function followStream(following: Following): Promise<void> {
       position = next;
     } catch (error) {
       if (closed.aborted) return;
-      log.debug({ error }, 'following the sync bus failed; trying again');
+      log.debug({ err: error }, 'following the sync bus failed; trying again');
       await settled(redis, blockMs);
       await pause(closed);
     }

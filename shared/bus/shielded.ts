@@ -7,7 +7,7 @@ export function shielded(follower: Follower, log: Log): Follower {
     try {
       call();
     } catch (error) {
-      log.error({ error }, 'a follower of the sync bus failed');
+      log.error({ err: error }, 'a follower of the sync bus failed');
     }
   };
   return {

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { resolve } from 'node:path';
 import { expect, it } from 'vitest';
-import { gatherLines } from '../../shared/log.ts';
+import { gatherLines, silentLog } from '../../shared/log.ts';
 import { until } from '../support/until.ts';
 
 it('log lines are passed on together, in order, and soon', async () => {
@@ -40,4 +40,34 @@ it('what was logged last is there when the process exits', () => {
     { encoding: 'utf8' },
   );
   expect({ stdout, status }).toEqual({ stdout: 'last words', status: 3 });
+});
+
+it('prints message, stack and cause of an error that is given as `err`', () => {
+  const log = JSON.stringify(resolve(import.meta.dirname, '../../shared/program-log.ts'));
+  const program = `const { programLog } = await import(${log});
+    const cause = new Error('the disk is full');
+    programLog('test', 'info').error({ err: new Error('sealing failed', { cause }), events: 3 }, 'said');`;
+  const { stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', program], {
+    encoding: 'utf8',
+  });
+  const line = JSON.parse(stderr) as { err: { message: string; stack: string }; events: number };
+  expect(line.err.message).toContain('sealing failed');
+  expect(line.err.stack).toMatch(/sealing failed[^]*the disk is full/);
+  expect(line.events).toBe(3);
+});
+
+// The compiler is the test (`npm run check`): pino prints an error under another name as `{}`.
+it('takes an error under no other name than `err`', () => {
+  const thrown: unknown = new Error('thrown');
+  const error = new TypeError('typed');
+  silentLog.error({ err: thrown, count: 1, ids: ['a'], nested: { deep: null } }, 'fine');
+  // @ts-expect-error an unknown may be an error
+  silentLog.error({ error: thrown }, 'lost');
+  // @ts-expect-error an error
+  silentLog.warn({ error }, 'lost');
+  // @ts-expect-error an error under any name
+  silentLog.info({ cause: error, count: 1 }, 'lost');
+  // @ts-expect-error an error within
+  silentLog.debug({ details: { error } }, 'lost');
+  expect(Object.keys(silentLog)).toEqual(['debug', 'info', 'warn', 'error']);
 });

@@ -42,6 +42,6 @@ export async function raiseAlarm(
       await enqueue(services, tx, tenantId, { type: messageType, subject: 'ledger', data });
     });
   } catch (error) {
-    services.log.error({ error, tenantId, type }, 'the alarm could not be recorded whole');
+    services.log.error({ err: error, tenantId, type }, 'the alarm could not be recorded whole');
   }
 }
