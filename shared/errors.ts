@@ -126,6 +126,10 @@ export const errorKinds = {
   'agent.not_found': refusal(404, 'No such agent.'),
   'agent.disabled': refusal(403, 'The agent is disabled: nothing is done for it.'),
   'agent.mismatch': refusal(403, 'The API key is bound to another agent.'),
+  'agent.disabled_by_higher_role': refusal(
+    403,
+    'Somebody of a higher role disabled the agent; only that role or a higher one enables it again.',
+  ),
   'agent.widening_refused': refusal(
     403,
     'The agent would gain capabilities that lead to a credential, which needs the permission sidecar.enrol.',

@@ -68,6 +68,5 @@ async function hasSidecars(
 function refused(name: string, what: string): GatewayError {
   return new GatewayError('agent.widening_refused', {
     message: `The agent ${name} ${what}; leave the capability out, or have an owner or admin (permission sidecar.enrol) register the agent.`,
-    details: { scope: 'sidecar.enrol' },
   });
 }

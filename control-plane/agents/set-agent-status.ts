@@ -38,8 +38,9 @@ export async function setAgentStatus(
     const known = await tx.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
     if (known === null) throw new GatewayError('agent.not_found');
     notes.assertOurs('agent', known);
-    if ((known.disabledAt !== null) === disabled) return known;
-    const changed = await store(tx, services, { tenantId, by: caller.principal, change });
+    if (!disabled) assertMayEnable(known, caller.role);
+    if (!isChange(known, caller.role, disabled)) return known;
+    const changed = await store(tx, services, { caller, known, change });
     // What was looked at, and what was changed of it: what somebody wrote in between is not signed.
     const agent = await notes.signed('agent', { ...known, ...changed });
     notes.sections('agents', 'revocations', ...(await sectionsOfSidecars(tx, agent)));
@@ -49,25 +50,48 @@ export async function setAgentStatus(
   return result;
 }
 
+/** Roles that disable agents, from the least. */
+const disablers: readonly string[] = ['developer', 'admin', 'owner'];
+
+/** Of an agent that was disabled before its disabler's role was kept, an owner is assumed. */
+function disablerRank({ disabledAt, disabledByRole }: Agent): number {
+  return disabledAt === null ? -1 : disablers.indexOf(disabledByRole ?? 'owner');
+}
+
+function assertMayEnable(agent: Agent, role: string): void {
+  if (disablers.indexOf(role) >= disablerRank(agent)) return;
+  const required = agent.disabledByRole ?? 'owner';
+  throw new GatewayError('agent.disabled_by_higher_role', {
+    message: `The agent ${agent.name} was disabled by the role ${required}; ask for that role, or a higher one, to enable it.`,
+  });
+}
+
+/** A higher role also disables an agent that is disabled already: a lower one had stopped it. */
+function isChange(agent: Agent, role: string, disabled: boolean): boolean {
+  const isDisabled = agent.disabledAt !== null;
+  return isDisabled !== disabled || (disabled && disablers.indexOf(role) > disablerRank(agent));
+}
+
 interface Storing {
-  readonly tenantId: string;
-  readonly by: string;
+  readonly caller: Caller;
+  readonly known: Agent;
   readonly change: StatusChange;
 }
 
 async function store(
   tx: Transaction,
   { clock }: Pick<Services, 'clock'>,
-  { tenantId, by, change: { id, disabled, reason } }: Storing,
+  { caller, known, change: { id, disabled, reason } }: Storing,
 ) {
   const now = new Date(clock.now());
   const data = {
-    disabledAt: disabled ? now : null,
-    disabledBy: disabled ? by : null,
+    disabledAt: disabled ? (known.disabledAt ?? now) : null,
+    disabledBy: disabled ? caller.principal : null,
+    disabledByRole: disabled ? caller.role : null,
     disabledReason: (disabled ? reason : undefined) ?? null,
     updatedAt: now,
   };
-  await tx.agent.update({ where: { tenantId_id: { tenantId, id } }, data });
+  await tx.agent.update({ where: { tenantId_id: { tenantId: caller.tenantId, id } }, data });
   return data;
 }
 

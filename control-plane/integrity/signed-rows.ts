@@ -50,6 +50,7 @@ export const signedColumns = {
   agent: {
     key: ['tenantId', 'id'],
     signed: ['name', 'kind', 'goal', 'blastRadius', 'capabilities', 'disabledAt'],
+    added: ['disabledByRole'],
   },
   api_key: {
     key: ['tenantId', 'id'],

@@ -4,6 +4,7 @@ import type { createKey as createKeyOperation, KeyRecord } from '../../shared/co
 import { generateApiKey } from '../../shared/crypto/api-key.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { newId } from '../../shared/ids.ts';
+import { nameProblem } from '../../shared/principal.ts';
 import { type ChangeNotes, commitChange } from '../events.ts';
 import { permissionsOf } from '../http/roles.ts';
 import type { Caller } from '../http/route.ts';
@@ -68,13 +69,33 @@ function grant(wanted: Wanted, caller: Caller): Omit<NewApiKey, 'expiresAt'> {
     throw exceeds('Only owners choose whom a key stands for; leave principal out.');
   }
   const principal = isOwner ? (wanted.principal ?? name) : caller.principal;
-  if (isReservedPrincipal(principal)) {
-    throw new GatewayError('args.schema_invalid', {
-      message:
-        'principal: names that begin with sidecar: or service-account: are those of sidecars and service accounts.',
-    });
-  }
+  assertNameable({ name, principal: wanted.principal, standsFor: principal });
   return { name, role, scope, principal, agentId };
+}
+
+interface Named {
+  readonly name: string;
+  readonly principal: string | undefined;
+  readonly standsFor: string;
+}
+
+/** Throws for a name that is reserved for Sallyport's own, or that looks like another. */
+function assertNameable({ name, principal, standsFor }: Named): void {
+  const field = principal === undefined ? 'name' : 'principal';
+  const problems = [
+    ['name', nameProblem(name)],
+    ['principal', principal === undefined ? undefined : nameProblem(principal)],
+    [
+      field,
+      isReservedPrincipal(standsFor)
+        ? `names such as "${standsFor}" are those of sidecars and service accounts; choose another one`
+        : undefined,
+    ],
+  ] as const;
+  for (const [where, problem] of problems) {
+    if (problem === undefined) continue;
+    throw new GatewayError('args.schema_invalid', { message: `${where}: ${problem}.` });
+  }
 }
 
 /** A key that will expire makes none that outlive it; owners replace their own keys and may. */

@@ -1,5 +1,6 @@
 import { GatewayError } from '../../shared/errors.ts';
 import { anyUser } from '../../shared/passport/claims.ts';
+import { foldPrincipal } from '../../shared/principal.ts';
 import type { Caller } from '../http/route.ts';
 import { parseDevKeys } from '../keys/dev-keys.ts';
 import { isReservedPrincipal } from '../keys/reserved-principals.ts';
@@ -55,7 +56,9 @@ async function isOwner(
   tenantId: string,
   userId: string,
 ): Promise<boolean> {
-  const isTheirs = ({ principal }: { readonly principal: string }) => principal === userId;
+  const folded = foldPrincipal(userId);
+  const isTheirs = ({ principal }: { readonly principal: string }) =>
+    foldPrincipal(principal) === folded;
   const isDevOwner = parseDevKeys(config).some(
     (key) => key.tenantId === tenantId && key.role === 'owner' && isTheirs(key),
   );

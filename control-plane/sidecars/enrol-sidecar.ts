@@ -1,5 +1,4 @@
-import { createPublicKey } from 'node:crypto';
-import { jwkThumbprint, type PublicJwk } from '../../shared/crypto/signing-key.ts';
+import type { PublicJwk } from '../../shared/crypto/signing-key.ts';
 import type { Environment } from '../../shared/decision/action.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { newId } from '../../shared/ids.ts';
@@ -8,14 +7,8 @@ import { sidecarSection } from '../../shared/sync/sections.ts';
 import { type ChangeNotes, commitChange } from '../events.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { EnrolmentToken, Sidecar } from '../store/generated/client.ts';
+import { readEncryptionKey, readSigningKey, type SentJwk } from './enrolled-keys.ts';
 import { assertAgent, tokenHash } from './enrolment-token.ts';
-
-/** A public key as a sidecar sends it. */
-interface SentJwk {
-  readonly kty: string;
-  readonly crv: string;
-  readonly x: string;
-}
 
 interface Enrolment {
   readonly token: string;
@@ -46,8 +39,8 @@ export async function enrolSidecar(
   services: Services,
   enrolment: Enrolment,
 ): Promise<EnrolledSidecar> {
-  const signingJwk = readKey('signing_jwk', enrolment.signingJwk, 'Ed25519');
-  const encryptionJwk = readKey('encryption_jwk', enrolment.encryptionJwk, 'X25519');
+  const signingJwk = readSigningKey('signing_jwk', enrolment.signingJwk);
+  const encryptionJwk = readEncryptionKey('encryption_jwk', enrolment.encryptionJwk);
   const hash = tokenHash(enrolment.token);
   const token = await services.db.enrolmentToken.findUnique({ where: { hash } });
   if (token === null) throw new GatewayError('sidecar.token_invalid');
@@ -87,19 +80,6 @@ export async function enrolSidecar(
     audience: sidecarAudience(sidecar.id),
     ...keys,
   };
-}
-
-/** A key of exactly this curve, under the thumbprint computed here. */
-function readKey(field: string, { kty, x }: SentJwk, crv: 'Ed25519' | 'X25519'): PublicJwk {
-  const bare = { kty, crv, x };
-  try {
-    createPublicKey({ key: bare, format: 'jwk' });
-  } catch {
-    throw new GatewayError('args.schema_invalid', {
-      message: `${field}: is not an ${crv} public key.`,
-    });
-  }
-  return { ...bare, kid: jwkThumbprint(bare) };
 }
 
 /** Takes one use of the token, if it has one left and its time is not over: one statement decides. */

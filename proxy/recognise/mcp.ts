@@ -208,7 +208,8 @@ function action(
   call: McpCall<McpMessage>,
   { rewrite, mcp, ...parts }: ActionParts,
 ): RecognisedAction {
-  const { binding, exchange } = call;
+  const { binding, exchange, message } = call;
+  const params = message.kind === 'response' ? undefined : message.params;
   const build = (judged: JsonObject) => send({ ...call, message: rewrite(judged) });
   // Built at once: what cannot be written is refused before it is judged.
   const asJudged = build(parts.args);
@@ -219,7 +220,7 @@ function action(
     ...parts,
     mcp: headers === undefined ? mcp : { ...mcp, headers },
     resource: parts.resourceOf(parts.args),
-    hints: { ...readHints(exchange.req), progressToken: progressTokenOf(message.params) },
+    hints: { ...readHints(exchange.req), progressToken: progressTokenOf(params) },
     build: (judged) => (judged === parts.args ? asJudged : build(judged)),
   };
 }

@@ -136,7 +136,7 @@ export const updateAgent = operation({
   path: '/v1/agents/{id}',
   summary: 'Disable an agent, or enable it again',
   description:
-    'Nothing is done for a disabled agent, in any mode: decisions are `agent.disabled`, and at its sidecars what is open ends as by a kill switch. The passports that were issued to it are revoked for good; enabling does not bring them back. Keys that are bound to an agent cannot do this.',
+    'Nothing is done for a disabled agent, in any mode: decisions are `agent.disabled`, and at its sidecars what is open ends as by a kill switch. The passports that were issued to it are revoked for good; enabling does not bring them back. An agent that somebody of a higher role disabled is enabled by that role or a higher one only. Keys that are bound to an agent cannot do this.',
   permission: 'agent.write',
   budget: 'control',
   params: rowIdParam,
@@ -154,7 +154,13 @@ export const updateAgent = operation({
       disabled_reason: 'Sends mail to strangers',
     },
   },
-  errors: ['request.invalid', 'args.schema_invalid', 'agent.not_found', 'agent.mismatch'],
+  errors: [
+    'request.invalid',
+    'args.schema_invalid',
+    'agent.not_found',
+    'agent.mismatch',
+    'agent.disabled_by_higher_role',
+  ],
 });
 
 export const createServiceAccount = operation({

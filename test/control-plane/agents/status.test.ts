@@ -174,6 +174,59 @@ describe('reading agents', () => {
     expect(await idsOf({ kind: 'even', status: 'active' })).toEqual([ids[0], ids[2]]);
   });
 
+  it.each([
+    ['developer', 'owner', false],
+    ['developer', 'admin', false],
+    ['admin', 'owner', false],
+    ['admin', 'admin', true],
+    ['owner', 'admin', true],
+    ['developer', 'developer', true],
+  ] as const)('lets a %s enable what an %s disabled: %s', async (enabler, disabler, allowed) => {
+    const id = await newAgent();
+    await set(id, true, await gateway.as({ role: disabler }));
+    const enabling = set(id, false, await gateway.as({ role: enabler }));
+    if (allowed) {
+      expect(await enabling).toMatchObject({ status: 'active' });
+      return;
+    }
+    const error = await refusalOf(enabling);
+    expect([error.code, error.details?.status]).toEqual(['agent.disabled_by_higher_role', 403]);
+    expect(error.message).toContain(`the role ${disabler}`);
+    const agent = await gateway.owner.call(getAgent, { params: { id } });
+    expect(agent).toMatchObject({ status: 'disabled' });
+  });
+
+  it('keeps a developer from enabling what an owner disabled after them', async () => {
+    const id = await newAgent();
+    const developer = await gateway.as({ role: 'developer', principal: 'dev' });
+    await set(id, true, developer);
+    const olga = await gateway.as({ role: 'owner', principal: 'olga' });
+    expect(await set(id, true, olga)).toMatchObject({ disabled_by: 'olga' });
+    // A lower role does not take it over either.
+    expect(await set(id, true, developer)).toMatchObject({ disabled_by: 'olga' });
+    const error = await refusalOf(set(id, false, developer));
+    expect(error.code).toBe('agent.disabled_by_higher_role');
+  });
+
+  it('takes an owner for whoever disabled an agent before roles were kept', async () => {
+    const id = await newAgent();
+    await set(id, true, await gateway.as({ role: 'developer' }));
+    const where = { tenantId_id: { tenantId: 'default', id } };
+    await gateway.services.db.agent.update({ where, data: { disabledByRole: null } });
+    const admin = await gateway.as({ role: 'admin' });
+    expect((await refusalOf(set(id, false, admin))).code).toBe('agent.disabled_by_higher_role');
+    expect(await set(id, false, gateway.owner)).toMatchObject({ status: 'active' });
+  });
+
+  it('believes no role of the disabler that was written into the database', async () => {
+    const id = await newAgent();
+    await set(id, true, gateway.owner);
+    const sql = `update agent set disabled_by_role = 'developer' where id = $1`;
+    await gateway.services.pool.query(sql, [id]);
+    const developer = await gateway.as({ role: 'developer' });
+    expect((await refusalOf(set(id, false, developer))).code).toBe('integrity.forged_row');
+  });
+
   it.each(['limit=0', 'limit=1001', 'cursor=x', 'status=gone', 'nonsense=1'])(
     'refuses the query %s',
     async (query) => {

@@ -121,6 +121,42 @@ describe('an enrolment token', () => {
   });
 });
 
+describe('an enrolled key', () => {
+  const hex = (text: string) => Buffer.from(text, 'hex').toString('base64url');
+  const ones = 'ff'.repeat(30);
+  // RFC 7748 and libsodium: points of order 1, 2, 4 and 8, canonical or not.
+  const lowX25519 = [
+    '00'.repeat(32),
+    `01${'00'.repeat(31)}`,
+    'e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800',
+    '5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157',
+    `ec${ones}7f`,
+    `ed${ones}7f`,
+    `ee${ones}7f`,
+    `${'00'.repeat(31)}80`,
+  ];
+  const lowEd25519 = [
+    '00'.repeat(32),
+    `01${'00'.repeat(31)}`,
+    '26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05',
+    'c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a',
+    'c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa',
+    `ec${ones}7f`,
+    `ed${ones}7f`,
+    `ee${ones}ff`,
+  ];
+  it.each([
+    ...lowX25519.map((key) => ['encryption_jwk', 'X25519', key] as const),
+    ...lowEd25519.map((key) => ['signing_jwk', 'Ed25519', key] as const),
+  ])('is refused as %s if it is the %s point of low order %s', async (field, crv, key) => {
+    const made = await token();
+    const error = await refusalOf(enrolWith(made, { [field]: { kty: 'OKP', crv, x: hex(key) } }));
+    expect(error.code).toBe('args.schema_invalid');
+    expect(error.message).toMatch(new RegExp(`^${field}: .*low order`));
+    expect(await enrolWith(made)).toHaveProperty('sidecar_id');
+  });
+});
+
 describe('the fleet', () => {
   it('shows each sidecar with its last report, to its tenant only', async () => {
     const sidecar = await enrolledSidecar(gateway, agentId);
