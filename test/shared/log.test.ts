@@ -52,7 +52,7 @@ it('prints message, stack and cause of an error that is given as `err`', () => {
   });
   const line = JSON.parse(stderr) as { err: { message: string; stack: string }; events: number };
   expect(line.err.message).toContain('sealing failed');
-  expect(line.err.stack).toMatch(/sealing failed[^]*the disk is full/);
+  expect(line.err.stack).toMatch(/sealing failed[\s\S]*the disk is full/);
   expect(line.events).toBe(3);
 });
 
