@@ -7,8 +7,8 @@ import { sidecarSection } from '../../shared/sync/sections.ts';
 import type { ChangeNotes } from '../events.ts';
 import type { Transaction } from '../services.ts';
 import { type Approval, Prisma } from '../store/generated/client.ts';
+import type { ApprovalRequest } from './approval-request.ts';
 import { grantLimitsOf } from './grant-limits.ts';
-import type { ApprovalRequest } from './open-approval.ts';
 
 /**
  * What a later presentation of the same action changes: who asked and who waits, that its user is

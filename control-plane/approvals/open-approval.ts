@@ -1,7 +1,6 @@
 import { decidersSuffice } from '../../shared/approval/deciders.ts';
 import { satisfiesTerms } from '../../shared/approval/grant-terms.ts';
-import type { Action, RiskTier } from '../../shared/decision/action.ts';
-import type { ApprovalTerms } from '../../shared/decision/verdict.ts';
+import type { Action } from '../../shared/decision/action.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
 import { agentChain, type ChangeNotes, commitChange, lockFor } from '../events.ts';
@@ -9,6 +8,7 @@ import type { Services, Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
 import { sealProposal } from './approval-args.ts';
 import { decidersOf } from './approval-proof.ts';
+import type { ApprovalRequest } from './approval-request.ts';
 import { expireApproval } from './expire-approvals.ts';
 import { joinApproval } from './join-approval.ts';
 import { notifyApproval } from './notify-approval.ts';
@@ -17,24 +17,6 @@ import { standingGrantsFor } from './standing-grants.ts';
 
 /** How many undecided approvals one agent can have: a flood hides what matters. */
 const openMax = 100;
-
-export interface ApprovalRequest {
-  readonly action: Action;
-  readonly actionDigest: string;
-  readonly terms: ApprovalTerms;
-  readonly riskTier: RiskTier;
-  readonly reasonCode: string;
-  readonly summary: string;
-  readonly matchedRules: readonly string[];
-  readonly policyHash?: string | undefined;
-  readonly manifestHash?: string | undefined;
-  /** Whoever asks, and whoever counts as the same person: none of them decides on it. */
-  readonly requestedBy: readonly string[];
-  /** The sidecar that waits for it. */
-  readonly sidecarId?: string | undefined;
-  /** When the passport that came with the action was issued to its user, in ms since the epoch. */
-  readonly authenticatedAtMs?: number | undefined;
-}
 
 /**
  * Finds the open approval for exactly this action, or opens one: at most one exists at any time.

@@ -1,7 +1,9 @@
 import { signedPolicy } from '../policies/load-published.ts';
 import type { RowGuard, Transaction, Vault } from '../services.ts';
 import type { BindingRemoval, KillSwitch } from '../store/generated/client.ts';
-import { isWaiting, type Query, type Said, saidInForce } from './said-in-force.ts';
+import type { Armed } from './armed.ts';
+import type { Said } from './known-ledgers.ts';
+import { isWaiting, type Query, saidInForce } from './said-in-force.ts';
 
 interface Deps {
   readonly db: Pick<Transaction, 'killSwitch' | 'policy' | 'binding' | 'bindingRemoval'>;
@@ -15,12 +17,6 @@ export interface Found {
   readonly suspects: ReadonlyMap<string, readonly string[]>;
   /** By tenant, the kill switches that are armed. */
   readonly armed: ReadonlyMap<string, Armed>;
-}
-
-/** The ids of kill switches that were armed when the ledger ended at a position. */
-export interface Armed {
-  readonly ids: readonly string[];
-  readonly position: number;
 }
 
 /**

@@ -2,10 +2,10 @@ import { timingSafeEqual } from 'node:crypto';
 import { GatewayError } from '../../shared/errors.ts';
 import type { Forgery, RowGuard, Services, Vault } from '../services.ts';
 import type { ForgeryMeter } from '../telemetry/forgery-metrics.ts';
-import type { Armed } from './find-missing.ts';
+import type { Armed } from './armed.ts';
+import type { KnownLedgers } from './known-ledgers.ts';
 import { reportForgery } from './report-forgery.ts';
 import { rowKey, rowText } from './row-text.ts';
-import type { KnownLedgers } from './said-in-force.ts';
 import type { SignedRow, SignedTable } from './signed-rows.ts';
 
 type GuardDeps = Pick<Services, 'pool' | 'clock' | 'log'> & {

@@ -1,5 +1,6 @@
 import { outboxMac } from '../evidence/outbox.ts';
 import type { Transaction, Vault } from '../services.ts';
+import type { KnownLedgers, Said } from './known-ledgers.ts';
 
 /** What can be put in force by an event of its own, and taken out of it again. */
 const kinds = [
@@ -9,25 +10,6 @@ const kinds = [
 ] as const;
 
 const types = kinds.flatMap(({ began, ended }) => (ended === undefined ? [began] : [began, ended]));
-
-/** What the ledger said last of a row that was put in force: the row, or its tombstone, must exist. */
-export interface Said {
-  readonly tenantId: string;
-  readonly table: (typeof kinds)[number]['table'];
-  readonly key: string;
-  readonly chainId: string;
-  readonly isEnded: boolean;
-  /** The event that said so. */
-  readonly eventId: string;
-}
-
-interface KnownTenant {
-  readonly position: number;
-  readonly said: Map<string, Said>;
-}
-
-/** What is known of each tenant's ledger from the rounds before. */
-export type KnownLedgers = Map<string, KnownTenant>;
 
 interface Row {
   readonly tenant_id: string;

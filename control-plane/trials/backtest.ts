@@ -7,7 +7,8 @@ import {
 import { readCursor, writeCursor } from '../evidence/cursor.ts';
 import type { Services } from '../services.ts';
 import { decisionPages, type SealedDecision } from './decision-pages.ts';
-import { isDecision, type Rejudged, rejudge } from './rejudge.ts';
+import { isDecision, rejudge } from './rejudge.ts';
+import type { Rejudged } from './rejudged.ts';
 import { trialPolicies } from './trial-policies.ts';
 
 /** After this long the answer says how far it came; the caller goes on from there. */

@@ -6,15 +6,8 @@ import type {
   UncertainPolicies,
 } from '../../shared/policy/uncertain/uncertain-policies.ts';
 import type { SealedDecision } from './decision-pages.ts';
+import type { Rejudged } from './rejudged.ts';
 import { inRaisedMode } from './strict-mode.ts';
-
-/** What other policies make of a stored decision. */
-export interface Rejudged {
-  readonly decision: Decision | 'unknown';
-  readonly reasonCode?: string | undefined;
-  readonly matchedRules: readonly string[];
-  readonly unsureRules: readonly string[];
-}
 
 /** Whether the passport of a decision was bound to an approval. */
 type Binding = 'bound' | 'unbound' | 'unsure';

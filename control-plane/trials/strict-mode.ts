@@ -2,7 +2,7 @@ import { knownContext } from '../../shared/evidence/known-context.ts';
 import { isJsonObject } from '../../shared/json.ts';
 import type { UncertainPolicies } from '../../shared/policy/uncertain/uncertain-policies.ts';
 import type { SealedDecision } from './decision-pages.ts';
-import type { Rejudged } from './rejudge.ts';
+import type { Rejudged } from './rejudged.ts';
 
 type Judge = (event: SealedDecision) => Rejudged;
 

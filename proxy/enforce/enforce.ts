@@ -8,11 +8,11 @@ import type { Exchange } from '../ingress/exchange.ts';
 import { recognise } from '../recognise/recognise.ts';
 import type { RecognisedAction, RecognisedRefusal, RefusalForm } from '../recognise/recognition.ts';
 import { answerInstead } from './answer-instead.ts';
+import { beginHeldStream } from './begin-held-stream.ts';
 import { causeOf } from './cause.ts';
 import { credentialFor } from './credential-for.ts';
 import { orThrottled, throttled, throttledRetrySeconds } from './denial-throttle.ts';
 import type { EnforceDeps } from './deps.ts';
-import { beginHeldStream } from './held-stream.ts';
 import {
   awaitDecision,
   type HoldOutcome,

@@ -1,8 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { JsonObject } from '../../shared/json.ts';
 import type { ResponseFilter } from '../../shared/upstream/response-filter.ts';
-import type { Exchange } from '../ingress/exchange.ts';
-import type { RecognisedAction, RefusalForm } from '../recognise/recognition.ts';
+import type { RefusalForm } from '../recognise/recognition.ts';
 
 /** Below the read time-outs of common clients (httpx: 5 s). */
 const progressEveryMs = 1_000;
@@ -14,15 +13,6 @@ const progressStep = 0.000_001;
 
 type ProgressToken = string | number;
 type McpForm = Extract<RefusalForm, { kind: 'mcp' }>;
-
-/** Whether an `Accept` header names event streams (RFC 9110, section 12.5.1). */
-function acceptsEvents(accept: string): boolean {
-  return accept.split(',').some((range) => {
-    const [type = '', ...parameters] = range.split(';');
-    const isRefused = parameters.some((one) => /^\s*q\s*=\s*0(?:\.0*)?\s*$/i.test(one));
-    return type.trim().toLowerCase() === 'text/event-stream' && !isRefused;
-  });
-}
 
 /**
  * The event stream that answers an MCP call while it is held: notifications of progress, then the
@@ -111,25 +101,6 @@ export class HeldStream {
     const data = { reason_code: 'mcp.answer_refused', status };
     return { jsonrpc: '2.0', id: this.#form.id, error: { code: internalError, message, data } };
   }
-}
-
-/** Answers an MCP call that reads progress by an event stream, from now on until it is decided. */
-export function beginHeldStream(
-  exchange: Exchange,
-  { form, hints, insteadOf }: Pick<RecognisedAction, 'form' | 'hints' | 'insteadOf'>,
-  {
-    message,
-    headers,
-  }: { readonly message: string; readonly headers: Readonly<Record<string, string>> },
-): void {
-  const { req, res } = exchange;
-  const { progressToken } = hints;
-  if (form.kind !== 'mcp' || progressToken === undefined || res.destroyed) return;
-  // Its refusal is an answer to the server.
-  if (insteadOf !== undefined) return;
-  if (!acceptsEvents(req.headers.accept ?? '')) return;
-  exchange.held = new HeldStream(res, form);
-  exchange.held.begin(progressToken, message, headers);
 }
 
 /** JSON-RPC 2.0, section 5.1. */

@@ -1,0 +1,18 @@
+/** What the ledger said last of a row that was put in force: the row, or its tombstone, must exist. */
+export interface Said {
+  readonly tenantId: string;
+  readonly table: 'kill_switch' | 'policy' | 'binding';
+  readonly key: string;
+  readonly chainId: string;
+  readonly isEnded: boolean;
+  /** The event that said so. */
+  readonly eventId: string;
+}
+
+interface KnownTenant {
+  readonly position: number;
+  readonly said: Map<string, Said>;
+}
+
+/** What is known of each tenant's ledger from the rounds before. */
+export type KnownLedgers = Map<string, KnownTenant>;
