@@ -10,6 +10,8 @@ import { startRedis, type TestRedis } from './redis.ts';
 import { startUpstream, type Upstream } from './upstream.ts';
 
 const ownerKey = formatApiKey('twoControlPlanesOwnerKey000000');
+/** Of another person: nobody decides on what they asked for. */
+const deciderKey = formatApiKey('twoControlPlanesDeciderKey0000');
 
 interface Answer {
   readonly status: number;
@@ -31,7 +33,10 @@ export interface TwoOfEach {
   readonly redis: TestRedis;
   readonly upstream: Upstream;
   readonly sidecars: readonly [RunningSidecar, RunningSidecar];
-  /** Asks the first control plane, or the one of this index, as the tenant's owner. */
+  /**
+   * Asks the first control plane, or the one of this index, as the tenant's owner. Approvals are
+   * decided by another person.
+   */
   api(method: string, path: string, body?: unknown, at?: 0 | 1): Promise<Answer>;
   /** A call of the bound tool `bank.pay` through one of the sidecars. */
   pay(
@@ -62,7 +67,7 @@ export async function startTwoOfEach(sidecarEnv: Record<string, string> = {}): P
       ...shared,
       SALLYPORT_API_PORT: String(port),
       SALLYPORT_DATA_DIR: join(folder, `control-plane-${port}`),
-      SALLYPORT_DEV_KEYS: `${ownerKey}=default:owner:gateway:owner`,
+      SALLYPORT_DEV_KEYS: `${ownerKey}=default:owner:gateway:owner,${deciderKey}=default:owner:tenant:olga`,
       SALLYPORT_MASTER_KEY: masterKey,
       SALLYPORT_REQUESTS_PER_MINUTE: '10000000',
       DATABASE_URL: database.url,
@@ -72,9 +77,10 @@ export async function startTwoOfEach(sidecarEnv: Record<string, string> = {}): P
     await ready(program, `http://127.0.0.1:${port}/readyz`);
   }
   const api: TwoOfEach['api'] = async (method, path, body, at = 0) => {
+    const key = path.endsWith('/decide') ? deciderKey : ownerKey;
     const response = await fetch(`${origins[at]}/api${path}`, {
       method,
-      headers: { authorization: `Bearer ${ownerKey}`, 'content-type': 'application/json' },
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     return { status: response.status, body: (await response.json()) as Answer['body'] };
