@@ -1,7 +1,7 @@
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
 import { anyUser } from '../../shared/passport/claims.ts';
+import { revocationId } from '../../shared/passport/single-use.ts';
 import { agentChain } from '../events.ts';
-import { userPresence } from '../passports/user-presence.ts';
 import type { Services } from '../services.ts';
 import type { Sidecar } from '../store/generated/client.ts';
 
@@ -10,8 +10,9 @@ const seenTypes =
   /^(decision|execution\.result|passthrough|tool\.(drifted|renamed)|stream\.[a-z_]+|sidecar\.(started|stopped|drifted|stale|fault|throttled))$/;
 
 /**
- * Tells which events speak for somebody else than the sidecar's own agent and user. Its user may
- * also be the one of a passport that its agent presented.
+ * Finds events that speak for somebody else than the enrolment's agent, user and environment. Another
+ * user, as the event's or as the one acted for, must be that of a passport which the control plane
+ * issued to the agent and which the event names.
  */
 export class Speakers {
   readonly #services: Pick<Services, 'db' | 'guard'>;
@@ -29,25 +30,50 @@ export class Speakers {
   }
 
   async #foreignUser({ user_id: userId, data }: EvidenceEvent): Promise<string | undefined> {
-    if (userId === undefined || userId === this.#sidecar.userId) return undefined;
-    const problem = 'user_id: is not the user of this sidecar, nor of a passport of its agent';
-    const jti = data.passport_jti;
-    if (typeof jti !== 'string' || userId === anyUser) return problem;
-    const { tenantId, agentId } = this.#sidecar;
-    const key = JSON.stringify([jti, userId]);
-    const isUser =
-      this.#checked.get(key) ??
-      (await userPresence(this.#services, { tenantId, agentId, jti, userId })) !== undefined;
+    const claims = [
+      ['user_id', userId],
+      ['data.acted_for', data.acted_for],
+    ] as const;
+    for (const [field, user] of claims) {
+      if (user === undefined || user === this.#sidecar.userId) continue;
+      if (await this.#isPassportUser(user, data.passport_jti)) continue;
+      return `${field}: is not the user of this sidecar, nor of a passport of its agent`;
+    }
+    return undefined;
+  }
+
+  async #isPassportUser(user: unknown, jti: unknown): Promise<boolean> {
+    if (typeof user !== 'string' || typeof jti !== 'string' || user === anyUser) return false;
+    const key = JSON.stringify([jti, user]);
+    const isUser = this.#checked.get(key) ?? (await this.#wasIssuedFor(user, jti));
     this.#checked.set(key, isUser);
-    return isUser ? undefined : problem;
+    return isUser;
+  }
+
+  /** A grant's passport names the user whose action was approved, at this sidecar alone. */
+  async #wasIssuedFor(user: string, jti: string): Promise<boolean> {
+    const { tenantId, agentId, id } = this.#sidecar;
+    const { db, guard } = this.#services;
+    const where = { tenantId_jti: { tenantId, jti: revocationId(jti) } };
+    const passport = await db.passport.findUnique({ where });
+    const isTheirs =
+      passport?.agentId === agentId &&
+      passport.userId === user &&
+      (passport.kind === 'agent' || (passport.kind === 'grant' && passport.sidecarId === id));
+    return isTheirs && guard.holds('passport', passport);
   }
 }
 
-function foreignField({ id, agentId }: Sidecar, event: EvidenceEvent): string | undefined {
+function foreignField(
+  { id, agentId, environment }: Sidecar,
+  event: EvidenceEvent,
+): string | undefined {
   const ownChains = [agentChain(agentId), `sidecar:${id}`];
   if (!seenTypes.test(event.type)) return 'type: is not for a sidecar to report';
   if (event.source !== `sidecar:${id}`) return 'source: is not this sidecar';
   if (event.agent_id !== agentId) return 'agent_id: is not the agent of this sidecar';
   if (!ownChains.includes(event.chain_id)) return 'chain_id: is not a chain of this sidecar';
+  const { environment: claimed = environment } = event.data;
+  if (claimed !== environment) return 'data.environment: is not that of this sidecar';
   return undefined;
 }

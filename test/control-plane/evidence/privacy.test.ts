@@ -5,6 +5,7 @@ import { evidenceRoutes } from '../../../control-plane/evidence/routes.ts';
 import { verifyStored } from '../../../control-plane/evidence/verify-chain.ts';
 import { tenantRoutes } from '../../../control-plane/tenants/routes.ts';
 import { userRoutes } from '../../../control-plane/users/routes.ts';
+import { issueAgentPassport } from '../../../shared/contract/agent-passports.ts';
 import type { Client } from '../../../shared/contract/client.ts';
 import {
   eraseEventArguments,
@@ -229,11 +230,21 @@ describe('erasing all calls', () => {
       await decided({ user_id: 'user-stays' }),
     ];
     const sidecar = await enrolledSidecar(stage.gateway, stage.agentId);
+    const { claims } = await stage.gateway.owner.call(issueAgentPassport, {
+      body: {
+        agent_id: Number(stage.agentId),
+        requested_tools: ['**'],
+        user_id: 'user-gone',
+      },
+    });
     const record = sidecar.record({}, 'c2FsdHNhbHRzYWx0c2FsdA==');
     const { event } = record;
     const acting = {
       ...record,
-      event: { ...event, data: { ...event.data, acted_for: 'user-gone' } },
+      event: {
+        ...event,
+        data: { ...event.data, acted_for: 'user-gone', passport_jti: claims.jti },
+      },
     };
     await sidecar.upload(sidecar.segment([acting]).jws, [acting]);
     expect(await eraseAll({ user_id: 'user-gone', reason: 'asked for' })).toMatchObject({

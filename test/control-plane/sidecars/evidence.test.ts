@@ -121,6 +121,11 @@ describe('a record that speaks for somebody else', () => {
       'a user of a passport that does not exist',
       { user_id: 'ceo', data: { passport_jti: 'pp_1' } },
     ],
+    ['a user acted for', { data: { acted_for: 'ceo' } }],
+    ['a user acted for, by a lease', { data: { acted_for: 'ceo', passport_jti: 'ls_1.4' } }],
+    ['everybody acted for', { data: { acted_for: '*', passport_jti: 'pp_1' } }],
+    ['no text acted for', { data: { acted_for: { id: 'ceo' } } }],
+    ['another environment', { data: { environment: 'dev' } }],
     ['whom it likes', { user_id: '*', data: { passport_jti: 'pp_1' } }],
     ['a human who decided', { type: 'approval.decided' }],
     ['the issuer of passports', { type: 'passport.issued' }],
@@ -160,6 +165,12 @@ describe('a record that speaks for somebody else', () => {
     });
     await upload([sidecar.record({ user_id: 'ceo', data: { passport_jti: jti } })]);
     expect(await rowsOf('decision')).toHaveLength(1);
+    const acting = { data: { acted_for: 'ceo', environment: 'staging', passport_jti: jti } };
+    await upload([sidecar.record(acting)]);
+    expect(await rowsOf('decision')).toHaveLength(2);
+    // The passport of one user speaks for no other one.
+    await upload([sidecar.record({ data: { acted_for: 'cfo', passport_jti: jti } })]);
+    expect(await rowsOf('decision')).toHaveLength(2);
   });
 });
 
