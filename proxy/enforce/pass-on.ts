@@ -5,6 +5,7 @@ import type { Exchange } from '../ingress/exchange.ts';
 import type { RecognisedPass } from '../recognise/recognition.ts';
 import { toolsListFilter } from '../recognise/tools-list.ts';
 import { assertUnblocked } from './assert-unblocked.ts';
+import { credentialForServer } from './credential-for.ts';
 import type { EnforceDeps } from './deps.ts';
 import { perform } from './perform.ts';
 import { decisionHeader, factsOf, type Way } from './progress.ts';
@@ -30,7 +31,7 @@ export async function passOn(exchange: Exchange, pass: RecognisedPass, way: Way)
     {
       outgoing: pass.outgoing,
       facts,
-      credential: isMcp ? await deps.credentials.forServer(pass.binding) : undefined,
+      credential: isMcp ? await credentialForServer(pass.binding, deps) : undefined,
       evidenceId,
       filter: watchTools(pass.binding, deps),
       responseHeaders: decisionHeader('allow', reasonCode, evidenceId),

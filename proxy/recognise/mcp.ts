@@ -105,10 +105,18 @@ function namesNoSession(): GatewayError {
   });
 }
 
+/** What a binding with `list_actions` has policy decide. `tools/list` is filtered tool by tool. */
+const listsOfData: ReadonlySet<string> = new Set([
+  'resources/list',
+  'resources/templates/list',
+  'prompts/list',
+]);
+
 function recogniseMessage(call: McpCall<McpMessage>, deps: RecogniseDeps): Recognition {
   const { message } = call;
   if (message.kind === 'response') return recogniseResponse({ ...call, message });
-  const passes = passingParams(message.method, message.params);
+  const isAction = call.binding.list_actions === true && listsOfData.has(message.method);
+  const passes = isAction ? undefined : passingParams(message.method, message.params);
   if (passes !== undefined) return pass({ ...call, message: { ...message, ...passes } });
   if (message.method === 'tools/call' && message.kind === 'request') {
     return toolCall({ ...call, message }, deps);

@@ -1,7 +1,11 @@
 import type { Binding, HeldCredential } from '../../shared/binding/binding.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { compileGlob } from '../../shared/glob.ts';
+import { globsSurelyMeet } from '../../shared/glob-intersection.ts';
 import type { Log } from '../../shared/log.ts';
+
+/** About 2 ms: whether globs meet is decided anew for each message. */
+const stepsPerCall = 200_000;
 
 interface Held {
   readonly credential: Omit<HeldCredential, 'secret'>;
@@ -84,18 +88,26 @@ export class Credentials {
     );
   }
 
-  /** For what an MCP server is asked besides tool calls: the credential of any of its tools. */
-  async forServer(binding: Binding): Promise<HeldCredential | undefined> {
-    const prefix = `mcp.${binding.name}.`;
+  /**
+   * For the handshake and the lists of an MCP server: the credential of any of its tools that an
+   * agent with these capabilities can call. An agent without a capability there gets none.
+   */
+  async forServer(
+    binding: Binding,
+    capabilities: readonly string[],
+  ): Promise<HeldCredential | undefined> {
     if (!this.isCurrent) await this.#upToDate();
-    return opened(
-      this.#held.find(
-        ({ hosts, matchesTool, credential }) =>
-          hosts.has(binding.host) &&
-          (matchesTool(`${prefix}x`) ||
-            credential.bind.tools.some((glob) => glob.startsWith(prefix))),
-      ),
-    );
+    const budget = { steps: stepsPerCall };
+    const meet = (ones: readonly string[], others: readonly string[]) =>
+      globsSurelyMeet(ones, others, 'tool', budget);
+    const ofServer = [`mcp.${binding.name}.**`, `mcp.${binding.name}/**`];
+    const own = capabilities.filter((glob) => meet([glob], ofServer));
+    const isReached = ({ credential: { bind } }: Held) =>
+      meet(
+        own,
+        bind.tools.filter((glob) => meet([glob], ofServer)),
+      );
+    return opened(this.#held.find((held) => held.hosts.has(binding.host) && isReached(held)));
   }
 
   async #upToDate(): Promise<void> {

@@ -25,6 +25,8 @@ export interface Binding {
   /** Request headers of the agent that go upstream besides the standard ones. */
   readonly headers?: readonly string[] | undefined;
   readonly upgrade?: boolean | undefined;
+  /** For `mcp`: lists of resources, templates and prompts are actions that policy decides. */
+  readonly list_actions?: boolean | undefined;
   readonly upstream?: BindingUpstream | undefined;
 }
 

@@ -28,7 +28,10 @@ export function checkBinding(binding: Binding): string[] {
       break;
     case 'passthrough':
       problems.push(
-        ...unused(binding, ['tool', 'method', 'path', 'body', 'resource', 'headers', 'upstream']),
+        ...unused(binding, [
+          ...(['tool', 'method', 'path', 'body', 'resource', 'headers', 'upstream'] as const),
+          'list_actions',
+        ]),
       );
       break;
     default:
@@ -66,7 +69,7 @@ function checkHost(host: string): string[] {
 }
 
 function checkHttp(binding: Binding): string[] {
-  const problems: string[] = [];
+  const problems = unused(binding, ['list_actions']);
   if (binding.tool === undefined) problems.push('tool: an http binding needs the tool’s id.');
   else if (!toolForm.test(binding.tool)) {
     problems.push(`tool: "${binding.tool}" is not a tool id such as payments.refund.`);

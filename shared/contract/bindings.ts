@@ -21,6 +21,8 @@ const bindingBody = z.strictObject({
   resource: line(500).optional(),
   headers: z.array(line(100)).max(50).optional(),
   upgrade: z.boolean().optional(),
+  /** For `mcp`: `resources/list`, `resources/templates/list` and `prompts/list` are actions. */
+  list_actions: z.boolean().optional(),
   upstream: z
     .strictObject({
       url: line(2_000),
@@ -41,6 +43,8 @@ const bindingRecord = z.object({
   resource: z.string().optional(),
   headers: z.array(z.string()).readonly().optional(),
   upgrade: z.boolean().optional(),
+  /** For `mcp`: `resources/list`, `resources/templates/list` and `prompts/list` are actions. */
+  list_actions: z.boolean().optional(),
   upstream: z
     .object({
       url: z.string(),

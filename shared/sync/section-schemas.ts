@@ -132,6 +132,7 @@ const bindingSchema = exactly<Binding>({
   resource: z.string().optional(),
   headers: z.array(z.string()).optional(),
   upgrade: z.boolean().optional(),
+  list_actions: z.boolean().optional(),
   upstream: exactly<BindingUpstream>({
     url: z.string(),
     method: z.string(),
