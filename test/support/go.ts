@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { cp, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { cachedFolder } from './cached.ts';
@@ -18,6 +18,41 @@ export function goModule(folder: string): Promise<string> {
   return build({ cwd: folder, target: '.', sources, flags: '-mod=readonly' });
 }
 
+function installedGo(): Promise<string> {
+  return findProgram(['go'], 'golang-go');
+}
+
+/**
+ * The installed Go, unless a module asks for a newer one: then that one, which the module proxy
+ * serves. Go 1.21 and later would fetch it by themselves; what Debian 12 has does not.
+ */
+async function goFor(module: string): Promise<string> {
+  const go = await installedGo();
+  const wanted = /^go (\S+)$/m.exec(await readFile(module, 'utf8'))?.[1] ?? '1.19';
+  const { stdout } = await run(go, ['env', 'GOVERSION', 'GOOS', 'GOARCH']);
+  const [version = '', os, arch] = stdout.trim().split('\n');
+  if (compareVersions(version.replace(/^go/, ''), wanted) >= 0) return go;
+  const toolchain = `golang.org/toolchain@v0.0.1-go${wanted}.${os}-${arch}`;
+  const folder = await cachedFolder('go-toolchain', [toolchain], async (draft) => {
+    const { stdout: found } = await run(go, ['mod', 'download', '-json', toolchain], {
+      cwd: draft,
+      env: { ...process.env, GOFLAGS: '-mod=mod' },
+    });
+    await cp((JSON.parse(found) as { readonly Dir: string }).Dir, draft, { recursive: true });
+    // The module cache is read-only, and knows no executable files.
+    await run('chmod', ['-R', 'u+rwX', draft]);
+    await run('chmod', ['-R', '+x', join(draft, 'bin'), join(draft, 'pkg/tool')]);
+  });
+  return join(folder, 'bin/go');
+}
+
+function compareVersions(one: string, other: string): number {
+  const parts = (version: string) => version.split('.').map((part) => Number.parseInt(part, 10));
+  const [ones, others] = [parts(one), parts(other)];
+  const at = [0, 1, 2].find((index) => (ones[index] ?? 0) !== (others[index] ?? 0));
+  return at === undefined ? 0 : (ones[at] ?? 0) - (others[at] ?? 0);
+}
+
 interface Build {
   readonly cwd: string | undefined;
   readonly target: string;
@@ -26,7 +61,7 @@ interface Build {
 }
 
 async function build({ cwd, target, sources, flags }: Build): Promise<string> {
-  const go = await findProgram(['go'], 'golang-go');
+  const go = cwd === undefined ? await installedGo() : await goFor(join(cwd, 'go.mod'));
   const proxy = cwd === undefined ? { GOPROXY: 'off' } : {};
   const env = { ...process.env, CGO_ENABLED: '0', GOFLAGS: flags, GOTOOLCHAIN: 'local', ...proxy };
   const { stdout: version } = await run(go, ['version'], { env });

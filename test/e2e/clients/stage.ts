@@ -70,18 +70,21 @@ export async function startClientStage(): Promise<ClientStage> {
     performed,
     port: (scheme) => ports[scheme],
     client: (command) => startLineClient([...run, ...command], settings),
-    async approve(amount) {
-      const id = await waiting(separate, amount);
-      const decision = { action: 'approve', comment: 'looks right' };
-      const { status } = await separate.api('POST', `/v1/approvals/${id}/decide`, decision);
-      if (status !== 200) throw new Error(`approval ${id} could not be granted: ${status}`);
-    },
+    approve: (amount) => approveRefund(separate, amount),
     async hold(holdMs) {
       await separate.sidecar.stop();
       await separate.restartSidecar({ ready: true, env: { SALLYPORT_HOLD_MS: String(holdMs) } });
     },
     close: () => cleanup.run(),
   };
+}
+
+/** Grants the approval that waits for this amount. */
+export async function approveRefund(separate: Separate, amount: number): Promise<void> {
+  const id = await waiting(separate, amount);
+  const decision = { action: 'approve', comment: 'looks right' };
+  const { status } = await separate.api('POST', `/v1/approvals/${id}/decide`, decision);
+  if (status !== 200) throw new Error(`approval ${id} could not be granted: ${status}`);
 }
 
 async function waiting({ api }: Separate, amount: number): Promise<number> {
@@ -126,7 +129,7 @@ async function configure({ api, adminUrl }: Separate, ports: Readonly<Record<Sch
     bind: { tools: ['**'], hosts },
   };
   await put('/v1/credentials', credential, 'POST');
-  await put('/v1/policies', { name: 'Refunds', publish: true, rules_json: policy }, 'POST');
+  await put('/v1/policies', { name: 'Refunds', publish: true, rules_json: refundPolicy }, 'POST');
   await until('the sidecar holds bindings and policy', async () => {
     const metrics = await (await fetch(`${adminUrl}/metrics`)).text();
     const version = (section: string) =>
@@ -137,7 +140,8 @@ async function configure({ api, adminUrl }: Separate, ports: Readonly<Record<Sch
 
 const amount = (operator: string, value: number) => ({ path: 'args.amount', operator, value });
 
-const policy = {
+/** Up to 100 is allowed, up to 1000 needs a human, more is denied. */
+export const refundPolicy = {
   id: 'refunds',
   version: 1,
   rules: [

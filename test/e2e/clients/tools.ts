@@ -4,16 +4,35 @@ import { answerLines } from './lines.ts';
 interface McpClient {
   listTools(): Promise<{ readonly tools: readonly { readonly name: string }[] }>;
   callTool(call: { name: string; arguments: Record<string, unknown> }): Promise<unknown>;
+  close(): Promise<void>;
 }
 
-/** Lines of `connect URL` (prints the tools) and `call TOOL ARGUMENTS` (prints the result); tabs between. */
-export async function answerTools(connect: (url: URL) => Promise<McpClient>): Promise<void> {
+/** How a server is started that speaks over its standard input and output. */
+export interface StdioCommand {
+  readonly command: string;
+  readonly args: string[];
+  readonly env: Record<string, string>;
+}
+
+/**
+ * Lines of `connect TARGET` (a URL, or a command as JSON; prints the tools), `call TOOL ARGUMENTS`
+ * (prints the result) and `close`; tabs between.
+ */
+export async function answerTools(
+  connect: (target: URL | StdioCommand) => Promise<McpClient>,
+): Promise<void> {
   let client: McpClient | undefined;
   await answerLines(async ([what, target = '', args = '{}']) => {
     if (what === 'connect') {
-      client = await connect(new URL(target));
+      client = await connect(
+        target.startsWith('{') ? (JSON.parse(target) as StdioCommand) : new URL(target),
+      );
       const { tools } = await client.listTools();
       return JSON.stringify(tools.map(({ name }) => name));
+    }
+    if (what === 'close') {
+      await client?.close();
+      return '';
     }
     const call = { name: target, arguments: JSON.parse(args) as Record<string, unknown> };
     return JSON.stringify(await client?.callTool(call));
