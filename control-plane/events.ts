@@ -10,6 +10,8 @@ import type { Services, Transaction } from './services.ts';
 import { transaction } from './store/transaction.ts';
 
 interface NewEvent {
+  /** Default: a new one. */
+  readonly id?: string | undefined;
   /** For example `policy.published`. */
   readonly type: string;
   /** `agent:<id>` for what an agent does, else `<area>:<name>`. */
@@ -31,7 +33,7 @@ export function newEvent(fields: NewEvent, clock: Clock): EvidenceEvent {
     chain_id: fields.chainId,
     data: fields.data,
     decision: fields.decision,
-    id: newId('ev', nowMs),
+    id: fields.id ?? newId('ev', nowMs),
     occurred_at: new Date(nowMs).toISOString(),
     reason_code: fields.reasonCode,
     resource: fields.resource,

@@ -81,11 +81,11 @@ async function judgeAndPerform(
     const isPassing = restsOnOutage(decided.reason_code) || isOutage(obstacle);
     return { status: 200, body: { ...decided, executed: false }, isPassing };
   }
-  await begin?.({ status: 200, body: lostAnswer(decided) });
+  const resultId = await begin?.({ status: 200, body: lostAnswer(decided) });
   const startedMs = services.clock.monotonic();
   const outcome = await perform(services, { judging, judged, prepared });
   const durationMs = services.clock.monotonic() - startedMs;
-  return answerTo(services, { judging, decided, end: { ...outcome, durationMs } });
+  return answerTo(services, { judging, decided, end: { ...outcome, durationMs }, resultId });
 }
 
 /** Whether the same request may fare better later, unchanged. */
@@ -120,15 +120,24 @@ async function answerTo(
     judging,
     decided,
     end,
-  }: { readonly judging: Judging; readonly decided: ActionResponse; readonly end: Ended },
+    resultId,
+  }: {
+    readonly judging: Judging;
+    readonly decided: ActionResponse;
+    readonly end: Ended;
+    readonly resultId: string | undefined;
+  },
 ): Promise<Execution> {
   const { action } = judging;
+  const { executed, failure, answer } = end;
+  const isPassing = executed === false && failure !== undefined && errorKinds[failure].retryable;
+  const result = { action, decisionEventId: decided.evidence_event_id, end };
+  // What may be tried again under the same key is not its one result.
   const sealing = executionEvent(
-    { action, decisionEventId: decided.evidence_event_id, end },
+    { ...result, resultId: isPassing ? undefined : resultId },
     services.clock,
   );
   const isSealed = await sealEnd(services, action, sealing);
-  const { executed, failure, answer } = end;
   return {
     status: 200,
     body: {
@@ -139,7 +148,7 @@ async function answerTo(
       result_event_id: sealing.event.id,
       ...(isSealed ? {} : { dead_lettered: true as const }),
     },
-    isPassing: executed === false && failure !== undefined && errorKinds[failure].retryable,
+    isPassing,
   };
 }
 
@@ -175,12 +184,13 @@ function lostAnswer(decided: ActionResponse): ExecuteResponse {
 async function recordLost(
   services: Services,
   action: Action,
-  { settle, answer }: LostCall,
+  { settle, answer, resultId }: LostCall,
 ): Promise<void> {
   const { evidence_event_id } = answer.body as ExecuteResponse;
   await commitChange(services, action.tenantId, async (tx, notes) => {
     if (!(await settle(tx))) return;
     const data = { decision_event_id: evidence_event_id, executed: 'unknown', status: null };
-    await notes.event(executionFields(action, 'execution.outcome_unknown', data));
+    const fields = executionFields(action, 'execution.outcome_unknown', data);
+    await notes.event({ ...fields, id: resultId });
   });
 }

@@ -25,7 +25,7 @@ export interface ExecutionEnd {
  * with the salt, by which an answer can be proved and none guessed.
  */
 export function executionEvent(
-  { action, decisionEventId, end }: ExecutionOfAction,
+  { action, decisionEventId, end, resultId }: ExecutionOfAction,
   clock: Services['clock'],
 ): { readonly event: EvidenceEvent; readonly salt: string } {
   const { answer, detail, executed } = end;
@@ -40,13 +40,16 @@ export function executionEvent(
     status: answer?.status ?? null,
     truncated: answer?.truncated,
   } as JsonObject;
-  return { event: newEvent(executionFields(action, end.failure, data), clock), salt };
+  const fields = { ...executionFields(action, end.failure, data), id: resultId };
+  return { event: newEvent(fields, clock), salt };
 }
 
 export interface ExecutionOfAction {
   readonly action: Action;
   readonly decisionEventId: string;
   readonly end: ExecutionEnd;
+  /** For the event; default: a new one. */
+  readonly resultId?: string | undefined;
 }
 
 /** What an `execution.result` says whoever seals it. */

@@ -3,6 +3,7 @@ import type { HeldCredential } from '../../shared/binding/binding.ts';
 import type { CredentialRecord } from '../../shared/contract/credentials.ts';
 import type { SealedPlace, Vault } from '../services.ts';
 import type { CredentialModel } from '../store/generated/models/Credential.ts';
+import { readColumn } from '../store/read-column.ts';
 
 /**
  * What is sealed: the secret together with how and where it may be used. The columns beside it
@@ -46,7 +47,7 @@ export function credentialRecordOf(row: CredentialModel): CredentialRecord {
     id: row.id,
     name: row.name,
     version: row.version,
-    inject: row.inject as CredentialRecord['inject'],
+    inject: readColumn(sealedForm.shape.inject, row.inject, 'credential.inject'),
     bind: { tools: row.tools, hosts: row.hosts },
     created_by: row.createdBy,
     created_at: row.createdAt.toISOString(),

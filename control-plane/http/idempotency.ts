@@ -3,10 +3,17 @@ import { z } from 'zod';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
 import { type ErrorCode, errorKinds, GatewayError, isErrorCode } from '../../shared/errors.ts';
 import type { SealedPlace, Services, Transaction } from '../services.ts';
+import {
+  assertNotPerformed,
+  keptMs,
+  noteUnderWay,
+  type RowKey,
+  resultIdOf,
+  witnessed,
+} from './idempotency-witness.ts';
 import { nextChance } from './next-chance.ts';
 import type { Caller } from './route.ts';
 
-const keptMs = 24 * 60 * 60 * 1000;
 const abandonedMsDefault = 120_000;
 const waitMs = 30_000;
 /** How often to look without having been told: less and less. */
@@ -16,7 +23,7 @@ const pollMsMax = 1_000;
 const keyLengthMax = 300;
 
 export interface IdempotentCall {
-  readonly services: Pick<Services, 'db' | 'vault' | 'clock' | 'bus' | 'log'>;
+  readonly services: Pick<Services, 'db' | 'vault' | 'clock' | 'bus' | 'log' | 'guard'>;
   readonly caller: Caller;
   /** Id of the operation, aliases under one name. */
   readonly operation: string;
@@ -35,15 +42,18 @@ export interface IdempotentCall {
 export interface LostCall {
   /** What it said it would be answered with in this case. */
   readonly answer: KeptAnswer;
+  /** The id for the event that records how it ended. */
+  readonly resultId: string;
   /** Keeps that answer; false when somebody else just did. */
   settle(tx: Pick<Transaction, 'idempotency'>): Promise<boolean>;
 }
 
 /**
  * Called before an outside effect begins, with what a repeat is answered should this process die
- * from here on. Throws where the key has passed to another request: then nothing may begin.
+ * from here on; gives the id for the event that records the effect. Throws where the key has passed
+ * to another request: then nothing may begin.
  */
-export type Begin = (ifLost: KeptAnswer) => Promise<void>;
+export type Begin = (ifLost: KeptAnswer) => Promise<string>;
 
 /** An answer as it can be given again. */
 export interface KeptAnswer {
@@ -52,14 +62,6 @@ export interface KeptAnswer {
   /** It rests on an outage: whoever tries again gets another. */
   readonly isPassing?: boolean;
 }
-
-type RowKey = {
-  readonly tenantId: string;
-  readonly keyId: string;
-  readonly agentId: string;
-  readonly operation: string;
-  readonly key: string;
-};
 
 /**
  * Runs a call at most once per (tenant, API key, agent, operation, idempotency key), over all
@@ -87,11 +89,11 @@ export async function idempotent(
   let pollMs = pollMsMin;
   let mayBeFree = true;
   for (;;) {
-    const owner = mayBeFree ? await begin(services, rowKey, fingerprint) : undefined;
-    if (owner !== undefined) return carryOut({ call, rowKey, owner }, run);
+    const claim = mayBeFree ? await begin(services, rowKey, fingerprint) : undefined;
+    if (claim !== undefined) return carryOut({ call, rowKey, claim }, run);
     const found = await lookUp(call, rowKey, fingerprint);
     if (found.state === 'settled') return replay(found.outcome);
-    if (found.state === 'taken-over') return carryOut({ call, rowKey, owner: found.owner }, run);
+    if (found.state === 'taken-over') return carryOut({ call, rowKey, claim: found.claim }, run);
     if (performance.now() > deadline) throw new GatewayError('args.idempotency_in_flight');
     mayBeFree = found.state === 'gone';
     if (found.state !== 'in-flight') continue;
@@ -113,17 +115,27 @@ export async function sweepIdempotency({
 
 /** Takes the key if nobody has. */
 async function begin(
-  { db, clock }: IdempotentCall['services'],
+  services: IdempotentCall['services'],
   rowKey: RowKey,
   fingerprint: string,
-): Promise<string | undefined> {
+): Promise<Claim | undefined> {
+  const { db, clock } = services;
   const claim = newClaim(clock.now());
   const { count } = await db.idempotency.createMany({
     data: [{ ...rowKey, fingerprint, ...claim }],
     skipDuplicates: true,
   });
-  return count === 1 ? claim.owner : undefined;
+  if (count === 0) return undefined;
+  try {
+    await assertNotPerformed(services, rowKey, clock.now());
+    return claim;
+  } catch (error) {
+    await db.idempotency.deleteMany({ where: { ...rowKey, owner: claim.owner } });
+    throw error;
+  }
 }
+
+type Claim = ReturnType<typeof newClaim>;
 
 function newClaim(now: number) {
   return { owner: randomUUID(), createdAt: new Date(now), expiresAt: new Date(now + keptMs) };
@@ -131,7 +143,7 @@ function newClaim(now: number) {
 
 type Found =
   | { readonly state: 'settled'; readonly outcome: Outcome }
-  | { readonly state: 'taken-over'; readonly owner: string }
+  | { readonly state: 'taken-over'; readonly claim: Claim }
   | { readonly state: 'in-flight' }
   /** It had died and is settled now: look again. */
   | { readonly state: 'looked-after' }
@@ -164,7 +176,8 @@ async function lookUp(
       const data = { status: answer.status, owner: randomUUID() };
       return (await tx.idempotency.updateMany({ where, data })).count === 1;
     };
-    await (onLost === undefined ? settle(db) : onLost({ answer, settle }));
+    const resultId = resultIdOf(vault, rowKey, row.expiresAt.getTime() - keptMs);
+    await (onLost === undefined ? settle(db) : onLost({ answer, resultId, settle }));
     return { state: 'looked-after' };
   }
   const claim = newClaim(now);
@@ -173,13 +186,13 @@ async function lookUp(
     where: { ...rowKey, owner, status: null, body: null },
     data: claim,
   });
-  return count === 1 ? { state: 'taken-over', owner: claim.owner } : { state: 'in-flight' };
+  return count === 1 ? { state: 'taken-over', claim } : { state: 'in-flight' };
 }
 
 interface Holding {
   readonly call: IdempotentCall;
   readonly rowKey: RowKey;
-  readonly owner: string;
+  readonly claim: Claim;
 }
 
 /** Runs, and keeps the answer before it is given. */
@@ -187,14 +200,19 @@ async function carryOut(
   holding: Holding,
   run: (begin: Begin) => Promise<KeptAnswer>,
 ): Promise<KeptAnswer> {
+  const { call, rowKey, claim } = holding;
+  const resultId = resultIdOf(call.services.vault, rowKey, claim.createdAt.getTime());
   let begun: Outcome | undefined;
   let answer: KeptAnswer;
   try {
-    answer = await run(async ({ status, body }) => {
+    const begin: Begin = async ({ status, body }) => {
       const ifLost: Outcome = { kind: 'answer', status, body };
       await noteBeginning(holding, ifLost);
       begun = ifLost;
-    });
+      noteUnderWay(resultId);
+      return resultId;
+    };
+    answer = await witnessed(resultId, () => run(begin));
   } catch (thrown) {
     // What has begun may have had its effect, whatever broke afterwards.
     await settle(holding, begun ?? outcomeOf(thrown));
@@ -209,7 +227,7 @@ async function carryOut(
 
 /** Fenced by the owner: of two that both hold themselves for the first request, one may begin. */
 async function noteBeginning(
-  { call: { services }, rowKey, owner }: Holding,
+  { call: { services }, rowKey, claim: { owner } }: Holding,
   ifLost: Outcome,
 ): Promise<void> {
   const { db, vault, clock } = services;
@@ -252,7 +270,7 @@ function outcomeOf(thrown: unknown): Outcome {
 }
 
 async function settle(
-  { call: { services }, rowKey, owner }: Holding,
+  { call: { services }, rowKey, claim: { owner } }: Holding,
   outcome: Outcome,
   isPassing = false,
 ): Promise<void> {

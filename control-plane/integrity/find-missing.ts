@@ -3,10 +3,14 @@ import type { RowGuard, Transaction, Vault } from '../services.ts';
 import type { BindingRemoval, KillSwitch } from '../store/generated/client.ts';
 import type { Armed } from './armed.ts';
 import type { Said } from './known-ledgers.ts';
-import { isWaiting, type Query, saidInForce } from './said-in-force.ts';
+import { forgetOld, isWaiting, type Query, saidInForce } from './said-in-force.ts';
+
+type WitnessedTable =
+  | ('killSwitch' | 'policy' | 'binding' | 'bindingRemoval')
+  | ('tool' | 'directoryUser' | 'passportRevocation');
 
 interface Deps {
-  readonly db: Pick<Transaction, 'killSwitch' | 'policy' | 'binding' | 'bindingRemoval'>;
+  readonly db: Pick<Transaction, WitnessedTable>;
   readonly query: Query;
   readonly guard: RowGuard;
   readonly vault: Pick<Vault, 'mac'>;
@@ -20,8 +24,8 @@ export interface Found {
 }
 
 /**
- * Compares the rows whose absence would give authority with what the ledger says of them: kill
- * switches, policies and bindings. Of all tenants, or of one.
+ * Compares the rows whose absence would give authority with what the ledger says of them. Of all
+ * tenants, or of one.
  */
 export async function findMissing(deps: Deps, nowMs: number, tenantId?: string): Promise<Found> {
   const { db, query, guard } = deps;
@@ -31,6 +35,7 @@ export async function findMissing(deps: Deps, nowMs: number, tenantId?: string):
   };
   const where = tenantId === undefined ? {} : { tenantId };
   // The ledger before the rows: what it says is in force was there by then.
+  forgetOld(guard.known, nowMs);
   const said = await saidInForce(query, guard.known, tenantId);
   // Before the rows, too: a switch that is armed later is read by its event.
   const positions = new Map([...guard.known].map(([id, { position }]) => [id, position]));
@@ -50,6 +55,7 @@ export async function findMissing(deps: Deps, nowMs: number, tenantId?: string):
       .filter(({ lifecycle }) => lifecycle !== 'draft')
       .map(({ tenantId, id }) => nameOf({ tenantId, table: 'policy', key: String(id) })),
     ...bindings.map(({ tenantId, name }) => nameOf({ tenantId, table: 'binding', key: name })),
+    ...(await othersPresent(db, where, said)),
   ]);
   const removals = await db.bindingRemoval.findMany({ where });
   for (const one of said) {
@@ -59,6 +65,38 @@ export async function findMissing(deps: Deps, nowMs: number, tenantId?: string):
     suspect(one, `${table} ${key}`);
   }
   return { suspects, armed: armedIn(switches, positions, nowMs) };
+}
+
+/** Of the tables whose rows are only looked for: whether they are signed is asked where they are used. */
+async function othersPresent(
+  db: Deps['db'],
+  where: { readonly tenantId?: string },
+  said: readonly Said[],
+): Promise<readonly string[]> {
+  const keysOf = (table: Said['table']) =>
+    said.filter((one) => one.table === table).map(({ key }) => key);
+  const keys = { tool: keysOf('tool'), user: keysOf('directory_user') };
+  const jtis = keysOf('passport_revocation');
+  const some = { tenantId: true } as const;
+  const tools =
+    keys.tool.length === 0
+      ? []
+      : await db.tool.findMany({ where, select: { ...some, name: true } });
+  const users =
+    keys.user.length === 0
+      ? []
+      : await db.directoryUser.findMany({ where, select: { ...some, id: true } });
+  const revoked =
+    jtis.length === 0
+      ? []
+      : await db.passportRevocation.findMany({ where, select: { ...some, jti: true } });
+  return [
+    ...tools.map(({ tenantId, name: key }) => nameOf({ tenantId, table: 'tool', key })),
+    ...users.map(({ tenantId, id: key }) => nameOf({ tenantId, table: 'directory_user', key })),
+    ...revoked.map(({ tenantId, jti: key }) =>
+      nameOf({ tenantId, table: 'passport_revocation', key }),
+    ),
+  ];
 }
 
 /**

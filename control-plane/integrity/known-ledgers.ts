@@ -1,12 +1,15 @@
 /** What the ledger said last of a row that was put in force: the row, or its tombstone, must exist. */
 export interface Said {
   readonly tenantId: string;
-  readonly table: 'kill_switch' | 'policy' | 'binding';
+  readonly table:
+    | ('kill_switch' | 'policy' | 'binding')
+    | ('tool' | 'directory_user' | 'passport_revocation');
   readonly key: string;
   readonly chainId: string;
   readonly isEnded: boolean;
   /** The event that said so. */
   readonly eventId: string;
+  readonly occurredAtMs: number;
 }
 
 interface KnownTenant {

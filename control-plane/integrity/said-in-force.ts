@@ -7,7 +7,15 @@ const kinds = [
   { table: 'kill_switch', prefix: 'kill_switches:', began: 'kill_switch.armed', ended: undefined },
   { table: 'policy', prefix: 'policy:', began: 'policy.published', ended: undefined },
   { table: 'binding', prefix: 'bindings:', began: 'binding.written', ended: 'binding.removed' },
+  // A tool without its row is unregistered, and policy may allow what is.
+  { table: 'tool', prefix: 'tool:', began: 'tool.ingested', ended: undefined },
+  // A user without a row has no role, and a policy that denies by role does not match.
+  { table: 'directory_user', prefix: 'users:', began: 'user.written', ended: undefined },
+  { table: 'passport_revocation', prefix: '', began: 'passport.revoked', ended: undefined },
 ] as const;
+
+/** Longer than any passport lives: a revocation matters no longer. */
+const revokedMs = 25 * 3_600_000;
 
 const types = kinds.flatMap(({ began, ended }) => (ended === undefined ? [began] : [began, ended]));
 
@@ -16,6 +24,9 @@ interface Row {
   readonly chain_id: string;
   readonly type: string;
   readonly event_id: string;
+  readonly occurred_at: Date;
+  /** What the event is about, where its chain does not name it. */
+  readonly subject: string | null;
   readonly position: string | bigint;
 }
 
@@ -56,11 +67,14 @@ export async function saidInForce(
  * `offset 0` keeps the planner from joining the whole ledger instead.
  */
 export const sinceStatement = `
-select t.id as tenant_id, e.chain_id, e.type, e.event_id, e.position
+select t.id as tenant_id, e.chain_id, e.type, e.event_id, e.occurred_at, e.subject, e.position
   from tenant t
   left join unnest($1::text[], $2::bigint[]) as known (tenant_id, position) on known.tenant_id = t.id
   cross join lateral (
-    select chain_id, type, event_id, position from evidence_row
+    select chain_id, type, event_id, occurred_at, position,
+           case type when 'user.written' then canonical::jsonb ->> 'user_id'
+                     when 'passport.revoked' then canonical::jsonb #>> '{data,jti}' end as subject
+      from evidence_row
      where tenant_id = t.id and type = any($3::text[]) and position > coalesce(known.position, 0)
        and source = 'control-plane' offset 0) e
  where $4::text is null or t.id = $4::text
@@ -86,8 +100,19 @@ function note(known: KnownLedgers, row: Row): void {
   const kind = kinds.find(({ began, ended }) => type === began || type === ended);
   if (kind === undefined || !chainId.startsWith(kind.prefix)) return;
   const { table, prefix, ended } = kind;
-  const key = chainId.slice(prefix.length);
-  said.set(chainId, { tenantId, table, key, chainId, isEnded: type === ended, eventId });
+  const key = row.subject ?? chainId.slice(prefix.length);
+  const occurredAtMs = new Date(row.occurred_at).getTime();
+  const isEnded = type === ended;
+  said.set(`${table} ${key}`, { tenantId, table, key, chainId, isEnded, eventId, occurredAtMs });
+}
+
+/** Forgets what matters no longer. */
+export function forgetOld(known: KnownLedgers, nowMs: number): void {
+  for (const { said } of known.values()) {
+    for (const [name, { table, occurredAtMs }] of said) {
+      if (table === 'passport_revocation' && occurredAtMs < nowMs - revokedMs) said.delete(name);
+    }
+  }
 }
 
 /**

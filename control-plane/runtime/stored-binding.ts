@@ -1,8 +1,10 @@
+import { z } from 'zod';
 import type { Binding } from '../../shared/binding/binding.ts';
 import type { BindingRecord } from '../../shared/contract/bindings.ts';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
 import type { Forgery, Vault } from '../services.ts';
 import type { BindingModel } from '../store/generated/models/Binding.ts';
+import { readColumn } from '../store/read-column.ts';
 
 /**
  * The keyed hash that a binding's row carries: someone who can only write to the database cannot
@@ -15,14 +17,37 @@ export function bindingMac(
   return vault.mac('binding', canonicalJson({ tenant: tenantId, binding }));
 }
 
+// Further fields stay, for the keyed hash is over all of them.
+const storedDefinition = z.looseObject({
+  name: z.string(),
+  tool: z.string().optional(),
+  protocol: z.enum(['http', 'mcp', 'passthrough']),
+  host: z.string(),
+  method: z.string().optional(),
+  path: z.string().optional(),
+  body: z.enum(['json', 'form', 'none']).optional(),
+  resource: z.string().optional(),
+  headers: z.array(z.string()).optional(),
+  upgrade: z.boolean().optional(),
+  upstream: z
+    .looseObject({
+      url: z.string(),
+      method: z.string(),
+      headers: z.record(z.string(), z.string()).optional(),
+    })
+    .optional(),
+});
+
 /** What a row says, whoever wrote it: to compare with, not to act upon. */
 export function definitionOf({ definition }: Pick<BindingModel, 'definition'>): Binding {
-  return definition as unknown as Binding;
+  return readColumn(storedDefinition, definition, 'binding.definition');
 }
 
 /** The binding of a row, or undefined when it is not what the control plane wrote. */
 export function bindingOf(row: BindingModel, vault: Pick<Vault, 'mac'>): Binding | undefined {
-  const binding = definitionOf(row);
+  const read = storedDefinition.safeParse(row.definition);
+  if (!read.success) return undefined;
+  const binding: Binding = read.data;
   const isOurs =
     binding.name === row.name && row.mac === bindingMac(vault, { tenantId: row.tenantId, binding });
   return isOurs ? binding : undefined;

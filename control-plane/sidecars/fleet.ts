@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import { GatewayError } from '../../shared/errors.ts';
 import type { JsonObject } from '../../shared/json.ts';
 import { sidecarSection, tenantSections } from '../../shared/sync/sections.ts';
@@ -5,6 +6,7 @@ import { commitChange } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import type { Sidecar } from '../store/generated/client.ts';
+import { readColumn } from '../store/read-column.ts';
 import { evidenceIncidents, reportIncident } from './report-incident.ts';
 
 /** A sidecar, and what was found wrong with its evidence. */
@@ -92,9 +94,11 @@ export async function reportSidecar(
   return seenAt;
 }
 
+const storedReport = z.looseObject({ spool_written: z.number().optional() });
+
 function writtenBefore({ report }: Sidecar): number {
-  const { spool_written: written } = (report ?? {}) as { readonly spool_written?: unknown };
-  return typeof written === 'number' ? written : 0;
+  const stored = readColumn(storedReport, report ?? {}, 'sidecar.report');
+  return stored.spool_written ?? 0;
 }
 
 /** Revokes a sidecar for good; its tokens are refused from this moment. Again changes nothing. */

@@ -1,4 +1,6 @@
 import type { Environment } from '../../shared/decision/action.ts';
+import { report as reportForm } from '../../shared/contract/sidecars.ts';
+import { readColumn } from '../store/read-column.ts';
 import type { FleetMember } from './fleet.ts';
 
 /** A sidecar as the fleet report shows it; its keys are nobody's business. */
@@ -21,6 +23,8 @@ export function sidecarRecord({ sidecar: row, incidents }: FleetMember) {
             at: incidents.last.at.toISOString(),
           },
         }),
-    ...(row.report === null ? {} : { report: { ...(row.report as Record<string, never>) } }),
+    ...(row.report === null
+      ? {}
+      : { report: readColumn(reportForm, row.report, 'sidecar.report') }),
   };
 }

@@ -117,7 +117,8 @@ export const enrolSidecar = operation({
 
 const sectionVersions = z.record(z.string().max(200), z.number().int());
 
-const report = z.object({
+/** What a sidecar reports of itself, as it is sent, kept and shown. */
+export const report = z.object({
   /** Of every section held. */
   versions: sectionVersions.optional(),
   /** Age of the replica. */

@@ -48,8 +48,15 @@ describe('a passport of a single-process installation', () => {
       );
     const present = async (passport: string) => {
       const action = { agent_id, user_id: 'user-1', tool: 'free', resource: 'r:1', args: {} };
-      const body = { ...action, passport };
-      return (await api('POST', '/v1/actions/preflight', body)).reason_code;
+      const response = await fetch(`${embedded.origin}/api/v1/actions/preflight`, {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${embedded.ownerKey}`,
+          'content-type': 'application/json',
+        },
+        body: JSON.stringify({ ...action, passport }),
+      });
+      return ((await response.json()) as { readonly reason_code: string }).reason_code;
     };
     const passports: Record<'used' | 'unused', string>[] = [];
     for (const risk of ['low', 'high']) {

@@ -1,15 +1,19 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Caller } from '../../../control-plane/http/route.ts';
+import type { KnownLedgers } from '../../../control-plane/integrity/known-ledgers.ts';
 import {
-  type KnownLedgers,
   type Query,
   saidInForce,
   sinceStatement,
 } from '../../../control-plane/integrity/said-in-force.ts';
 import { sweepRows } from '../../../control-plane/integrity/sweep.ts';
 import { builders } from '../../../control-plane/sync/build-sections.ts';
+import { putUser } from '../../../control-plane/users/put-user.ts';
 import { deleteBinding, putBinding } from '../../../shared/contract/bindings.ts';
 import { armKillSwitch, disarmKillSwitch } from '../../../shared/contract/kill-switches.ts';
+import { revokePassport } from '../../../shared/contract/passports.ts';
 import { updatePolicy } from '../../../shared/contract/policies.ts';
+import { ingestTool } from '../../../shared/contract/tools.ts';
 import { type Gateway, rule, startGateway } from '../../support/gateway.ts';
 import { until } from '../../support/until.ts';
 import { incidentsOf } from './forgery-stage.ts';
@@ -98,6 +102,28 @@ describe('nothing is decided for a tenant after somebody, in the database,', () 
     await gateway.owner.call(deleteBinding, { params: { name: 'bound' } });
     await sweepRows(gateway.services);
     expect(await decide()).toBe('test.allow');
+  });
+});
+
+describe('nothing is decided for a tenant after somebody deleted, in the database,', () => {
+  it('a user, whose role a policy may deny by', async () => {
+    await putUser(gateway.services, { tenantId: 'default', principal: 'owner' } as Caller, {
+      ...{ id: 'denied-by-role', fields: { role: 'contractor' } },
+    });
+    const sql = `delete from directory_user where id = 'denied-by-role'`;
+    expect(await swept('directory_user', sql)).toEqual(closed);
+  });
+
+  it('a tool, which would then be unregistered', async () => {
+    const manifest = { name: 'registered', version: '1.0.0', description: 'A tool' };
+    await gateway.owner.call(ingestTool, { body: { manifest } as never });
+    expect(await swept('tool', `delete from tool where name = 'registered'`)).toEqual(closed);
+  });
+
+  it('the revocation of a passport, which would then be valid again', async () => {
+    await gateway.owner.call(revokePassport, { body: { jti: 'pp_revoked', reason: 'stolen' } });
+    const sql = `delete from passport_revocation where jti = 'pp_revoked'`;
+    expect(await swept('passport_revocation', sql)).toEqual(closed);
   });
 });
 
