@@ -1,7 +1,9 @@
 import express, { type Express, type RequestHandler } from 'express';
 import type { Registry } from 'prom-client';
 import { openApiDocument } from '../shared/contract/openapi.ts';
+import type { DiskWatch } from '../shared/disk-watch.ts';
 import { GatewayError } from '../shared/errors.ts';
+import { answerMetrics } from './admin-app.ts';
 import { createAuthenticate } from './http/authenticate.ts';
 import { type BudgetLimits, createBudgets } from './http/budget.ts';
 import { checkOperations } from './http/check-operations.ts';
@@ -18,6 +20,10 @@ export interface AppOptions {
   readonly limits?: BudgetLimits;
   /** Where other parts count too; `/metrics` shows all of it. */
   readonly registry?: Registry;
+  /** Metrics and the details of readiness are on a port of their own. */
+  readonly isAdminApart?: boolean;
+  /** Watched where the database is on this disk. */
+  readonly disk?: Pick<DiskWatch, 'isWritable'> | undefined;
   /** Adds pages beside the API, such as the console, before everything else is 404. */
   readonly pages?: (app: Express) => void;
 }
@@ -46,10 +52,10 @@ export function createApp(
   serveGet(app, '/api/v1/openapi.json', (_req, res) => res.json(document));
   serveGet(app, '/api/docs', docsHandler(docsPage(document)));
   serveGet(app, '/healthz', answerHealth);
-  serveGet(app, '/readyz', answerReady(services));
-  serveGet(app, '/metrics', async (_req, res) => {
-    res.type(metrics.registry.contentType).end(await metrics.registry.metrics());
-  });
+  const isAdminApart = options.isAdminApart === true;
+  const { disk } = options;
+  serveGet(app, '/readyz', answerReady(services, { disk, isBrief: isAdminApart }));
+  if (!isAdminApart) serveGet(app, '/metrics', answerMetrics(metrics.registry));
   app.use('/api', routerOf(routes, doors));
   options.pages?.(app);
   endChain(app);

@@ -19,6 +19,7 @@ import {
 
 const schema = z.object({
   SALLYPORT_API_PORT: port(8080),
+  SALLYPORT_API_ADMIN_PORT: port(0).removeDefault().optional(),
   SALLYPORT_API_HOST: z.string().default('127.0.0.1'),
   SALLYPORT_DATA_DIR: z.string().default('.sallyport'),
   SALLYPORT_DEV_KEYS: z.string().default(''),
@@ -64,6 +65,8 @@ export interface KmsAccess {
 export interface Config {
   readonly apiHost: string;
   readonly apiPort: number;
+  /** Of `/metrics` and the details of `/readyz`; undefined: they are on the API's port. */
+  readonly adminPort?: number | undefined;
   readonly dataDir: string;
   readonly devKeys: string;
   /** Base64 of 32 bytes; undefined: embedded mode makes one in the data directory. */
@@ -109,6 +112,7 @@ export function readConfig(source: SettingsSource): Config {
   return {
     apiHost: settings.SALLYPORT_API_HOST,
     apiPort: settings.SALLYPORT_API_PORT,
+    adminPort: settings.SALLYPORT_API_ADMIN_PORT,
     dataDir: settings.SALLYPORT_DATA_DIR,
     devKeys: settings.SALLYPORT_DEV_KEYS,
     masterKey: settings.SALLYPORT_MASTER_KEY,

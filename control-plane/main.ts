@@ -1,15 +1,12 @@
-import { once } from 'node:events';
 import fs from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { Registry } from 'prom-client';
 import type { Bus } from '../shared/bus/bus.ts';
 import { openBus } from '../shared/bus/open.ts';
 import { systemClock } from '../shared/clock.ts';
-import { listenError } from '../shared/listen-error.ts';
 import type { Log } from '../shared/log.ts';
 import { programLog } from '../shared/program-log.ts';
 import { ignoreInsecureTls, insecureTlsIgnored, SettingsError } from '../shared/settings.ts';
-import { createApp } from './app.ts';
 import { startExpirySweep } from './approvals/expiry-sweep.ts';
 import { type Config, readConfig } from './config.ts';
 import { startCheckpointRounds } from './evidence/anchoring/checkpoint-rounds.ts';
@@ -18,9 +15,7 @@ import { createFeed } from './evidence/reading/feed.ts';
 import { reportForkedEnd } from './evidence/tree/fork.ts';
 import { sealingWitness } from './evidence/verification/sealing-witness.ts';
 import { startSelfVerification } from './evidence/verification/self-verify.ts';
-import { defaultLimits } from './http/budget.ts';
 import { sweepIdempotency } from './http/idempotency.ts';
-import { createHttpServer } from './http/server.ts';
 import { signOldRows } from './integrity/baseline.ts';
 import { signOldOutbox } from './integrity/outbox-baseline.ts';
 import { createRowGuard } from './integrity/row-guard.ts';
@@ -34,7 +29,7 @@ import { createVault } from './keys/vault.ts';
 import { startDeliveryWorker } from './notify/delivery-worker.ts';
 import { channelsOf } from './notify/routes.ts';
 import { openClaimStore, sweepClaims } from './passports/claim-store.ts';
-import { allRoutes } from './routes.ts';
+import { serve } from './serve.ts';
 import type { Services } from './services.ts';
 import { openStore, type Store } from './store/open.ts';
 import { StoreError } from './store/store-error.ts';
@@ -67,8 +62,8 @@ export async function startControlPlane(
   createStateMetrics(registry, services, version);
   try {
     await ensureDevelopmentTenants(services);
-    const server = await serve(services, registry);
-    services.upstream.guard.ownPorts.add((server.address() as AddressInfo).port);
+    const { server, ports, close: closeServers } = await serve(services, registry);
+    for (const port of ports) services.upstream.guard.ownPorts.add(port);
     const integrity = await startIntegritySweep(services);
     const sweep = startExpirySweep(services);
     const deliveries = startDeliveryWorker(services, channelsOf(services));
@@ -84,7 +79,7 @@ export async function startControlPlane(
       await verification.close();
       // What would never end by itself: followers resume at another process.
       await services.feed.close();
-      await closeServer(server);
+      await closeServers();
       await closeServices();
     };
     return { origin: originOf(config, server), bus: services.bus, services, close };
@@ -199,37 +194,9 @@ async function forgetOld(services: Services): Promise<void> {
   }
 }
 
-async function serve(services: Services, registry: Registry) {
-  const { config } = services;
-  const limits = {
-    requestsPerMinute: { ...defaultLimits.requestsPerMinute, tenant: config.requestsPerMinute },
-  };
-  const app = createApp(allRoutes(services), services, { limits, registry });
-  const server = createHttpServer(app);
-  const { apiHost: host, apiPort: port } = config;
-  server.listen(port, host);
-  await once(server, 'listening').catch((error: Error) => {
-    const settings = { hostSetting: 'SALLYPORT_API_HOST', portSetting: 'SALLYPORT_API_PORT' };
-    throw listenError(error, { host, port, ...settings });
-  });
-  return server;
-}
-
 function originOf({ apiHost }: Config, server: { address(): AddressInfo | string | null }): string {
   const { port } = server.address() as AddressInfo;
   return `http://${apiHost.includes(':') ? `[${apiHost}]` : apiHost}:${port}`;
-}
-
-/** Lets requests under way finish for a while, then cuts what is left. */
-async function closeServer(server: ReturnType<typeof createHttpServer>): Promise<void> {
-  const closed = once(server, 'close');
-  server.close();
-  // Again and again: what is under way now leaves a connection behind that nobody needs.
-  const sweep = setInterval(() => server.closeIdleConnections(), 50);
-  const timer = setTimeout(() => server.closeAllConnections(), 5_000);
-  await closed;
-  clearInterval(sweep);
-  clearTimeout(timer);
 }
 
 function logFor({ logLevel }: Config): Log {

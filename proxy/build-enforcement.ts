@@ -1,5 +1,6 @@
 import type { Registry } from 'prom-client';
 import type { Bus } from '../shared/bus/bus.ts';
+import type { DiskWatch } from '../shared/disk-watch.ts';
 import type { Log } from '../shared/log.ts';
 import { counter, gauge } from '../shared/observed-metric.ts';
 import { sidecarSection } from '../shared/sync/sections.ts';
@@ -50,6 +51,8 @@ export interface Parts {
   readonly agentSide: { connections: () => number };
   readonly tracing: Tracing | undefined;
   readonly spool: Spool;
+  /** The volume that the spool is on. */
+  readonly disk: DiskWatch;
   readonly uploader: Uploader;
   readonly log: Log;
   /** Of this program. */

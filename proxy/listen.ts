@@ -1,4 +1,5 @@
 import type { Registry } from 'prom-client';
+import type { DiskWatch } from '../shared/disk-watch.ts';
 import type { Log } from '../shared/log.ts';
 import type { Guard } from '../shared/upstream/address-guard.ts';
 import type { Closing } from './closing.ts';
@@ -24,6 +25,7 @@ interface ListenParts {
   /** Connections of the agent; told once the ingress stands. */
   readonly agentSide: { connections: () => number };
   readonly stopping: AbortController;
+  readonly disk: Pick<DiskWatch, 'isWritable'>;
   readonly log: Log;
   readonly closing: Closing;
 }
@@ -59,7 +61,7 @@ export async function listen(
     host: config.proxyHost,
     registry,
     caPem: authority.certPem,
-    ready: async () => readiness(deps),
+    ready: () => readiness(deps, parts.disk),
   });
   // Whoever asks learns of the drain, up to its end.
   closing.add(() => admin.close());
@@ -102,12 +104,17 @@ function ingressLimits({ limits }: Config): Partial<IngressLimits> {
   };
 }
 
-function readiness({ replica, stopping }: Pick<EnforceDeps, 'replica' | 'stopping'>): {
-  readonly ready: boolean;
-  readonly reasons: readonly string[];
-} {
+async function readiness(
+  { replica, stopping }: Pick<EnforceDeps, 'replica' | 'stopping'>,
+  disk: Pick<DiskWatch, 'isWritable'>,
+): Promise<{ readonly ready: boolean; readonly reasons: readonly string[] }> {
   if (stopping.aborted) return { ready: false, reasons: ['The sidecar is ending.'] };
   if (!replica.hasLease) return { ready: false, reasons: ['No passports are at hand yet.'] };
+  if (!(await disk.isWritable())) {
+    const reason =
+      'The data directory cannot be written, so calls are denied: make room on its disk.';
+    return { ready: false, reasons: [reason] };
+  }
   const { fresh, reason } = replica.freshness();
   return { ready: fresh, reasons: reason === undefined ? [] : [reason] };
 }

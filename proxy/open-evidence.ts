@@ -1,9 +1,11 @@
 import { join } from 'node:path';
+import type { DiskWatch } from '../shared/disk-watch.ts';
 import type { Log } from '../shared/log.ts';
 import type { Closing } from './closing.ts';
 import type { Config } from './config.ts';
 import type { ControlPlane } from './control-plane.ts';
 import type { Enrolment } from './enrolment.ts';
+import { watchDisk } from './evidence/disk.ts';
 import { Spool } from './evidence/spool.ts';
 import { Uploader } from './evidence/uploader.ts';
 
@@ -18,7 +20,7 @@ interface EvidenceParts {
 export function openEvidence(
   config: Config,
   { enrolment, controlPlane, log, closing }: EvidenceParts,
-): { readonly spool: Spool; readonly uploader: Uploader } {
+): { readonly spool: Spool; readonly uploader: Uploader; readonly disk: DiskWatch } {
   const spool = Spool.open({
     folder: join(config.dataDir, 'spool'),
     log,
@@ -26,6 +28,8 @@ export function openEvidence(
     bytesMax: config.spoolBytesMax,
   });
   closing.add(() => spool.close());
+  const disk = watchDisk(config.dataDir, log);
+  closing.add(() => disk.close());
   const uploader = new Uploader({
     spool,
     sidecarId: enrolment.identity.sidecarId,
@@ -34,5 +38,5 @@ export function openEvidence(
     log,
   });
   closing.add(() => uploader.close());
-  return { spool, uploader };
+  return { spool, uploader, disk };
 }

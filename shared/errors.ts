@@ -56,6 +56,7 @@ export const errorKinds = {
 
   // Input
   'request.invalid': refusal(400, 'The request is not valid.'),
+  'request.header_repeated': refusal(400, 'A header that may be given once is repeated.'),
   'request.body_too_large': refusal(413, 'The body is larger than the limit.'),
   'request.not_found': refusal(
     404,

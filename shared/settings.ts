@@ -8,6 +8,7 @@ import { cidr } from './address.ts';
 export const settingNames = [
   'SALLYPORT_API_HOST',
   'SALLYPORT_API_PORT',
+  'SALLYPORT_API_ADMIN_PORT',
   'SALLYPORT_PROXY_PORT',
   'SALLYPORT_PROXY_ADMIN_PORT',
   'SALLYPORT_DATA_DIR',

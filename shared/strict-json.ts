@@ -36,6 +36,22 @@ export const argumentLimits: JsonSizeLimits = {
   longNumbersMax: 20_000,
 };
 
+/** For documents such as policies, whose own form is bounded: their names are never folded. */
+export const documentLimits: JsonSizeLimits = {
+  membersMax: 500_000,
+  valuesMax: 2_000_000,
+  nameBytesMax: 1_024,
+  namesBytesMax: 8_388_608,
+  longNumbersMax: 20_000,
+};
+
+/** For actions beside the policies that judge them: the arguments are compared and hashed. */
+export const simulationLimits: JsonSizeLimits = {
+  ...argumentLimits,
+  membersMax: 30_000,
+  namesBytesMax: 524_288,
+};
+
 /** What a scan of the text found that the parsed value cannot tell any more. */
 interface Scan {
   /** Colons outside strings: the members of all objects, duplicates counted. */

@@ -10,16 +10,23 @@ const bearerForm = /^bearer +([^\s,]+) *$/i;
 const keyLengthMax = 200;
 
 /** Finds out who calls. Throws 401: nobody gets further without what the operation asks for. */
-export type Authenticate = (operation: AnyOperation, req: IncomingMessage) => Promise<Caller>;
+export type Authenticate = (
+  operation: AnyOperation,
+  req: IncomingMessage,
+  /** Charges the address before a key that this process does not know is looked up; may refuse. */
+  chargeUnknown: (address: string) => Promise<void>,
+) => Promise<Caller>;
 
 export function createAuthenticate(services: Services): Authenticate {
   const keys = keyDirectory(services);
-  return async ({ auth }, req) => {
+  return async ({ auth }, req, chargeUnknown) => {
     const address = req.socket.remoteAddress ?? 'unknown';
     if (auth === 'none') return { ...anonymous, address };
     const token = bearerToken(req, auth === 'sidecar');
     if (auth === 'sidecar') return { ...(await authenticateSidecar(services, token)), address };
-    const holder = token.length <= keyLengthMax ? await keys.find(token) : undefined;
+    const charge = () => chargeUnknown(address);
+    if (token.length > keyLengthMax) await charge();
+    const holder = token.length <= keyLengthMax ? await keys.find(token, charge) : undefined;
     if (holder === undefined) throw new GatewayError('auth.invalid_key');
     return { ...holder, address };
   };

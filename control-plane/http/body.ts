@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { AnyOperation, BodyType } from '../../shared/contract/operation.ts';
 import { GatewayError } from '../../shared/errors.ts';
-import { parseStrictJson } from '../../shared/strict-json.ts';
+import { argumentLimits, parseStrictJson } from '../../shared/strict-json.ts';
 
 export const bodyBytesMaxDefault = 1_048_576;
 const depthMax = 64;
@@ -93,7 +93,7 @@ export function parseBody(
     case 'form':
       return parseForm(raw);
     case 'json':
-      return parseJson(raw);
+      return parseJson(raw, operation);
   }
 }
 
@@ -128,9 +128,10 @@ function isJson(media: string): boolean {
  * JSON that every parser reads as the same value, as the sidecar does, and that can be stored: no
  * U+0000 (which Postgres cannot keep), no `__proto__`.
  */
-function parseJson(raw: Buffer): unknown {
-  const value = parseStrictJson(raw);
-  refuseUnkeepable(value, 'body');
+function parseJson(raw: Buffer, { bodySize = argumentLimits }: AnyOperation): unknown {
+  const value = parseStrictJson(raw, { size: bodySize });
+  // Paths are built only for what is refused: they cost more than the check.
+  if (!isKeepable(value, 1)) refuseUnkeepable(value, 'body');
   return value;
 }
 
@@ -140,6 +141,25 @@ function decode(raw: Buffer): string {
   } catch {
     throw new GatewayError('args.encoding_invalid', { message: 'The body is not valid UTF-8.' });
   }
+}
+
+function isKeepable(value: unknown, depth: number): boolean {
+  if (typeof value === 'string') return isKeepableText(value);
+  if (typeof value === 'number') {
+    return Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value);
+  }
+  if (typeof value !== 'object' || value === null) return true;
+  if (depth > depthMax) return false;
+  if (Array.isArray(value)) return value.every((item) => isKeepable(item, depth + 1));
+  for (const name of Object.keys(value)) {
+    if (name === '__proto__' || !isKeepableText(name)) return false;
+    if (!isKeepable((value as Record<string, unknown>)[name], depth + 1)) return false;
+  }
+  return true;
+}
+
+function isKeepableText(text: string): boolean {
+  return text.isWellFormed() && !text.includes('\0');
 }
 
 /** Refuses a value out of `JSON.parse` that could not be kept as it was meant. */
@@ -178,7 +198,7 @@ function refuseName(name: string, path: string): void {
 
 /** Refuses text that cannot be stored: half a surrogate pair, U+0000. */
 export function refuseText(text: string, path: string): void {
-  if (text.isWellFormed() && !text.includes('\0')) return;
+  if (isKeepableText(text)) return;
   throw new GatewayError('args.encoding_invalid', {
     message: `${path}: holds U+0000 or half of a surrogate pair.`,
   });

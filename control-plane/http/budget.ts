@@ -10,11 +10,16 @@ const retryBusMs = 5_000;
 const localCountersMax = 10_000;
 /** Budgets of callers without a tenant; no tenant can be called that. */
 const publicTenant = '_public';
+const nobody = { tenantId: '' };
 
 export interface BudgetLimits {
   /** Requests a minute. */
   readonly requestsPerMinute: Readonly<Record<Budget, number>>;
+  /** Keys that this process has not seen valid, per address and minute. Default 600. */
+  readonly unknownKeysPerMinute?: number;
 }
+
+const unknownKeysPerMinuteDefault = 600;
 
 export const defaultLimits: BudgetLimits = {
   requestsPerMinute: { tenant: 600, control: 600, sidecar: 6_000, address: 120 },
@@ -30,11 +35,16 @@ export interface Budgets {
   spend(operation: AnyOperation, caller: Caller, res: Response): Promise<void>;
   /** Counts a refused request against the tenant, whatever the operation's own budget is. */
   spendRefused(caller: Caller, res: Response): Promise<void>;
+  /** Counts a key that is not known yet against the address it came from, before it is looked up. */
+  spendUnknownKey(address: string, res: Response): Promise<void>;
 }
 
 export function createBudgets(
   { bus, clock, log }: Pick<Services, 'bus' | 'clock' | 'log'>,
-  { requestsPerMinute }: BudgetLimits = defaultLimits,
+  {
+    requestsPerMinute,
+    unknownKeysPerMinute = unknownKeysPerMinuteDefault,
+  }: BudgetLimits = defaultLimits,
 ): Budgets {
   const local = localCounters(() => clock.monotonic());
   let busBackAt = 0;
@@ -50,7 +60,13 @@ export function createBudgets(
     }
   };
 
-  const charge = async (name: string, key: string, max: number, who: Caller, res: Response) => {
+  const charge = async (
+    name: string,
+    key: string,
+    max: number,
+    who: Pick<Caller, 'tenantId'>,
+    res: Response,
+  ) => {
     const tenantId = who.tenantId === '' ? publicTenant : who.tenantId;
     const { count: used, resetMs } = await count(tenantId, `budget:${key}`);
     const resetSeconds = Math.max(1, Math.ceil(resetMs / 1000));
@@ -74,6 +90,8 @@ export function createBudgets(
         res,
       );
     },
+    spendUnknownKey: (address, res) =>
+      charge('unknown_keys', `unknown_keys:${address}`, unknownKeysPerMinute, nobody, res),
     spendRefused: (caller, res) =>
       charge('tenant', 'tenant', requestsPerMinute.tenant, caller, res),
   };

@@ -1,5 +1,6 @@
 import type { RequestHandler } from 'express';
 import type { ReadyAnswer } from '../../shared/contract/health.ts';
+import type { DiskWatch } from '../../shared/disk-watch.ts';
 import type { Services } from '../services.ts';
 
 const checkMs = 2_000;
@@ -9,13 +10,23 @@ export const answerHealth: RequestHandler = (_req, res) => {
   res.json({ status: 'ok' });
 };
 
-/** Ready: database, bus and migrations. Answers name the check, never why it failed: that is logged. */
-export function answerReady({
-  db,
-  bus,
-  log,
-}: Pick<Services, 'db' | 'bus' | 'log'>): RequestHandler {
+interface ReadyOptions {
+  /** The disk of an embedded database. */
+  readonly disk?: Pick<DiskWatch, 'isWritable'> | undefined;
+  /** Says only whether it is ready. */
+  readonly isBrief?: boolean;
+}
+
+/**
+ * Ready: database, bus, migrations, and a disk that can be written where the database is embedded.
+ * Answers name the check, never why it failed: that is logged.
+ */
+export function answerReady(
+  { db, bus, log }: Pick<Services, 'db' | 'bus' | 'log'>,
+  { disk, isBrief = false }: ReadyOptions = {},
+): RequestHandler {
   const checks = {
+    ...(disk === undefined ? {} : { disk: () => requireWritable(disk) }),
     database: () => db.$queryRaw`SELECT 1`,
     bus: () => bus.ping(),
     migrations: () => requireMigrations(db),
@@ -32,9 +43,14 @@ export function answerReady({
         }
       }),
     );
-    const answer: ReadyAnswer = { ready: results.every(({ ok }) => ok), checks: results };
+    const ready = results.every(({ ok }) => ok);
+    const answer: ReadyAnswer = { ready, checks: isBrief ? [] : results };
     res.status(answer.ready ? 200 : 503).json(answer);
   };
+}
+
+async function requireWritable(disk: Pick<DiskWatch, 'isWritable'>): Promise<void> {
+  if (!(await disk.isWritable())) throw new Error('the data directory cannot be written');
 }
 
 async function requireMigrations(db: Services['db']): Promise<void> {

@@ -5,6 +5,7 @@ import { type Authenticate, authorise } from './authenticate.ts';
 import { discardRest, parseBody, readBodyOf } from './body.ts';
 import type { Budgets } from './budget.ts';
 import { sendError, toAnswerable } from './errors.ts';
+import { refuseRepeatedHeaders } from './repeated-headers.ts';
 import { recordOf } from './request-log.ts';
 import type { Caller, RequestFacts, Route } from './route.ts';
 import { send } from './send.ts';
@@ -25,7 +26,10 @@ export function serveRoute({ operation, handle }: Route, doors: Doorkeepers): Re
     record.operationId = operation.id;
     record.isDecision = operation.isDecision === true;
     try {
-      const caller = await doors.authenticate(operation, req);
+      refuseRepeatedHeaders(req);
+      const caller = await doors.authenticate(operation, req, (address) =>
+        doors.budgets.spendUnknownKey(address, res),
+      );
       record.caller = caller;
       await admit(operation, caller, { res, budgets: doors.budgets });
       const rawBody = await readBodyOf(operation, req);

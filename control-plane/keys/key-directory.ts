@@ -23,8 +23,11 @@ interface Known {
 
 /** Finds who an API key stands for. */
 interface KeyDirectory {
-  /** The holder of a valid key, or undefined: unknown, revoked, expired, or not a key at all. */
-  find(key: string): Promise<KeyHolder | undefined>;
+  /**
+   * The holder of a valid key, or undefined: unknown, revoked, expired, or not a key at all.
+   * `beforeUnknown` is called before a key is looked up that this process has not seen valid.
+   */
+  find(key: string, beforeUnknown?: () => Promise<void>): Promise<KeyHolder | undefined>;
   /** Drops a key from memory, by its hash, so that its revocation holds here at once. */
   forget(hash: string): void;
 }
@@ -68,12 +71,13 @@ function createKeyDirectory(services: Services): KeyDirectory {
   };
 
   return {
-    find: async (key) => {
+    find: async (key, beforeUnknown) => {
       const index = indexOf(key);
       const dev = devHolders.get(index);
       if (dev !== undefined) return dev;
       const cached = cache.get(index);
       const isFresh = cached !== undefined && clock.monotonic() - cached.readAt < believedMs;
+      if (cached === undefined) await beforeUnknown?.();
       const known = isFresh ? cached : await lookUp(key, index);
       return known !== undefined && known.expiresAtMs > clock.now() ? known.holder : undefined;
     },

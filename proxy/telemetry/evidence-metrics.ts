@@ -7,13 +7,14 @@ import { segmentsIn } from '../evidence/segment.ts';
 interface Evidence {
   readonly spool: { readonly depth: number; readonly folder: string };
   readonly uploader: { readonly failures: number; readonly oldestUnsent: string | undefined };
+  readonly disk: { freeBytes(): Promise<number> };
   readonly bytesMax: number;
   readonly clock: Clock;
 }
 
 /** How much evidence waits on this disk, and for how long. */
 export function createEvidenceMetrics(registry: Registry, evidence: Evidence): void {
-  const { spool, uploader, bytesMax, clock } = evidence;
+  const { spool, uploader, disk, bytesMax, clock } = evidence;
   gauge(
     registry,
     {
@@ -26,6 +27,14 @@ export function createEvidenceMetrics(registry: Registry, evidence: Evidence): v
     registry,
     { name: 'sallyport_spool_bytes', help: 'Bytes of the evidence spool on disk' },
     () => bytesIn(spool.folder),
+  );
+  gauge(
+    registry,
+    {
+      name: 'sallyport_spool_free_bytes',
+      help: 'Bytes that are free on the volume of the evidence spool; calls are denied when it is full',
+    },
+    () => disk.freeBytes(),
   );
   gauge(
     registry,

@@ -1,5 +1,6 @@
 import type { z } from 'zod';
 import type { ErrorCode } from '../errors.ts';
+import type { JsonSizeLimits } from '../strict-json.ts';
 
 export const permissions = [
   'action.preflight',
@@ -101,6 +102,8 @@ export interface Operation<
   readonly bodyExample?: unknown;
   /** Default: 1 MiB. */
   readonly bodyBytesMax?: number;
+  /** How much a JSON body may hold. Default: what arguments may. */
+  readonly bodySize?: JsonSizeLimits;
   readonly accessExample?: AccessExample;
   /** It decides on an action: each error answer says `decision: "deny"`. */
   readonly isDecision?: boolean;

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { decisions } from '../decision/verdict.ts';
+import { documentLimits } from '../strict-json.ts';
 import { jsonObject, name, rowIdParam } from './fields.ts';
 import { operation } from './operation.ts';
 
@@ -83,6 +84,7 @@ export const createPolicy = operation({
   description: 'Nothing invalid is stored. `publish: true` needs the permission `policy.publish`.',
   auth: 'bearer',
   permission: 'policy.write',
+  bodySize: documentLimits,
   body: z.object({ name: name(100), rules_json: rulesJson, publish: z.boolean().default(false) }),
   bodyExample: { name: 'Refunds', rules_json: definitionExample, publish: true },
   success: {
@@ -128,6 +130,7 @@ export const updatePolicy = operation({
   auth: 'bearer',
   permission: 'policy.write',
   params: rowIdParam,
+  bodySize: documentLimits,
   body: z
     .object({
       name: name(100).optional(),
@@ -212,6 +215,7 @@ export const replayPolicy = operation({
   summary: 'Try a policy on one context; nothing is stored',
   auth: 'bearer',
   permission: 'read',
+  bodySize: documentLimits,
   body: z.object({
     policy: jsonObject,
     context: jsonObject,

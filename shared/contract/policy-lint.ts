@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { lintKinds, lintSeverities } from '../policy/lint-finding.ts';
+import { documentLimits } from '../strict-json.ts';
 import { jsonObject } from './fields.ts';
 import { operation } from './operation.ts';
 import { definitionExample, policyLifecycles, rulesJson } from './policies.ts';
@@ -80,6 +81,7 @@ export const lintPolicySet = operation({
   auth: 'bearer',
   permission: 'read',
   bodyBytesMax: 8_388_608,
+  bodySize: documentLimits,
   body: z.object({
     policies: z.array(rulesJson).min(1).max(1000),
     with_published: z.boolean().default(false),

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { modes } from '../decision/action.ts';
 import { decisions } from '../decision/verdict.ts';
+import { simulationLimits } from '../strict-json.ts';
 import { actionRequest } from './actions.ts';
 import { jsonObject, riskTier } from './fields.ts';
 import { operation } from './operation.ts';
@@ -124,6 +125,7 @@ export const simulateActions = operation({
     'The whole decision as preflight makes it, with every rule shown. Judged in mode `monitor` unless `mode`, or the action’s own, says otherwise. Nothing is stored: no evidence, no approval, no use of a passport.',
   auth: 'bearer',
   permission: 'read',
+  bodySize: simulationLimits,
   body: simulateRequest,
   bodyExample: {
     actions: [

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { modes } from '../decision/action.ts';
 import { decisions } from '../decision/verdict.ts';
+import { documentLimits } from '../strict-json.ts';
 import { evidenceCursor } from './evidence.ts';
 import { jsonObject, rowIdParam } from './fields.ts';
 import { operation } from './operation.ts';
@@ -93,6 +94,7 @@ export const backtestPolicy = operation({
   auth: 'bearer',
   permission: 'evidence.read',
   budgetPerMinute: 60,
+  bodySize: documentLimits,
   body: backtestRequest,
   bodyExample: {
     policy: definitionExample,

@@ -10,7 +10,7 @@ let bench: FaultBench;
 beforeAll(async () => {
   disk = smallDisk();
   const sidecarDir = join(disk.folder, 'sidecar');
-  bench = await startFaultBench({ SALLYPORT_LOG_LEVEL: 'error' }, undefined, { sidecarDir });
+  bench = await startFaultBench({ SALLYPORT_LOG_LEVEL: 'warn' }, undefined, { sidecarDir });
 }, 60_000);
 afterAll(async () => {
   await bench?.close();
@@ -40,6 +40,13 @@ it('a sidecar on a full disk denies every call, says so, lives, and goes on by i
     separate.sidecar.output().includes('the evidence spool could not be written'),
   );
 
+  const free = /^sallyport_spool_free_bytes (\d+)$/m;
+  const metrics = await (await fetch(`${separate.adminUrl}/metrics`)).text();
+  expect(Number(free.exec(metrics)?.[1])).toBeLessThan(65_536);
+  await until('the log warns', () =>
+    separate.sidecar.output().includes('less than 10 % of the disk is free'),
+  );
+
   // What is published meanwhile cannot be kept on disk; what is there stays whole.
   await separate.restartControlPlane();
   await separate.api('POST', '/v1/policies', { name: 'more', publish: true, rules_json: noRules });
@@ -47,7 +54,13 @@ it('a sidecar on a full disk denies every call, says so, lives, and goes on by i
   expect(JSON.parse(fs.readFileSync(snapshot, 'utf8'))).toHaveProperty('sections');
   expect(Object.keys(JSON.parse(before))).toContain('sections');
 
+  await until('readiness names the disk', async () => {
+    const answer = await fetch(`${separate.adminUrl}/readyz`);
+    return answer.status === 503 && (await answer.text()).includes('data directory');
+  });
+
   disk.free();
+  await until('it is ready again', () => answersOk(`${separate.adminUrl}/readyz`));
   await until('calls go on', async () => (await bench.pay(1)).status === 200);
   await bench.untilSealed('every call that was performed', (events) => {
     const allowed = events.filter(

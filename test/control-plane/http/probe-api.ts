@@ -11,7 +11,7 @@ interface Line {
 const boundless = { tenant: 1e6, control: 1e6, sidecar: 1e6, address: 1e6 };
 
 /** The API over the probe routes: what it logs is kept, and what it fails with is a test's choice. */
-export async function startProbeApi(requestsPerMinute = boundless) {
+export async function startProbeApi(requestsPerMinute = boundless, unknownKeysPerMinute = 1e6) {
   const lines: Line[] = [];
   const record = (level: keyof Log) => (fields: object) => {
     lines.push({ level, fields: { ...fields } });
@@ -37,7 +37,7 @@ export async function startProbeApi(requestsPerMinute = boundless) {
   const api = await startApi(
     probeRoutes({ fail: () => probe.failure, stream: (signal) => probe.streamed(signal) }),
     services,
-    { limits: { requestsPerMinute } },
+    { limits: { requestsPerMinute, unknownKeysPerMinute } },
   );
   const close = async () => {
     await api.close();

@@ -1,0 +1,86 @@
+import { once } from 'node:events';
+import type { RequestListener, Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Registry } from 'prom-client';
+import { listenError } from '../shared/listen-error.ts';
+import { gauge } from '../shared/observed-metric.ts';
+import { createAdminApp } from './admin-app.ts';
+import { createApp } from './app.ts';
+import { defaultLimits } from './http/budget.ts';
+import { answerReady } from './http/health.ts';
+import { createHttpServer } from './http/server.ts';
+import { allRoutes } from './routes.ts';
+import type { Services } from './services.ts';
+import { watchDisk } from './store/disk.ts';
+
+interface Serving {
+  readonly server: Server;
+  /** Where the API listens, and the admin port if it is set. */
+  readonly ports: readonly number[];
+  close(): Promise<void>;
+}
+
+/** Serves the API, and on a port of its own, if one is set, metrics and readiness in detail. */
+export async function serve(services: Services, registry: Registry): Promise<Serving> {
+  const { config, log } = services;
+  const limits = {
+    requestsPerMinute: { ...defaultLimits.requestsPerMinute, tenant: config.requestsPerMinute },
+  };
+  // A database elsewhere has its own monitoring.
+  const disk = config.databaseUrl === undefined ? watchDisk(config.dataDir, log) : undefined;
+  if (disk !== undefined) {
+    const help = 'Bytes that are free on the volume of the embedded database';
+    gauge(registry, { name: 'sallyport_data_free_bytes', help }, () => disk.freeBytes());
+  }
+  const isAdminApart = config.adminPort !== undefined;
+  const options = { limits, registry, disk, isAdminApart };
+  const server = await listen(createApp(allRoutes(services), services, options), {
+    host: config.apiHost,
+    port: config.apiPort,
+    portSetting: 'SALLYPORT_API_PORT',
+  });
+  const servers = [server];
+  const close = async () => {
+    disk?.close();
+    await Promise.all(servers.map(closeServer));
+  };
+  if (config.adminPort !== undefined) {
+    const app = createAdminApp(registry, answerReady(services, { disk }));
+    const where = { host: config.apiHost, port: config.adminPort };
+    const portSetting = 'SALLYPORT_API_ADMIN_PORT';
+    servers.push(
+      await listen(app, { ...where, portSetting }).catch(async (error) => {
+        await close();
+        throw error;
+      }),
+    );
+  }
+  return { server, ports: servers.map((one) => (one.address() as AddressInfo).port), close };
+}
+
+interface Where {
+  readonly host: string;
+  readonly port: number;
+  readonly portSetting: string;
+}
+
+async function listen(app: RequestListener, { host, port, portSetting }: Where): Promise<Server> {
+  const server = createHttpServer(app);
+  server.listen(port, host);
+  await once(server, 'listening').catch((error: Error) => {
+    throw listenError(error, { host, port, hostSetting: 'SALLYPORT_API_HOST', portSetting });
+  });
+  return server;
+}
+
+/** Lets requests under way finish for a while, then cuts what is left. */
+async function closeServer(server: Server): Promise<void> {
+  const closed = once(server, 'close');
+  server.close();
+  // Again and again: what is under way now leaves a connection behind that nobody needs.
+  const sweep = setInterval(() => server.closeIdleConnections(), 50);
+  const timer = setTimeout(() => server.closeAllConnections(), 5_000);
+  await closed;
+  clearInterval(sweep);
+  clearTimeout(timer);
+}
