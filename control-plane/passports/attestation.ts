@@ -1,4 +1,4 @@
-import { foldName } from '../../shared/approval/persons.ts';
+import { foldPrincipal } from '../../shared/principal.ts';
 import type { Caller } from '../http/route.ts';
 
 /**
@@ -11,6 +11,6 @@ export function attestationOf(
   userId: string,
 ): string | undefined {
   if (role === 'agent' || agentId !== undefined) return undefined;
-  const isTheUser = foldName(principal) === foldName(userId);
+  const isTheUser = foldPrincipal(principal) === foldPrincipal(userId);
   return isTheUser || permissions.has('reauth.attest') ? principal : undefined;
 }

@@ -21,7 +21,7 @@ export interface Upload {
   readonly records: readonly string[];
 }
 
-const firstLine = z.strictObject({
+export const firstLine = z.strictObject({
   segment: z.string().max(4096),
   ledger: z
     .strictObject({

@@ -1,8 +1,9 @@
 import type { RiskTier } from '../decision/action.ts';
 import type { ErrorCode } from '../errors.ts';
+import { foldPrincipal } from '../principal.ts';
 import type { Deciders } from './deciders.ts';
 import { agreeGrant, type GrantLimits, type GrantRequest, narrowestGrant } from './grant-terms.ts';
-import { foldName, personsOf, sharePerson } from './persons.ts';
+import { personsOf, sharePerson } from './persons.ts';
 import { lowestRole, roleAbove, roleSuffices } from './roles.ts';
 import { type ApprovalAction, type ApprovalState, isOpen, stateAt, transition } from './states.ts';
 
@@ -251,7 +252,7 @@ function move(attempt: DecisionAttempt, grantAsked?: GrantLimits): DecisionOutco
 function decidersOf(attempt: DecisionAttempt): Deciders {
   const { decider } = attempt;
   const agreed = [...agreeingVotes(attempt), decider];
-  const people = new Set(agreed.map(({ principal }) => foldName(principal)));
+  const people = new Set(agreed.map(({ principal }) => foldPrincipal(principal)));
   return { role: lowestRole(agreed.map(({ role }) => role)) ?? decider.role, count: people.size };
 }
 
@@ -265,7 +266,7 @@ function grantsOf(attempt: DecisionAttempt): readonly (GrantLimits | undefined)[
 function missingVotes(attempt: DecisionAttempt): number {
   const { approval, action } = attempt;
   if (action !== 'approve' && action !== 'modify') return 0;
-  const people = new Set(agreeingVotes(attempt).map((vote) => foldName(vote.principal)));
+  const people = new Set(agreeingVotes(attempt).map((vote) => foldPrincipal(vote.principal)));
   return Math.max(0, approval.quorum - people.size - 1);
 }
 

@@ -1,0 +1,69 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { secretFree, secretPaths } from '../../../control-plane/credentials/secret-paths.ts';
+import { allRoutes } from '../../../control-plane/routes.ts';
+import type { Services } from '../../../control-plane/services.ts';
+import type { Role } from '../../../shared/contract/keys.ts';
+import { startApi, type TestApi } from '../../support/api.ts';
+import { enrolledSidecar } from '../../support/enrolled-sidecar.ts';
+import { type Gateway, roomyLimits, startGateway } from '../../support/gateway.ts';
+
+const operations = allRoutes({} as Services).map(({ operation }) => operation);
+const secret = 'sk_live_nobody_reads_this';
+const without: readonly Role[] = ['developer', 'approver', 'auditor', 'agent', 'gateway'];
+
+let gateway: Gateway;
+let api: TestApi;
+beforeAll(async () => {
+  gateway = await startGateway();
+  api = await startApi(allRoutes(gateway.services), gateway.services, { limits: roomyLimits });
+  const bind = { tools: ['payments.*'], hosts: ['api.payments.example'] };
+  const body = { name: 'vault', secret, inject: { in: 'bearer' }, bind };
+  expect((await gateway.post('/v1/credentials', body)).status).toBe(200);
+});
+afterAll(async () => {
+  await api.close();
+  await gateway.close();
+});
+
+it('every operation is classified once', () => {
+  const classified = [...Object.keys(secretPaths), ...secretFree];
+  expect(classified.toSorted()).toEqual(operations.map(({ id }) => id).toSorted());
+});
+
+it('the operations that reach a secret by a permission ask for it', () => {
+  for (const [id, [guard]] of Object.entries(secretPaths)) {
+    const operation = operations.find((one) => one.id === id);
+    if (guard === 'enrolment' || guard === 'sealed hosts' || id === 'registerAgent') continue;
+    expect([id, operation?.permission]).toEqual([id, guard]);
+  }
+});
+
+describe.each(without)('a key of role %s', (role) => {
+  it('reads no secret by any operation, nor does the sidecar that its holder runs', async () => {
+    const agentId = await gateway.agent(`run by ${role}`, ['notes.*']);
+    const { controlPlane } = await enrolledSidecar(gateway, agentId);
+    const key = await api.key({ role, scope: 'gateway', principal: role });
+    for (const { id, method, path, bodyExample, success } of operations) {
+      if (success.contentType === 'text/event-stream' || id === 'streamEvidence') continue;
+      const at = `/api${path.replaceAll(/\{\w+\}/g, id === 'updateAgent' ? agentId : '1')}`;
+      const body = bodyOf(id, { agentId, role }) ?? bodyExample;
+      const answer = await api.send(method, at, { key, ...(body === undefined ? {} : { body }) });
+      expect([id, answer.text.includes(secret)]).toEqual([id, false]);
+      const token = answer.body?.token;
+      expect([id, typeof token === 'string' && token.startsWith('set_')]).toEqual([id, false]);
+    }
+    expect((await controlPlane.credentials()).credentials).toEqual([]);
+  });
+});
+
+/** The most that a caller could ask for, where an example asks for less. */
+function bodyOf(id: string, { agentId, role }: { agentId: string; role: Role }) {
+  const bodies: Readonly<Record<string, unknown>> = {
+    createEnrolmentToken: { agent_id: agentId, user_id: 'ceo', max_uses: 1000 },
+    registerAgent: { name: `run by ${role}`, capabilities: ['**'] },
+    createKey: { name: 'mine', role: 'owner' },
+    createServiceAccount: { agent_id: Number(agentId), name: 'mine' },
+    updateAgent: { disabled: false },
+  };
+  return bodies[id];
+}
