@@ -22,7 +22,7 @@ beforeAll(async () => {
   bench = await startFaultBench({ SALLYPORT_HOLD_MS: '0' });
   await publish(1, 'approver');
   await until('the gate is in force', async () => (await bench.pay(1000.5)).status === 202);
-}, 90_000);
+}, 180_000);
 afterAll(() => bench?.close());
 
 const publish = (version: number, minRole: string) =>
