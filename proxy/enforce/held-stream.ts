@@ -22,16 +22,10 @@ export class HeldStream {
   readonly #res: ServerResponse;
   readonly #form: McpForm;
   #timer: NodeJS.Timeout | undefined;
-  #hasResponse = false;
 
   constructor(res: ServerResponse, form: McpForm) {
     this.#res = res;
     this.#form = form;
-  }
-
-  /** True once some of the response to the call was sent. */
-  get hasResponse(): boolean {
-    return this.#hasResponse;
   }
 
   /** Sends the head, and a notification now and once a second. */
@@ -64,7 +58,6 @@ export class HeldStream {
   end(message: string): void {
     this.stopProgress();
     if (this.#res.writableEnded || this.#res.destroyed) return;
-    this.#hasResponse = true;
     this.#res.end(`event: message\ndata: ${message}\n\n`);
   }
 
@@ -88,11 +81,7 @@ export class HeldStream {
         }
         return 'stream';
       },
-      chunk: (bytes, last) => {
-        const passed = read(bytes, last);
-        if (passed.length > 0) this.#hasResponse = true;
-        return passed;
-      },
+      chunk: (bytes, last) => read(bytes, last),
     };
   }
 

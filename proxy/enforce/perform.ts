@@ -108,7 +108,8 @@ async function tunnel(
 
 function isAnswered(exchange: Exchange, outcome: CallOutcome): boolean {
   const { held, res } = exchange;
-  if (held !== undefined) return held.hasResponse || res.destroyed;
+  // A response that broke off after it had begun has destroyed the connection.
+  if (held !== undefined) return res.destroyed || res.writableEnded;
   return res.headersSent || hasOpened(exchange, outcome);
 }
 

@@ -77,12 +77,14 @@ const withToken = { _meta: { progressToken: 'p1' } };
 /** Decides the one approval that waits for a tool. */
 async function decide(tool: string, action: 'approve' | 'deny'): Promise<void> {
   let id = 0;
-  await until(`an approval of ${tool} waits`, async () => {
+  const isWaiting = async () => {
     const { body } = await bench.api('GET', '/v1/approvals?status=pending');
     const open = body.approvals as { readonly id: number; readonly tool: string }[];
     id = open.find((one) => one.tool === tool)?.id ?? 0;
     return id > 0;
-  });
+  };
+  // A client of its own process takes a while to start on a busy machine.
+  await until(`an approval of ${tool} waits`, isWaiting, 110_000);
   const { status, body } = await bench.api('POST', `/v1/approvals/${id}/decide`, {
     action,
     comment: 'decided',
