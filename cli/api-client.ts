@@ -3,9 +3,10 @@ import { z } from 'zod';
 import { type Client, createClient } from '../shared/contract/client.ts';
 import { errorKinds, GatewayError } from '../shared/errors.ts';
 import { parseSettings, SettingsError } from '../shared/settings.ts';
+import { findRunning } from './running-instance.ts';
 
 const schema = z.object({
-  SALLYPORT_CONTROL_PLANE_URL: z.url().default('http://127.0.0.1:8080'),
+  SALLYPORT_CONTROL_PLANE_URL: z.url().optional(),
   SALLYPORT_API_KEY: z.string().optional(),
 });
 
@@ -28,13 +29,20 @@ interface ApiArguments {
 export function apiClient({ url, 'key-file': keyFile }: ApiArguments): Client {
   const readFile = (path: string) => fs.readFileSync(path, 'utf8');
   const settings = parseSettings(schema, { env: process.env, readFile });
-  const key = keyFile === undefined ? settings.SALLYPORT_API_KEY : readKey(keyFile, readFile);
+  const givenUrl = url ?? settings.SALLYPORT_CONTROL_PLANE_URL;
+  const givenKey = keyFile === undefined ? settings.SALLYPORT_API_KEY : readKey(keyFile, readFile);
+  // Its key goes to no other address than its own.
+  const running = givenUrl === undefined ? findRunning(process.env) : undefined;
+  const key = givenKey ?? running?.ownerKey;
   if (key === undefined || key === '') {
     throw new SettingsError(
-      'This needs an API key: set SALLYPORT_API_KEY or SALLYPORT_API_KEY_FILE, or give --key-file FILE.',
+      'This needs an API key: no embedded instance runs on this folder (SALLYPORT_DATA_DIR), so set SALLYPORT_API_KEY or SALLYPORT_API_KEY_FILE, or give --key-file FILE.',
     );
   }
-  const origin = (url ?? settings.SALLYPORT_CONTROL_PLANE_URL).replace(/\/+(api\/?)?$/, '');
+  const origin = (givenUrl ?? running?.origin ?? 'http://127.0.0.1:8080').replace(
+    /\/+(api\/?)?$/,
+    '',
+  );
   if (!URL.canParse(origin) || !/^https?:/.test(origin)) {
     throw new SettingsError(`--url: ${origin} is not an address such as http://127.0.0.1:8080.`);
   }

@@ -6,11 +6,13 @@ import { type ControlPlane, startControlPlane } from '../control-plane/main.ts';
 import { ownFolder } from '../control-plane/store/own-folder.ts';
 import { readConfig as readSidecarConfig } from '../proxy/config.ts';
 import { type Sidecar, startSidecar } from '../proxy/main.ts';
+import type { DecisionSink } from '../proxy/telemetry/decision-log.ts';
 import { registerAgent } from '../shared/contract/agents.ts';
 import { createClient } from '../shared/contract/client.ts';
 import { createEnrolmentToken } from '../shared/contract/sidecars.ts';
 import { generateApiKey } from '../shared/crypto/api-key.ts';
 import { portsOf } from '../shared/upstream/own-ports.ts';
+import { noteRunning } from './running-instance.ts';
 
 /** Both programs in one process, on a bus of their own. */
 export interface Embedded {
@@ -30,7 +32,10 @@ const readFile = (path: string) => fs.readFileSync(path, 'utf8');
  * Starts control plane and sidecar in this process (design 1, "embedded"). State is kept in the
  * data directory: database, keys, evidence spool and the local certificate authority.
  */
-export async function startEmbedded(given: Environment): Promise<Embedded> {
+export async function startEmbedded(
+  given: Environment,
+  { onDecision }: { readonly onDecision?: DecisionSink['onDecision'] } = {},
+): Promise<Embedded> {
   const env = withDefaults(given);
   reachOurselvesDirectly(env);
   const config = readControlPlaneConfig({ env, readFile });
@@ -49,10 +54,15 @@ export async function startEmbedded(given: Environment): Promise<Embedded> {
     };
     const sidecar = await startSidecar(readSidecarConfig({ env: sidecarEnv, readFile }), {
       bus: controlPlane.bus,
+      onDecision,
     });
     const { ownPorts } = controlPlane.services.upstream.guard;
     for (const port of portsOf([sidecar.proxyUrl, sidecar.adminUrl])) ownPorts.add(port);
+    const { proxyUrl, adminUrl } = sidecar;
+    const { origin } = controlPlane;
+    const forget = noteRunning({ origin, ownerKey, proxyUrl, adminUrl }, env);
     const close = async () => {
+      forget();
       await sidecar.close();
       await controlPlane.close();
     };

@@ -1,10 +1,11 @@
 #!/usr/bin/env node
 import { parseArgs } from 'node:util';
 import { explain } from './explain.ts';
+import { reportUnknown } from './run-verb.ts';
 
 const usage = `Usage: sallyport <command>
 
-  up                       run everything in one process (what npm start does)
+  up [--quiet]             run everything in one process (what npm start does); a line for each decision
   demo [--once]            watch the main job: an agent's calls decided, performed and proved
   run -- COMMAND …         run an agent whose calls all go through the sidecar
   run --print              print what that changes in the environment, for a shell to evaluate
@@ -26,15 +27,57 @@ const usage = `Usage: sallyport <command>
 
 Settings are environment variables; the README lists them.`;
 
+function print(text: string): number {
+  console.log(text);
+  return 0;
+}
+
+const commandNames = [
+  'up',
+  'demo',
+  'run',
+  'sidecars',
+  'kill-switch',
+  'policy',
+  'approvals',
+  'evidence',
+  'vault',
+  'mcp',
+  'admin',
+  'help',
+];
+
+const upUsage = `Usage: sallyport up [--quiet]
+
+Runs control plane and sidecar in this process until SIGINT or SIGTERM, and prints a line for each decision:
+on a terminal to be read, elsewhere as JSON. --quiet prints none.`;
+
+const demoUsage = `Usage: sallyport demo [--once]
+
+Shows an agent's calls decided, performed and proved, and leaves everything running; --once ends it.`;
+
+/** Whether help is wanted of a command, and not of the program that it runs. */
+function asksForHelp(args: readonly string[]): boolean {
+  const own = args.includes('--') ? args.slice(0, args.indexOf('--')) : args;
+  return own.includes('--help');
+}
+
+/** `--help` anywhere is the command's own, whatever verb it is given with. */
+function withHelp(args: readonly string[]): readonly string[] {
+  return asksForHelp(args) ? ['--help'] : args;
+}
+
 /** Runs one command. Exit codes: 0 done, 1 failed, 2 used wrongly; `run` gives its command's. */
 async function main([command, ...rest]: readonly string[]): Promise<number> {
   switch (command) {
     case 'up': {
-      parseArgs({ args: rest, options: {} });
+      if (asksForHelp(rest)) return print(upUsage);
+      const { values } = parseArgs({ args: rest, options: { quiet: { type: 'boolean' } } });
       const { up } = await import('./up.ts');
-      return up();
+      return up({ quiet: values.quiet === true });
     }
     case 'demo': {
+      if (asksForHelp(rest)) return print(demoUsage);
       const { values } = parseArgs({ args: rest, options: { once: { type: 'boolean' } } });
       const { demo } = await import('./demo/demo.ts');
       return demo({ once: values.once === true });
@@ -42,26 +85,26 @@ async function main([command, ...rest]: readonly string[]): Promise<number> {
     case 'run':
       return (await import('./run.ts')).run(rest);
     case 'sidecars':
-      return (await import('./sidecars.ts')).sidecars(rest);
+      return (await import('./sidecars.ts')).sidecars(withHelp(rest));
     case 'kill-switch':
-      return (await import('./kill-switches.ts')).killSwitches(rest);
+      return (await import('./kill-switches.ts')).killSwitches(withHelp(rest));
     case 'policy':
       return (await import('./policy/policy.ts')).policy(rest);
     case 'approvals':
-      return (await import('./approvals.ts')).approvals(rest);
+      return (await import('./approvals.ts')).approvals(withHelp(rest));
     case 'evidence':
       return (await import('./evidence/evidence.ts')).evidence(rest);
     case 'vault':
-      return (await import('./vault/vault.ts')).vault(rest);
+      return (await import('./vault/vault.ts')).vault(withHelp(rest));
     case 'mcp':
       return (await import('./mcp/mcp.ts')).mcp(rest);
     case 'admin':
-      return (await import('./admin.ts')).admin(rest);
+      return (await import('./admin.ts')).admin(withHelp(rest));
     case 'help':
     case '--help':
-      console.log(usage);
-      return 0;
+      return print(usage);
   }
+  reportUnknown(command ?? '', commandNames);
   console.error(usage);
   return 2;
 }

@@ -1,7 +1,16 @@
+import { nearestName } from '../shared/nearest-name.ts';
 import { explain } from './explain.ts';
+import { visible } from './table.ts';
 
 /** Each runs with the words behind its name, and gives the exit code. */
 export type Verbs = ReadonlyMap<string, (args: string[]) => Promise<number>>;
+
+/** Names the nearest known name for a word that is none. */
+export function reportUnknown(word: string, known: readonly string[]): void {
+  if (word === '' || word.startsWith('-')) return;
+  const shown = visible(word.slice(0, 60));
+  console.error(`sallyport: there is no ${shown}. Did you mean ${nearestName(word.slice(0, 60), known)}?\n`);
+}
 
 /** Runs the verb of a command that has several; what is none of them is answered by how it is used, and 2. */
 export async function runVerb(
@@ -15,6 +24,7 @@ export async function runVerb(
   }
   const run = verbs.get(verb);
   if (run === undefined) {
+    reportUnknown(verb, [...verbs.keys()]);
     console.error(usage);
     return 2;
   }

@@ -5,6 +5,7 @@ import { isatty } from 'node:tty';
 import { readConfig } from '../proxy/config.ts';
 import { agentEnvironment, asShell, changed, type EnvironmentChange } from './agent-environment.ts';
 import { findSidecar } from './find-sidecar.ts';
+import { findRunning } from './running-instance.ts';
 import { writeTrustFiles } from './trust-files.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -40,9 +41,23 @@ export async function run(args: readonly string[]): Promise<number> {
 }
 
 async function changeFor(env: Environment): Promise<EnvironmentChange> {
-  const config = readConfig({ env, readFile: (path) => fs.readFileSync(path, 'utf8') });
+  const settings = { ...whereRunning(env), ...env };
+  const config = readConfig({ env: settings, readFile: (path) => fs.readFileSync(path, 'utf8') });
   const { proxyUrl, caPem } = await findSidecar(config);
   return agentEnvironment({ proxyUrl, ...writeTrustFiles(caPem, env) }, env);
+}
+
+/** Where the sidecar of an embedded instance listens, if one runs on this folder and no setting names another. */
+function whereRunning(env: Environment): Environment {
+  const isNamed = Object.keys(env).some((name) => name.startsWith('SALLYPORT_PROXY_'));
+  const running = isNamed ? undefined : findRunning(env);
+  if (running === undefined) return {};
+  const [proxy, admin] = [new URL(running.proxyUrl), new URL(running.adminUrl)];
+  return {
+    SALLYPORT_PROXY_HOST: proxy.hostname.replace(/^\[|\]$/g, ''),
+    SALLYPORT_PROXY_PORT: proxy.port,
+    SALLYPORT_PROXY_ADMIN_PORT: admin.port,
+  };
 }
 
 // A terminal sends these to the command as well: handing them on would deliver them twice.

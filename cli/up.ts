@@ -1,13 +1,17 @@
 import { fileURLToPath } from 'node:url';
 import { ignoreInsecureTls, insecureTlsIgnored } from '../shared/settings.ts';
+import { printDecisions } from './decision-lines.ts';
 import { type Embedded, startEmbedded } from './embedded.ts';
 import { stopSignal } from './stop-signal.ts';
 
-/** `sallyport up`: everything in one process, until SIGINT or SIGTERM. */
-export async function up(): Promise<number> {
+/** `sallyport up`: everything in one process, until SIGINT or SIGTERM; prints each decision unless `quiet`. */
+export async function up({ quiet = false }: { readonly quiet?: boolean } = {}): Promise<number> {
   const stopped = stopSignal();
   if (ignoreInsecureTls(process.env)) process.stderr.write(`${insecureTlsIgnored}\n`);
-  const embedded = await startEmbedded(process.env);
+  const embedded = await startEmbedded(
+    process.env,
+    quiet ? {} : { onDecision: printDecisions(process.stdout) },
+  );
   console.log(greeting(embedded));
   await stopped;
   await embedded.close();
@@ -29,6 +33,11 @@ Run an agent through it, or set up a shell for one:
 
   ${run} -- COMMAND
   eval "$(${run} --print)"
+
+Commands such as \`sallyport approvals list\` find this instance by themselves in this folder. From elsewhere, and
+never in an agent's shell:
+
+  export SALLYPORT_CONTROL_PLANE_URL=${origin} SALLYPORT_API_KEY=${ownerKey}
 `;
 }
 

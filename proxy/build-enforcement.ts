@@ -27,6 +27,7 @@ import { BufferBudget } from './recognise/buffer-budget.ts';
 import { Credentials } from './replica/credentials.ts';
 import { OpenedApprovals } from './replica/opened-approvals.ts';
 import type { Replica } from './replica/replica.ts';
+import type { DecisionSink } from './telemetry/decision-log.ts';
 import { createDecisionMetrics } from './telemetry/decision-metrics.ts';
 import { createEvidenceMetrics } from './telemetry/evidence-metrics.ts';
 import { createStateMetrics } from './telemetry/state-metrics.ts';
@@ -55,6 +56,7 @@ export interface Parts {
   readonly disk: DiskWatch;
   readonly uploader: Uploader;
   readonly log: Log;
+  readonly onDecision?: DecisionSink['onDecision'];
   /** Of this program. */
   readonly version: string;
   readonly closing: Closing;
@@ -82,6 +84,7 @@ export function buildEnforcement(config: Config, parts: Parts): EnforceDeps {
     replica,
     clock,
     log,
+    onDecision: parts.onDecision,
     live,
     liveDrift,
     spentApprovals: new Set(),

@@ -12,7 +12,7 @@ import { enforceUpgrade } from './enforce/upgrades.ts';
 import { createIngress } from './ingress/ingress.ts';
 import type { IngressLimits } from './ingress/limits.ts';
 import { createAdmin } from './telemetry/admin.ts';
-import { logDecision } from './telemetry/decision-log.ts';
+import { type DecisionSink, logDecision } from './telemetry/decision-log.ts';
 import type { Authority } from './tls/authority.ts';
 
 /** For what was broken off to be recorded. */
@@ -27,6 +27,7 @@ interface ListenParts {
   readonly stopping: AbortController;
   readonly disk: Pick<DiskWatch, 'isWritable'>;
   readonly log: Log;
+  readonly onDecision?: DecisionSink['onDecision'];
   readonly closing: Closing;
 }
 
@@ -51,7 +52,7 @@ export async function listen(
     onUpgrade: (upgrade) => deps.underway.add(enforceUpgrade(upgrade, deps)),
     onRefusal: ({ code, host }) => {
       deps.metrics.decided('deny', code);
-      if (refusals.admit(code)) logDecision(log, { decision: 'deny', reasonCode: code, host });
+      if (refusals.admit(code)) logDecision(parts, { decision: 'deny', reasonCode: code, host });
     },
   });
   const proxy = await ingress.listen(config.proxyPort, config.proxyHost);

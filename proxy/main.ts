@@ -22,6 +22,7 @@ import { listen } from './listen.ts';
 import { openEvidence } from './open-evidence.ts';
 import { ownPorts } from './own-ports.ts';
 import { openReplica } from './replica/open-replica.ts';
+import type { DecisionSink } from './telemetry/decision-log.ts';
 import { openTracing } from './telemetry/open-tracing.ts';
 import { startReports } from './telemetry/reports.ts';
 import { loadAuthority } from './tls/authority.ts';
@@ -44,6 +45,8 @@ interface SidecarOptions {
   /** The bus of the embedded mode; without it the settings say which. */
   readonly bus?: Bus;
   readonly log?: Log;
+  /** Given each decision as it is made. */
+  readonly onDecision?: DecisionSink['onDecision'];
 }
 
 /** Builds the sidecar and listens; what was begun before a failure is closed again. */
@@ -59,7 +62,12 @@ export async function startSidecar(config: Config, options: SidecarOptions = {})
 
 async function build(
   config: Config,
-  { closing, bus: given, log = logFor(config) }: SidecarOptions & { readonly closing: Closing },
+  {
+    closing,
+    bus: given,
+    log = logFor(config),
+    onDecision,
+  }: SidecarOptions & { readonly closing: Closing },
 ): Promise<Sidecar> {
   const { dataDir } = config;
   closing.add(await lockFolder(dataDir));
@@ -109,6 +117,7 @@ async function build(
     registry,
     agentSide,
     log,
+    onDecision,
     version,
     closing,
     stopping: new AbortController(),

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { cidr } from './address.ts';
+import { nearestName } from './nearest-name.ts';
 
 /**
  * Every setting that exists (design 14), for all programs: an environment holds the settings of
@@ -192,7 +193,7 @@ function refuseUnknown(env: SettingsSource['env']): void {
   ];
   for (const name of Object.keys(env)) {
     if (!name.startsWith('SALLYPORT_') || known.includes(name) || isKubernetes(name, env)) continue;
-    const nearest = known.toSorted((a, b) => distance(name, a) - distance(name, b))[0];
+    const nearest = nearestName(name, known);
     throw new SettingsError(`${name} is not a setting. Did you mean ${nearest}?`);
   }
 }
@@ -200,18 +201,4 @@ function refuseUnknown(env: SettingsSource['env']): void {
 function isKubernetes(name: string, env: Readonly<Record<string, string | undefined>>): boolean {
   const service = name.replace(kubernetesForm, '');
   return service !== name && env[`${service}_SERVICE_HOST`] !== undefined;
-}
-
-/** Levenshtein distance. */
-function distance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const substituted = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, substituted));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
 }

@@ -81,6 +81,12 @@ export interface Place {
 export async function findPlace(sidecar: Sidecar, name: string): Promise<Place> {
   const { tools } = manifestForm.parse(JSON.parse(await manifest(sidecar)));
   const binding = tools.find((one) => one.name === name && one.protocol === 'mcp');
+  const other = tools.find((one) => one.name === name);
+  if (binding === undefined && other !== undefined) {
+    throw new SettingsError(
+      `The binding ${name} is of protocol ${other.protocol}, for ${other.host}, and is used by other calls. Choose another name for the MCP server: --name NAME, with an MCP binding of that name.`,
+    );
+  }
   if (binding === undefined) {
     throw new SettingsError(
       `There is no MCP binding ${name}. Make one with a free port of this machine: PUT /api/v1/runtime/bindings/${name} {"protocol":"mcp","host":"127.0.0.1:7391"}.`,

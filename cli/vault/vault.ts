@@ -52,9 +52,11 @@ const commands: Readonly<Record<string, Command | undefined>> = {
     return status.is_settled ? 0 : 1;
   },
   'rotate-master-key': async (config, isJson) => {
+    // Standard output is for the result.
+    const onProgress = (step: string) => console.error(`sallyport: ${step} …`);
     const isFiled = isKeyFiled(config);
     if (isFiled) makeNextMasterKey(config.dataDir);
-    const done = await withKeys(config, ({ keys, services }) => rotateMasterKey(keys, services));
+    const done = await withKeys(config, ({ keys, services }) => rotateMasterKey(keys, services, { onProgress }));
     if (isFiled) adoptNextMasterKey(config.dataDir);
     const { active, retired, rewrapped, unreadable } = done;
     const replaced = retired.length === 0 ? 'nothing' : retired.join(', ');

@@ -1,5 +1,6 @@
 import { hash as digest } from 'node:crypto';
 import { isApiKey } from '../../shared/crypto/api-key.ts';
+import { GatewayError } from '../../shared/errors.ts';
 import { permissionsOf } from '../http/roles.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
@@ -24,7 +25,7 @@ interface Known {
 /** Finds who an API key stands for. */
 interface KeyDirectory {
   /**
-   * The holder of a valid key, or undefined: unknown, revoked, expired, or not a key at all.
+   * The holder of a valid key, or undefined: unknown, revoked, or not a key at all; rejects for an expired key.
    * `beforeUnknown` is called before a key is looked up that this process has not seen valid.
    */
   find(key: string, beforeUnknown?: () => Promise<void>): Promise<KeyHolder | undefined>;
@@ -79,13 +80,23 @@ function createKeyDirectory(services: Services): KeyDirectory {
       const isFresh = cached !== undefined && clock.monotonic() - cached.readAt < believedMs;
       if (cached === undefined) await beforeUnknown?.();
       const known = isFresh ? cached : await lookUp(key, index);
-      return known !== undefined && known.expiresAtMs > clock.now() ? known.holder : undefined;
+      if (known === undefined || known.expiresAtMs > clock.now()) return known?.holder;
+      throw expired(known.expiresAtMs);
     },
     forget: (hash) => {
       revocations += 1;
       for (const [index, known] of cache) if (known.hash === hash) cache.delete(index);
     },
   };
+}
+
+/** Only who holds the key learns this. */
+function expired(atMs: number): GatewayError {
+  const expired_at = new Date(atMs).toISOString();
+  return new GatewayError('auth.invalid_key', {
+    message: `The API key expired at ${expired_at}: create another key, or ask an owner for one.`,
+    details: { expired_at },
+  });
 }
 
 function devHolder(

@@ -34,7 +34,8 @@ interface Rehearsal {
   readonly trace: ReturnType<typeof compileTrace>;
   /** Undefined: the published ones, as every decision loads them. */
   readonly policies?: PolicySet | undefined;
-  readonly mode: Mode;
+  /** Undefined: the mode that the call itself would have, by tenant, kill switches and policies. */
+  readonly mode?: Mode | undefined;
   /** Rules shown for each action. */
   readonly traceMax: number;
 }
@@ -65,7 +66,7 @@ export async function simulate(
 async function prepare(
   services: Services,
   tenantId: string,
-  { policies, beside, mode = 'monitor', actions }: SimulateRequest,
+  { policies, beside, mode, actions }: SimulateRequest,
 ): Promise<Rehearsal> {
   const traceMax = Math.ceil(tracedRulesMax / actions.length);
   if (policies === undefined) {

@@ -3,6 +3,7 @@ import type { Spool } from '../evidence/spool.ts';
 import type { RecogniseDeps } from '../recognise/recognition.ts';
 import type { Credentials } from '../replica/credentials.ts';
 import type { OpenedApprovals } from '../replica/opened-approvals.ts';
+import type { DecisionSink } from '../telemetry/decision-log.ts';
 import type { DecisionMetrics } from '../telemetry/decision-metrics.ts';
 import type { Tracing } from '../telemetry/tracing.ts';
 import type { TrafficMetrics } from '../telemetry/traffic-metrics.ts';
@@ -37,6 +38,7 @@ export interface EnforceDeps extends JudgeDeps {
   /** What recognition needs, from the replica as it is now. */
   readonly recognition: () => RecogniseDeps;
   readonly metrics: DecisionMetrics;
+  readonly onDecision?: DecisionSink['onDecision'];
   readonly traffic: TrafficMetrics;
   /** Undefined where no collector is named: then it costs nothing. */
   readonly tracing: Tracing | undefined;

@@ -49,7 +49,7 @@ async function written(
   const durationMs = deps.clock.monotonic() - sinceMs;
   deps.metrics.decided(decision, reasonCode, durationMs / 1000);
   trace?.decided({ decision, reasonCode, evidenceId: id, enforced: about.enforced ?? true });
-  logDecision(deps.log, {
+  logDecision(deps, {
     ...namesOf(record, about.facts),
     decision,
     reasonCode,
@@ -72,7 +72,7 @@ export async function recordRefusal(
   deps.metrics.decided('deny', reasonCode);
   const evidenceId = await kept(record, reasonCode, deps);
   trace?.decided({ decision: 'deny', reasonCode, evidenceId, enforced: true });
-  logDecision(deps.log, {
+  logDecision(deps, {
     ...namesOf(record, facts),
     decision: 'deny',
     reasonCode,
@@ -105,5 +105,5 @@ async function kept(
 
 /** The tool as the record has it, which is bounded whatever an agent calls it. */
 function namesOf({ event }: SpoolRecord, { host, method }: CallFacts) {
-  return { tool: event.tool, host, method };
+  return { tool: event.tool, resource: event.resource, host, method };
 }

@@ -7,6 +7,8 @@ export interface DecisionLine {
   /** False where the tenant's mode only observes: the call went through all the same. */
   readonly enforced?: boolean | undefined;
   readonly tool?: string | undefined;
+  /** Never in the log: a resource may hold a secret. */
+  readonly resource?: string | undefined;
   readonly host?: string | undefined;
   readonly method?: string | undefined;
   /** Undefined for what was refused before it was a call, and for what could not be recorded. */
@@ -17,11 +19,18 @@ export interface DecisionLine {
   readonly traceId?: string | undefined;
 }
 
+/** Where decisions are reported: the log, and whoever watches in the same process. */
+export interface DecisionSink {
+  readonly log: Log;
+  readonly onDecision?: ((line: DecisionLine) => void) | undefined;
+}
+
 /**
  * The one line of a decision, always with these names (proxy/README.md); null where there is
  * nothing to say. Resources, arguments and hints never appear: they may hold secrets.
  */
-export function logDecision(log: Log, line: DecisionLine): void {
+export function logDecision({ log, onDecision }: DecisionSink, line: DecisionLine): void {
+  onDecision?.(line);
   const { durationMs } = line;
   log.info(
     {

@@ -122,7 +122,7 @@ export const simulateActions = operation({
   tag: 'Policies',
   summary: 'Decide one action or up to 100, without anything coming of it',
   description:
-    'The whole decision as preflight makes it, with every rule shown. Judged in mode `monitor` unless `mode`, or the action’s own, says otherwise. Nothing is stored: no evidence, no approval, no use of a passport.',
+    'The whole decision as preflight makes it, with every rule shown. Judged in the mode that the call itself would have (of the tenant, kill switches and policies); `mode`, or the action’s own, replaces the tenant’s. Nothing is stored: no evidence, no approval, no use of a passport.',
   auth: 'bearer',
   permission: 'read',
   bodySize: simulationLimits,

@@ -22,13 +22,50 @@ it('`sallyport` runs from any folder and through links, whatever `node` the PATH
   }
 });
 
-it.each(['run', 'mcp', 'sidecars', 'kill-switch', 'policy', 'approvals'])(
+const commands = [
+  'up',
+  'demo',
+  'run',
+  'mcp',
+  'sidecars',
+  'kill-switch',
+  'policy',
+  'approvals',
+  'evidence',
+  'vault',
+  'admin',
+];
+
+it.each(commands)(
   '`sallyport %s --help` is its usage',
   async (command) => {
     const { stdout } = await run(launcher, [command, '--help']);
     expect(stdout).toContain(`Usage: sallyport ${command} `);
   },
 );
+
+it.each([
+  [['polcy', 'lint'], 'policy'],
+  [['aprovals'], 'approvals'],
+  [['policy', 'pusch'], 'push'],
+  [['evidence', 'verfy'], 'verify'],
+])('`sallyport` suggests the nearest command for %j: %s', async (args, nearest) => {
+  await expect(run(launcher, args)).rejects.toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining(`Did you mean ${nearest}?`),
+  });
+});
+
+it.each([
+  ['approvals', 'list'],
+  ['kill-switch', 'arm'],
+  ['sidecars', 'token'],
+  ['vault', 'status'],
+  ['admin', 'create-tenant'],
+])('`sallyport %s %s --help` is the usage of the command', async (command, verb) => {
+  const { stdout } = await run(launcher, [command, verb, '--help']);
+  expect(stdout).toContain(`Usage: sallyport ${command} `);
+});
 
 it('`sallyport` says what is missing before the dependencies are installed', async () => {
   const cli = join(folder, 'fresh', 'cli');

@@ -1,6 +1,6 @@
 import fs from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
 import { answersOk, freePort, type Program, startProgram, until } from '../support/processes.ts';
 
@@ -62,6 +62,63 @@ it('`up` serves on both ports, ends with 0 on SIGTERM, and keeps its state over 
   expect(await second.stop()).toBe(0);
   expect(second.output()).not.toContain('evidence');
 }, 60_000);
+
+it('`up` prints a line for each decision, and commands find it by its data directory', async () => {
+  const folder = fs.mkdtempSync(join(dataDir, 'found-'));
+  const [api, proxy, admin] = [await freePort(), await freePort(), await freePort()];
+  const where = { SALLYPORT_DATA_DIR: folder };
+  const ports = {
+    SALLYPORT_API_PORT: String(api),
+    SALLYPORT_PROXY_PORT: String(proxy),
+    SALLYPORT_PROXY_ADMIN_PORT: String(admin),
+  };
+  const command = async (args: readonly string[], env: Record<string, string> = where) => {
+    const [name = '', ...rest] = args;
+    const program = start(name, { ...env, HOME: folder }, ...rest);
+    return { code: await program.exited(), output: program.output() };
+  };
+  const up = start('up', { ...where, ...ports });
+  await until('it is ready', () => up.output().includes('Sallyport is ready.'), 240_000);
+  const key = fs.readFileSync(join(folder, 'bootstrap-key'), 'utf8').trim();
+  expect(up.output()).toContain(
+    `export SALLYPORT_CONTROL_PLANE_URL=http://127.0.0.1:${api} SALLYPORT_API_KEY=${key}`,
+  );
+  const agent = 'fetch("http://unbound.example/secret-path").then((r) => console.log(r.status))';
+  const ran = await command(['run', '--', process.execPath, '-e', agent]);
+  expect(ran).toEqual({ code: 0, output: '403\n' });
+  await until('the decision is printed', () => up.output().includes('"reason_code"'));
+  const line =
+    up
+      .output()
+      .split('\n')
+      .find((text) => text.includes('"reason_code"')) ?? '';
+  expect(JSON.parse(line)).toMatchObject({ decision: 'deny', enforced: true });
+  expect(line).not.toContain('secret-path');
+
+  const found = await command(['approvals', 'list']);
+  expect(found).toEqual({ code: 0, output: 'Nothing waits for a decision.\n' });
+  const list = [
+    process.execPath,
+    resolve(import.meta.dirname, '../../cli/main.ts'),
+    'approvals',
+    'list',
+  ];
+  const asAgent = await command(['run', '--', 'env', `SALLYPORT_DATA_DIR=${folder}`, ...list]);
+  expect(asAgent).toMatchObject({ code: 1, output: expect.stringContaining('needs an API key') });
+  const note = join(folder, 'running.json');
+  fs.chmodSync(note, 0o644);
+  expect((await command(['approvals', 'list'])).output).toContain(`chmod 600 ${note}`);
+  fs.chmodSync(note, 0o600);
+  const stale = fs.readFileSync(note);
+  expect(await up.stop()).toBe(0);
+  expect(fs.existsSync(note)).toBe(false);
+  fs.writeFileSync(note, stale, { mode: 0o600 });
+  expect((await command(['approvals', 'list'])).output).toContain('needs an API key');
+  // The number of a process that ended may belong to another one.
+  const reused = { ...JSON.parse(stale.toString()), pid: process.pid };
+  fs.writeFileSync(note, JSON.stringify(reused));
+  expect((await command(['approvals', 'list'])).output).toContain('needs an API key');
+}, 600_000);
 
 it('`demo --once` keeps every promise, leaves with 0, and leaves nothing behind', async () => {
   const temporary = fs.mkdtempSync(join(dataDir, 'tmp-'));

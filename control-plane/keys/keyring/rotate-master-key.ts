@@ -26,6 +26,8 @@ type Deps = Pick<Services, 'db' | 'pool' | 'clock' | 'ledger'>;
 interface Options {
   /** How long control planes may take to follow. Default: a minute. */
   readonly patienceMs?: number;
+  /** Given what is being waited for, whenever that changes. */
+  readonly onProgress?: (step: string) => void;
 }
 
 const pollMs = 250;
@@ -39,10 +41,10 @@ const sweepsMax = 50;
 export async function rotateMasterKey(
   keys: OpenKeys,
   deps: Deps,
-  { patienceMs = 60_000 }: Options = {},
+  { patienceMs = 60_000, onProgress = () => {} }: Options = {},
 ): Promise<Rotation> {
   const all = (what: string, isSo: (holder: Holder) => boolean) =>
-    untilHolders(deps.pool, { what, isSo, patienceMs });
+    untilHolders(deps.pool, { what, isSo, patienceMs, onProgress });
   const target = await nextKey(keys, deps);
   if (target !== keys.keyring.active.id) {
     await all(`know ${target}`, (holder) => holder.keys.includes(target));
@@ -50,6 +52,7 @@ export async function rotateMasterKey(
   }
   keys.keyring.activate(target);
   await all(`wrap by ${target}`, ({ active }) => active === target);
+  onProgress(`wrapping all data keys under ${target}`);
   const { rewrapped, unreadable } = await rewrapAll(keys, deps);
   const retired = await retireOthers(keys, deps, { target, rewrapped, unreadable });
   return { active: target, retired, rewrapped, unreadable };
@@ -188,12 +191,17 @@ async function untilHolders(
     what,
     isSo,
     patienceMs,
+    onProgress,
   }: { readonly what: string; readonly isSo: (holder: Holder) => boolean } & Required<Options>,
 ): Promise<void> {
   const giveUpAt = performance.now() + patienceMs;
+  let reported = '';
   for (;;) {
     const others = (await liveHolders(pool)).filter((holder) => !isSo(holder));
     if (others.length === 0) return;
+    const step = `waiting until these control planes ${what}: ${others.map(({ id }) => id).join(', ')}`;
+    if (step !== reported) onProgress(step);
+    reported = step;
     if (performance.now() > giveUpAt) {
       throw new SettingsError(
         `Of the control planes that run, ${others.length} do not ${what} yet (${others.map(({ id }) => id).join(', ')}). ` +

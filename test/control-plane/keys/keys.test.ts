@@ -136,7 +136,12 @@ describe('a key', () => {
     const key = await api.key({ expiresAt: new Date(services.clock.now() + 500) });
     expect((await listWith(key)).status).toBe(200);
     services.clock.advance(500);
-    expect((await listWith(key)).status).toBe(401);
+    const { status, body } = await listWith(key);
+    expect(status).toBe(401);
+    expect(body).toMatchObject({
+      reason_code: 'auth.invalid_key',
+      error: expect.stringMatching(/^The API key expired at \d{4}-.*: create another key/),
+    });
   });
 
   it('is refused as soon as its revocation is answered, though it was in use', async () => {

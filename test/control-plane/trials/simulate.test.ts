@@ -2,6 +2,7 @@ import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { preflight } from '../../../shared/contract/actions.ts';
 import { simulateActions } from '../../../shared/contract/simulation.ts';
+import { changeTenantSettings } from '../../../shared/contract/tenants.ts';
 import { tenantSections } from '../../../shared/sync/sections.ts';
 import { refusalOf, rule } from '../../support/gateway.ts';
 import { manualClock } from '../../support/manual-clock.ts';
@@ -68,7 +69,7 @@ describe('simulating', () => {
   it.each(['pay', 'shell', 'refund', 'mail', 'unheard.of'])(
     'comes to what preflight then decides on %s',
     async (tool) => {
-      const rehearsed = await one({ ...stage.action({ tool }), mode: 'enforce' });
+      const rehearsed = await one(stage.action({ tool }));
       const real = await stage.ask({ tool });
       expect(rehearsed).toMatchObject({
         decision: real.decision,
@@ -94,9 +95,16 @@ describe('simulating', () => {
     });
   });
 
-  it('is judged in monitor unless a mode is named, by the body or the action', async () => {
+  it('judges in the mode of the tenant unless the body or the action names one', async () => {
     const action = stage.action({ tool: 'shell' });
-    expect(await one(action)).toMatchObject({ decision: 'deny', mode: 'monitor', enforced: false });
+    expect(await one(action)).toMatchObject({ decision: 'deny', mode: 'enforce', enforced: true });
+    const setMode = (mode: 'monitor' | 'enforce') =>
+      stage.gateway.owner.call(changeTenantSettings, { body: { mode } });
+    await setMode('monitor');
+    const [rehearsed, real] = [await one(action), await stage.ask({ tool: 'shell' })];
+    await setMode('enforce');
+    expect(rehearsed).toMatchObject({ decision: 'deny', mode: 'monitor', enforced: false });
+    expect(rehearsed).toMatchObject({ mode: real.mode, enforced: real.enforced });
     const modes = await simulate({
       actions: [action, { ...action, mode: 'strict' }],
       mode: 'warn',

@@ -1,0 +1,18 @@
+/** The known name that takes the fewest edits to reach, for "did you mean"; undefined if none is known. */
+export function nearestName(name: string, known: readonly string[]): string | undefined {
+  return known.toSorted((a, b) => distance(name, a) - distance(name, b))[0];
+}
+
+/** Levenshtein distance. */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const substituted = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, substituted));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}

@@ -1,0 +1,18 @@
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { expect, it } from 'vitest';
+
+const read = (name: string) =>
+  JSON.parse(readFileSync(resolve(import.meta.dirname, '../..', name), 'utf8')) as unknown;
+
+it('allows or denies the install script of every package that has one', () => {
+  const { packages } = read('package-lock.json') as {
+    packages: Record<string, { hasInstallScript?: boolean; os?: string[] }>;
+  };
+  const { allowScripts } = read('package.json') as { allowScripts: Record<string, boolean> };
+  const names = Object.entries(packages)
+    // The root's own script always runs.
+    .filter(([path, { hasInstallScript }]) => path !== '' && hasInstallScript === true)
+    .map(([path]) => path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length));
+  expect(names.filter((name) => !(name in allowScripts))).toEqual([]);
+});
