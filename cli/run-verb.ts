@@ -9,7 +9,9 @@ export type Verbs = ReadonlyMap<string, (args: string[]) => Promise<number>>;
 export function reportUnknown(word: string, known: readonly string[]): void {
   if (word === '' || word.startsWith('-')) return;
   const shown = visible(word.slice(0, 60));
-  console.error(`sallyport: there is no ${shown}. Did you mean ${nearestName(word.slice(0, 60), known)}?\n`);
+  console.error(
+    `sallyport: there is no ${shown}. Did you mean ${nearestName(word.slice(0, 60), known)}?\n`,
+  );
 }
 
 /** Runs the verb of a command that has several; what is none of them is answered by how it is used, and 2. */

@@ -56,7 +56,9 @@ const commands: Readonly<Record<string, Command | undefined>> = {
     const onProgress = (step: string) => console.error(`sallyport: ${step} …`);
     const isFiled = isKeyFiled(config);
     if (isFiled) makeNextMasterKey(config.dataDir);
-    const done = await withKeys(config, ({ keys, services }) => rotateMasterKey(keys, services, { onProgress }));
+    const done = await withKeys(config, ({ keys, services }) =>
+      rotateMasterKey(keys, services, { onProgress }),
+    );
     if (isFiled) adoptNextMasterKey(config.dataDir);
     const { active, retired, rewrapped, unreadable } = done;
     const replaced = retired.length === 0 ? 'nothing' : retired.join(', ');

@@ -36,13 +36,10 @@ const commands = [
   'admin',
 ];
 
-it.each(commands)(
-  '`sallyport %s --help` is its usage',
-  async (command) => {
-    const { stdout } = await run(launcher, [command, '--help']);
-    expect(stdout).toContain(`Usage: sallyport ${command} `);
-  },
-);
+it.each(commands)('`sallyport %s --help` is its usage', async (command) => {
+  const { stdout } = await run(launcher, [command, '--help']);
+  expect(stdout).toContain(`Usage: sallyport ${command} `);
+});
 
 it.each([
   [['polcy', 'lint'], 'policy'],
