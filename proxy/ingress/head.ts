@@ -45,7 +45,7 @@ export function readHead(
         }
         break;
       case 'upgrade':
-        if (!mayUpgrade) return refuse('proxy.upgrade_refused');
+        if (!mayUpgrade && !isIgnoredUpgrade(value)) return refuse('proxy.upgrade_refused');
         break;
       case 'proxy-authorization':
         if (proxyAuthorization !== undefined) {
@@ -56,6 +56,14 @@ export function readHead(
     }
   }
   return framingFault(req, lengths, codings) ?? { host, proxyAuthorization };
+}
+
+/**
+ * An offer of HTTP/2 in plain text (RFC 7540 section 3.2), which Java's HttpClient makes in every
+ * call. A server may ignore it (RFC 9110 section 7.8); the header is of this hop and not forwarded.
+ */
+export function isIgnoredUpgrade(value: string): boolean {
+  return /^[ \t]*h2c[ \t]*$/i.test(value);
 }
 
 function framingFault(

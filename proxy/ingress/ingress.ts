@@ -6,6 +6,7 @@ import { GatewayError } from '../../shared/errors.ts';
 import { listenError } from '../../shared/listen-error.ts';
 import { tokenCheck } from './authentication.ts';
 import { createConnects } from './connects.ts';
+import { isIgnoredUpgrade } from './head.ts';
 import { defaultLimits, type IngressLimits } from './limits.ts';
 import type { IngressContext, IngressOptions } from './options.ts';
 import type { Peer } from './peer.ts';
@@ -180,6 +181,7 @@ function createHttpServer(limits: IngressLimits): Server {
     // Judged with the other rules, so that it is answered in the same form.
     requireHostHeader: false,
     insecureHTTPParser: false,
+    shouldUpgradeCallback: ({ headers }) => !isIgnoredUpgrade(headers.upgrade ?? ''),
     // An agent that vanished without a word is found out in the end.
     keepAlive: true,
     keepAliveInitialDelay: 30_000,

@@ -66,7 +66,8 @@ describe('WebSockets, with an agent or an upstream that cheats', () => {
     });
 
   it.each([
-    ['h2c', 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n'],
+    ['h2c beside another', 'Connection: Upgrade\r\nUpgrade: h2c, h2\r\n'],
+    ['h2c in a second header', `${handshake}Upgrade: h2c\r\n`],
     ['two protocols at once', handshake.replace('websocket', 'websocket, h2c')],
     ['another version', handshake.replace('13', '8')],
     ['no version', handshake.replace('Sec-WebSocket-Version: 13\r\n', '')],

@@ -1,4 +1,4 @@
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { goProgram } from '../../support/go.ts';
 import { findProgram } from '../../support/programs.ts';
 import { pythonWith } from '../../support/python.ts';
@@ -10,15 +10,18 @@ const file = (name: string) => join(import.meta.dirname, name);
 export interface Runtimes {
   readonly python: string;
   readonly go: string;
+  readonly java: string;
 }
 
 export async function findRuntimes(): Promise<Runtimes> {
-  const [python, go] = await Promise.all([
+  const [python, go, javac] = await Promise.all([
     pythonWith(file('requirements.txt')),
     goProgram(file('client.go')),
+    // A JDK: `java` of a runtime alone launches no source file.
+    findProgram(['javac'], 'default-jdk-headless'),
     findProgram(['curl']),
   ]);
-  return { python, go };
+  return { python, go, java: join(dirname(javac), 'java') };
 }
 
 export interface ClientUnderTest {
@@ -38,6 +41,11 @@ export const httpClients: readonly (ClientUnderTest & { readonly host: string })
   { name: 'requests', command: python('requests_client.py'), host: 'localhost' },
   { name: 'httpx', command: python('httpx_client.py'), host: 'localhost' },
   { name: 'aiohttp', command: python('aiohttp_client.py'), host: 'localhost' },
+  {
+    name: 'HttpClient of Java',
+    command: ({ java }) => [java, file('Client.java')],
+    host: 'localhost',
+  },
   // Go goes straight to `localhost`, whatever the environment says; with the root's dot it does not.
   { name: 'net/http of Go', command: ({ go }) => [go], host: 'localhost.' },
 ];

@@ -186,12 +186,6 @@ describe('what must never get through', () => {
       'proxy.upgrade_refused',
     ],
     [
-      'an upgrade to h2c',
-      () =>
-        `GET ${stage.target()} HTTP/1.1\r\n${stage.host()}Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n`,
-      'proxy.upgrade_refused',
-    ],
-    [
       'an upgrade that Connection does not name',
       () => `GET ${stage.target()} HTTP/1.1\r\n${stage.host()}Upgrade: websocket\r\n\r\n`,
       'proxy.upgrade_refused',

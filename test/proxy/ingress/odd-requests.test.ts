@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { raw, startProxy } from '../../support/proxy.ts';
+import { bodyOf, raw, startProxy, until } from '../../support/proxy.ts';
+import { rawClient } from '../../support/raw-client.ts';
 import { close, type HostileStage, hostileStage, statuses } from './hostile-stage.ts';
 
 let stage: HostileStage;
@@ -81,6 +82,26 @@ describe('pipelining', () => {
     const bytes = `GET / HTTP/1.1\r\n${stage.host()}\r\nGET ${stage.target('/second')} HTTP/1.1\r\n${stage.host()}\r\n`;
     expect(statuses(await raw(stage.proxy.port, bytes))).toEqual([400]);
     expect(stage.seen).toEqual([]);
+  });
+
+  it('an offer of h2c is ignored: body and all, and the connection is used again', async () => {
+    const offer = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n';
+    const got: string[] = [];
+    const own = await startProxy(stage.cleanup, {
+      onUpgrade: () => Promise.reject(new Error('It is no upgrade.')),
+      handle: async ({ req, res }) => {
+        got.push(String(await bodyOf(req)));
+        res.end('ok');
+      },
+    });
+    const post = (body: string, more = '') =>
+      `POST ${stage.target('/h2c')} HTTP/1.1\r\n${stage.host()}${more}Content-Length: ${body.length}\r\n\r\n${body}`;
+    const client = await rawClient(own.port, post('first', offer));
+    await until(() => client.text().endsWith('ok'));
+    client.socket.write(post('second', offer));
+    await until(() => client.text().split('HTTP/1.1 200').length === 3);
+    client.socket.destroy();
+    expect(got).toEqual(['first', 'second']);
   });
 
   it('a CONNECT behind an unanswered request ends the connection', async () => {

@@ -93,7 +93,7 @@ export const connections: readonly Connection[] = [
       ' HTTP/1.1',
       'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n',
     ),
-    upgrade,
+    ['pay.too_large'],
   ],
   [
     'an upgrade to WebSocket',
