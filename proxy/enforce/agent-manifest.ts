@@ -27,10 +27,17 @@ export function agentManifest(sidecar: ManifestDeps): JsonObject {
     environment: identity.environment,
     mode: replica.tenant.mode,
     capabilities: [...(agent?.capabilities ?? [])],
-    tools: replica.bindings
-      .filter((binding) => concerns(binding, agent?.capabilities ?? []))
-      .map((binding) => describe(binding, sidecar)),
+    tools: visibleBindings(replica, identity.agentId).map((binding) => describe(binding, sidecar)),
   };
+}
+
+/** The bindings that an agent is shown: those that its capabilities could reach. */
+export function visibleBindings(
+  replica: Pick<Replica, 'bindings' | 'agent'>,
+  agentId: string,
+): readonly Binding[] {
+  const capabilities = replica.agent(agentId)?.capabilities ?? [];
+  return replica.bindings.filter((binding) => concerns(binding, capabilities));
 }
 
 /** Where other agents' tools are is none of this one's business. */

@@ -23,6 +23,7 @@ import {
 } from './hold.ts';
 import { answerInternal, internalHost } from './internal-host.ts';
 import { type Judgement, judge, judgeByApproval } from './judge.ts';
+import { withJudged } from './judged-details.ts';
 import { passOn, watchTools } from './pass-on.ts';
 import { perform } from './perform.ts';
 import { decisionHeader, factsOf, type Progress, type Way } from './progress.ts';
@@ -57,7 +58,13 @@ export async function enforce(exchange: Exchange, deps: EnforceDeps): Promise<vo
     const recognition = await recognise(exchange, deps.recognition());
     advance({ form: recognition.form });
     trace?.understood(recognition);
-    const way = { deps, advance, trace, sinceMs: deps.clock.monotonic() };
+    const way = {
+      deps,
+      advance,
+      trace,
+      sinceMs: deps.clock.monotonic(),
+      facts: () => progress.facts,
+    };
     switch (recognition.kind) {
       case 'refusal':
         return await refuseUnjudged(exchange, { ...progress, refusal: recognition }, way);
@@ -67,7 +74,7 @@ export async function enforce(exchange: Exchange, deps: EnforceDeps): Promise<vo
         return await enforceAction(exchange, recognition, way);
     }
   } catch (thrown) {
-    await refuseFailed(exchange, progress, { thrown, deps, trace });
+    await refuseFailed(exchange, progress, { thrown, deps, trace, facts: () => progress.facts });
   } finally {
     deps.streamOpenings.over(exchange);
     trace?.ended(exchange);
@@ -215,14 +222,11 @@ function answerHeld(
   answerRefusal(exchange, { ...common, reasonCode, details: refusalDetails({}, comment) }, way);
 }
 
-function answerRefusal(
-  { res, held }: Exchange,
-  refusal: Refusal,
-  { trace }: Pick<Way, 'trace'>,
-): void {
-  trace?.refused(refusal);
-  if (held === undefined) refuse(res, refusal);
-  else held.end(refusalMessage(refusal));
+function answerRefusal({ res, held }: Exchange, refusal: Refusal, way: FailedWay): void {
+  way.trace?.refused(refusal);
+  const told = withJudged(refusal, way);
+  if (held === undefined) refuse(res, told);
+  else held.end(refusalMessage(told));
 }
 
 function refusalBy(verdict: Verdict): Omit<Refusal, 'form'> {
@@ -244,11 +248,13 @@ async function refuseUnjudged(
   answerRefusal(exchange, { form, reasonCode: code, message, evidenceEventId }, way);
 }
 
+type FailedWay = Pick<Way, 'deps' | 'trace' | 'facts'>;
+
 /** Anything that went wrong before an answer began: denied for its own reason, and recorded. */
 async function refuseFailed(
   exchange: Exchange,
   { form, facts, evidenceId }: Progress,
-  { thrown, ...way }: Pick<Way, 'deps' | 'trace'> & { readonly thrown: unknown },
+  { thrown, ...way }: FailedWay & { readonly thrown: unknown },
 ): Promise<void> {
   const failure = toGatewayError(thrown);
   if (failure.code === 'internal.unexpected') logUnexpected(thrown, facts, way.deps);

@@ -19,6 +19,8 @@ export interface Way {
   readonly trace: CallTrace | undefined;
   /** Since when the sidecar has worked on this step, on the monotonic clock. */
   readonly sinceMs: number;
+  /** What is known of the call so far, for its refusal. */
+  readonly facts?: (() => CallFacts) | undefined;
 }
 
 export function factsOf(

@@ -18,7 +18,7 @@ export interface Refusal {
   /** What happened, in a sentence. Default: the code's own text. */
   readonly message?: string | undefined;
   readonly nextSteps?: readonly string[] | undefined;
-  readonly details?: RefusalDetails | undefined;
+  readonly details?: RefusalDetails | JsonObject | undefined;
   readonly approvalId?: string | number | undefined;
   readonly evidenceEventId?: string | undefined;
   /** Default: 202 for a pending approval, the code's own for malformed calls and upstream failures, else 403. */

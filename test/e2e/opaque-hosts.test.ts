@@ -48,6 +48,29 @@ describe('a host without bindings', () => {
     return raw(Number(new URL(bench.separate.proxyUrl).port), head);
   }
 
+  it('a refusal names what was judged, and the binding that was probably meant', async () => {
+    const host = `127.0.0.1:${upstream.port}`;
+    const answer = await get('/secret?token=hidden');
+    const { error, details } = JSON.parse(answer.slice(answer.indexOf('\r\n\r\n')));
+    const bound = new URL(bench.url).host;
+    expect(details).toEqual({
+      ...{ tool: expect.stringContaining('http.get.127.0.0.1'), resource: '/secret', host },
+      ...{ bindings: [], nearest: { host: bound, binding: 'pay' } },
+    });
+    expect(error).toContain(
+      `The host ${host} has no binding for this agent; ${bound} is bound to pay.`,
+    );
+    expect(answer).not.toContain('hidden');
+  });
+
+  it('a refusal on a bound host names its binding', async () => {
+    const { body } = await bench.pay(1_000);
+    expect(body.details).toEqual({
+      ...{ tool: 'bank.pay', resource: 'account:main', host: new URL(bench.url).host },
+      bindings: ['pay'],
+    });
+  });
+
   it.each(['/secret/keys:/public/x', '/:/public/x', '/a%3A/public/x', '/public:/public/x'])(
     'is judged by the whole path: %s does not begin with /public/',
     async (target) => {

@@ -85,7 +85,8 @@ describe('pipelining', () => {
   });
 
   it('an offer of h2c is ignored: body and all, and the connection is used again', async () => {
-    const offer = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n';
+    const offer =
+      'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n';
     const got: string[] = [];
     const own = await startProxy(stage.cleanup, {
       onUpgrade: () => Promise.reject(new Error('It is no upgrade.')),
