@@ -1,5 +1,5 @@
-import type { Environment } from '../../shared/decision/action.ts';
 import { report as reportForm } from '../../shared/contract/sidecars.ts';
+import type { Environment } from '../../shared/decision/action.ts';
 import { readColumn } from '../store/read-column.ts';
 import type { FleetMember } from './fleet.ts';
 
