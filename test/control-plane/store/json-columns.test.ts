@@ -13,7 +13,7 @@ const columns = [
 it('no JSON column is cast to a type: each is read by its schema', () => {
   expect(columns).toContain('definition');
   const cast = new RegExp(
-    `(?<!JSON\\.parse\\()\\b(?:${columns.join('|')})\\b(?:\\s*\\?\\?\\s*\\{\\})?\\)*\\s+as\\s+(?!const)`,
+    `(?<!JSON\\.parse\\([\\w.]*)\\b(?:${columns.join('|')})\\b(?:\\s*\\?\\?\\s*\\{\\})?\\)*\\s+as\\s+(?:[A-Z{]|unknown|never|string|number)`,
   );
   const folder = join(root, 'control-plane');
   const offenders = readdirSync(folder, { recursive: true, encoding: 'utf8' })
