@@ -7,7 +7,7 @@ import { answerMetrics } from './admin-app.ts';
 import { createAuthenticate } from './http/authenticate.ts';
 import { type BudgetLimits, createBudgets } from './http/budget.ts';
 import { checkOperations } from './http/check-operations.ts';
-import { docsContentSecurityPolicy, docsPage } from './http/docs-page.ts';
+import { serveDocs } from './http/docs-page.ts';
 import { answerHealth, answerReady } from './http/health.ts';
 import { createMetrics } from './http/metrics.ts';
 import { requestLog } from './http/request-log.ts';
@@ -50,7 +50,7 @@ export function createApp(
   };
   const document = openApiDocument(operations);
   serveGet(app, '/api/v1/openapi.json', (_req, res) => res.json(document));
-  serveGet(app, '/api/docs', docsHandler(docsPage(document)));
+  serveDocs(app, serveGet);
   serveGet(app, '/healthz', answerHealth);
   const isAdminApart = options.isAdminApart === true;
   const { disk } = options;
@@ -67,13 +67,6 @@ function serveGet(app: Express, path: string, handler: RequestHandler): void {
     .route(path)
     .get(handler)
     .all(refuseMethod(['GET']));
-}
-
-function docsHandler(page: string): RequestHandler {
-  return (_req, res) => {
-    res.setHeader('content-security-policy', docsContentSecurityPolicy);
-    res.type('html').end(page);
-  };
 }
 
 /** Last in the chain: unknown paths, and errors of Express itself, such as a path that is not URL-encoded. */

@@ -2,9 +2,10 @@ import { z } from 'zod';
 import { modes } from '../decision/action.ts';
 import { decisions } from '../decision/verdict.ts';
 import { agentId, goal, jsonObject, name, resourceId, riskTier, toolId, userId } from './fields.ts';
+import { named } from './json-schema.ts';
 import { operation } from './operation.ts';
 
-export const actionRequest = z.object({
+export const actionRequest = z.strictObject({
   tool: toolId,
   resource: resourceId,
   args: jsonObject.optional(),
@@ -18,6 +19,7 @@ export const actionRequest = z.object({
   audience: name(512).optional(),
   idempotency_key: name(255).optional(),
 });
+named('ActionRequest', actionRequest);
 export type ActionRequest = z.output<typeof actionRequest>;
 
 const observedRule = z.object({ rule: z.string(), decision: z.string(), reason: z.string() });
@@ -50,6 +52,7 @@ export const actionResponse = z.object({
       .optional(),
   }),
 });
+named('ActionDecision', actionResponse);
 export type ActionResponse = z.output<typeof actionResponse>;
 
 const requestExample = {
@@ -97,6 +100,7 @@ const executionResult = z.object({
   body_bytes: z.number().int(),
   truncated: z.boolean(),
 });
+named('ExecutionResult', executionResult);
 export type ExecutionResult = z.output<typeof executionResult>;
 
 export const executeResponse = actionResponse.extend({

@@ -6,10 +6,12 @@ import { jsonObject, name, riskTier, text, userId } from './fields.ts';
 import { operation } from './operation.ts';
 import {
   claimsExample,
+  compactJws,
   passportClaims,
   passportFailure,
   resourceList,
   toolList,
+  ttlSeconds,
 } from './passports.ts';
 
 const shared = { method: 'POST', tag: 'Agents', auth: 'bearer' } as const;
@@ -43,14 +45,14 @@ export const issueAgentPassport = operation({
   path: '/v1/agents/issue-passport',
   summary: 'Issue a passport to a registered agent, clamped to its capabilities',
   permission: 'passport.issue',
-  body: z.object({
+  body: z.strictObject({
     agent_id: agentIdNumber,
     requested_tools: toolList,
     /** Binds the passport to one user; without it, it holds for whomever the agent acts for. */
     user_id: userId.optional(),
     requested_resources: resourceList.optional(),
     resource_constraints: jsonObject.optional(),
-    ttl_seconds: z.number().int().default(ttlSecondsDefault),
+    ttl_seconds: ttlSeconds.default(ttlSecondsDefault),
     purpose: text(4096).optional(),
     audience: name(512).default(gatewayAudience),
     risk_tier: riskTier.optional(),
@@ -88,7 +90,7 @@ export const validateAgent = operation({
   permission: 'passport.verify',
   body: z.strictObject({
     agent_id: agentIdNumber,
-    passport: z.string().optional(),
+    passport: compactJws.optional(),
     audience: text(512).optional(),
   }),
   bodyExample: { agent_id: 7, passport: 'eyJ…' },
@@ -123,9 +125,9 @@ const renewal = {
   permission: 'passport.issue',
   body: z.strictObject({
     agent_id: agentIdNumber,
-    passport: z.string(),
+    passport: compactJws,
     /** At most the life of the passport that is renewed, which is the default. */
-    ttl_seconds: z.number().int().optional(),
+    ttl_seconds: ttlSeconds.optional(),
   }),
   bodyExample: { agent_id: 7, passport: 'eyJ…' },
   accessExample: { object: '/v1/agents', body: { agent_id: '{id}', passport: 'eyJ…' } },

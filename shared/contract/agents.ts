@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { goal, name, riskTier, rowIdParam, text, toolId } from './fields.ts';
+import { named } from './json-schema.ts';
 import { operation } from './operation.ts';
 import { dateTime, integerId, line, pageLimit } from './schemas.ts';
 
@@ -23,6 +24,7 @@ const agentRecord = z.object({
   created_at: z.string(),
   updated_at: z.string(),
 });
+named('Agent', agentRecord);
 export type AgentAnswer = z.output<typeof agentRecord>;
 
 const agentExample = {
@@ -46,7 +48,7 @@ export const registerAgent = operation({
   description:
     'A disabled agent that is registered again stays disabled. Capabilities that reach a stored credential, and new ones of an agent that has sidecars, need the permission `sidecar.enrol` as well.',
   permission: 'agent.write',
-  body: z.object({
+  body: z.strictObject({
     name: name(100),
     kind: name(30).default('ai_developer'),
     capabilities: z.array(toolId).max(1000),
@@ -102,6 +104,7 @@ const serviceAccountRecord = z.object({
   /** Whether a key of it is valid. */
   active: z.boolean(),
 });
+named('ServiceAccount', serviceAccountRecord);
 
 const serviceAccountExample = {
   id: 'sa_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d',

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { grantBounds, grantScopes } from '../approval/grant-terms.ts';
 import { approvalActions, approvalStates } from '../approval/states.ts';
 import { jsonObject, riskTier, rowIdParam, text } from './fields.ts';
+import { named } from './json-schema.ts';
 import { operation } from './operation.ts';
 import { integerId, pageLimit } from './schemas.ts';
 
@@ -13,6 +14,7 @@ const vote = z.object({
   comment: z.string().optional(),
   voted_at: z.string(),
 });
+named('ApprovalVote', vote);
 
 const grantRecord = z.object({
   /** Good for more than one call, or for calls with other arguments. */
@@ -24,6 +26,7 @@ const grantRecord = z.object({
   revoked_at: z.string().optional(),
   revoked_by: z.string().optional(),
 });
+named('ApprovalGrant', grantRecord);
 
 const approvalRecord = z.object({
   id: z.number().int(),
@@ -75,6 +78,7 @@ const approvalRecord = z.object({
   grant: grantRecord.optional(),
   votes: z.array(vote),
 });
+named('Approval', approvalRecord);
 export type ApprovalRecord = z.output<typeof approvalRecord>;
 
 const recordExample = {
@@ -142,7 +146,7 @@ export const decideApproval = operation({
   permission: 'approval.decide',
   budget: 'control',
   params: rowIdParam,
-  body: z.object({
+  body: z.strictObject({
     action: z.enum(approvalActions),
     comment: text(4000).optional(),
     /** For `modify`: the arguments that may be performed instead. */

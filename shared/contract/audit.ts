@@ -7,6 +7,7 @@ import {
   sealedEvent,
   sealedExample,
 } from './evidence.ts';
+import { named } from './json-schema.ts';
 import { operation } from './operation.ts';
 import { pageLimit } from './schemas.ts';
 
@@ -29,6 +30,7 @@ const chain = z.object({
   /** Whether those, and the events shown, are what was sealed. */
   ok: z.boolean(),
 });
+named('ChainIntegrity', chain);
 export type ChainIntegrity = z.output<typeof chain>;
 
 const chainExample = { chain_id: 'policies:default', length: 12, verified: 12, ok: true };
@@ -79,6 +81,7 @@ export const exportAudit = operation({
     status: 200,
     description: 'The signed object; with `format=csv` or `md` a list in that form.',
     contentType: 'application/json; charset=utf-8',
+    otherContentTypes: ['text/csv', 'text/markdown'],
     schema: z.object({
       type: z.literal('audit-trail'),
       tenant: z.string(),

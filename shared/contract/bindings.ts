@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { named } from './json-schema.ts';
 import { operation } from './operation.ts';
 import { line } from './schemas.ts';
 
@@ -55,6 +56,7 @@ const bindingRecord = z.object({
   updated_by: z.string(),
   updated_at: z.string(),
 });
+named('Binding', bindingRecord);
 export type BindingRecord = z.output<typeof bindingRecord>;
 
 const bindingExample = {

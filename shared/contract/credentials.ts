@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { named } from './json-schema.ts';
 import { operation } from './operation.ts';
 import { line } from './schemas.ts';
 
@@ -35,6 +36,7 @@ const credentialRecord = z.object({
   created_at: z.string(),
   updated_at: z.string(),
 });
+named('Credential', credentialRecord);
 export type CredentialRecord = z.output<typeof credentialRecord>;
 
 const credentialExample = {

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { name, text } from './fields.ts';
+import { named, statedAs } from './json-schema.ts';
 import { operation } from './operation.ts';
 import { pageLimit } from './schemas.ts';
 
@@ -81,7 +82,7 @@ export const drainDeliveries = operation({
   summary: 'Attempt now what is due, and take one delivery back from the dead letters',
   permission: 'delivery.drain',
   body: z
-    .object({
+    .strictObject({
       /** A dead-lettered delivery that is to be attempted anew. */
       replay_id: deliveryId.optional(),
     })
@@ -114,6 +115,7 @@ const webhook = z.object({
   /** Until then the secret before signs as well. */
   previous_secret_until: z.string().optional(),
 });
+named('Webhook', webhook);
 
 const webhookExample = {
   channel: 'webhook',
@@ -124,6 +126,10 @@ const webhookExample = {
   updated_at: '2026-11-20T10:00:00.000Z',
 } as const;
 
+/** Without user, password and fragment. Which addresses may be reached is for the dialler to say. */
+const urlForm =
+  '^https?://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?([?][A-Za-z0-9._~=&-]*)?$';
+
 export const putWebhook = operation({
   ...common,
   id: 'putWebhook',
@@ -133,8 +139,8 @@ export const putWebhook = operation({
   description:
     'Messages follow Standard Webhooks: `webhook-id` stays the same over attempts, delivery is at least once. The signing secret is shown once, when it is made.',
   permission: 'settings.write',
-  body: z.object({
-    url: text(2048),
+  body: z.strictObject({
+    url: statedAs(text(2048), { type: 'string', format: 'uri', maxLength: 2048, pattern: urlForm }),
     /** Makes a new signing secret; the one before signs as well for a day. */
     rotate_secret: z.boolean().default(false),
     /** Sends it every checkpoint of the ledger (`evidence.checkpoint`), as an anchor outside; default: as it was. */

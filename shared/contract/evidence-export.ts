@@ -100,6 +100,7 @@ export const exportEvidence = operation({
     description:
       'The JSON bundle; with `format=md`, `csv` or `siem` a list in that form, whose last comment, row or record is the signed statement.',
     contentType: 'application/json; charset=utf-8',
+    otherContentTypes: ['text/csv', 'text/markdown', 'application/x-ndjson', 'text/plain'],
     schema: bundle,
     example: {
       bundle: 'sallyport-evidence/1',

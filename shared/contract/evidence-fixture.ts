@@ -18,6 +18,7 @@ export const getDecisionFixture = operation({
     status: 200,
     description: 'The case file; with `format=json` the same as `application/json`.',
     contentType: 'application/yaml',
+    otherContentTypes: ['application/json'],
     example: [
       'cases:',
       '  - name: allow payments.refund ev_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d',

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { evidenceCursor, evidenceFilters, isInOrder, sealedExample } from './evidence.ts';
+import { named } from './json-schema.ts';
 import { operation } from './operation.ts';
 import { dateTime } from './schemas.ts';
 
@@ -44,6 +45,7 @@ const stats = z.object({
     p99: latency,
   }),
 });
+named('EvidenceStats', stats);
 export type EvidenceStats = z.output<typeof stats>;
 
 const statsQuery = z

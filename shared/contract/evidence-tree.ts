@@ -1,6 +1,7 @@
 import { z } from 'zod';
+import { named } from './json-schema.ts';
 import { operation } from './operation.ts';
-import { pageLimit } from './schemas.ts';
+import { pageLimit, wholeNumber } from './schemas.ts';
 
 const shared = {
   tag: 'Evidence',
@@ -9,14 +10,9 @@ const shared = {
   permission: 'evidence.read',
 } as const;
 
-const wholeNumber = z
-  .string()
-  .regex(/^(0|[1-9]\d{0,14})$/, 'must be a whole number')
-  .transform(Number);
-const place = z
-  .string()
-  .regex(/^[1-9]\d{0,14}$/, 'must be a whole number from 1')
-  .transform(Number);
+const positionMax = 999_999_999_999_999;
+const size = wholeNumber(0, positionMax);
+const place = wholeNumber(1, positionMax);
 
 const checkpointFields = {
   /** The signed note. */
@@ -30,6 +26,7 @@ const checkpointFields = {
   created_at: z.string(),
 };
 const checkpoint = z.object(checkpointFields);
+named('Checkpoint', checkpoint);
 
 const noteExample = `gateway.example/t/acme
 3
@@ -62,6 +59,7 @@ export const getCheckpoint = operation({
     status: 200,
     description: 'The note.',
     contentType: 'text/plain; charset=utf-8',
+    otherContentTypes: ['application/json'],
     example: noteExample,
   },
   errors: ['evidence.fork'],
@@ -75,7 +73,7 @@ export const listCheckpoints = operation({
   query: z.object({
     limit: pageLimit,
     /** Continues after the page that gave this `next_cursor`. */
-    cursor: wholeNumber.optional(),
+    cursor: size.optional(),
   }),
   success: {
     status: 200,
@@ -130,7 +128,7 @@ export const getConsistencyProof = operation({
   description:
     'A consistency proof of RFC 6962 between two sizes. `to` is the size of the newest checkpoint, unless given; `checkpoint` is null where none of that size was signed.',
   query: z
-    .object({ from: wholeNumber, to: wholeNumber.optional() })
+    .object({ from: size, to: size.optional() })
     .refine(({ from, to }) => to === undefined || from <= to, {
       path: ['from'],
       message: 'must not be larger than to',
@@ -187,10 +185,7 @@ export const getTile = operation({
   description:
     'As C2SP `tlog-tiles`: up to 256 hashes of every eighth level. The path may hold slashes: `x001/x234/067`, or `000.p/5` for a tile that is not full.',
   params: z.object({
-    level: z
-      .string()
-      .regex(/^(\d|[1-5]\d|6[0-3])$/, 'must be a level from 0 to 63')
-      .transform(Number),
+    level: wholeNumber(0, 63),
     path: tilePath,
   }),
   success: { status: 200, description: 'The hashes.', contentType: 'application/octet-stream' },

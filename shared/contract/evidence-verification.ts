@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { verificationExample, verificationReport } from './evidence.ts';
 import { text } from './fields.ts';
+import { named } from './json-schema.ts';
 import { operation } from './operation.ts';
 
 const shared = { tag: 'Evidence', auth: 'bearer' } as const;
@@ -39,6 +40,7 @@ const verification = z.object({
   lost_position: z.number().int().nullable(),
   accepted_position: z.number().int().nullable(),
 });
+named('LedgerVerification', verification);
 
 const lossExample = {
   position: 8_130,

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { problemKinds, type VerificationReport } from '../evidence/problem.ts';
 import { agentId, jsonObject, name, toolId } from './fields.ts';
+import { named } from './json-schema.ts';
 import { operation } from './operation.ts';
 import { dateTime, pageLimit } from './schemas.ts';
 
@@ -24,6 +25,7 @@ export const sealedEvent = z.looseObject({
   /** Reading resumes strictly after this event. */
   cursor: z.string(),
 });
+named('EvidenceEvent', sealedEvent);
 export type SealedEventRecord = z.output<typeof sealedEvent>;
 
 const filterText = name(512);
@@ -141,6 +143,7 @@ const problem = z.object({
   chain_id: z.string().nullable(),
   message: z.string(),
 });
+named('VerificationProblem', problem);
 
 export const verificationReport = z.object({
   ok: z.boolean(),
@@ -154,6 +157,7 @@ export const verificationReport = z.object({
   problem: problem.nullable(),
   problems: z.array(problem).readonly(),
 }) satisfies z.ZodType<VerificationReport>;
+named('VerificationReport', verificationReport);
 
 export const verificationExample = {
   ok: true,

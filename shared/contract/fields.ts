@@ -13,7 +13,8 @@ export function text(charsMax: number) {
     .max(charsMax)
     .refine((value) => value.isWellFormed() && !value.includes('\0'), {
       message: 'must be well-formed text without NUL',
-    });
+    })
+    .meta({ pattern: '^[^\\u0000]*$' });
 }
 
 /** The same, and not empty. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { named } from './json-schema.ts';
 import { operation } from './operation.ts';
 import { dateTime, line, opaqueId } from './schemas.ts';
 
@@ -38,6 +39,7 @@ export const keyRecord = z.object({
   last_used_at: z.string().nullable(),
   revoked_at: z.string().nullable(),
 });
+named('ApiKey', keyRecord);
 export type KeyRecord = z.output<typeof keyRecord>;
 
 const keyExample = {
@@ -89,7 +91,7 @@ export const createKey = operation({
     scope: z.enum(keyScopes).optional(),
     principal: line(100).optional(),
     /** Binds the key to one agent: it can act for no other. */
-    agent_id: z.int().positive().max(2_147_483_647).optional(),
+    agent_id: z.int().min(1).max(2_147_483_647).optional(),
     expires_at: dateTime.optional(),
   }),
   bodyExample: { name: 'refund bot', role: 'agent', agent_id: 7 },

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { agentId } from './fields.ts';
+import { named } from './json-schema.ts';
 import { operation } from './operation.ts';
-import { dateTime, line, opaqueId, pageLimit } from './schemas.ts';
+import { dateTime, line, opaqueId, pageLimit, wholeNumber } from './schemas.ts';
 
 // A budget of their own: a noisy agent must not lock out those who stop it.
 const shared = { tag: 'Runtime', auth: 'bearer', budget: 'control' } as const;
@@ -25,6 +26,7 @@ const killSwitchRecord = z.object({
   disarmed_by: z.string().optional(),
   disarmed_at: z.string().optional(),
 });
+named('KillSwitch', killSwitchRecord);
 export type KillSwitchRecord = z.output<typeof killSwitchRecord>;
 
 const silentSidecar = z.object({ sidecar: z.string(), last_seen_at: z.string() });
@@ -43,8 +45,17 @@ export type Confirmation = z.output<typeof confirmation>;
 const changedKillSwitch = killSwitchRecord.extend(confirmation.partial().shape);
 export type ChangedKillSwitch = z.output<typeof changedKillSwitch>;
 
+/** What each kind needs, and what has no meaning for it. */
+const neededByKind = [
+  { properties: { kind: { const: 'block_tool' }, mode: false }, required: ['tool'] },
+  {
+    properties: { kind: { const: 'block_agent' }, tool: false, mode: false },
+    required: ['agent_id'],
+  },
+  { properties: { kind: { const: 'force_mode' } }, required: ['mode'] },
+];
+
 const waitMsMax = 10_000;
-const waitMsForm = `must be a whole number from 0 to ${waitMsMax}`;
 const confirmationExample = {
   confirmed: ['sc_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d'],
   missing: [
@@ -99,16 +110,18 @@ export const armKillSwitch = operation({
     'Blocks in every mode; ends streams, tunnels and held calls that match. `block_tool` needs `tool` (an id or a glob: `*` within a segment, `**` across; alone: everything) and may name one agent; `block_agent` needs `agent_id`; `force_mode` needs `mode` and may be narrowed by `tool` and `agent_id`.\n\n' +
     waiting,
   permission: 'runtime.write',
-  body: z.strictObject({
-    kind,
-    tool: line(256).regex(/^\S+$/, 'is a tool id or glob, without spaces').optional(),
-    agent_id: agentId.optional(),
-    mode: forcedMode.optional(),
-    reason: line(1_000),
-    expires_at: dateTime.optional(),
-    idempotency_key: line(255).optional(),
-    wait_ms: z.number().int().min(0).max(waitMsMax).optional(),
-  }),
+  body: z
+    .strictObject({
+      kind,
+      tool: line(256).regex(/^\S+$/, 'is a tool id or glob, without spaces').optional(),
+      agent_id: agentId.optional(),
+      mode: forcedMode.optional(),
+      reason: line(1_000),
+      expires_at: dateTime.optional(),
+      idempotency_key: line(255).optional(),
+      wait_ms: z.number().int().min(0).max(waitMsMax).optional(),
+    })
+    .meta({ anyOf: neededByKind }),
   bodyExample: {
     kind: 'block_tool',
     tool: 'payments.*',
@@ -140,12 +153,7 @@ export const disarmKillSwitch = operation({
   permission: 'runtime.write',
   params: z.object({ id: opaqueId }),
   query: z.object({
-    wait_ms: z
-      .string()
-      .regex(/^\d{1,5}$/, waitMsForm)
-      .transform(Number)
-      .refine((ms) => ms <= waitMsMax, waitMsForm)
-      .optional(),
+    wait_ms: wholeNumber(0, waitMsMax).optional(),
   }),
   success: {
     status: 200,

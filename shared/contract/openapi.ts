@@ -1,15 +1,17 @@
-import { z } from 'zod';
+import type { z } from 'zod';
 import { type ErrorCode, errorKinds } from '../errors.ts';
+import { Components } from './components.ts';
+import { type Json, jsonSchema } from './json-schema.ts';
 import type { AnyOperation } from './operation.ts';
-import { apiError } from './schemas.ts';
+import { apiError, decisionError } from './schemas.ts';
 
 export const contractVersion = '1.1.1';
-
-type Json = Record<string, unknown>;
 
 /** The OpenAPI 3.1 document of the given operations; the same operations give the same document. */
 export function openApiDocument(operations: readonly AnyOperation[]): Json {
   const tags = [...new Set(operations.map(({ tag }) => tag))].sort();
+  const components = new Components();
+  const paths = pathsOf(operations, components);
   return {
     openapi: '3.1.0',
     info: {
@@ -22,9 +24,9 @@ export function openApiDocument(operations: readonly AnyOperation[]): Json {
     },
     servers: [{ url: '/api' }],
     tags: tags.map((name) => ({ name })),
-    paths: pathsOf(operations),
+    paths,
     components: {
-      schemas: { ApiError: jsonSchema(apiError, 'output') },
+      schemas: components.all(),
       headers: rateLimitHeaders,
       securitySchemes,
     },
@@ -78,17 +80,17 @@ const securityByAuth = {
   sidecar: [{ sidecarToken: [] }],
 } as const satisfies Record<AnyOperation['auth'], readonly unknown[]>;
 
-function pathsOf(operations: readonly AnyOperation[]): Json {
+function pathsOf(operations: readonly AnyOperation[], components: Components): Json {
   const paths: Record<string, Json> = {};
   for (const operation of operations) {
     const path = paths[operation.path] ?? {};
     paths[operation.path] = path;
-    path[operation.method.toLowerCase()] = operationObject(operation);
+    path[operation.method.toLowerCase()] = operationObject(operation, components);
   }
   return paths;
 }
 
-function operationObject(operation: AnyOperation): Json {
+function operationObject(operation: AnyOperation, components: Components): Json {
   const { id, tag, summary, description, auth, permission } = operation;
   const asked = permission === undefined ? undefined : `Needs the permission \`${permission}\`.`;
   const text = [description, asked].filter((part) => part !== undefined).join('\n\n');
@@ -96,7 +98,7 @@ function operationObject(operation: AnyOperation): Json {
     ...parametersOf(operation.params, 'path'),
     ...parametersOf(operation.query, 'query'),
   ];
-  const requestBody = requestBodyOf(operation);
+  const requestBody = requestBodyOf(operation, components);
   return {
     operationId: id,
     tags: [tag],
@@ -106,7 +108,7 @@ function operationObject(operation: AnyOperation): Json {
     ...(permission === undefined ? {} : { 'x-permission': permission }),
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(requestBody === undefined ? {} : { requestBody }),
-    responses: responsesOf(operation),
+    responses: responsesOf(operation, components),
   };
 }
 
@@ -133,48 +135,71 @@ const mediaTypes = {
   raw: ['application/octet-stream'],
 } as const;
 
-function requestBodyOf(operation: AnyOperation): Json | undefined {
+function requestBodyOf(operation: AnyOperation, components: Components): Json | undefined {
   const { body, bodyType = 'json' } = operation;
   if (body === undefined && bodyType !== 'raw') return undefined;
-  const media = bodyType === 'ndjson' ? linesOf(operation) : mediaOf(operation);
+  const media = bodyType === 'ndjson' ? linesOf(operation) : mediaOf(operation, components);
   return {
     required: body !== undefined && !body.safeParse(undefined).success,
     content: Object.fromEntries(mediaTypes[bodyType].map((type) => [type, media])),
   };
 }
 
-function mediaOf({ body, bodyExample }: AnyOperation): Json {
+/** `registerAgent` as generated clients name types. */
+function typeName({ id }: AnyOperation, kind: 'Request' | 'Response'): string {
+  return `${id.charAt(0).toUpperCase()}${id.slice(1)}${kind}`;
+}
+
+function mediaOf(operation: AnyOperation, components: Components): Json {
+  const { body, bodyExample } = operation;
   return {
-    schema: body === undefined ? {} : jsonSchema(body, 'input'),
+    schema: body === undefined ? {} : components.use(body, 'input', typeName(operation, 'Request')),
     ...(bodyExample === undefined ? {} : { example: bodyExample }),
   };
 }
 
-function linesOf({ bodyExample }: AnyOperation): Json {
+function linesOf({ bodyExample, bodyBytesMax }: AnyOperation): Json {
   const lines = Array.isArray(bodyExample) ? { example: `${bodyExample.join('\n')}\n` } : {};
-  return { schema: { type: 'string' }, ...lines };
+  return { schema: { type: 'string', maxLength: bodyBytesMax }, ...lines };
 }
 
-function responsesOf(operation: AnyOperation): Json {
-  const { success, alsoStatus = [] } = operation;
+function responsesOf(operation: AnyOperation, components: Components): Json {
+  const { success, alsoStatus = [], isDecision = false } = operation;
   const responses: Json = {};
   for (const status of [success.status, ...alsoStatus]) {
-    responses[status] = successResponse(success);
+    responses[status] = successResponse(operation, components);
   }
+  const schema = components.use(isDecision ? decisionError : apiError, 'output');
   for (const [status, codes] of Map.groupBy(errorCodes(operation), statusOf)) {
-    responses[status] ??= errorResponse(status, codes);
+    responses[status] ??= errorResponse(status, codes, { schema, isDecision });
   }
   return responses;
 }
 
-function successResponse({ description, schema, example, contentType }: AnyOperation['success']) {
+function successResponse(operation: AnyOperation, components: Components): Json {
+  const { description, schema, example, contentType, otherContentTypes } = operation.success;
   const headers = budgetHeaders;
   if (schema === undefined && contentType === undefined) return { description, headers };
   const media = {
-    schema: schema === undefined ? { type: 'string' } : jsonSchema(schema, 'output'),
+    schema:
+      schema === undefined
+        ? textOf(contentType)
+        : components.use(schema, 'output', typeName(operation, 'Response')),
     ...(example === undefined ? {} : { example }),
   };
-  return { description, headers, content: { [contentType ?? 'application/json']: media } };
+  const others = (otherContentTypes ?? []).map((type) => [type, { schema: { type: 'string' } }]);
+  const content = { [mediaTypeOf(contentType)]: media, ...Object.fromEntries(others) };
+  return { description, headers, content };
+}
+
+/** A stream of events has no schema as a whole. */
+function textOf(contentType: string | undefined): Json {
+  return contentType === 'text/event-stream' ? {} : { type: 'string' };
+}
+
+/** Without parameters, which readers compare as they like. */
+function mediaTypeOf(contentType = 'application/json'): string {
+  return contentType.replace(/;.*$/, '');
 }
 
 const statusOf = (code: ErrorCode): number => errorKinds[code].status;
@@ -194,7 +219,17 @@ function errorCodes(operation: AnyOperation): readonly ErrorCode[] {
   return [...codes.add('rate_limited').add('internal.unexpected')];
 }
 
-function errorResponse(status: number, codes: readonly ErrorCode[]): Json {
+interface ErrorShape {
+  readonly schema: Json;
+  readonly isDecision: boolean;
+}
+
+function errorResponse(
+  status: number,
+  codes: readonly ErrorCode[],
+  { schema, isDecision }: ErrorShape,
+): Json {
+  const decision = isDecision ? { decision: 'deny' } : {};
   const retryAfter = {
     'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer' } },
   };
@@ -203,19 +238,14 @@ function errorResponse(status: number, codes: readonly ErrorCode[]): Json {
     ...(status === 429 ? { headers: { ...budgetHeaders, ...retryAfter } } : {}),
     content: {
       'application/json': {
-        schema: { $ref: '#/components/schemas/ApiError' },
+        schema,
         examples: Object.fromEntries(
           codes.map((code) => [
             code,
-            { value: { error: errorKinds[code].text, reason_code: code } },
+            { value: { ...decision, error: errorKinds[code].text, reason_code: code } },
           ]),
         ),
       },
     },
   };
-}
-
-function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): Json {
-  const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: 'any' });
-  return rest;
 }

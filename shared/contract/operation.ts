@@ -41,6 +41,8 @@ export interface ResponseShape<Schema extends z.ZodType = z.ZodType> {
   readonly schema?: Schema;
   readonly example?: unknown;
   readonly contentType?: string;
+  /** Media types that a parameter or a header asks for; their content is text. */
+  readonly otherContentTypes?: readonly string[];
 }
 
 /**

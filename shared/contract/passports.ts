@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { ttlSecondsMax, ttlSecondsMin } from '../passport/issue.ts';
 import {
   agentId,
   goal,
@@ -10,6 +11,7 @@ import {
   toolId,
   userId,
 } from './fields.ts';
+import { named, statedAs } from './json-schema.ts';
 import { operation } from './operation.ts';
 
 export const passportClaims = z.object({
@@ -31,6 +33,17 @@ export const passportClaims = z.object({
   nbf: z.number(),
   exp: z.number(),
   lease_size: z.number().optional(),
+});
+named('PassportClaims', passportClaims);
+
+/** A token as it was given to somebody; whether it is one is for the answer to say. */
+export const compactJws = text(65_536);
+
+/** Refused as `passport.ttl_invalid` where it is out of bounds. */
+export const ttlSeconds = statedAs(z.number().int(), {
+  type: 'integer',
+  minimum: ttlSecondsMin,
+  maximum: ttlSecondsMax,
 });
 
 export const toolList = z.array(toolId).min(1).max(1000);
@@ -62,6 +75,7 @@ export const passportFailure = z.object({
   reason_code: z.string(),
   message: z.string(),
 });
+named('PassportFailure', passportFailure);
 
 const issued = z.object({
   /** The compact JWS; `token` is the same under the name that issue-passport uses. */
@@ -83,7 +97,7 @@ export const issuePassport = operation({
     'A registered agent never receives more tools than its capabilities. `ttl_seconds` is from 5 to 3600.',
   auth: 'bearer',
   permission: 'passport.issue',
-  body: z.object({
+  body: z.strictObject({
     tenant_id: name(128),
     agent_id: agentId,
     user_id: userId,
@@ -95,7 +109,7 @@ export const issuePassport = operation({
     policy_id: name(256),
     approval_hash: text(128).nullable().optional(),
     audience: name(512),
-    ttl_seconds: z.number().int(),
+    ttl_seconds: ttlSeconds,
   }),
   bodyExample: {
     tenant_id: 'default',
@@ -147,7 +161,7 @@ export const verifyPassport = operation({
     'Answers 200 for whatever string it is given; `errors` names each check that failed.',
   auth: 'bearer',
   permission: 'passport.verify',
-  body: z.object({ passport: z.string(), audience: text(512).optional() }),
+  body: z.strictObject({ passport: compactJws, audience: text(512).optional() }),
   bodyExample: { passport: 'eyJ…', audience: 'gateway://agents' },
   success: {
     status: 200,
@@ -181,7 +195,7 @@ export const revokePassport = operation({
   auth: 'bearer',
   permission: 'passport.revoke',
   budget: 'control',
-  body: z.object({ jti: name(256), reason: text(1000).optional() }),
+  body: z.strictObject({ jti: name(256), reason: text(1000).optional() }),
   bodyExample: { jti: 'pp_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d', reason: 'Agent misbehaved' },
   success: {
     status: 200,
@@ -211,6 +225,7 @@ export const publicJwk = z.object({
   use: z.string().optional(),
   alg: z.string().optional(),
 });
+named('PublicJwk', publicJwk);
 
 export const jwkExample = {
   kty: 'OKP',

@@ -1,14 +1,13 @@
 import { z } from 'zod';
 import { decisions } from '../decision/verdict.ts';
 import { documentLimits } from '../strict-json.ts';
-import { jsonObject, name, rowIdParam } from './fields.ts';
+import { jsonObject, name, rowIdParam, text } from './fields.ts';
+import { named } from './json-schema.ts';
 import { operation } from './operation.ts';
+import { definitionExample, policyDefinition, rulesJson } from './policy-form.ts';
 
 export const policyLifecycles = ['draft', 'published', 'archived'] as const;
 export type PolicyLifecycle = (typeof policyLifecycles)[number];
-
-/** A definition, or the JSON text of one. The policy engine validates it and says what is wrong where. */
-export const rulesJson = z.union([jsonObject, z.string().max(1_048_576)]);
 
 export const policyRecord = z.object({
   id: z.number().int(),
@@ -27,20 +26,8 @@ export const policyRecord = z.object({
   archived_at: z.string().optional(),
   cloned_from: z.number().int().optional(),
 });
+named('Policy', policyRecord);
 export type PolicyRecord = z.output<typeof policyRecord>;
-
-export const definitionExample = {
-  id: 'refunds',
-  version: 1,
-  rules: [
-    {
-      name: 'small',
-      decision: 'allow',
-      reason: 'refund.small_in_scope',
-      when: { all: [{ path: 'args.amount', operator: '<=', value: 25 }] },
-    },
-  ],
-};
 
 export const recordExample = {
   id: 12,
@@ -85,7 +72,11 @@ export const createPolicy = operation({
   auth: 'bearer',
   permission: 'policy.write',
   bodySize: documentLimits,
-  body: z.object({ name: name(100), rules_json: rulesJson, publish: z.boolean().default(false) }),
+  body: z.strictObject({
+    name: name(100),
+    rules_json: rulesJson,
+    publish: z.boolean().default(false),
+  }),
   bodyExample: { name: 'Refunds', rules_json: definitionExample, publish: true },
   success: {
     status: 201,
@@ -132,7 +123,7 @@ export const updatePolicy = operation({
   params: rowIdParam,
   bodySize: documentLimits,
   body: z
-    .object({
+    .strictObject({
       name: name(100).optional(),
       rules_json: rulesJson.optional(),
       lifecycle: z.enum(policyLifecycles).optional(),
@@ -146,7 +137,8 @@ export const updatePolicy = operation({
       ({ name, rules_json, lifecycle }) =>
         [name, rules_json, lifecycle].some((value) => value !== undefined),
       { message: 'give at least one of name, rules_json, lifecycle' },
-    ),
+    )
+    .meta({ anyOf: ['name', 'rules_json', 'lifecycle'].map((field) => ({ required: [field] })) }),
   bodyExample: { lifecycle: 'published', expected_policy_hash: `sha256:${'5d'.repeat(32)}` },
   success: {
     status: 200,
@@ -206,6 +198,7 @@ const replayVerdict = z.object({
     )
     .readonly(),
 });
+named('PolicyReplayVerdict', replayVerdict);
 
 export const replayPolicy = operation({
   id: 'replayPolicy',
@@ -216,11 +209,14 @@ export const replayPolicy = operation({
   auth: 'bearer',
   permission: 'read',
   bodySize: documentLimits,
-  body: z.object({
-    policy: jsonObject,
+  body: z.strictObject({
+    policy: policyDefinition,
     context: jsonObject,
     expected: z
-      .object({ decision: z.string().optional(), reason_code: z.string().optional() })
+      .strictObject({
+        decision: text(64).optional(),
+        reason_code: text(256).optional(),
+      })
       .optional(),
   }),
   bodyExample: {

@@ -2,8 +2,10 @@ import { z } from 'zod';
 import { lintKinds, lintSeverities } from '../policy/lint-finding.ts';
 import { documentLimits } from '../strict-json.ts';
 import { jsonObject } from './fields.ts';
+import { named } from './json-schema.ts';
 import { operation } from './operation.ts';
-import { definitionExample, policyLifecycles, rulesJson } from './policies.ts';
+import { policyLifecycles } from './policies.ts';
+import { definitionExample, rulesJson } from './policy-form.ts';
 
 const finding = z.object({
   /** What is wrong. */
@@ -23,6 +25,7 @@ const finding = z.object({
   /** A context in which it shows. */
   example: jsonObject.optional(),
 });
+named('LintFinding', finding);
 
 const report = z.object({
   findings: z.array(finding).readonly(),
@@ -32,6 +35,7 @@ const report = z.object({
     info: z.number().int(),
   }),
 });
+named('LintReport', report);
 
 const reportExample = {
   findings: [
@@ -82,7 +86,7 @@ export const lintPolicySet = operation({
   permission: 'read',
   bodyBytesMax: 8_388_608,
   bodySize: documentLimits,
-  body: z.object({
+  body: z.strictObject({
     policies: z.array(rulesJson).min(1).max(1000),
     with_published: z.boolean().default(false),
   }),

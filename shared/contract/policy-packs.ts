@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { modes } from '../decision/action.ts';
 import { name } from './fields.ts';
+import { named } from './json-schema.ts';
 import { operation } from './operation.ts';
 import { policyRecord, recordExample } from './policies.ts';
 
@@ -20,6 +21,7 @@ const pack = z.object({
     )
     .readonly(),
 });
+named('PolicyPack', pack);
 
 export const listPolicyPacks = operation({
   id: 'listPolicyPacks',
@@ -63,7 +65,7 @@ export const installPolicyPack = operation({
     'Idempotent: a policy that is there already, with the same rules and mode, is left as it is (200). `publish: true` needs the permission `policy.publish` and archives the published policy with the same definition id. `mode` replaces the mode of the policies, for example `monitor` to watch first.',
   auth: 'bearer',
   permission: 'policy.write',
-  body: z.object({
+  body: z.strictObject({
     pack: name(100),
     publish: z.boolean().default(false),
     mode: z.enum(modes).optional(),

@@ -78,7 +78,8 @@ export const erasePersonalData = operation({
     })
     .refine(({ user_id, agent_id }) => (user_id === undefined) !== (agent_id === undefined), {
       message: 'user_id or agent_id: exactly one of them',
-    }),
+    })
+    .meta({ oneOf: [{ required: ['user_id'] }, { required: ['agent_id'] }] }),
   bodyExample: { user_id: 'user_12', reason: 'request of 2026-07-01' },
   success: {
     status: 200,

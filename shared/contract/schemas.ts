@@ -1,42 +1,51 @@
 import { z } from 'zod';
+import { named, statedAs } from './json-schema.ts';
 
 /** Schemas that several resources share. */
 
 /** Every error answer (contract 7); some carry further fields beside these. */
-export const apiError = z.looseObject({
-  error: z.string(),
-  reason_code: z.string().optional(),
-});
+export const apiError = z.looseObject({ error: z.string(), reason_code: z.string().optional() });
+named('ApiError', apiError);
 
-const earliestMs = Date.parse('0001-01-01T00:00:00Z');
-const latestMs = Date.parse('9999-12-31T00:00:00Z');
-const zone = /(Z|[+-](0\d|1[0-4]):[0-5]\d)$/;
+/** An error answer of an operation that decides on an action. */
+export const decisionError = apiError.extend({ decision: z.literal('deny') });
+named('DecisionError', decisionError);
 
-/** Whether Postgres and JavaScript both know a time of RFC 3339, with some room after it. */
+/** Years that Postgres and JavaScript both know in every time zone, with some room after them. */
+const storableTime =
+  /^(?!000[01]|9999-12-[23])\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-](0\d|1[0-4]):[0-5]\d)$/;
+
+/** Whether Postgres and JavaScript both know a time of RFC 3339. */
 export function isStorableTime(text: string): boolean {
-  const ms = Date.parse(text);
-  return ms >= earliestMs && ms <= latestMs && zone.test(text) && text.length <= 40;
+  return storableTime.test(text) && !Number.isNaN(Date.parse(text));
 }
 
 /** RFC 3339 with an offset or `Z`. */
-export const dateTime = z.iso
-  .datetime({ offset: true })
-  .refine(isStorableTime, 'must lie in the years 1 to 9999, at most 14 hours from UTC');
+export const dateTime = statedAs(
+  z.iso
+    .datetime({ offset: true })
+    .refine(isStorableTime, 'must lie in the years 2 to 9999, at most 14 hours from UTC'),
+  { type: 'string', format: 'date-time', maxLength: 40, pattern: storableTime.source },
+);
+
+/** A whole number in a path or query, written as JSON would write it. */
+export function wholeNumber(min: number, max: number) {
+  const message = `must be a whole number from ${min} to ${max}`;
+  return statedAs(
+    z
+      .string()
+      .regex(/^(0|[1-9]\d{0,15})$/, message)
+      .transform(Number)
+      .refine((value) => value >= min && value <= max, message),
+    { type: 'integer', minimum: min, maximum: max },
+  );
+}
 
 /** A positive integer in a path. */
-export const integerId = z
-  .string()
-  .regex(/^[1-9]\d{0,9}$/, 'must be a positive integer')
-  .transform(Number)
-  .refine((id) => id <= 2_147_483_647, 'must be a positive integer');
+export const integerId = wholeNumber(1, 2_147_483_647);
 
 /** How many of a list, in a query. */
-export const pageLimit = z
-  .string()
-  .regex(/^\d{1,4}$/, 'must be a whole number from 1 to 1000')
-  .transform(Number)
-  .refine((limit) => limit >= 1 && limit <= 1000, 'must be a whole number from 1 to 1000')
-  .default(100);
+export const pageLimit = wholeNumber(1, 1000).default(100);
 
 /** An opaque id in a path or body, such as `key_0198…`. */
 export const opaqueId = z.string().regex(/^[0-9A-Za-z._-]{1,100}$/, 'is not an id');
@@ -47,5 +56,6 @@ export function line(lengthMax: number) {
     .string()
     .min(1)
     .max(lengthMax)
-    .refine((text) => !/\p{Cc}/u.test(text), 'must not hold control characters');
+    .refine((text) => !/\p{Cc}/u.test(text), 'must not hold control characters')
+    .meta({ pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$' });
 }

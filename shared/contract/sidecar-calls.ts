@@ -13,6 +13,7 @@ import {
   userId,
 } from './fields.ts';
 import { operation } from './operation.ts';
+import { wholeNumber } from './schemas.ts';
 import { bySidecar, sidecarExample } from './sidecars.ts';
 import { spoolRecordMax } from './spool-record.ts';
 
@@ -79,7 +80,7 @@ export const openSidecarApproval = operation({
   summary: 'Ask a human about an action of the sidecar’s own agent',
   description:
     'The control plane judges the action by its own state: verdict, reason, rules, terms and risk are its own, or the sidecar’s where those are stricter. What it denies is refused (`approval.action_denied`).',
-  body: z.object({
+  body: z.strictObject({
     tool: toolId,
     resource: resourceId,
     args: jsonObject,
@@ -97,14 +98,14 @@ export const openSidecarApproval = operation({
     policy_hash: digest.optional(),
     manifest_hash: digest.optional(),
     risk_tier: riskTier,
-    terms: z.object({
+    terms: z.strictObject({
       // What policies may ask for, all of it: terms that are refused here would be a denial there.
       channels: z.array(name(policyLimits.channelLength)).max(policyLimits.rules),
       minRole: name(64),
       quorum: z.number().int().min(1).max(policyLimits.quorum),
       slaSeconds: z.number().int().min(1).max(policyLimits.slaSeconds).optional(),
       grant: z
-        .object({
+        .strictObject({
           uses: z.number().int().min(1).max(grantBounds.usesMax),
           ttlSeconds: z
             .number()
@@ -178,11 +179,7 @@ export const getSidecarUsage = operation({
     'Counted are the sealed decisions of the last 25 hours but those of the run that asks, which knows its own: other sidecars, the control plane, earlier runs. `after` is the position of the answer before; buckets that changed since then come whole. An answer with `after` 0 replaces all that was known.',
   query: z.object({
     run: z.string().regex(/^[\w-]{1,64}$/, 'is not the name of a run'),
-    after: z
-      .string()
-      .regex(/^\d{1,15}$/, 'must be a whole number')
-      .transform(Number)
-      .default(0),
+    after: wholeNumber(0, 999_999_999_999_999).default(0),
   }),
   success: {
     status: 200,
@@ -231,7 +228,7 @@ export const claimSidecarPassport = operation({
   method: 'POST',
   path: '/v1/sidecars/passports/claim',
   summary: 'The durable second lock on a passport’s single use, for high and critical risk',
-  body: z.object({ jti: name(256) }),
+  body: z.strictObject({ jti: name(256) }),
   bodyExample: { jti: 'pp_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d' },
   success: {
     status: 200,

@@ -1,8 +1,10 @@
 import { z } from 'zod';
 import { environments } from '../decision/action.ts';
 import { agentId, name, text, userId } from './fields.ts';
+import { named, statedAs } from './json-schema.ts';
 import { operation } from './operation.ts';
 import { jwkExample, publicJwk } from './passports.ts';
+import { dateTime } from './schemas.ts';
 
 export const sidecarExample = 'sc_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d';
 
@@ -22,7 +24,7 @@ export const createEnrolmentToken = operation({
     'An enrolled sidecar receives the credentials that its agent’s capabilities reach, so that only owners and admins make tokens. Only an owner names a user who holds an owner’s key. A key that is bound to an agent repeats the user and environment of a live sidecar of that agent.',
   auth: 'bearer',
   permission: 'sidecar.enrol',
-  body: z.object({
+  body: z.strictObject({
     agent_id: agentId,
     user_id: userId,
     environment: environment.default('prod'),
@@ -62,7 +64,13 @@ export const createEnrolmentToken = operation({
 });
 
 /** A public key as a sidecar makes it: what it claims its `kid` to be is not read. */
-const enrolledJwk = z.object({ kty: z.literal('OKP'), crv: z.string(), x: z.string().max(64) });
+const enrolledJwk = (crv: string) =>
+  z.strictObject({
+    kty: z.literal('OKP'),
+    crv: statedAs(z.string().max(16), { const: crv }),
+    // 32 bytes: of the last of 43 characters two bits are zero.
+    x: z.string().regex(/^[\w-]{42}[AEIMQUYcgkosw048]$/, 'is not a public key of 32 bytes'),
+  });
 
 export const enrolSidecar = operation({
   ...shared,
@@ -72,12 +80,12 @@ export const enrolSidecar = operation({
   summary: 'Enrol a sidecar’s own keys with a token',
   auth: 'none',
   budget: 'address',
-  body: z.object({
+  body: z.strictObject({
     token: name(200),
     /** Ed25519. */
-    signing_jwk: enrolledJwk,
+    signing_jwk: enrolledJwk('Ed25519'),
     /** X25519. */
-    encryption_jwk: enrolledJwk,
+    encryption_jwk: enrolledJwk('X25519'),
     version: text(64).optional(),
   }),
   bodyExample: {
@@ -118,18 +126,19 @@ export const enrolSidecar = operation({
 const sectionVersions = z.record(z.string().max(200), z.number().int());
 
 /** What a sidecar reports of itself, as it is sent, kept and shown. */
-export const report = z.object({
+export const report = z.strictObject({
   /** Of every section held. */
   versions: sectionVersions.optional(),
   /** Age of the replica. */
-  age_ms: z.number().min(0).optional(),
+  age_ms: z.number().min(0).max(Number.MAX_SAFE_INTEGER).optional(),
   spool_depth: z.number().int().min(0).optional(),
   /** How many records its spool ever took. */
   spool_written: z.number().int().min(0).optional(),
-  last_decision_at: z.iso.datetime().optional(),
-  last_decision: z.object({ decision: text(64), reason_code: text(256) }).optional(),
+  last_decision_at: dateTime.optional(),
+  last_decision: z.strictObject({ decision: text(64), reason_code: text(256) }).optional(),
   version: text(64).optional(),
 });
+named('SidecarReport', report);
 
 const reportExample = {
   versions: { policies: 4, tools: 2 },
@@ -155,6 +164,7 @@ const sidecarRecord = z.object({
   last_evidence_incident: z.object({ type: z.string(), at: z.string() }).optional(),
   report: report.optional(),
 });
+named('Sidecar', sidecarRecord);
 
 export const listSidecars = operation({
   ...shared,

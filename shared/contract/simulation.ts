@@ -3,8 +3,10 @@ import { modes } from '../decision/action.ts';
 import { decisions } from '../decision/verdict.ts';
 import { simulationLimits } from '../strict-json.ts';
 import { actionRequest } from './actions.ts';
-import { jsonObject, riskTier } from './fields.ts';
+import { riskTier } from './fields.ts';
+import { named } from './json-schema.ts';
 import { operation } from './operation.ts';
+import { policyDefinition } from './policy-form.ts';
 
 /** Trying policies out: nothing here changes what is enforced, and nothing is stored. */
 
@@ -17,17 +19,27 @@ export type SimulatedAction = z.output<typeof simulated>;
 
 const shared = {
   /** Definitions to judge by, instead of the published ones. */
-  policies: z.array(jsonObject).min(1).max(candidatesMax).optional(),
+  policies: z.array(policyDefinition).min(1).max(candidatesMax).optional(),
   /** With `policies`: together with the published ones, in place of those with the same definition id. */
   beside: z.boolean().default(false),
 };
 
 // One shape rather than a union, so that an error names the field that is wrong.
+const oneAction = Object.keys(simulated.shape).filter((field) => field !== 'mode');
 const simulateRequest = z
   .strictObject({
     ...actionRequest.partial().shape,
     ...shared,
     actions: z.array(simulated).min(1).max(actionsMax).optional(),
+  })
+  .meta({
+    anyOf: [
+      {
+        required: ['actions'],
+        properties: Object.fromEntries(oneAction.map((field) => [field, false])),
+      },
+      { required: ['tool', 'resource', 'agent_id', 'user_id'], properties: { actions: false } },
+    ],
   })
   .transform(({ actions, policies, beside, mode, idempotency_key: _, ...single }, context) => {
     const isSingle = Object.values(single).some((value) => value !== undefined);
@@ -62,6 +74,7 @@ const tracedRule = z.object({
   matched: z.boolean(),
   conditions: z.array(tracedCondition).readonly(),
 });
+named('TracedRule', tracedRule);
 export type TracedRule = z.output<typeof tracedRule>;
 
 const simulation = z.object({
@@ -92,6 +105,7 @@ const simulation = z.object({
   /** Rules that were left out of a long trace. */
   trace_left_off: z.number().int(),
 });
+named('Simulation', simulation);
 export type Simulation = z.output<typeof simulation>;
 
 const counts = z.object({

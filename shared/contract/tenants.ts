@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { modes } from '../decision/action.ts';
+import { named } from './json-schema.ts';
 import { operation } from './operation.ts';
 import { line } from './schemas.ts';
 
@@ -15,12 +16,14 @@ const settings = z.object({
   /** Names or dotted paths of arguments whose values are never kept, beside those known as sensitive. */
   sensitive_fields: z.array(line(200)).max(100),
 });
+named('TenantSettings', settings);
 export type TenantSettings = z.output<typeof settings>;
 
 const change = z
   .strictObject(settings.shape)
   .partial()
-  .refine((named) => Object.keys(named).length > 0, { message: 'must name a setting to change' });
+  .refine((named) => Object.keys(named).length > 0, { message: 'must name a setting to change' })
+  .meta({ minProperties: 1 });
 export type TenantSettingsChange = z.output<typeof change>;
 
 const example = {

@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import { approvalStatuses } from '../manifest/tool-record.ts';
 import { jsonObject, riskTier } from './fields.ts';
+import { named } from './json-schema.ts';
+import { manifest } from './manifest-form.ts';
 import { operation } from './operation.ts';
 
 const drift = z.object({
@@ -15,6 +17,7 @@ const drift = z.object({
   /** Whether the tool must be approved again because of it. */
   material: z.boolean(),
 });
+named('ToolDrift', drift);
 
 const manifestExample = {
   name: 'payments.refund',
@@ -47,7 +50,7 @@ export const ingestTool = operation({
   summary: 'Register a tool’s manifest and classify how it drifted from the approved one',
   auth: 'bearer',
   permission: 'tool.write',
-  body: z.object({ manifest: jsonObject }),
+  body: z.strictObject({ manifest }),
   bodyExample: { manifest: manifestExample },
   success: {
     status: 200,
@@ -171,7 +174,7 @@ export const diffTools = operation({
   summary: 'Classify the drift between two manifests; nothing is stored',
   auth: 'bearer',
   permission: 'read',
-  body: z.object({ before: jsonObject, after: jsonObject }),
+  body: z.strictObject({ before: manifest, after: manifest }),
   bodyExample: { before: manifestExample, after: { ...manifestExample, riskTier: 'high' } },
   success: {
     status: 200,

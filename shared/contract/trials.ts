@@ -3,8 +3,10 @@ import { modes } from '../decision/action.ts';
 import { decisions } from '../decision/verdict.ts';
 import { documentLimits } from '../strict-json.ts';
 import { evidenceCursor } from './evidence.ts';
-import { jsonObject, rowIdParam } from './fields.ts';
+import { rowIdParam } from './fields.ts';
+import { named } from './json-schema.ts';
 import { operation } from './operation.ts';
+import { policyDefinition } from './policy-form.ts';
 import { dateTime } from './schemas.ts';
 
 /** Trying policies out on what the ledger holds: nothing here changes what is enforced, and nothing is stored. */
@@ -31,7 +33,7 @@ const outOfOrder = { path: ['from'], message: 'must not be after to' };
 
 const backtestRequest = z
   .strictObject({
-    policy: jsonObject,
+    policy: policyDefinition,
     /** Together with the published policies, as if it were published; else on its own. */
     beside: z.boolean().default(true),
     from: dateTime.optional(),
@@ -56,6 +58,7 @@ const change = z.object({
   /** Rules that match for certain. */
   matched_rules: z.array(z.string()).readonly(),
 });
+named('BacktestChange', change);
 
 const backtestReport = z.object({
   examined: z.number().int(),
@@ -81,6 +84,7 @@ const backtestReport = z.object({
   /** Null when all was examined; else what to go on from. */
   next_cursor: z.string().nullable(),
 });
+named('BacktestReport', backtestReport);
 export type BacktestReport = z.output<typeof backtestReport>;
 
 export const backtestPolicy = operation({

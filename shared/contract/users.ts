@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { named } from './json-schema.ts';
 import { operation } from './operation.ts';
 import { line } from './schemas.ts';
 
@@ -12,6 +13,7 @@ const userRecord = z.object({
   role: z.string().nullable(),
   updated_at: z.string(),
 });
+named('User', userRecord);
 
 const userExample = {
   id: 'user_12',

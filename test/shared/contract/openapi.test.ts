@@ -61,15 +61,17 @@ describe('the OpenAPI document', () => {
 
   it('has examples that its own schemas take', () => {
     const ajv = new Ajv2020({ strict: false, validateFormats: false });
-    ajv.addSchema({ $id: 'root', components: document.components });
+    // Of the whole document only the schemas are compiled, each with all that it refers to.
+    const compiled = (schema: object) =>
+      ajv.compile({ ...schema, components: document.components });
     for (const one of all) {
       for (const media of Object.values(one.requestBody?.content ?? {})) {
-        expect(ajv.validate(media.schema, media.example), one.operationId).toBe(true);
+        expect(compiled(media.schema)(media.example), one.operationId).toBe(true);
       }
       for (const { content } of Object.values(one.responses)) {
         const media = content['application/json'];
         if (media?.example === undefined) continue;
-        expect(ajv.validate(media.schema, media.example), one.operationId).toBe(true);
+        expect(compiled(media.schema)(media.example), one.operationId).toBe(true);
       }
     }
   });

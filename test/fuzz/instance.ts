@@ -1,0 +1,74 @@
+import type { AddressInfo } from 'node:net';
+import { createApp } from '../../control-plane/app.ts';
+import { createHttpServer } from '../../control-plane/http/server.ts';
+import { allRoutes } from '../../control-plane/routes.ts';
+import { openApiDocument } from '../../shared/contract/openapi.ts';
+import type { AnyOperation } from '../../shared/contract/operation.ts';
+import {
+  sidecarTokenAudience,
+  sidecarTokenSecondsMax,
+  sidecarTokenType,
+} from '../../shared/contract/sidecar-token.ts';
+import { signJws } from '../../shared/crypto/jws.ts';
+import { newId } from '../../shared/ids.ts';
+import { type EnrolledSidecar, enrolledSidecar } from '../support/enrolled-sidecar.ts';
+import { roomyLimits, startGateway } from '../support/gateway.ts';
+import { freshDatabase, startPostgres } from '../support/postgres.ts';
+
+interface Instance {
+  /** Of the control plane, without a path. */
+  readonly origin: string;
+  readonly document: object;
+  /** Of the tenant's owner, of gateway scope. */
+  readonly key: string;
+  close(): Promise<void>;
+}
+
+/**
+ * A control plane with every route on a real Postgres, whose request budgets are never used up. Who
+ * calls an operation for sidecars is the enrolled one: its tokens are good for a minute and once.
+ */
+export async function startInstance(): Promise<Instance> {
+  const postgres = await startPostgres();
+  const database = await freshDatabase(postgres.url);
+  const gateway = await startGateway({ databaseUrl: database.url });
+  const { services, api } = gateway;
+  const sidecar = await enrolledSidecar(gateway, await gateway.agent());
+  const routes = allRoutes(services);
+  const app = createApp(routes, services, { limits: roomyLimits });
+  const isForSidecars = pathsOf(routes.map(({ operation }) => operation));
+  const server = createHttpServer((req, res) => {
+    if (req.headers.authorization !== undefined && isForSidecars(req.url ?? '')) {
+      req.headers.authorization = `Bearer ${tokenOf(sidecar, services.clock.now())}`;
+    }
+    app(req, res);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const ticks = setInterval(() => services.clock.advance(1_000), 1_000);
+  return {
+    origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    document: openApiDocument(routes.map(({ operation }) => operation)),
+    key: await api.key({ scope: 'gateway' }),
+    close: async () => {
+      clearInterval(ticks);
+      server.closeAllConnections();
+      server.close();
+      await gateway.close();
+      await postgres.stop();
+    },
+  };
+}
+
+function tokenOf({ id, enrolment }: EnrolledSidecar, nowMs: number): string {
+  const now = Math.floor(nowMs / 1000);
+  const times = { iat: now, exp: now + sidecarTokenSecondsMax, jti: newId('st', nowMs) };
+  const claims = { iss: id, sub: id, aud: sidecarTokenAudience, ...times };
+  return signJws(claims, sidecarTokenType, enrolment.signingKey);
+}
+
+function pathsOf(operations: readonly AnyOperation[]): (url: string) => boolean {
+  const forms = operations
+    .filter(({ auth }) => auth === 'sidecar')
+    .map(({ path }) => new RegExp(`^/api${path.replaceAll(/\\{\\w+\\}/g, '[^/]+')}($|[?])`));
+  return (url) => forms.some((form) => form.test(url));
+}
