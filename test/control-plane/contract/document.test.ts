@@ -53,7 +53,7 @@ const operations = Object.values(document.paths).flatMap((methods) => Object.val
 
 /** Members of these hold whatever a caller likes; what is in them is judged, not validated. */
 const freeObjects = new Set([
-  ...['args', 'modified_args', 'resource_constraints', 'context', 'data'],
+  ...['args', 'modified_args', 'mcp', 'resource_constraints', 'context', 'data'],
   ...['ToolManifest'],
 ]);
 
