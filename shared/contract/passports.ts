@@ -37,7 +37,7 @@ export const passportClaims = z.object({
 named('PassportClaims', passportClaims);
 
 /** A token as it was given to somebody; whether it is one is for the answer to say. */
-export const compactJws = text(65_536);
+export const compactJws = text(1_048_576);
 
 /** Refused as `passport.ttl_invalid` where it is out of bounds. */
 export const ttlSeconds = statedAs(z.number().int(), {
