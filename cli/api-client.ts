@@ -1,7 +1,8 @@
 import fs from 'node:fs';
 import { z } from 'zod';
 import { type Client, createClient } from '../shared/contract/client.ts';
-import { errorKinds, GatewayError } from '../shared/errors.ts';
+import { errorKinds } from '../shared/error-kinds.ts';
+import { GatewayError } from '../shared/errors.ts';
 import { parseSettings, SettingsError } from '../shared/settings.ts';
 import { findRunning } from './running-instance.ts';
 

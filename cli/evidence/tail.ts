@@ -1,7 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { streamEvidence } from '../../shared/contract/evidence-reading.ts';
-import { errorKinds, GatewayError, isErrorCode } from '../../shared/errors.ts';
+import { errorKinds, isErrorCode } from '../../shared/error-kinds.ts';
+import { GatewayError } from '../../shared/errors.ts';
 import { isJsonObject } from '../../shared/json.ts';
 import { SettingsError } from '../../shared/settings.ts';
 import { apiClient, apiOptions } from '../api-client.ts';

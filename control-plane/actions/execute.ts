@@ -6,7 +6,8 @@ import type {
 import type { Action } from '../../shared/decision/action.ts';
 import { stepsFor } from '../../shared/decision/next-steps.ts';
 import { mayProceed } from '../../shared/decision/verdict.ts';
-import { type ErrorCode, errorKinds, type GatewayError } from '../../shared/errors.ts';
+import { type ErrorCode, errorKinds } from '../../shared/error-kinds.ts';
+import type { GatewayError } from '../../shared/errors.ts';
 import { requestersOf } from '../approvals/requesters.ts';
 import { commitChange } from '../events.ts';
 import { toAnswerable } from '../http/errors.ts';

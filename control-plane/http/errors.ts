@@ -1,5 +1,6 @@
 import type { Response } from 'express';
-import { errorKinds, GatewayError, toGatewayError } from '../../shared/errors.ts';
+import { errorKinds } from '../../shared/error-kinds.ts';
+import { GatewayError, toGatewayError } from '../../shared/errors.ts';
 import type { JsonObject } from '../../shared/json.ts';
 
 /** The body of every error answer: contract 7, with the error's public details beside it. */

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
-import { type ErrorCode, errorKinds, GatewayError, isErrorCode } from '../../shared/errors.ts';
+import { type ErrorCode, errorKinds, isErrorCode } from '../../shared/error-kinds.ts';
+import { GatewayError } from '../../shared/errors.ts';
 import type { SealedPlace, Services, Transaction } from '../services.ts';
 import {
   assertNotPerformed,

@@ -1,7 +1,8 @@
 import type { Request } from 'express';
 import type { z } from 'zod';
 import type { AnyOperation } from '../../shared/contract/operation.ts';
-import { type ErrorCode, GatewayError } from '../../shared/errors.ts';
+import type { ErrorCode } from '../../shared/error-kinds.ts';
+import { GatewayError } from '../../shared/errors.ts';
 import { readPairs, refuseText } from './body.ts';
 import type { Input } from './route.ts';
 

@@ -3,7 +3,7 @@ import type { Action } from '../../shared/decision/action.ts';
 import { seenRecord } from '../../shared/decision/seen-facts.ts';
 import { usageEvidence } from '../../shared/decision/usage-evidence.ts';
 import type { Verdict } from '../../shared/decision/verdict.ts';
-import type { ErrorCode } from '../../shared/errors.ts';
+import type { ErrorCode } from '../../shared/error-kinds.ts';
 import { argumentsEvidence } from '../../shared/evidence/arguments.ts';
 import type { ArgumentsSetting } from '../../shared/evidence/arguments-setting.ts';
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';

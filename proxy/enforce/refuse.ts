@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { RefusalDetails } from '../../shared/decision/explain.ts';
 import { readTheComment, stepsFor } from '../../shared/decision/next-steps.ts';
 import type { Decision } from '../../shared/decision/verdict.ts';
-import { errorKinds, isErrorCode } from '../../shared/errors.ts';
+import { errorKinds, isErrorCode } from '../../shared/error-kinds.ts';
 import type { JsonObject } from '../../shared/json.ts';
 import type { RefusalForm } from '../recognise/recognition.ts';
 import { internalHost } from './internal-host.ts';

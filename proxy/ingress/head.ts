@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import { type ErrorCode, GatewayError } from '../../shared/errors.ts';
+import type { ErrorCode } from '../../shared/error-kinds.ts';
+import { GatewayError } from '../../shared/errors.ts';
 import { type Authority, splitAuthority } from '../../shared/host.ts';
 
 /** The control data of a request that the ingress judges itself. */

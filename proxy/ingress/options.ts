@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { ErrorCode, GatewayError } from '../../shared/errors.ts';
+import type { ErrorCode } from '../../shared/error-kinds.ts';
+import type { GatewayError } from '../../shared/errors.ts';
 import type { Log } from '../../shared/log.ts';
 import type { Guard } from '../../shared/upstream/address-guard.ts';
 import type { Authority as CertificateAuthority } from '../tls/authority.ts';

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import type { ErrorCode } from '../../shared/errors.ts';
+import type { ErrorCode } from '../../shared/error-kinds.ts';
 import type { Authority } from '../../shared/host.ts';
 
 /** How a tunnel ended. */

@@ -1,6 +1,6 @@
 import type { Binding } from '../../shared/binding/binding.ts';
 import type { BindingIndex } from '../../shared/binding/match.ts';
-import type { ErrorCode } from '../../shared/errors.ts';
+import type { ErrorCode } from '../../shared/error-kinds.ts';
 import type { JsonObject } from '../../shared/json.ts';
 import type { JsonSizeLimits } from '../../shared/strict-json.ts';
 import type { Outgoing } from '../../shared/upstream/outgoing.ts';

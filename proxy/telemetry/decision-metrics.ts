@@ -1,6 +1,6 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
 import type { Clock } from '../../shared/clock.ts';
-import { isErrorCode } from '../../shared/errors.ts';
+import { isErrorCode } from '../../shared/error-kinds.ts';
 import { gauge } from '../../shared/observed-metric.ts';
 
 interface Observed {

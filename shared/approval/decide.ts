@@ -1,5 +1,5 @@
 import type { RiskTier } from '../decision/action.ts';
-import type { ErrorCode } from '../errors.ts';
+import type { ErrorCode } from '../error-kinds.ts';
 import { foldPrincipal } from '../principal.ts';
 import type { Deciders } from './deciders.ts';
 import { agreeGrant, type GrantLimits, type GrantRequest, narrowestGrant } from './grant-terms.ts';

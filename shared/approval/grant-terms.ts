@@ -1,5 +1,5 @@
 import type { RiskTier } from '../decision/action.ts';
-import type { ErrorCode } from '../errors.ts';
+import type { ErrorCode } from '../error-kinds.ts';
 import { roleSuffices } from './roles.ts';
 
 export const grantScopes = ['action', 'tool'] as const;

@@ -1,5 +1,6 @@
 import type { z } from 'zod';
-import { type ErrorCode, errorKinds, GatewayError, isErrorCode } from '../errors.ts';
+import { type ErrorCode, errorKinds, isErrorCode } from '../error-kinds.ts';
+import { GatewayError } from '../errors.ts';
 import { isJsonObject } from '../json.ts';
 import type { AnyOperation, Operation } from './operation.ts';
 

@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { type ErrorCode, errorKinds } from '../errors.ts';
+import { type ErrorCode, errorKinds } from '../error-kinds.ts';
 import { Components } from './components.ts';
 import { type Json, jsonSchema } from './json-schema.ts';
 import type { AnyOperation } from './operation.ts';

@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import type { ErrorCode } from '../errors.ts';
+import type { ErrorCode } from '../error-kinds.ts';
 import type { JsonSizeLimits } from '../strict-json.ts';
 
 export const permissions = [

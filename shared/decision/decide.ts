@@ -1,4 +1,4 @@
-import type { ErrorCode } from '../errors.ts';
+import type { ErrorCode } from '../error-kinds.ts';
 import { matchesAnyGlob } from '../glob.ts';
 import type { ToolRecord } from '../manifest/tool-record.ts';
 import { firstPassportFailure } from '../passport/check.ts';

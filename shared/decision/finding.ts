@@ -1,4 +1,4 @@
-import { type ErrorCode, errorKinds, isErrorCode } from '../errors.ts';
+import { type ErrorCode, errorKinds, isErrorCode } from '../error-kinds.ts';
 import type { PolicyOutcome } from '../policy/policy-set.ts';
 import { stepsFor, stepsForBudget, stepsForDecision } from './next-steps.ts';
 import type { Decision, Effect } from './verdict.ts';

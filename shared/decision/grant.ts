@@ -1,7 +1,7 @@
 import { digestOf } from '../approval/action-digest.ts';
 import { decidersSuffice } from '../approval/deciders.ts';
 import { satisfiesTerms } from '../approval/grant-terms.ts';
-import type { ErrorCode } from '../errors.ts';
+import type { ErrorCode } from '../error-kinds.ts';
 import type { Action, RiskTier } from './action.ts';
 import type { ApprovalProof, DecisionState } from './state.ts';
 import type { ApprovalTerms, Effect } from './verdict.ts';

@@ -1,6 +1,6 @@
 import type { Action } from '../decision/action.ts';
 import type { PassportState } from '../decision/state.ts';
-import type { ErrorCode } from '../errors.ts';
+import type { ErrorCode } from '../error-kinds.ts';
 import { matchesAnyGlob } from '../glob.ts';
 import { anyUser } from './claims.ts';
 import { constraintNames, violates } from './constraints.ts';

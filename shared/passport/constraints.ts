@@ -2,7 +2,7 @@ import { sha256 } from '../crypto/hash.ts';
 import { canonicalJson } from '../crypto/jcs.ts';
 import type { Action } from '../decision/action.ts';
 import { parseResource } from '../decision/resource.ts';
-import type { ErrorCode } from '../errors.ts';
+import type { ErrorCode } from '../error-kinds.ts';
 import type { JsonObject, JsonValue } from '../json.ts';
 import { externalRecipient, valuesNamed } from './recipients.ts';
 

@@ -12,7 +12,7 @@ import { type Authority, loadAuthority } from '../../proxy/tls/authority.ts';
 import { createForward, type ForwardTimeouts } from '../../proxy/upstream/forward.ts';
 import type { Forward, Outcome } from '../../proxy/upstream/forwarding.ts';
 import { systemClock } from '../../shared/clock.ts';
-import { type ErrorCode, errorKinds } from '../../shared/errors.ts';
+import { type ErrorCode, errorKinds } from '../../shared/error-kinds.ts';
 import { silentLog } from '../../shared/log.ts';
 import { createGuard, type Guard } from '../../shared/upstream/address-guard.ts';
 import { outboundHeaders } from '../../shared/upstream/headers.ts';
