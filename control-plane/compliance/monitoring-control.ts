@@ -1,7 +1,9 @@
 import { z } from 'zod';
 import { modes } from '../../shared/decision/action.ts';
-import { listKillSwitches } from '../runtime/list-kill-switches.ts';
+import { killSwitchRecordOf } from '../runtime/kill-switch-record.ts';
+import { killSwitchRows } from '../runtime/list-kill-switches.ts';
 import type { Services } from '../services.ts';
+import type { KillSwitch } from '../store/generated/client.ts';
 import { type Assessment, type Control, type Finding, findingOn, insufficient } from './control.ts';
 
 const dayMs = 86_400_000;
@@ -126,8 +128,11 @@ const readable = z.union([
 
 async function assessKillSwitches(services: Services, tenantId: string): Promise<Assessment> {
   const every = { status: 'armed', limit: 1_000 } as const;
-  const armed = await listKillSwitches(services, { tenantId }, every);
-  const unreadable = armed.filter((one) => !readable.safeParse(one).success).map(({ id }) => id);
+  const armed = await killSwitchRows(services, { tenantId }, every);
+  const isReadable = (row: KillSwitch) =>
+    services.guard.holds('kill_switch', row) &&
+    readable.safeParse(killSwitchRecordOf(row, services.clock.now())).success;
+  const unreadable = armed.filter((row) => !isReadable(row)).map(({ id }) => id);
   return {
     evidence: { kill_switches_armed: armed.length },
     findings: findingOn(unreadable, {

@@ -27,9 +27,19 @@ export function createAuthenticate(services: Services): Authenticate {
     const charge = () => chargeUnknown(address);
     if (token.length > keyLengthMax) await charge();
     const holder = token.length <= keyLengthMax ? await keys.find(token, charge) : undefined;
-    if (holder === undefined) throw new GatewayError('auth.invalid_key');
+    if (holder === undefined) throw invalidKey(keys.expiredAtMs(token));
     return { ...holder, address };
   };
+}
+
+/** Only who holds a key learns that it expired. */
+function invalidKey(expiredAtMs: number | undefined): GatewayError {
+  if (expiredAtMs === undefined) return new GatewayError('auth.invalid_key');
+  const expired_at = new Date(expiredAtMs).toISOString();
+  return new GatewayError('auth.invalid_key', {
+    message: `The API key expired at ${expired_at}: create another key, or ask an owner for one.`,
+    details: { expired_at },
+  });
 }
 
 const anonymous: Omit<Caller, 'address'> = {

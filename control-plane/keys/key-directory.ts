@@ -1,6 +1,5 @@
 import { hash as digest } from 'node:crypto';
 import { isApiKey } from '../../shared/crypto/api-key.ts';
-import { GatewayError } from '../../shared/errors.ts';
 import { permissionsOf } from '../http/roles.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
@@ -25,10 +24,12 @@ interface Known {
 /** Finds who an API key stands for. */
 interface KeyDirectory {
   /**
-   * The holder of a valid key, or undefined: unknown, revoked, or not a key at all; rejects for an expired key.
+   * The holder of a valid key, or undefined: unknown, revoked, expired, or not a key at all.
    * `beforeUnknown` is called before a key is looked up that this process has not seen valid.
    */
   find(key: string, beforeUnknown?: () => Promise<void>): Promise<KeyHolder | undefined>;
+  /** When a key that was found just now expired, in ms since the epoch; undefined for all others. */
+  expiredAtMs(key: string): number | undefined;
   /** Drops a key from memory, by its hash, so that its revocation holds here at once. */
   forget(hash: string): void;
 }
@@ -80,23 +81,19 @@ function createKeyDirectory(services: Services): KeyDirectory {
       const isFresh = cached !== undefined && clock.monotonic() - cached.readAt < believedMs;
       if (cached === undefined) await beforeUnknown?.();
       const known = isFresh ? cached : await lookUp(key, index);
-      if (known === undefined || known.expiresAtMs > clock.now()) return known?.holder;
-      throw expired(known.expiresAtMs);
+      return known !== undefined && known.expiresAtMs > clock.now() ? known.holder : undefined;
+    },
+    expiredAtMs: (key) => {
+      const known = cache.get(indexOf(key));
+      return known !== undefined && known.expiresAtMs <= clock.now()
+        ? known.expiresAtMs
+        : undefined;
     },
     forget: (hash) => {
       revocations += 1;
       for (const [index, known] of cache) if (known.hash === hash) cache.delete(index);
     },
   };
-}
-
-/** Only who holds the key learns this. */
-function expired(atMs: number): GatewayError {
-  const expired_at = new Date(atMs).toISOString();
-  return new GatewayError('auth.invalid_key', {
-    message: `The API key expired at ${expired_at}: create another key, or ask an owner for one.`,
-    details: { expired_at },
-  });
 }
 
 function devHolder(

@@ -50,7 +50,7 @@ describe('nothing is sent', () => {
     [
       'whose argument would be another path',
       { resource: 'invoice:../admin', args: { invoice: '../admin' } },
-      { reason_code: 'proxy.path_refused' },
+      { reason_code: 'args.resource_ambiguous' },
     ],
   ])('of an action %s', async (_what, more, expected) => {
     await expectSent(0, async () => {

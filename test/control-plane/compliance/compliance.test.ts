@@ -11,6 +11,7 @@ import {
   controlReasons,
   getCompliance,
 } from '../../../shared/contract/compliance.ts';
+import { armKillSwitch, disarmKillSwitch } from '../../../shared/contract/kill-switches.ts';
 import { verifyObject } from '../../../shared/crypto/signed-object.ts';
 import { verificationKeys } from '../../../shared/crypto/signing-key.ts';
 import { refusalOf } from '../../support/gateway.ts';
@@ -85,17 +86,25 @@ describe('a control fails', () => {
   });
 
   it('not CC-1 where a kill switch forces a tenant that only reports to enforce', async () => {
-    const forced = (mode: string, more = '') => [
-      "update tenant set mode = 'monitor'",
-      `insert into kill_switch (id, tenant_id, kind, mode, tool, reason, armed_by)
-         values ('ks_y', 'default', 'force_mode', '${mode}', ${more || 'null'}, 'x', 'x')`,
-    ];
     const look = () => stage.control('CC-1');
-    expect(reasonsOf(await stage.damaged(forced('strict'), look))).toEqual([]);
+    const tampered = () => stage.damaged(["update tenant set mode = 'monitor'"], look);
+    const whileArmed = async (body: {
+      kind: 'force_mode';
+      reason: string;
+      mode: 'strict' | 'warn';
+      tool?: string;
+    }) => {
+      const { id } = await stage.gateway.owner.call(armKillSwitch, { body });
+      const found = reasonsOf(await tampered());
+      await stage.gateway.owner.call(disarmKillSwitch, { params: { id } });
+      return found;
+    };
+    const force = { kind: 'force_mode', reason: 'x' } as const;
+    expect(await whileArmed({ ...force, mode: 'strict' })).toEqual([]);
     const insufficientForce = ['mode_not_enforcing'];
-    expect(reasonsOf(await stage.damaged(forced('warn'), look))).toEqual(insufficientForce);
-    const forOneTool = forced('strict', "'pay'");
-    expect(reasonsOf(await stage.damaged(forOneTool, look))).toEqual(insufficientForce);
+    expect(await whileArmed({ ...force, mode: 'warn' })).toEqual(insufficientForce);
+    const forOneTool = { ...force, mode: 'strict', tool: 'pay' } as const;
+    expect(await whileArmed(forOneTool)).toEqual(insufficientForce);
   });
 
   it('for every reason that there is', () => {

@@ -19,22 +19,30 @@ interface Shape {
   readonly properties?: Readonly<Record<string, Shape>>;
   readonly items?: Shape;
   readonly additionalProperties?: boolean | Shape;
+  readonly $ref?: string;
 }
 
+type Definitions = Readonly<Record<string, Shape>>;
+
 /** The leaves of a schema: `[]` for members of a list, `*` for those of an open object. */
-function leaves(shape: Shape, path: string): readonly string[] {
+function leaves(shape: Shape, path: string, definitions: Definitions): readonly string[] {
+  const named = definitions[shape.$ref?.replace('#/$defs/', '') ?? ''];
+  if (named !== undefined) return leaves(named, path, definitions);
   if (shape.properties !== undefined) {
     return Object.entries(shape.properties).flatMap(([name, inner]) =>
-      leaves(inner, `${path}.${name}`),
+      leaves(inner, `${path}.${name}`, definitions),
     );
   }
-  if (shape.items !== undefined) return leaves(shape.items, `${path}[]`);
+  if (shape.items !== undefined) return leaves(shape.items, `${path}[]`, definitions);
   return [shape.additionalProperties === undefined ? path : `${path}.*`];
 }
 
 function fieldsIn(schema: z.ZodType | undefined, path: string): readonly string[] {
   if (schema === undefined) return [];
-  return leaves(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Shape, path);
+  const shape = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Shape & {
+    readonly $defs?: Definitions;
+  };
+  return leaves(shape, path, shape.$defs ?? {});
 }
 
 const sidecarOperations = allRoutes({} as Services)
