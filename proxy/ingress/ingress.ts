@@ -67,14 +67,12 @@ export function createIngress(options: IngressOptions): Ingress {
     parsed.delete(socket);
     connects.accept(peers.get(socket), { req, socket, head });
   });
-  if (options.onUpgrade !== undefined) {
-    server.on('upgrade', (req, socket: Socket, head) => {
-      parsed.delete(socket);
-      const peer = peers.get(socket);
-      if (peer === undefined) socket.destroy();
-      else requests.upgrade(peer, req, socket, head);
-    });
-  }
+  server.on('upgrade', (req, socket: Socket, head) => {
+    parsed.delete(socket);
+    const peer = peers.get(socket);
+    if (peer === undefined) socket.destroy();
+    else requests.upgrade(peer, req, socket, head);
+  });
   server.on('timeout', (socket: Socket) => {
     const peer = peers.get(socket);
     if (peer !== undefined) requests.stalled(peer);

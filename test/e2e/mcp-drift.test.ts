@@ -1,7 +1,7 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type McpBench, startMcpBench } from '../support/mcp-bench.ts';
+import { approverKey, type McpBench, startMcpBench } from '../support/mcp-bench.ts';
 import { listing, rawMcpServer } from '../support/mcp-raw-server.ts';
 import { until } from '../support/processes.ts';
 
@@ -9,17 +9,9 @@ let bench: McpBench;
 let approver: (id: string, action: string) => Promise<number>;
 beforeAll(async () => {
   bench = await startMcpBench();
-  const key = await bench.api('POST', '/v1/keys', { name: 'anna', role: 'approver' });
   approver = async (id, action) => {
-    const decided = await fetch(`${bench.separate.origin}/api/v1/approvals/${id}/decide`, {
-      method: 'POST',
-      headers: {
-        authorization: `Bearer ${String(key.body.key)}`,
-        'content-type': 'application/json',
-      },
-      body: JSON.stringify({ action }),
-    });
-    return decided.status;
+    const path = `/v1/approvals/${id}/decide`;
+    return (await bench.api('POST', path, { action }, approverKey)).status;
   };
 });
 afterAll(() => bench?.close());

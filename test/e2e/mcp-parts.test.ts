@@ -80,7 +80,10 @@ async function call(parts: object, name = 'pay', args: object = { amount: 5 }): 
     headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
     body: JSON.stringify(message),
   });
-  return (await answer.json()) as Answer;
+  // A held call with a progress token is answered by an event stream: the response comes last.
+  const text = await answer.text();
+  const isStream = answer.headers.get('content-type')?.startsWith('text/event-stream');
+  return JSON.parse(isStream ? (text.trim().split('data: ').at(-1) ?? '') : text) as Answer;
 }
 
 const verdict = ({ result }: Answer) => result?.structuredContent?.reason_code ?? 'performed';

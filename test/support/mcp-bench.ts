@@ -1,11 +1,15 @@
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { ProxyAgent, fetch as undiciFetch } from 'undici';
+import { formatApiKey } from '../../shared/crypto/api-key.ts';
 import type { LedgerEvent } from './fault-bench.ts';
 import { freshDatabase } from './postgres.ts';
 import { until } from './processes.ts';
 import { startRedis } from './redis.ts';
 import { type Separate, startSeparate } from './separate.ts';
+
+/** Of another person than the owner, who asks: nobody decides on what they asked for. */
+export const approverKey = formatApiKey('mcpBenchApproverKey00000000000');
 
 /** Control plane and sidecar as processes, between MCP clients and MCP servers. */
 export interface McpBench {
@@ -53,6 +57,7 @@ export async function startMcpBench(
     databaseUrl: database.url,
     redisUrl: redis.url,
     sidecarEnv,
+    devKeys: [`${approverKey}=default:approver:tenant:anna`],
   });
   const { api, proxyUrl } = separate;
   const dispatcher = new ProxyAgent({ uri: proxyUrl, proxyTunnel: false });
