@@ -33,7 +33,7 @@ export const readingCases: Cases = {
     ...refusesBodies({ ...body, type: 'decision' }, { ...body, data: undefined }),
     // A body within the limit, whose canonical form is not: each number is written out.
     yields(400, 'evidence.event_invalid', (ask) =>
-      ask({ body: `{"type":"custom.note","data":{"n":[${'1e15,'.repeat(150_000)}1]}}` }),
+      ask({ body: `{"type":"custom.note","data":{"n":[${'1e15,'.repeat(95_000)}1]}}` }),
     ),
     yields(403, 'agent.mismatch', async (ask, { otherAgentsKey, agentId }) =>
       ask({ key: await otherAgentsKey(), body: { ...body, agent_id: agentId } }),
