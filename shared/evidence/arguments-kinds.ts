@@ -15,7 +15,13 @@ export function partialArguments(
   namesMax: number = shapeLimits.names,
 ): PartialValue {
   if (!isJsonObject(shape)) return anything;
-  return fromShape(shape, countNames(shape) >= namesMax);
+  return fromShape(shape, mayBeCut(shape, namesMax));
+}
+
+/** An altered name may stand for several, so that the names that are left do not tell the count. */
+function mayBeCut(shape: JsonValue, namesMax: number): boolean {
+  const names = namesIn(shape);
+  return names.length >= namesMax || names.some(isAltered);
 }
 
 /** `isCut`: names were left out somewhere, so that one which is not there may have been. */
@@ -49,8 +55,8 @@ function isAltered(name: string): boolean {
   );
 }
 
-function countNames(shape: JsonValue | undefined): number {
-  if (typeof shape !== 'object' || shape === null) return 0;
-  const own = Array.isArray(shape) ? 0 : Object.keys(shape).length;
-  return Object.values(shape).reduce((sum: number, member) => sum + countNames(member), own);
+function namesIn(shape: JsonValue | undefined): readonly string[] {
+  if (typeof shape !== 'object' || shape === null) return [];
+  const own = Array.isArray(shape) ? [] : Object.keys(shape);
+  return [...own, ...Object.values(shape).flatMap(namesIn)];
 }

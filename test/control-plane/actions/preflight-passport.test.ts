@@ -52,7 +52,7 @@ describe('a passport', () => {
     expect(revoked).toMatchObject({ status: 403, body: { reason_code: 'passport.revoked' } });
     const other = await passportFor();
     expect((await ask({ tool: 'shell', passport: other.passport })).decision).toBe('deny');
-    const again = await gateway.post('/v1/actions/preflight', action(other));
+    const again = await gateway.post('/v1/actions/preflight', action({ passport: other.passport }));
     expect(again).toMatchObject({ status: 403, body: { reason_code: 'passport.replay_detected' } });
   });
 
