@@ -1,9 +1,8 @@
-import { brotliDecompressSync, gunzipSync, inflateSync, zstdDecompressSync } from 'node:zlib';
+import { decoded, type PackedBody, packedBody } from './packed-body.ts';
 import type { ResponseFilter } from './response-filter.ts';
 import { type SecretScanner, secretScanner } from './secret-scanner.ts';
 
 const scannedBytesMax = 1024 * 1024;
-const decodedBytesMax = 16 * 1024 * 1024;
 const none = Buffer.alloc(0);
 
 type Headers = Readonly<Record<string, string | readonly string[]>>;
@@ -11,7 +10,7 @@ type Headers = Readonly<Record<string, string | readonly string[]>>;
 /**
  * Cuts an answer that carries one of the secrets back, in its header or its body. Text is scanned
  * to its end, anything else for its first MiB. Only bytes that could begin a secret are held
- * back, so that events pass at once.
+ * back, so that events pass at once; a body that begins like a packed one is unpacked first.
  */
 export function reflectionFilter(secrets: readonly string[]): ResponseFilter {
   const scanners = secrets.filter((secret) => secret !== '').map(secretScanner);
@@ -19,6 +18,8 @@ export function reflectionFilter(secrets: readonly string[]): ResponseFilter {
   let scanned = 0;
   let text = true;
   let encoding = '';
+  let packed: PackedBody | undefined;
+  const reflects = (bytes: Buffer) => scanners.some((scanner) => scanner.finds(bytes));
 
   return {
     bytesMax: scannedBytesMax,
@@ -27,13 +28,16 @@ export function reflectionFilter(secrets: readonly string[]): ResponseFilter {
       if (headersReflect(headers, scanners)) return 'cut';
       text = isText(headerValue(headers, 'content-type'));
       encoding = headerValue(headers, 'content-encoding').trim().toLowerCase();
+      packed = packedBody({ isText: text, reflects });
       return encoding === '' || encoding === 'identity' ? 'stream' : 'buffer';
     },
-    chunk(bytes, last) {
-      if (!text && scanned >= scannedBytesMax) return bytes;
+    chunk(chunk, last) {
+      if (!text && scanned >= scannedBytesMax) return chunk;
+      const bytes = packed?.take(chunk, last) ?? chunk;
+      if (bytes === 'cut') return 'cut';
       scanned += bytes.length;
       const seen = carry.length === 0 ? bytes : Buffer.concat([carry, bytes]);
-      if (scanners.some((scanner) => scanner.finds(seen))) return 'cut';
+      if (reflects(seen)) return 'cut';
       const givenUp = last || (!text && scanned >= scannedBytesMax);
       const open = givenUp ? 0 : longestOpen(seen, scanners);
       carry = open === 0 ? none : Buffer.from(seen.subarray(seen.length - open));
@@ -41,9 +45,8 @@ export function reflectionFilter(secrets: readonly string[]): ResponseFilter {
     },
     // An upstream that encodes although it was asked not to: read what the agent would read.
     whole(bytes) {
-      const decoded = decode(bytes, encoding);
-      const reflected = decoded === undefined || scanners.some((scanner) => scanner.finds(decoded));
-      return reflected ? 'cut' : bytes;
+      const body = decoded(bytes, encoding);
+      return body === undefined || reflects(body) ? 'cut' : bytes;
     },
   };
 }
@@ -67,33 +70,13 @@ function headerValue(headers: Headers, name: string): string {
   return typeof value === 'string' ? value : (value?.join(', ') ?? '');
 }
 
+const notText = [
+  /^(?:image\/(?!svg)|audio\/|video\/|font\/)/i,
+  /^(?:application|binary)\/(?:octet-stream|pdf|wasm)\b/i,
+  /^application\/(?:[^\s;]*[.+-])?(?:zip|gzip|tgz|tar|zstd|xz|bzip2|archive)\b/i,
+];
+
 /** Media types that are not text; whatever is not known is scanned as text. */
 function isText(contentType: string): boolean {
-  return !/^(?:image\/(?!svg)|audio\/|video\/|font\/|application\/(?:octet-stream|pdf|zip|gzip|x-tar|wasm)\b)/i.test(
-    contentType,
-  );
-}
-
-/** Undefined when the body cannot be read within bounds. */
-function decode(bytes: Buffer, encoding: string): Buffer | undefined {
-  // A HEAD or 304 answer names the encoding of a body that is not there.
-  if (bytes.length === 0) return bytes;
-  const bounds = { maxOutputLength: decodedBytesMax };
-  try {
-    switch (encoding) {
-      case 'gzip':
-      case 'x-gzip':
-        return gunzipSync(bytes, bounds);
-      case 'deflate':
-        return inflateSync(bytes, bounds);
-      case 'br':
-        return brotliDecompressSync(bytes, bounds);
-      case 'zstd':
-        return zstdDecompressSync(bytes, bounds);
-      default:
-        return undefined;
-    }
-  } catch {
-    return undefined;
-  }
+  return !notText.some((types) => types.test(contentType));
 }

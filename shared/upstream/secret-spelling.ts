@@ -1,72 +1,121 @@
+import { add, hexAt, numberAt, octalAt } from './escaped-numbers.ts';
+import { entityAt } from './html-entity.ts';
+
 const percent = 0x25;
 const ampersand = 0x26;
-const hash = 0x23;
 const plus = 0x2b;
-const semicolon = 0x3b;
 const backslash = 0x5c;
 const lowerU = 0x75;
 const lowerX = 0x78;
 const space = 0x20;
-const entityCharsMax = 12;
+const openBrace = 0x7b;
+const closeBrace = 0x7d;
+const braceDigitsMax = 8;
+const marks = [percent, backslash, plus, ampersand];
+// JSON within JSON within JSON: each level doubles the backslashes.
+const backslashesMax = 4;
+// `%252525`: a percent sign encoded three times.
+const percentLevelsMax = 3;
 
-const named: Readonly<Record<string, number>> = {
-  amp: 0x26,
-  apos: 0x27,
-  gt: 0x3e,
-  lt: 0x3c,
-  quot: 0x22,
-};
-
-/** One character of a secret: as bytes, and as the numbers by which escapes name it. */
-interface Character {
+/** A character as bytes, and as the numbers by which escapes name it. */
+interface Form {
   readonly utf8: Buffer;
   readonly utf16: readonly number[];
   readonly codePoint: number;
 }
 
-export function charactersOf(secret: string): readonly Character[] {
-  return Array.from(secret, (text) => ({
+/** A text to look for: for each character the forms that stand for it. */
+export interface Spelling {
+  readonly characters: readonly (readonly Form[])[];
+  /** For each byte whether a spelling can begin with it, or only if the second byte fits too. */
+  readonly starts: Uint8Array;
+  /** For each byte whether it can follow a first character of one byte. */
+  readonly seconds: Uint8Array;
+}
+
+const never = 0;
+const inAnyCase = 1;
+const ifSecondFits = 2;
+
+/** `anyCase` finds the text whatever the case of its letters. */
+export function spellingOf(text: string, anyCase: boolean): Spelling {
+  const characters = Array.from(text, (one) => formsOf(one, anyCase));
+  const [first, second] = characters;
+  return {
+    characters,
+    starts: startsOf(first, ifSecondFits),
+    seconds: startsOf(second, inAnyCase),
+  };
+}
+
+function startsOf(forms: readonly Form[] | undefined, alone: number): Uint8Array {
+  const starts = new Uint8Array(256);
+  if (forms === undefined) return starts.fill(inAnyCase);
+  for (const { utf8, codePoint } of forms) {
+    starts[utf8[0] ?? 0] = utf8.length === 1 ? alone : inAnyCase;
+    if (codePoint === space) starts[plus] = inAnyCase;
+  }
+  for (const mark of [percent, backslash, ampersand]) starts[mark] = inAnyCase;
+  return starts;
+}
+
+/** Most places are ruled out by one or two bytes. */
+function mayStart({ starts, seconds }: Spelling, bytes: Buffer, at: number): boolean {
+  const start = starts[bytes[at] ?? 0] ?? never;
+  if (start !== ifSecondFits) return start !== never;
+  const second = bytes[at + 1];
+  return second === undefined || seconds[second] !== never;
+}
+
+function formsOf(character: string, anyCase: boolean): readonly Form[] {
+  const all = anyCase
+    ? new Set([character, character.toUpperCase(), character.toLowerCase()])
+    : [character];
+  // In capitals `ß` is two characters.
+  return [...all].filter((text) => Array.from(text).length === 1).map(formOf);
+}
+
+function formOf(text: string): Form {
+  return {
     utf8: Buffer.from(text),
     utf16: Array.from({ length: text.length }, (_, index) => text.charCodeAt(index)),
     codePoint: text.codePointAt(0) ?? 0,
-  }));
+  };
 }
 
-/** Whether an escaped spelling stands anywhere. */
-export function holdsEscaped(bytes: Buffer, secret: readonly Character[]): boolean {
+/** Whether the text stands anywhere, in any spelling. */
+export function holdsSpelled(bytes: Buffer, spelling: Spelling): boolean {
   for (let start = 0; start < bytes.length; start++) {
-    if (matchAt(bytes, start, secret) === 'whole') return true;
+    if (mayStart(spelling, bytes, start) && matchAt(bytes, start, spelling.characters) === 'whole')
+      return true;
   }
   return false;
 }
 
-/** How many of the last bytes, from `from` on, could be the beginning of an escaped spelling. */
-export function openEscapedBytes(
-  bytes: Buffer,
-  secret: readonly Character[],
-  from: number,
-): number {
+/** How many of the last bytes, from `from` on, could be the beginning of a spelling. */
+export function openSpelledBytes(bytes: Buffer, spelling: Spelling, from: number): number {
   for (let start = from; start < bytes.length; start++) {
-    if (matchAt(bytes, start, secret) === 'open') return bytes.length - start;
+    if (mayStart(spelling, bytes, start) && matchAt(bytes, start, spelling.characters) === 'open')
+      return bytes.length - start;
   }
   return 0;
 }
 
-/** Whether escaped spellings need to be looked for at all. */
+/** Whether anything is escaped at all. */
 export function hasEscapes(bytes: Buffer): boolean {
-  return [percent, backslash, plus, ampersand].some((mark) => bytes.includes(mark));
+  return marks.some((mark) => bytes.includes(mark));
 }
 
-/** `open` when the bytes end before the secret does. */
+/** `open` when the bytes end before the text does. */
 function matchAt(
   bytes: Buffer,
   start: number,
-  secret: readonly Character[],
+  characters: Spelling['characters'],
 ): 'whole' | 'open' | 'none' {
   let at = start;
-  for (const character of secret) {
+  for (let index = 0; index < characters.length; index++) {
     if (at >= bytes.length) return 'open';
-    const length = characterAt(bytes, at, character);
+    const length = anyFormAt(bytes, at, characters[index] ?? []);
     if (length === 0) return 'none';
     if (length < 0) return 'open';
     at += length;
@@ -74,24 +123,41 @@ function matchAt(
   return 'whole';
 }
 
-/** Length of a spelling of the character at that place; 0 when there is none, -1 when it may follow. */
-function characterAt(bytes: Buffer, at: number, character: Character): number {
-  const byte = bytes[at];
-  const escaped =
-    byte === backslash
-      ? jsonEscapeAt(bytes, at, character)
-      : byte === ampersand
-        ? entityAt(bytes, at, character.codePoint)
-        : 0;
-  return escaped === 0 ? bytesAt(bytes, at, character.utf8) : escaped;
+/** Length of a spelling of the character there; 0 when there is none, -1 when it may follow. */
+function anyFormAt(bytes: Buffer, at: number, forms: readonly Form[]): number {
+  let open = 0;
+  for (const form of forms) {
+    const length = formAt(bytes, at, form);
+    if (length > 0) return length;
+    if (length < 0) open = -1;
+  }
+  return open;
 }
 
-/** Each byte as it is, or percent-encoded. */
+function formAt(bytes: Buffer, at: number, form: Form): number {
+  const escaped = escapeAt(bytes, at, form);
+  return escaped === 0 ? bytesAt(bytes, at, form.utf8) : escaped;
+}
+
+function escapeAt(bytes: Buffer, at: number, form: Form): number {
+  switch (bytes[at]) {
+    case backslash:
+      return backslashEscapeAt(bytes, at, form);
+    case percent:
+      return unitsAt(bytes, at, form.utf16);
+    case ampersand:
+      return entityAt(bytes, at, form.codePoint);
+    default:
+      return 0;
+  }
+}
+
+/** Each byte as it is, percent-encoded, or as `\x5f` or `\137`. */
 function bytesAt(bytes: Buffer, start: number, wanted: Buffer): number {
   let at = start;
-  for (const one of wanted) {
+  for (let index = 0; index < wanted.length; index++) {
     if (at >= bytes.length) return -1;
-    const length = byteAt(bytes, at, one);
+    const length = byteAt(bytes, at, wanted[index] ?? 0);
     if (length <= 0) return length;
     at += length;
   }
@@ -100,71 +166,94 @@ function bytesAt(bytes: Buffer, start: number, wanted: Buffer): number {
 
 function byteAt(bytes: Buffer, at: number, wanted: number): number {
   const byte = bytes[at];
-  if (byte === percent) {
-    const encoded = hexAt(bytes, at + 1, { digits: 2, wanted });
-    // A percent sign stands for itself, or begins the spelling of one.
-    if (encoded !== 0 || wanted !== percent) return encoded < 0 ? -1 : encoded && 3;
+  const escaped =
+    byte === percent
+      ? percentAt(bytes, at, wanted)
+      : byte === backslash
+        ? backslashByteAt(bytes, at, wanted)
+        : 0;
+  // A percent sign or a backslash stands for itself, or begins the spelling of one.
+  if (escaped !== 0) return escaped;
+  return byte === wanted || (byte === plus && wanted === space) ? 1 : 0;
+}
+
+/** `%5F`, or `%255F` when it was encoded twice. */
+function percentAt(bytes: Buffer, start: number, wanted: number): number {
+  let at = start + 1;
+  for (let level = 0; level < percentLevelsMax; level++) {
+    const found = hexAt(bytes, at, { digits: 2, wanted });
+    if (found !== 0) return found < 0 ? -1 : at + 2 - start;
+    const encoded = hexAt(bytes, at, { digits: 2, wanted: percent });
+    if (encoded <= 0) return encoded;
+    at += 2;
   }
-  if (byte === plus && wanted === space) return 1;
-  return byte === wanted ? 1 : 0;
+  return 0;
 }
 
-function jsonEscapeAt(bytes: Buffer, at: number, { utf16, codePoint }: Character): number {
-  const next = bytes[at + 1];
-  if (next === undefined) return -1;
-  if (next === lowerU) return unitsAt(bytes, at, utf16);
-  const escapable = codePoint === 0x22 || codePoint === 0x2f || codePoint === backslash;
-  return escapable && next === codePoint ? 2 : 0;
+/** `\x5f` or `\137`. */
+function backslashByteAt(bytes: Buffer, start: number, wanted: number): number {
+  const at = behindBackslashes(bytes, start);
+  const mark = bytes[at];
+  if (mark === undefined) return -1;
+  if ((mark | 0x20) !== lowerX) return add(octalAt(bytes, at, wanted) * 3, at - start);
+  return add(hexAt(bytes, at + 1, { digits: 2, wanted }) * 2, at + 1 - start);
 }
 
-/** `\uXXXX` for each unit of UTF-16. */
+/** `\/`, `\u005f`, `\U0000005f`, `\u{5f}` or `\x{5f}`; of Latin-1 also `\xe4`. */
+function backslashEscapeAt(bytes: Buffer, start: number, form: Form): number {
+  const { codePoint, utf16 } = form;
+  const second = bytes[start + 1];
+  if (codePoint === backslash) return second === undefined ? -1 : second === backslash ? 2 : 0;
+  const at = behindBackslashes(bytes, start);
+  const mark = bytes[at];
+  if (mark === undefined) return -1;
+  if (mark === codePoint && isPunctuation(codePoint)) return at + 1 - start;
+  const letter = mark | 0x20;
+  if (letter !== lowerU && letter !== lowerX) return 0;
+  if (bytes[at + 1] === openBrace) return add(bracedAt(bytes, at + 2, codePoint), at + 2 - start);
+  if (letter === lowerU) {
+    const long = hexAt(bytes, at + 1, { digits: 8, wanted: codePoint });
+    return long === 0 ? unitsAt(bytes, start, utf16) : add(long * 8, at + 1 - start);
+  }
+  const isLatin = codePoint > 0x7f && codePoint <= 0xff;
+  return isLatin
+    ? add(hexAt(bytes, at + 1, { digits: 2, wanted: codePoint }) * 2, at + 1 - start)
+    : 0;
+}
+
+function isPunctuation(code: number): boolean {
+  return code < 0x80 && code > space && !/[0-9a-z]/i.test(String.fromCharCode(code));
+}
+
+function behindBackslashes(bytes: Buffer, start: number): number {
+  let at = start;
+  while (at - start < backslashesMax && bytes[at] === backslash) at++;
+  return at;
+}
+
+/** `\u005f` or `%u005f` for each unit of UTF-16. */
 function unitsAt(bytes: Buffer, start: number, utf16: readonly number[]): number {
   let at = start;
   for (const wanted of utf16) {
-    for (const mark of [backslash, lowerU]) {
-      if (at >= bytes.length) return -1;
-      if (bytes[at] !== mark) return 0;
-      at++;
-    }
-    const digits = hexAt(bytes, at, { digits: 4, wanted });
+    if (at >= bytes.length) return -1;
+    const behind = bytes[at] === percent ? at + 1 : behindBackslashes(bytes, at);
+    if (behind === at) return 0;
+    const mark = bytes[behind];
+    if (mark === undefined) return -1;
+    if ((mark | 0x20) !== lowerU) return 0;
+    const digits = hexAt(bytes, behind + 1, { digits: 4, wanted });
     if (digits <= 0) return digits;
-    at += 4;
+    at = behind + 5;
   }
   return at - start;
 }
 
-/** `&amp;`, `&#38;` or `&#x26;`, with any zeros before the number. */
-function entityAt(bytes: Buffer, at: number, codePoint: number): number {
-  const end = bytes.subarray(at, at + entityCharsMax).indexOf(semicolon);
-  const text = bytes.toString('latin1', at + 1, end < 0 ? at + entityCharsMax : at + end);
-  if (end < 0) {
-    const mayFollow = bytes.length - at < entityCharsMax && /^(?:#?[0-9a-z]*)$/i.test(text);
-    return mayFollow ? -1 : 0;
-  }
-  return entityValue(text) === codePoint ? end + 1 : 0;
-}
-
-function entityValue(text: string): number | undefined {
-  if (text.charCodeAt(0) !== hash) return named[text.toLowerCase()];
-  const isHex = (text.charCodeAt(1) | 0x20) === lowerX;
-  const digits = text.slice(isHex ? 2 : 1);
-  return (isHex ? /^[0-9a-f]+$/i : /^[0-9]+$/).test(digits)
-    ? Number.parseInt(digits, isHex ? 16 : 10)
-    : undefined;
-}
-
-/** 1 when the digits spell the number, 0 when not, -1 when they may follow. */
-function hexAt(
-  bytes: Buffer,
-  at: number,
-  { digits, wanted }: { readonly digits: number; readonly wanted: number },
-): -1 | 0 | 1 {
-  const expected = wanted.toString(16).padStart(digits, '0');
-  for (let index = 0; index < digits; index++) {
-    const byte = bytes[at + index];
-    if (byte === undefined) return -1;
-    // Setting bit 5 makes A–F lower case and leaves digits as they are.
-    if ((byte | 0x20) !== expected.charCodeAt(index)) return 0;
-  }
-  return 1;
+/** `5f}` with any zeros before it. */
+function bracedAt(bytes: Buffer, start: number, codePoint: number): number {
+  return numberAt(bytes, start, {
+    radix: 16,
+    end: closeBrace,
+    wanted: codePoint,
+    digits: braceDigitsMax,
+  });
 }

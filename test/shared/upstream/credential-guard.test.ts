@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -57,6 +58,22 @@ const spellings: [string, string][] = [
   ['as HTML entities', entities(secret, (code) => `&#${code};`)],
   ['as HTML entities with zeros', entities(secret, (code) => `&#0${code};`)],
   ['as hexadecimal HTML entities', entities(secret, (code) => `&#X${code.toString(16)};`)],
+  ['in capitals', secret.toUpperCase()],
+  ['in small letters', secret.toLowerCase()],
+  ['in mixed case', secret.replace('sk_live', 'Sk_Live').replace('jtt1', 'JtT1')],
+  ['in capitals with escapes', hex(secret.toUpperCase(), '\\U', 4)],
+  ['in capitals, percent-encoded', hex(secret.toUpperCase(), '%', 2)],
+  ['as \\x escapes', hex(secret, '\\x', 2)],
+  ['as \\x escapes in capitals', hex(secret, '\\X', 2).toUpperCase()],
+  ['one \\x escape', secret.replace('_', '\\x5F')],
+  ['as escapes with braces', entities(secret, (code) => `\\u{${code.toString(16)}}`)],
+  ['as escapes of eight digits', hex(secret, '\\U', 8)],
+  ['as octal escapes', entities(secret, (code) => `\\${code.toString(8).padStart(3, '0')}`)],
+  ['escaped in JSON within JSON', hex(secret, '\\\\u', 4)],
+  ['escaped as by JavaScript’s escape()', hex(secret, '%u', 4)],
+  ['percent-encoded twice', hex(secret, '%25', 2)],
+  ['quoted for a shell', secret.replaceAll('_', '\\_')],
+  ['as a named HTML entity', secret.replaceAll('_', '&lowbar;')],
   ['one HTML entity', secret.replace('_', '&lowbar;').replaceAll('&lowbar;', '&#x5F;')],
 ];
 
@@ -101,6 +118,17 @@ describe('an answer that carries the secret is cut', () => {
     }
   });
 
+  it('as base64 whose slashes and plus signs are escaped', () => {
+    const odd = 'key>?~~>?~?>>>~?~~?>>>';
+    const base64 = Buffer.from(odd).toString('base64');
+    expect(base64).toMatch(/[+/]/);
+    for (const spelled of [base64.replaceAll('/', '\\/'), encodeURIComponent(base64)]) {
+      for (let size = 1; size <= 20; size++) {
+        expect(pass(reflectionFilter([odd]), split(Buffer.from(spelled), size)).cut).toBe(true);
+      }
+    }
+  });
+
   it('in the name of a header', () => {
     expect(reflectionFilter(['abcdefgh']).head(200, { 'x-abcdefgh': '1' })).toBe('cut');
   });
@@ -136,6 +164,73 @@ describe('an answer that carries the secret is cut', () => {
     expect(filter.head(200, { 'content-encoding': encoding })).toBe('buffer');
     expect(filter.whole?.(bytes)).toBe('cut');
   });
+});
+
+const binary = { 'content-type': 'application/octet-stream' };
+
+describe('a packed body without a Content-Encoding', () => {
+  const packings: [string, (bytes: Buffer) => Buffer][] = [
+    ['gzip', gzipSync],
+    ['deflate', deflateSync],
+    ['deflate, hardly packed', (bytes) => deflateSync(bytes, { level: 1 })],
+    ['zstd', zstdCompressSync],
+  ];
+  const random = randomBytes(3 * 1024 * 1024);
+
+  describe.each(packings)('%s', (_what, pack) => {
+    it.each([text, binary])('is cut if it unpacks to the secret: %j', (headers) => {
+      const bytes = pack(Buffer.from(`before ${secret.toUpperCase()} after`));
+      for (let size = 1; size <= bytes.length; size++) {
+        const { passed, cut } = pass(reflectionFilter([secret]), split(bytes, size), headers);
+        expect(cut).toBe(true);
+        expect(passed.length).toBe(0);
+      }
+    });
+
+    it.each([text, binary])('is left as it is without the secret: %j', (headers) => {
+      const bytes = pack(Buffer.from('nothing to see here'));
+      for (let size = 1; size <= bytes.length; size++) {
+        const { passed, cut } = pass(reflectionFilter([secret]), split(bytes, size), headers);
+        expect(cut).toBe(false);
+        expect(passed).toEqual(bytes);
+      }
+    });
+
+    it.each([text, binary])('is cut if it breaks off behind the secret: %j', (headers) => {
+      const bytes = pack(Buffer.concat([Buffer.from(secret), random.subarray(0, 4000)]));
+      const broken = bytes.subarray(0, bytes.length - 5);
+      expect(pass(reflectionFilter([secret]), split(broken, 700), headers).cut).toBe(true);
+    });
+
+    it('is cut as a text if it is too large to be read whole', () => {
+      for (const large of [random, Buffer.alloc(40 * 1024 * 1024)]) {
+        expect(pass(reflectionFilter([secret]), split(pack(large), 65_536)).cut).toBe(true);
+      }
+    });
+
+    it('passes as a download of any size, and its start is read', () => {
+      for (const large of [random, Buffer.alloc(40 * 1024 * 1024)]) {
+        const bytes = pack(large);
+        const { passed, cut } = pass(reflectionFilter([secret]), split(bytes, 65_536), binary);
+        expect(cut).toBe(false);
+        expect(passed.equals(bytes)).toBe(true);
+        const telling = pack(Buffer.concat([Buffer.from(secret), large]));
+        expect(pass(reflectionFilter([secret]), split(telling, 65_536), binary).cut).toBe(true);
+      }
+    });
+  });
+
+  it.each(['x', 'x^2 + y^2', '(', 'x^2 + y^2 = z^2, '.repeat(500), '\x1f', '\x1f\x8b'])(
+    'a text that only begins like one is left as it is: %j',
+    (body) => {
+      for (const size of [1, 2, 3, 5000]) {
+        const bytes = Buffer.from(body, 'latin1');
+        const { passed, cut } = pass(reflectionFilter([secret]), split(bytes, size));
+        expect(cut).toBe(false);
+        expect(passed).toEqual(bytes);
+      }
+    },
+  );
 });
 
 describe('an answer that does not carry it is left as it is', () => {
@@ -211,6 +306,52 @@ describe('an answer that does not carry it is left as it is', () => {
       ),
       { numRuns: 2000 },
     );
+  });
+
+  it('and any secret is found in any spelling of any of its characters, split at every byte', () => {
+    const spellings = [
+      (one: string) => one,
+      (one: string) => one.toUpperCase(),
+      (one: string) => one.toLowerCase(),
+      (one: string) => hex(one, '%', 2),
+      (one: string) => hex(one, '%', 2).toUpperCase(),
+      (one: string) => hex(one, '\\x', 2),
+      (one: string) => hex(one, '\\x', 2).toUpperCase(),
+      (one: string) => JSON.stringify(one).slice(1, -1),
+      (one: string) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`,
+      (one: string) => `\\U${one.charCodeAt(0).toString(16).padStart(8, '0')}`,
+      (one: string) => `\\u{${one.charCodeAt(0).toString(16)}}`,
+      (one: string) => `&#${one.charCodeAt(0)};`,
+      (one: string) => `&#X${one.charCodeAt(0).toString(16).toUpperCase()};`,
+    ];
+    // `%`, `&`, `+` and `\\` would begin a spelling where they stand as they are.
+    const character = fc.constantFrom(
+      ...Array.from({ length: 94 }, (_, index) => String.fromCharCode(0x21 + index)).filter(
+        (one) => !'%&+\\'.includes(one),
+      ),
+    );
+    const spelled = fc.array(fc.tuple(character, fc.nat(spellings.length - 1)), {
+      minLength: 8,
+      maxLength: 40,
+    });
+    fc.assert(
+      fc.property(spelled, fc.lorem(), (parts, around) => {
+        const value = parts.map(([one]) => one).join('');
+        const how = parts.map(([one, which]) => spellings[which]?.(one) ?? one).join('');
+        const body = Buffer.from(`${around} ${how} ${around}`);
+        for (let at = 1; at < body.length; at += 7) {
+          const chunks = [body.subarray(0, at), body.subarray(at)];
+          expect(pass(reflectionFilter([value]), chunks).cut).toBe(true);
+        }
+        expect(pass(reflectionFilter([value]), split(body, 1)).cut).toBe(true);
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  it('a short secret counts in its own case only', () => {
+    expect(pass(reflectionFilter(['admin']), [Buffer.from('Admin')]).cut).toBe(false);
+    expect(pass(reflectionFilter(['admin']), [Buffer.from('an admin')]).cut).toBe(true);
   });
 
   it('events pass at once: only what could begin the secret is held back', () => {

@@ -1,0 +1,162 @@
+import {
+  brotliDecompressSync,
+  constants,
+  gunzipSync,
+  inflateSync,
+  zstdDecompressSync,
+} from 'node:zlib';
+
+const decodedBytesMax = 16 * 1024 * 1024;
+const heldBytesMax = 1024 * 1024;
+const startDecodedBytesMax = 2 * 1024 * 1024;
+const smallestStartBytes = 16;
+const probeBytes = 1024;
+const none = Buffer.alloc(0);
+
+type Packing = 'gzip' | 'deflate' | 'zstd';
+
+const firstBytes: readonly (readonly [Packing, readonly number[]])[] = [
+  ['gzip', [0x1f, 0x8b, 0x08]],
+  ['zstd', [0x28, 0xb5, 0x2f, 0xfd]],
+  ...[0x01, 0x5e, 0x9c, 0xda].map((level) => ['deflate', [0x78, level]] as const),
+];
+
+interface Bounds {
+  readonly maxOutputLength: number;
+  readonly finishFlush?: number;
+}
+
+/** Undoes a content encoding. Undefined when the body cannot be read within bounds. */
+export function decoded(bytes: Buffer, encoding: string): Buffer | undefined {
+  // A HEAD or 304 answer names the encoding of a body that is not there.
+  if (bytes.length === 0) return bytes;
+  return readable(() => unpack(bytes, encoding, { maxOutputLength: decodedBytesMax }));
+}
+
+function readable(read: () => Buffer | undefined): Buffer | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
+}
+
+function unpack(bytes: Buffer, encoding: string, bounds: Bounds): Buffer | undefined {
+  switch (encoding) {
+    case 'gzip':
+    case 'x-gzip':
+      return gunzipSync(bytes, bounds);
+    case 'deflate':
+      return inflateSync(bytes, bounds);
+    case 'br':
+      return brotliDecompressSync(bytes, bounds);
+    case 'zstd':
+      return zstdDecompressSync(bytes, bounds);
+    default:
+      return undefined;
+  }
+}
+
+/** Holds a packed body without a label back until it is judged. */
+export interface PackedBody {
+  /** The bytes that may be read as they are now, or `cut`. */
+  take(bytes: Buffer, last: boolean): Buffer | 'cut';
+}
+
+interface PackedSettings {
+  /** A text must be read whole; of anything else the start is read. */
+  readonly isText: boolean;
+  readonly reflects: (unpacked: Buffer) => boolean;
+}
+
+/** Clients unpack a body by its first bytes too, whatever its header says. */
+export function packedBody(settings: PackedSettings): PackedBody {
+  let packing: Packing | 'open' | undefined = 'open';
+  let held: Buffer[] = [];
+  let heldBytes = 0;
+  let probed = false;
+
+  const release = () => {
+    packing = undefined;
+    const bytes = held.length === 1 ? (held[0] ?? none) : Buffer.concat(held);
+    held = [];
+    return bytes;
+  };
+
+  return {
+    take(bytes, last) {
+      if (packing === undefined) return bytes;
+      held.push(bytes);
+      heldBytes += bytes.length;
+      if (packing === 'open') {
+        packing = packingOf(held.length === 1 ? bytes : Buffer.concat(held));
+        if (packing === undefined || (packing === 'open' && last)) return release();
+        if (packing === 'open') return none;
+      }
+      if (!probed && (last || heldBytes >= probeBytes)) {
+        probed = true;
+        if (packing === 'deflate' && !isDeflate(Buffer.concat(held))) return release();
+      }
+      if (!last && heldBytes < heldBytesMax) return none;
+      const kind = packing;
+      const all = release();
+      return reflectsPacked(all, { kind, isWhole: last, ...settings }) ? 'cut' : all;
+    },
+  };
+}
+
+/** Undecided counts as yes for a text, because an agent may read what cannot be read here. */
+function reflectsPacked(
+  bytes: Buffer,
+  {
+    kind,
+    isWhole,
+    isText,
+    reflects,
+  }: PackedSettings & { readonly kind: Packing; readonly isWhole: boolean },
+): boolean {
+  if (isText) {
+    const bounds = { maxOutputLength: decodedBytesMax, finishFlush: flushOf(kind) };
+    const whole = isWhole ? readable(() => unpack(bytes, kind, bounds)) : undefined;
+    return whole === undefined || reflects(whole);
+  }
+  const start = unpackedStart(bytes, kind);
+  return start !== undefined && reflects(start);
+}
+
+function packingOf(bytes: Buffer): Packing | 'open' | undefined {
+  let open: 'open' | undefined;
+  for (const [packing, first] of firstBytes) {
+    const isAlike = first.every((byte, index) => (bytes[index] ?? byte) === byte);
+    if (isAlike && bytes.length >= first.length) return packing;
+    if (isAlike) open = 'open';
+  }
+  return open;
+}
+
+/** Two bytes are weak evidence: a text may begin with `x^`. */
+function isDeflate(bytes: Buffer): boolean {
+  try {
+    inflateSync(bytes.subarray(0, probeBytes), {
+      maxOutputLength: startDecodedBytesMax,
+      finishFlush: constants.Z_SYNC_FLUSH,
+    });
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE';
+  }
+}
+
+/** A body that breaks off can be read to there. */
+function flushOf(packing: Packing): number {
+  return packing === 'zstd' ? constants.ZSTD_e_flush : constants.Z_SYNC_FLUSH;
+}
+
+/** What the start of a body unpacks to: of as many of its bytes as can be read within bounds. */
+function unpackedStart(bytes: Buffer, packing: Packing): Buffer | undefined {
+  const bounds = { maxOutputLength: startDecodedBytesMax, finishFlush: flushOf(packing) };
+  for (let size = Math.min(bytes.length, heldBytesMax); ; size = Math.ceil(size / 2)) {
+    const start = readable(() => unpack(bytes.subarray(0, size), packing, bounds));
+    if (start !== undefined || size <= smallestStartBytes) return start;
+  }
+}
