@@ -67,6 +67,16 @@ export function isIgnoredUpgrade(value: string): boolean {
   return /^[ \t]*h2c[ \t]*$/i.test(value);
 }
 
+/**
+ * Behind an offer of an upgrade without a body Node's parser drops what came in the same packet,
+ * ignored or not. A client must know that it is not answered (RFC 9112 section 9.3.2).
+ */
+export function endsParsing({ headers }: IncomingMessage): boolean {
+  const { upgrade, 'content-length': length } = headers;
+  if (upgrade === undefined || headers['transfer-encoding'] !== undefined) return false;
+  return length === undefined || Number(length) === 0;
+}
+
 function framingFault(
   req: IncomingMessage,
   lengths: number,

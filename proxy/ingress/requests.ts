@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { GatewayError, toGatewayError } from '../../shared/errors.ts';
-import { innerTarget, plainTarget, readHead, type Target } from './head.ts';
+import { endsParsing, innerTarget, plainTarget, readHead, type Target } from './head.ts';
 import { LiveExchange } from './live-exchange.ts';
 import type { IngressContext, Upgrade } from './options.ts';
 import type { Peer, Waiting } from './peer.ts';
@@ -40,7 +40,7 @@ export function createRequests(
   }
 
   function answer(peer: Peer, { req, res }: Waiting): void {
-    if (context.draining()) res.shouldKeepAlive = false;
+    if (context.draining() || endsParsing(req)) res.shouldKeepAlive = false;
     const target = judge(peer, req, false);
     if (target instanceof GatewayError) {
       context.refused(target);

@@ -84,6 +84,28 @@ describe('pipelining', () => {
     expect(stage.seen).toEqual([]);
   });
 
+  it.each(['', 'Content-Length: 0\r\n'])(
+    'an offer of h2c without a body closes the connection after its answer: %j',
+    async (length) => {
+      const handled: string[] = [];
+      const own = await startProxy(stage.cleanup, {
+        onUpgrade: () => Promise.reject(new Error('It is no upgrade.')),
+        handle: async ({ target: path, res }) => {
+          handled.push(path);
+          res.end(path);
+        },
+      });
+      const offer = `Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n${length}`;
+      const request = (path: string, more: string) =>
+        `GET ${stage.target(path)} HTTP/1.1\r\n${stage.host()}${more}\r\n`;
+      // Resolves when the connection ends: a request behind the offer is not waited for in vain.
+      const answer = await raw(own.port, request('/first', offer) + request('/second', ''));
+      expect(statuses(answer)).toEqual([200]);
+      expect(answer).toMatch(/^Connection: close\r$/im);
+      expect(handled).toEqual(['/first']);
+    },
+  );
+
   it('an offer of h2c is ignored: body and all, and the connection is used again', async () => {
     const offer =
       'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n';
