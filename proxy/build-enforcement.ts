@@ -14,6 +14,7 @@ import type { EnforceDeps } from './enforce/deps.ts';
 import { internalFacts } from './enforce/internal-facts.ts';
 import { LiveCalls } from './enforce/live-calls.ts';
 import { LiveDrift } from './enforce/live-drift.ts';
+import { MissingCredentials } from './enforce/missing-credential.ts';
 import { isOutOfReach } from './enforce/out-of-reach.ts';
 import { Places } from './enforce/places.ts';
 import { denialSummaryRecord, toolReportRecord } from './enforce/record.ts';
@@ -93,6 +94,7 @@ export function buildEnforcement(config: Config, parts: Parts): EnforceDeps {
     openingApprovals: new Map(),
     openedApprovals,
     credentials,
+    missingCredentials: new MissingCredentials({ credentials, clock, log }),
     spool: parts.spool,
     denials: throttleDenials(config, parts),
     ...waysOut(config, parts),

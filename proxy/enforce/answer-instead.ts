@@ -29,6 +29,7 @@ export async function answerInstead(
     {
       outgoing: insteadOf({ code: refusedError, message }),
       facts,
+      binding: call.binding,
       credential: await credentialFor(call, way.deps),
       evidenceId,
       responseHeaders: decisionHeader('deny', reasonCode, evidenceId),

@@ -13,6 +13,7 @@ import type { DenialThrottle } from './denial-throttle.ts';
 import type { InternalHostDeps } from './internal-host.ts';
 import type { JudgeDeps } from './judge.ts';
 import type { LiveCalls } from './live-calls.ts';
+import type { MissingCredentials } from './missing-credential.ts';
 import type { Places } from './places.ts';
 import type { StreamOpenings } from './stream-openings.ts';
 import type { Underway } from './underway.ts';
@@ -21,6 +22,7 @@ import type { Underway } from './underway.ts';
 export interface EnforceDeps extends JudgeDeps {
   readonly spool: Spool;
   readonly credentials: Credentials;
+  readonly missingCredentials: MissingCredentials;
   readonly forward: Forward;
   readonly tunnelUpgrade: TunnelUpgrade;
   /** Places for tunnels of every kind. */

@@ -124,6 +124,7 @@ async function enforceAction(exchange: Exchange, call: RecognisedAction, way: Wa
     {
       outgoing: outgoingFor(call, action),
       facts,
+      binding: call.binding,
       credential,
       filter: watchTools(call.binding, deps),
       evidenceId,

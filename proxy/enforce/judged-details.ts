@@ -4,6 +4,7 @@ import type { JsonObject } from '../../shared/json.ts';
 import type { Identity } from '../identity.ts';
 import type { Replica } from '../replica/replica.ts';
 import { visibleBindings } from './agent-manifest.ts';
+import { namedHost } from './near-host.ts';
 import type { Way } from './progress.ts';
 import type { CallFacts } from './record.ts';
 import type { Refusal } from './refuse.ts';
@@ -78,34 +79,22 @@ function hostKey(host: string): string {
   return authorityKey(host.slice(0, mark), Number(host.slice(mark + 1)));
 }
 
-interface Named {
-  readonly name: string;
-  readonly port: string;
-}
-
-function named(host: string): Named {
-  const [, name = host, port = '443'] = /^(.*?)(?::(\d+))?$/.exec(host) ?? [];
-  return { name: isLoopback(name) ? 'loopback' : name, port };
-}
-
-function isLoopback(name: string): boolean {
-  return /^(?:localhost|(?:.+\.)?localhost|127(?:\.\d+){3}|\[::1\])$/.test(name);
-}
-
 const distanceMax = 2;
 
 /** The same machine first, then the same host on another port, then a name that is spelled alike. */
 function nearestTo(host: string, bindings: readonly Binding[]): Binding | undefined {
-  const wanted = named(host);
+  const wanted = namedHost(host);
   let best: { readonly binding: Binding; readonly distance: number } | undefined;
   for (const binding of bindings) {
-    const distance = distanceOf(wanted, named(binding.host));
+    const distance = distanceOf(wanted, namedHost(binding.host));
     if (distance <= distanceMax && distance < (best?.distance ?? Number.POSITIVE_INFINITY)) {
       best = { binding, distance };
     }
   }
   return best?.binding;
 }
+
+type Named = ReturnType<typeof namedHost>;
 
 function distanceOf(one: Named, other: Named): number {
   if (one.name === other.name) return one.port === other.port ? 0 : 0.5;

@@ -31,6 +31,7 @@ export async function passOn(exchange: Exchange, pass: RecognisedPass, way: Way)
     {
       outgoing: pass.outgoing,
       facts,
+      binding: pass.binding,
       credential: isMcp ? await credentialForServer(pass.binding, deps) : undefined,
       evidenceId,
       filter: watchTools(pass.binding, deps),

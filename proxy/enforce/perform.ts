@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import type { HeldCredential } from '../../shared/binding/binding.ts';
+import type { Binding, HeldCredential } from '../../shared/binding/binding.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { reflectionFilter } from '../../shared/upstream/credential-guard.ts';
 import { withHeader } from '../../shared/upstream/headers.ts';
@@ -13,6 +13,7 @@ import { assertUnblocked } from './assert-unblocked.ts';
 import type { EnforceDeps } from './deps.ts';
 import { endWhenSilent } from './end-when-silent.ts';
 import { stopOf } from './live-calls.ts';
+import { lacksCredential } from './missing-credential.ts';
 import type { Way } from './progress.ts';
 import { type CallFacts, type CallOutcome, outcomeRecord } from './record.ts';
 
@@ -20,6 +21,7 @@ import { type CallFacts, type CallOutcome, outcomeRecord } from './record.ts';
 export interface PermittedCall {
   readonly outgoing: Outgoing;
   readonly facts: CallFacts;
+  readonly binding: Binding | undefined;
   readonly credential: HeldCredential | undefined;
   /** Id of the decision's event. */
   readonly evidenceId: string;
@@ -57,13 +59,14 @@ export async function perform(
             ending: deps.stopping,
             onHead: () => streamOpenings.over(exchange),
             filter: intoHeld(exchange, filterFor(call)),
-            responseHeaders: call.responseHeaders,
+            responseHeaders: responseHeadersOf(call),
           })
         : await tunnel(exchange, { outgoing, call, signal, deps });
     deps.traffic.forwarded(ended, (clock.monotonic() - startedAt) / 1000);
     return nameStop(ended, signal);
   });
   sent?.ended(outcome);
+  reportMissingCredential(call, outcome, deps);
   await recordOutcome(call, outcome, clock.monotonic() - startedAt, deps);
   const { failure } = outcome;
   if (failure !== undefined && failure !== 'client_gone' && !isAnswered(exchange, outcome)) {
@@ -93,7 +96,7 @@ async function tunnel(
       {
         signal,
         filter: filterFor(call),
-        responseHeaders: call.responseHeaders,
+        responseHeaders: responseHeadersOf(call),
         onOpen: (open) => {
           res.detachSocket(upgrade.socket as Socket);
           leave = endWhenSilent(deps.stopping, open);
@@ -134,6 +137,21 @@ function nameStop(ended: Outcome, signal: AbortSignal): CallOutcome {
     : ended;
 }
 
+/** Tells the agent's side why an upstream may refuse the call. */
+function responseHeadersOf({ binding, credential, responseHeaders }: PermittedCall) {
+  return lacksCredential(binding, credential)
+    ? { ...responseHeaders, 'Sallyport-Credential': 'none' }
+    : responseHeaders;
+}
+
+function reportMissingCredential(
+  { binding, credential }: PermittedCall,
+  { status }: CallOutcome,
+  { missingCredentials }: EnforceDeps,
+): void {
+  if (lacksCredential(binding, credential)) missingCredentials.report(binding, status);
+}
+
 function withHeaders(outgoing: Outgoing, set: Readonly<Record<string, string>>): Outgoing {
   const headers = Object.entries(set).reduce<readonly string[]>(
     (held, [name, value]) => withHeader(held, name, value),
@@ -155,10 +173,13 @@ async function recordOutcome(
   durationMs: number,
   deps: EnforceDeps,
 ): Promise<void> {
-  const { facts, evidenceId } = call;
+  const { facts, evidenceId, binding, credential } = call;
+  const ended = lacksCredential(binding, credential)
+    ? { ...outcome, credential: 'none' as const }
+    : outcome;
   try {
     await deps.spool.append(
-      outcomeRecord({ decisionId: evidenceId, facts, outcome, durationMs }, deps),
+      outcomeRecord({ decisionId: evidenceId, facts, outcome: ended, durationMs }, deps),
     );
   } catch (error) {
     deps.log.error(

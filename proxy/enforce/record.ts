@@ -30,6 +30,8 @@ export type CallOutcome = Omit<Outcome, 'failure'> & {
   readonly failure?: Outcome['failure'] | Stop | ErrorCode;
   /** The server name that TLS in a tunnel asked for, as sent. */
   readonly sni?: string | undefined;
+  /** Set for a call on a bound host that was sent without a stored credential. */
+  readonly credential?: 'none' | undefined;
 };
 
 // As the control plane takes them (shared/contract/fields.ts).
@@ -133,6 +135,7 @@ export function outcomeRecord(
   witness: Witness,
 ): SpoolRecord {
   const data = {
+    credential: outcome.credential,
     decision_event_id: decisionId,
     detail: outcome.detail && recordable(outcome.detail, detailCharsMax),
     duration_ms: Math.round(durationMs),

@@ -110,6 +110,11 @@ export class Credentials {
     return opened(this.#held.find((held) => held.hosts.has(binding.host) && isReached(held)));
   }
 
+  /** The hosts that the credentials at hand are bound to. */
+  hosts(): readonly string[] {
+    return this.#held.flatMap(({ credential }) => credential.bind.hosts);
+  }
+
   async #upToDate(): Promise<void> {
     await this.refresh();
     // They may have changed once more while the former ones came.
