@@ -53,12 +53,3 @@ export function accepts(
       return true;
   }
 }
-
-/** True when the token can consume this character and then another one. */
-export function staysAt(
-  token: GlobToken | undefined,
-  char: number,
-  apart: readonly number[],
-): boolean {
-  return token?.kind !== 'literal' && accepts(token, char, apart);
-}

@@ -1,3 +1,4 @@
+import { GlobAutomaton } from './glob-automaton.ts';
 import {
   accepts,
   type GlobKind,
@@ -5,16 +6,23 @@ import {
   isEverything,
   separatorCodes,
   separators,
-  staysAt,
   tokenise,
 } from './glob-tokens.ts';
 
 type GlobMatcher = (text: string) => boolean;
 
 const cacheMax = 10_000;
-const caches: Readonly<Record<GlobKind, Map<string, GlobMatcher>>> = {
-  tool: new Map(),
-  resource: new Map(),
+/** Of all cached matchers of one kind together, in 32-bit words: 16 MiB. */
+const cacheWordsMax = 4_194_304;
+
+interface MatcherCache {
+  readonly matchers: Map<string, GlobMatcher>;
+  words: number;
+}
+
+const caches: Readonly<Record<GlobKind, MatcherCache>> = {
+  tool: { matchers: new Map(), words: 0 },
+  resource: { matchers: new Map(), words: 0 },
 };
 
 /**
@@ -24,11 +32,15 @@ const caches: Readonly<Record<GlobKind, Map<string, GlobMatcher>>> = {
  */
 export function compileGlob(pattern: string, kind: GlobKind): GlobMatcher {
   const cache = caches[kind];
-  const known = cache.get(pattern);
+  const known = cache.matchers.get(pattern);
   if (known !== undefined) return known;
-  const matcher = build(pattern, kind);
-  if (cache.size >= cacheMax) cache.clear();
-  cache.set(pattern, matcher);
+  const { matcher, words } = build(pattern, kind);
+  if (cache.matchers.size >= cacheMax || cache.words + words > cacheWordsMax) {
+    cache.matchers.clear();
+    cache.words = 0;
+  }
+  cache.matchers.set(pattern, matcher);
+  cache.words += words;
   return matcher;
 }
 
@@ -40,7 +52,23 @@ export function matchesAnyGlob(patterns: readonly string[], text: string, kind: 
   return false;
 }
 
-function build(pattern: string, kind: GlobKind): GlobMatcher {
+function build(
+  pattern: string,
+  kind: GlobKind,
+): { readonly matcher: GlobMatcher; readonly words: number } {
+  const simple = buildSimple(pattern, kind);
+  if (simple !== undefined) return { matcher: simple, words: 0 };
+  const prefix = literalStart(pattern);
+  const suffix = literalEnd(pattern);
+  const automaton = new GlobAutomaton(tokenise(pattern), kind);
+  return {
+    matcher: (text) => text.startsWith(prefix) && text.endsWith(suffix) && automaton.matches(text),
+    words: automaton.size,
+  };
+}
+
+/** Globs without a star, or with one at the end, need no automaton. */
+function buildSimple(pattern: string, kind: GlobKind): GlobMatcher | undefined {
   if (isEverything(pattern)) return () => true;
   const first = pattern.indexOf('*');
   if (first === -1) return (text) => text === pattern;
@@ -49,59 +77,30 @@ function build(pattern: string, kind: GlobKind): GlobMatcher {
   if (/^\*{2,}$/.test(rest)) {
     return (text) => text.length > prefix.length && text.startsWith(prefix);
   }
-  if (rest === '*') {
-    return (text) =>
-      text.length > prefix.length &&
-      text.startsWith(prefix) &&
-      isOneSegment(text, prefix.length, kind);
-  }
-  const apart = separatorCodes(kind);
-  const tokens = tokenise(pattern);
-  return (text) => text.startsWith(prefix) && run(tokens, text, apart);
+  if (rest !== '*') return undefined;
+  return (text) =>
+    text.length > prefix.length &&
+    text.startsWith(prefix) &&
+    isOneSegment(text, prefix.length, kind);
 }
 
 function isOneSegment(text: string, from: number, kind: GlobKind): boolean {
   return separators[kind].every((separator) => !text.includes(separator, from));
 }
 
-/**
- * Follows all ways to match at once, so that no text can make it go back: `states[i]` is 1 when
- * the first `i` tokens are satisfied.
- */
-function run(tokens: readonly GlobToken[], text: string, apart: readonly number[]): boolean {
-  const states = startOf(tokens);
-  for (let at = 0; at < text.length; at++) {
-    if (!step(tokens, states, text.charCodeAt(at), apart)) return false;
-  }
-  return states[tokens.length] === 1;
+/** Work that deciding may still cost, counted down; one unit takes 10 to 20 ns. */
+export interface GlobWork {
+  left: number;
 }
 
-function startOf(tokens: readonly GlobToken[]): Uint8Array {
-  const states = new Uint8Array(tokens.length + 1);
-  states[0] = 1;
-  return states;
-}
-
-/** Moves every state by one character, in place from the last down; false when none is left. */
-function step(
-  tokens: readonly GlobToken[],
-  states: Uint8Array,
-  char: number,
-  apart: readonly number[],
-): boolean {
-  let alive = false;
-  for (let state = tokens.length; state >= 0; state--) {
-    const stays = states[state] === 1 && staysAt(tokens[state], char, apart);
-    const comes = states[state - 1] === 1 && accepts(tokens[state - 1], char, apart);
-    states[state] = stays || comes ? 1 : 0;
-    if (stays || comes) alive = true;
-  }
-  return alive;
-}
-
-const coverStepsMax = 20_000;
+/** Of one question. */
+const coverWorkMax = 200_000;
 /** Of all pairs of one request together: nobody can keep the process busy with what they ask for. */
-const clampStepsMax = 50_000;
+export const clampWorkMax = 750_000;
+/** A step beside its words, a word of a state to remember, and a character of a glob to prepare. */
+const stepWork = 4;
+const stateWork = 16;
+const prepareWork = 24;
 
 /**
  * True when `general` matches whatever `specific` matches. Exact, by running both over every
@@ -111,45 +110,94 @@ export function globCovers(
   general: string,
   specific: string,
   kind: GlobKind,
-  budget = { steps: coverStepsMax },
+  work: GlobWork = { left: coverWorkMax },
 ): boolean {
   if (isEverything(general) || general === specific) return true;
-  if (isEverything(specific)) return false;
-  if (!specific.includes('*')) return compileGlob(general, kind)(specific);
-  // What `specific` leaves open, `general` must leave open too.
-  if (!literalStart(specific).startsWith(literalStart(general))) return false;
-  if (budget.steps <= 0) return false;
-  const apart = separatorCodes(kind);
-  const wide = tokenise(general);
+  if (!general.includes('*') || isEverything(specific)) return false;
+  return (
+    endsCover(endsOf(general), endsOf(specific)) && coversWithin(general, specific, kind, work)
+  );
+}
+
+/** True when each specific glob is covered by one of the general ones; all pairs share the work. */
+export function everyGlobIsCovered(
+  generals: readonly string[],
+  specifics: readonly string[],
+  kind: GlobKind,
+): boolean {
+  const work = { left: coverWorkMax };
+  return specifics.every((specific) =>
+    generals.some((general) => globCovers(general, specific, kind, work)),
+  );
+}
+
+interface GlobEnds {
+  readonly glob: string;
+  readonly start: string;
+  readonly end: string;
+}
+
+function endsOf(glob: string): GlobEnds {
+  return { glob, start: literalStart(glob), end: literalEnd(glob) };
+}
+
+/** What `specific` leaves open, `general` must leave open too. */
+function endsCover(general: GlobEnds, specific: GlobEnds): boolean {
+  return specific.start.startsWith(general.start) && specific.end.endsWith(general.end);
+}
+
+/** The work is charged before it is done, so that it never exceeds what is left. */
+function coversWithin(general: string, specific: string, kind: GlobKind, work: GlobWork): boolean {
+  const lengths = general.length + specific.length;
+  const isText = !specific.includes('*');
+  const each = (isText ? stepWork : prepareWork) + (general.length >>> 5);
+  if (!charge(work, lengths * each)) return false;
+  if (isText) return compileGlob(general, kind)(specific);
+  const wide = new GlobAutomaton(tokenise(general), kind);
   const narrow = tokenise(specific);
-  const alphabet = alphabetOf([...wide, ...narrow], apart);
+  const apart = separatorCodes(kind);
+  const alphabet = alphabetOf([...tokenise(general), ...narrow], apart);
   const seen = new Set<string>();
-  const open = [{ at: 0, states: startOf(wide) }];
+  const open = [{ at: 0, state: wide.start() }];
   for (let pair = open.pop(); pair !== undefined; pair = open.pop()) {
-    const { at, states } = pair;
-    const key = `${at}|${states.join('')}`;
+    const { at, state } = pair;
+    if (!charge(work, stateWork * wide.words)) return false;
+    const key = `${at}|${state.join()}`;
     if (seen.has(key)) continue;
-    if (budget.steps <= 0 || seen.size >= coverStepsMax) return false;
-    budget.steps -= 1;
     seen.add(key);
-    if (at === narrow.length) {
-      if (states[wide.length] !== 1) return false;
+    const token = narrow[at];
+    if (token === undefined) {
+      if (!wide.isSatisfied(state)) return false;
       continue;
     }
-    for (const char of alphabet) {
-      if (!accepts(narrow[at], char, apart)) continue;
-      const moved = states.slice();
-      step(wide, moved, char, apart);
-      open.push({ at: at + 1, states: moved });
-      if (staysAt(narrow[at], char, apart)) open.push({ at, states: moved });
+    for (const char of token.kind === 'literal' ? [token.char] : alphabet) {
+      if (!charge(work, stepWork + wide.words)) return false;
+      if (!accepts(token, char, apart)) continue;
+      const moved = state.slice();
+      if (!wide.step(moved, char)) return false;
+      open.push({ at: at + 1, state: moved });
+      if (token.kind !== 'literal') open.push({ at, state: moved });
     }
   }
+  return true;
+}
+
+function charge(work: GlobWork, units: number): boolean {
+  if (work.left < units) {
+    work.left = 0;
+    return false;
+  }
+  work.left -= units;
   return true;
 }
 
 function literalStart(pattern: string): string {
   const at = pattern.indexOf('*');
   return at === -1 ? pattern : pattern.slice(0, at);
+}
+
+function literalEnd(pattern: string): string {
+  return pattern.slice(pattern.lastIndexOf('*') + 1);
 }
 
 /** Every character that either glob tells apart, and one (a private-use one) for all others. */
@@ -163,14 +211,45 @@ function alphabetOf(tokens: readonly GlobToken[], apart: readonly number[]): rea
 
 /**
  * The requested tools (ids or globs) that an agent may have: those that one of its capabilities
- * covers whole, each once, in the order asked for.
+ * covers whole, each once, in the order asked for. A request too intricate to settle gets fewer.
  */
 export function clampTools(
   requested: readonly string[],
   capabilities: readonly string[],
+  work: GlobWork = { left: clampWorkMax },
 ): readonly string[] {
-  const budget = { steps: clampStepsMax };
-  return [...new Set(requested)].filter((tool) =>
-    capabilities.some((capability) => globCovers(capability, tool, 'tool', budget)),
-  );
+  const known = new Set(capabilities);
+  const asked = [...new Set(requested)];
+  if (capabilities.some(isEverything)) return asked;
+  const wide = byStart([...known].filter((capability) => capability.includes('*')));
+  return asked.filter((tool) => {
+    if (known.has(tool)) return true;
+    return !isEverything(tool) && isCovered(endsOf(tool), wide, work);
+  });
+}
+
+/** Globs by their text before the first star, by its length: one look-up for each length finds all. */
+type GlobsByStart = ReadonlyMap<number, ReadonlyMap<string, readonly GlobEnds[]>>;
+
+function byStart(globs: readonly string[]): GlobsByStart {
+  const lengths = new Map<number, Map<string, GlobEnds[]>>();
+  for (const glob of globs) {
+    const ends = endsOf(glob);
+    const starts = lengths.get(ends.start.length) ?? new Map<string, GlobEnds[]>();
+    lengths.set(ends.start.length, starts);
+    const same = starts.get(ends.start) ?? [];
+    starts.set(ends.start, same);
+    same.push(ends);
+  }
+  return lengths;
+}
+
+function isCovered(tool: GlobEnds, wide: GlobsByStart, work: GlobWork): boolean {
+  for (const [length, starts] of wide) {
+    for (const { glob, end } of starts.get(tool.start.slice(0, length)) ?? []) {
+      if (!charge(work, 1)) return false;
+      if (tool.end.endsWith(end) && coversWithin(glob, tool.glob, 'tool', work)) return true;
+    }
+  }
+  return false;
 }

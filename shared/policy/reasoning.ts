@@ -1,4 +1,4 @@
-import { globCovers } from '../glob.ts';
+import { everyGlobIsCovered } from '../glob.ts';
 import type { JsonValue } from '../json.ts';
 import type { Clause, Test } from './clause.ts';
 import { fieldAt } from './context-fields.ts';
@@ -208,7 +208,7 @@ function isOrder({ operator }: Test): boolean {
 }
 
 function isScopeWithin({ globs }: Test, wider: readonly string[] = []): boolean {
-  return globs?.every((entry) => wider.some((glob) => globCovers(glob, entry, 'tool'))) ?? false;
+  return globs !== undefined && everyGlobIsCovered(wider, globs, 'tool');
 }
 
 /** Whether a value of this kind may stand where the group's tests look. */
