@@ -73,9 +73,24 @@ interface Scan {
  * `__proto__` is a key like any other.
  */
 export function parseStrictJson(bytes: Uint8Array, limits: StrictJsonLimits = {}): JsonValue {
+  const steps = parseStrictJsonInSteps(bytes, limits);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+  }
+}
+
+/** The same in short steps, for a program that has others to answer in between. */
+export function* parseStrictJsonInSteps(
+  bytes: Uint8Array,
+  limits: StrictJsonLimits = {},
+): Generator<undefined, JsonValue, undefined> {
   const text = decodeUtf8(bytes);
+  yield;
   const scan = scanBytes(bytes, limits);
+  yield;
   const value = parse(text);
+  yield;
   if (scan.surrogateEscaped) refuseLoneSurrogates(value);
   if (scan.members > 0 && countMembers(value) !== scan.members) {
     throw new GatewayError('args.duplicate_key');

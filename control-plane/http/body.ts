@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import type { AnyOperation, BodyType } from '../../shared/contract/operation.ts';
 import { GatewayError } from '../../shared/errors.ts';
-import { argumentLimits, parseStrictJson } from '../../shared/strict-json.ts';
+import { argumentLimits, parseStrictJsonInSteps } from '../../shared/strict-json.ts';
+import { inTurns, pauser } from '../pauser.ts';
 
 export const bodyBytesMaxDefault = 1_048_576;
 const depthMax = 64;
@@ -80,11 +81,11 @@ function tooLarge(bytesMax: number): GatewayError {
 }
 
 /** The value that a body carries, as its operation wants it; undefined for an empty body. */
-export function parseBody(
+export async function parseBody(
   raw: Buffer,
   contentType: string | undefined,
   operation: AnyOperation,
-): unknown {
+): Promise<unknown> {
   const bodyType = operation.bodyType ?? 'json';
   if (raw.length === 0 || bodyType === 'raw') return undefined;
   switch (bodyFormat(contentType, bodyType)) {
@@ -128,8 +129,13 @@ function isJson(media: string): boolean {
  * JSON that every parser reads as the same value, as the sidecar does, and that can be stored: no
  * U+0000 (which Postgres cannot keep), no `__proto__`.
  */
-function parseJson(raw: Buffer, { bodySize = argumentLimits }: AnyOperation): unknown {
-  const value = parseStrictJson(raw, { size: bodySize });
+async function parseJson(
+  raw: Buffer,
+  { bodySize = argumentLimits }: AnyOperation,
+): Promise<unknown> {
+  const pause = pauser();
+  const value = await inTurns(parseStrictJsonInSteps(raw, { size: bodySize }), pause);
+  await pause();
   // Paths are built only for what is refused: they cost more than the check.
   if (!isKeepable(value, 1)) refuseUnkeepable(value, 'body');
   return value;

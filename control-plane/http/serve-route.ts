@@ -33,7 +33,7 @@ export function serveRoute({ operation, handle }: Route, doors: Doorkeepers): Re
       record.caller = caller;
       await admit(operation, caller, { res, budgets: doors.budgets });
       const rawBody = await readBodyOf(operation, req);
-      const body = parseBody(rawBody, req.headers['content-type'], operation);
+      const body = await parseBody(rawBody, req.headers['content-type'], operation);
       const input = validateInput(operation, req, body);
       const reply = await handle(input, caller, factsOf(req, res, rawBody));
       await send(res, operation, reply);

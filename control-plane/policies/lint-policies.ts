@@ -1,10 +1,10 @@
-import { setImmediate } from 'node:timers/promises';
 import type { PolicyLifecycle } from '../../shared/contract/policies.ts';
 import type { PolicyDefinition } from '../../shared/policy/definition.ts';
 import { lintInSteps } from '../../shared/policy/lint.ts';
 import { countFindings, type LintFinding } from '../../shared/policy/lint-finding.ts';
 import { parsePolicy } from '../../shared/policy/validate.ts';
 import type { Caller } from '../http/route.ts';
+import { inTurns, type Pause, pauser } from '../pauser.ts';
 import type { Services } from '../services.ts';
 
 interface LintReport {
@@ -12,18 +12,18 @@ interface LintReport {
   readonly counts: ReturnType<typeof countFindings>;
 }
 
-/** How long a lint may hold up the others whom this process serves. */
-const sliceMs = 10;
-
 /** Lints stored policies: of one lifecycle, or the drafts over the published ones. */
 export async function lintStored(
   services: Services,
   { tenantId }: Caller,
   lifecycle: PolicyLifecycle | undefined,
 ): Promise<LintReport> {
-  if (lifecycle !== undefined) return lint(await definitionsOf(services, tenantId, lifecycle));
-  const drafts = await definitionsOf(services, tenantId, 'draft');
-  return lint(over(await definitionsOf(services, tenantId, 'published'), drafts));
+  const pause = pauser(services.clock);
+  const read = (one: PolicyLifecycle) =>
+    definitionsOf(services, { tenantId, lifecycle: one, pause });
+  if (lifecycle !== undefined) return lint(await read(lifecycle), pause);
+  const drafts = await read('draft');
+  return lint(over(await read('published'), drafts), pause);
 }
 
 /** Lints policies that are not stored. */
@@ -33,26 +33,35 @@ export async function lintCandidates(
   input: { readonly policies: readonly unknown[]; readonly with_published: boolean },
 ): Promise<LintReport> {
   const candidates: PolicyDefinition[] = [];
-  const pause = pauser();
+  const pause = pauser(services.clock);
   for (const policy of input.policies) {
     candidates.push(parsePolicy(policy));
     await pause();
   }
-  if (!input.with_published) return lint(candidates);
-  return lint(over(await definitionsOf(services, tenantId, 'published'), candidates));
+  if (!input.with_published) return lint(candidates, pause);
+  const published = await definitionsOf(services, { tenantId, lifecycle: 'published', pause });
+  return lint(over(published, candidates), pause);
 }
 
 async function definitionsOf(
   { db }: Services,
-  tenantId: string,
-  lifecycle: PolicyLifecycle,
+  {
+    tenantId,
+    lifecycle,
+    pause,
+  }: { readonly tenantId: string; readonly lifecycle: PolicyLifecycle; readonly pause: Pause },
 ): Promise<readonly PolicyDefinition[]> {
   const rows = await db.policy.findMany({
     where: { tenantId, lifecycle },
     select: { definition: true },
     orderBy: { id: 'asc' },
   });
-  return rows.map(({ definition }) => JSON.parse(definition) as PolicyDefinition);
+  const definitions: PolicyDefinition[] = [];
+  for (const { definition } of rows) {
+    definitions.push(JSON.parse(definition) as PolicyDefinition);
+    await pause();
+  }
+  return definitions;
 }
 
 /** Publishing a candidate archives the published policy with its id. */
@@ -64,22 +73,7 @@ function over(
   return [...published.filter(({ id }) => !replaced.has(id)), ...candidates];
 }
 
-async function lint(definitions: readonly PolicyDefinition[]): Promise<LintReport> {
-  const steps = lintInSteps(definitions);
-  const pause = pauser();
-  for (;;) {
-    const { done, value } = steps.next();
-    if (done) return { findings: value, counts: countFindings(value) };
-    await pause();
-  }
-}
-
-/** Lets the others have their turn, each time a slice is used up. */
-function pauser(): () => Promise<void> {
-  let until = performance.now() + sliceMs;
-  return async () => {
-    if (performance.now() < until) return;
-    await setImmediate();
-    until = performance.now() + sliceMs;
-  };
+async function lint(definitions: readonly PolicyDefinition[], pause: Pause): Promise<LintReport> {
+  const findings = await inTurns(lintInSteps(definitions), pause);
+  return { findings, counts: countFindings(findings) };
 }

@@ -1,8 +1,9 @@
 import { GatewayError } from '../../shared/errors.ts';
-import { compilePolicies } from '../../shared/policy/compile.ts';
+import { compileInSteps } from '../../shared/policy/compile.ts';
 import type { PolicyDefinition } from '../../shared/policy/definition.ts';
 import type { PolicySet } from '../../shared/policy/policy-set.ts';
 import type { PublishedPolicy } from '../../shared/sync/sections.ts';
+import { inTurns, pauser } from '../pauser.ts';
 import type { Services } from '../services.ts';
 import type { Policy } from '../store/generated/client.ts';
 
@@ -75,7 +76,13 @@ async function compile(
     for (const row of rows) guard.assert('policy', row);
     assertSame(refs, rows);
     const definitions = new Map(rows.map((row) => [row.id, row.definition]));
-    return compilePolicies(refs.map(([id, hash]) => readPublished(id, hash, definitions.get(id))));
+    const pause = pauser();
+    const policies: PublishedPolicy[] = [];
+    for (const [id, hash] of refs) {
+      policies.push(readPublished(id, hash, definitions.get(id)));
+      await pause();
+    }
+    return await inTurns(compileInSteps(policies), pause);
   } catch (cause) {
     if (cause instanceof GatewayError && cause.code === 'integrity.forged_row') throw cause;
     throw new GatewayError('policy.load_failed', { cause });

@@ -1,10 +1,10 @@
-import { setImmediate as turn } from 'node:timers/promises';
 import type { BacktestReport, BacktestRequest } from '../../shared/contract/trials.ts';
 import {
   compileUncertain,
   type UncertainPolicies,
 } from '../../shared/policy/uncertain/uncertain-policies.ts';
 import { readCursor, writeCursor } from '../evidence/cursor.ts';
+import { pauser } from '../pauser.ts';
 import type { Services } from '../services.ts';
 import { decisionPages, type SealedDecision } from './decision-pages.ts';
 import { isDecision, rejudge } from './rejudge.ts';
@@ -13,8 +13,6 @@ import { trialPolicies } from './trial-policies.ts';
 
 /** After this long the answer says how far it came; the caller goes on from there. */
 const budgetMs = 10_000;
-/** Judging holds up everything else in the process no longer than this at a time. */
-const sliceMs = 10;
 const changesShown = 500;
 const unknownsShown = 50;
 const rulesShown = 100;
@@ -27,11 +25,13 @@ export async function backtest(
 ): Promise<BacktestReport> {
   const { pool, vault, clock } = services;
   const after = cursor === undefined ? 0 : readCursor(vault, tenantId, cursor).position;
-  const published = await trialPolicies(services, tenantId, { candidates: [policy], beside });
+  const pause = pauser(clock);
+  const trial = { candidates: [policy], beside };
+  const published = await trialPolicies(services, tenantId, { trial, pause });
+  await pause();
   const tally = new Tally(compileUncertain(published));
   const endsAt = clock.monotonic() + budgetMs;
   const isOver = () => tally.examined >= limit || clock.monotonic() >= endsAt;
-  const pause = slices(clock);
   let done = after;
   for await (const { decisions, upTo } of decisionPages(pool, tenantId, { from, to, after })) {
     for (const event of decisions) {
@@ -48,17 +48,6 @@ export async function backtest(
   function cursorAt(position: number): string {
     return writeCursor(vault, tenantId, { position, chainId: '', seq: 0 });
   }
-}
-
-/** Lets everybody else have a turn whenever a slice of time is used up. */
-function slices(clock: Services['clock']): () => Promise<void> | undefined {
-  let endsAt = clock.monotonic() + sliceMs;
-  return () => {
-    if (clock.monotonic() < endsAt) return undefined;
-    return turn().then(() => {
-      endsAt = clock.monotonic() + sliceMs;
-    });
-  };
 }
 
 /** Counts what became of each decision; bounded whatever their number. */

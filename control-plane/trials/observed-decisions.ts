@@ -5,6 +5,7 @@ import type { PolicyDefinition, PolicyRule } from '../../shared/policy/definitio
 import { ruleLabel } from '../../shared/policy/rule.ts';
 import { ruleEffects, severity } from '../../shared/policy/severity.ts';
 import type { Caller } from '../http/route.ts';
+import { pauser } from '../pauser.ts';
 import { getPolicy } from '../policies/read-policies.ts';
 import type { Services } from '../services.ts';
 import type { Policy } from '../store/generated/client.ts';
@@ -32,8 +33,12 @@ export async function observedDecisions(
   // A draft that never was published has watched nothing.
   if (policy.publishedAt === null && from === undefined && to === undefined) return report(true);
   const endsAt = clock.monotonic() + budgetMs;
+  const pause = pauser(clock);
   for await (const { decisions } of decisionPages(pool, caller.tenantId, window)) {
-    for (const event of decisions) tally.add(event);
+    for (const event of decisions) {
+      tally.add(event);
+      await pause();
+    }
     if (clock.monotonic() >= endsAt) return report(false);
   }
   return report(true);

@@ -12,7 +12,7 @@ import type { DecisionState, PassportState } from '../../shared/decision/state.t
 import { contextWithUsage } from '../../shared/decision/usage.ts';
 import type { Decision, Verdict } from '../../shared/decision/verdict.ts';
 import { GatewayError } from '../../shared/errors.ts';
-import { compilePolicies } from '../../shared/policy/compile.ts';
+import { compileInSteps } from '../../shared/policy/compile.ts';
 import type { PolicySet } from '../../shared/policy/policy-set.ts';
 import { compileTrace } from '../../shared/policy/trace.ts';
 import { loadState } from '../actions/load-state.ts';
@@ -20,6 +20,7 @@ import { actionOf } from '../actions/preflight.ts';
 import { standingGrantsFor } from '../approvals/standing-grants.ts';
 import type { Caller } from '../http/route.ts';
 import { lookUpUse } from '../passports/look-up-use.ts';
+import { inTurns, type Pause, pauser } from '../pauser.ts';
 import type { Services } from '../services.ts';
 import { readUsage } from '../usage/read-usage.ts';
 import { publishedPolicies, trialPolicies } from './trial-policies.ts';
@@ -51,7 +52,8 @@ export async function simulate(
   caller: Caller,
   request: SimulateRequest,
 ): Promise<SimulationReport> {
-  const rehearsal = await prepare(services, caller.tenantId, request);
+  const pause = pauser(services.clock);
+  const rehearsal = await prepare(services, { tenantId: caller.tenantId, request, pause });
   const results: Simulation[] = [];
   const counts = { allow: 0, deny: 0, warn: 0, require_approval: 0, require_tool_reapproval: 0 };
   // One after another: a batch must not take the database's connections from decisions that count.
@@ -59,22 +61,28 @@ export async function simulate(
     const result = await rehearse(services, caller, { one, index, rehearsal });
     counts[result.decision] += 1;
     results.push(result);
+    await pause();
   }
   return { results, counts };
 }
 
 async function prepare(
   services: Services,
-  tenantId: string,
-  { policies, beside, mode, actions }: SimulateRequest,
+  {
+    tenantId,
+    request: { policies, beside, mode, actions },
+    pause,
+  }: { readonly tenantId: string; readonly request: SimulateRequest; readonly pause: Pause },
 ): Promise<Rehearsal> {
   const traceMax = Math.ceil(tracedRulesMax / actions.length);
   if (policies === undefined) {
-    const trace = compileTrace(await publishedPolicies(services, tenantId));
+    const trace = compileTrace(await publishedPolicies(services, tenantId, pause));
     return { trace, mode, traceMax };
   }
-  const published = await trialPolicies(services, tenantId, { candidates: policies, beside });
-  return { trace: compileTrace(published), policies: compilePolicies(published), mode, traceMax };
+  const trial = { candidates: policies, beside };
+  const published = await trialPolicies(services, tenantId, { trial, pause });
+  const compiled = await inTurns(compileInSteps(published), pause);
+  return { trace: compileTrace(published), policies: compiled, mode, traceMax };
 }
 
 async function rehearse(

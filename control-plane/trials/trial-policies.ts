@@ -4,6 +4,7 @@ import type { PolicyDefinition } from '../../shared/policy/definition.ts';
 import { policyHash } from '../../shared/policy/hash.ts';
 import { parsePolicy } from '../../shared/policy/validate.ts';
 import type { PublishedPolicy } from '../../shared/sync/sections.ts';
+import type { Pause } from '../pauser.ts';
 import { signedPolicy } from '../policies/load-published.ts';
 import type { Services } from '../services.ts';
 
@@ -18,19 +19,18 @@ export interface Trial {
 export async function trialPolicies(
   services: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
-  { candidates, beside }: Trial,
+  { trial: { candidates, beside }, pause }: { readonly trial: Trial; readonly pause: Pause },
 ): Promise<readonly PublishedPolicy[]> {
-  const definitions = parseAll(candidates);
-  const published = beside ? await publishedPolicies(services, tenantId) : [];
-  const ids = new Set(definitions.map(({ id }) => id));
+  const tried = await parseAll(candidates, pause);
+  const published = beside ? await publishedPolicies(services, tenantId, pause) : [];
+  const ids = new Set(tried.map(({ definition }) => definition.id));
   const replaced = new Map(published.map((policy) => [policy.definition.id, policy.id]));
   const last = published.at(-1)?.id ?? 0;
   return [
     ...published.filter(({ definition }) => !ids.has(definition.id)),
-    ...definitions.map((definition, index) => ({
-      id: replaced.get(definition.id) ?? last + 1 + index,
-      hash: policyHash(definition),
-      definition,
+    ...tried.map((policy, index) => ({
+      id: replaced.get(policy.definition.id) ?? last + 1 + index,
+      ...policy,
     })),
   ];
 }
@@ -39,6 +39,7 @@ export async function trialPolicies(
 export async function publishedPolicies(
   { db, guard }: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
+  pause: Pause,
 ): Promise<readonly PublishedPolicy[]> {
   const rows = await db.policy.findMany({
     where: { tenantId, lifecycle: 'published' },
@@ -46,10 +47,15 @@ export async function publishedPolicies(
     orderBy: { id: 'asc' },
   });
   for (const row of rows) guard.assert('policy', row);
+  const published: PublishedPolicy[] = [];
   try {
-    return rows.map(({ id, policyHash: hash, definition }) =>
-      asPublished({ id, hash, definition: JSON.parse(definition) as PolicyDefinition }),
-    );
+    for (const { id, policyHash: hash, definition } of rows) {
+      published.push(
+        asPublished({ id, hash, definition: JSON.parse(definition) as PolicyDefinition }),
+      );
+      await pause();
+    }
+    return published;
   } catch (cause) {
     throw new GatewayError('policy.load_failed', { cause });
   }
@@ -61,18 +67,25 @@ function asPublished(policy: PublishedPolicy): PublishedPolicy {
   throw new Error(`published policy ${policy.id} is not the one that was published`);
 }
 
-function parseAll(candidates: readonly JsonObject[]): readonly PolicyDefinition[] {
-  const definitions = candidates.map((candidate, index) => parseAt(candidate, index));
+async function parseAll(
+  candidates: readonly JsonObject[],
+  pause: Pause,
+): Promise<readonly Omit<PublishedPolicy, 'id'>[]> {
+  const parsed: Omit<PublishedPolicy, 'id'>[] = [];
   const ids = new Set<string>();
-  for (const { id } of definitions) {
-    if (ids.has(id)) {
+  for (const [index, candidate] of candidates.entries()) {
+    const definition = parseAt(candidate, index);
+    await pause();
+    if (ids.has(definition.id)) {
       throw new GatewayError('policy.invalid', {
-        message: `Two of the policies have the id ${JSON.stringify(id)}; only one can be published.`,
+        message: `Two of the policies have the id ${JSON.stringify(definition.id)}; only one can be published.`,
       });
     }
-    ids.add(id);
+    ids.add(definition.id);
+    parsed.push({ hash: policyHash(definition), definition });
+    await pause();
   }
-  return definitions;
+  return parsed;
 }
 
 /** Says which of several policies is not valid. */

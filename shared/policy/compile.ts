@@ -22,11 +22,23 @@ export class PolicyCompiler {
 
   /** Throws `policy.invalid` when any policy is; the set compiled before stays usable. */
   compile(policies: readonly PublishedPolicy[]): PolicySet {
+    const steps = this.compileInSteps(policies);
+    for (;;) {
+      const { done, value } = steps.next();
+      if (done) return value;
+    }
+  }
+
+  /** The same, one policy a step. Finish one set before the next is begun. */
+  *compileInSteps(
+    policies: readonly PublishedPolicy[],
+  ): Generator<undefined, PolicySet, undefined> {
     const before = this.#held;
     const held = new Map<string, CompiledPolicy>();
     for (const policy of policies) {
       const key = `${policy.id} ${policy.hash}`;
       held.set(key, before.get(key) ?? compilePolicy(policy));
+      yield;
     }
     const removed = [...before].flatMap(([key, { rules }]) => (held.has(key) ? [] : rules));
     const added = [...held].flatMap(([key, { rules }]) => (before.has(key) ? [] : rules));
@@ -44,6 +56,13 @@ export class PolicyCompiler {
 /** Compiles a set once; a `PolicyCompiler` for one that changes. */
 export function compilePolicies(policies: readonly PublishedPolicy[]): PolicySet {
   return new PolicyCompiler().compile(policies);
+}
+
+/** The same in short steps, for a program that has others to answer in between. */
+export function compileInSteps(
+  policies: readonly PublishedPolicy[],
+): Generator<undefined, PolicySet, undefined> {
+  return new PolicyCompiler().compileInSteps(policies);
 }
 
 interface CompiledPolicy {

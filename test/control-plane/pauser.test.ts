@@ -1,0 +1,96 @@
+import { describe, expect, it } from 'vitest';
+import { inTurns, pauser } from '../../control-plane/pauser.ts';
+import { lintCandidates } from '../../control-plane/policies/lint-policies.ts';
+import type { Services } from '../../control-plane/services.ts';
+import { trialPolicies } from '../../control-plane/trials/trial-policies.ts';
+import { compileInSteps } from '../../shared/policy/compile.ts';
+import { parseStrictJsonInSteps } from '../../shared/strict-json.ts';
+import { manualClock } from '../support/manual-clock.ts';
+
+const count = 20;
+const candidates = Array.from({ length: count }, (_, at) => ({
+  id: `policy-${at}`,
+  version: 1,
+  rules: [
+    {
+      name: 'amount',
+      decision: 'deny',
+      reason: 'test.rule',
+      when: { all: [{ path: 'args.amount', operator: '>', value: at }] },
+    },
+  ],
+}));
+
+/** Every reading finds the slice used up, so that each pause is one turn. */
+function hurriedClock() {
+  let ms = 0;
+  return {
+    monotonic: () => {
+      ms += 10;
+      return ms;
+    },
+  };
+}
+
+/** The turns of the event loop that others had while the work was done. */
+async function turnsDuring<Result>(work: () => Promise<Result>): Promise<[Result, number]> {
+  let turns = 0;
+  let next = setImmediate(function tick() {
+    turns += 1;
+    next = setImmediate(tick);
+  });
+  try {
+    return [await work(), turns];
+  } finally {
+    clearImmediate(next);
+  }
+}
+
+describe('a pauser', () => {
+  it('gives others a turn when the slice is used up, and begins another slice', async () => {
+    const clock = manualClock();
+    const pause = pauser(clock);
+    expect(pause()).toBeUndefined();
+    clock.advance(10);
+    const [, turns] = await turnsDuring(async () => pause());
+    expect(turns).toBeGreaterThan(0);
+    expect(pause()).toBeUndefined();
+  });
+});
+
+describe('long work', () => {
+  it('gives others a turn after each policy that is tried', async () => {
+    const services = {} as Pick<Services, 'db' | 'guard'>;
+    const [policies, turns] = await turnsDuring(() =>
+      trialPolicies(services, 'default', {
+        trial: { candidates, beside: false },
+        pause: pauser(hurriedClock()),
+      }),
+    );
+    expect(policies).toHaveLength(count);
+    expect(turns).toBeGreaterThanOrEqual(count);
+    const [set, compiling] = await turnsDuring(() =>
+      inTurns(compileInSteps(policies), pauser(hurriedClock())),
+    );
+    expect(set.size).toBe(count);
+    expect(compiling).toBeGreaterThanOrEqual(count);
+  });
+
+  it('gives others a turn after each policy that is linted', async () => {
+    const services = { clock: hurriedClock() } as Services;
+    const caller = { tenantId: 'default' } as Parameters<typeof lintCandidates>[1];
+    const [, turns] = await turnsDuring(() =>
+      lintCandidates(services, caller, { policies: candidates, with_published: false }),
+    );
+    expect(turns).toBeGreaterThanOrEqual(2 * count);
+  });
+
+  it('gives others a turn between the passes over a JSON body', async () => {
+    const body = Buffer.from(JSON.stringify(candidates));
+    const [value, turns] = await turnsDuring(() =>
+      inTurns(parseStrictJsonInSteps(body), pauser(hurriedClock())),
+    );
+    expect(value).toEqual(candidates);
+    expect(turns).toBeGreaterThanOrEqual(3);
+  });
+});
