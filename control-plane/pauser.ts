@@ -1,5 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { type Clock, systemClock } from '../shared/clock.ts';
+import { measureWork } from './http/work-meter.ts';
 
 /** How long work holds up the others whom this process serves, if no step of it takes longer. */
 const sliceMs = 10;
@@ -24,7 +25,7 @@ export async function inTurns<Result>(
   pause: Pause,
 ): Promise<Result> {
   for (;;) {
-    const { done, value } = steps.next();
+    const { done, value } = measureWork(() => steps.next());
     if (done) return value;
     await pause();
   }

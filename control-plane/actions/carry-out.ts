@@ -12,6 +12,7 @@ import { agentCommentOn } from '../approvals/agent-comment.ts';
 import { openApproval } from '../approvals/open-approval.ts';
 import { spendApproval } from '../approvals/spend-approval.ts';
 import { standingGrantsFor } from '../approvals/standing-grants.ts';
+import { measureWork } from '../http/work-meter.ts';
 import { claimDurably } from '../passports/claim-durably.ts';
 import { userPresence } from '../passports/user-presence.ts';
 import type { Services } from '../services.ts';
@@ -46,7 +47,7 @@ export async function carryOut(services: Services, one: Case): Promise<ReachedVe
   const point: Parameters<typeof reachVerdict>[1] = {
     decideWith: ({ passport, grant }) => {
       held = passport;
-      return decide(action, { ...state, passport, grant }, clock.now());
+      return measureWork(() => decide(action, { ...state, passport, grant }, clock.now()));
     },
     claim: (claim) =>
       // Durable whatever the risk: a claim that is deleted from the bus must not open a second use.

@@ -7,6 +7,7 @@ import { GatewayError } from '../../shared/errors.ts';
 import { agentChain } from '../events.ts';
 import { argumentsSetting } from '../evidence/privacy/arguments-setting.ts';
 import { toAnswerable } from '../http/errors.ts';
+import { measureWork } from '../http/work-meter.ts';
 import type { Services } from '../services.ts';
 import { carryOut, type ReachedVerdict } from './carry-out.ts';
 import { decisionEvent } from './decision-event.ts';
@@ -53,7 +54,9 @@ export async function judgeAction(
   const reached = await reach(services, judging);
   const { clock, usage } = services;
   const setting = await argumentsSetting(services, judging.action.tenantId);
-  const sealing = decisionEvent({ ...judging, ...reached, usageRun: usage.run, setting }, clock);
+  const sealing = measureWork(() =>
+    decisionEvent({ ...judging, ...reached, usageRun: usage.run, setting }, clock),
+  );
   const { event } = sealing;
   const chainId = agentChain(judging.action.agentId);
   const judged = { ...reached, eventId: event.id, chainId };

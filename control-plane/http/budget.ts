@@ -25,6 +25,11 @@ export const defaultLimits: BudgetLimits = {
   requestsPerMinute: { tenant: 600, control: 600, sidecar: 6_000, address: 120 },
 };
 
+/** Processor time that the request itself covers; each further slice begun counts as one request. */
+const timeSliceMs = 10;
+/** No request takes more than this part of a budget with its time: one must not lock out all others. */
+const timeShareMax = 0.1;
+
 interface Spent {
   readonly count: number;
   readonly resetMs: number;
@@ -33,6 +38,8 @@ interface Spent {
 export interface Budgets {
   /** Counts one request and says in the answer's headers what is left; throws `rate_limited`. */
   spend(operation: AnyOperation, caller: Caller, res: Response): Promise<void>;
+  /** Counts the processor time of a request that was counted already; never throws. */
+  spendTime(operation: AnyOperation, caller: Caller, processorMs: number): Promise<void>;
   /** Counts a refused request against the tenant, whatever the operation's own budget is. */
   spendRefused(caller: Caller, res: Response): Promise<void>;
   /** Counts a key that is not known yet against the address it came from, before it is looked up. */
@@ -49,14 +56,14 @@ export function createBudgets(
   const local = localCounters(() => clock.monotonic());
   let busBackAt = 0;
 
-  const count = async (tenantId: string, key: string): Promise<Spent> => {
-    if (clock.monotonic() < busBackAt) return local(`${tenantId} ${key}`);
+  const count = async (tenantId: string, key: string, by: number): Promise<Spent> => {
+    if (clock.monotonic() < busBackAt) return local(`${tenantId} ${key}`, by);
     try {
-      return await bus.count(tenantId, key, windowMs);
+      return await bus.count(tenantId, key, windowMs, by);
     } catch (error) {
       busBackAt = clock.monotonic() + retryBusMs;
       log.warn({ err: error }, 'request budgets are counted in this process: the bus is away');
-      return local(`${tenantId} ${key}`);
+      return local(`${tenantId} ${key}`, by);
     }
   };
 
@@ -67,8 +74,7 @@ export function createBudgets(
     who: Pick<Caller, 'tenantId'>,
     res: Response,
   ) => {
-    const tenantId = who.tenantId === '' ? publicTenant : who.tenantId;
-    const { count: used, resetMs } = await count(tenantId, `budget:${key}`);
+    const { count: used, resetMs } = await count(tenantOf(who), `budget:${key}`, 1);
     const resetSeconds = Math.max(1, Math.ceil(resetMs / 1000));
     res.setHeader('ratelimit-policy', `"${name}";q=${max};w=${windowMs / 1000}`);
     res.setHeader('ratelimit', `"${name}";r=${Math.max(0, max - used)};t=${resetSeconds}`);
@@ -79,22 +85,36 @@ export function createBudgets(
 
   return {
     spend: (operation, caller, res) => {
-      const budget = operation.budget ?? defaultBudget(caller);
-      const own = operation.budgetPerMinute;
-      const name = own === undefined ? budget : operation.id;
-      return charge(
-        name,
-        keyOf(budget, name, caller),
-        own ?? requestsPerMinute[budget],
-        caller,
-        res,
-      );
+      const { name, key, max } = counterOf(operation, caller, requestsPerMinute);
+      return charge(name, key, max, caller, res);
+    },
+    spendTime: async (operation, caller, processorMs) => {
+      const { key, max } = counterOf(operation, caller, requestsPerMinute);
+      const slices = Math.ceil(processorMs / timeSliceMs) - 1;
+      const by = Math.min(slices, Math.floor(max * timeShareMax));
+      if (by > 0) await count(tenantOf(caller), `budget:${key}`, by);
     },
     spendUnknownKey: (address, res) =>
       charge('unknown_keys', `unknown_keys:${address}`, unknownKeysPerMinute, nobody, res),
     spendRefused: (caller, res) =>
       charge('tenant', 'tenant', requestsPerMinute.tenant, caller, res),
   };
+}
+
+function tenantOf({ tenantId }: Pick<Caller, 'tenantId'>): string {
+  return tenantId === '' ? publicTenant : tenantId;
+}
+
+/** Which counter a request is counted in, and how far that may go. */
+function counterOf(
+  operation: AnyOperation,
+  caller: Caller,
+  requestsPerMinute: BudgetLimits['requestsPerMinute'],
+): { readonly name: string; readonly key: string; readonly max: number } {
+  const budget = operation.budget ?? defaultBudget(caller);
+  const own = operation.budgetPerMinute;
+  const name = own === undefined ? budget : operation.id;
+  return { name, key: keyOf(budget, name, caller), max: own ?? requestsPerMinute[budget] };
 }
 
 function defaultBudget(caller: Caller): Budget {
@@ -109,12 +129,12 @@ function keyOf(budget: Budget, name: string, caller: Caller): string {
 }
 
 /** Counters of this process, bounded: when the table is full of live ones, everything is over budget. */
-function localCounters(now: () => number): (key: string) => Spent {
+function localCounters(now: () => number): (key: string, by: number) => Spent {
   const counters = new Map<string, { count: number; endsAt: number }>();
-  return (key) => {
+  return (key, by) => {
     const found = counters.get(key);
     if (found !== undefined && found.endsAt > now()) {
-      found.count += 1;
+      found.count += by;
       return { count: found.count, resetMs: found.endsAt - now() };
     }
     if (found === undefined && counters.size >= localCountersMax) {
@@ -123,7 +143,7 @@ function localCounters(now: () => number): (key: string) => Spent {
         return { count: Number.MAX_SAFE_INTEGER, resetMs: windowMs };
       }
     }
-    counters.set(key, { count: 1, endsAt: now() + windowMs });
-    return { count: 1, resetMs: windowMs };
+    counters.set(key, { count: by, endsAt: now() + windowMs });
+    return { count: by, resetMs: windowMs };
   };
 }

@@ -10,6 +10,7 @@ import { recordOf } from './request-log.ts';
 import type { Caller, RequestFacts, Route } from './route.ts';
 import { send } from './send.ts';
 import { validateInput } from './validate.ts';
+import { WorkMeter } from './work-meter.ts';
 
 export interface Doorkeepers {
   readonly authenticate: Authenticate;
@@ -25,6 +26,7 @@ export function serveRoute({ operation, handle }: Route, doors: Doorkeepers): Re
     const record = recordOf(res);
     record.operationId = operation.id;
     record.isDecision = operation.isDecision === true;
+    const meter = new WorkMeter();
     try {
       refuseRepeatedHeaders(req);
       const caller = await doors.authenticate(operation, req, (address) =>
@@ -33,12 +35,17 @@ export function serveRoute({ operation, handle }: Route, doors: Doorkeepers): Re
       record.caller = caller;
       await admit(operation, caller, { res, budgets: doors.budgets });
       const rawBody = await readBodyOf(operation, req);
-      const body = await parseBody(rawBody, req.headers['content-type'], operation);
-      const input = validateInput(operation, req, body);
-      const reply = await handle(input, caller, factsOf(req, res, rawBody));
-      await send(res, operation, reply);
+      const type = req.headers['content-type'];
+      const body = await meter.measure(() => parseBody(rawBody, type, operation));
+      const input = meter.measure(() => validateInput(operation, req, body));
+      const facts = factsOf(req, res, rawBody);
+      const reply = await meter.measure(() => handle(input, caller, facts));
+      await meter.measure(() => send(res, operation, reply));
     } catch (thrown) {
       answerError(req, res, thrown);
+    } finally {
+      const { caller } = record;
+      if (caller !== undefined) await doors.budgets.spendTime(operation, caller, meter.ms);
     }
   };
 }

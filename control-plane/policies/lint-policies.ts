@@ -4,6 +4,7 @@ import { lintInSteps } from '../../shared/policy/lint.ts';
 import { countFindings, type LintFinding } from '../../shared/policy/lint-finding.ts';
 import { parsePolicy } from '../../shared/policy/validate.ts';
 import type { Caller } from '../http/route.ts';
+import { measureWork } from '../http/work-meter.ts';
 import { inTurns, type Pause, pauser } from '../pauser.ts';
 import type { Services } from '../services.ts';
 
@@ -35,7 +36,7 @@ export async function lintCandidates(
   const candidates: PolicyDefinition[] = [];
   const pause = pauser(services.clock);
   for (const policy of input.policies) {
-    candidates.push(parsePolicy(policy));
+    candidates.push(measureWork(() => parsePolicy(policy)));
     await pause();
   }
   if (!input.with_published) return lint(candidates, pause);

@@ -4,6 +4,7 @@ import {
   type UncertainPolicies,
 } from '../../shared/policy/uncertain/uncertain-policies.ts';
 import { readCursor, writeCursor } from '../evidence/cursor.ts';
+import { measureWork } from '../http/work-meter.ts';
 import { pauser } from '../pauser.ts';
 import type { Services } from '../services.ts';
 import { decisionPages, type SealedDecision } from './decision-pages.ts';
@@ -36,7 +37,7 @@ export async function backtest(
   for await (const { decisions, upTo } of decisionPages(pool, tenantId, { from, to, after })) {
     for (const event of decisions) {
       if (tally.examined > 0 && isOver()) return tally.report(cursorAt(done));
-      tally.add(event);
+      measureWork(() => tally.add(event));
       done = event.position;
       await pause();
     }

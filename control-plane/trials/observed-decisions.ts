@@ -5,6 +5,7 @@ import type { PolicyDefinition, PolicyRule } from '../../shared/policy/definitio
 import { ruleLabel } from '../../shared/policy/rule.ts';
 import { ruleEffects, severity } from '../../shared/policy/severity.ts';
 import type { Caller } from '../http/route.ts';
+import { measureWork } from '../http/work-meter.ts';
 import { pauser } from '../pauser.ts';
 import { getPolicy } from '../policies/read-policies.ts';
 import type { Services } from '../services.ts';
@@ -36,7 +37,7 @@ export async function observedDecisions(
   const pause = pauser(clock);
   for await (const { decisions } of decisionPages(pool, caller.tenantId, window)) {
     for (const event of decisions) {
-      tally.add(event);
+      measureWork(() => tally.add(event));
       await pause();
     }
     if (clock.monotonic() >= endsAt) return report(false);

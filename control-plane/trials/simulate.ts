@@ -19,6 +19,7 @@ import { loadState } from '../actions/load-state.ts';
 import { actionOf } from '../actions/preflight.ts';
 import { standingGrantsFor } from '../approvals/standing-grants.ts';
 import type { Caller } from '../http/route.ts';
+import { measureWork } from '../http/work-meter.ts';
 import { lookUpUse } from '../passports/look-up-use.ts';
 import { inTurns, type Pause, pauser } from '../pauser.ts';
 import type { Services } from '../services.ts';
@@ -110,7 +111,9 @@ async function rehearse(
   };
   const nowMs = services.clock.now();
   const verdict = await decideWithGrants(services, action, { state, nowMs });
-  const trace = rehearsal.trace(contextWithUsage(action, state, nowMs), rehearsal.traceMax);
+  const trace = measureWork(() =>
+    rehearsal.trace(contextWithUsage(action, state, nowMs), rehearsal.traceMax),
+  );
   return { ...answerOf(verdict), trace: trace.rules, trace_left_off: trace.leftOff };
 }
 
@@ -130,7 +133,7 @@ async function decideWithGrants(
   action: Action,
   { state, nowMs }: { readonly state: DecisionState; readonly nowMs: number },
 ): Promise<Verdict> {
-  const verdict = decide(action, state, nowMs);
+  const verdict = measureWork(() => decide(action, state, nowMs));
   if (effectIn(verdict, 'open_approval') === undefined) return verdict;
   const asked = { action, actionDigest: digestOf(action, state.tool?.manifestHash) };
   for (const { proof } of await standingGrantsFor(services, services.db, asked)) {

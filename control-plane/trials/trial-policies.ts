@@ -4,6 +4,7 @@ import type { PolicyDefinition } from '../../shared/policy/definition.ts';
 import { policyHash } from '../../shared/policy/hash.ts';
 import { parsePolicy } from '../../shared/policy/validate.ts';
 import type { PublishedPolicy } from '../../shared/sync/sections.ts';
+import { measureWork } from '../http/work-meter.ts';
 import type { Pause } from '../pauser.ts';
 import { signedPolicy } from '../policies/load-published.ts';
 import type { Services } from '../services.ts';
@@ -74,7 +75,7 @@ async function parseAll(
   const parsed: Omit<PublishedPolicy, 'id'>[] = [];
   const ids = new Set<string>();
   for (const [index, candidate] of candidates.entries()) {
-    const definition = parseAt(candidate, index);
+    const definition = measureWork(() => parseAt(candidate, index));
     await pause();
     if (ids.has(definition.id)) {
       throw new GatewayError('policy.invalid', {
@@ -82,7 +83,7 @@ async function parseAll(
       });
     }
     ids.add(definition.id);
-    parsed.push({ hash: policyHash(definition), definition });
+    parsed.push({ hash: measureWork(() => policyHash(definition)), definition });
     await pause();
   }
   return parsed;

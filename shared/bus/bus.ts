@@ -70,11 +70,12 @@ export interface Bus {
   claim(tenantId: string, key: string, ttlMs: number): Promise<ClaimResult>;
   /** Whether somebody has taken `key`; takes nothing. */
   isTaken(tenantId: string, key: string): Promise<boolean>;
-  /** Adds one to a counter that starts anew `windowMs` after its first use; returns count and time left. */
+  /** Adds `by` (default 1) to a counter that starts again `windowMs` after its first use; returns count and time left. */
   count(
     tenantId: string,
     key: string,
     windowMs: number,
+    by?: number,
   ): Promise<{ readonly count: number; readonly resetMs: number }>;
 
   /** Wakes subscribers of a topic; at most once, nothing is stored. */

@@ -161,7 +161,7 @@ class MemoryBus implements Bus {
     return this.#claims?.keeps(key) === true ? this.#claims : undefined;
   }
 
-  async count(tenantId: string, key: string, windowMs: number) {
+  async count(tenantId: string, key: string, windowMs: number, by = 1) {
     const { counters } = this.#tenant(tenantId);
     const nowMs = this.#clock.monotonic();
     this.#sweep(nowMs);
@@ -170,7 +170,7 @@ class MemoryBus implements Bus {
       counter = { count: 0, endsAtMs: nowMs + Math.max(1, windowMs) };
       counters.set(key, counter);
     }
-    counter.count += 1;
+    counter.count += by;
     return { count: counter.count, resetMs: Math.round(counter.endsAtMs - nowMs) };
   }
 

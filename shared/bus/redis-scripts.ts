@@ -127,9 +127,9 @@ local taken = redis.call('SET', KEYS[1], '1', 'NX', 'PX', ARGV[1])
 return { taken and 1 or 0, epoch }
 `);
 
-/** KEYS counter; ARGV windowMs. Returns the count and the ms left. */
+/** KEYS counter; ARGV windowMs, by. Returns the count and the ms left. */
 export const countScript = script(`
-local count = redis.call('INCR', KEYS[1])
+local count = redis.call('INCRBY', KEYS[1], ARGV[2])
 local left = redis.call('PTTL', KEYS[1])
 if left < 0 then
   redis.call('PEXPIRE', KEYS[1], ARGV[1])

@@ -129,9 +129,9 @@ class RedisBus implements Bus {
     return (await this.#try(() => this.#redis.exists(tenantKeys(tenantId).claim(key)))) === 1;
   }
 
-  async count(tenantId: string, key: string, windowMs: number) {
+  async count(tenantId: string, key: string, windowMs: number, by = 1) {
     const keys = [tenantKeys(tenantId).counter(key)];
-    const reply = await this.#run(countScript, keys, [Math.max(1, Math.ceil(windowMs))]);
+    const reply = await this.#run(countScript, keys, [Math.max(1, Math.ceil(windowMs)), by]);
     const [count, resetMs] = answer(countReply, reply);
     return { count, resetMs };
   }

@@ -34,6 +34,18 @@ async function refusals(times: number, spend: () => Promise<void>): Promise<stri
   return outcomes;
 }
 
+async function wide() {
+  const clock = manualClock();
+  const bus = openMemoryBus({ clock, log: silentLog });
+  const requestsPerMinute = { tenant: 40, control: 40, sidecar: 40, address: 40 };
+  const budgets = createBudgets({ bus, clock, log: silentLog }, { requestsPerMinute });
+  return {
+    bus,
+    spend: () => budgets.spend(probe.search, caller(), answer()),
+    spendTime: (ms: number) => budgets.spendTime(probe.search, caller(), ms),
+  };
+}
+
 describe('request budgets', () => {
   it('are one for all replicas on a bus', async () => {
     const clock = manualClock();
@@ -79,6 +91,31 @@ describe('request budgets', () => {
     expect(await refusals(1, () => from(10_001))).toEqual(['rate_limited']);
     clock.advance(60_000);
     expect(await refusals(1, () => from(10_001))).toEqual(['ok']);
+  });
+
+  it('charge each slice of processor time begun after the first as one more request', async () => {
+    const { spend, spendTime } = await wide();
+    expect(await refusals(1, spend)).toEqual(['ok']);
+    await spendTime(10);
+    expect(await refusals(1, spend)).toEqual(['ok']);
+    await spendTime(10.1);
+    await spendTime(49);
+    // Two requests, one slice and four slices of 40: thirty-three requests are left.
+    expect(await refusals(34, spend)).toEqual([...Array(33).fill('ok'), 'rate_limited']);
+  });
+
+  it('lose no more than a tenth to the time of one request', async () => {
+    const { spend, spendTime } = await wide();
+    await spendTime(60_000);
+    expect(await refusals(37, spend)).toEqual([...Array(36).fill('ok'), 'rate_limited']);
+  });
+
+  it('charge processor time in this process while the bus is away', async () => {
+    const { bus, spend, spendTime } = await wide();
+    await bus.close();
+    expect(await refusals(1, spend)).toEqual(['ok']);
+    await spendTime(60_000);
+    expect(await refusals(36, spend)).toEqual([...Array(35).fill('ok'), 'rate_limited']);
   });
 
   it('are each sidecar’s own', async () => {

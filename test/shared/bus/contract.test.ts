@@ -298,6 +298,14 @@ describe.each(['memory', 'redis'] as const)('the %s bus: claims, counters, topic
     expect((await bus.claim(tenant, 'b', 1_000)).epochMs).toBe(epochMs);
   });
 
+  it('adds as many to a counter as one caller says', async () => {
+    const bus = await open(kind);
+    const tenant = newTenant();
+    expect((await bus.count(tenant, 'time', 60_000, 7)).count).toBe(7);
+    expect((await bus.count(tenant, 'time', 60_000)).count).toBe(8);
+    expect((await bus.count(tenant, 'time', 60_000, 5)).count).toBe(13);
+  });
+
   it('a counter counts every call within its window, then starts anew', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
