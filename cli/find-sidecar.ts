@@ -71,16 +71,24 @@ function basic(token: string): string {
 
 function assertReady({ status, body }: Answer, where: string): void {
   if (status === 200) return;
-  const reasons = status === 503 ? reasonsIn(body) : undefined;
-  throw reasons === undefined
-    ? noSidecar(where)
-    : new SettingsError(`The sidecar at ${where} is not ready: ${reasons}.`);
+  const told = status === 503 ? readinessIn(body) : undefined;
+  if (told === undefined) throw noSidecar(where);
+  const { isRevoked, reasons } = told;
+  throw new SettingsError(
+    isRevoked
+      ? `The sidecar at ${where} denies every call. ${reasons}.`
+      : `The sidecar at ${where} is not ready: ${reasons}.`,
+  );
 }
 
-function reasonsIn(body: string): string | undefined {
+function readinessIn(
+  body: string,
+): { readonly isRevoked: boolean; readonly reasons: string } | undefined {
   try {
-    const { reasons } = JSON.parse(body) as { readonly reasons?: unknown };
-    return Array.isArray(reasons) ? reasons.join('; ') : undefined;
+    const { code, reasons } = JSON.parse(body) as { code?: unknown; reasons?: unknown };
+    if (!Array.isArray(reasons)) return undefined;
+    const text = reasons.join('; ').replace(/\.$/, '');
+    return { isRevoked: code !== undefined, reasons: text };
   } catch {
     return undefined;
   }

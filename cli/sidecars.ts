@@ -44,7 +44,7 @@ export function fleetTable({ sidecars: fleet, sections }: Fleet, nowMs: number):
     const { age_ms, spool_depth, last_decision_at, last_decision, version } = one.report ?? {};
     return [
       one.id,
-      one.agent_id,
+      one.agent_disabled_at === undefined ? one.agent_id : `${one.agent_id} (disabled)`,
       one.user_id,
       one.environment,
       one.revoked_at === undefined ? ago(one.last_seen_at, nowMs) : 'revoked',

@@ -131,6 +131,11 @@ function explained(error: unknown, controlPlaneUrl: string): unknown {
         'SALLYPORT_ENROLMENT_TOKEN is not valid: it is mistyped, used or expired. Get a new one from POST /v1/sidecars/tokens.',
         { cause: error },
       );
+    case 'agent.disabled':
+      return new SettingsError(
+        'SALLYPORT_ENROLMENT_TOKEN is for an agent that is disabled: enable it with PATCH /v1/agents/{id} and {"disabled": false}, or get a token for another agent.',
+        { cause: error },
+      );
     case 'upstream.unreachable':
     case 'upstream.timeout':
       return new SettingsError(

@@ -13,6 +13,7 @@ import { createIngress } from './ingress/ingress.ts';
 import type { IngressLimits } from './ingress/limits.ts';
 import { createAdmin } from './telemetry/admin.ts';
 import { type DecisionSink, logDecision } from './telemetry/decision-log.ts';
+import { readiness } from './telemetry/readiness.ts';
 import type { Authority } from './tls/authority.ts';
 
 /** For what was broken off to be recorded. */
@@ -103,19 +104,4 @@ function ingressLimits({ limits }: Config): Partial<IngressLimits> {
     connectMs: limits.upstreamConnectMs,
     tunnelIdleMs: limits.tunnelIdleMs,
   };
-}
-
-async function readiness(
-  { replica, stopping }: Pick<EnforceDeps, 'replica' | 'stopping'>,
-  disk: Pick<DiskWatch, 'isWritable'>,
-): Promise<{ readonly ready: boolean; readonly reasons: readonly string[] }> {
-  if (stopping.aborted) return { ready: false, reasons: ['The sidecar is ending.'] };
-  if (!replica.hasLease) return { ready: false, reasons: ['No passports are at hand yet.'] };
-  if (!(await disk.isWritable())) {
-    const reason =
-      'The data directory cannot be written, so calls are denied: make room on its disk.';
-    return { ready: false, reasons: [reason] };
-  }
-  const { fresh, reason } = replica.freshness();
-  return { ready: fresh, reasons: reason === undefined ? [] : [reason] };
 }

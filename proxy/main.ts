@@ -23,6 +23,7 @@ import { openEvidence } from './open-evidence.ts';
 import { ownPorts } from './own-ports.ts';
 import { openReplica } from './replica/open-replica.ts';
 import type { DecisionSink } from './telemetry/decision-log.ts';
+import { logRevocation } from './telemetry/log-revocation.ts';
 import { openTracing } from './telemetry/open-tracing.ts';
 import { startReports } from './telemetry/reports.ts';
 import { loadAuthority } from './tls/authority.ts';
@@ -126,6 +127,7 @@ async function build(
   closing.add(() => base.tracing?.close());
   const parts = { ...base, ...openEvidence(config, base) };
   recordLife(parts.spool, { identity, version, log, closing });
+  closing.add(logRevocation({ replica, identity, log }));
   const deps = buildEnforcement(config, parts);
   const urls = await listen(config, deps, parts);
   const { spool } = parts;

@@ -199,7 +199,7 @@ export const errorKinds = {
     403,
     'The key cannot have a sidecar act for this user in this environment.',
   ),
-  'sidecar.revoked': refusal(401, 'The sidecar was revoked.'),
+  'sidecar.revoked': refusal(401, 'The sidecar was revoked: nothing is done through it any more.'),
 
   // Credentials and keys
   'credential.not_found': refusal(404, 'No such credential.'),

@@ -13,6 +13,7 @@ import { evidenceIncidents, reportIncident } from './report-incident.ts';
 export interface FleetMember {
   readonly sidecar: Sidecar;
   readonly incidents: { readonly count: number; readonly last: EvidenceIncident } | undefined;
+  readonly agentDisabledAt: Date | undefined;
 }
 
 interface EvidenceIncident {
@@ -47,7 +48,24 @@ export async function listSidecars(
       { count, last: { type, at } },
     ]),
   );
-  return sidecars.map((sidecar) => ({ sidecar, incidents: found.get(`sidecar:${sidecar.id}`) }));
+  const disabled = await disabledAgents({ db, guard }, tenantId);
+  return sidecars.map((sidecar) => ({
+    sidecar,
+    incidents: found.get(`sidecar:${sidecar.id}`),
+    agentDisabledAt: disabled.get(sidecar.agentId),
+  }));
+}
+
+/** Since when each disabled agent of the tenant is, by the agent's id. */
+async function disabledAgents(
+  { db, guard }: Pick<Services, 'db' | 'guard'>,
+  tenantId: string,
+): Promise<ReadonlyMap<string, Date>> {
+  const rows = await db.agent.findMany({ where: { tenantId, disabledAt: { not: null } } });
+  const disabled = rows.filter((row) => guard.holds('agent', row));
+  return new Map(
+    disabled.flatMap(({ id, disabledAt: at }) => (at === null ? [] : [[String(id), at]])),
+  );
 }
 
 /** The version in force of each section of the tenant that every sidecar holds. */

@@ -4,7 +4,7 @@ import { readColumn } from '../store/read-column.ts';
 import type { FleetMember } from './fleet.ts';
 
 /** A sidecar as the fleet report shows it; its keys are nobody's business. */
-export function sidecarRecord({ sidecar: row, incidents }: FleetMember) {
+export function sidecarRecord({ sidecar: row, incidents, agentDisabledAt }: FleetMember) {
   return {
     id: row.id,
     agent_id: row.agentId,
@@ -13,6 +13,7 @@ export function sidecarRecord({ sidecar: row, incidents }: FleetMember) {
     enrolled_at: row.enrolledAt.toISOString(),
     last_seen_at: row.lastSeenAt?.toISOString(),
     revoked_at: row.revokedAt?.toISOString(),
+    agent_disabled_at: agentDisabledAt?.toISOString(),
     acked_record: Number(row.ackedRecord),
     evidence_incidents: incidents?.count ?? 0,
     ...(incidents === undefined

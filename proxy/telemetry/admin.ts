@@ -3,12 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
 import { listenError } from '../../shared/listen-error.ts';
-
-interface Readiness {
-  readonly ready: boolean;
-  /** What is missing, for the operator. */
-  readonly reasons: readonly string[];
-}
+import type { Readiness } from './readiness.ts';
 
 interface AdminOptions {
   readonly port: number;
@@ -64,8 +59,8 @@ async function answer({ method, url }: IncomingMessage, options: AdminOptions): 
     case '/healthz':
       return json(200, { status: 'ok' });
     case '/readyz': {
-      const { ready, reasons } = await options.ready();
-      return json(ready ? 200 : 503, { ready, reasons });
+      const { ready, code, reasons } = await options.ready();
+      return json(ready ? 200 : 503, { ready, code, reasons });
     }
     case '/metrics':
       return {

@@ -158,6 +158,8 @@ const sidecarRecord = z.object({
   enrolled_at: z.string(),
   last_seen_at: z.string().optional(),
   revoked_at: z.string().optional(),
+  /** Since when its agent is disabled. */
+  agent_disabled_at: z.string().optional(),
   acked_record: z.number(),
   /** Events on `sidecar:<id>` that say what is wrong with its evidence. */
   evidence_incidents: z.number().int(),

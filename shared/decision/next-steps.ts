@@ -29,6 +29,10 @@ const steps: Partial<Record<ErrorCode, readonly string[]>> = {
     'Stop: an operator disabled this agent, and no call of it is carried out until it is enabled again.',
     'Tell the user that this agent may not act.',
   ],
+  'sidecar.revoked': [
+    'Stop: an operator revoked the sidecar that calls go through, and no call through it is carried out any more.',
+    'Tell the user that an operator has to enrol another sidecar.',
+  ],
   'agent.mismatch': ['Use the agent_id that this agent was registered under.'],
   'passport.missing': [
     'This tenant requires a passport for every call: get one for this agent, user, tool and resource, and send it with the call.',

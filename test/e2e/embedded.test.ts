@@ -63,6 +63,39 @@ it('`up` serves on both ports, ends with 0 on SIGTERM, and keeps its state over 
   expect(second.output()).not.toContain('evidence');
 }, 60_000);
 
+it('`up` comes up although its agent is disabled, says so, and can enable it again', async () => {
+  const folder = fs.mkdtempSync(join(dataDir, 'disabled-'));
+  const [api, proxy, admin] = [await freePort(), await freePort(), await freePort()];
+  const env = {
+    SALLYPORT_DATA_DIR: folder,
+    SALLYPORT_API_PORT: String(api),
+    SALLYPORT_PROXY_PORT: String(proxy),
+    SALLYPORT_PROXY_ADMIN_PORT: String(admin),
+  };
+  const up = async () => {
+    const program = start('up', env);
+    await until('it is up', () => program.output().includes('Sallyport is ready.'), 240_000);
+    return program;
+  };
+  const setAgent = async (disabled: boolean) => {
+    const key = fs.readFileSync(join(folder, 'bootstrap-key'), 'utf8').trim();
+    const response = await fetch(`http://127.0.0.1:${api}/api/v1/agents/1`, {
+      method: 'PATCH',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ disabled }),
+    });
+    expect(response.status).toBe(200);
+  };
+  const first = await up();
+  await setAgent(true);
+  expect(await first.stop()).toBe(0);
+  const second = await up();
+  await until('the cause is logged', () => second.output().includes('agent.disabled: agent 1'));
+  await setAgent(false);
+  await until('it is ready', () => answersOk(`http://127.0.0.1:${admin}/readyz`));
+  expect(await second.stop()).toBe(0);
+}, 600_000);
+
 it('`up` prints a line for each decision, and commands find it by its data directory', async () => {
   const folder = fs.mkdtempSync(join(dataDir, 'found-'));
   const [api, proxy, admin] = [await freePort(), await freePort(), await freePort()];

@@ -1,0 +1,15 @@
+import type { Identity } from '../identity.ts';
+import type { Revocation } from '../replica/replica.ts';
+
+/** For the operator: what was revoked, and how calls become possible again. */
+export function explainRevocation(
+  cause: Revocation,
+  { agentId, sidecarId }: Pick<Identity, 'agentId' | 'sidecarId'>,
+): string {
+  switch (cause) {
+    case 'agent.disabled':
+      return `agent.disabled: agent ${agentId} is disabled, so every call is denied; enable it with PATCH /v1/agents/${agentId} and {"disabled": false}.`;
+    case 'sidecar.revoked':
+      return `sidecar.revoked: sidecar ${sidecarId} was revoked for good, so every call is denied; start one with an empty data directory and a token from \`sallyport sidecars token\`.`;
+  }
+}

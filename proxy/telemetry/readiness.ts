@@ -1,0 +1,33 @@
+import type { DiskWatch } from '../../shared/disk-watch.ts';
+import type { EnforceDeps } from '../enforce/deps.ts';
+import { knownRevocation } from '../replica/known-revocation.ts';
+import type { Revocation } from '../replica/replica.ts';
+import { explainRevocation } from './explain-revocation.ts';
+
+export interface Readiness {
+  readonly ready: boolean;
+  /** What an operator decided against this sidecar; waiting does not end it. */
+  readonly code?: Revocation;
+  /** What is missing, for the operator. */
+  readonly reasons: readonly string[];
+}
+
+/** Whether calls can be allowed now. A revocation comes first: it takes the passports with it. */
+export async function readiness(
+  { replica, stopping, identity }: Pick<EnforceDeps, 'replica' | 'stopping' | 'identity'>,
+  disk: Pick<DiskWatch, 'isWritable'>,
+): Promise<Readiness> {
+  if (stopping.aborted) return { ready: false, reasons: ['The sidecar is ending.'] };
+  const code = knownRevocation(replica, identity.agentId);
+  if (code !== undefined) {
+    return { ready: false, code, reasons: [explainRevocation(code, identity)] };
+  }
+  if (!replica.hasLease) return { ready: false, reasons: ['No passports are at hand yet.'] };
+  if (!(await disk.isWritable())) {
+    const reason =
+      'The data directory cannot be written, so calls are denied: make room on its disk.';
+    return { ready: false, reasons: [reason] };
+  }
+  const { fresh, reason } = replica.freshness();
+  return { ready: fresh, reasons: reason === undefined ? [] : [reason] };
+}
