@@ -9,7 +9,7 @@ import {
 } from '../shared/contract/kill-switches.ts';
 import { SettingsError } from '../shared/settings.ts';
 import { apiClient, apiOptions } from './api-client.ts';
-import { ago, table } from './table.ts';
+import { ago, table, visible } from './table.ts';
 
 export const usage = `Usage: sallyport kill-switch arm --reason TEXT (--tool GLOB [--agent ID] | --agent ID | --mode MODE [--tool GLOB] [--agent ID])
                                  [--expires TIME] [--wait DURATION] [--json]
@@ -104,8 +104,13 @@ function readWait(text: string): number {
   throw new SettingsError(`--wait: ${text} is not a time of at most 10s, such as 5s or 500ms.`);
 }
 
-function print(one: ChangedKillSwitch, json: boolean | undefined): number {
+function print(
+  one: ChangedKillSwitch & { readonly warnings?: readonly string[] | undefined },
+  json: boolean | undefined,
+): number {
   console.log(json === true ? JSON.stringify(one, null, 2) : killSwitchTable([one]));
+  if (json !== true)
+    for (const text of one.warnings ?? []) console.error(`Warning: ${visible(text)}`);
   const { confirmed, missing = [], silent = [] } = one;
   if (json !== true && confirmed !== undefined) {
     console.log(`\n${confirmationText({ confirmed, missing, silent })}`);

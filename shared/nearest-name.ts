@@ -1,6 +1,11 @@
 /** The known name that takes the fewest edits to reach, for "did you mean"; undefined if none is known. */
 export function nearestName(name: string, known: readonly string[]): string | undefined {
-  return known.toSorted((a, b) => distance(name, a) - distance(name, b))[0];
+  let nearest: { readonly one: string; readonly edits: number } | undefined;
+  for (const one of known) {
+    const edits = distance(name, one);
+    if (nearest === undefined || edits < nearest.edits) nearest = { one, edits };
+  }
+  return nearest?.one;
 }
 
 /** Levenshtein distance. */

@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util';
 import type { Client } from '../../shared/contract/client.ts';
 import {
+  type ChangedPolicy,
   createPolicy,
   listPolicies,
   type PolicyRecord,
@@ -30,6 +31,7 @@ interface Pushed {
   readonly id?: number | undefined;
   readonly version?: number | undefined;
   readonly lifecycle?: string | undefined;
+  readonly warnings?: readonly string[] | undefined;
 }
 
 /**
@@ -87,7 +89,7 @@ async function carryOut(
   client: Client,
   { file, outcome, stored }: Step,
   { 'dry-run': dryRun, publish }: { readonly 'dry-run': boolean; readonly publish: boolean },
-): Promise<PolicyRecord | undefined> {
+): Promise<ChangedPolicy | undefined> {
   if (dryRun || outcome === 'unchanged') return stored;
   const { definition, json, hash } = file;
   if (stored === undefined) {
@@ -106,7 +108,7 @@ async function carryOut(
   });
 }
 
-function pushed({ file, outcome }: Step, record: PolicyRecord | undefined): Pushed {
+function pushed({ file, outcome }: Step, record: ChangedPolicy | undefined): Pushed {
   return {
     definition_id: file.definition.id,
     file: file.file,
@@ -114,7 +116,12 @@ function pushed({ file, outcome }: Step, record: PolicyRecord | undefined): Push
     outcome,
     ...(record === undefined
       ? {}
-      : { id: record.id, version: record.version, lifecycle: record.lifecycle }),
+      : {
+          id: record.id,
+          version: record.version,
+          lifecycle: record.lifecycle,
+          ...(record.warnings === undefined ? {} : { warnings: record.warnings }),
+        }),
   };
 }
 
@@ -131,7 +138,10 @@ function report({ findings, policies, json, dryRun, stopped }: Report): number {
   else {
     say([
       ...findings.flatMap(findingLines),
-      ...policies.map((one) => pushedLine(one, dryRun)),
+      ...policies.flatMap((one) => [
+        pushedLine(one, dryRun),
+        ...(one.warnings ?? []).map((text) => `  warning: ${text}`),
+      ]),
       ...(stopped ? [stoppedLine] : []),
     ]);
   }

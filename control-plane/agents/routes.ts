@@ -3,6 +3,7 @@ import * as contract from '../../shared/contract/agents.ts';
 import { type Route, route } from '../http/route.ts';
 import { serviceAccountPrincipal } from '../keys/reserved-principals.ts';
 import type { Services } from '../services.ts';
+import { warnUnknownTools } from '../tools/warn-unknown-tools.ts';
 import { agentRecord } from './agent-record.ts';
 import { issueAgentPassport } from './issue-agent-passport.ts';
 import { listAgents, readAgent } from './read-agents.ts';
@@ -18,9 +19,11 @@ export function agentRoutes(services: Services): Route[] {
 
 function registryRoutes(services: Services): Route[] {
   return [
-    route(contract.registerAgent, async ({ body }, caller) => ({
-      body: agentRecord(await registerAgent(services, caller, body)),
-    })),
+    route(contract.registerAgent, async ({ body }, caller) => {
+      const agent = agentRecord(await registerAgent(services, caller, body));
+      const given = [{ field: 'capabilities', tools: body.capabilities }];
+      return { body: { ...agent, ...(await warnUnknownTools(services, caller.tenantId, given)) } };
+    }),
     route(contract.listAgents, async ({ query }, caller) => {
       const { agents, nextCursor } = await listAgents(services, caller, query);
       return { body: { agents: agents.map(agentRecord), next_cursor: nextCursor } };

@@ -1,9 +1,12 @@
 import * as contract from '../../shared/contract/policies.ts';
 import { lintPolicySet, lintStoredPolicies } from '../../shared/contract/policy-lint.ts';
 import { installPolicyPack, listPolicyPacks } from '../../shared/contract/policy-packs.ts';
+import type { PolicyDefinition } from '../../shared/policy/definition.ts';
+import { toolsNamedBy } from '../../shared/policy/named-tools.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import type { Policy } from '../store/generated/client.ts';
+import { warnUnknownTools } from '../tools/warn-unknown-tools.ts';
 import { createPolicy } from './create-policy.ts';
 import { deletePolicy } from './delete-policy.ts';
 import { policyTag } from './expected-policy.ts';
@@ -60,6 +63,13 @@ function tagged(row: Policy) {
   return { headers: { etag: policyTag(row) }, body: policyRecord(row) };
 }
 
+/** The answer to a change, with the tools in it that match no known one. */
+async function warned(services: Services, row: Policy) {
+  const { headers, body } = tagged(row);
+  const given = toolsNamedBy(JSON.parse(row.definition) as PolicyDefinition);
+  return { headers, body: { ...body, ...(await warnUnknownTools(services, row.tenantId, given)) } };
+}
+
 function storedPolicyRoutes(services: Services): Route[] {
   return [
     route(contract.listPolicies, async ({ query }, caller) => {
@@ -69,7 +79,7 @@ function storedPolicyRoutes(services: Services): Route[] {
     route(contract.createPolicy, async ({ body }, caller) => {
       const { name, rules_json, publish } = body;
       const row = await createPolicy(services, caller, { name, rules: rules_json, publish });
-      return tagged(row);
+      return warned(services, row);
     }),
     route(contract.getPolicy, async ({ params }, caller) =>
       tagged(await getPolicy(services, caller, params.id)),
@@ -78,7 +88,7 @@ function storedPolicyRoutes(services: Services): Route[] {
       const { name, rules_json, lifecycle, expected_policy_hash: hash } = body;
       const expected = { hash, ifMatch: headers['if-match'] };
       const change = { name, rules: rules_json, lifecycle, expected };
-      return tagged(await updatePolicy(services, caller, { id: params.id, change }));
+      return warned(services, await updatePolicy(services, caller, { id: params.id, change }));
     }),
     route(contract.deletePolicy, async ({ params }, caller) => {
       const outcome = await deletePolicy(services, caller, params.id);

@@ -2,6 +2,7 @@ import * as contract from '../../shared/contract/bindings.ts';
 import * as killSwitches from '../../shared/contract/kill-switches.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../services.ts';
+import { warnUnknownTools } from '../tools/warn-unknown-tools.ts';
 import { armKillSwitch } from './arm-kill-switch.ts';
 import { confirmationIn } from './confirmation.ts';
 import { deleteBinding } from './delete-binding.ts';
@@ -33,7 +34,9 @@ export function killSwitchRoutes(services: Services): readonly Route[] {
       const { wait_ms: waitMs, ...wanted } = body;
       const armed = await armKillSwitch(services, caller, wanted);
       const told = await confirmationIn(services, caller, { waitMs, signal });
-      return { body: { ...armed, ...told } };
+      const tools = body.tool === undefined ? [] : [{ field: 'tool', tools: [body.tool] }];
+      const warned = await warnUnknownTools(services, caller.tenantId, tools);
+      return { body: { ...armed, ...told, ...warned } };
     }),
     route(killSwitches.disarmKillSwitch, async ({ params, query }, caller, { signal }) => {
       const disarmed = await disarmKillSwitch(services, caller, params.id);

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { goal, name, riskTier, rowIdParam, text, toolId } from './fields.ts';
 import { named } from './json-schema.ts';
 import { operation } from './operation.ts';
-import { dateTime, integerId, line, pageLimit } from './schemas.ts';
+import { dateTime, integerId, line, pageLimit, warnings } from './schemas.ts';
 
 const shared = { tag: 'Agents', auth: 'bearer' } as const;
 
@@ -64,8 +64,9 @@ export const registerAgent = operation({
   },
   success: {
     status: 201,
-    description: 'The agent as it is registered now.',
-    schema: agentRecord,
+    description:
+      'The agent as it is registered now. `warnings` names capabilities that match no known tool.',
+    schema: agentRecord.extend({ warnings }),
     example: agentExample,
   },
   errors: ['args.schema_invalid', 'agent.mismatch', 'agent.widening_refused', 'plan.cap_reached'],

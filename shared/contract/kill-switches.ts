@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { agentId } from './fields.ts';
 import { named } from './json-schema.ts';
 import { operation } from './operation.ts';
-import { dateTime, line, opaqueId, pageLimit, wholeNumber } from './schemas.ts';
+import { dateTime, line, opaqueId, pageLimit, warnings, wholeNumber } from './schemas.ts';
 
 // A budget of their own: a noisy agent must not lock out those who stop it.
 const shared = { tag: 'Runtime', auth: 'bearer', budget: 'control' } as const;
@@ -44,6 +44,7 @@ export type Confirmation = z.output<typeof confirmation>;
 
 const changedKillSwitch = killSwitchRecord.extend(confirmation.partial().shape);
 export type ChangedKillSwitch = z.output<typeof changedKillSwitch>;
+const armedKillSwitch = changedKillSwitch.extend({ warnings });
 
 /** What each kind needs, and what has no meaning for it. */
 const neededByKind = [
@@ -131,8 +132,9 @@ export const armKillSwitch = operation({
   },
   success: {
     status: 201,
-    description: 'Armed: decisions of the control plane know it now, sidecars within moments.',
-    schema: changedKillSwitch,
+    description:
+      'Armed: decisions of the control plane know it now, sidecars within moments. `warnings` names a `tool` that matches no known one.',
+    schema: armedKillSwitch,
     example: { ...recordExample, ...confirmationExample },
   },
   errors: [

@@ -5,6 +5,7 @@ import { jsonObject, name, rowIdParam, text } from './fields.ts';
 import { named } from './json-schema.ts';
 import { operation } from './operation.ts';
 import { definitionExample, policyDefinition, rulesJson } from './policy-form.ts';
+import { warnings } from './schemas.ts';
 
 export const policyLifecycles = ['draft', 'published', 'archived'] as const;
 export type PolicyLifecycle = (typeof policyLifecycles)[number];
@@ -28,6 +29,8 @@ export const policyRecord = z.object({
 });
 named('Policy', policyRecord);
 export type PolicyRecord = z.output<typeof policyRecord>;
+const changedPolicy = policyRecord.extend({ warnings });
+export type ChangedPolicy = z.output<typeof changedPolicy>;
 
 export const recordExample = {
   id: 12,
@@ -80,8 +83,8 @@ export const createPolicy = operation({
   bodyExample: { name: 'Refunds', rules_json: definitionExample, publish: true },
   success: {
     status: 201,
-    description: 'The stored policy.',
-    schema: policyRecord,
+    description: 'The stored policy. `warnings` names tools in it that match no known one.',
+    schema: changedPolicy,
     example: recordExample,
   },
   errors: [
@@ -142,8 +145,8 @@ export const updatePolicy = operation({
   bodyExample: { lifecycle: 'published', expected_policy_hash: `sha256:${'5d'.repeat(32)}` },
   success: {
     status: 200,
-    description: 'The policy as it is now.',
-    schema: policyRecord,
+    description: 'The policy as it is now. `warnings` names tools in it that match no known one.',
+    schema: changedPolicy,
     example: recordExample,
   },
   errors: [

@@ -50,6 +50,9 @@ export const pageLimit = wholeNumber(1, 1000).default(100);
 /** An opaque id in a path or body, such as `key_0198…`. */
 export const opaqueId = z.string().regex(/^[0-9A-Za-z._-]{1,100}$/, 'is not an id');
 
+/** What is probably a mistake in a change that was made; absent when there is none. */
+export const warnings = z.array(z.string().max(5_000)).max(21).optional();
+
 /** One line of text: no control characters. */
 export function line(lengthMax: number) {
   return z

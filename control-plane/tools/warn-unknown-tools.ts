@@ -1,0 +1,86 @@
+import { type GlobBudget, globsMayMeet } from '../../shared/glob-intersection.ts';
+import { nearestName } from '../../shared/nearest-name.ts';
+import type { Services } from '../services.ts';
+import { calledTools, namedTools } from './known-tools.ts';
+
+/** Ids and globs of tools as a caller gave them, and where. */
+export interface GivenTools {
+  readonly field: string;
+  readonly tools: readonly string[];
+}
+
+/** With the line that counts the others, the bound of `warnings` in the contract. */
+const warningsMax = 20;
+/** About 10 ms each: these answers must not keep other requests waiting. */
+const meetStepsMax = 500_000;
+const editStepsMax = 500_000;
+
+/**
+ * Warns of tools that match none that is registered, bound or was called before: probably a typing
+ * error, and stored all the same. Never throws, because the change it comments on is made already.
+ */
+export async function warnUnknownTools(
+  services: Pick<Services, 'db' | 'pool' | 'log'>,
+  tenantId: string,
+  given: readonly GivenTools[],
+): Promise<{ readonly warnings?: string[] }> {
+  if (given.every(({ tools }) => tools.length === 0)) return {};
+  try {
+    const budget = { steps: meetStepsMax };
+    const named = await namedTools(services, tenantId);
+    const unnamed = unmatched(given, named, budget);
+    if (unnamed.length === 0) return {};
+    const called = await calledTools(services, tenantId);
+    const unknown = unmatched(unnamed, called, budget);
+    const warnings = textsOf(unknown, [...named, ...called]);
+    return warnings.length === 0 ? {} : { warnings };
+  } catch (err) {
+    services.log.warn({ err }, 'could not compare the tools of a change with the known ones');
+    return {};
+  }
+}
+
+/** What no known tool can match; a question that exceeds the budget counts as matched. */
+function unmatched(
+  given: readonly GivenTools[],
+  known: readonly string[],
+  budget: GlobBudget,
+): readonly GivenTools[] {
+  const literals = new Set(known);
+  const globs = known.filter((one) => one.includes('*'));
+  const isKnown = (tool: string) =>
+    literals.has(tool) || globsMayMeet([tool], tool.includes('*') ? known : globs, 'tool', budget);
+  return given.flatMap(({ field, tools }) => {
+    const left = [...new Set(tools)].filter((tool) => !isKnown(tool));
+    return left.length === 0 ? [] : [{ field, tools: left }];
+  });
+}
+
+function textsOf(unknown: readonly GivenTools[], known: readonly string[]): string[] {
+  const all = unknown.flatMap(({ field, tools }) => tools.map((tool) => ({ field, tool })));
+  const suggest = suggester(known.filter((one) => one !== 'http.**' && !one.includes('/')));
+  const texts = all.slice(0, warningsMax).map(({ field, tool }) => {
+    const nearest = suggest(tool);
+    const hint = nearest === undefined ? 'check how it is written' : `did you mean "${nearest}"?`;
+    return `${field}: "${tool}" matches no tool that is registered, bound or was called before; ${hint}`;
+  });
+  const more = all.length - texts.length;
+  return more === 0 ? texts : [...texts, `${more} more match no known tool.`];
+}
+
+/** The nearest known id, for a glob the nearest group of ids; undefined once looking costs too much. */
+function suggester(known: readonly string[]): (tool: string) => string | undefined {
+  const groups = [...new Set(known.map(groupOf))];
+  let steps = editStepsMax;
+  return (tool) => {
+    const candidates = tool.includes('*') ? groups : known;
+    steps -= candidates.reduce((sum, { length }) => sum + length * tool.length, 0);
+    return steps < 0 ? undefined : nearestName(tool, candidates);
+  };
+}
+
+/** `payments.refund` is of `payments.*`. */
+function groupOf(tool: string): string {
+  const end = tool.lastIndexOf('.');
+  return end < 0 ? tool : `${tool.slice(0, end)}.*`;
+}
