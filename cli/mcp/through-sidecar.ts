@@ -59,6 +59,8 @@ export function throughSidecar(settings: z.output<typeof sidecarSettings>): Side
 }
 
 const manifestForm = z.object({
+  /** Why every call of the agent is denied, if so: then it sees no tools either. */
+  reason_code: z.string().optional(),
   tools: z.array(
     z.object({
       name: z.string(),
@@ -79,7 +81,12 @@ export interface Place {
 
 /** Asks the sidecar for the binding of this name, so that both halves cannot disagree about it. */
 export async function findPlace(sidecar: Sidecar, name: string): Promise<Place> {
-  const { tools } = manifestForm.parse(JSON.parse(await manifest(sidecar)));
+  const { tools, reason_code: cause } = manifestForm.parse(JSON.parse(await manifest(sidecar)));
+  if (cause !== undefined) {
+    throw new SettingsError(
+      `The sidecar at ${sidecar.url} denies every call (${cause}); its log and /readyz say what to do.`,
+    );
+  }
   const binding = tools.find((one) => one.name === name && one.protocol === 'mcp');
   const other = tools.find((one) => one.name === name);
   if (binding === undefined && other !== undefined) {
@@ -89,7 +96,7 @@ export async function findPlace(sidecar: Sidecar, name: string): Promise<Place> 
   }
   if (binding === undefined) {
     throw new SettingsError(
-      `There is no MCP binding ${name}. Make one with a free port of this machine: PUT /api/v1/runtime/bindings/${name} {"protocol":"mcp","host":"127.0.0.1:7391"}.`,
+      `There is no MCP binding ${name} that this agent may call. If GET /api/v1/runtime/bindings shows none of that name, make one with a free port of this machine: PUT /api/v1/runtime/bindings/${name} {"protocol":"mcp","host":"127.0.0.1:7391"}. If it shows one, the agent lacks a capability such as mcp.${name}.*.`,
     );
   }
   const { hostname, port: portText } = new URL(`http://${binding.host}`);

@@ -16,16 +16,19 @@ interface ManifestDeps {
 
 /**
  * What this agent may call: its capabilities, the tools that are bound, and what the policies say
- * of each before its arguments are known. Nothing of other agents, and no hosts' secrets.
+ * of each before its arguments are known; `reason_code` if every call is denied. Nothing of other
+ * agents, and no hosts' secrets.
  */
 export function agentManifest(sidecar: ManifestDeps): JsonObject {
   const { replica, identity } = sidecar;
   const agent = replica.agent(identity.agentId);
+  const revocation = replica.revocationOf(identity.agentId);
   return {
     agent_id: identity.agentId,
     user_id: identity.userId,
     environment: identity.environment,
     mode: replica.tenant.mode,
+    ...(revocation === undefined ? {} : { reason_code: revocation }),
     capabilities: [...(agent?.capabilities ?? [])],
     tools: visibleBindings(replica, identity.agentId).map((binding) => describe(binding, sidecar)),
   };

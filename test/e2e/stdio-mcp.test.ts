@@ -349,6 +349,13 @@ describe('what an operator did wrong', () => {
       {},
       /no MCP binding none.*PUT .*127\.0\.0\.1/s,
     ],
+    // A command that makes a binding would overwrite the one that other calls use.
+    [
+      'a binding of another protocol',
+      ['--name', 'pay', '--', 'true'],
+      {},
+      /^(?!.*PUT).*binding pay is of protocol http.*Choose another name/s,
+    ],
     ['a binding elsewhere', ['--name', 'far', '--', 'true'], {}, /mcp\.example.*loopback/],
     ['no command', ['--name', 'crm'], {}, /Usage: sallyport mcp/],
     [
@@ -367,5 +374,14 @@ describe('what an operator did wrong', () => {
     const { code, text } = await run(args, env);
     expect([code, text]).toEqual([1, expect.stringMatching(says)]);
     expect(text).not.toContain('    at ');
+  });
+
+  it('a disabled agent is named as the cause, and no binding is suggested', async () => {
+    const { api, agentId } = bench.separate;
+    const refusals = async () => (await run(['--name', 'crm', '--', 'true'])).text;
+    await api('PATCH', `/v1/agents/${agentId}`, { disabled: true });
+    await until('it is named', async () => (await refusals()).includes('(agent.disabled)'));
+    expect(await refusals()).not.toContain('PUT');
+    await api('PATCH', `/v1/agents/${agentId}`, { disabled: false });
   });
 });
