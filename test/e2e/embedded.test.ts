@@ -153,6 +153,29 @@ it('`up` prints a line for each decision, and commands find it by its data direc
   expect((await command(['approvals', 'list'])).output).toContain('needs an API key');
 }, 600_000);
 
+it('`npm start -- --quiet` decides calls and prints no line for them', async () => {
+  const { scripts } = JSON.parse(
+    fs.readFileSync(resolve(import.meta.dirname, '../../package.json'), 'utf8'),
+  ) as { readonly scripts: Readonly<Record<string, string>> };
+  // npm appends what follows `--` to the script.
+  expect(scripts.start).toMatch(/cli\/main\.ts up$/);
+  const folder = fs.mkdtempSync(join(dataDir, 'quiet-'));
+  const where = { SALLYPORT_DATA_DIR: folder };
+  const ports = {
+    SALLYPORT_API_PORT: String(await freePort()),
+    SALLYPORT_PROXY_PORT: String(await freePort()),
+    SALLYPORT_PROXY_ADMIN_PORT: String(await freePort()),
+  };
+  const up = start('up', { ...where, ...ports }, '--quiet');
+  await until('it is ready', () => up.output().includes('Sallyport is ready.'), 240_000);
+  const agent = 'fetch("http://unbound.example/").then((r) => console.log(r.status))';
+  const ran = start('run', { ...where, HOME: folder }, '--', process.execPath, '-e', agent);
+  expect([await ran.exited(), ran.output()]).toEqual([0, '403\n']);
+  // What was printed before the end is all there is.
+  expect(await up.stop()).toBe(0);
+  expect(up.output()).not.toMatch(/reason_code|unbound\.example|policy\.no_match/);
+}, 600_000);
+
 it('`demo --once` keeps every promise, leaves with 0, and leaves nothing behind', async () => {
   const temporary = fs.mkdtempSync(join(dataDir, 'tmp-'));
   const demo = start('demo', { TMPDIR: temporary }, '--once');
