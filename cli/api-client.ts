@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import { z } from 'zod';
 import { type Client, createClient } from '../shared/contract/client.ts';
-import { errorKinds } from '../shared/error-kinds.ts';
+import { errorKindOf, errorKinds } from '../shared/error-kinds.ts';
 import { GatewayError } from '../shared/errors.ts';
 import { parseSettings, SettingsError } from '../shared/settings.ts';
 import { findRunning } from './running-instance.ts';
@@ -80,7 +80,7 @@ function told({ code, message, details }: GatewayError, origin: string): Setting
 }
 
 function adviceOn(code: GatewayError['code'], origin: string): string {
-  if (code === 'upstream.unreachable' || code === 'upstream.timeout') {
+  if (errorKindOf(code)?.isUnanswered === true) {
     return ` It was sought at ${origin}: is it running there? SALLYPORT_CONTROL_PLANE_URL or --url say where it is.`;
   }
   if (code === 'auth.invalid_key')

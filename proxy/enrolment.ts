@@ -125,26 +125,23 @@ async function enrolAnew(
 /** What the operator can mend is told as such. */
 function explained(error: unknown, controlPlaneUrl: string): unknown {
   if (!(error instanceof GatewayError)) return error;
-  switch (error.code) {
-    case 'sidecar.token_invalid':
-      return new SettingsError(
-        'SALLYPORT_ENROLMENT_TOKEN is not valid: it is mistyped, used or expired. Get a new one from POST /v1/sidecars/tokens.',
-        { cause: error },
-      );
-    case 'agent.disabled':
-      return new SettingsError(
-        'SALLYPORT_ENROLMENT_TOKEN is for an agent that is disabled: enable it with PATCH /v1/agents/{id} and {"disabled": false}, or get a token for another agent.',
-        { cause: error },
-      );
-    case 'upstream.unreachable':
-    case 'upstream.timeout':
-      return new SettingsError(
-        `The control plane does not answer at ${controlPlaneUrl}: start it first, or correct SALLYPORT_CONTROL_PLANE_URL.`,
-        { cause: error },
-      );
-    default:
-      return error;
+  if (error.code === 'sidecar.token_invalid') {
+    return new SettingsError(
+      'SALLYPORT_ENROLMENT_TOKEN is not valid: it is mistyped, used or expired. Get a new one from POST /v1/sidecars/tokens.',
+      { cause: error },
+    );
   }
+  if (error.code === 'agent.disabled') {
+    return new SettingsError(
+      'SALLYPORT_ENROLMENT_TOKEN is for an agent that is disabled: enable it with PATCH /v1/agents/{id} and {"disabled": false}, or get a token for another agent.',
+      { cause: error },
+    );
+  }
+  if (error.kind.isUnanswered !== true) return error;
+  return new SettingsError(
+    `The control plane does not answer at ${controlPlaneUrl}: start it first, or correct SALLYPORT_CONTROL_PLANE_URL.`,
+    { cause: error },
+  );
 }
 
 function revive(stored: StoredEnrolment): Enrolment {

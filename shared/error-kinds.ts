@@ -1,27 +1,14 @@
-type LogLevel = 'debug' | 'info' | 'warn' | 'error';
-
-export interface ErrorKind {
-  /** HTTP status of the control plane's answer. */
-  readonly status: number;
-  /** Whether the same request may succeed later, unchanged. */
-  readonly retryable: boolean;
-  readonly level: LogLevel;
-  /** What a caller reads when the error carries no message of its own. */
-  readonly text: string;
-}
-
-const refusal = (status: number, text: string): ErrorKind => ({
-  status,
-  retryable: false,
-  level: 'info',
-  text,
-});
-const outage = (status: number, text: string): ErrorKind => ({
-  status,
-  retryable: true,
-  level: 'error',
-  text,
-});
+import {
+  type ErrorKind,
+  failure,
+  fault,
+  outage,
+  refusal,
+  unproved,
+  unreadable,
+  unusable,
+  upstream,
+} from './error-kind.ts';
 
 /**
  * Every reason code that Sallyport itself can give, in one place. Policies may stamp
@@ -34,19 +21,24 @@ export const errorKinds = {
   'auth.insufficient_permission': refusal(
     403,
     'The API key lacks the permission this operation needs.',
+    { challenge: 'insufficient_scope' },
   ),
-  'auth.gateway_scope_required': refusal(403, 'This operation needs a gateway-scope API key.'),
+  'auth.gateway_scope_required': refusal(403, 'This operation needs a gateway-scope API key.', {
+    challenge: 'insufficient_scope',
+  }),
   'auth.sidecar_required': refusal(401, 'This operation is for enrolled sidecars.'),
   'tenant.mismatch': refusal(403, 'The request names another tenant than the API key.'),
   rate_limited: {
     status: 429,
     retryable: true,
+    ownStatus: true,
     level: 'info',
     text: 'The request budget is used up; try again after Retry-After seconds.',
   },
   'rate_limited.denials': {
     status: 429,
     retryable: true,
+    ownStatus: true,
     // The sidecar logs the counts once a second.
     level: 'debug',
     text: 'Too many calls of this agent were denied; try again after Retry-After seconds.',
@@ -55,61 +47,58 @@ export const errorKinds = {
   'plan.cap_reached': refusal(402, 'The plan allows no more of these.'),
 
   // Input
-  'request.invalid': refusal(400, 'The request is not valid.'),
-  'request.header_repeated': refusal(400, 'A header that may be given once is repeated.'),
-  'request.body_too_large': refusal(413, 'The body is larger than the limit.'),
-  'request.not_found': refusal(
-    404,
-    'No such path. Paths begin with /api/v1/; /api/docs lists them.',
-  ),
-  'request.method_not_allowed': refusal(405, 'This path does not answer that method.'),
-  'args.schema_invalid': refusal(400, 'The body does not match the schema.'),
-  'args.ambiguous': refusal(400, 'An argument is given more than once.'),
-  'args.too_deep': refusal(400, 'The body is nested deeper than 64 levels.'),
-  'args.too_many_members': refusal(400, 'The body holds too many members or values.'),
-  'args.name_too_long': refusal(400, 'A name in the body is too long.'),
-  'args.too_large': refusal(413, 'The body is larger than the limit.'),
-  'args.encoding_invalid': refusal(
+  'request.invalid': fault(400, 'The request is not valid.'),
+  'request.header_repeated': fault(400, 'A header that may be given once is repeated.'),
+  'request.body_too_large': fault(413, 'The body is larger than the limit.'),
+  'request.not_found': fault(404, 'No such path. Paths begin with /api/v1/; /api/docs lists them.'),
+  'request.method_not_allowed': fault(405, 'This path does not answer that method.'),
+  'args.schema_invalid': unreadable(400, 'The body does not match the schema.'),
+  'args.ambiguous': fault(400, 'An argument is given more than once.', { rpc: 'invalid_params' }),
+  'args.too_deep': unreadable(400, 'The body is nested deeper than 64 levels.'),
+  'args.too_many_members': unreadable(400, 'The body holds too many members or values.'),
+  'args.name_too_long': unreadable(400, 'A name in the body is too long.'),
+  'args.too_large': unreadable(413, 'The body is larger than the limit.'),
+  'args.encoding_invalid': unreadable(
     400,
     'The body is not valid UTF-8, or not in an accepted encoding.',
   ),
-  'args.number_unsafe': refusal(400, 'A number cannot be kept exactly.'),
-  'args.duplicate_key': refusal(400, 'An object key is given twice.'),
-  'args.amount_exceeds_limit': refusal(403, 'The amount exceeds what the passport allows.'),
-  'args.resource_out_of_scope': refusal(403, 'The resource is outside what the passport allows.'),
-  'args.external_recipient': refusal(403, 'A recipient is outside the allowed domains.'),
-  'args.resource_ambiguous': refusal(
+  'args.number_unsafe': unreadable(400, 'A number cannot be kept exactly.'),
+  'args.duplicate_key': unreadable(400, 'An object key is given twice.'),
+  'args.amount_exceeds_limit': fault(403, 'The amount exceeds what the passport allows.'),
+  'args.resource_out_of_scope': fault(403, 'The resource is outside what the passport allows.'),
+  'args.external_recipient': fault(403, 'A recipient is outside the allowed domains.'),
+  'args.resource_ambiguous': fault(
     400,
     'An argument that is part of the resource holds a separator; send a value without "/", ":" and "\\".',
   ),
-  'args.resource_mismatch': refusal(403, 'The resource is not the one that the arguments lead to.'),
-  'args.digest_mismatch': refusal(
-    403,
-    'The arguments are not the ones the passport was issued for.',
-  ),
-  'args.idempotency_in_flight': outage(
+  'args.resource_mismatch': fault(403, 'The resource is not the one that the arguments lead to.'),
+  'args.digest_mismatch': fault(403, 'The arguments are not the ones the passport was issued for.'),
+  'args.idempotency_in_flight': failure(
     503,
     'The first request with this idempotency key has not finished; try again.',
   ),
-  'args.idempotency_conflict': refusal(400, 'The idempotency key was used with another payload.'),
+  'args.idempotency_conflict': fault(400, 'The idempotency key was used with another payload.'),
 
   // Passports
-  'passport.missing': refusal(401, 'A passport is required.'),
-  'passport.malformed': refusal(401, 'The passport is not a compact JWS of the expected form.'),
-  'passport.signature_invalid': refusal(401, 'The passport is not signed by a known key.'),
-  'passport.expired': refusal(401, 'The passport has expired.'),
-  'passport.not_yet_valid': refusal(401, 'The passport is not valid yet.'),
-  'passport.audience_mismatch': refusal(401, 'The passport is for another audience.'),
-  'passport.revoked': refusal(403, 'The passport was revoked.'),
-  'passport.replay_detected': refusal(403, 'The passport was used before.'),
-  'passport.tenant_mismatch': refusal(403, 'The passport belongs to another tenant.'),
-  'passport.agent_mismatch': refusal(403, 'The passport belongs to another agent.'),
-  'passport.user_mismatch': refusal(403, 'The passport was issued for another user.'),
+  'passport.missing': unproved(401, 'A passport is required.'),
+  'passport.malformed': unproved(401, 'The passport is not a compact JWS of the expected form.'),
+  'passport.signature_invalid': unproved(401, 'The passport is not signed by a known key.'),
+  'passport.expired': unproved(401, 'The passport has expired.'),
+  'passport.not_yet_valid': unproved(401, 'The passport is not valid yet.'),
+  'passport.audience_mismatch': unproved(401, 'The passport is for another audience.'),
+  'passport.revoked': unusable(403, 'The passport was revoked.'),
+  'passport.replay_detected': unusable(403, 'The passport was used before.'),
+  'passport.tenant_mismatch': unusable(403, 'The passport belongs to another tenant.'),
+  'passport.agent_mismatch': unusable(403, 'The passport belongs to another agent.'),
+  'passport.user_mismatch': unusable(403, 'The passport was issued for another user.'),
   'passport.tool_not_allowed': refusal(403, 'The passport does not cover this tool.'),
   'passport.resource_not_allowed': refusal(403, 'The passport does not cover this resource.'),
   'passport.not_renewable': refusal(403, 'This passport cannot be renewed: have a new one issued.'),
   'passport.ttl_invalid': refusal(400, 'ttl_seconds must be from 5 to 3600.'),
-  'passport.claim_unavailable': outage(503, 'Single use cannot be assured right now.'),
+  'passport.claim_unavailable': outage(503, 'Single use cannot be assured right now.', {
+    passport: 'unusable',
+    countsAs: 'outage',
+  }),
   'passport.lease_exhausted': outage(
     503,
     'The sidecar has no passport left; a new lease is on its way.',
@@ -148,7 +137,7 @@ export const errorKinds = {
     409,
     'The policy is not the one that was read: somebody changed it since. Read it again.',
   ),
-  'policy.no_match': refusal(403, 'No policy allows this action.'),
+  'policy.no_match': refusal(403, 'No policy allows this action.', { mayBeUnbound: true }),
   'policy.update_required': outage(503, 'The policies held here are too old to decide by.'),
   'policy.load_failed': outage(500, 'The policies could not be read.'),
   'usage.unknown': outage(503, 'What the agent has already done cannot be known right now.'),
@@ -157,15 +146,15 @@ export const errorKinds = {
   'approval.not_found': refusal(404, 'No such approval.'),
   'approval.pending': refusal(403, 'The action waits for a human decision.'),
   'approval.denied': refusal(403, 'A human denied the action.'),
-  'approval.expired': refusal(403, 'Nobody decided in time.'),
-  'approval.invalid': refusal(403, 'The approval does not cover this action.'),
+  'approval.expired': refusal(403, 'Nobody decided in time.', { grant: 'over' }),
+  'approval.invalid': refusal(403, 'The approval does not cover this action.', { grant: 'unfit' }),
   'approval.satisfied': refusal(200, 'A human approved the action.'),
   'approval.grant_refused': refusal(
     403,
     'No standing grant may be given here, or none that reaches this far.',
   ),
-  'approval.grant_revoked': refusal(403, 'The grant was taken back.'),
-  'approval.used': refusal(403, 'The approval was used before.'),
+  'approval.grant_revoked': refusal(403, 'The grant was taken back.', { grant: 'over' }),
+  'approval.used': refusal(403, 'The approval was used before.', { grant: 'over' }),
   'approval.transition_invalid': refusal(
     409,
     'The approval cannot move that way from its present state.',
@@ -178,8 +167,13 @@ export const errorKinds = {
     403,
     'Nobody is asked: the control plane denies the action by its own policies.',
   ),
-  'approval.too_many_open': refusal(403, 'The agent has too many open approvals.'),
-  'approval.unavailable': outage(503, 'The approval cannot be requested or spent right now.'),
+  'approval.too_many_open': refusal(403, 'The agent has too many open approvals.', {
+    isUnopened: true,
+  }),
+  'approval.unavailable': outage(503, 'The approval cannot be requested or spent right now.', {
+    countsAs: 'outage',
+    isUnopened: true,
+  }),
 
   // Integrations
   'integration.not_found': refusal(404, 'No such integration is installed.'),
@@ -210,7 +204,7 @@ export const errorKinds = {
     403,
     'The credential of this call is not sent over plain HTTP.',
   ),
-  'credential.reflected': refusal(
+  'credential.reflected': fault(
     502,
     'The call was performed; the response was withheld because it contained the credential.',
   ),
@@ -267,110 +261,133 @@ export const errorKinds = {
   'execution.interrupted': outage(503, 'The control plane ended while the call was under way.'),
 
   // The sidecar's own refusals
-  'proxy.auth_required': refusal(407, 'This proxy needs its token: send Proxy-Authorization.'),
-  'proxy.host_mismatch': refusal(421, 'CONNECT authority, SNI and Host must agree.'),
-  'proxy.host_not_permitted': refusal(403, 'The sidecar’s authority may not speak for this host.'),
+  'proxy.auth_required': fault(407, 'This proxy needs its token: send Proxy-Authorization.'),
+  'proxy.host_mismatch': fault(421, 'CONNECT authority, SNI and Host must agree.'),
+  'proxy.host_not_permitted': fault(403, 'The sidecar’s authority may not speak for this host.'),
   'proxy.hosts_too_many': {
     status: 429,
     retryable: true,
+    ownStatus: true,
     level: 'info',
     text: 'Too many new hosts at once; try again in a moment.',
   },
-  'proxy.tls_failed': refusal(400, 'The TLS handshake with the agent failed.'),
-  'proxy.request_invalid': refusal(400, 'The request is not one this proxy forwards.'),
-  'proxy.request_timeout': refusal(408, 'The request did not arrive in time.'),
-  'proxy.protocol_refused': refusal(403, 'This protocol is not forwarded.'),
-  'proxy.tls_required': refusal(
+  'proxy.tls_failed': fault(400, 'The TLS handshake with the agent failed.'),
+  'proxy.request_invalid': fault(400, 'The request is not one this proxy forwards.'),
+  'proxy.request_timeout': fault(408, 'The request did not arrive in time.'),
+  'proxy.protocol_refused': fault(403, 'This protocol is not forwarded.'),
+  'proxy.tls_required': fault(
     403,
     'The tunnel to port 443 carries no TLS; send https:// requests, or http:// ones without CONNECT.',
   ),
-  'proxy.tls_hello_invalid': refusal(
+  'proxy.tls_hello_invalid': fault(
     400,
     'The TLS ClientHello in the tunnel is malformed; use a TLS library that follows RFC 8446.',
   ),
-  'proxy.tls_hello_too_large': refusal(
+  'proxy.tls_hello_too_large': fault(
     431,
     'The TLS ClientHello in the tunnel exceeds 32 KiB; offer fewer extensions and key shares.',
   ),
-  'proxy.tls_hello_timeout': refusal(
+  'proxy.tls_hello_timeout': fault(
     408,
     'No complete TLS ClientHello arrived in the tunnel in time; send it right after CONNECT.',
   ),
-  'proxy.ech_refused': refusal(
+  'proxy.ech_refused': fault(
     403,
     'The TLS ClientHello in the tunnel uses Encrypted Client Hello, which hides the server name; turn ECH and its GREASE off.',
   ),
-  'proxy.sni_missing': refusal(
+  'proxy.sni_missing': fault(
     421,
     'The TLS ClientHello in the tunnel names no server; send SNI with the host of the CONNECT.',
   ),
-  'proxy.sni_mismatch': refusal(
+  'proxy.sni_mismatch': fault(
     421,
     'The TLS ClientHello in the tunnel names another server than the CONNECT; send SNI with the host of the CONNECT.',
   ),
-  'proxy.upgrade_refused': refusal(403, 'No binding allows an upgrade here.'),
-  'proxy.method_refused': refusal(405, 'This method is not forwarded.'),
-  'proxy.address_refused': refusal(403, 'This address may not be reached.'),
-  'proxy.path_refused': refusal(400, 'The path is written in a way that cannot be judged.'),
-  'proxy.too_many_connections': outage(503, 'The agent holds more connections than are allowed.'),
-  'proxy.too_many_tunnels': outage(503, 'The agent holds more tunnels than are allowed.'),
-  'proxy.too_many_held': outage(503, 'More calls wait for a human than are held at once.'),
-  'proxy.buffers_full': outage(
+  'proxy.upgrade_refused': fault(403, 'No binding allows an upgrade here.', { mayBeUnbound: true }),
+  'proxy.method_refused': fault(405, 'This method is not forwarded.'),
+  'proxy.address_refused': fault(403, 'This address may not be reached.'),
+  'proxy.path_refused': fault(400, 'The path is written in a way that cannot be judged.'),
+  'proxy.too_many_connections': failure(503, 'The agent holds more connections than are allowed.'),
+  'proxy.too_many_tunnels': failure(503, 'The agent holds more tunnels than are allowed.'),
+  'proxy.too_many_held': failure(503, 'More calls wait for a human than are held at once.'),
+  'proxy.buffers_full': failure(
     503,
     'The sidecar holds as many bytes of bodies as it may; try again in a moment.',
   ),
-  'proxy.draining': outage(503, 'The sidecar is ending.'),
-  'proxy.headers_too_large': refusal(431, 'The header is larger than the limit.'),
-  'proxy.content_type_refused': refusal(415, 'The binding does not accept this content type.'),
-  'proxy.unbound_call': refusal(403, 'On this host only bound calls are possible.'),
-  'mcp.malformed': refusal(400, 'The MCP message is not valid.'),
-  'mcp.batch_refused': refusal(400, 'JSON-RPC batches are not forwarded.'),
-  'mcp.header_mismatch': refusal(400, 'MCP headers and body do not agree.'),
-  'mcp.meta_missing': refusal(
+  'proxy.draining': failure(503, 'The sidecar is ending.'),
+  'proxy.headers_too_large': fault(431, 'The header is larger than the limit.'),
+  'proxy.content_type_refused': fault(415, 'The binding does not accept this content type.'),
+  'proxy.unbound_call': fault(403, 'On this host only bound calls are possible.'),
+  'mcp.malformed': fault(400, 'The MCP message is not valid.', { rpc: 'invalid_request' }),
+  'mcp.batch_refused': fault(400, 'JSON-RPC batches are not forwarded.', {
+    rpc: 'invalid_request',
+  }),
+  'mcp.header_mismatch': fault(400, 'MCP headers and body do not agree.', {
+    rpc: 'header_mismatch',
+    isHttpError: true,
+  }),
+  'mcp.meta_missing': fault(
     400,
     'Since revision 2026-07-28 a request says its protocol version in params._meta.',
+    { rpc: 'invalid_params', isHttpError: true },
   ),
-  'mcp.transport_unsupported': refusal(
+  'mcp.transport_unsupported': fault(
     405,
     'The HTTP+SSE transport of 2024-11-05 is not forwarded: use Streamable HTTP.',
   ),
-  'mcp.answer_refused': refusal(
+  'mcp.answer_refused': fault(
     502,
     'The MCP server’s answer cannot be read in one way only, so it does not go on.',
   ),
   'bus.unavailable': outage(503, 'The sync bus cannot be reached.'),
   'store.unavailable': outage(503, 'The database cannot be reached.'),
   'sync.no_snapshot': outage(503, 'No verified policies are held here yet.'),
-  'upstream.unreachable': outage(502, 'The upstream cannot be reached.'),
-  'upstream.timeout': outage(504, 'The upstream did not answer in time.'),
-  'upstream.certificate_expired': outage(502, 'The upstream’s certificate has expired.'),
-  'upstream.certificate_not_yet_valid': outage(
+  'upstream.unreachable': upstream(502, 'The upstream cannot be reached.', { isUnanswered: true }),
+  'upstream.timeout': upstream(504, 'The upstream did not answer in time.', { isUnanswered: true }),
+  'upstream.certificate_expired': upstream(502, 'The upstream’s certificate has expired.'),
+  'upstream.certificate_not_yet_valid': upstream(
     502,
     'The upstream’s certificate is not valid yet, by the sidecar’s clock.',
   ),
-  'upstream.certificate_self_signed': outage(
+  'upstream.certificate_self_signed': upstream(
     502,
     'The upstream’s certificate is signed by itself; an operator can trust it by NODE_EXTRA_CA_CERTS.',
   ),
-  'upstream.certificate_untrusted': outage(
+  'upstream.certificate_untrusted': upstream(
     502,
     'The upstream’s certificate is of no authority that the sidecar trusts; NODE_EXTRA_CA_CERTS names more.',
   ),
-  'upstream.certificate_weak': outage(
+  'upstream.certificate_weak': upstream(
     502,
     'The upstream’s certificate has too short a key or too weak a signature.',
   ),
-  'upstream.certificate_wrong_host': outage(502, 'The upstream’s certificate is for another host.'),
-  'upstream.tls_version': outage(502, 'The upstream speaks no TLS version from 1.2 on.'),
-  'upstream.tls_invalid': outage(502, 'No valid TLS connection to the upstream came about.'),
-  'upstream.upgrade_refused': outage(502, 'The upstream did not open the WebSocket.'),
-  'upstream.reset': outage(502, 'The upstream broke off.'),
+  'upstream.certificate_wrong_host': upstream(
+    502,
+    'The upstream’s certificate is for another host.',
+  ),
+  'upstream.tls_version': upstream(502, 'The upstream speaks no TLS version from 1.2 on.'),
+  'upstream.tls_invalid': upstream(502, 'No valid TLS connection to the upstream came about.'),
+  'upstream.upgrade_refused': upstream(502, 'The upstream did not open the WebSocket.'),
+  'upstream.reset': upstream(502, 'The upstream broke off.'),
 
-  'internal.unexpected': outage(500, 'Something unexpected happened; it was recorded.'),
+  'internal.unexpected': failure(500, 'Something unexpected happened; it was recorded.'),
 } as const satisfies Record<string, ErrorKind>;
 
 export type ErrorCode = keyof typeof errorKinds;
 
 export function isErrorCode(code: string): code is ErrorCode {
   return Object.hasOwn(errorKinds, code);
+}
+
+type FamilyOf<Code extends string> = Code extends `${infer Family}.${string}` ? Family : Code;
+type ErrorFamily = FamilyOf<ErrorCode>;
+
+/** The code's family: its part before the dot. */
+export function errorFamily(code: ErrorCode): ErrorFamily {
+  return code.replace(/\..*$/, '') as ErrorFamily;
+}
+
+/** What the table says of a reason code; nothing for one that a policy stamped. */
+export function errorKindOf(code: string): ErrorKind | undefined {
+  return isErrorCode(code) ? errorKinds[code] : undefined;
 }

@@ -1,4 +1,5 @@
-import { type ErrorCode, type ErrorKind, errorKinds } from './error-kinds.ts';
+import type { ErrorKind } from './error-kind.ts';
+import { type ErrorCode, errorKinds } from './error-kinds.ts';
 
 interface GatewayErrorOptions {
   /** Public: what was wrong and what to do. Never holds a secret. Default: the code's text. */

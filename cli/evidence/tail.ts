@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { streamEvidence } from '../../shared/contract/evidence-reading.ts';
-import { errorKinds, isErrorCode } from '../../shared/error-kinds.ts';
+import { errorKindOf } from '../../shared/error-kinds.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { isJsonObject } from '../../shared/json.ts';
 import { SettingsError } from '../../shared/settings.ts';
@@ -55,7 +55,7 @@ function mayPass(error: unknown): boolean {
   if (error instanceof GatewayError) return error.kind.retryable;
   const cause = error instanceof SettingsError ? error.cause : undefined;
   const code = isJsonObject(cause) ? cause.code : undefined;
-  return typeof code === 'string' && isErrorCode(code) && errorKinds[code].retryable;
+  return typeof code === 'string' && errorKindOf(code)?.retryable === true;
 }
 
 const shown = [

@@ -4,7 +4,7 @@ import { canonicalJson } from '../../shared/crypto/jcs.ts';
 import type { Action } from '../../shared/decision/action.ts';
 import { explainVerdict } from '../../shared/decision/explain.ts';
 import { passportStatus } from '../../shared/decision/passport-status.ts';
-import { isErrorCode } from '../../shared/error-kinds.ts';
+import { errorKindOf, isErrorCode } from '../../shared/error-kinds.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { assertOwnAgent } from '../agents/own-agent.ts';
 import { requestersOf } from '../approvals/requesters.ts';
@@ -17,15 +17,9 @@ import { leaveBehind, readAnswer, type Sealing } from './left-behind.ts';
 /** A decision takes milliseconds. Where one takes longer than this, another decides, and one counts. */
 const abandonedMs = 10_000;
 
-/** Refusals that are answered with 200 and say nothing of the action itself. */
-const outages: ReadonlySet<string> = new Set([
-  'approval.unavailable',
-  'passport.claim_unavailable',
-]);
-
 /** True for an answer that another moment may change: it is not kept for an idempotency key. */
 export function restsOnOutage(reasonCode: string): boolean {
-  return outages.has(reasonCode);
+  return errorKindOf(reasonCode)?.countsAs === 'outage';
 }
 
 /**

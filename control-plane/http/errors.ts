@@ -53,15 +53,10 @@ function isStoreOutage(thrown: unknown, depth = 0): boolean {
 function challenge(error: GatewayError, tokenSent: boolean): string | undefined {
   const realm = 'Bearer realm="sallyport"';
   if (error.kind.status === 401) return tokenSent ? `${realm}, error="invalid_token"` : realm;
-  if (
-    error.code !== 'auth.insufficient_permission' &&
-    error.code !== 'auth.gateway_scope_required'
-  ) {
-    return undefined;
-  }
+  if (error.kind.challenge === undefined) return undefined;
   const scope = error.details?.scope;
   const named = typeof scope === 'string' ? `, scope="${scope}"` : '';
-  return `${realm}, error="insufficient_scope"${named}`;
+  return `${realm}, error="${error.kind.challenge}"${named}`;
 }
 
 interface ErrorContext {

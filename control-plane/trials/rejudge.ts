@@ -1,4 +1,5 @@
 import { type Decision, decisions } from '../../shared/decision/verdict.ts';
+import { errorKindOf } from '../../shared/error-kinds.ts';
 import { knownContext } from '../../shared/evidence/known-context.ts';
 import { isJsonObject } from '../../shared/json.ts';
 import type {
@@ -11,17 +12,6 @@ import { inRaisedMode } from './strict-mode.ts';
 
 /** Whether the passport of a decision was bound to an approval. */
 type Binding = 'bound' | 'unbound' | 'unsure';
-
-const refusedGrants: ReadonlySet<string> = new Set([
-  'approval.invalid',
-  'approval.used',
-  'approval.expired',
-  'approval.grant_revoked',
-]);
-const failedRequests: ReadonlySet<string> = new Set([
-  'approval.unavailable',
-  'approval.too_many_open',
-]);
 
 /**
  * Judges a stored decision by other policies: all that was decided before policies are asked stays as
@@ -50,15 +40,15 @@ export function isDecision(word: string | undefined): word is Decision {
 function withApproval(event: SealedDecision, outcome: UncertainOutcome): Rejudged {
   const { decision } = outcome;
   if (decision === 'unknown' || isRefusal(decision)) return outcome;
-  const reason = event.reason_code ?? '';
-  if (failedRequests.has(reason) && event.decision === 'deny') {
+  const kind = event.decision === 'deny' ? errorKindOf(event.reason_code ?? '') : undefined;
+  if (kind?.isUnopened === true) {
     return decision === 'require_approval' ? asItWas(event, outcome) : outcome;
   }
   if (isByStandingGrant(event)) return withStandingGrant(event, outcome);
   const binding = bindingOf(event);
   if (binding === 'unbound') return outcome;
   if (binding === 'unsure') return isAllowed(event) && isPermit(decision) ? outcome : open(outcome);
-  if (refusedGrants.has(reason) && event.decision === 'deny') return asItWas(event, outcome);
+  if (kind?.grant !== undefined) return asItWas(event, outcome);
   if (!isAllowed(event)) return open(outcome);
   return decision === 'require_approval'
     ? { ...outcome, decision: 'allow', reasonCode: 'approval.satisfied' }

@@ -268,7 +268,7 @@ async function refuseFailed(
     return answerRefusal(exchange, { form, reasonCode, message, retryAfterSeconds }, way);
   }
   const recorded = evidenceId ?? (await recordRefusal(reasonCode, facts, way));
-  if (evidenceId !== undefined && !reasonCode.startsWith('upstream.')) {
+  if (evidenceId !== undefined && error.kind.isOutcome !== true) {
     await recordRefusal(reasonCode, facts, way);
   }
   answerRefusal(exchange, { form, reasonCode, message, evidenceEventId: recorded }, way);

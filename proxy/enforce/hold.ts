@@ -1,4 +1,5 @@
 import { digestOf } from '../../shared/approval/action-digest.ts';
+import { errorFamily } from '../../shared/error-kinds.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import type { DeliveredApproval } from '../../shared/sync/sections.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
@@ -40,7 +41,7 @@ async function ask(
     openedApprovals.add(opened);
     return opened;
   } catch (error) {
-    if (error instanceof GatewayError && error.code.startsWith('approval.')) throw error;
+    if (error instanceof GatewayError && errorFamily(error.code) === 'approval') throw error;
     throw new GatewayError('approval.unavailable', { cause: error });
   }
 }

@@ -6,6 +6,7 @@ import { decide } from '../../shared/decision/decide.ts';
 import { effectIn, reachVerdict } from '../../shared/decision/reach-verdict.ts';
 import type { ApprovalProof, DecisionState, PassportState } from '../../shared/decision/state.ts';
 import type { Verdict } from '../../shared/decision/verdict.ts';
+import { errorFamily } from '../../shared/error-kinds.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import type { Log } from '../../shared/log.ts';
 import { claimPassport } from '../../shared/passport/claim.ts';
@@ -198,18 +199,16 @@ async function spendApproval(
     return true;
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
-    if (isStanding && over.includes(error.code)) {
+    if (isStanding && error.kind.grant === 'over') {
+      // A standing grant that is over says nothing any more: a human is asked.
       spentApprovals.add(approvalId);
       return false;
     }
     if (error.code === 'approval.used') return false;
-    if (error.code.startsWith('approval.')) throw error;
+    if (errorFamily(error.code) === 'approval') throw error;
     throw new GatewayError('approval.unavailable', { cause: error });
   }
 }
-
-/** A standing grant that is over says nothing any more: a human is asked. */
-const over: readonly string[] = ['approval.used', 'approval.expired', 'approval.grant_revoked'];
 
 function stateFor(action: Action, passport: PassportState, deps: JudgeDeps): DecisionState {
   const { replica, identity, liveDrift } = deps;

@@ -1,5 +1,6 @@
 import type { Binding } from '../../shared/binding/binding.ts';
 import { authorityKey } from '../../shared/binding/match.ts';
+import { errorKindOf } from '../../shared/error-kinds.ts';
 import type { JsonObject } from '../../shared/json.ts';
 import type { Identity } from '../identity.ts';
 import type { Replica } from '../replica/replica.ts';
@@ -34,9 +35,6 @@ function judgedDetails(facts: CallFacts, deps: JudgedDeps): JsonObject {
   };
 }
 
-// Refusals that a missing binding may explain.
-const unmatched: ReadonlySet<string> = new Set(['policy.no_match', 'proxy.upgrade_refused']);
-
 /** The refusal with what it judged in `details`, and in words where nothing matched the call. */
 export function withJudged(
   refusal: Refusal,
@@ -45,7 +43,7 @@ export function withJudged(
   const judged = facts === undefined ? undefined : detailsOrNone(facts(), deps);
   if (judged === undefined) return refusal;
   const details = { ...refusal.details, ...judged };
-  if (!unmatched.has(refusal.reasonCode)) return { ...refusal, details };
+  if (errorKindOf(refusal.reasonCode)?.mayBeUnbound !== true) return { ...refusal, details };
   const { tool, resource, host } = judged;
   const hint = unboundHint(judged);
   const said = refusal.message ?? 'The call was refused.';

@@ -1,3 +1,4 @@
+import { errorKindOf } from '../../shared/error-kinds.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/json.ts';
 import type { RefusalForm } from '../recognise/recognition.ts';
 
@@ -22,12 +23,12 @@ interface McpRefusalParts {
 export const verdictKey = 'internal.sallyport/decision';
 
 // JSON-RPC 2.0, section 5.1, and MCP 2026-07-28 for disagreeing headers.
-const parseError = -32_700;
-const invalidRequest = -32_600;
-const invalidParams = -32_602;
-const headerMismatch = -32_020;
-/** Here the revision demands the HTTP status (2026-07-28, "Server Validation"). */
-const answeredBy400: ReadonlySet<string> = new Set(['mcp.header_mismatch', 'mcp.meta_missing']);
+const rpcCodes = {
+  parse_error: -32_700,
+  invalid_request: -32_600,
+  invalid_params: -32_602,
+  header_mismatch: -32_020,
+} as const;
 /** Outside what JSON-RPC reserves (-32768 to -32000): refused by policy. */
 export const refusedError = -31_403;
 
@@ -43,7 +44,7 @@ export function mcpRefusal(form: McpForm, parts: McpRefusalParts): McpRefusal {
     form.tool === undefined || form.id === null
       ? { jsonrpc: '2.0', id: form.id, error: rpcError(parts.body) }
       : { jsonrpc: '2.0', id: form.id, result: toolResult(form, parts.body) };
-  const keepsStatus = form.id === null || answeredBy400.has(code);
+  const keepsStatus = form.id === null || errorKindOf(code)?.isHttpError === true;
   const status = keepsStatus ? Math.max(parts.httpStatus, 400) : 200;
   const text = JSON.stringify(message);
   return acceptsEventsOnly(parts.accept)
@@ -56,27 +57,8 @@ function rpcError(body: JsonObject): JsonObject {
 }
 
 function rpcCode(reasonCode: string): number {
-  switch (reasonCode) {
-    case 'mcp.header_mismatch':
-      return headerMismatch;
-    case 'mcp.malformed':
-    case 'mcp.batch_refused':
-      return invalidRequest;
-    case 'args.ambiguous':
-    case 'mcp.meta_missing':
-      return invalidParams;
-    case 'args.schema_invalid':
-    case 'args.encoding_invalid':
-    case 'args.duplicate_key':
-    case 'args.number_unsafe':
-    case 'args.too_deep':
-    case 'args.too_many_members':
-    case 'args.name_too_long':
-    case 'args.too_large':
-      return parseError;
-    default:
-      return refusedError;
-  }
+  const rpc = errorKindOf(reasonCode)?.rpc;
+  return rpc === undefined ? refusedError : rpcCodes[rpc];
 }
 
 function toolResult(form: McpForm, body: JsonObject): JsonObject {

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { RefusalDetails } from '../../shared/decision/explain.ts';
 import { readTheComment, stepsFor } from '../../shared/decision/next-steps.ts';
 import type { Decision } from '../../shared/decision/verdict.ts';
-import { errorKinds, isErrorCode } from '../../shared/error-kinds.ts';
+import { errorKindOf, isErrorCode } from '../../shared/error-kinds.ts';
 import type { JsonObject } from '../../shared/json.ts';
 import type { RefusalForm } from '../recognise/recognition.ts';
 import { internalHost } from './internal-host.ts';
@@ -30,10 +30,6 @@ export interface Refusal {
 
 /** How long an agent should wait before it asks again whether a human has decided. */
 const approvalRetrySeconds = 5;
-
-/** Families of codes that say something about the call or the upstream, not about permission. */
-const ownStatus =
-  /^(?:args|credential\.reflected|internal|mcp|proxy|rate_limited|request|upstream)(?:\.|$)/;
 
 /** Answers a call that does not go through, in the form that its client understands. */
 export function refuse(res: ServerResponse, refusal: Refusal): void {
@@ -65,7 +61,7 @@ export function refusalMessage(refusal: Refusal): string {
 
 function refusalBody(refusal: Refusal): JsonObject {
   const code = refusal.reasonCode;
-  const text = isErrorCode(code) ? errorKinds[code].text : 'The action is not allowed.';
+  const text = errorKindOf(code)?.text ?? 'The action is not allowed.';
   const steps = refusal.nextSteps ?? (isErrorCode(code) ? stepsFor(code) : []);
   const { approvalId, evidenceEventId, details } = refusal;
   return {
@@ -113,8 +109,8 @@ export function approvalLocation(approvalId: string | number): string {
 function statusOf(refusal: Refusal): number {
   if (refusal.status !== undefined) return refusal.status;
   if (isPending(refusal)) return 202;
-  const code = refusal.reasonCode;
-  return isErrorCode(code) && ownStatus.test(code) ? errorKinds[code].status : 403;
+  const kind = errorKindOf(refusal.reasonCode);
+  return kind?.ownStatus === true ? kind.status : 403;
 }
 
 function isPending({ decision, approvalId }: Refusal): boolean {

@@ -1,4 +1,4 @@
-import { type ErrorCode, errorKinds, isErrorCode } from '../error-kinds.ts';
+import { type ErrorCode, errorKindOf, errorKinds, isErrorCode } from '../error-kinds.ts';
 import type { PolicyOutcome } from '../policy/policy-set.ts';
 import { stepsFor, stepsForBudget, stepsForDecision } from './next-steps.ts';
 import type { Decision, Effect } from './verdict.ts';
@@ -60,7 +60,7 @@ export function fromOutcome(outcome: PolicyOutcome, effect?: Effect): Finding {
 }
 
 function textOf(reasonCode: string): string {
-  return isErrorCode(reasonCode) ? errorKinds[reasonCode].text : reasonCode;
+  return errorKindOf(reasonCode)?.text ?? reasonCode;
 }
 
 function stepsOf({ decision, reasonCode, matchedRules }: PolicyOutcome): readonly string[] {

@@ -1,22 +1,5 @@
+import { errorKindOf } from '../error-kinds.ts';
 import type { Verdict } from './verdict.ts';
-
-const unproved: ReadonlySet<string> = new Set([
-  'passport.missing',
-  'passport.malformed',
-  'passport.signature_invalid',
-  'passport.expired',
-  'passport.not_yet_valid',
-  'passport.audience_mismatch',
-]);
-
-const forbidden: ReadonlySet<string> = new Set([
-  'passport.replay_detected',
-  'passport.claim_unavailable',
-  'passport.revoked',
-  'passport.tenant_mismatch',
-  'passport.agent_mismatch',
-  'passport.user_mismatch',
-]);
 
 /**
  * The HTTP status of a decision's answer (design 3): a passport that proves nothing is 401, one
@@ -26,6 +9,7 @@ const forbidden: ReadonlySet<string> = new Set([
 export function passportStatus(verdict: Verdict): 200 | 401 | 403 {
   if (!verdict.enforced || verdict.decision !== 'deny') return 200;
   if (verdict.policyHash !== undefined || verdict.matchedRules.length > 0) return 200;
-  if (unproved.has(verdict.reasonCode)) return 401;
-  return forbidden.has(verdict.reasonCode) ? 403 : 200;
+  const { passport } = errorKindOf(verdict.reasonCode) ?? {};
+  if (passport === 'unproved') return 401;
+  return passport === 'unusable' ? 403 : 200;
 }

@@ -1,0 +1,120 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { expect, it } from 'vitest';
+import { errorFamily, errorKindOf, errorKinds, isErrorCode } from '../../shared/error-kinds.ts';
+
+const root = resolve(import.meta.dirname, '../..');
+const codes = Object.keys(errorKinds).filter(isErrorCode);
+const families = [...new Set(codes.map(errorFamily))];
+const family = `(?:${families.join('|')})`;
+
+// A prefix or a part of a code, compared by a string method.
+const stringMethod = 'startsWith|endsWith|includes|indexOf|search|match|split';
+const byMethod = new RegExp(
+  `\\b(?:\\w*[cC]ode|\\w*[rR]eason(?:_code)?)\\)?(?:\\?\\.|\\.)(?:${stringMethod})\\(|\\.startsWith\\(['"\`]${family}\\.['"\`]\\)`,
+);
+// A regular expression that names a family, and one that is given a code.
+const byPattern = new RegExp(
+  `\\/\\^?(?:\\((?:\\?:)?)?(?:\\w+\\|)*${family}(?:\\\\\\.|\\|${family}\\b)[^\\n/]*\\/[a-z]*(?:\\.test|\\.exec|;|,|\\])|\\.(?:test|exec)\\((?:\\w+\\.)*(?:reasonCode|reason_code|errorCode|error\\.code|failure\\.code)\\b`,
+);
+// Texts that begin like a family and are no reason codes.
+const noReasonCode: Readonly<Record<string, readonly string[]>> = {
+  'cli/explain.ts': ["error.code?.startsWith('ERR_PARSE_ARGS')"],
+  'control-plane/evidence/append-event.ts': ["chainId.startsWith('agent:')"],
+  'control-plane/evidence/verification/alarm.ts': ["type.startsWith('evidence.')"],
+  'control-plane/sidecars/uploaded-event.ts': ['/^(decision|execution'],
+  'control-plane/tools/note-observed-drift.ts': ['/^mcp\\.([^.]+)\\./'],
+  'proxy/enforce/tool-server.ts': ['/^mcp\\.[^.]*\\./'],
+  'shared/policy/usage-path.ts': ["summed?.startsWith('args.')"],
+  'shared/policy/lint-rules.ts': ['/^tool(\\.|$)/'],
+  'shared/siem/record.ts': ['/^evidence\\.(fork|id_conflict)$/', '/^integrity\\./'],
+};
+
+interface Source {
+  readonly path: string;
+  readonly text: string;
+}
+
+const sources: readonly Source[] = ['shared', 'proxy', 'control-plane', 'cli']
+  .flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.ts') && !name.includes('generated'))
+      .map((name) => join(folder, name)),
+  )
+  .filter((path) => !path.startsWith('shared/error-kind'))
+  .map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') }));
+
+function comparisonsIn({ path, text }: Source): string[] {
+  const known = noReasonCode[path] ?? [];
+  return text
+    .split('\n')
+    .map((line) => known.reduce((rest, part) => rest.replaceAll(part, ''), line).trim())
+    .filter((line) => !/^(?:\/?\*|\/\/)/.test(line))
+    .filter((line) => byMethod.test(line) || byPattern.test(line));
+}
+
+/** Lists of two or more codes that something is looked up in. */
+function setsIn({ text }: Source): string[] {
+  const lists = text.matchAll(
+    /(?:new Set(?:<\w+>)?\(|(?:string|ErrorCode)\[\] = |ErrorCode> = )\[([^[\]]*)\]|\[([^[\]]*)\](?: as const)?\)?\.includes\(/g,
+  );
+  return [...lists]
+    .map(([whole, one, other]) => ({ whole, members: quotedIn(one ?? other ?? '') }))
+    .filter(({ members }) => members.length > 1 && members.every(isErrorCode))
+    .map(({ whole }) => whole);
+}
+
+function quotedIn(list: string): string[] {
+  return [...list.matchAll(/'([^']*)'/g)].map(([, text]) => text ?? '');
+}
+
+it('no source outside the error table compares reason codes by prefix or pattern', () => {
+  const found = sources.map((source) => [source.path, comparisonsIn(source)] as const);
+  expect(found.filter(([, lines]) => lines.length > 0)).toEqual([]);
+});
+
+it('no source outside the error table keeps a set of reason codes', () => {
+  const found = sources.map((source) => [source.path, setsIn(source)] as const);
+  expect(found.filter(([, sets]) => sets.length > 0)).toEqual([]);
+});
+
+it.each([
+  "if (error.code.startsWith('approval.')) throw error;",
+  "const isUpstream = name.startsWith('upstream.');",
+  "if (reasonCode.includes('grant')) return;",
+  "const [head] = reason_code.split('.');",
+  'const ownStatus = /^(?:args|mcp|proxy)(?:\\.|$)/;',
+  'if (/^passport\\./.test(text)) return 401;',
+  'return unavailable.test(verdict.reasonCode);',
+])('the scan finds %s', (text) => {
+  expect(comparisonsIn({ path: 'proxy/any.ts', text })).toHaveLength(1);
+});
+
+it.each([
+  "const outages = new Set(['approval.unavailable', 'passport.claim_unavailable']);",
+  "const over: readonly string[] = ['approval.used', 'approval.expired'];",
+  "if (['approval.used', 'approval.expired'].includes(code)) return;",
+])('the scan finds the set in %s', (text) => {
+  expect(setsIn({ path: 'proxy/any.ts', text })).toHaveLength(1);
+});
+
+it('the table answers nothing for a code that a policy stamped', () => {
+  expect(errorKindOf('acme.too_risky')).toBeUndefined();
+  expect(errorKindOf('toString')).toBeUndefined();
+  expect(errorKindOf('upstream.reset')).toMatchObject({ ownStatus: true, isOutcome: true });
+});
+
+it('every code of a family that describes the call keeps its own status', () => {
+  const ofCalls = ['args', 'internal', 'mcp', 'proxy', 'rate_limited', 'request', 'upstream'];
+  const others = codes.filter((code) => errorKindOf(code)?.ownStatus !== true);
+  expect(others.filter((code) => ofCalls.includes(errorFamily(code)))).toEqual([]);
+  const kept = codes.filter((code) => errorKindOf(code)?.ownStatus === true);
+  expect(kept.filter((code) => !ofCalls.includes(errorFamily(code)))).toEqual([
+    'credential.reflected',
+  ]);
+});
+
+it('every failure of the upstream is the outcome of its call, and nothing else is', () => {
+  const outcomes = codes.filter((code) => errorKindOf(code)?.isOutcome === true);
+  expect(outcomes).toEqual(codes.filter((code) => errorFamily(code) === 'upstream'));
+});
