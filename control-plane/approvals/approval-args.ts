@@ -1,6 +1,8 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/json.ts';
+import { z } from 'zod';
+import { isJsonObject, type JsonObject } from '../../shared/json.ts';
 import type { SealedPlace, Services } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
+import { readTextColumn } from '../store/read-column.ts';
 
 type Which = 'proposed' | 'effective';
 
@@ -40,6 +42,10 @@ export function sealEffectiveArgs(
   return vault.seal(JSON.stringify(args), argumentsPlace(approval, 'effective'));
 }
 
+const objectForm = z.custom<JsonObject>(isJsonObject);
+/** The arguments, or a pair of them and what an MCP message carried beside them. */
+const proposalForm = z.union([objectForm, z.tuple([objectForm, objectForm])]);
+
 type Stored = Pick<Approval, 'tenantId' | 'id' | 'proposedArgs' | 'effectiveArgs'>;
 
 /** Decrypts what the agent asked for; undefined when nothing is stored. */
@@ -47,11 +53,11 @@ export function openProposal(
   services: Pick<Services, 'vault'>,
   approval: Stored,
 ): Proposal | undefined {
-  const stored = openStored(services, approval, 'proposed');
-  if (stored === undefined) return undefined;
-  if (isJsonObject(stored)) return { args: stored };
-  const [args, mcp] = stored as unknown as readonly [JsonObject, JsonObject];
-  return { args, mcp };
+  const { proposedArgs: sealed } = approval;
+  if (sealed === null) return undefined;
+  const text = openText(services, sealed, argumentsPlace(approval, 'proposed'));
+  const stored = readTextColumn(proposalForm, text, 'approval.proposed_args');
+  return Array.isArray(stored) ? { args: stored[0], mcp: stored[1] } : { args: stored };
 }
 
 /** Decrypts the arguments that an approver put in place; undefined when there are none. */
@@ -59,17 +65,12 @@ export function openEffectiveArgs(
   services: Pick<Services, 'vault'>,
   approval: Stored,
 ): JsonObject | undefined {
-  return openStored(services, approval, 'effective') as JsonObject | undefined;
+  const { effectiveArgs: sealed } = approval;
+  if (sealed === null) return undefined;
+  const text = openText(services, sealed, argumentsPlace(approval, 'effective'));
+  return readTextColumn(objectForm, text, 'approval.effective_args');
 }
 
-function openStored(
-  { vault }: Pick<Services, 'vault'>,
-  approval: Stored,
-  which: Which,
-): JsonValue | undefined {
-  const sealed = which === 'proposed' ? approval.proposedArgs : approval.effectiveArgs;
-  if (sealed === null) return undefined;
-  return JSON.parse(
-    vault.open(sealed, argumentsPlace(approval, which)).toString('utf8'),
-  ) as JsonValue;
+function openText({ vault }: Pick<Services, 'vault'>, sealed: string, place: SealedPlace): string {
+  return vault.open(sealed, place).toString('utf8');
 }

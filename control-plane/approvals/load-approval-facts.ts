@@ -4,9 +4,11 @@ import { grantScopes } from '../../shared/approval/grant-terms.ts';
 import type { ApprovalAction, ApprovalState } from '../../shared/approval/states.ts';
 import { type RiskTier, riskTiers } from '../../shared/decision/action.ts';
 import type { EvidenceEvent } from '../../shared/evidence/event.ts';
+import { isJsonObject, type JsonObject } from '../../shared/json.ts';
 import type { ChangeNotes } from '../events.ts';
 import type { Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
+import { readTextColumn } from '../store/read-column.ts';
 import type { ApprovalWithVotes } from './approval-record.ts';
 import { grantLimitsOf } from './grant-limits.ts';
 
@@ -64,6 +66,9 @@ function riskTierOf({ riskTier }: Approval): RiskTier {
 
 type VoteSaid = Pick<EvidenceEvent, 'data'>;
 
+/** Of an event that is sealed, or waits in the outbox. */
+export const voteText = z.object({ data: z.custom<JsonObject>(isJsonObject) });
+
 /** What a vote was for, as its event says: signed with the vote, for the ledger alone keeps it. */
 export function votedFor({ data }: VoteSaid) {
   const { effective_digest: digest, grant_asked: grantAsked } = data;
@@ -100,7 +105,11 @@ async function votesOn(
     ...waiting.map(({ eventId, event }) => [eventId, event] as const),
     ...sealed.map(({ eventId, canonical }) => [eventId, canonical] as const),
   ];
-  const said = new Map(texts.map(([id, text]) => [id, JSON.parse(text) as VoteSaid] as const));
+  const said = new Map(
+    texts.map(
+      ([id, text]) => [id, readTextColumn(voteText, text, 'evidence_row.canonical')] as const,
+    ),
+  );
   return votes.map((vote) => {
     const event = said.get(vote.eventId) ?? { data: {} };
     notes.assertOurs('approval_vote', { ...vote, ...votedFor(event) });

@@ -1,3 +1,4 @@
+import { readSealed } from '../evidence/sealed-text.ts';
 import type { Services } from '../services.ts';
 import type { Tool } from '../store/generated/client.ts';
 import { type Assessment, type Control, findingOn, insufficient } from './control.ts';
@@ -155,13 +156,8 @@ async function publications(
   );
   return new Set(
     rows.map(({ canonical }) => {
-      const { data } = JSON.parse(canonical) as { readonly data: Publication };
+      const { data } = readSealed(canonical);
       return `${data.policy_id} ${data.policy_hash}`;
     }),
   );
-}
-
-interface Publication {
-  readonly policy_id: number;
-  readonly policy_hash: string;
 }

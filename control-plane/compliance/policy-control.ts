@@ -1,7 +1,7 @@
 import { type Mode, modes, stricterMode } from '../../shared/decision/action.ts';
-import type { PolicyDefinition } from '../../shared/policy/definition.ts';
 import { policyHash } from '../../shared/policy/hash.ts';
 import { compileUncertain } from '../../shared/policy/uncertain/uncertain-policies.ts';
+import { parsePolicy } from '../../shared/policy/validate.ts';
 import { loadPublishedPolicies } from '../policies/load-published.ts';
 import { listKillSwitches } from '../runtime/list-kill-switches.ts';
 import type { Services } from '../services.ts';
@@ -76,8 +76,7 @@ function isEnforcingMode(mode: string): boolean {
 /** Of a definition that cannot be read: false. */
 function isEnforcing(text: string): boolean {
   try {
-    const { mode = 'enforce' } = JSON.parse(text) as PolicyDefinition;
-    return modes.includes(mode) && isEnforcingMode(mode);
+    return isEnforcingMode(parsePolicy(text).mode ?? 'enforce');
   } catch {
     return false;
   }
@@ -182,7 +181,7 @@ async function storedPolicies(
 /** Undefined for a text that is no definition. */
 export function hashOf(definition: string): string | undefined {
   try {
-    return policyHash(JSON.parse(definition) as PolicyDefinition);
+    return policyHash(parsePolicy(definition));
   } catch {
     return undefined;
   }
@@ -198,7 +197,7 @@ function replay(event: SealedDecision, stored: Definitions): Replay {
   const hash = String(event.data.policy_hash);
   const policy = stored.get(hash);
   if (policy === undefined) return 'undetermined';
-  const definition = JSON.parse(policy.text) as PolicyDefinition;
+  const definition = parsePolicy(policy.text);
   // A cautioning policy decides beside others, and alone nothing.
   if (!isEnforcingMode(definition.mode ?? 'enforce')) return 'undetermined';
   const judged = rejudge(event, compileUncertain([{ id: policy.id, hash, definition }]));

@@ -1,4 +1,6 @@
 import { isFlagged } from '../evidence/dead-letter.ts';
+import type { SealedText } from '../evidence/sealed-text.ts';
+import { readSealed } from '../evidence/sealed-text.ts';
 import type { Services } from '../services.ts';
 import type { SealedDecision } from '../trials/decision-pages.ts';
 import { isByPolicy } from '../trials/rejudge.ts';
@@ -28,8 +30,6 @@ export interface DecisionSample {
   readonly replayable: readonly SealedDecision[];
 }
 
-type StoredDecision = SealedDecision & { readonly source: string; readonly type: string };
-
 /**
  * The newest decisions of a tenant on calls that were judged. What passed by a binding that says
  * `passthrough`, or was refused for its form, was never judged: it holds no shape of arguments.
@@ -48,7 +48,7 @@ export async function sampleDecisions(
       rowMode: 'array',
     });
     for (const [, canonical] of rows) {
-      const event = JSON.parse(canonical) as StoredDecision;
+      const event = readSealed(canonical);
       if (event.data.args_shape === undefined) continue;
       decisions.push(sampled(event));
       const isWanted = replayable.length < replayedMax && event.data.policy_hash !== undefined;
@@ -65,11 +65,11 @@ const statement = `SELECT position, canonical FROM evidence_row
   WHERE tenant_id = $1 AND type = 'decision' AND position < $2
   ORDER BY position DESC LIMIT ${pageRows}`;
 
-function sampled(event: StoredDecision): SampledDecision {
+function sampled(event: SealedText): SampledDecision {
   const { id, source, tool = '', decision, data } = event;
   const isEnforced = data.enforced !== false;
   // Flagged: whoever asked was refused, whatever was decided.
-  const isRefusal = isFlagged(event as Parameters<typeof isFlagged>[0]);
+  const isRefusal = isFlagged(event);
   return {
     id,
     source,

@@ -1,3 +1,4 @@
+import { isJsonObject } from '../../shared/json.ts';
 import type { Services } from '../services.ts';
 
 const shownMax = 100;
@@ -88,8 +89,9 @@ function namesIn(event: string): {
   readonly chain_id: string | null;
 } {
   try {
-    const { type, chain_id } = JSON.parse(event) as Record<string, unknown>;
-    return { type: textOf(type), chain_id: textOf(chain_id) };
+    const said: unknown = JSON.parse(event);
+    if (!isJsonObject(said)) return { type: null, chain_id: null };
+    return { type: textOf(said.type), chain_id: textOf(said.chain_id) };
   } catch {
     return { type: null, chain_id: null };
   }

@@ -4,6 +4,7 @@ import type { Services, Vault } from '../services.ts';
 import { readCursor, writeCursor } from './cursor.ts';
 import { eventFilter } from './reading/event-filter.ts';
 import { type EventsRead, readEventRows } from './reading/event-rows.ts';
+import { readSealed } from './sealed-text.ts';
 
 interface EventsPage {
   readonly events: SealedEventRecord[];
@@ -58,8 +59,7 @@ export async function readEvents(
 /** A sealed event as the API shows it. */
 export function toRecord(vault: Pick<Vault, 'mac'>, sealed: SealedEvent): SealedEventRecord {
   return {
-    // Sealing wrote this text; it holds every member of an event.
-    ...(JSON.parse(sealed.canonical) as SealedEventRecord),
+    ...readSealed(sealed.canonical),
     prev_hash: sealed.prevHash,
     event_hash: sealed.eventHash,
     cursor: writeCursor(vault, sealed.tenantId, sealed),

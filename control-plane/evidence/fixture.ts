@@ -8,6 +8,7 @@ import type { Services } from '../services.ts';
 import type { SealedDecision } from '../trials/decision-pages.ts';
 import { isByPolicy } from '../trials/rejudge.ts';
 import { findEvent } from './find-event.ts';
+import { readSealed } from './sealed-text.ts';
 
 interface Asked {
   readonly id: string;
@@ -106,7 +107,7 @@ function article(kind: string): string {
 
 async function findDecision(pool: Pool, tenantId: string, id: string): Promise<SealedDecision> {
   const { canonical } = await findEvent(pool, tenantId, id);
-  const event = JSON.parse(canonical) as SealedDecision & { readonly type: string };
+  const event = readSealed(canonical);
   if (event.type !== 'decision') throw new GatewayError('evidence.not_a_decision');
   return event;
 }

@@ -1,10 +1,11 @@
 import { refreshGraceMs } from '../../shared/passport/claim.ts';
-import { votedFor } from '../approvals/load-approval-facts.ts';
+import { votedFor, voteText } from '../approvals/load-approval-facts.ts';
 import { openStates } from '../approvals/open-states.ts';
 import { lockFor, newEvent } from '../events.ts';
 import { integrityChain } from '../evidence/incident.ts';
 import { recordEvent } from '../evidence/outbox.ts';
 import type { Services, Transaction } from '../services.ts';
+import { readTextColumn } from '../store/read-column.ts';
 import { signRow } from './sign-row.ts';
 
 type Deps = Pick<Services, 'db' | 'clock' | 'guard' | 'vault' | 'log'>;
@@ -110,7 +111,9 @@ async function oldVotes(tx: Transaction) {
     const sealed = await tx.evidenceRow.findFirst({ where: { tenantId, eventId } });
     const waiting = await tx.eventOutbox.findFirst({ where: { tenantId, eventId } });
     const text = sealed?.canonical ?? waiting?.event;
-    if (text !== undefined) signable.push({ ...vote, ...votedFor(JSON.parse(text)) });
+    if (text === undefined) continue;
+    const event = readTextColumn(voteText, text, 'evidence_row.canonical');
+    signable.push({ ...vote, ...votedFor(event) });
   }
   return signable;
 }

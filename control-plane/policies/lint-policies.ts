@@ -7,6 +7,7 @@ import type { Caller } from '../http/route.ts';
 import { measureWork } from '../http/work-meter.ts';
 import { inTurns, type Pause, pauser } from '../pauser.ts';
 import type { Services } from '../services.ts';
+import { storedDefinition } from './stored-definition.ts';
 
 interface LintReport {
   readonly findings: readonly LintFinding[];
@@ -59,7 +60,7 @@ async function definitionsOf(
   });
   const definitions: PolicyDefinition[] = [];
   for (const { definition } of rows) {
-    definitions.push(JSON.parse(definition) as PolicyDefinition);
+    definitions.push(storedDefinition(definition));
     await pause();
   }
   return definitions;

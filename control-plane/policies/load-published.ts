@@ -1,7 +1,7 @@
 import { GatewayError } from '../../shared/errors.ts';
 import { compileInSteps } from '../../shared/policy/compile.ts';
-import type { PolicyDefinition } from '../../shared/policy/definition.ts';
 import type { PolicySet } from '../../shared/policy/policy-set.ts';
+import { parsePolicy } from '../../shared/policy/validate.ts';
 import type { PublishedPolicy } from '../../shared/sync/sections.ts';
 import { inTurns, pauser } from '../pauser.ts';
 import type { Services } from '../services.ts';
@@ -107,5 +107,5 @@ function assertSame(
 /** The compiler refuses a definition that is not the one its hash was published for. */
 function readPublished(id: number, hash: string, text: string | undefined): PublishedPolicy {
   if (text === undefined) throw new Error(`published policy ${id} is gone`);
-  return { id, hash, definition: JSON.parse(text) as PolicyDefinition };
+  return { id, hash, definition: parsePolicy(text) };
 }

@@ -1,9 +1,14 @@
+import { z } from 'zod';
 import type { PolicyLifecycle, PolicyRecord } from '../../shared/contract/policies.ts';
 import { GatewayError } from '../../shared/errors.ts';
-import type { JsonObject } from '../../shared/json.ts';
+import { isJsonObject, type JsonObject } from '../../shared/json.ts';
 import type { Caller } from '../http/route.ts';
 import type { Transaction } from '../services.ts';
 import type { Policy } from '../store/generated/client.ts';
+import { readTextColumn } from '../store/read-column.ts';
+
+/** A damaged definition is shown as it is, so that an operator sees what to replace. */
+const jsonForm = z.custom<JsonObject>(isJsonObject);
 
 /** A stored policy as the API shows it. */
 export function policyRecord(row: Policy): PolicyRecord {
@@ -14,7 +19,7 @@ export function policyRecord(row: Policy): PolicyRecord {
     lifecycle: row.lifecycle as PolicyLifecycle,
     policy_hash: row.policyHash,
     definition_id: row.definitionId,
-    rules_json: JSON.parse(row.definition) as JsonObject,
+    rules_json: readTextColumn(jsonForm, row.definition, 'policy.definition'),
     created_by: row.createdBy,
     created_at: row.createdAt.toISOString(),
     updated_at: row.updatedAt.toISOString(),

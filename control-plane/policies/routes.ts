@@ -1,7 +1,6 @@
 import * as contract from '../../shared/contract/policies.ts';
 import { lintPolicySet, lintStoredPolicies } from '../../shared/contract/policy-lint.ts';
 import { installPolicyPack, listPolicyPacks } from '../../shared/contract/policy-packs.ts';
-import type { PolicyDefinition } from '../../shared/policy/definition.ts';
 import { toolsNamedBy } from '../../shared/policy/named-tools.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../services.ts';
@@ -16,6 +15,7 @@ import { loadPacks } from './load-packs.ts';
 import { policyRecord } from './policy-record.ts';
 import { getPolicy, listPolicies } from './read-policies.ts';
 import { replayDefinition } from './replay-definition.ts';
+import { storedDefinition } from './stored-definition.ts';
 import { updatePolicy } from './update-policy.ts';
 import { versionPolicy } from './version-policy.ts';
 
@@ -66,7 +66,7 @@ function tagged(row: Policy) {
 /** The answer to a change, with the tools in it that match no known one. */
 async function warned(services: Services, row: Policy) {
   const { headers, body } = tagged(row);
-  const given = toolsNamedBy(JSON.parse(row.definition) as PolicyDefinition);
+  const given = toolsNamedBy(storedDefinition(row.definition));
   return { headers, body: { ...body, ...(await warnUnknownTools(services, row.tenantId, given)) } };
 }
 

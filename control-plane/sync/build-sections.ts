@@ -5,11 +5,12 @@ import { GatewayError } from '../../shared/errors.ts';
 import { isJsonObject, type JsonObject } from '../../shared/json.ts';
 import { formHash, surfaceHash } from '../../shared/manifest/hash.ts';
 import { approvalStatuses } from '../../shared/manifest/tool-record.ts';
-import type { PolicyDefinition } from '../../shared/policy/definition.ts';
-import type { PublishedTool, SectionBodies } from '../../shared/sync/sections.ts';
+import type { PublishedPolicy, PublishedTool, SectionBodies } from '../../shared/sync/sections.ts';
 import { keptArguments } from '../evidence/privacy/arguments-setting.ts';
 import { signedJson } from '../integrity/signed-json.ts';
+import { pauser } from '../pauser.ts';
 import { signedPolicy } from '../policies/load-published.ts';
+import { storedDefinition } from '../policies/stored-definition.ts';
 import { bindingForgery, bindingOf } from '../runtime/stored-binding.ts';
 import type { RowGuard, Transaction, Vault } from '../services.ts';
 import { tenantCredentialsVersion } from '../sidecars/credentials-version.ts';
@@ -56,12 +57,13 @@ export const builders: {
       select: { ...signedPolicy, definition: true },
     });
     for (const row of rows) guard.assert('policy', row);
-    const policies = rows.map(({ id, policyHash: hash, definition }) => ({
-      id,
-      hash,
-      // The replica's compiler checks form and hash before anything runs.
-      definition: JSON.parse(definition) as PolicyDefinition,
-    }));
+    const pause = pauser();
+    const policies: PublishedPolicy[] = [];
+    for (const { id, policyHash: hash, definition } of rows) {
+      // The replica's compiler checks the hash before anything runs.
+      policies.push({ id, hash, definition: storedDefinition(definition) });
+      await pause();
+    }
     return { policies };
   },
 

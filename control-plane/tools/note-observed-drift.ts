@@ -12,6 +12,7 @@ import { type ChangeNotes, commitChange, lockFor } from '../events.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Sidecar, Tool } from '../store/generated/client.ts';
 import { registerVersion } from './register-version.ts';
+import { readManifest } from './stored-manifest.ts';
 import { approvedManifest, assertUsable } from './tool-version.ts';
 
 /** A server that shows ever new forms asks no human about each of them. */
@@ -111,9 +112,7 @@ async function carryOver(
   // A human has that very form before them, or said no to it.
   if (isKnown && tool.approvalStatus === 'rejected') return;
   const approved = await approvedManifest(tx, tool);
-  const seen = isKnown
-    ? (JSON.parse(current.manifest) as NormalisedManifest)
-    : manifestAsSeen(approved, observation);
+  const seen = isKnown ? readManifest(current.manifest) : manifestAsSeen(approved, observation);
   const open = await tx.approval.findMany({
     where: { tenantId, kind: 'tool', tool: name, status: { in: openStates } },
     select: { manifestHash: true },

@@ -3,12 +3,12 @@ import { riskTiers } from '../../shared/decision/action.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import type { JsonObject } from '../../shared/json.ts';
 import { classifyDrift, type Drift } from '../../shared/manifest/drift.ts';
-import type { NormalisedManifest } from '../../shared/manifest/manifest.ts';
 import { approvalStatuses } from '../../shared/manifest/tool-record.ts';
 import { openStates } from '../approvals/open-states.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import type { Approval, Tool } from '../store/generated/client.ts';
+import { readManifest } from './stored-manifest.ts';
 
 type Deps = Pick<Services, 'db' | 'clock' | 'guard'>;
 
@@ -55,12 +55,13 @@ export async function readTool(
   const open = await db.approval.findMany({
     where: { ...openOnes(tenantId, clock.now()), tool: name },
   });
-  const read = (text: string) => JSON.parse(text) as NormalisedManifest;
+  const manifest = readManifest(current.manifest);
+  const approvedOne = approved && readManifest(approved.manifest);
   return {
     ...recordOf(tool, { submittedBy: current.ingestedBy, open }),
-    manifest: JSON.parse(current.manifest) as JsonObject,
-    approved_manifest: approved ? (JSON.parse(approved.manifest) as JsonObject) : null,
-    drift: approved ? [...classifyDrift(read(approved.manifest), read(current.manifest))] : [],
+    manifest,
+    approved_manifest: approvedOne ?? null,
+    drift: approvedOne ? [...classifyDrift(approvedOne, manifest)] : [],
   };
 }
 

@@ -2,6 +2,7 @@ import type { JsonObject } from '../../shared/json.ts';
 import { sameButName } from '../../shared/manifest/hash.ts';
 import type { NormalisedManifest } from '../../shared/manifest/manifest.ts';
 import type { Transaction } from '../services.ts';
+import { readManifest } from './stored-manifest.ts';
 
 /** Newest first; a tool that was renamed was seen not long ago. */
 const comparedMax = 1000;
@@ -19,6 +20,5 @@ export async function renamedFrom(
     select: { name: true, manifest: true },
   });
   const shown = { ...manifest } as JsonObject;
-  return versions.find((version) => sameButName(JSON.parse(version.manifest) as JsonObject, shown))
-    ?.name;
+  return versions.find((version) => sameButName(readManifest(version.manifest), shown))?.name;
 }

@@ -2,6 +2,7 @@ import type { Pool } from 'pg';
 import type { StoredDecision } from '../../shared/evidence/known-context.ts';
 import { headPosition } from '../evidence/read-ledger.ts';
 import { lastPositionBefore } from '../evidence/reading/event-rows.ts';
+import { readSealed } from '../evidence/sealed-text.ts';
 
 /** A decision as it was sealed. */
 export interface SealedDecision extends StoredDecision {
@@ -51,8 +52,7 @@ export async function* decisionPages(
       values: [tenantId, done, upTo, from ?? null, to ?? null],
       rowMode: 'array',
     });
-    // Sealing wrote these texts; they hold every member of an event.
-    const decisions = rows.map(([canonical]) => JSON.parse(canonical) as SealedDecision);
+    const decisions = rows.map(([canonical]) => readSealed(canonical));
     done = rows.length < pageRows ? upTo : (decisions.at(-1)?.position ?? upTo);
     yield { decisions, upTo: done };
   }

@@ -8,6 +8,7 @@ import type { Caller } from '../http/route.ts';
 import { measureWork } from '../http/work-meter.ts';
 import { pauser } from '../pauser.ts';
 import { getPolicy } from '../policies/read-policies.ts';
+import { storedDefinition } from '../policies/stored-definition.ts';
 import type { Services } from '../services.ts';
 import type { Policy } from '../store/generated/client.ts';
 import { decisionPages, type SealedDecision } from './decision-pages.ts';
@@ -29,7 +30,7 @@ export async function observedDecisions(
   const { pool, clock } = services;
   const policy = await getPolicy(services, caller, id);
   const window = windowOf(policy, { from, to });
-  const tally = new ObservedTally(JSON.parse(policy.definition) as PolicyDefinition);
+  const tally = new ObservedTally(storedDefinition(policy.definition));
   const report = (complete: boolean) => tally.report(policy.id, window, complete);
   // A draft that never was published has watched nothing.
   if (policy.publishedAt === null && from === undefined && to === undefined) return report(true);

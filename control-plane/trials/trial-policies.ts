@@ -51,9 +51,7 @@ export async function publishedPolicies(
   const published: PublishedPolicy[] = [];
   try {
     for (const { id, policyHash: hash, definition } of rows) {
-      published.push(
-        asPublished({ id, hash, definition: JSON.parse(definition) as PolicyDefinition }),
-      );
+      published.push(asPublished({ id, hash, definition: parsePolicy(definition) }));
       await pause();
     }
     return published;

@@ -1,9 +1,14 @@
+import { z } from 'zod';
 import { GatewayError } from '../../../shared/errors.ts';
 import { saltedDigest } from '../../../shared/evidence/arguments.ts';
-import type { JsonObject } from '../../../shared/json.ts';
+import { isJsonObject, type JsonObject } from '../../../shared/json.ts';
 import type { Services } from '../../services.ts';
+import { readTextColumn } from '../../store/read-column.ts';
 import { findEvent } from '../find-event.ts';
+import { readSealed } from '../sealed-text.ts';
 import { keptArgumentsPlace, saltPlace } from './keep-apart.ts';
+
+const keptForm = z.custom<JsonObject>(isJsonObject);
 
 /** What was kept of the arguments of an event, and whether it is what the event's digest is of. */
 export async function readEventArguments(
@@ -21,8 +26,8 @@ export async function readEventArguments(
   }
   const text = vault.open(row.arguments, keptArgumentsPlace(tenantId, key)).toString('utf8');
   const salt = vault.open(row.sealed, saltPlace(tenantId, key)).toString('utf8');
-  const kept = JSON.parse(text) as JsonObject;
-  const { data } = JSON.parse(canonical) as { readonly data: JsonObject };
+  const kept = readTextColumn(keptForm, text, 'evidence_salt.arguments');
+  const { data } = readSealed(canonical);
   return {
     event_id: id,
     arguments: kept,
