@@ -187,7 +187,10 @@ function successResponse(operation: AnyOperation, components: Components): Json 
         : components.use(schema, 'output', typeName(operation, 'Response')),
     ...(example === undefined ? {} : { example }),
   };
-  const others = (otherContentTypes ?? []).map((type) => [type, { schema: { type: 'string' } }]);
+  const others = (otherContentTypes ?? []).map((type) => [
+    type,
+    { schema: type === 'application/json' ? { type: 'object' } : { type: 'string' } },
+  ]);
   const content = { [mediaTypeOf(contentType)]: media, ...Object.fromEntries(others) };
   return { description, headers, content };
 }

@@ -34,6 +34,12 @@ const refused = 'positive_data_acceptance';
 /** Findings that are known and right, each with its reason; everything else fails the run. */
 export const baseline: readonly Accepted[] = [
   {
+    operation: 'POST /v1/sidecars/evidence',
+    check: refused,
+    reasonCode: 'evidence.event_invalid',
+    because: 'The segment must be signed by the sidecar that uploads it.',
+  },
+  {
     check: refused,
     reasonCode: 'args.number_unsafe',
     because: 'In free JSON a number must keep its value when it is printed again.',
