@@ -1,3 +1,4 @@
+import { isJsonObject } from '../../shared/json.ts';
 import type { Services } from '../services.ts';
 
 type Deps = Pick<Services, 'db' | 'pool'>;
@@ -32,7 +33,7 @@ function toolsOfBinding({ name, protocol, definition }: StoredBinding): readonly
     case 'passthrough':
       return [`passthrough.${name}`];
     default: {
-      const { tool } = definition as { readonly tool?: unknown };
+      const tool = isJsonObject(definition) ? definition.tool : undefined;
       return typeof tool === 'string' ? [tool] : [];
     }
   }
