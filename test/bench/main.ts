@@ -1,6 +1,7 @@
 import fs from 'node:fs';
 import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
+import { benchBlocks } from './blocks.ts';
 import { benchDecision } from './decision.ts';
 import { benchLedger } from './ledger.ts';
 import { benchPreflight } from './preflight.ts';
@@ -16,6 +17,7 @@ const suites: Readonly<Record<string, () => Promise<BenchRow[]>>> = {
   sealing: benchSealing,
   ledger: benchLedger,
   sync: benchSync,
+  blocks: benchBlocks,
 };
 
 // Each suite checks that the work was done right and throws otherwise; being slow is no failure.
