@@ -118,14 +118,14 @@ describe('a stored decision as a policy case', () => {
     const { evidence_event_id: id } = await stage.ask({
       resource: 'x: y\n  - name: "injected"\n#',
       goal: '\ncases: []\n--- # ',
-      args: { 'a: b\n  c': 1, '<<': { x: 1 }, '*ref': 'v', '"': 2 },
+      args: { 'a: b # c': 1, '<<': { x: 1 }, '*ref': 'v', '"': 2 },
     });
     const { text } = await get(String(id));
     const { cases } = parse(text) as CaseFile;
     expect(cases).toHaveLength(1);
     expect(cases[0].context.resource).toEqual({ type: 'x', id: ' y\n  - name: "injected"\n#' });
     expect(cases[0].context.agent?.goal).toBe('\ncases: []\n--- # ');
-    expect(cases[0].context.args).toEqual({ 'a: b\n  c': 0, '<<': { x: 0 }, '*ref': '', '"': 0 });
+    expect(cases[0].context.args).toEqual({ 'a: b # c': 0, '<<': { x: 0 }, '*ref': '', '"': 0 });
   });
 });
 
