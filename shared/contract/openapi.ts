@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import { z } from 'zod';
 import { type ErrorCode, errorKinds } from '../error-kinds.ts';
 import { Components } from './components.ts';
 import { type Json, jsonSchema } from './json-schema.ts';
@@ -146,7 +146,7 @@ function requestBodyOf(operation: AnyOperation, components: Components): Json | 
 }
 
 /** `registerAgent` as generated clients name types. */
-function typeName({ id }: AnyOperation, kind: 'Request' | 'Response'): string {
+function typeName({ id }: AnyOperation, kind: 'Request' | 'Response' | 'Json'): string {
   return `${id.charAt(0).toUpperCase()}${id.slice(1)}${kind}`;
 }
 
@@ -176,6 +176,9 @@ function responsesOf(operation: AnyOperation, components: Components): Json {
   return responses;
 }
 
+/** The JSON form of an answer that is text by default. */
+const jsonAlternative = z.looseObject({});
+
 function successResponse(operation: AnyOperation, components: Components): Json {
   const { description, schema, example, contentType, otherContentTypes } = operation.success;
   const headers = budgetHeaders;
@@ -189,7 +192,12 @@ function successResponse(operation: AnyOperation, components: Components): Json 
   };
   const others = (otherContentTypes ?? []).map((type) => [
     type,
-    { schema: type === 'application/json' ? { type: 'object' } : { type: 'string' } },
+    {
+      schema:
+        type === 'application/json'
+          ? components.use(jsonAlternative, 'output', typeName(operation, 'Json'))
+          : { type: 'string' },
+    },
   ]);
   const content = { [mediaTypeOf(contentType)]: media, ...Object.fromEntries(others) };
   return { description, headers, content };

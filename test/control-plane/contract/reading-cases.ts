@@ -19,6 +19,8 @@ const twice = yields(400, 'args.ambiguous', (ask) => ask({ query: '?tool=a&tool=
 const noCursor = yields(400, 'evidence.cursor_invalid', (ask) => ask({ query: '?cursor=x' }));
 
 const body = { type: 'custom.note', data: {} };
+const expanding = '1e15,'.repeat(19_900);
+const padding = 'x'.repeat(900_000);
 
 export const readingCases: Cases = {
   'GET /v1/evidence/events': [
@@ -33,7 +35,7 @@ export const readingCases: Cases = {
     ...refusesBodies({ ...body, type: 'decision' }, { ...body, data: undefined }),
     // A body within the limit, whose canonical form is not: each number is written out.
     yields(400, 'evidence.event_invalid', (ask) =>
-      ask({ body: `{"type":"custom.note","data":{"n":[${'1e15,'.repeat(95_000)}1]}}` }),
+      ask({ body: `{"type":"custom.note","data":{"n":[${expanding}1],"text":"${padding}"}}` }),
     ),
     yields(403, 'agent.mismatch', async (ask, { otherAgentsKey, agentId }) =>
       ask({ key: await otherAgentsKey(), body: { ...body, agent_id: agentId } }),
