@@ -13,14 +13,17 @@ async function vault(...args: string[]) {
   return { code: await program.exited(), text: program.output() };
 }
 
+/** The report on standard output; progress goes to standard error. */
+const reportIn = ({ text }: { readonly text: string }) => JSON.parse(text.slice(text.indexOf('{')));
+
 it('embedded, the master key is replaced by one command, and the old one is gone', async () => {
   const first = await vault('rotate-master-key', '--json');
   expect(first, first.text).toMatchObject({ code: 0 });
   const before = readFileSync(join(dataDir, 'master.key'), 'utf8');
   const second = await vault('rotate-master-key', '--json');
   expect(second, second.text).toMatchObject({ code: 0 });
-  const { active } = JSON.parse(first.text);
-  expect(JSON.parse(second.text)).toMatchObject({ retired: [active], rewrapped: 1 });
+  const { active } = reportIn(first);
+  expect(reportIn(second)).toMatchObject({ retired: [active], rewrapped: 1 });
   expect(readFileSync(join(dataDir, 'master.key'), 'utf8')).not.toBe(before);
   expect(readdirSync(dataDir).filter((name) => name.startsWith('master'))).toEqual(['master.key']);
   const status = await vault('status');

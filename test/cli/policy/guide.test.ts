@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { allRoutes } from '../../../control-plane/routes.ts';
 import { registerAgent } from '../../../shared/contract/agents.ts';
+import { putBinding } from '../../../shared/contract/bindings.ts';
 import { modes } from '../../../shared/decision/action.ts';
 import { fieldAt } from '../../../shared/policy/context-fields.ts';
 import { operators, ruleDecisions } from '../../../shared/policy/definition.ts';
@@ -23,6 +24,11 @@ beforeAll(async () => {
   const key = await api.key({ principal: 'owner' });
   const client = await api.client(key);
   await client.call(registerAgent, { body: { name: 'demo', capabilities: ['*'] } });
+  const body = {
+    ...{ protocol: 'http', host: 'api.payments.example', method: 'POST', path: '/v1/refunds' },
+    ...{ body: 'json', tool: 'payments.refund', resource: 'payment:{payment_id}' },
+  } as const;
+  await client.call(putBinding, { params: { name: 'refunds' }, body });
   folder = policyFolder({
     SALLYPORT_CONTROL_PLANE_URL: api.origin,
     SALLYPORT_API_KEY: key,
