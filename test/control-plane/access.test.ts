@@ -11,6 +11,7 @@ const routes = allRoutes(services);
 const unlimited = 1_000_000;
 const api = await startApi(routes, services, {
   limits: {
+    unknownKeysPerMinute: unlimited,
     requestsPerMinute: {
       tenant: unlimited,
       control: unlimited,
