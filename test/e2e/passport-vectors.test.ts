@@ -32,8 +32,6 @@ function isAtTheEdge(vector: PresentedVector): boolean {
 const elsewhere: Readonly<Record<string, string | undefined>> = {
   'a passport of another tenant is refused': 'passport.signature_invalid',
   'a tenant is told apart by case': 'passport.signature_invalid',
-  // Names that a lenient upstream would take for one are refused before any passport is looked at.
-  'an amount under another case counts': 'args.ambiguous',
   // Who acts is the passport's user, where it is the sidecar's own agent's.
   'a passport issued for another user is refused': undefined,
 };
@@ -126,7 +124,7 @@ describe('golden passports, presented to a sidecar', () => {
       performed: vector.before === 'used' ? 1 : 0,
       body: { decision: 'deny', reason_code },
     });
-    expect(status).toBe(reason_code === 'args.ambiguous' ? 400 : 403);
+    expect(status).toBe(403);
   });
 
   it('are many', () => {

@@ -25,8 +25,13 @@ beforeAll(async () => {
   const client = await api.client(key);
   await client.call(registerAgent, { body: { name: 'demo', capabilities: ['*'] } });
   const body = {
-    ...{ protocol: 'http', host: 'api.payments.example', method: 'POST', path: '/v1/refunds' },
-    ...{ body: 'json', tool: 'payments.refund', resource: 'payment:{payment_id}' },
+    protocol: 'http',
+    host: 'api.payments.example',
+    method: 'POST',
+    path: '/v1/refunds',
+    body: 'json',
+    tool: 'payments.refund',
+    resource: 'payment:{payment_id}',
   } as const;
   await client.call(putBinding, { params: { name: 'refunds' }, body });
   folder = policyFolder({
