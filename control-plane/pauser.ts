@@ -1,5 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { type Clock, systemClock } from '../shared/clock.ts';
+import type { Steps } from '../shared/steps.ts';
 import { measureWork } from './http/work-meter.ts';
 
 /** How long work holds up the others whom this process serves, if no step of it takes longer. */
@@ -13,17 +14,20 @@ export function pauser(clock: Pick<Clock, 'monotonic'> = systemClock): Pause {
   let endsAt = clock.monotonic() + sliceMs;
   return () => {
     if (clock.monotonic() < endsAt) return undefined;
-    return turn().then(() => {
+    return wholeTurn().then(() => {
       endsAt = clock.monotonic() + sliceMs;
     });
   };
 }
 
+/** A single turn that begins while Node reads from sockets ends before timers and other sockets. */
+async function wholeTurn(): Promise<void> {
+  await turn();
+  await turn();
+}
+
 /** Runs a generator to its end and pauses between its steps. */
-export async function inTurns<Result>(
-  steps: Generator<undefined, Result, undefined>,
-  pause: Pause,
-): Promise<Result> {
+export async function inTurns<Result>(steps: Steps<Result>, pause: Pause): Promise<Result> {
   for (;;) {
     const { done, value } = measureWork(() => steps.next());
     if (done) return value;

@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { GatewayError } from './errors.ts';
 import { isJsonObject, type JsonValue } from './json.ts';
+import { finish, type Steps } from './steps.ts';
 
 interface StrictJsonLimits {
   /** Levels of arrays and objects; a lone object is one level. Default 64. */
@@ -73,18 +74,14 @@ interface Scan {
  * `__proto__` is a key like any other.
  */
 export function parseStrictJson(bytes: Uint8Array, limits: StrictJsonLimits = {}): JsonValue {
-  const steps = parseStrictJsonInSteps(bytes, limits);
-  for (;;) {
-    const { done, value } = steps.next();
-    if (done) return value;
-  }
+  return finish(parseStrictJsonInSteps(bytes, limits));
 }
 
 /** The same in short steps, for a program that has others to answer in between. */
 export function* parseStrictJsonInSteps(
   bytes: Uint8Array,
   limits: StrictJsonLimits = {},
-): Generator<undefined, JsonValue, undefined> {
+): Steps<JsonValue> {
   const text = decodeUtf8(bytes);
   yield;
   const scan = scanBytes(bytes, limits);

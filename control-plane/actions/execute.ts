@@ -37,7 +37,7 @@ export function execute(
 ): Promise<ExecuteResponse> {
   // A caller who hangs up changes nothing: what was begun is brought to an end and recorded.
   return services.upstream.track(async () => {
-    const action = actionOf(caller, request);
+    const action = await actionOf(caller, request);
     const { passport, idempotency_key: key, ...payload } = request;
     const judging: Judging = {
       action,

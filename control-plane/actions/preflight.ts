@@ -10,6 +10,8 @@ import { assertOwnAgent } from '../agents/own-agent.ts';
 import { requestersOf } from '../approvals/requesters.ts';
 import { type Begin, idempotent } from '../http/idempotency.ts';
 import type { Caller } from '../http/route.ts';
+import { measureWork } from '../http/work-meter.ts';
+import { pauser } from '../pauser.ts';
 import type { Services } from '../services.ts';
 import { type JudgedAction, type Judging, judgeAction } from './judge-action.ts';
 import { leaveBehind, readAnswer, type Sealing } from './left-behind.ts';
@@ -31,7 +33,7 @@ export async function preflight(
   caller: Caller,
   request: ActionRequest,
 ): Promise<ActionResponse> {
-  const action = actionOf(caller, request);
+  const action = await actionOf(caller, request);
   const judge = async (begin?: Begin) => {
     const judging: Judging = {
       action,
@@ -81,12 +83,15 @@ function isPassing(outcome: Outcome): boolean {
  * The action that a request asks about, in the caller's tenant. A key that is bound to an agent
  * speaks for that agent only.
  */
-export function actionOf(caller: Caller, request: ActionRequest): Action {
+export async function actionOf(caller: Caller, request: ActionRequest): Promise<Action> {
   assertOwnAgent(caller, request.agent_id);
   const args = request.args ?? {};
+  const pause = pauser();
   // What JSON cannot hold faithfully could be neither digested nor approved.
-  canonicalJson(args);
-  refuseTwins(args);
+  measureWork(() => canonicalJson(args));
+  await pause();
+  measureWork(() => refuseTwins(args));
+  await pause();
   return {
     tenantId: caller.tenantId,
     agentId: request.agent_id,

@@ -1,6 +1,7 @@
 import type { Request, RequestHandler, Response } from 'express';
 import type { AnyOperation } from '../../shared/contract/operation.ts';
 import { GatewayError } from '../../shared/errors.ts';
+import { pauser } from '../pauser.ts';
 import { type Authenticate, authorise } from './authenticate.ts';
 import { discardRest, parseBody, readBodyOf } from './body.ts';
 import type { Budgets } from './budget.ts';
@@ -37,7 +38,9 @@ export function serveRoute({ operation, handle }: Route, doors: Doorkeepers): Re
       const rawBody = await readBodyOf(operation, req);
       const type = req.headers['content-type'];
       const body = await meter.measure(() => parseBody(rawBody, type, operation));
+      const pause = pauser();
       const input = meter.measure(() => validateInput(operation, req, body));
+      await pause();
       const facts = factsOf(req, res, rawBody);
       const reply = await meter.measure(() => handle(input, caller, facts));
       await meter.measure(() => send(res, operation, reply));

@@ -1,7 +1,8 @@
 import { policyHash } from '../../shared/policy/hash.ts';
-import { parsePolicy } from '../../shared/policy/validate.ts';
+import { parsePolicyInSteps } from '../../shared/policy/validate.ts';
 import { commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
+import { inTurns, pauser } from '../pauser.ts';
 import type { Services } from '../services.ts';
 import type { Policy } from '../store/generated/client.ts';
 import { insertDraft } from './insert-draft.ts';
@@ -22,7 +23,7 @@ export async function createPolicy(
   { name, rules, publish }: NewPolicy,
 ): Promise<Policy> {
   if (publish) assertMayPublish(caller);
-  const definition = parsePolicy(rules);
+  const definition = await inTurns(parsePolicyInSteps(rules), pauser(services.clock));
   const { tenantId, principal } = caller;
   const now = new Date(services.clock.now());
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {

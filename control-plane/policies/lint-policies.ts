@@ -2,12 +2,11 @@ import type { PolicyLifecycle } from '../../shared/contract/policies.ts';
 import type { PolicyDefinition } from '../../shared/policy/definition.ts';
 import { lintInSteps } from '../../shared/policy/lint.ts';
 import { countFindings, type LintFinding } from '../../shared/policy/lint-finding.ts';
-import { parsePolicy } from '../../shared/policy/validate.ts';
+import { parsePolicyInSteps } from '../../shared/policy/validate.ts';
 import type { Caller } from '../http/route.ts';
-import { measureWork } from '../http/work-meter.ts';
 import { inTurns, type Pause, pauser } from '../pauser.ts';
 import type { Services } from '../services.ts';
-import { storedDefinition } from './stored-definition.ts';
+import { storedDefinitionInSteps } from './stored-definition.ts';
 
 interface LintReport {
   readonly findings: readonly LintFinding[];
@@ -37,8 +36,7 @@ export async function lintCandidates(
   const candidates: PolicyDefinition[] = [];
   const pause = pauser(services.clock);
   for (const policy of input.policies) {
-    candidates.push(measureWork(() => parsePolicy(policy)));
-    await pause();
+    candidates.push(await inTurns(parsePolicyInSteps(policy), pause));
   }
   if (!input.with_published) return lint(candidates, pause);
   const published = await definitionsOf(services, { tenantId, lifecycle: 'published', pause });
@@ -60,8 +58,7 @@ async function definitionsOf(
   });
   const definitions: PolicyDefinition[] = [];
   for (const { definition } of rows) {
-    definitions.push(storedDefinition(definition));
-    await pause();
+    definitions.push(await inTurns(storedDefinitionInSteps(definition), pause));
   }
   return definitions;
 }

@@ -1,7 +1,8 @@
 import { GatewayError } from '../../shared/errors.ts';
 import { compileInSteps } from '../../shared/policy/compile.ts';
 import type { PolicySet } from '../../shared/policy/policy-set.ts';
-import { parsePolicy } from '../../shared/policy/validate.ts';
+import { parsePolicyInSteps } from '../../shared/policy/validate.ts';
+import type { Steps } from '../../shared/steps.ts';
 import type { PublishedPolicy } from '../../shared/sync/sections.ts';
 import { inTurns, pauser } from '../pauser.ts';
 import type { Services } from '../services.ts';
@@ -79,8 +80,7 @@ async function compile(
     const pause = pauser();
     const policies: PublishedPolicy[] = [];
     for (const [id, hash] of refs) {
-      policies.push(readPublished(id, hash, definitions.get(id)));
-      await pause();
+      policies.push(await inTurns(readPublished(id, hash, definitions.get(id)), pause));
     }
     return await inTurns(compileInSteps(policies), pause);
   } catch (cause) {
@@ -105,7 +105,11 @@ function assertSame(
 }
 
 /** The compiler refuses a definition that is not the one its hash was published for. */
-function readPublished(id: number, hash: string, text: string | undefined): PublishedPolicy {
+function* readPublished(
+  id: number,
+  hash: string,
+  text: string | undefined,
+): Steps<PublishedPolicy> {
   if (text === undefined) throw new Error(`published policy ${id} is gone`);
-  return { id, hash, definition: parsePolicy(text) };
+  return { id, hash, definition: yield* parsePolicyInSteps(text) };
 }

@@ -1,7 +1,8 @@
 import type { JsonObject } from '../../shared/json.ts';
 import type { PolicyContext } from '../../shared/policy/context.ts';
-import { type PolicyReplay, replayPolicy } from '../../shared/policy/replay.ts';
-import { parsePolicy } from '../../shared/policy/validate.ts';
+import { type PolicyReplay, replayInSteps } from '../../shared/policy/replay.ts';
+import { parsePolicyInSteps } from '../../shared/policy/validate.ts';
+import { inTurns, pauser } from '../pauser.ts';
 
 interface Expected {
   readonly decision?: string | undefined;
@@ -15,7 +16,7 @@ interface Conformance {
 }
 
 /** Tries a policy on one context and, when told what to expect, says whether it did that. */
-export function replayDefinition({
+export async function replayDefinition({
   policy,
   context,
   expected,
@@ -23,8 +24,10 @@ export function replayDefinition({
   readonly policy: JsonObject;
   readonly context: JsonObject;
   readonly expected?: Expected | undefined;
-}): PolicyReplay & { readonly conformance?: Conformance } {
-  const replay = replayPolicy(parsePolicy(policy), context as PolicyContext);
+}): Promise<PolicyReplay & { readonly conformance?: Conformance }> {
+  const pause = pauser();
+  const definition = await inTurns(parsePolicyInSteps(policy), pause);
+  const replay = await inTurns(replayInSteps(definition, context as PolicyContext), pause);
   if (expected === undefined) return replay;
   return { ...replay, conformance: compare(expected, replay.verdict) };
 }

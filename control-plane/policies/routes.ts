@@ -3,6 +3,7 @@ import { lintPolicySet, lintStoredPolicies } from '../../shared/contract/policy-
 import { installPolicyPack, listPolicyPacks } from '../../shared/contract/policy-packs.ts';
 import { toolsNamedBy } from '../../shared/policy/named-tools.ts';
 import { type Route, route } from '../http/route.ts';
+import { inTurns, pauser } from '../pauser.ts';
 import type { Services } from '../services.ts';
 import type { Policy } from '../store/generated/client.ts';
 import { warnUnknownTools } from '../tools/warn-unknown-tools.ts';
@@ -15,7 +16,7 @@ import { loadPacks } from './load-packs.ts';
 import { policyRecord } from './policy-record.ts';
 import { getPolicy, listPolicies } from './read-policies.ts';
 import { replayDefinition } from './replay-definition.ts';
-import { storedDefinition } from './stored-definition.ts';
+import { storedDefinitionInSteps } from './stored-definition.ts';
 import { updatePolicy } from './update-policy.ts';
 import { versionPolicy } from './version-policy.ts';
 
@@ -66,7 +67,8 @@ function tagged(row: Policy) {
 /** The answer to a change, with the tools in it that match no known one. */
 async function warned(services: Services, row: Policy) {
   const { headers, body } = tagged(row);
-  const given = toolsNamedBy(storedDefinition(row.definition));
+  const definition = await inTurns(storedDefinitionInSteps(row.definition), pauser(services.clock));
+  const given = toolsNamedBy(definition);
   return { headers, body: { ...body, ...(await warnUnknownTools(services, row.tenantId, given)) } };
 }
 
@@ -97,6 +99,6 @@ function storedPolicyRoutes(services: Services): Route[] {
     route(contract.versionPolicy, async ({ params }, caller) => ({
       body: policyRecord(await versionPolicy(services, caller, params.id)),
     })),
-    route(contract.replayPolicy, async ({ body }) => ({ body: replayDefinition(body) })),
+    route(contract.replayPolicy, async ({ body }) => ({ body: await replayDefinition(body) })),
   ];
 }

@@ -1,11 +1,17 @@
 import { GatewayError } from '../../shared/errors.ts';
 import type { PolicyDefinition } from '../../shared/policy/definition.ts';
-import { parsePolicy } from '../../shared/policy/validate.ts';
+import { parsePolicyInSteps } from '../../shared/policy/validate.ts';
+import { finish, type Steps } from '../../shared/steps.ts';
 
 /** The definition of a stored policy. A text that is none was not stored by this system. */
 export function storedDefinition(text: string): PolicyDefinition {
+  return finish(storedDefinitionInSteps(text));
+}
+
+/** The same, one rule a step. */
+export function* storedDefinitionInSteps(text: string): Steps<PolicyDefinition> {
   try {
-    return parsePolicy(text);
+    return yield* parsePolicyInSteps(text);
   } catch (cause) {
     throw new GatewayError('integrity.forged_row', { cause });
   }

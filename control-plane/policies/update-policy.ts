@@ -1,8 +1,9 @@
 import type { PolicyLifecycle } from '../../shared/contract/policies.ts';
 import { policyHash } from '../../shared/policy/hash.ts';
-import { parsePolicy } from '../../shared/policy/validate.ts';
+import { parsePolicyInSteps } from '../../shared/policy/validate.ts';
 import { type ChangeNotes, commitChange } from '../events.ts';
 import type { Caller } from '../http/route.ts';
+import { inTurns, pauser } from '../pauser.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Policy } from '../store/generated/client.ts';
 import { assertExpected, type ExpectedPolicy } from './expected-policy.ts';
@@ -29,7 +30,7 @@ export async function updatePolicy(
 ): Promise<Policy> {
   const { tenantId, principal } = caller;
   if (change.lifecycle === 'published') assertMayPublish(caller);
-  const edit = readEdit(change);
+  const edit = await readEdit(change);
   const now = new Date(services.clock.now());
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     const draft = await lockPolicy(tx, tenantId, id);
@@ -53,11 +54,11 @@ interface Edit {
   readonly policyHash?: string;
 }
 
-function readEdit({ name, rules }: PolicyChange): Edit | undefined {
+async function readEdit({ name, rules }: PolicyChange): Promise<Edit | undefined> {
   if (name === undefined && rules === undefined) return undefined;
   const naming = name === undefined ? {} : { name };
   if (rules === undefined) return naming;
-  const definition = parsePolicy(rules);
+  const definition = await inTurns(parsePolicyInSteps(rules), pauser());
   return {
     ...naming,
     definition: JSON.stringify(definition),

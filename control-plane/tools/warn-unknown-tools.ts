@@ -11,9 +11,9 @@ export interface GivenTools {
 
 /** With the line that counts the others, the bound of `warnings` in the contract. */
 const warningsMax = 20;
-/** About 10 ms each: these answers must not keep other requests waiting. */
-const meetStepsMax = 500_000;
-const editStepsMax = 500_000;
+/** A few milliseconds each: these answers must not keep other requests waiting. */
+const meetStepsMax = 150_000;
+const editStepsMax = 150_000;
 
 /**
  * Warns of tools that match none that is registered, bound or was called before: probably a typing

@@ -1,11 +1,11 @@
 import type { BacktestReport, BacktestRequest } from '../../shared/contract/trials.ts';
 import {
-  compileUncertain,
+  compileUncertainInSteps,
   type UncertainPolicies,
 } from '../../shared/policy/uncertain/uncertain-policies.ts';
 import { readCursor, writeCursor } from '../evidence/cursor.ts';
 import { measureWork } from '../http/work-meter.ts';
-import { pauser } from '../pauser.ts';
+import { inTurns, pauser } from '../pauser.ts';
 import type { Services } from '../services.ts';
 import { decisionPages, type SealedDecision } from './decision-pages.ts';
 import { isDecision, rejudge } from './rejudge.ts';
@@ -29,8 +29,7 @@ export async function backtest(
   const pause = pauser(clock);
   const trial = { candidates: [policy], beside };
   const published = await trialPolicies(services, tenantId, { trial, pause });
-  await pause();
-  const tally = new Tally(compileUncertain(published));
+  const tally = new Tally(await inTurns(compileUncertainInSteps(published), pause));
   const endsAt = clock.monotonic() + budgetMs;
   const isOver = () => tally.examined >= limit || clock.monotonic() >= endsAt;
   let done = after;

@@ -59,7 +59,7 @@ export async function simulate(
   const counts = { allow: 0, deny: 0, warn: 0, require_approval: 0, require_tool_reapproval: 0 };
   // One after another: a batch must not take the database's connections from decisions that count.
   for (const [index, one] of request.actions.entries()) {
-    const result = await rehearse(services, caller, { one, index, rehearsal });
+    const result = await rehearse(services, caller, { one, index, rehearsal, pause });
     counts[result.decision] += 1;
     results.push(result);
     await pause();
@@ -93,9 +93,15 @@ async function rehearse(
     one,
     index,
     rehearsal,
-  }: { readonly one: SimulatedAction; readonly index: number; readonly rehearsal: Rehearsal },
+    pause,
+  }: {
+    readonly one: SimulatedAction;
+    readonly index: number;
+    readonly rehearsal: Rehearsal;
+    readonly pause: Pause;
+  },
 ): Promise<Simulation> {
-  const action = actionAt(caller, { ...one, mode: one.mode ?? rehearsal.mode }, index);
+  const action = await actionAt(caller, { ...one, mode: one.mode ?? rehearsal.mode }, index);
   const loaded = await loadState(services, {
     action,
     passport: one.passport,
@@ -111,9 +117,8 @@ async function rehearse(
   };
   const nowMs = services.clock.now();
   const verdict = await decideWithGrants(services, action, { state, nowMs });
-  const trace = measureWork(() =>
-    rehearsal.trace(contextWithUsage(action, state, nowMs), rehearsal.traceMax),
-  );
+  const context = contextWithUsage(action, state, nowMs);
+  const trace = await inTurns(rehearsal.trace(context, rehearsal.traceMax), pause);
   return { ...answerOf(verdict), trace: trace.rules, trace_left_off: trace.leftOff };
 }
 
@@ -143,9 +148,9 @@ async function decideWithGrants(
   return verdict;
 }
 
-function actionAt(caller: Caller, request: SimulatedAction, index: number): Action {
+async function actionAt(caller: Caller, request: SimulatedAction, index: number): Promise<Action> {
   try {
-    return actionOf(caller, request);
+    return await actionOf(caller, request);
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
     const { code, message } = error;

@@ -2,10 +2,11 @@ import { GatewayError } from '../../shared/errors.ts';
 import type { JsonObject } from '../../shared/json.ts';
 import type { PolicyDefinition } from '../../shared/policy/definition.ts';
 import { policyHash } from '../../shared/policy/hash.ts';
-import { parsePolicy } from '../../shared/policy/validate.ts';
+import { parsePolicyInSteps } from '../../shared/policy/validate.ts';
+import type { Steps } from '../../shared/steps.ts';
 import type { PublishedPolicy } from '../../shared/sync/sections.ts';
 import { measureWork } from '../http/work-meter.ts';
-import type { Pause } from '../pauser.ts';
+import { inTurns, type Pause } from '../pauser.ts';
 import { signedPolicy } from '../policies/load-published.ts';
 import type { Services } from '../services.ts';
 
@@ -50,9 +51,9 @@ export async function publishedPolicies(
   for (const row of rows) guard.assert('policy', row);
   const published: PublishedPolicy[] = [];
   try {
-    for (const { id, policyHash: hash, definition } of rows) {
-      published.push(asPublished({ id, hash, definition: parsePolicy(definition) }));
-      await pause();
+    for (const { id, policyHash: hash, definition: text } of rows) {
+      const definition = await inTurns(parsePolicyInSteps(text), pause);
+      published.push(asPublished({ id, hash, definition }));
     }
     return published;
   } catch (cause) {
@@ -73,8 +74,7 @@ async function parseAll(
   const parsed: Omit<PublishedPolicy, 'id'>[] = [];
   const ids = new Set<string>();
   for (const [index, candidate] of candidates.entries()) {
-    const definition = measureWork(() => parseAt(candidate, index));
-    await pause();
+    const definition = await inTurns(parseAt(candidate, index), pause);
     if (ids.has(definition.id)) {
       throw new GatewayError('policy.invalid', {
         message: `Two of the policies have the id ${JSON.stringify(definition.id)}; only one can be published.`,
@@ -88,9 +88,9 @@ async function parseAll(
 }
 
 /** Says which of several policies is not valid. */
-function parseAt(candidate: JsonObject, index: number): PolicyDefinition {
+function* parseAt(candidate: JsonObject, index: number): Steps<PolicyDefinition> {
   try {
-    return parsePolicy(candidate);
+    return yield* parsePolicyInSteps(candidate);
   } catch (error) {
     if (!(error instanceof GatewayError) || index === 0) throw error;
     throw new GatewayError(error.code, {

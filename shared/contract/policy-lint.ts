@@ -84,7 +84,7 @@ export const lintPolicySet = operation({
     'With `with_published` beside the published policies; a candidate stands for the published policy with its definition id.',
   auth: 'bearer',
   permission: 'read',
-  bodyBytesMax: 8_388_608,
+  bodyBytesMax: 4_194_304,
   bodySize: documentLimits,
   body: z.strictObject({
     policies: z.array(rulesJson).min(1).max(1000),

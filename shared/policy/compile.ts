@@ -1,4 +1,5 @@
 import { GatewayError } from '../errors.ts';
+import { finish, type Steps } from '../steps.ts';
 import type { PublishedPolicy } from '../sync/sections.ts';
 import { policyLimits } from './definition-limits.ts';
 import { policyHash, policySetHash } from './hash.ts';
@@ -9,7 +10,7 @@ import type { PlacedRule } from './rule-list.ts';
 import { type StrictScope, strictCoverage, strictScope } from './strict-scope.ts';
 import { ToolIndex } from './tool-index.ts';
 import { indexUsage, type UsageIndex } from './usage-index.ts';
-import { parsePolicy } from './validate.ts';
+import { parsePolicyInSteps } from './validate.ts';
 
 /**
  * Compiles the published policies of one tenant, again whenever they change: what a change does not
@@ -22,22 +23,16 @@ export class PolicyCompiler {
 
   /** Throws `policy.invalid` when any policy is; the set compiled before stays usable. */
   compile(policies: readonly PublishedPolicy[]): PolicySet {
-    const steps = this.compileInSteps(policies);
-    for (;;) {
-      const { done, value } = steps.next();
-      if (done) return value;
-    }
+    return finish(this.compileInSteps(policies));
   }
 
-  /** The same, one policy a step. Finish one set before the next is begun. */
-  *compileInSteps(
-    policies: readonly PublishedPolicy[],
-  ): Generator<undefined, PolicySet, undefined> {
+  /** The same, one rule a step. Finish one set before the next is begun. */
+  *compileInSteps(policies: readonly PublishedPolicy[]): Steps<PolicySet> {
     const before = this.#held;
     const held = new Map<string, CompiledPolicy>();
     for (const policy of policies) {
       const key = `${policy.id} ${policy.hash}`;
-      held.set(key, before.get(key) ?? compilePolicy(policy));
+      held.set(key, before.get(key) ?? (yield* compilePolicy(policy)));
       yield;
     }
     const removed = [...before].flatMap(([key, { rules }]) => (held.has(key) ? [] : rules));
@@ -59,9 +54,7 @@ export function compilePolicies(policies: readonly PublishedPolicy[]): PolicySet
 }
 
 /** The same in short steps, for a program that has others to answer in between. */
-export function compileInSteps(
-  policies: readonly PublishedPolicy[],
-): Generator<undefined, PolicySet, undefined> {
+export function compileInSteps(policies: readonly PublishedPolicy[]): Steps<PolicySet> {
   return new PolicyCompiler().compileInSteps(policies);
 }
 
@@ -71,17 +64,18 @@ interface CompiledPolicy {
   readonly covers: StrictScope['covers'] | undefined;
 }
 
-function compilePolicy({ id, hash, definition }: PublishedPolicy): CompiledPolicy {
-  const checked = parsePolicy(definition);
+function* compilePolicy({ id, hash, definition }: PublishedPolicy): Steps<CompiledPolicy> {
+  const checked = yield* parsePolicyInSteps(definition);
   if (policyHash(checked) !== hash) {
     throw new GatewayError('policy.invalid', {
       message: `policy ${id}: its definition does not have the hash ${hash}`,
     });
   }
-  const rules = compileRules({ definition: checked, hash }).map((rule, index) => ({
-    rule,
-    rank: id * policyLimits.rules + index,
-  }));
+  const rules: PlacedRule[] = [];
+  for (const rule of compileRules({ definition: checked, hash })) {
+    rules.push({ rule, rank: id * policyLimits.rules + rules.length });
+    yield;
+  }
   return { rules, covers: strictCoverage(checked) };
 }
 

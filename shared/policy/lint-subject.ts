@@ -34,26 +34,19 @@ export interface RuleReading {
   readonly clauses: readonly Clause[];
 }
 
-export function readRules(definition: PolicyDefinition): readonly RuleReading[] {
-  return definition.rules.map((rule, index) => ({
-    definition,
-    rule,
-    path: `rules[${index}]`,
-    clauses: clausesOf(definition, rule).filter((clause) => !isImpossible(clause)),
-  }));
+/** Each rule is read when it is asked for. */
+export function* readRules(definition: PolicyDefinition): Generator<RuleReading> {
+  for (const [index, rule] of definition.rules.entries()) {
+    const clauses = clausesOf(definition, rule).filter((clause) => !isImpossible(clause));
+    yield { definition, rule, path: `rules[${index}]`, clauses };
+  }
 }
 
-/** The rules of the policies that decide, by themselves able to match. */
-export function subjectsOf(readings: readonly RuleReading[]): readonly Subject[] {
-  return readings.flatMap((reading) => {
-    const { definition, clauses } = reading;
-    const { mode = 'enforce' } = definition;
-    const decides = mode === 'enforce' || mode === 'strict';
-    return decides && clauses.length > 0 ? [subjectOf(reading)] : [];
-  });
-}
-
-function subjectOf({ definition, rule, path, clauses }: RuleReading): Subject {
+/** Undefined for a rule that cannot match, and for one of a policy that does not decide. */
+export function subjectOf(reading: RuleReading): Subject | undefined {
+  const { definition, rule, path, clauses } = reading;
+  const { mode = 'enforce' } = definition;
+  if ((mode !== 'enforce' && mode !== 'strict') || clauses.length === 0) return undefined;
   const { decision } = ruleEffects[rule.decision];
   const tools = valuesAt(clauses, 'tool.name');
   return {

@@ -1,3 +1,4 @@
+import { finish, type Steps } from '../steps.ts';
 import type { PolicyDefinition } from './definition.ts';
 import type { LintFinding } from './lint-finding.ts';
 import { findSlips, unguardedLimits } from './lint-numbers.ts';
@@ -9,7 +10,7 @@ import {
   readRules,
   rivalFinder,
   type Subject,
-  subjectsOf,
+  subjectOf,
 } from './lint-subject.ts';
 import type { Effort } from './witness.ts';
 
@@ -23,26 +24,33 @@ const findingsMax = 2000;
  * is not so, and does not see everything (`reasoning.ts`).
  */
 export function lintPolicies(definitions: readonly PolicyDefinition[]): readonly LintFinding[] {
-  const steps = lintInSteps(definitions);
-  for (;;) {
-    const { done, value } = steps.next();
-    if (done) return value;
-  }
+  return finish(lintInSteps(definitions));
 }
 
 /** The same in short steps, for a program that has others to answer in between. */
 export function* lintInSteps(
   definitions: readonly PolicyDefinition[],
-): Generator<undefined, readonly LintFinding[], undefined> {
+): Steps<readonly LintFinding[]> {
   const findings: LintFinding[] = [];
   const readings: RuleReading[] = [];
   for (const definition of definitions) {
-    const rules = readRules(definition);
-    findings.push(...lintScope(definition, rules), ...rules.flatMap(lintRule));
+    const rules: RuleReading[] = [];
+    const inRules: LintFinding[] = [];
+    for (const reading of readRules(definition)) {
+      rules.push(reading);
+      inRules.push(...lintRule(reading));
+      yield;
+    }
+    findings.push(...lintScope(definition, rules), ...inRules);
     readings.push(...rules);
+  }
+  const subjects: Subject[] = [];
+  for (const reading of readings) {
+    const subject = subjectOf(reading);
+    if (subject !== undefined) subjects.push(subject);
     yield;
   }
-  for (const some of compareRules(subjectsOf(readings))) {
+  for (const some of compareRules(subjects)) {
     findings.push(...some);
     if (findings.length > findingsMax) break;
     yield;

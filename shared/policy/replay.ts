@@ -2,6 +2,7 @@ import { sha256 } from '../crypto/hash.ts';
 import { canonicalJson } from '../crypto/jcs.ts';
 import type { Decision } from '../decision/verdict.ts';
 import type { JsonValue } from '../json.ts';
+import { finish, type Steps } from '../steps.ts';
 import { compileCondition } from './condition.ts';
 import type { PolicyContext } from './context.ts';
 import type { Operator, PolicyDefinition, PolicyRule, RuleDecision } from './definition.ts';
@@ -48,9 +49,21 @@ export interface PolicyReplay {
  * context that JSON cannot hold faithfully.
  */
 export function replayPolicy(definition: PolicyDefinition, context: PolicyContext): PolicyReplay {
+  return finish(replayInSteps(definition, context));
+}
+
+/** The same, one rule a step. */
+export function* replayInSteps(
+  definition: PolicyDefinition,
+  context: PolicyContext,
+): Steps<PolicyReplay> {
   const hash = policyHash(definition);
   const applies = compileScope(definition).every(({ holds }) => holds(context));
-  const evidence = definition.rules.map((rule) => compileTrial(rule)(context, applies));
+  const evidence: RuleEvidence[] = [];
+  for (const rule of definition.rules) {
+    evidence.push(compileTrial(rule)(context, applies));
+    yield;
+  }
   const { decision, reasonCode, matchedRules } = combine(
     definition.rules
       .filter((_, index) => evidence[index]?.matched)

@@ -27,26 +27,26 @@ export interface CompiledRule extends RuleSource {
   readonly usage?: UsageReading | undefined;
 }
 
-/** Compiles every rule of a valid policy. */
-export function compileRules({
+/** The rules of a valid policy, each compiled when it is asked for. */
+export function* compileRules({
   definition,
   hash,
-}: Pick<PublishedPolicy, 'definition' | 'hash'>): readonly CompiledRule[] {
+}: Pick<PublishedPolicy, 'definition' | 'hash'>): Generator<CompiledRule> {
   const scope = compileScope(definition);
-  return definition.rules.map((rule) => {
+  for (const rule of definition.rules) {
     const source: RuleSource = {
       label: ruleLabel(definition, rule),
       rule,
       policyMode: definition.mode ?? 'enforce',
       policyHash: hash,
     };
-    return {
+    yield {
       ...source,
       requirements: [...scope, ...compileGroup(rule.when, permits(rule.decision))],
       alone: combine([source]),
       usage: usageReading(definition, rule),
     };
-  });
+  }
 }
 
 export function ruleLabel(definition: PolicyDefinition, rule: PolicyRule): string {

@@ -1,4 +1,5 @@
 import type { JsonValue } from '../json.ts';
+import type { Steps } from '../steps.ts';
 import type { PublishedPolicy } from '../sync/sections.ts';
 import type { PolicyContext } from './context.ts';
 import { compileTrial, type RuleEvidence } from './replay.ts';
@@ -21,14 +22,20 @@ const valueCharsMax = 1_000;
 
 /**
  * Shows every rule whose policy applies to a context, condition by condition, in the order in which
- * they count. Of more than `max` rules those that did not match are left off first.
+ * they count, one rule a step. Of more than `max` rules those that did not match are left off first.
  */
 export function compileTrace(
   policies: readonly PublishedPolicy[],
-): (context: PolicyContext, max: number) => Trace {
+): (context: PolicyContext, max: number) => Steps<Trace> {
   const compiled = policies.map(compileLazily);
-  return (context, max) => {
-    const all = compiled.flatMap((trace) => trace(context));
+  return function* trace(context, max) {
+    const all: TracedRule[] = [];
+    for (const traceOne of compiled) {
+      for (const traced of traceOne(context)) {
+        all.push(traced);
+        yield;
+      }
+    }
     if (all.length <= max) return { rules: all, leftOff: 0 };
     const matched = all.filter((rule) => rule.matched).length;
     let spare = Math.max(0, max - matched);
@@ -40,14 +47,15 @@ export function compileTrace(
 /** Most policies apply to none of the contexts of a batch. */
 function compileLazily({ definition }: PublishedPolicy) {
   const scope = compileScope(definition);
-  let trials: readonly ReturnType<typeof compileTrial>[] | undefined;
-  return (context: PolicyContext): readonly TracedRule[] => {
-    if (!scope.every(({ holds }) => holds(context))) return [];
-    trials ??= definition.rules.map(compileTrial);
-    return trials.map((trial): TracedRule => {
+  const trials: ReturnType<typeof compileTrial>[] = [];
+  return function* trace(context: PolicyContext): Generator<TracedRule> {
+    if (!scope.every(({ holds }) => holds(context))) return;
+    for (const [index, rule] of definition.rules.entries()) {
+      const trial = trials[index] ?? compileTrial(rule);
+      trials[index] = trial;
       const { condition_results: conditions, ...tried } = trial(context, true);
-      return { policy: definition.id, ...tried, conditions: conditions.map(shortened) };
-    });
+      yield { policy: definition.id, ...tried, conditions: conditions.map(shortened) };
+    }
   };
 }
 

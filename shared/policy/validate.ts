@@ -1,6 +1,7 @@
 import { grantBounds, grantScopes } from '../approval/grant-terms.ts';
 import { modes } from '../decision/action.ts';
 import type { JsonObject, JsonValue } from '../json.ts';
+import { finish, type Steps } from '../steps.ts';
 import { approvalRoles, type PolicyDefinition, ruleDecisions } from './definition.ts';
 import { policyLimits as limits } from './definition-limits.ts';
 import { joinPath, parseJson, refuse, show, snapshotJson } from './json-bounds.ts';
@@ -21,12 +22,18 @@ const groupForm = 'must be an object with exactly one of all, any: an array of c
  * amiss is `policy.invalid`, with a message that names the path and, for enums, the allowed words.
  */
 export function parsePolicy(input: unknown): PolicyDefinition {
-  const policy = snapshotJson(typeof input === 'string' ? parseJson(input) : input);
-  checkDefinition(policy);
-  return policy;
+  return finish(parsePolicyInSteps(input));
 }
 
-function checkDefinition(policy: JsonValue): asserts policy is JsonValue & PolicyDefinition {
+/** The same, one rule a step. */
+export function* parsePolicyInSteps(input: unknown): Steps<PolicyDefinition> {
+  const policy = snapshotJson(typeof input === 'string' ? parseJson(input) : input);
+  yield;
+  yield* checkDefinition(policy);
+  return policy as JsonValue & PolicyDefinition;
+}
+
+function* checkDefinition(policy: JsonValue): Steps<void> {
   const { id, version, description, mode, applies_to, rules } = readObject(
     policy,
     '',
@@ -38,7 +45,7 @@ function checkDefinition(policy: JsonValue): asserts policy is JsonValue & Polic
   if (description !== undefined) readText(description, 'description', limits.descriptionLength);
   if (mode !== undefined) readOneOf(mode, 'mode', modes);
   if (applies_to !== undefined) checkScope(applies_to);
-  checkRules(rules);
+  yield* checkRules(rules);
 }
 
 function checkScope(scope: JsonValue): void {
@@ -56,10 +63,11 @@ function checkScope(scope: JsonValue): void {
   }
 }
 
-function checkRules(value: JsonValue | undefined): void {
+function* checkRules(value: JsonValue | undefined): Steps<void> {
   const firstByName = new Map<string, number>();
   const budget = { left: limits.patternInstructions };
-  readList(value, 'rules', { max: limits.rules, of: 'rules' }).forEach((item, index) => {
+  const rules = readList(value, 'rules', { max: limits.rules, of: 'rules' });
+  for (const [index, item] of rules.entries()) {
     const path = `rules[${index}]`;
     const rule = readObject(item, path, ruleKeys);
     const name = readLabel(rule.name, joinPath(path, 'name'), limits.nameLength);
@@ -69,7 +77,8 @@ function checkRules(value: JsonValue | undefined): void {
     }
     firstByName.set(name, index);
     checkRule(rule, path, budget);
-  });
+    yield;
+  }
 }
 
 function checkRule(rule: JsonObject, path: string, budget: PatternBudget): void {

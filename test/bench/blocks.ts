@@ -51,6 +51,8 @@ function costlyRequests({ agentId }: Separate, hostileId: number): readonly Cost
         ],
       },
     }));
+  const properties = object(9_000, (at) => `property_${at}`);
+  const wideManifest = { name: 'bench.wide', inputSchema: { type: 'object', properties } };
   const policy = (id: number, count: number) => ({
     id: `p${id}`,
     version: 1,
@@ -75,16 +77,26 @@ function costlyRequests({ agentId }: Separate, hostileId: number): readonly Cost
         JSON.stringify({ name: 'bench-hostile', kind: 'bench', capabilities: hostileGlobs('y') }),
     },
     {
-      name: 'lint of 20,000 rules',
+      name: 'lint of 19,000 rules',
       path: '/v1/policies/lint',
       body: () =>
-        JSON.stringify({ policies: Array.from({ length: 20 }, (_, at) => policy(at, 1_000)) }),
+        JSON.stringify({ policies: Array.from({ length: 19 }, (_, at) => policy(at, 1_000)) }),
     },
     {
       name: 'simulate by 1,000 rules',
       path: '/v1/simulate',
       body: () =>
         JSON.stringify({ policies: [policy(0, 1_000)], actions: [{ ...action, args: {} }] }),
+    },
+    {
+      name: 'replay of 1,000 rules',
+      path: '/v1/policies/replay',
+      body: () => JSON.stringify({ policy: policy(0, 1_000), context: { args: {} } }),
+    },
+    {
+      name: 'a manifest of 9,000 properties',
+      path: '/v1/tools/ingest',
+      body: () => JSON.stringify({ manifest: wideManifest }),
     },
     {
       name: 'backtest by 1,000 rules',

@@ -1,9 +1,12 @@
+import { once } from 'node:events';
+import net from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { inTurns, pauser } from '../../control-plane/pauser.ts';
 import { lintCandidates } from '../../control-plane/policies/lint-policies.ts';
 import type { Services } from '../../control-plane/services.ts';
 import { trialPolicies } from '../../control-plane/trials/trial-policies.ts';
 import { compileInSteps } from '../../shared/policy/compile.ts';
+import type { Steps } from '../../shared/steps.ts';
 import { parseStrictJsonInSteps } from '../../shared/strict-json.ts';
 import { manualClock } from '../support/manual-clock.ts';
 
@@ -46,6 +49,11 @@ async function turnsDuring<Result>(work: () => Promise<Result>): Promise<[Result
   }
 }
 
+function keepBusy(ms: number): void {
+  const endsAt = performance.now() + ms;
+  while (performance.now() < endsAt);
+}
+
 describe('a pauser', () => {
   it('gives others a turn when the slice is used up, and begins another slice', async () => {
     const clock = manualClock();
@@ -56,10 +64,36 @@ describe('a pauser', () => {
     expect(turns).toBeGreaterThan(0);
     expect(pause()).toBeUndefined();
   });
+
+  it('lets a timer run between two steps, also of work that a socket began', async () => {
+    const seen: string[] = [];
+    function* work(): Steps<void> {
+      keepBusy(15);
+      seen.push('first step');
+      yield;
+      seen.push('second step');
+    }
+    const server = net.createServer((socket) => {
+      socket.on('error', () => {}).end('x');
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as net.AddressInfo;
+    const client = net.connect(port, '127.0.0.1');
+    await new Promise<void>((resolve, reject) => {
+      client.once('data', () => {
+        setTimeout(() => seen.push('timer'), 1);
+        inTurns(work(), pauser()).then(resolve, reject);
+      });
+    });
+    client.destroy();
+    server.close();
+    expect(seen).toEqual(['first step', 'timer', 'second step']);
+  });
 });
 
 describe('long work', () => {
-  it('gives others a turn after each policy that is tried', async () => {
+  it('gives others a turn after each rule that is tried', async () => {
     const services = {} as Pick<Services, 'db' | 'guard'>;
     const [policies, turns] = await turnsDuring(() =>
       trialPolicies(services, 'default', {
@@ -76,7 +110,7 @@ describe('long work', () => {
     expect(compiling).toBeGreaterThanOrEqual(count);
   });
 
-  it('gives others a turn after each policy that is linted', async () => {
+  it('gives others a turn after each rule that is linted', async () => {
     const services = { clock: hurriedClock() } as Services;
     const caller = { tenantId: 'default' } as Parameters<typeof lintCandidates>[1];
     const [, turns] = await turnsDuring(() =>

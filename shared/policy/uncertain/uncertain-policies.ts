@@ -1,4 +1,5 @@
 import type { Decision } from '../../decision/verdict.ts';
+import { finish, type Steps } from '../../steps.ts';
 import type { PublishedPolicy } from '../../sync/sections.ts';
 import { byPolicyId } from '../compile.ts';
 import type { PolicyContext } from '../context.ts';
@@ -42,7 +43,20 @@ export interface UncertainPolicies {
 
 /** Compiles valid policies for contexts that are known in part. */
 export function compileUncertain(policies: readonly PublishedPolicy[]): UncertainPolicies {
-  const rules = [...policies].sort(byPolicyId).flatMap(compileRules);
+  return finish(compileUncertainInSteps(policies));
+}
+
+/** The same, one rule a step. */
+export function* compileUncertainInSteps(
+  policies: readonly PublishedPolicy[],
+): Steps<UncertainPolicies> {
+  const rules: UncertainRule[] = [];
+  for (const policy of [...policies].sort(byPolicyId)) {
+    for (const rule of compileRules(policy)) {
+      rules.push(rule);
+      yield;
+    }
+  }
   const narrowed = new Narrowed();
   const strict = policies
     .filter(({ definition }) => definition.mode === 'strict')
@@ -103,11 +117,12 @@ function objectOf(members: Readonly<Record<string, PartialValue>>): PartialValue
   return { members: new Map(Object.entries(members)), others: anything };
 }
 
-function compileRules({ definition, hash }: PublishedPolicy): readonly UncertainRule[] {
+/** Each rule is compiled when it is asked for. */
+function* compileRules({ definition, hash }: PublishedPolicy): Generator<UncertainRule> {
   const scope = compileScopeTruth(definition);
-  return definition.rules.map((rule) => {
+  for (const rule of definition.rules) {
     const matches = compileGroupTruth(rule);
-    return {
+    yield {
       label: ruleLabel(definition, rule),
       rule,
       policyMode: definition.mode ?? 'enforce',
@@ -117,7 +132,7 @@ function compileRules({ definition, hash }: PublishedPolicy): readonly Uncertain
         return inScope === false ? false : allOf([inScope, matches(context)]);
       },
     };
-  });
+  }
 }
 
 function compileGroupTruth({ when, decision }: PolicyRule): ReadTruth {
