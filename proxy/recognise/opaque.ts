@@ -11,8 +11,8 @@ import type { RecognisedAction, RecognisedPass } from './recognition.ts';
 
 /**
  * A call on a host without bindings: `http.<method>.<host>` on its path. The body is opaque and
- * streamed. The query and a port other than the scheme's own are arguments, so that policies see
- * them and an approval covers no other query or port.
+ * streamed. The scheme, the query and a port other than the scheme's own are arguments, so that
+ * policies see them and an approval covers no other.
  */
 export function recogniseOpaque(exchange: Exchange): RecognisedAction {
   refuseOverrides(exchange.req);
@@ -24,6 +24,7 @@ export function recogniseOpaque(exchange: Exchange): RecognisedAction {
   const query = opaqueQuery(target.query);
   const isOwnPort = exchange.port === (exchange.scheme === 'https' ? 443 : 80);
   const args: JsonObject = {
+    scheme: exchange.scheme,
     ...(query === '' ? {} : { query }),
     ...(isOwnPort ? {} : { port: exchange.port }),
   };
@@ -37,13 +38,17 @@ export function recogniseOpaque(exchange: Exchange): RecognisedAction {
     form: { kind: 'http' },
     hints: readHints(exchange.req),
     build: (judged) => {
-      if (judged.port !== args.port) throw new GatewayError('args.schema_invalid');
+      if (judged.scheme !== args.scheme || judged.port !== args.port) {
+        throw new GatewayError('args.schema_invalid', {
+          message: 'The arguments scheme and port say where the call goes; they cannot be changed.',
+        });
+      }
       return outgoing(exchange, withQuery(resource, judged), headers);
     },
   };
 }
 
-/** Only the query can be changed: host and port are where the agent's connection leads. */
+/** Only the query can be changed: scheme, host and port are where the agent's connection leads. */
 function withQuery(path: string, { query = '' }: JsonObject): string {
   if (typeof query !== 'string') throw new GatewayError('args.schema_invalid');
   return query === '' ? path : `${path}?${opaqueQuery(query)}`;

@@ -19,6 +19,17 @@ const publicFiles = {
         ],
       },
     },
+    ...['http', 'https'].map((scheme) => ({
+      name: `${scheme} only`,
+      decision: 'allow',
+      reason: 'files.by_scheme',
+      when: {
+        all: [
+          { path: 'resource.id', operator: '==', value: `/only-${scheme}` },
+          { path: 'args.scheme', operator: '==', value: scheme },
+        ],
+      },
+    })),
   ],
 };
 
@@ -47,6 +58,13 @@ describe('a host without bindings', () => {
     const head = `GET http://${host}${target} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`;
     return raw(Number(new URL(bench.separate.proxyUrl).port), head);
   }
+
+  it('a rule can ask for TLS', async () => {
+    expect(await get('/only-http')).toContain(' 200 ');
+    const refused = await get('/only-https');
+    expect(refused).toContain(' 403 ');
+    expect(refused).toContain('policy.no_match');
+  });
 
   it('a refusal names what was judged, and the binding that was probably meant', async () => {
     const host = `127.0.0.1:${upstream.port}`;

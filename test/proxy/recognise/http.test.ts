@@ -226,9 +226,10 @@ describe('a bound call', () => {
 describe('a call on a host without bindings', () => {
   const where = { scheme: 'https', host: 'www.example.org', port: 443 } as const;
 
-  it('is http.<method>.<host> on its path, with query and odd port as arguments', async () => {
+  it('is http.<method>.<host> on its path, with scheme, query and odd port as arguments', async () => {
     const plain = expectAction(await server.send(raw({ target: '/a/b' }), where));
-    expect(plain).toMatchObject({ tool: 'http.get.www.example.org', resource: '/a/b', args: {} });
+    expect(plain).toMatchObject({ tool: 'http.get.www.example.org', resource: '/a/b' });
+    expect(plain.args).toEqual({ scheme: 'https' });
     expect(plain.binding).toBeUndefined();
     const odd = await server.send(raw({ method: 'DELETE', target: '/a?b=c' }), {
       ...where,
@@ -237,8 +238,15 @@ describe('a call on a host without bindings', () => {
     expect(odd).toMatchObject({
       tool: 'http.delete.www.example.org',
       resource: '/a',
-      args: { query: 'b=c', port: 8443 },
+      args: { scheme: 'https', query: 'b=c', port: 8443 },
     });
+    const open = { ...where, scheme: 'http', port: 80 } as const;
+    const unencrypted = expectAction(await server.send(raw({ target: '/a/b' }), open));
+    expect(unencrypted.tool).toBe(plain.tool);
+    expect(unencrypted.args).toEqual({ scheme: 'http' });
+    for (const judged of [{ scheme: 'https' }, {}]) {
+      expect(() => unencrypted.build(judged)).toThrow(GatewayError);
+    }
   });
 
   it('has its whole path as resource id and no resource type', async () => {
@@ -365,15 +373,16 @@ describe('a call on a host without bindings', () => {
   ])('keeps the parameter %s, which no framework takes for a method', async (name) => {
     const query = `${name}=1`;
     const seen = expectAction(await server.send(raw({ target: `/a?${query}` }), where));
-    expect(seen.args).toEqual({ query });
+    expect(seen.args).toEqual({ scheme: 'https', query });
   });
 
   it('is sent with another query when a human changed it, and never with one that is no query', async () => {
     const action = expectAction(await server.send(raw({ target: '/a?b=1' }), where));
-    expect(action.build({ query: 'b=2' }).path).toBe('/a?b=2');
-    expect(action.build({}).path).toBe('/a');
-    expect(() => action.build({ query: 'b c' })).toThrow(GatewayError);
-    expect(() => action.build({ query: 5 })).toThrow(GatewayError);
+    const { scheme = '' } = action.args;
+    expect(action.build({ scheme, query: 'b=2' }).path).toBe('/a?b=2');
+    expect(action.build({ scheme }).path).toBe('/a');
+    expect(() => action.build({ scheme, query: 'b c' })).toThrow(GatewayError);
+    expect(() => action.build({ scheme, query: 5 })).toThrow(GatewayError);
   });
 });
 
