@@ -248,7 +248,7 @@ function refuseUnsafeNumber(bytes: Uint8Array, start: number, end: number): bool
   if (!decimalForm.test(token)) return true;
   if (Number.isFinite(number) && decimal(token) === decimal(printed)) return true;
   throw new GatewayError('args.number_unsafe', {
-    message: 'A number cannot be kept exactly; send it as a string, or with fewer digits.',
+    message: 'A number cannot be represented exactly; send it as a string, or with fewer digits.',
   });
 }
 

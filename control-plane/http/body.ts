@@ -175,7 +175,7 @@ export function refuseUnkeepable(value: unknown, path: string, depth = 1): void 
   } else if (typeof value === 'number') {
     if (Number.isInteger(value) ? !Number.isSafeInteger(value) : !Number.isFinite(value)) {
       throw new GatewayError('args.number_unsafe', {
-        message: `${path}: the number cannot be kept exactly; send it as a string.`,
+        message: `${path}: the number cannot be represented exactly; send it as a string.`,
       });
     }
   } else if (typeof value === 'object' && value !== null) {

@@ -49,7 +49,7 @@ function refuse(socket: Socket, code: string | undefined): void {
   }
   const [status, text] =
     code === 'HPE_HEADER_OVERFLOW'
-      ? ['431 Request Header Fields Too Large', 'The header is larger than the limit.']
+      ? ['431 Request Header Fields Too Large', 'The request headers exceed the limit.']
       : code === 'ERR_HTTP_REQUEST_TIMEOUT'
         ? ['408 Request Timeout', 'The request took too long to arrive.']
         : ['400 Bad Request', 'The request is not valid HTTP.'];

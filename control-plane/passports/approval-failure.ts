@@ -22,10 +22,10 @@ export async function approvalFailure(
     };
   }
   if (proof.revoked === true) {
-    return { check, reason_code: 'approval.grant_revoked', message: 'The grant was taken back.' };
+    return { check, reason_code: 'approval.grant_revoked', message: 'The grant was revoked.' };
   }
   if (proof.used) {
-    return { check, reason_code: 'approval.used', message: 'The approval was used before.' };
+    return { check, reason_code: 'approval.used', message: 'The approval was already used.' };
   }
   if (proof.expiresAtMs <= clock.now()) {
     return { check, reason_code: 'approval.expired', message: 'The grant has expired.' };

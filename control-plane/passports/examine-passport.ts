@@ -56,7 +56,7 @@ export async function examinePassport(
 const anothersPassport: PassportFailure = {
   check: 'agent',
   reason_code: 'passport.agent_mismatch',
-  message: 'The passport belongs to another agent.',
+  message: 'The passport was issued to a different agent.',
 };
 
 /** The last moment in which the passport was valid, as long as that is not too long ago. */

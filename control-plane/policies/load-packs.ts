@@ -31,7 +31,7 @@ export async function loadPack(name: string): Promise<PolicyPack> {
   const found = packs.find(({ pack }) => pack === name);
   if (found) return found;
   throw new GatewayError('policy.pack_not_found', {
-    message: `No such policy pack; there are ${packs.map(({ pack }) => pack).join(', ')}.`,
+    message: `The policy pack does not exist; available: ${packs.map(({ pack }) => pack).join(', ')}.`,
   });
 }
 

@@ -52,7 +52,7 @@ function answerTo(target: string, deps: InternalHostDeps): Answer {
   const id = /^\/approvals\/([1-9]\d{0,14})$/.exec(target)?.[1];
   const approval = id === undefined ? undefined : deps.approval(Number(id));
   if (id !== undefined && approval === undefined) {
-    return problem(404, 'approval.not_found', 'No such approval for this agent.');
+    return problem(404, 'approval.not_found', 'The approval does not exist for this agent.');
   }
   return approval === undefined
     ? problem(404, 'request.not_found', 'Here are /approvals/{id}, /manifest and /ca.crt.')

@@ -203,6 +203,6 @@ export function sessionHeaders(headers: McpHeaders): string[] {
 
 function mismatch(what: string): GatewayError {
   return new GatewayError('mcp.header_mismatch', {
-    message: `MCP headers and body do not agree: ${what}.`,
+    message: `The MCP headers do not match the body: ${what}.`,
   });
 }

@@ -82,7 +82,7 @@ class LocalReplica implements Replica {
     const { fresh, reason } = this.freshness();
     if (fresh || !this.#deniesWhenStale()) return;
     throw new GatewayError('policy.update_required', {
-      message: `The policies held here are too old to decide by: ${reason}.`,
+      message: `The sidecar’s policies are stale: ${reason}.`,
     });
   }
 

@@ -17,7 +17,7 @@ export async function readiness(
   { replica, stopping, identity }: Pick<EnforceDeps, 'replica' | 'stopping' | 'identity'>,
   disk: Pick<DiskWatch, 'isWritable'>,
 ): Promise<Readiness> {
-  if (stopping.aborted) return { ready: false, reasons: ['The sidecar is ending.'] };
+  if (stopping.aborted) return { ready: false, reasons: ['The sidecar is shutting down.'] };
   const code = knownRevocation(replica, identity.agentId);
   if (code !== undefined) {
     return { ready: false, code, reasons: [explainRevocation(code, identity)] };

@@ -115,7 +115,7 @@ function refuseOwnRequest({ approval, decider }: DecisionAttempt): Refusal | und
   return isOwn
     ? refuse(
         'approval.self_decision',
-        'Nobody decides on their own request, nor by a key that was made by who asked; ask somebody else.',
+        'You cannot decide on an approval that you requested, or with a key that the requester created; ask another person.',
       )
     : undefined;
 }
@@ -201,7 +201,7 @@ function refuseSecondVote(attempt: DecisionAttempt): Refusal | undefined {
   return standingVotes(attempt).some((vote) => sharePerson(personsOf(vote), personsOf(decider)))
     ? refuse(
         'approval.already_voted',
-        'The same person cannot decide twice; keys that one person made count as that person.',
+        'You already decided on this approval; keys that one person created count as that person.',
       )
     : undefined;
 }

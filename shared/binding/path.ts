@@ -145,6 +145,6 @@ export function splitTarget(target: string): { path: string; query: string } {
 function refused(): GatewayError {
   return new GatewayError('proxy.path_refused', {
     message:
-      'The path is written in a way that cannot be judged: no dot or empty segments, no encoded separators, no ";" and no backslash.',
+      'The path is ambiguous: send it without dot segments, empty segments, encoded separators, ";" and backslashes.',
   });
 }

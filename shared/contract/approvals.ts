@@ -141,7 +141,7 @@ export const decideApproval = operation({
   tag: 'Approvals',
   summary: 'Decide on an approval',
   description:
-    'Who decides is the principal of the API key. Nobody decides on their own request, and a second decision on a closed approval is refused.',
+    'The principal of the API key decides. Requesters cannot decide on their own requests, and a second decision on a closed approval is refused.',
   auth: 'bearer',
   permission: 'approval.decide',
   budget: 'control',

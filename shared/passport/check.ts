@@ -131,7 +131,11 @@ function at(seconds: number): string {
 function checkTenant({ claims }: SignedPassport, { tenantId }: PassportTarget) {
   return claims.tenant_id === tenantId
     ? undefined
-    : failure('tenant', 'passport.tenant_mismatch', 'The passport belongs to another tenant.');
+    : failure(
+        'tenant',
+        'passport.tenant_mismatch',
+        'The passport was issued by a different tenant.',
+      );
 }
 
 function checkAudience({ claims }: SignedPassport, { audience }: PassportTarget) {
@@ -156,7 +160,7 @@ function checkUse({ use }: SignedPassport): PassportFailure | undefined {
     case 'claimed':
       return undefined;
     case 'replayed':
-      return failure('replay', 'passport.replay_detected', 'The passport was used before.');
+      return failure('replay', 'passport.replay_detected', 'The passport was already used.');
     case 'unavailable':
       return failure(
         'replay',

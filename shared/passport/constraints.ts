@@ -136,7 +136,7 @@ function changesArgs(limit: JsonValue | undefined, { args }: ConstrainedCall) {
     ? undefined
     : ({
         reasonCode: 'args.digest_mismatch',
-        message: 'The arguments are not the ones the passport was issued for.',
+        message: 'The arguments differ from those that the passport was issued for.',
       } as const);
 }
 

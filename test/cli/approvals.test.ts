@@ -116,8 +116,8 @@ describe('approvals by the command line', () => {
     ]);
     for (const [index, told] of [
       'role',
-      'No such approval. sallyport approvals list --all',
-      'No such approval',
+      'The approval does not exist. sallyport approvals list --all',
+      'The approval does not exist',
       'Name one approval by its id.',
       '--status: must be one of pending,',
       "Unknown option '--al'",

@@ -63,7 +63,9 @@ describe('SIGTERM', () => {
     const exit = stage.separate.sidecar.stop();
     const readyz = () => fetch(`${stage.separate.adminUrl}/readyz`);
     await until('it is not ready', async () => (await readyz()).status === 503);
-    expect(await (await readyz()).json()).toMatchObject({ reasons: ['The sidecar is ending.'] });
+    expect(await (await readyz()).json()).toMatchObject({
+      reasons: ['The sidecar is shutting down.'],
+    });
     expect((await fetch(`${stage.separate.adminUrl}/healthz`)).status).toBe(200);
     // Nothing new begins: an agent's pod keeps its sidecar until the agent has ended.
     const late = await send('GET', '/late');

@@ -145,7 +145,7 @@ describe('what an operator did wrong', () => {
       'an agent that is none',
       ['sidecars', 'token', '--agent', '999', '--user', 'u'],
       {},
-      /No such agent.*agents\/register/,
+      /The agent does not exist.*agents\/register/,
     ],
     ['a token for nobody', ['sidecars', 'token'], {}, /one agent and one user/],
     ['a kill switch without a reason', ['kill-switch', 'arm', '--tool', 'a'], {}, /--reason/],

@@ -18,7 +18,7 @@ describe('errors', () => {
     expect([answer.status, answer.body]).toEqual([
       500,
       {
-        error: 'Something unexpected happened; it was recorded.',
+        error: 'An unexpected error occurred; it was logged.',
         reason_code: 'internal.unexpected',
       },
     ]);

@@ -39,13 +39,13 @@ describe('bodies', () => {
       'a whole number that cannot be kept',
       '{"tool":"x","args":{"n":12345678901234567890}}',
       'args.number_unsafe',
-      'cannot be kept exactly',
+      'cannot be represented exactly',
     ],
     [
       'a number that is infinite',
       '{"tool":"x","args":{"n":1e999}}',
       'args.number_unsafe',
-      'cannot be kept exactly',
+      'cannot be represented exactly',
     ],
     ['half a surrogate pair', '{"tool":"\\ud800"}', 'args.encoding_invalid', 'surrogate pair'],
     [
