@@ -7,11 +7,9 @@ import { ownFolder } from '../control-plane/store/own-folder.ts';
 import { readConfig as readSidecarConfig } from '../proxy/config.ts';
 import { type Sidecar, startSidecar } from '../proxy/main.ts';
 import type { DecisionSink } from '../proxy/telemetry/decision-log.ts';
-import { registerAgent } from '../shared/contract/agents.ts';
-import { createClient } from '../shared/contract/client.ts';
-import { createEnrolmentToken } from '../shared/contract/sidecars.ts';
 import { generateApiKey } from '../shared/crypto/api-key.ts';
 import { portsOf } from '../shared/upstream/own-ports.ts';
+import { sidecarFolder, tokenFor } from './embedded-sidecar.ts';
 import { noteRunning } from './running-instance.ts';
 
 /** Both programs in one process, on a bus of their own. */
@@ -21,6 +19,8 @@ export interface Embedded {
   readonly ownerKey: string;
   readonly controlPlane: ControlPlane;
   readonly sidecar: Sidecar;
+  /** Why the sidecar refuses every call; undefined if it is ready. */
+  readonly revocation: string | undefined;
   close(): Promise<void>;
 }
 
@@ -44,11 +44,12 @@ export async function startEmbedded(
   const controlPlane = await startControlPlane(config);
   try {
     const ownerKey = firstKey(config.devKeys);
-    const token = isEnrolled(config)
-      ? undefined
-      : await enrolmentToken(controlPlane.origin, ownerKey, env);
+    const folder = sidecarFolder(config.dataDir, env);
+    const { dataDir } = config;
+    const token = await tokenFor(folder, { origin: controlPlane.origin, ownerKey, dataDir, env });
     const sidecarEnv = {
       ...env,
+      SALLYPORT_DATA_DIR: folder,
       SALLYPORT_CONTROL_PLANE_URL: controlPlane.origin,
       SALLYPORT_ENROLMENT_TOKEN: token,
     };
@@ -66,8 +67,8 @@ export async function startEmbedded(
       await sidecar.close();
       await controlPlane.close();
     };
-    await untilReady(sidecar);
-    return { origin: controlPlane.origin, ownerKey, controlPlane, sidecar, close };
+    const revocation = await untilReady(sidecar);
+    return { origin: controlPlane.origin, ownerKey, controlPlane, sidecar, revocation, close };
   } catch (error) {
     await controlPlane.close();
     throw error;
@@ -97,27 +98,22 @@ function reachOurselvesDirectly({ SALLYPORT_API_HOST: apiHost }: Environment): v
   process.env.no_proxy = [others, ...ours].filter((host) => host !== undefined).join(',');
 }
 
-/** After the first start the sidecar keeps what it is; another token, and agent, would be idle. */
-function isEnrolled({ dataDir }: { readonly dataDir: string }): boolean {
-  return fs.existsSync(join(dataDir, 'enrolment.json'));
-}
-
 const readyWithinMs = 30_000;
 
 /**
- * Calls are denied until the first heartbeat: only then is there something to greet for. A revocation
- * does not pass by waiting, and the API that ends it must come up: the sidecar logs it.
+ * Waits for the first heartbeat, because calls are denied until then. Returns the reason if the sidecar
+ * was revoked or its agent disabled: waiting does not help, and the API that ends it must be up.
  */
-async function untilReady({ adminUrl }: Sidecar): Promise<void> {
+async function untilReady({ adminUrl }: Sidecar): Promise<string | undefined> {
   const giveUpAt = performance.now() + readyWithinMs;
   for (;;) {
     const response = await fetch(`${adminUrl}/readyz`);
-    if (response.ok) return;
+    if (response.ok) return undefined;
     const { code, reasons } = (await response.json()) as {
       readonly code?: string;
       readonly reasons: readonly string[];
     };
-    if (code !== undefined) return;
+    if (code !== undefined) return reasons.join('; ');
     if (performance.now() > giveUpAt) {
       throw new Error(`The sidecar does not become ready: ${reasons.join('; ')}.`);
     }
@@ -136,28 +132,4 @@ function bootstrapKey(dataDir: string, env: Environment): string {
 
 function firstKey(devKeys: string): string {
   return devKeys.split('=')[0] ?? '';
-}
-
-/** Registers the agent that the sidecar acts for, if none is named, and admits the sidecar. */
-async function enrolmentToken(origin: string, ownerKey: string, env: Environment): Promise<string> {
-  const client = createClient({
-    baseUrl: `${origin}/api`,
-    authorization: () => `Bearer ${ownerKey}`,
-  });
-  const agentId = env.SALLYPORT_AGENT_ID ?? (await demoAgent(client));
-  const { token } = await client.call(createEnrolmentToken, {
-    body: {
-      agent_id: agentId,
-      user_id: env.SALLYPORT_USER_ID ?? 'demo-user',
-      environment: (env.SALLYPORT_ENVIRONMENT ?? 'prod') as 'prod',
-    },
-  });
-  return token;
-}
-
-async function demoAgent(client: ReturnType<typeof createClient>): Promise<string> {
-  const agent = await client.call(registerAgent, {
-    body: { name: 'demo', capabilities: ['*'], goal: 'Help customers' },
-  });
-  return String(agent.agent_id);
 }

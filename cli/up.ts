@@ -18,15 +18,21 @@ export async function up({ quiet = false }: { readonly quiet?: boolean } = {}): 
   return 0;
 }
 
-function greeting({ origin, ownerKey, sidecar }: Embedded): string {
+function greeting({ origin, ownerKey, sidecar, revocation }: Embedded): string {
   const run = runCommand(sidecar);
+  const { agentId, userId } = sidecar.identity;
+  const state =
+    revocation === undefined
+      ? 'Sallyport is ready.'
+      : `Sallyport runs, but its sidecar refuses every call. ${revocation}`;
   return `
-Sallyport is ready.
+${state}
 
   API      ${origin}/api
   Docs     ${origin}/api/docs
   Key      ${ownerKey}   (owner; for you, never for an agent)
   Proxy    ${sidecar.proxyUrl}
+  Agent    ${agentId}, for user ${userId}   (SALLYPORT_AGENT_ID and SALLYPORT_USER_ID choose others)
   Health   ${origin}/readyz  ${sidecar.adminUrl}/readyz
 
 Run an agent through it, or set up a shell for one:

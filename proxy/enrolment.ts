@@ -54,6 +54,12 @@ export async function enrol(options: EnrolmentOptions): Promise<Enrolment> {
   return revive(stored);
 }
 
+/** Whom the sidecar of a data directory acts for; undefined if it has not enrolled. */
+export function enrolledIdentity(dataDir: string): Identity | undefined {
+  const path = enrolmentFile(dataDir);
+  return fs.existsSync(path) ? read(path).identity : undefined;
+}
+
 /** Believes this section key from the next start on, and no other. */
 export function pinSectionKey(dataDir: string, key: PublicJwk): void {
   const path = enrolmentFile(dataDir);

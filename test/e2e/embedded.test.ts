@@ -72,9 +72,9 @@ it('`up` comes up although its agent is disabled, says so, and can enable it aga
     SALLYPORT_PROXY_PORT: String(proxy),
     SALLYPORT_PROXY_ADMIN_PORT: String(admin),
   };
-  const up = async () => {
+  const up = async (greeting = 'Sallyport is ready.') => {
     const program = start('up', env);
-    await until('it is up', () => program.output().includes('Sallyport is ready.'), 240_000);
+    await until('it is up', () => program.output().includes(greeting), 240_000);
     return program;
   };
   const setAgent = async (disabled: boolean) => {
@@ -89,7 +89,7 @@ it('`up` comes up although its agent is disabled, says so, and can enable it aga
   const first = await up();
   await setAgent(true);
   expect(await first.stop()).toBe(0);
-  const second = await up();
+  const second = await up('Sallyport runs, but its sidecar refuses every call. agent.disabled:');
   await until('the cause is logged', () => second.output().includes('agent.disabled: agent 1'));
   await setAgent(false);
   await until('it is ready', () => answersOk(`http://127.0.0.1:${admin}/readyz`));

@@ -1,0 +1,95 @@
+import { join } from 'node:path';
+import { enrolledIdentity } from '../proxy/enrolment.ts';
+import type { Identity } from '../proxy/identity.ts';
+import { registerAgent } from '../shared/contract/agents.ts';
+import { createClient } from '../shared/contract/client.ts';
+import { createEnrolmentToken } from '../shared/contract/sidecars.ts';
+import { sha256 } from '../shared/crypto/hash.ts';
+import { GatewayError } from '../shared/errors.ts';
+import { SettingsError } from '../shared/settings.ts';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+type Client = ReturnType<typeof createClient>;
+type Wanted = {
+  readonly [Field in 'agentId' | 'userId' | 'environment']: Identity[Field] | undefined;
+};
+
+const defaultUser = 'demo-user';
+const defaultEnvironment = 'prod';
+
+/**
+ * The folder of the sidecar that acts for the agent, the user and the environment of the settings.
+ * The first identity has the data directory itself; each further one has a folder of its own
+ * below it, because a sidecar keeps the identity that it enrolled with.
+ */
+export function sidecarFolder(dataDir: string, env: Environment): string {
+  const wanted = wantedIdentity(env);
+  const first = enrolledIdentity(dataDir);
+  if (first === undefined || isSame(first, wanted)) return dataDir;
+  const { agentId = first.agentId, userId = defaultUser } = wanted;
+  const { environment = defaultEnvironment } = wanted;
+  const name = sha256(JSON.stringify([agentId, userId, environment])).slice(7, 23);
+  return join(dataDir, 'sidecars', name);
+}
+
+function wantedIdentity(env: Environment): Wanted {
+  return {
+    agentId: env.SALLYPORT_AGENT_ID,
+    userId: env.SALLYPORT_USER_ID,
+    environment: env.SALLYPORT_ENVIRONMENT as Identity['environment'] | undefined,
+  };
+}
+
+/** A setting that is not given accepts what the sidecar has. */
+function isSame(identity: Identity, { agentId, userId, environment }: Wanted): boolean {
+  return (
+    (agentId ?? identity.agentId) === identity.agentId &&
+    (userId ?? identity.userId) === identity.userId &&
+    (environment ?? identity.environment) === identity.environment
+  );
+}
+
+/**
+ * An enrolment token for the identity of the settings; undefined if the folder's sidecar has
+ * enrolled already. Registers the demo agent if the settings name none.
+ */
+export async function tokenFor(
+  folder: string,
+  {
+    origin,
+    ownerKey,
+    dataDir,
+    env,
+  }: {
+    readonly origin: string;
+    readonly ownerKey: string;
+    readonly dataDir: string;
+    readonly env: Environment;
+  },
+): Promise<string | undefined> {
+  if (enrolledIdentity(folder) !== undefined) return undefined;
+  const client = createClient({
+    baseUrl: `${origin}/api`,
+    authorization: () => `Bearer ${ownerKey}`,
+  });
+  const { agentId, userId = defaultUser, environment = defaultEnvironment } = wantedIdentity(env);
+  const agent = agentId ?? enrolledIdentity(dataDir)?.agentId ?? (await demoAgent(client));
+  try {
+    const body = { agent_id: agent, user_id: userId, environment };
+    const { token } = await client.call(createEnrolmentToken, { body });
+    return token;
+  } catch (error) {
+    if (!(error instanceof GatewayError) || agentId === undefined) throw error;
+    throw new SettingsError(
+      `SALLYPORT_AGENT_ID: no sidecar can act for agent ${JSON.stringify(agentId)}: ${error.message} Start without this setting, register the agent with POST /v1/agents/register, then start again with the agent_id of the answer.`,
+      { cause: error },
+    );
+  }
+}
+
+async function demoAgent(client: Client): Promise<string> {
+  const agent = await client.call(registerAgent, {
+    body: { name: 'demo', capabilities: ['*'], goal: 'Help customers' },
+  });
+  return String(agent.agent_id);
+}
