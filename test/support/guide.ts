@@ -1,32 +1,38 @@
+import fs from 'node:fs';
+import { resolve } from 'node:path';
 import type { PolicyFolder } from './policy-files.ts';
 
-/** A command of a guide, and what the guide says it prints. */
+/** A command of a guide, and the output that the guide shows. */
 export interface GuideCommand {
   readonly line: string;
   readonly printed: string;
 }
 
-/** What one section of a Markdown file has a reader do: files to write and commands to type, in order. */
+/** A step of a guide: a file that the reader writes, or a command that they type. */
 export type GuideStep =
   | { readonly kind: 'file'; readonly name: string; readonly text: string }
   | ({ readonly kind: 'command' } & GuideCommand);
 
 const fence = /^```(\w+)\n([\s\S]*?)^```$/gm;
 
-/** The steps between a heading and the next of its rank. */
-export function guideSteps(markdown: string, heading: string): readonly GuideStep[] {
-  const start = markdown.indexOf(`\n## ${heading}\n`);
-  if (start === -1) throw new Error(`there is no section ${heading}`);
-  const end = markdown.indexOf('\n## ', start + 1);
-  const section = markdown.slice(start, end === -1 ? undefined : end);
-  return [...section.matchAll(fence)].flatMap(([, language, text = '']): readonly GuideStep[] => {
+/** A page of `docs/how-to`. */
+export function howTo(name: string): string {
+  return fs.readFileSync(resolve(import.meta.dirname, '../../docs/how-to', name), 'utf8');
+}
+
+/**
+ * The steps of a Markdown page, in order: its `console` blocks, and every other block whose first
+ * line is a comment with a file name.
+ */
+export function guideSteps(page: string): readonly GuideStep[] {
+  return [...page.matchAll(fence)].flatMap(([, language, text = '']): readonly GuideStep[] => {
     if (language === 'console') return commandsIn(text);
     const name = /^# (\S+)\n/.exec(text)?.[1];
     return name === undefined ? [] : [{ kind: 'file', name, text }];
   });
 }
 
-/** A command goes on in lines that are set in by four spaces. */
+/** A command continues in lines that are indented by four spaces. */
 function commandsIn(text: string): readonly GuideStep[] {
   return text
     .split(/^\$ /m)
@@ -37,7 +43,7 @@ function commandsIn(text: string): readonly GuideStep[] {
     });
 }
 
-/** Does what the guide says; what each command really printed, beside what it should have. */
+/** Executes the steps; returns the actual output of each command with the output that the guide shows. */
 export async function follow(
   steps: readonly GuideStep[],
   folder: PolicyFolder,
@@ -53,7 +59,7 @@ export async function follow(
   return done;
 }
 
-/** Without what is another at every run: ids, times, and the widths that follow from them. */
+/** Replaces the parts of an output that differ in every run: ids, times, and the column widths that depend on them. */
 export function timeless(text: string): string {
   return text
     .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME')
