@@ -1,12 +1,9 @@
 import * as contract from '../../shared/contract/policies.ts';
 import { lintPolicySet, lintStoredPolicies } from '../../shared/contract/policy-lint.ts';
 import { installPolicyPack, listPolicyPacks } from '../../shared/contract/policy-packs.ts';
-import { toolsNamedBy } from '../../shared/policy/named-tools.ts';
 import { type Route, route } from '../http/route.ts';
-import { inTurns, pauser } from '../pauser.ts';
 import type { Services } from '../services.ts';
 import type { Policy } from '../store/generated/client.ts';
-import { warnUnknownTools } from '../tools/warn-unknown-tools.ts';
 import { createPolicy } from './create-policy.ts';
 import { deletePolicy } from './delete-policy.ts';
 import { policyTag } from './expected-policy.ts';
@@ -14,9 +11,9 @@ import { installPack } from './install-pack.ts';
 import { lintCandidates, lintStored } from './lint-policies.ts';
 import { loadPacks } from './load-packs.ts';
 import { policyRecord } from './policy-record.ts';
+import { policyWarnings } from './policy-warnings.ts';
 import { getPolicy, listPolicies } from './read-policies.ts';
 import { replayDefinition } from './replay-definition.ts';
-import { storedDefinitionInSteps } from './stored-definition.ts';
 import { updatePolicy } from './update-policy.ts';
 import { versionPolicy } from './version-policy.ts';
 
@@ -64,12 +61,9 @@ function tagged(row: Policy) {
   return { headers: { etag: policyTag(row) }, body: policyRecord(row) };
 }
 
-/** The answer to a change, with the tools in it that match no known one. */
 async function warned(services: Services, row: Policy) {
   const { headers, body } = tagged(row);
-  const definition = await inTurns(storedDefinitionInSteps(row.definition), pauser(services.clock));
-  const given = toolsNamedBy(definition);
-  return { headers, body: { ...body, ...(await warnUnknownTools(services, row.tenantId, given)) } };
+  return { headers, body: { ...body, ...(await policyWarnings(services, row)) } };
 }
 
 function storedPolicyRoutes(services: Services): Route[] {

@@ -10,7 +10,7 @@ export interface GivenTools {
 }
 
 /** With the line that counts the others, the bound of `warnings` in the contract. */
-const warningsMax = 20;
+export const warningsMax = 20;
 /** A few milliseconds each: these answers must not keep other requests waiting. */
 const meetStepsMax = 150_000;
 const editStepsMax = 150_000;

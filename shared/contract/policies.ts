@@ -83,7 +83,8 @@ export const createPolicy = operation({
   bodyExample: { name: 'Refunds', rules_json: definitionExample, publish: true },
   success: {
     status: 201,
-    description: 'The stored policy. `warnings` names tools in it that match no known one.',
+    description:
+      'The stored policy. `warnings` lists probable mistakes: what lint finds in this policy, and tools that match no known one.',
     schema: changedPolicy,
     example: recordExample,
   },
@@ -145,7 +146,8 @@ export const updatePolicy = operation({
   bodyExample: { lifecycle: 'published', expected_policy_hash: `sha256:${'5d'.repeat(32)}` },
   success: {
     status: 200,
-    description: 'The policy as it is now. `warnings` names tools in it that match no known one.',
+    description:
+      'The policy as it is now. `warnings` lists probable mistakes: what lint finds in this policy, and tools that match no known one.',
     schema: changedPolicy,
     example: recordExample,
   },

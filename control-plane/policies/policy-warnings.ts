@@ -1,0 +1,35 @@
+import { lintInSteps } from '../../shared/policy/lint.ts';
+import { toolsNamedBy } from '../../shared/policy/named-tools.ts';
+import { inTurns, pauser } from '../pauser.ts';
+import type { Services } from '../services.ts';
+import type { Policy } from '../store/generated/client.ts';
+import { warningsMax, warnUnknownTools } from '../tools/warn-unknown-tools.ts';
+import { storedDefinitionInSteps } from './stored-definition.ts';
+
+const textMax = 1_000;
+
+/**
+ * The probable mistakes in a stored policy: what lint reports as an error or a warning of this policy
+ * alone, and tools that match no known one. The policy is stored all the same.
+ */
+export async function policyWarnings(
+  services: Services,
+  { tenantId, definition }: Pick<Policy, 'tenantId' | 'definition'>,
+): Promise<{ readonly warnings?: string[] }> {
+  const pause = pauser(services.clock);
+  const parsed = await inTurns(storedDefinitionInSteps(definition), pause);
+  const findings = await inTurns(lintInSteps([parsed]), pause);
+  const linted = findings
+    .filter(({ severity }) => severity !== 'info')
+    .map(({ path, kind, message, fix }) =>
+      `${path}: ${message} ${fix} (${kind})`.slice(0, textMax),
+    );
+  const { warnings = [] } = await warnUnknownTools(services, tenantId, toolsNamedBy(parsed));
+  const all = [...linted, ...warnings];
+  if (all.length === 0) return {};
+  if (all.length <= warningsMax) return { warnings: all };
+  const shown = all.slice(0, warningsMax - 1);
+  return {
+    warnings: [...shown, `${all.length - shown.length} more; POST /v1/policies/lint lists them.`],
+  };
+}
