@@ -26,6 +26,8 @@ const replacing = [
   'CURL_CA_BUNDLE',
   'GIT_SSL_CAINFO',
   'PIP_CERT',
+  // npm ignores NODE_EXTRA_CA_CERTS where its configuration names a file of its own.
+  'npm_config_cafile',
   'AWS_CA_BUNDLE',
   'CARGO_HTTP_CAINFO',
 ];

@@ -76,7 +76,9 @@ function readKey(path: string, readFile: (path: string) => string): string {
 
 /** What the API refused, with what the operator can do about it. */
 function told({ code, message, details }: GatewayError, origin: string): SettingsError {
-  return new SettingsError(`${message}${adviceOn(code, origin)}`, { cause: { code, details } });
+  // The message of an expired key says what to do.
+  const advice = details?.expired_at === undefined ? adviceOn(code, origin) : '';
+  return new SettingsError(`${message}${advice}`, { cause: { code, details } });
 }
 
 function adviceOn(code: GatewayError['code'], origin: string): string {

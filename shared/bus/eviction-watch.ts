@@ -41,9 +41,11 @@ export class EvictionWatch {
   }
 
   async #look(): Promise<void> {
-    const policy = await readEviction(this.#redis, this.#log);
-    // What is known stays known when it cannot be read again.
-    this.#policy = policy ?? this.#policy;
+    const found = await readEviction(this.#redis, this.#log);
+    // The next look asks again.
+    if (found === 'no answer') return;
+    // A policy that was read once stays known when Redis hides it later.
+    if (found !== 'hidden') this.#policy = found.policy;
     if (this.#policy === this.#reported) return;
     this.#reported = this.#policy;
     if (this.#policy === 'noeviction') return;

@@ -93,14 +93,18 @@ export function answer<Schema extends z.ZodType>(schema: Schema, reply: unknown)
 }
 
 /**
- * The eviction policy of this Redis; undefined where it cannot be read. INFO is asked, not CONFIG:
- * hosted services and confined users lack the latter.
+ * The eviction policy of this Redis: `hidden` if Redis does not show it, `no answer` if the connection
+ * or its time ended first. INFO is asked, not CONFIG: hosted services and confined users lack the latter.
  */
-export async function readEviction(redis: Redis, log: Log): Promise<string | undefined> {
+export async function readEviction(
+  redis: Redis,
+  log: Log,
+): Promise<{ readonly policy: string } | 'hidden' | 'no answer'> {
   try {
-    return /^maxmemory_policy:(\S+)/m.exec(await redis.info('memory'))?.[1];
+    const policy = /^maxmemory_policy:(\S+)/m.exec(await redis.info('memory'))?.[1];
+    return policy === undefined ? 'hidden' : { policy };
   } catch (error) {
     log.debug({ err: error }, 'the eviction policy of Redis could not be read');
-    return undefined;
+    return (error as Error).name === 'ReplyError' ? 'hidden' : 'no answer';
   }
 }

@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../error-kinds.ts';
 import { matchesAnyGlob } from '../glob.ts';
 import type { ToolRecord } from '../manifest/tool-record.ts';
-import { firstPassportFailure } from '../passport/check.ts';
+import { firstPassportFailure, listGlobs } from '../passport/check.ts';
 import type { Action, Mode, RiskTier } from './action.ts';
 import { deny, type Finding, fromOutcome, satisfied, withReset } from './finding.ts';
 import { judgeGrant, riskOf } from './grant.ts';
@@ -86,7 +86,10 @@ function judgeCapabilities({ tool }: Action, { point, agent }: DecisionState): F
   if (point === 'preflight' || agent === undefined) return undefined;
   return matchesAnyGlob(agent.capabilities, tool, 'tool')
     ? undefined
-    : deny('passport.tool_not_allowed', `The agent's capabilities do not cover ${tool}.`);
+    : deny(
+        'passport.tool_not_allowed',
+        `The agent's capabilities (${listGlobs(agent.capabilities)}) do not cover ${tool}.`,
+      );
 }
 
 /** Leases are numbered by the sidecar that holds them; what an agent presents is claimed. */

@@ -59,7 +59,8 @@ const steps: Partial<Record<ErrorCode, readonly string[]>> = {
   'passport.agent_mismatch': ['Use a passport that was issued to this agent.'],
   'passport.user_mismatch': ['Use a passport that was issued for the user you act for.'],
   'passport.tool_not_allowed': [
-    'Use a tool that the passport covers, or ask for a passport that covers this one.',
+    'Use a tool that the agent’s capabilities and its passport cover.',
+    'Tell the user that an operator must extend the capabilities (PATCH /v1/agents/{id}), or issue a passport for this tool.',
   ],
   'passport.resource_not_allowed': [
     'Act on a resource that the passport covers, or ask for a passport that covers this one.',

@@ -193,19 +193,20 @@ function checkUser({ claims }: SignedPassport, { action }: PassportTarget) {
 
 function checkTool({ claims }: SignedPassport, { action, capabilities }: PassportTarget) {
   if (action === undefined) return undefined;
-  if (!matchesAnyGlob(claims.allowed_tools, action.tool, 'tool')) {
+  // First, because a sidecar's own passports carry the capabilities: these are what to extend.
+  if (capabilities !== undefined && !matchesAnyGlob(capabilities, action.tool, 'tool')) {
     return failure(
       'tool',
       'passport.tool_not_allowed',
-      `The passport covers ${list(claims.allowed_tools)}, not ${action.tool}.`,
+      `The agent's capabilities (${listGlobs(capabilities)}) do not cover ${action.tool}.`,
     );
   }
-  return capabilities === undefined || matchesAnyGlob(capabilities, action.tool, 'tool')
+  return matchesAnyGlob(claims.allowed_tools, action.tool, 'tool')
     ? undefined
     : failure(
         'tool',
         'passport.tool_not_allowed',
-        `The agent's capabilities no longer cover ${action.tool}.`,
+        `The passport covers ${listGlobs(claims.allowed_tools)}, not ${action.tool}.`,
       );
 }
 
@@ -217,7 +218,7 @@ function checkResource({ claims }: SignedPassport, { action }: PassportTarget) {
     : failure(
         'resource',
         'passport.resource_not_allowed',
-        `The passport covers the resources ${list(allowed)}, not ${action.resource}.`,
+        `The passport covers the resources ${listGlobs(allowed)}, not ${action.resource}.`,
       );
 }
 
@@ -229,7 +230,8 @@ function coversResource(allowed: readonly string[], resource: string): boolean {
   return allowed.some((pattern) => pattern === resource || pattern === '*' || pattern === '**');
 }
 
-function list(globs: readonly string[]): string {
+/** Globs as a message names them: the first five, and how many more there are. */
+export function listGlobs(globs: readonly string[]): string {
   if (globs.length === 0) return 'nothing';
   const more = globs.length - 5;
   return more > 0 ? `${globs.slice(0, 5).join(', ')} and ${more} more` : globs.join(', ');
