@@ -13,19 +13,19 @@ const usage = `Usage: sallyport <command>
   sidecars token           make an enrolment token for a sidecar
   kill-switch arm|list|disarm
                            stop a tool or an agent now
-  policy lint|test|diff|push|backtest
-                           policies as files: check, try, compare, publish, replay on the past
-  approvals list|show|approve|deny
-                           what waits for a human, and the answer
+  policy lint|test|diff|push|backtest|observed|rollback|packs|install
+                           policies as files: check, test, compare, publish, replay on the past
+  approvals list|show|approve|deny|revoke
+                           requests that wait for a human, and your decision
   evidence verify|export|jwks|checkpoint|stats|tail
                            exports that prove themselves, verified without a server
   vault status|rotate-master-key|rewrap
                            the master key: what it wraps, and a new one without downtime
   mcp --name NAME -- CMD   put a local stdio MCP server behind the sidecar
-  admin create-tenant|set-plan
-                           a new tenant and its first owner key; what a tenant may have
+  admin create-tenant|create-key|set-plan
+                           a new tenant and its first owner key; the key of another person; plan limits
 
-Settings are environment variables; the README lists them.`;
+Settings are environment variables: docs/reference/settings.md lists them.`;
 
 function print(text: string): number {
   console.log(text);

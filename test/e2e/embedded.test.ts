@@ -182,7 +182,7 @@ it('`demo --once` keeps every promise, leaves with 0, and leaves nothing behind'
   expect(await demo.exited(), demo.output()).toBe(0);
   expect(demo.output().match(/^✓/gm)).toHaveLength(11);
   expect(fs.readdirSync(temporary)).toEqual([]);
-}, 60_000);
+}, 600_000);
 
 it('`up` tells of a wrong setting of the sidecar before it makes a database', async () => {
   const fresh = fs.mkdtempSync(join(dataDir, 'fresh-'));

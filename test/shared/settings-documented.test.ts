@@ -4,23 +4,26 @@ import { expect, it } from 'vitest';
 import { limitSettings } from '../../proxy/limits.ts';
 import { settingNames } from '../../shared/settings.ts';
 
-const readme = fs.readFileSync(resolve(import.meta.dirname, '../../README.md'), 'utf8');
-const section = readme.slice(readme.indexOf('## Settings'), readme.indexOf('## Working on it'));
-const rows = section
+const page = resolve(import.meta.dirname, '../../docs/reference/settings.md');
+const rows = fs
+  .readFileSync(page, 'utf8')
   .split('\n')
   .filter((line) => line.startsWith('| `'))
   .map((line) => line.split('|').map((cell) => cell.trim()));
 
-it('the README’s tables have every setting once, and no other', () => {
+it('docs/reference/settings.md lists every setting once, and no other', () => {
   const listed = rows.flatMap(([, names = '']) => names.match(/SALLYPORT_\w+/g) ?? []);
   expect(listed.sort()).toEqual([...settingNames].sort());
 });
 
-it.each(Object.entries(limitSettings))('%s has the README’s default and range', (name, schema) => {
-  const [, , , byDefault, range = ''] = rows.find(([, cell]) => cell === `\`${name}\``) ?? [];
-  const [from, to] = range.replace('a day', '86400000').split(' – ').map(Number);
-  expect(schema.parse(undefined)).toBe(Number(byDefault));
-  expect([from, to].map((value) => schema.safeParse(value).success)).toEqual([true, true]);
-  const beyond = [Number(from) - 1, Number(to) + 1];
-  expect(beyond.map((value) => schema.safeParse(value).success)).toEqual([false, false]);
-});
+it.each(Object.entries(limitSettings))(
+  '%s has the documented default and range',
+  (name, schema) => {
+    const [, , , byDefault, range = ''] = rows.find(([, cell]) => cell === `\`${name}\``) ?? [];
+    const [from, to] = range.replace('a day', '86400000').split(' – ').map(Number);
+    expect(schema.parse(undefined)).toBe(Number(byDefault));
+    expect([from, to].map((value) => schema.safeParse(value).success)).toEqual([true, true]);
+    const beyond = [Number(from) - 1, Number(to) + 1];
+    expect(beyond.map((value) => schema.safeParse(value).success)).toEqual([false, false]);
+  },
+);
