@@ -7,6 +7,7 @@ import { agentEnvironment, asShell, changed, type EnvironmentChange } from './ag
 import { findSidecar } from './find-sidecar.ts';
 import { findRunning } from './running-instance.ts';
 import { writeTrustFiles } from './trust-files.ts';
+import { goWarning } from './warn-of-go.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -37,6 +38,8 @@ export async function run(args: readonly string[]): Promise<number> {
     return 2;
   }
   const env = changed(process.env, await changeFor(process.env));
+  const warning = goWarning(file);
+  if (warning !== undefined) console.error(warning);
   return startAndWait([file, ...rest], env);
 }
 

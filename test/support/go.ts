@@ -18,7 +18,7 @@ export function goModule(folder: string): Promise<string> {
   return build({ cwd: folder, target: '.', sources, flags: '-mod=readonly' });
 }
 
-function installedGo(): Promise<string> {
+export function installedGo(): Promise<string> {
   return findProgram(['go'], 'golang-go');
 }
 
