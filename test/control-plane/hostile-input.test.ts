@@ -33,7 +33,7 @@ afterAll(async () => {
 });
 
 /** Generous, for a machine that does much else: what is slow by nature takes minutes. */
-const answeredWithinMs = 5_000;
+const answeredWithinMs = 30_000;
 
 // Routes only hold on to their services; these are not called.
 const operations = allRoutes({} as Services).map(({ operation }) => operation);

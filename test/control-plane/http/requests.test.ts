@@ -62,7 +62,7 @@ describe('bodies', () => {
       '64 levels',
     ],
     ['a million levels', '['.repeat(1_000_000), 'args.too_deep', '64 levels'],
-    ['a key given twice', '{"tool":"x","tool":"y"}', 'args.duplicate_key', 'given twice'],
+    ['a key given twice', '{"tool":"x","tool":"y"}', 'args.duplicate_key', 'same key twice'],
   ])('refuses %s and says what is wrong', async (_what, body, code, text) => {
     const answer = await post(body);
     expect([answer.status, answer.body?.reason_code]).toEqual([400, code]);
