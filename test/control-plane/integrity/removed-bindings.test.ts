@@ -46,9 +46,9 @@ async function swept(tables: readonly string[], ...statements: readonly string[]
 const closed = { during: 'integrity.forged_row', after: 'test.allow' };
 
 /** An outbox row as an attacker writes it: a whole event, without its keyed hash. */
-function forgedRemoval(name: string): string {
+function forgedRemoval(name: string, id: string = newId('ev', Date.now())): string {
   const event = {
-    ...{ id: newId('ev', Date.now()), type: 'binding.removed', chain_id: `bindings:${name}` },
+    ...{ id, type: 'binding.removed', chain_id: `bindings:${name}` },
     ...{ source: 'control-plane', occurred_at: new Date().toISOString(), data: { by: 'owner' } },
   };
   return `insert into event_outbox (tenant_id, event_id, event, dead_lettered)
@@ -93,6 +93,27 @@ describe('a binding that was deleted in the database', () => {
     ];
     expect(await swept(['binding', 'binding_removal'], ...sql)).toEqual(closed);
     await pool.query('drop table earlier');
+  });
+
+  it('stops its tenant although the tombstone of an earlier removal was put back and its event forged anew', async () => {
+    const { pool } = gateway.services;
+    await put('anew');
+    await remove('anew');
+    const { rows } = await pool.query(
+      `select event_id, removed_at, mac from binding_removal where name = 'anew'`,
+    );
+    const [earlier] = rows;
+    await put('anew');
+    const insert = `insert into binding_removal (tenant_id, name, event_id, removed_at, mac)
+      values ('default', 'anew', '${earlier.event_id}', '${earlier.removed_at.toISOString()}', '${earlier.mac}')`;
+    const sql = [
+      `delete from binding where name = 'anew'`,
+      `delete from binding_removal where name = 'anew'`,
+      insert,
+      forgedRemoval('anew', earlier.event_id),
+    ];
+    expect(await swept(['binding', 'binding_removal'], ...sql)).toEqual(closed);
+    await remove('anew');
   });
 
   it('is never published as removed, whoever raises the version of the section', async () => {
