@@ -31,7 +31,10 @@ export interface VaultWorld {
   readonly url: string;
   open(env: Env): Promise<OpenKeys>;
   /** As `sallyport vault rotate-master-key` with these settings does. */
-  rotate(env: Env, options?: { patienceMs?: number }): ReturnType<typeof rotateMasterKey>;
+  rotate(
+    env: Env,
+    options?: { patienceMs?: number; onProgress?: (step: string) => void },
+  ): ReturnType<typeof rotateMasterKey>;
   close(): Promise<void>;
 }
 

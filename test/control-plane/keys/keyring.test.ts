@@ -201,6 +201,23 @@ describe('a rotation of the master key', () => {
     });
   });
 
+  it('names the control planes that it waits for, once', async () => {
+    const { pool } = world.store;
+    const old = await holdKeys(await world.open(under(first)), { pool, log: silentLog });
+    const steps: string[] = [];
+    const onProgress = (step: string) => steps.push(step);
+    await expect(
+      world.rotate(under(second, first), { patienceMs: 500, onProgress }),
+    ).rejects.toThrow(SettingsError);
+    const { rows } = await query('SELECT id FROM vault_holder');
+    const ids = rows.map(({ id }) => String(id));
+    await old.close();
+    expect(ids).not.toEqual([]);
+    expect(steps.filter((step) => step.startsWith('waiting'))).toEqual([
+      expect.stringContaining(ids.join(', ')),
+    ]);
+  });
+
   it('is followed by control planes that run, which until then wrap by the old key', async () => {
     const { pool } = world.store;
     await world.open(under(first));
