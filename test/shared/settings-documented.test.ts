@@ -1,6 +1,7 @@
 import fs from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, it } from 'vitest';
+import { readConfig } from '../../proxy/config.ts';
 import { limitSettings } from '../../proxy/limits.ts';
 import { settingNames } from '../../shared/settings.ts';
 
@@ -27,3 +28,13 @@ it.each(Object.entries(limitSettings))(
     expect(beyond.map((value) => schema.safeParse(value).success)).toEqual([false, false]);
   },
 );
+
+// HTTP clients such as httpx time out after five seconds.
+it('answers a held call before common clients time out, and documents the default holds', () => {
+  const { holdMs, holdMsMax } = readConfig({ env: {}, readFile: () => '' });
+  expect(holdMs).toBeLessThan(5_000);
+  const defaultOf = (name: string) => Number(rows.find(([, cell]) => cell === `\`${name}\``)?.[3]);
+  expect([holdMs, holdMsMax]).toEqual(
+    ['SALLYPORT_HOLD_MS', 'SALLYPORT_HOLD_MS_MAX'].map(defaultOf),
+  );
+});

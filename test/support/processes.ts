@@ -70,7 +70,7 @@ async function exitOf(child: ChildProcess): Promise<number | null> {
 export async function until(
   what: string,
   ask: () => Promise<boolean> | boolean,
-  timeoutMs = 45_000,
+  timeoutMs = 90_000,
 ): Promise<void> {
   const deadline = performance.now() + timeoutMs;
   while (!(await ask())) {
