@@ -113,7 +113,8 @@ async function isRemoved(
   const tombstone = removals.find((row) => row.tenantId === tenantId && row.name === key);
   if (tombstone === undefined || !guard.holds('binding_removal', tombstone)) return false;
   if (isEnded && tombstone.eventId === eventId) return true;
-  return isWaiting(query, vault, { tenantId, eventId: tombstone.eventId });
+  const position = guard.known.get(tenantId)?.position ?? 0;
+  return isWaiting(query, vault, { tenantId, eventId: tombstone.eventId, position });
 }
 
 function armedIn(

@@ -116,17 +116,24 @@ export function forgetOld(known: KnownLedgers, nowMs: number): void {
 }
 
 /**
- * Whether the control plane itself recorded this event and has not sealed it yet. Only a row with
- * its keyed hash counts: anybody who can write to the database can put others there.
+ * Whether the control plane itself recorded this event and had not sealed it when the ledger was
+ * read up to `position`. Only a row with its keyed hash counts, and none of an event that was
+ * sealed before: anybody who can write to the database can put others there, or an old one back.
  */
 export async function isWaiting(
   query: Query,
   vault: Pick<Vault, 'mac'>,
-  { tenantId, eventId }: Pick<Said, 'tenantId' | 'eventId'>,
+  {
+    tenantId,
+    eventId,
+    position,
+  }: Pick<Said, 'tenantId' | 'eventId'> & { readonly position: number },
 ): Promise<boolean> {
   const rows = await query<{ event: string; mac: string | null }>(
-    'select event, mac from event_outbox where tenant_id = $1 and event_id = $2',
-    [tenantId, eventId],
+    `select event, mac from event_outbox where tenant_id = $1 and event_id = $2
+       and not exists (select 1 from evidence_row
+                        where tenant_id = $1 and event_id = $2 and position <= $3::bigint)`,
+    [tenantId, eventId, position],
   );
   return rows.some(({ event, mac }) => mac === outboxMac(vault, { tenantId, eventId, event }));
 }

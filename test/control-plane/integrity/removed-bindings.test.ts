@@ -116,6 +116,29 @@ describe('a binding that was deleted in the database', () => {
     await remove('anew');
   });
 
+  it('stops its tenant although tombstone and outbox row of an earlier removal were put back as they were', async () => {
+    const { pool } = gateway.services;
+    await pool.query(`create table seen as table event_outbox;
+      create function see() returns trigger language plpgsql as
+        'begin insert into seen select new.*; return new; end';
+      create trigger see before insert on event_outbox for each row execute function see()`);
+    await put('replayed');
+    await remove('replayed');
+    await pool.query(`create table earlier as table binding_removal`);
+    await put('replayed');
+    const sql = [
+      'drop trigger see on event_outbox; drop function see',
+      `delete from binding where name = 'replayed'`,
+      `delete from binding_removal where name = 'replayed'`,
+      `insert into binding_removal select * from earlier where name = 'replayed'`,
+      `insert into event_outbox select seen.* from seen join earlier using (tenant_id, event_id)
+        where earlier.name = 'replayed'`,
+    ];
+    expect(await swept(['binding', 'binding_removal'], ...sql)).toEqual(closed);
+    await pool.query('drop table seen; drop table earlier');
+    await remove('replayed');
+  });
+
   it('is never published as removed, whoever raises the version of the section', async () => {
     const { pool, publisher, bus } = gateway.services;
     await put('published');
