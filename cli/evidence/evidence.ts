@@ -14,7 +14,7 @@ const usage = `Usage: sallyport evidence verify FILE [--trust-key THUMBPRINT …
               --checkpoint: one of this ledger that you kept: what it covered must still be so
   export      the ledger as of now, or what passes every filter: --chain, --agent, --tool, --decision,
               --reason, --type, --from TIME, --to TIME. DIALECT, for siem: json, siem_a_hec, siem_b,
-              syslog_cef, ocsf
+              syslog_cef, ocsf. Prints to standard error how many events it wrote
   jwks        the keys that evidence is verified with, active and retired
   checkpoint  what the ledger is now, in one signed page: keep it
   stats       events and decisions, counted by day, agent or tool; why was denied, how long humans took

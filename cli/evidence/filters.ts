@@ -1,3 +1,7 @@
+import type { ExportFilters } from '../../shared/evidence/bundle/statement.ts';
+import { recordedDecisions } from '../../shared/evidence/recorded-decisions.ts';
+import { oneOf } from './one-of.ts';
+
 /** What events are picked by, as options. */
 export const filterOptions = {
   chain: { type: 'string' },
@@ -23,12 +27,20 @@ const names = {
 
 type Options = { readonly [Name in keyof typeof names]?: string | undefined };
 
-/** The same as the API names them; what they may be, it says itself. */
+/** The same as the API names them; except for decisions, the API checks what they may be. */
 export function readFilters(options: Options): Readonly<Record<string, string>> {
+  if (options.decision !== undefined) oneOf('--decision', recordedDecisions, options.decision);
   return Object.fromEntries(
     Object.entries(names).flatMap(([option, name]) => {
       const value = options[option as keyof typeof names];
       return value === undefined ? [] : [[name, value]];
     }),
   );
+}
+
+/** Filters as a person reads them; empty if there are none. */
+export function filtersText(filters: ExportFilters): string {
+  return Object.entries(filters)
+    .map(([name, value]) => `${name} ${value}`)
+    .join(', ');
 }

@@ -7,6 +7,7 @@ import { SettingsError } from '../../shared/settings.ts';
 import { count, say, sayJson } from '../policy/say.ts';
 import { isTrail, verifyAudit } from './audit.ts';
 import { openExport, readNamed } from './export-file.ts';
+import { filtersText } from './filters.ts';
 
 /** `sallyport evidence verify FILE`: asks nothing of anybody. */
 export async function verify(args: string[]): Promise<number> {
@@ -78,14 +79,12 @@ function readJwks(path: string): readonly (PublicJwk & { readonly purpose?: stri
 }
 
 function told(report: ExportReport): readonly string[] {
-  const { tenant, format, events, chains, checkpoint, created_at, complete, filters } = report;
+  const { tenant, format, checkpoint, created_at, complete, filters } = report;
   if (format === null) return [];
   const of = complete ? 'all events' : `events with ${filtersText(filters)}`;
   return [
     `${format} export of ${tenant}, made ${created_at}: ${of}`,
-    ...(format === 'json'
-      ? [`${count(events, 'event')} in ${count(chains, 'chain')}, each recomputed`]
-      : [`${count(events, 'event')}, signed as a whole`]),
+    ...contentText(report),
     ...(checkpoint === null
       ? []
       : [`checkpoint of ${count(checkpoint.size, 'event')}, tree root ${checkpoint.root}`]),
@@ -93,20 +92,30 @@ function told(report: ExportReport): readonly string[] {
   ];
 }
 
-function filtersText(filters: ExportReport['filters']): string {
-  return Object.entries(filters)
-    .map(([name, value]) => `${name} ${value}`)
-    .join(', ');
+function contentText({ ok, format, events, chains, complete, filters }: ExportReport) {
+  if (ok && events === 0) {
+    return [complete ? 'no events yet' : `no event passed the filter: ${filtersText(filters)}`];
+  }
+  return format === 'json'
+    ? [`${count(events, 'event')} in ${count(chains, 'chain')}, each recomputed`]
+    : [`${count(events, 'event')}, signed as a whole`];
 }
 
-function verdict({ ok, trusted, signed_by: kid, problems }: ExportReport): readonly string[] {
+function verdict({
+  ok,
+  trusted,
+  signed_by: kid,
+  problems,
+  events,
+}: ExportReport): readonly string[] {
   const shown = problems.map(({ kind, position, chain_id: chain, message }) => {
     const place = [position !== null && `position ${position}`, chain !== null && `chain ${chain}`];
     const where = place.filter(Boolean).join(', ');
     return `✗ ${kind}${where === '' ? '' : ` at ${where}`}: ${message}`;
   });
   if (!ok) return [...shown, 'NOT VERIFIED'];
-  if (trusted) return [`signed by ${kid}, which you trust`, 'VERIFIED'];
+  const verified = events === 0 ? 'VERIFIED, BUT EMPTY: this export holds no event' : 'VERIFIED';
+  if (trusted) return [`signed by ${kid}, which you trust`, verified];
   return [
     `signed by ${kid}, which came with the file: it proves nothing until you compare it`,
     'INTACT, BY NO KEY THAT YOU TRUST: give --trust-key or --jwks',

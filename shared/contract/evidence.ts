@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { problemKinds, type VerificationReport } from '../evidence/problem.ts';
+import { recordedDecisions } from '../evidence/recorded-decisions.ts';
 import { agentId, jsonObject, name, toolId } from './fields.ts';
 import { named } from './json-schema.ts';
 import { operation } from './operation.ts';
@@ -35,7 +36,8 @@ export const evidenceFilters = {
   chain_id: filterText.optional(),
   agent_id: filterText.optional(),
   tool: filterText.optional(),
-  decision: filterText.optional(),
+  /** An unknown word is refused: it would match nothing, as if nothing had happened. */
+  decision: z.enum(recordedDecisions, `must be one of ${recordedDecisions.join(', ')}`).optional(),
   reason_code: filterText.optional(),
   type: filterText.optional(),
   /** Events that occurred at this time or later. */

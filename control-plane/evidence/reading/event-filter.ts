@@ -1,4 +1,4 @@
-import type { EvidenceFilters } from '../../../shared/contract/evidence.ts';
+import type { ExportFilters } from '../../../shared/evidence/bundle/statement.ts';
 import { columnText, type EventColumns } from '../../../shared/evidence/columns.ts';
 
 /** Each filter is an equality on one column, and each such column is the first of an index. */
@@ -9,7 +9,7 @@ const columns = {
   decision: 'decision',
   reason_code: 'reasonCode',
   type: 'type',
-} as const satisfies Partial<Record<keyof EvidenceFilters, keyof FilteredColumns>>;
+} as const satisfies Partial<Record<keyof ExportFilters, keyof FilteredColumns>>;
 type FilterName = keyof typeof columns;
 
 /** What filters look at. */
@@ -25,7 +25,7 @@ export interface EventFilter {
   readonly toMs: number | undefined;
 }
 
-export function eventFilter(filters: EvidenceFilters): EventFilter {
+export function eventFilter(filters: ExportFilters): EventFilter {
   const { from, to } = filters;
   const names = Object.keys(columns) as FilterName[];
   return {

@@ -14,6 +14,9 @@ beforeAll(async () => {
   const filters = { chain_id: 'agent:7' };
   folder.write('whole.json', whole);
   folder.write('part.json', await exportOf(ledger, { filters, events: [proved(ledger, 4)] }));
+  const emptied = { filters: { agent_id: 'py' }, events: [] };
+  folder.write('empty.json', await exportOf(ledger, emptied));
+  folder.write('empty.csv', await exportOf(ledger, { ...emptied, format: 'csv' }));
   folder.write('rows.csv', await exportOf(ledger, { format: 'csv' }));
   folder.write('cut.json', whole.subarray(0, whole.length - 700));
   folder.write('changed.json', whole.toString().replace('customer:12', 'customer:13'));
@@ -74,6 +77,19 @@ describe('sallyport evidence verify', () => {
     expect(ran.err).toContain(words);
     expect([ran.code, ran.out]).toEqual([2, '']);
   });
+
+  it.each(['empty.json', 'empty.csv'])(
+    'says of an export without events that no event passed the filter: %s',
+    async (name) => {
+      const ran = await verify(name, '--trust-key', kid);
+      const lines = ran.out.trimEnd().split('\n');
+      expect(lines).toContain('no event passed the filter: agent_id py');
+      expect(lines.at(-1)).toBe('VERIFIED, BUT EMPTY: this export holds no event');
+      expect([ran.code, ran.out.includes('0 events')]).toEqual([0, false]);
+      const untrusted = await verify(name);
+      expect([untrusted.code, untrusted.out.includes('no event passed')]).toEqual([3, true]);
+    },
+  );
 
   it('tells programs the same with --json', async () => {
     const ran = await verify('changed.json', '--trust-key', kid, '--json');

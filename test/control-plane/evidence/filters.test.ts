@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { allRoutes } from '../../../control-plane/routes.ts';
+import { approvalActions } from '../../../shared/approval/states.ts';
+import { decisions } from '../../../shared/decision/verdict.ts';
 import { startApi, type TestApi } from '../../support/api.ts';
 import { roomyLimits } from '../../support/gateway.ts';
 import { type TestServices, testServices } from '../../support/services.ts';
@@ -46,6 +48,25 @@ it('a time in any zone that people live in is a bound', async () => {
     const path = `/api/v1/evidence/events?from=${encodeURIComponent(time)}`;
     expect((await api.send('GET', path, { key })).status).toBe(200);
   }
+});
+
+describe('the filter decision', () => {
+  it.each(['events', 'stream', 'export'])(
+    'refuses a word that no event has, and names those that it accepts: /v1/evidence/%s',
+    async (name) => {
+      const path = `/api/v1/evidence/${name}?decision=dney`;
+      const answer = await api.send('GET', path, { key });
+      expect(answer).toMatchObject({ status: 400, body: { reason_code: 'request.invalid' } });
+      expect(answer.body?.error).toMatch(
+        /^decision: must be one of allow, deny, warn, require_approval, .*approve, .*expire\.$/,
+      );
+    },
+  );
+
+  it.each([...decisions, ...approvalActions])('accepts the decision %s', async (decision) => {
+    const path = `/api/v1/evidence/events?decision=${decision}`;
+    expect((await api.send('GET', path, { key })).status).toBe(200);
+  });
 });
 
 describe('a number in a path or query', () => {
