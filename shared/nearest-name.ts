@@ -2,14 +2,14 @@
 export function nearestName(name: string, known: readonly string[]): string | undefined {
   let nearest: { readonly one: string; readonly edits: number } | undefined;
   for (const one of known) {
-    const edits = distance(name, one);
+    const edits = editDistance(name, one);
     if (nearest === undefined || edits < nearest.edits) nearest = { one, edits };
   }
   return nearest?.one;
 }
 
 /** Levenshtein distance. */
-function distance(a: string, b: string): number {
+export function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, index) => index);
   for (let i = 1; i <= a.length; i++) {
     const next = [i];

@@ -72,7 +72,9 @@ export const sidecarErrorKinds = {
   'proxy.draining': failure(503, 'The sidecar is shutting down.'),
   'proxy.headers_too_large': fault(431, 'The request headers exceed the limit.'),
   'proxy.content_type_refused': fault(415, 'The binding does not accept this content type.'),
-  'proxy.unbound_call': fault(403, 'This host accepts only calls that match a binding.'),
+  'proxy.unbound_call': fault(403, 'This host accepts only calls that match a binding.', {
+    mayBeUnbound: true,
+  }),
   'mcp.malformed': fault(400, 'The MCP message is not valid.', { rpc: 'invalid_request' }),
   'mcp.batch_refused': fault(400, 'JSON-RPC batches are not forwarded.', {
     rpc: 'invalid_request',

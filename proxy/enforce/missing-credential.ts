@@ -1,8 +1,8 @@
 import type { Binding, HeldCredential } from '../../shared/binding/binding.ts';
+import { nameDistance, namedHost } from '../../shared/binding/near-host.ts';
 import type { Clock } from '../../shared/clock.ts';
 import type { Log } from '../../shared/log.ts';
 import type { Credentials } from '../replica/credentials.ts';
-import { namedHost } from './near-host.ts';
 
 const warnEveryMs = 60_000;
 const bindingsMax = 1_000;
@@ -16,9 +16,15 @@ export function lacksCredential(
 }
 
 interface MissingCredentialOptions {
-  readonly credentials: Pick<Credentials, 'hosts'>;
+  readonly credentials: Pick<Credentials, 'bound'>;
   readonly clock: Clock;
   readonly log: Log;
+}
+
+interface SentCall {
+  readonly tool: string;
+  /** What the upstream answered, if it answered. */
+  readonly status: number | undefined;
 }
 
 /**
@@ -34,11 +40,11 @@ export class MissingCredentials {
     this.#options = options;
   }
 
-  /** `status` is what the upstream answered, if it answered. */
-  report(binding: Binding, status: number | undefined): void {
+  report(binding: Binding, { tool, status }: SentCall): void {
     const { clock, log } = this.#options;
-    const nearest = this.#nearestTo(binding.host);
-    if (nearest === undefined && status !== 401 && status !== 403) return;
+    const near = this.#near(binding.host, tool);
+    const isRefused = status === 401 || status === 403;
+    if (!isRefused && !near.some(({ isSameMachine }) => isSameMachine)) return;
     const nowMs = clock.monotonic();
     const warnedAtMs = this.#warnedAtMs.get(binding.name);
     if (warnedAtMs !== undefined && nowMs - warnedAtMs < warnEveryMs) return;
@@ -49,7 +55,7 @@ export class MissingCredentials {
     const fields = {
       binding: name,
       host,
-      credential_host: nearest ?? null,
+      credential_host: near[0]?.host ?? null,
       status: status ?? null,
     };
     log.warn(
@@ -58,8 +64,42 @@ export class MissingCredentials {
     );
   }
 
-  #nearestTo(host: string): string | undefined {
-    const { name } = namedHost(host);
-    return this.#options.credentials.hosts().find((other) => namedHost(other).name === name);
+  /** The hosts of credentials that may be meant, the likeliest first. */
+  #near(host: string, tool: string): readonly NearHost[] {
+    const wanted = namedHost(host);
+    return this.#options.credentials
+      .bound()
+      .flatMap(({ hosts, matchesTool }) => {
+        const isForTool = matchesTool(tool);
+        return hosts.map((other) => nearHost(other, { wanted, isForTool }));
+      })
+      .filter(({ isForTool, isSameMachine }) => isForTool || isSameMachine)
+      .sort(byLikelihood);
   }
+}
+
+interface NearHost {
+  readonly host: string;
+  readonly isForTool: boolean;
+  readonly isSamePort: boolean;
+  readonly isSameMachine: boolean;
+  /** Of the name, in edits. */
+  readonly distance: number;
+}
+
+function nearHost(
+  host: string,
+  { wanted, isForTool }: Pick<NearHost, 'isForTool'> & { wanted: ReturnType<typeof namedHost> },
+): NearHost {
+  const { name, port } = namedHost(host);
+  const distance = nameDistance(name, wanted.name);
+  const isSamePort = port === wanted.port;
+  return { host, isForTool, isSamePort, isSameMachine: distance === 0, distance };
+}
+
+/** One for the same tool first, then one on the same port, then one of the nearest name. */
+function byLikelihood(one: NearHost, other: NearHost): number {
+  if (one.isForTool !== other.isForTool) return one.isForTool ? -1 : 1;
+  if (one.isSamePort !== other.isSamePort) return one.isSamePort ? -1 : 1;
+  return one.distance === other.distance ? 0 : one.distance - other.distance;
 }

@@ -145,11 +145,11 @@ function responseHeadersOf({ binding, credential, responseHeaders }: PermittedCa
 }
 
 function reportMissingCredential(
-  { binding, credential }: PermittedCall,
+  { binding, credential, facts: { tool } }: PermittedCall,
   { status }: CallOutcome,
   { missingCredentials }: EnforceDeps,
 ): void {
-  if (lacksCredential(binding, credential)) missingCredentials.report(binding, status);
+  if (lacksCredential(binding, credential)) missingCredentials.report(binding, { tool, status });
 }
 
 function withHeaders(outgoing: Outgoing, set: Readonly<Record<string, string>>): Outgoing {

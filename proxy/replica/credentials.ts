@@ -15,6 +15,12 @@ interface Held {
   readonly matchesTool: (tool: string) => boolean;
 }
 
+/** What a credential is for. */
+interface BoundCredential {
+  readonly hosts: readonly string[];
+  readonly matchesTool: (tool: string) => boolean;
+}
+
 interface CredentialsOptions {
   readonly fetch: () => Promise<{
     readonly credentials: readonly HeldCredential[];
@@ -110,9 +116,11 @@ export class Credentials {
     return opened(this.#held.find((held) => held.hosts.has(binding.host) && isReached(held)));
   }
 
-  /** The hosts that the credentials at hand are bound to. */
-  hosts(): readonly string[] {
-    return this.#held.flatMap(({ credential }) => credential.bind.hosts);
+  /** What the credentials at hand are bound to. */
+  bound(): readonly BoundCredential[] {
+    return this.#held.map(({ credential: { bind }, matchesTool }) => {
+      return { hosts: bind.hosts, matchesTool };
+    });
   }
 
   async #upToDate(): Promise<void> {

@@ -1,3 +1,5 @@
+import { editDistance } from '../nearest-name.ts';
+
 interface Named {
   readonly name: string;
   readonly port: string;
@@ -11,4 +13,29 @@ export function namedHost(host: string): Named {
 
 function isLoopback(name: string): boolean {
   return /^(?:localhost|(?:.+\.)?localhost|127(?:\.\d+){3}|\[::1\])$/.test(name);
+}
+
+const editsMax = 2;
+
+/** How many edits lie between two names; infinite beyond two, which is no typing error. */
+export function nameDistance(one: string, other: string): number {
+  if (one === other) return 0;
+  if (Math.abs(one.length - other.length) > editsMax) return Number.POSITIVE_INFINITY;
+  const edits = editDistance(one, other);
+  return edits <= editsMax ? edits : Number.POSITIVE_INFINITY;
+}
+
+const portsMax = 65_536;
+
+/**
+ * Orders hosts by how likely they were meant: the same machine on the nearest port, then a name
+ * that is spelled alike on the same port, then any name on the same port unless that is the
+ * default one. Infinite for any other.
+ */
+export function hostDistance(one: Named, other: Named): number {
+  if (one.name === other.name) return Math.abs(Number(one.port) - Number(other.port));
+  if (one.port !== other.port) return Number.POSITIVE_INFINITY;
+  const edits = nameDistance(one.name, other.name);
+  if (edits <= editsMax) return portsMax + edits;
+  return one.port === '443' ? edits : 2 * portsMax;
 }
