@@ -3,14 +3,16 @@ import { type Route, route } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import { listCredentials } from './list-credentials.ts';
 import { storeCredential } from './store-credential.ts';
+import { warnCredential } from './warn-credential.ts';
 
 export function credentialRoutes(services: Services): readonly Route[] {
   return [
     route(contract.listCredentials, async (_input, caller) => ({
       body: { credentials: [...(await listCredentials(services, caller))] },
     })),
-    route(contract.storeCredential, async ({ body }, caller) => ({
-      body: await storeCredential(services, caller, body),
-    })),
+    route(contract.storeCredential, async ({ body }, caller) => {
+      const stored = await storeCredential(services, caller, body);
+      return { body: { ...stored, ...(await warnCredential(services, caller.tenantId, stored)) } };
+    }),
   ];
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { named } from './json-schema.ts';
 import { operation } from './operation.ts';
-import { line } from './schemas.ts';
+import { line, warnings } from './schemas.ts';
 
 const shared = { tag: 'Credentials', auth: 'bearer' } as const;
 
@@ -73,7 +73,7 @@ export const storeCredential = operation({
   path: '/v1/credentials',
   summary: 'Store a credential, or a new version of one',
   description:
-    'The secret is encrypted at once and can never be read back. It is put only into calls of the bound tools to the bound hosts. An existing name gets a new version.',
+    'The secret is encrypted at once and can never be read back. It is put only into calls of the bound tools to the bound hosts. An existing name gets a new version. If several credentials cover a call, it gets the first of them by name, in the order of `GET /v1/credentials`, whichever was stored first.',
   permission: 'credential.write',
   body: z.strictObject({
     name: z
@@ -91,8 +91,9 @@ export const storeCredential = operation({
   },
   success: {
     status: 200,
-    description: 'What was stored, without the secret.',
-    schema: credentialRecord,
+    description:
+      'What was stored, without the secret. `warnings` names tools that match no known tool, hosts that no binding has, and other credentials that cover the same calls.',
+    schema: credentialRecord.extend({ warnings }),
     example: credentialExample,
   },
   errors: ['args.schema_invalid', 'credential.invalid'],

@@ -1,0 +1,127 @@
+import { hostDistance, namedHost } from '../../shared/binding/near-host.ts';
+import type { CredentialRecord } from '../../shared/contract/credentials.ts';
+import { type GlobBudget, globsSurelyMeet } from '../../shared/glob-intersection.ts';
+import type { Services } from '../services.ts';
+import { warnUnknownTools } from '../tools/warn-unknown-tools.ts';
+
+/** With the line that counts the others, the bound of `warnings` in the contract. */
+const warningsMax = 20;
+const rowsMax = 5_000;
+/** A few milliseconds: the answer must not keep other requests waiting. */
+const meetStepsMax = 150_000;
+const hostStepsMax = 20_000;
+
+type Deps = Pick<Services, 'db' | 'pool' | 'log'>;
+
+/**
+ * Warns of what is probably wrong with a stored credential: tools that are unknown, hosts that
+ * have no binding, other credentials for the same calls. Never throws, because it is stored already.
+ */
+export async function warnCredential(
+  services: Deps,
+  tenantId: string,
+  { name, bind }: CredentialRecord,
+): Promise<{ readonly warnings?: string[] }> {
+  const tools = await warnUnknownTools(services, tenantId, [
+    { field: 'bind.tools', tools: bind.tools },
+  ]);
+  const others = await warnHostsAndOverlaps(services, tenantId, { name, bind });
+  const all = [...others, ...(tools.warnings ?? [])];
+  if (all.length === 0) return {};
+  const more = all.length - warningsMax;
+  return {
+    warnings: more <= 0 ? all : [...all.slice(0, warningsMax), `${more} more warnings.`],
+  };
+}
+
+type Bound = Pick<CredentialRecord, 'name' | 'bind'>;
+
+async function warnHostsAndOverlaps(
+  { db, log }: Deps,
+  tenantId: string,
+  stored: Bound,
+): Promise<readonly string[]> {
+  const where = { tenantId };
+  try {
+    const [bindings, credentials] = await Promise.all([
+      db.binding.findMany({ where, select: { host: true, protocol: true }, take: rowsMax }),
+      db.credential.findMany({
+        where,
+        select: { name: true, tools: true, hosts: true },
+        // The order in which the gateway and sidecars try them.
+        orderBy: { name: 'asc' },
+        take: rowsMax,
+      }),
+    ]);
+    return [...hostWarnings(stored.bind.hosts, bindings), ...overlapWarnings(stored, credentials)];
+  } catch (err) {
+    log.warn({ err }, 'could not compare a credential with bindings and other credentials');
+    return [];
+  }
+}
+
+interface BoundHost {
+  readonly host: string;
+  readonly protocol: string;
+}
+
+function hostWarnings(hosts: readonly string[], bindings: readonly BoundHost[]): readonly string[] {
+  const injected = bindings.filter(({ protocol }) => protocol !== 'passthrough');
+  const known = [...new Set(injected.map(({ host }) => host))];
+  const passed = new Set(bindings.map(({ host }) => host));
+  let steps = hostStepsMax;
+  return hosts.flatMap((host) => {
+    if (known.includes(host)) return [];
+    if (passed.has(host)) {
+      return `bind.hosts: "${host}" is passed through, and no credential is added to its calls; bind its calls instead`;
+    }
+    steps -= known.length;
+    const nearest = steps < 0 ? undefined : nearestHost(host, known);
+    const hint =
+      nearest === undefined
+        ? 'bind its calls, or check how it is written, with the port'
+        : `did you mean "${nearest}"?`;
+    return `bind.hosts: no binding has the host "${host}"; ${hint}`;
+  });
+}
+
+function nearestHost(host: string, known: readonly string[]): string | undefined {
+  const wanted = namedHost(host);
+  let best: { readonly one: string; readonly distance: number } | undefined;
+  for (const one of known) {
+    const distance = hostDistance(wanted, namedHost(one));
+    if (distance < (best?.distance ?? Number.POSITIVE_INFINITY)) best = { one, distance };
+  }
+  return best?.one;
+}
+
+interface CredentialRow {
+  readonly name: string;
+  readonly tools: readonly string[];
+  readonly hosts: readonly string[];
+}
+
+/** `rows` in the order in which credentials are tried; the stored one is among them. */
+function overlapWarnings({ name, bind }: Bound, rows: readonly CredentialRow[]): readonly string[] {
+  const budget = { steps: meetStepsMax };
+  const own = rows.findIndex((row) => row.name === name);
+  return rows.flatMap((row, at) => {
+    if (at === own) return [];
+    const shared = sharedCalls(bind, row, budget);
+    if (shared === undefined) return [];
+    const used = at < own ? row.name : name;
+    return `bind: the credential "${row.name}" covers ${shared} too; such calls use "${used}", the first by name`;
+  });
+}
+
+/** A question that exceeds the budget counts as no. */
+function sharedCalls(
+  bind: CredentialRecord['bind'],
+  { tools, hosts }: CredentialRow,
+  budget: GlobBudget,
+): string | undefined {
+  const host = bind.hosts.find((one) => hosts.includes(one));
+  if (host === undefined) return undefined;
+  const tool = bind.tools.find((one) => globsSurelyMeet([one], tools, 'tool', budget));
+  return tool === undefined ? undefined : `"${tool}" on "${host}"`;
+}
