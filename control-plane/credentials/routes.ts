@@ -2,6 +2,7 @@ import * as contract from '../../shared/contract/credentials.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import { listCredentials } from './list-credentials.ts';
+import { removeCredential } from './remove-credential.ts';
 import { storeCredential } from './store-credential.ts';
 import { warnCredential } from './warn-credential.ts';
 
@@ -14,5 +15,8 @@ export function credentialRoutes(services: Services): readonly Route[] {
       const stored = await storeCredential(services, caller, body);
       return { body: { ...stored, ...(await warnCredential(services, caller.tenantId, stored)) } };
     }),
+    route(contract.deleteCredential, async ({ params }, caller) => ({
+      body: await removeCredential(services, caller, params.id),
+    })),
   ];
 }

@@ -32,6 +32,7 @@ export const secretFree: readonly string[] = [
   'createPolicy',
   'decideAction',
   'decideApproval',
+  'deleteCredential',
   'deletePolicy',
   'deleteWebhook',
   'diffTools',

@@ -1,10 +1,14 @@
+import { createHash } from 'node:crypto';
 import { agentRowId } from '../agents/agent-row-id.ts';
 import type { Transaction } from '../services.ts';
 
+const versionBytes = 6;
+
 /**
- * A number that moves whenever the credentials that an agent's sidecars hold may have changed:
+ * A number that changes whenever the credentials that an agent's sidecars hold may have changed:
  * credentials themselves, or what the agent is capable of. In its sidecars' section, and in the
- * answer that brings the credentials.
+ * answer that brings the credentials. It identifies a state and has no order: a sum of times and
+ * versions could be the same after a removal.
  */
 export async function credentialsVersion(
   tx: Pick<Transaction, 'credential' | 'agent'>,
@@ -25,13 +29,13 @@ export async function tenantCredentialsVersion(
   tenantId: string,
   since = new Date(0),
 ): Promise<number> {
-  const { _max, _sum, _count } = await tx.credential.aggregate({
+  const rows = await tx.credential.findMany({
     where: { tenantId },
-    _max: { updatedAt: true },
-    _sum: { version: true },
-    _count: true,
+    select: { id: true, version: true },
+    orderBy: { id: 'asc' },
   });
-  const latest = Math.max(_max.updatedAt?.getTime() ?? 0, since.getTime());
-  // Two changes in one millisecond, or a credential that is gone, show in the sum and the count.
-  return latest + (_sum.version ?? 0) + _count;
+  if (rows.length === 0) return since.getTime();
+  const state = [since.getTime(), ...rows.map(({ id, version }) => `${id} ${version}`)];
+  // 48 bits, which a number holds exactly.
+  return createHash('sha256').update(state.join('\n')).digest().readUIntBE(0, versionBytes);
 }

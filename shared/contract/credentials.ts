@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { named } from './json-schema.ts';
 import { operation } from './operation.ts';
-import { line, warnings } from './schemas.ts';
+import { line, opaqueId, warnings } from './schemas.ts';
 
 const shared = { tag: 'Credentials', auth: 'bearer' } as const;
 
@@ -97,4 +97,24 @@ export const storeCredential = operation({
     example: credentialExample,
   },
   errors: ['args.schema_invalid', 'credential.invalid'],
+});
+
+export const deleteCredential = operation({
+  ...shared,
+  id: 'deleteCredential',
+  method: 'DELETE',
+  path: '/v1/credentials/{id}',
+  summary: 'Remove a credential',
+  description:
+    'Its secret is deleted, and sidecars drop it as they learn of a new version. Calls that only it covered are sent without a credential; calls that others cover get the next of them by name. Revoke the secret at the upstream too.',
+  permission: 'credential.write',
+  budget: 'control',
+  params: z.object({ id: opaqueId }),
+  success: {
+    status: 200,
+    description: 'The credential that was removed, without the secret.',
+    schema: credentialRecord,
+    example: credentialExample,
+  },
+  errors: ['request.invalid', 'credential.not_found'],
 });

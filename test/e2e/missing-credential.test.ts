@@ -77,4 +77,19 @@ describe('a bound call without a stored credential', () => {
     expect(shown).toBeNull();
     expect(bench.separate.sidecar.output()).not.toContain(secret);
   });
+
+  it('begins once the credential is removed', async () => {
+    const { body } = await bench.separate.api('GET', '/v1/credentials');
+    const { credentials } = body as unknown as {
+      readonly credentials: readonly { readonly id: string; readonly name: string }[];
+    };
+    const right = credentials.find(({ name }) => name === 'right');
+    const removed = await bench.separate.api('DELETE', `/v1/credentials/${right?.id}`);
+    expect(removed.status).toBe(200);
+    await until('the sidecar has dropped it', async () => {
+      const { headers } = await bench.pay(1);
+      return headers.get(header) === 'none';
+    });
+    expect(bench.upstream.seen.at(-1)?.headers.authorization).toBeUndefined();
+  });
 });

@@ -51,6 +51,14 @@ export function foreignObjects(
       });
       return binding.name;
     },
+    '/v1/credentials': async (tenantId) => {
+      const id = newId('cred', clock.now());
+      const fields = { tools: ['*'], hosts: ['foreign.example'], inject: { in: 'bearer' } };
+      await db.credential.create({
+        data: { id, tenantId, name: name(), ...fields, sealed: '{}', createdBy: 'test' },
+      });
+      return id;
+    },
     '/v1/runtime/kill-switches': async (tenantId) => {
       const id = newId('ks', clock.now());
       await db.killSwitch.create({

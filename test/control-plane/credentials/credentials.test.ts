@@ -4,6 +4,10 @@ import {
   credentialsOfAgent,
 } from '../../../control-plane/credentials/held-credentials.ts';
 import { credentialRoutes } from '../../../control-plane/credentials/routes.ts';
+import {
+  credentialsVersion,
+  tenantCredentialsVersion,
+} from '../../../control-plane/sidecars/credentials-version.ts';
 import { eventsOf } from '../../support/services.ts';
 import { startWatchedApi } from '../../support/watched-api.ts';
 
@@ -143,6 +147,106 @@ describe('a stored credential', () => {
     await store('t6', body());
     await store('t6', body({ bind: { tools: ['crm.*'], hosts: ['crm.example'] } }));
     expect(moved.filter((section) => section === 't6 sidecar:sc_6')).toHaveLength(2);
+  });
+});
+
+describe('a removed credential', () => {
+  const remove = async (tenantId: string, id: unknown, role: 'owner' | 'developer' = 'owner') =>
+    api.send('DELETE', `/api/v1/credentials/${id}`, { key: await api.key({ tenantId, role }) });
+  const call = { tool: 'payments.refund', host: 'api.payments.example' };
+
+  it('is deleted with its secret, is sealed, and is given to no call', async () => {
+    const { body: stored } = await store('r1', body());
+    const removed = await remove('r1', stored?.id);
+    expect([removed.status, removed.body]).toEqual([
+      200,
+      expect.objectContaining({ id: stored?.id, name: 'payments', version: 1 }),
+    ]);
+    expect(removed.text).not.toContain('hunter2');
+    expect(await services.db.credential.count({ where: { tenantId: 'r1' } })).toBe(0);
+    expect(await credentialForCall(services, 'r1', call)).toBeUndefined();
+    const events = await eventsOf(services, 'r1');
+    expect(events.at(-1)).toMatchObject({
+      type: 'credential.removed',
+      chain_id: 'credentials:payments',
+      data: { credential_id: stored?.id, name: 'payments', version: 1 },
+    });
+  });
+
+  it('is not found when it is removed again, by another tenant, or under no id', async () => {
+    const { body: stored } = await store('r2', body());
+    const answers = [await remove('r1', stored?.id), await remove('r2', 'cred_none')];
+    await remove('r2', stored?.id);
+    answers.push(await remove('r2', stored?.id));
+    for (const answer of answers) {
+      expect([answer.status, answer.body?.reason_code]).toEqual([404, 'credential.not_found']);
+    }
+    const events = await eventsOf(services, 'r2');
+    expect(events.filter(({ type }) => type === 'credential.removed')).toHaveLength(1);
+  });
+
+  it('is removed only with the permission to store one', async () => {
+    const { body: stored } = await store('r3', body());
+    expect((await remove('r3', stored?.id, 'developer')).status).toBe(403);
+    expect(await services.db.credential.count({ where: { tenantId: 'r3' } })).toBe(1);
+  });
+
+  it('leaves its name to a new credential with another id, from version 1', async () => {
+    const { body: first } = await store('r4', body());
+    await store('r4', body());
+    await remove('r4', first?.id);
+    const { body: second } = await store('r4', body({ secret: 'sk_new' }));
+    expect(second).toMatchObject({ name: 'payments', version: 1 });
+    expect(second?.id).not.toBe(first?.id);
+    expect(await credentialForCall(services, 'r4', call)).toMatchObject({ secret: 'sk_new' });
+  });
+
+  it('leaves its calls to the next credential by name', async () => {
+    const { body: first } = await store('r5', body());
+    await store('r5', body({ name: 'payments-2', secret: 'sk_next' }));
+    await remove('r5', first?.id);
+    expect(await credentialForCall(services, 'r5', call)).toMatchObject({ secret: 'sk_next' });
+  });
+
+  it('is dropped by the sidecars that hold it, as an old version is', async () => {
+    const { id } = await services.db.agent.create({
+      data: { tenantId: 'r6', name: 'payer', capabilities: ['payments.refund'] },
+    });
+    const agentId = String(id);
+    await services.db.sidecar.create({
+      data: {
+        ...{ id: 'sc_r6', tenantId: 'r6', agentId, userId: 'u', environment: 'prod' },
+        ...{ signingJwk: {}, encryptionJwk: {} },
+      },
+    });
+    const { body: stored } = await store('r6', body());
+    const [before, movedBefore] = [
+      await credentialsVersion(services.db, 'r6', agentId),
+      moved.length,
+    ];
+    await remove('r6', stored?.id);
+    expect(moved.slice(movedBefore).toSorted()).toEqual(['r6 sidecar:sc_r6', 'r6 tenant']);
+    expect(await credentialsVersion(services.db, 'r6', agentId)).not.toBe(before);
+    expect(await credentialsOfAgent(services, 'r6', agentId)).toEqual([]);
+  });
+
+  it('never leaves a version of the credentials that sidecars knew before, whatever is stored next', async () => {
+    const { body: old } = await store('r7', body({ name: 'old' }));
+    for (let count = 0; count < 4; count++) await store('r7', body({ name: 'old' }));
+    await store('r7', body({ name: 'kept' }));
+    const { updatedAt } = await services.db.credential.findFirstOrThrow({
+      where: { tenantId: 'r7', name: 'kept' },
+    });
+    const before = await tenantCredentialsVersion(services.db, 'r7');
+    await remove('r7', old?.id);
+    for (let laterMs = 0; laterMs < 10; laterMs++) {
+      await store('r7', body({ name: 'next' }));
+      await services.db.credential.updateMany({
+        where: { tenantId: 'r7', name: 'next' },
+        data: { version: 1, updatedAt: new Date(updatedAt.getTime() + laterMs) },
+      });
+      expect(await tenantCredentialsVersion(services.db, 'r7')).not.toBe(before);
+    }
   });
 });
 

@@ -111,6 +111,7 @@ describe('a tenant’s budget over two control planes on one Redis', () => {
       ['POST', '/v1/approvals/expire'],
       ['POST', '/v1/passports/revoke', jti],
       ['DELETE', '/v1/sidecars/sc_1'],
+      ['DELETE', '/v1/credentials/cred_1'],
       ['DELETE', '/v1/keys', { id: 'key_1' }],
     ] as const) {
       const statuses = await statusOf(method, path, { key, ...(body && { body }) });

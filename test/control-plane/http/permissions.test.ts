@@ -49,6 +49,7 @@ const needed: readonly (readonly [method: string, path: RegExp, permission: Perm
   ['GET', /^\/v1\/tenant\/settings$/, 'read'],
   ['GET', /^\/v1\/policies\/\{id\}\/observed$/, 'evidence.read'],
   ['POST', /^\/v1\/credentials$/, 'credential.write'],
+  ['DELETE', /^\/v1\/credentials\/\{id\}$/, 'credential.write'],
   ['POST', /^\/v1\/keys(\/signing\/rotate)?$/, 'key.write'],
   ['DELETE', /^\/v1\/keys$/, 'key.write'],
   ['POST', /^\/v1\/runtime\/kill-switches$/, 'runtime.write'],
