@@ -14,6 +14,7 @@ export function webhookUrl(text: string, allowPrivate: readonly string[]): strin
   if (url.username !== '' || url.password !== '') refuse('must not hold a user or password');
   if (url.hash !== '') refuse('must not hold a fragment');
   const host = url.hostname.replace(/^\[|\]$/g, '');
+  if (!/^[a-z0-9.:_-]+$/.test(host)) refuse('the host contains characters that no host name has');
   const kind = isAddress(host) ? addressRules(allowPrivate).refusal(host) : undefined;
   if (kind !== undefined) refuse(`${host} is a ${kind} address`);
   if (url.protocol === 'http:' && !isPrivate(host)) {

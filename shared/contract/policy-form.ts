@@ -44,7 +44,13 @@ const scalar: readonly Json[] = [
   { type: 'boolean' },
   { type: 'null' },
 ];
-const list: Json = { type: 'array', maxItems: limits.listEntries, items: { anyOf: scalar } };
+const listOf = (items: readonly Json[]): Json => ({
+  type: 'array',
+  maxItems: limits.listEntries,
+  items: { anyOf: items },
+});
+/** The server accepts deeper lists, too; the schema would need recursion for them. */
+const list = listOf([...scalar, listOf(scalar)]);
 const reference = closed({ $ref: path }, '$ref');
 
 const conditionWith = (words: readonly string[], value: Json): Json =>

@@ -20,7 +20,8 @@ function checkMembers(object: JsonObject, path: string, place: string): void {
 
 function checkField(value: JsonValue, path: string, place: string): void {
   const field = fieldAt(place);
-  if (field === undefined) refuse(path, 'no context has this field; docs/how-to/write-policies.md lists the fields');
+  if (field === undefined)
+    refuse(path, 'no context has this field; docs/how-to/write-policies.md lists the fields');
   if (field.kind === 'text') {
     if (typeof value !== 'string') refuse(path, `${show(value)} is not text; quote it`);
     if (field.words !== undefined && !field.words.includes(value)) {

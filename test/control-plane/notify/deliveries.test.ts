@@ -256,6 +256,7 @@ describe('the place of a webhook', () => {
     'https://user:pass@hooks.example.com/',
     'https://hooks.example.com/#x',
     'ftp://hooks.example.com/',
+    'https://hooks.example.com*/',
     'not a url',
   ])('is not %s', async (url) => {
     const named = desk.gateway.owner.call(putWebhook, { body: { url } });
