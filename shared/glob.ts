@@ -96,7 +96,7 @@ export interface GlobWork {
 /** Of one question. */
 const coverWorkMax = 200_000;
 /** Of all pairs of one request together: nobody can keep the process busy with what they ask for. */
-export const clampWorkMax = 750_000;
+export const clampWorkMax = 500_000;
 /** A step beside its words, a word of a state to remember, and a character of a glob to prepare. */
 const stepWork = 4;
 const stateWork = 16;
