@@ -84,7 +84,7 @@ export const lintPolicySet = operation({
     'With `with_published` beside the published policies; a candidate stands for the published policy with its definition id.',
   auth: 'bearer',
   permission: 'read',
-  bodyBytesMax: 3_145_728,
+  bodyBytesMax: 2_097_152,
   bodySize: documentLimits,
   body: z.strictObject({
     policies: z.array(rulesJson).min(1).max(1000),

@@ -77,10 +77,10 @@ function costlyRequests({ agentId }: Separate, hostileId: number): readonly Cost
         JSON.stringify({ name: 'bench-hostile', kind: 'bench', capabilities: hostileGlobs('y') }),
     },
     {
-      name: 'lint of 14,000 rules',
+      name: 'lint of 9,000 rules',
       path: '/v1/policies/lint',
       body: () =>
-        JSON.stringify({ policies: Array.from({ length: 14 }, (_, at) => policy(at, 1_000)) }),
+        JSON.stringify({ policies: Array.from({ length: 9 }, (_, at) => policy(at, 1_000)) }),
     },
     {
       name: 'simulate by 1,000 rules',

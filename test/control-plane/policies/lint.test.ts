@@ -97,8 +97,8 @@ describe('lint of a candidate set', () => {
     expect(answer).toMatchObject({ status: 400, body: { reason_code: 'args.schema_invalid' } });
   });
 
-  it('lets others be served while it reads a thousand policies', async () => {
-    const many = Array.from({ length: 1000 }, (_, index) =>
+  it('serves others while it lints hundreds of policies', async () => {
+    const many = Array.from({ length: 500 }, (_, index) =>
       policy(
         ...Array.from({ length: 20 }, (_unused, at) => ({
           ...limit(at % 2 ? 'allow' : 'deny', `t${index % 100}.x`, '>', at),
