@@ -13,7 +13,7 @@ giveBackMemory();
 
 /**
  * Loading a program takes more than running it; the runtime would keep the difference for ever. A
- * collection of last resort would make every later call dearer (proxy/README.md).
+ * collection of last resort would make every later call dearer (docs/decisions/0041).
  */
 function giveBackMemory(): void {
   setFlagsFromString('--expose-gc');

@@ -26,8 +26,8 @@ export interface DecisionSink {
 }
 
 /**
- * The one line of a decision, always with these names (proxy/README.md); null where there is
- * nothing to say. Resources, arguments and hints never appear: they may hold secrets.
+ * The one line of a decision, always with these names (docs/how-to/operate.md); null where there
+ * is nothing to say. Resources, arguments and hints never appear: they may hold secrets.
  */
 export function logDecision({ log, onDecision }: DecisionSink, line: DecisionLine): void {
   onDecision?.(line);
