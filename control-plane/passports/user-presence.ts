@@ -11,7 +11,8 @@ interface PresentedPassport {
 
 /**
  * When the user was last there, by a passport that the agent presents: undefined when it was not
- * issued for exactly this user, and without a time when nobody who may attests it (see README.md).
+ * issued for exactly this user, and without a time when nobody who may attests it
+ * (docs/decisions/0222).
  * Leases and grants are the sidecar's own and prove no user; a renewal says only when the first of
  * its chain was issued, for an agent renews alone.
  */
