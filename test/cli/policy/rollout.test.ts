@@ -143,7 +143,7 @@ describe('policy packs and install', () => {
       policy('install', 'payments', '--mode', 'monitr'),
     ]);
     expect([pack.code, mode.code]).toEqual([2, 2]);
-    expect(pack.err).toContain('there are code-repositories, ');
+    expect(pack.err).toContain('available: code-repositories, ');
     expect(mode.err).toContain('--mode: must be one of monitor, warn, enforce, strict.');
   });
 });
