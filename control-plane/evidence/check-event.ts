@@ -1,22 +1,13 @@
 import { GatewayError } from '../../shared/errors.ts';
 import { type EventText, eventText } from '../../shared/evidence/canonical.ts';
 import { type EventColumns, eventColumns } from '../../shared/evidence/columns.ts';
-import type { EvidenceEvent } from '../../shared/evidence/event.ts';
+import { type EvidenceEvent, optionalEventTexts } from '../../shared/evidence/event.ts';
 import { isJsonObject } from '../../shared/json.ts';
 
 /** Longest text that an index entry takes beside the others, in characters of up to four bytes. */
 const keyCharactersMax = 300;
 
 const utcTime = /^(?!0000)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/;
-
-const optionalTexts = [
-  'agent_id',
-  'user_id',
-  'tool',
-  'resource',
-  'decision',
-  'reason_code',
-] as const;
 
 /** Longest canonical text, so that a batch of any events fits in memory: a sidecar's longest record, and its place. */
 export const eventCharactersMax = 1_048_576 + 4_096;
@@ -52,7 +43,7 @@ function writeText(tenantId: string, event: EvidenceEvent): EventText {
 function checkMembers(event: EvidenceEvent): void {
   for (const name of ['id', 'type', 'chain_id'] as const) checkKey(event[name], name);
   if (typeof event.source !== 'string') throw invalid('source must be a text');
-  for (const name of optionalTexts) {
+  for (const name of optionalEventTexts) {
     const value = event[name];
     if (value !== undefined && typeof value !== 'string') throw invalid(`${name} must be a text`);
   }

@@ -20,6 +20,16 @@ export interface EvidenceEvent {
   readonly data: JsonObject;
 }
 
+/** The members of an event that may be absent, all of them texts. */
+export const optionalEventTexts = [
+  'agent_id',
+  'user_id',
+  'tool',
+  'resource',
+  'decision',
+  'reason_code',
+] as const;
+
 /** An event with its place in the ledger. */
 export interface SealedEvent {
   readonly tenantId: string;
