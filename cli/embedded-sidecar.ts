@@ -11,14 +11,16 @@ import { SettingsError } from '../shared/settings.ts';
 type Environment = Readonly<Record<string, string | undefined>>;
 type Client = ReturnType<typeof createClient>;
 type Wanted = {
-  readonly [Field in 'agentId' | 'userId' | 'environment']: Identity[Field] | undefined;
+  readonly [Field in 'tenantId' | 'agentId' | 'userId' | 'environment']:
+    | Identity[Field]
+    | undefined;
 };
 
 const defaultUser = 'demo-user';
 const defaultEnvironment = 'prod';
 
 /**
- * The folder of the sidecar that acts for the agent, the user and the environment of the settings.
+ * The folder of the sidecar that acts for the tenant, agent, user and environment of the settings.
  * The first identity has the data directory itself; each further one has a folder of its own
  * below it, because a sidecar keeps the identity that it enrolled with.
  */
@@ -26,14 +28,16 @@ export function sidecarFolder(dataDir: string, env: Environment): string {
   const wanted = wantedIdentity(env);
   const first = enrolledIdentity(dataDir);
   if (first === undefined || isSame(first, wanted)) return dataDir;
-  const { agentId = first.agentId, userId = defaultUser } = wanted;
+  const { tenantId = first.tenantId, userId = defaultUser } = wanted;
   const { environment = defaultEnvironment } = wanted;
-  const name = sha256(JSON.stringify([agentId, userId, environment])).slice(7, 23);
+  const agentId = wanted.agentId ?? firstAgent(first, wanted) ?? 'demo';
+  const name = sha256(JSON.stringify([tenantId, agentId, userId, environment])).slice(7, 23);
   return join(dataDir, 'sidecars', name);
 }
 
 function wantedIdentity(env: Environment): Wanted {
   return {
+    tenantId: env.SALLYPORT_TENANT,
     agentId: env.SALLYPORT_AGENT_ID,
     userId: env.SALLYPORT_USER_ID,
     environment: env.SALLYPORT_ENVIRONMENT as Identity['environment'] | undefined,
@@ -41,12 +45,20 @@ function wantedIdentity(env: Environment): Wanted {
 }
 
 /** A setting that is not given accepts what the sidecar has. */
-function isSame(identity: Identity, { agentId, userId, environment }: Wanted): boolean {
+function isSame(identity: Identity, { tenantId, agentId, userId, environment }: Wanted): boolean {
   return (
+    (tenantId ?? identity.tenantId) === identity.tenantId &&
     (agentId ?? identity.agentId) === identity.agentId &&
     (userId ?? identity.userId) === identity.userId &&
     (environment ?? identity.environment) === identity.environment
   );
+}
+
+/** The agent that the data directory was first used for, if it is of the same tenant. */
+function firstAgent(first: Identity | undefined, { tenantId }: Wanted): string | undefined {
+  return first !== undefined && (tenantId ?? first.tenantId) === first.tenantId
+    ? first.agentId
+    : undefined;
 }
 
 /**
@@ -72,8 +84,10 @@ export async function tokenFor(
     baseUrl: `${origin}/api`,
     authorization: () => `Bearer ${ownerKey}`,
   });
-  const { agentId, userId = defaultUser, environment = defaultEnvironment } = wantedIdentity(env);
-  const agent = agentId ?? enrolledIdentity(dataDir)?.agentId ?? (await demoAgent(client));
+  const wanted = wantedIdentity(env);
+  const { agentId, userId = defaultUser, environment = defaultEnvironment } = wanted;
+  const agent =
+    agentId ?? firstAgent(enrolledIdentity(dataDir), wanted) ?? (await demoAgent(client));
   try {
     const body = { agent_id: agent, user_id: userId, environment };
     const { token } = await client.call(createEnrolmentToken, { body });

@@ -58,6 +58,8 @@ describe('the agent of a single-process installation', () => {
     expect(support).toMatchObject({ agentId: '2', userId: 'ada' });
     const other = await identityWith({ SALLYPORT_USER_ID: 'eve' });
     expect(other).toMatchObject({ agentId: '1', userId: 'eve' });
+    const elsewhere = await identityWith({ SALLYPORT_TENANT: 'acme' });
+    expect(elsewhere).toMatchObject({ tenantId: 'acme', userId: 'demo-user' });
     // Each keeps its enrolment.
     expect(await identityWith({})).toEqual(demo);
     expect(await identityWith({ SALLYPORT_AGENT_ID: '2', SALLYPORT_USER_ID: 'ada' })).toEqual(
