@@ -185,6 +185,7 @@ describe('the environment of a command', () => {
       'PIP_CERT',
       'AWS_CA_BUNDLE',
       'CARGO_HTTP_CAINFO',
+      'npm_config_cafile',
     ]) {
       expect(certificates(name)).toEqual(expect.arrayContaining(own));
       expect(certificates(name).length).toBeGreaterThan(50);

@@ -2,6 +2,7 @@ import { Redis } from 'ioredis';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Bus, Follower } from '../../../shared/bus/bus.ts';
 import { openBus } from '../../../shared/bus/open.ts';
+import { readEviction } from '../../../shared/bus/redis-connection.ts';
 import { tenantKeys, tenantTopic } from '../../../shared/bus/tenant-keys.ts';
 import { systemClock } from '../../../shared/clock.ts';
 import { type Log, silentLog } from '../../../shared/log.ts';
@@ -302,6 +303,17 @@ describe('the Redis it is given', () => {
     expect(await isClaimed('b')).toBe(false);
     await setPolicy('noeviction');
     await until(() => isClaimed('c'));
+  });
+
+  it('that does not answer is told apart from one that hides its policy', async () => {
+    const redis = await start();
+    const client = raw(redis);
+    expect(await readEviction(client, silentLog)).toEqual({ policy: 'noeviction' });
+    await client.call('ACL', 'SETUSER', 'blind', 'on', '>secret', '~*', '+@all', '-info');
+    await client.call('AUTH', 'blind', 'secret');
+    expect(await readEviction(client, silentLog)).toBe('hidden');
+    client.disconnect();
+    expect(await readEviction(client, silentLog)).toBe('no answer');
   });
 
   it('a user confined to a tenant can use all of the bus there and nothing of another tenant', async () => {

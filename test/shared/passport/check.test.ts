@@ -22,6 +22,18 @@ describe('passport checks', () => {
     for (const { message } of failures) expect(message).toMatch(/\.$/);
   });
 
+  it('names the capabilities, not the passport, where the agent lacks the tool', () => {
+    const passport = signedPassport({ allowed_tools: ['payments.*'] });
+    const action = { ...baseAction, tool: 'mcp.crm.lookup' };
+    const target = { tenantId: 'acme', audience: 'gateway://agents', nowMs, action };
+    const messageWith = (capabilities: readonly string[]) =>
+      firstPassportFailure(passport, { ...target, capabilities })?.message;
+    expect(messageWith(['payments.*'])).toBe(
+      "The agent's capabilities (payments.*) do not cover mcp.crm.lookup.",
+    );
+    expect(messageWith(['**'])).toBe('The passport covers payments.*, not mcp.crm.lookup.');
+  });
+
   it('without an action, only what the passport says of itself is checked', () => {
     const passport = signedPassport({
       sub: '99',
