@@ -2,10 +2,9 @@ import { hostDistance, namedHost } from '../../shared/binding/near-host.ts';
 import type { CredentialRecord } from '../../shared/contract/credentials.ts';
 import { type GlobBudget, globsSurelyMeet } from '../../shared/glob-intersection.ts';
 import type { Services } from '../services.ts';
+import { boundedWarnings } from '../tools/bounded-warnings.ts';
 import { warnUnknownTools } from '../tools/warn-unknown-tools.ts';
 
-/** With the line that counts the others, the bound of `warnings` in the contract. */
-const warningsMax = 20;
 const rowsMax = 5_000;
 /** A few milliseconds: the answer must not keep other requests waiting. */
 const meetStepsMax = 150_000;
@@ -26,12 +25,7 @@ export async function warnCredential(
     { field: 'bind.tools', tools: bind.tools },
   ]);
   const others = await warnHostsAndOverlaps(services, tenantId, { name, bind });
-  const all = [...others, ...(tools.warnings ?? [])];
-  if (all.length === 0) return {};
-  const more = all.length - warningsMax;
-  return {
-    warnings: more <= 0 ? all : [...all.slice(0, warningsMax), `${more} more warnings.`],
-  };
+  return boundedWarnings([...others, ...(tools.warnings ?? [])]);
 }
 
 type Bound = Pick<CredentialRecord, 'name' | 'bind'>;

@@ -3,7 +3,8 @@ import { toolsNamedBy } from '../../shared/policy/named-tools.ts';
 import { inTurns, pauser } from '../pauser.ts';
 import type { Services } from '../services.ts';
 import type { Policy } from '../store/generated/client.ts';
-import { warningsMax, warnUnknownTools } from '../tools/warn-unknown-tools.ts';
+import { boundedWarnings } from '../tools/bounded-warnings.ts';
+import { warnUnknownTools } from '../tools/warn-unknown-tools.ts';
 import { storedDefinitionInSteps } from './stored-definition.ts';
 
 const textMax = 1_000;
@@ -25,11 +26,5 @@ export async function policyWarnings(
       `${path}: ${message} ${fix} (${kind})`.slice(0, textMax),
     );
   const { warnings = [] } = await warnUnknownTools(services, tenantId, toolsNamedBy(parsed));
-  const all = [...linted, ...warnings];
-  if (all.length === 0) return {};
-  if (all.length <= warningsMax) return { warnings: all };
-  const shown = all.slice(0, warningsMax - 1);
-  return {
-    warnings: [...shown, `${all.length - shown.length} more; POST /v1/policies/lint lists them.`],
-  };
+  return boundedWarnings([...linted, ...warnings]);
 }

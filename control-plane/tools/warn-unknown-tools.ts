@@ -1,6 +1,7 @@
 import { type GlobBudget, globsMayMeet } from '../../shared/glob-intersection.ts';
 import { nearestName } from '../../shared/nearest-name.ts';
 import type { Services } from '../services.ts';
+import { warningsMax } from './bounded-warnings.ts';
 import { calledTools, namedTools } from './known-tools.ts';
 
 /** Ids and globs of tools as a caller gave them, and where. */
@@ -9,8 +10,6 @@ export interface GivenTools {
   readonly tools: readonly string[];
 }
 
-/** With the line that counts the others, the bound of `warnings` in the contract. */
-export const warningsMax = 20;
 /** A few milliseconds each: these answers must not keep other requests waiting. */
 const meetStepsMax = 150_000;
 const editStepsMax = 150_000;
