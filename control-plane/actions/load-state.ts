@@ -1,12 +1,7 @@
 import type { Action, Environment } from '../../shared/decision/action.ts';
 import { modes } from '../../shared/decision/action.ts';
-import type {
-  AgentRecord,
-  DecisionState,
-  DirectoryUser,
-  KillSwitch,
-  PassportState,
-} from '../../shared/decision/state.ts';
+import type { AgentRecord, DecisionState, DirectoryUser, KillSwitch } from '../../shared/decision/state.ts';
+import type { PassportState } from '../../shared/passport/passport-state.ts';
 import { revocationId } from '../../shared/passport/single-use.ts';
 import type { PassportReading } from '../../shared/passport/verify.ts';
 import { agentRowId } from '../agents/agent-row-id.ts';

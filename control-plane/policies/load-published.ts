@@ -3,7 +3,7 @@ import { compileInSteps } from '../../shared/policy/compile.ts';
 import type { PolicySet } from '../../shared/policy/policy-set.ts';
 import { parsePolicyInSteps } from '../../shared/policy/validate.ts';
 import type { Steps } from '../../shared/steps.ts';
-import type { PublishedPolicy } from '../../shared/sync/sections.ts';
+import type { PublishedPolicy } from '../../shared/policy/published-policy.ts';
 import { inTurns, pauser } from '../pauser.ts';
 import type { Services } from '../services.ts';
 import type { Policy } from '../store/generated/client.ts';

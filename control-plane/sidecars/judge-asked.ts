@@ -2,7 +2,8 @@ import { higherRisk, stricterTerms } from '../../shared/approval/stricter-terms.
 import type { Action, RiskTier } from '../../shared/decision/action.ts';
 import { decide } from '../../shared/decision/decide.ts';
 import { effectIn } from '../../shared/decision/reach-verdict.ts';
-import type { DecisionState, PassportState } from '../../shared/decision/state.ts';
+import type { DecisionState } from '../../shared/decision/state.ts';
+import type { PassportState } from '../../shared/passport/passport-state.ts';
 import { type ApprovalTerms, mayProceed, type Verdict } from '../../shared/decision/verdict.ts';
 import { GatewayError } from '../../shared/errors.ts';
 import { sidecarAudience } from '../../shared/passport/audience.ts';

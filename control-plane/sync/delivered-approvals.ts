@@ -1,5 +1,5 @@
 import type { SigningKey } from '../../shared/crypto/signing-key.ts';
-import type { ApprovalProof } from '../../shared/decision/state.ts';
+import type { ApprovalProof } from '../../shared/approval/approval-proof.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';
 import { signPassport } from '../../shared/passport/issue.ts';
 import type { DeliveredApproval } from '../../shared/sync/sections.ts';

@@ -4,7 +4,7 @@ import type { PolicyDefinition } from '../../shared/policy/definition.ts';
 import { policyHash } from '../../shared/policy/hash.ts';
 import { parsePolicyInSteps } from '../../shared/policy/validate.ts';
 import type { Steps } from '../../shared/steps.ts';
-import type { PublishedPolicy } from '../../shared/sync/sections.ts';
+import type { PublishedPolicy } from '../../shared/policy/published-policy.ts';
 import { measureWork } from '../http/work-meter.ts';
 import { inTurns, type Pause } from '../pauser.ts';
 import { signedPolicy } from '../policies/load-published.ts';

@@ -2,12 +2,8 @@ import type { AskedDeciders } from '../../shared/approval/deciders.ts';
 import type { Binding } from '../../shared/binding/binding.ts';
 import type { Clock } from '../../shared/clock.ts';
 import type { VerificationKeys } from '../../shared/crypto/signing-key.ts';
-import type {
-  AgentRecord,
-  DirectoryUser,
-  KillSwitch,
-  PassportState,
-} from '../../shared/decision/state.ts';
+import type { AgentRecord, DirectoryUser, KillSwitch } from '../../shared/decision/state.ts';
+import type { PassportState } from '../../shared/passport/passport-state.ts';
 import type { ToolRecord } from '../../shared/manifest/tool-record.ts';
 import type { PolicySet } from '../../shared/policy/policy-set.ts';
 import type {

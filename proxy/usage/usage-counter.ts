@@ -1,6 +1,6 @@
 import type { Clock } from '../../shared/clock.ts';
 import { newId } from '../../shared/ids.ts';
-import type { Sums } from '../../shared/usage/amounts.ts';
+import type { Sums } from '../../shared/decision/verdict.ts';
 import { type Bucket, Buckets } from '../../shared/usage/buckets.ts';
 import { ToolUsage } from '../../shared/usage/tool-usage.ts';
 import { type GiveBack, UsageBook } from '../../shared/usage/usage-book.ts';

@@ -3,7 +3,8 @@ import { decidersSuffice } from '../approval/deciders.ts';
 import { satisfiesTerms } from '../approval/grant-terms.ts';
 import type { ErrorCode } from '../error-kinds.ts';
 import type { Action, RiskTier } from './action.ts';
-import type { ApprovalProof, DecisionState } from './state.ts';
+import type { DecisionState } from './state.ts';
+import type { ApprovalProof } from '../approval/approval-proof.ts';
 import type { ApprovalTerms, Effect } from './verdict.ts';
 
 /** What an approval is worth for this action. */

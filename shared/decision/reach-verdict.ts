@@ -1,5 +1,6 @@
 import type { GiveBack } from '../usage/usage-book.ts';
-import type { ApprovalProof, PassportState } from './state.ts';
+import type { PassportState } from '../passport/passport-state.ts';
+import type { ApprovalProof } from '../approval/approval-proof.ts';
 import type { Effect, Verdict } from './verdict.ts';
 
 type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { readonly kind: Kind }>;

@@ -1,7 +1,6 @@
-import type { Deciders } from '../approval/deciders.ts';
-import type { StandingGrant } from '../approval/grant-terms.ts';
+import type { ApprovalProof } from '../approval/approval-proof.ts';
 import type { ToolRecord } from '../manifest/tool-record.ts';
-import type { PassportClaims } from '../passport/claims.ts';
+import type { PassportState } from '../passport/passport-state.ts';
 import type { PolicySet } from '../policy/policy-set.ts';
 import type { ToolUsage } from '../usage/tool-usage.ts';
 import type { Environment, Mode } from './action.ts';
@@ -29,41 +28,6 @@ export interface DirectoryUser {
   readonly email?: string | undefined;
   readonly role?: string | undefined;
 }
-
-/** The approval that a passport's `approval_hash` names, as the ledger knows it. */
-export interface ApprovalProof {
-  readonly approvalId: number;
-  readonly eventHash: string;
-  readonly actionDigest: string;
-  readonly granted: boolean;
-  readonly used: boolean;
-  readonly expiresAtMs: number;
-  readonly revoked?: boolean | undefined;
-  /** Who agreed. Undefined: not known, and so never enough for what a rule asks. */
-  readonly deciders?: Deciders | undefined;
-  /** For a grant that is good for more than one call, or for one on the tool whatever its arguments. */
-  readonly standing?: StandingGrant | undefined;
-}
-
-/**
- * A passport with everything about it that has to be looked up. Signature and look-ups are
- * done before `decide`; their results are judged inside it, in its order.
- */
-export type PassportState =
-  | { readonly form: 'malformed' | 'signature_invalid'; readonly detail: string }
-  /** A sidecar has no lease that it may use: it acts for nobody right now. */
-  | { readonly form: 'no_lease' }
-  | {
-      readonly form: 'signed';
-      readonly claims: PassportClaims;
-      /** `lease` numbers are single-use by construction and need no claim on the bus. */
-      readonly source: 'presented' | 'lease';
-      readonly revoked: boolean;
-      /** `unclaimed`: not claimed yet, the verdict will ask for it. */
-      readonly use: 'unclaimed' | 'claimed' | 'replayed' | 'unavailable';
-      /** Undefined: no approval with that hash is known. */
-      readonly approval?: ApprovalProof | undefined;
-    };
 
 /** All that a decision depends on besides the action and the time. */
 export interface DecisionState {

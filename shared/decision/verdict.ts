@@ -1,5 +1,4 @@
 import type { GrantLimits } from '../approval/grant-terms.ts';
-import type { Sums } from '../usage/amounts.ts';
 import type { Mode, RiskTier } from './action.ts';
 
 export const decisions = [
@@ -21,6 +20,9 @@ export interface ApprovalTerms {
   /** How far a standing grant may reach; undefined: one call, and no more. */
   readonly grant?: GrantLimits | undefined;
 }
+
+/** Values of one call, or of many, added up; by their path below `args`. */
+export type Sums = Readonly<Record<string, number>>;
 
 /** What the caller of `decide` must carry out; `decide` itself changes nothing. */
 export type Effect =

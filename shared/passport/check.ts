@@ -1,5 +1,5 @@
 import type { Action } from '../decision/action.ts';
-import type { PassportState } from '../decision/state.ts';
+import type { PassportState } from './passport-state.ts';
 import type { ErrorCode } from '../error-kinds.ts';
 import { matchesAnyGlob } from '../glob.ts';
 import { anyUser } from './claims.ts';

@@ -1,6 +1,6 @@
 import { GatewayError } from '../errors.ts';
 import { finish, type Steps } from '../steps.ts';
-import type { PublishedPolicy } from '../sync/sections.ts';
+import type { PublishedPolicy } from './published-policy.ts';
 import { policyLimits } from './definition-limits.ts';
 import { policyHash, policySetHash } from './hash.ts';
 import { combine } from './outcome.ts';

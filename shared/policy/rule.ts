@@ -1,4 +1,4 @@
-import type { PublishedPolicy } from '../sync/sections.ts';
+import type { PublishedPolicy } from './published-policy.ts';
 import {
   type CompiledCondition,
   type ConditionKeys,

@@ -1,6 +1,6 @@
 import type { JsonValue } from '../json.ts';
 import type { Steps } from '../steps.ts';
-import type { PublishedPolicy } from '../sync/sections.ts';
+import type { PublishedPolicy } from './published-policy.ts';
 import type { PolicyContext } from './context.ts';
 import { compileTrial, type RuleEvidence } from './replay.ts';
 import { compileScope } from './scope.ts';

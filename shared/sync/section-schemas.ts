@@ -16,14 +16,8 @@ import {
   type RuleApproval,
   ruleDecisions,
 } from '../policy/definition.ts';
-import type {
-  DeliveredApproval,
-  Heartbeat,
-  PublishedPolicy,
-  PublishedTool,
-  SectionBodies,
-  SidecarSectionBody,
-} from './sections.ts';
+import type { DeliveredApproval, Heartbeat, PublishedTool, SectionBodies, SidecarSectionBody } from './sections.ts';
+import type { PublishedPolicy } from '../policy/published-policy.ts';
 
 /**
  * What sections must look like. Unknown fields are refused rather than dropped: they may carry a

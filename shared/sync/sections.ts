@@ -7,7 +7,7 @@ import type { AgentRecord, DirectoryUser, KillSwitch } from '../decision/state.t
 import type { ArgumentsSetting } from '../evidence/arguments-setting.ts';
 import type { JsonObject } from '../json.ts';
 import type { ApprovalStatus } from '../manifest/tool-record.ts';
-import type { PolicyDefinition } from '../policy/definition.ts';
+import type { PublishedPolicy } from '../policy/published-policy.ts';
 
 /** The sections of a tenant's state that every sidecar of the tenant holds. */
 export const tenantSections = [
@@ -27,13 +27,6 @@ export function sidecarSection(sidecarId: string): `sidecar:${string}` {
   return `sidecar:${sidecarId}`;
 }
 export type SectionName = TenantSection | `sidecar:${string}`;
-
-export interface PublishedPolicy {
-  /** Row id; ties between rules go to the lowest. */
-  readonly id: number;
-  readonly hash: string;
-  readonly definition: PolicyDefinition;
-}
 
 export interface PublishedTool {
   readonly name: string;

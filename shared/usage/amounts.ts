@@ -1,9 +1,7 @@
 import type { JsonObject, JsonValue } from '../json.ts';
 import { compilePath } from '../policy/path.ts';
+import type { Sums } from '../decision/verdict.ts';
 import { toNumber } from '../policy/relations.ts';
-
-/** What one call, or many, come to: summed values by their path below `args`. */
-export type Sums = Readonly<Record<string, number>>;
 
 /** No single value counts for more: sums stay numbers whatever an agent writes. */
 export const amountMax = Number.MAX_SAFE_INTEGER;

@@ -3,7 +3,7 @@ import { runInNewContext } from 'node:vm';
 import { PolicyCompiler } from '../../shared/policy/compile.ts';
 import type { PolicyDefinition } from '../../shared/policy/definition.ts';
 import { policyHash } from '../../shared/policy/hash.ts';
-import type { PublishedPolicy } from '../../shared/sync/sections.ts';
+import type { PublishedPolicy } from '../../shared/policy/published-policy.ts';
 import { type BenchRow, summarise } from './row.ts';
 
 const policyCount = 1_000;

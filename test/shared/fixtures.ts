@@ -1,5 +1,6 @@
 import type { Action } from '../../shared/decision/action.ts';
-import type { DecisionState, PassportState } from '../../shared/decision/state.ts';
+import type { DecisionState } from '../../shared/decision/state.ts';
+import type { PassportState } from '../../shared/passport/passport-state.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';
 import { alwaysPolicies } from '../support/policy-sets.ts';
 

@@ -1,5 +1,5 @@
 import type { Action } from '../../shared/decision/action.ts';
-import type { PassportState } from '../../shared/decision/state.ts';
+import type { PassportState } from '../../shared/passport/passport-state.ts';
 import { newId } from '../../shared/ids.ts';
 import type { JsonObject } from '../../shared/json.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';

@@ -9,7 +9,7 @@ import {
   ruleDecisions,
 } from '../../shared/policy/definition.ts';
 import { policyHash } from '../../shared/policy/hash.ts';
-import type { PublishedPolicy } from '../../shared/sync/sections.ts';
+import type { PublishedPolicy } from '../../shared/policy/published-policy.ts';
 
 /**
  * Policies and contexts over a vocabulary so small that rules often match, overlap and collide,

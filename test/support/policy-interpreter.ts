@@ -8,7 +8,7 @@ import type {
   PolicyRule,
   RuleDecision,
 } from '../../shared/policy/definition.ts';
-import type { PublishedPolicy } from '../../shared/sync/sections.ts';
+import type { PublishedPolicy } from '../../shared/policy/published-policy.ts';
 
 /**
  * The policy language once more, written as plainly as possible and without looking at how the

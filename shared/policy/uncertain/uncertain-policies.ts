@@ -1,6 +1,6 @@
 import type { Decision } from '../../decision/verdict.ts';
 import { finish, type Steps } from '../../steps.ts';
-import type { PublishedPolicy } from '../../sync/sections.ts';
+import type { PublishedPolicy } from '../published-policy.ts';
 import { byPolicyId } from '../compile.ts';
 import type { PolicyContext } from '../context.ts';
 import type { PolicyDefinition, PolicyRule } from '../definition.ts';

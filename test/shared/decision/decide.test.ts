@@ -6,13 +6,9 @@ import { decide } from '../../../shared/decision/decide.ts';
 import { explainVerdict } from '../../../shared/decision/explain.ts';
 import { isEnforcing } from '../../../shared/decision/mode.ts';
 import { passportStatus } from '../../../shared/decision/passport-status.ts';
-import type {
-  AgentRecord,
-  ApprovalProof,
-  DecisionState,
-  KillSwitch,
-  PassportState,
-} from '../../../shared/decision/state.ts';
+import type { AgentRecord, DecisionState, KillSwitch } from '../../../shared/decision/state.ts';
+import type { PassportState } from '../../../shared/passport/passport-state.ts';
+import type { ApprovalProof } from '../../../shared/approval/approval-proof.ts';
 import { type Decision, decisions, mayProceed } from '../../../shared/decision/verdict.ts';
 import type { ToolRecord } from '../../../shared/manifest/tool-record.ts';
 import type { PassportClaims } from '../../../shared/passport/claims.ts';
