@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { secretSettings } from '../shared/settings.ts';
+import { secretSettings } from '../shared/base/settings.ts';
 
 /** Where a command's calls go, and whom it trusts. */
 export interface WayOut {

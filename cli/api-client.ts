@@ -1,9 +1,9 @@
 import fs from 'node:fs';
 import { z } from 'zod';
-import { type Client, createClient } from '../shared/contract/client.ts';
-import { errorKindOf, errorKinds } from '../shared/error-kinds.ts';
-import { GatewayError } from '../shared/errors.ts';
-import { parseSettings, SettingsError } from '../shared/settings.ts';
+import { parseSettings, SettingsError } from '../shared/base/settings.ts';
+import { type Client, createClient } from '../shared/contract/base/client.ts';
+import { errorKindOf, errorKinds } from '../shared/errors/error-kinds.ts';
+import { GatewayError } from '../shared/errors/gateway-error.ts';
 import { findRunning } from './running-instance.ts';
 
 const schema = z.object({

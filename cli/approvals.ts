@@ -1,6 +1,5 @@
 import { parseArgs } from 'node:util';
-import { type GrantScope, grantScopes } from '../shared/approval/grant-terms.ts';
-import { approvalStates, isOpen } from '../shared/approval/states.ts';
+import { SettingsError } from '../shared/base/settings.ts';
 import {
   type ApprovalRecord,
   decideApproval,
@@ -8,7 +7,8 @@ import {
   listApprovals,
   revokeGrant,
 } from '../shared/contract/approvals.ts';
-import { SettingsError } from '../shared/settings.ts';
+import { approvalStates, isOpen } from '../shared/vocabulary/approval-states.ts';
+import { type GrantScope, grantScopes } from '../shared/vocabulary/grant-terms.ts';
 import { apiClient, apiOptions } from './api-client.ts';
 import { durationMs } from './duration.ts';
 import { ago, span, table, visible } from './table.ts';

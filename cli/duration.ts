@@ -1,4 +1,4 @@
-import { SettingsError } from '../shared/settings.ts';
+import { SettingsError } from '../shared/base/settings.ts';
 
 const unitsMs = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 

@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 import { enrolledIdentity } from '../proxy/enrolment.ts';
 import type { Identity } from '../proxy/identity.ts';
+import { SettingsError } from '../shared/base/settings.ts';
 import { registerAgent } from '../shared/contract/agents.ts';
-import { createClient } from '../shared/contract/client.ts';
+import { createClient } from '../shared/contract/base/client.ts';
 import { createEnrolmentToken } from '../shared/contract/sidecars.ts';
 import { sha256 } from '../shared/crypto/hash.ts';
-import { GatewayError } from '../shared/errors.ts';
-import { SettingsError } from '../shared/settings.ts';
+import { GatewayError } from '../shared/errors/gateway-error.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 type Client = ReturnType<typeof createClient>;

@@ -1,7 +1,7 @@
 import { Agent, request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import type { Config } from '../proxy/config.ts';
-import { SettingsError } from '../shared/settings.ts';
+import { SettingsError } from '../shared/base/settings.ts';
 
 /** A sidecar that answers, decides, and takes this caller. */
 export interface FoundSidecar {

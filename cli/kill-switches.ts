@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { SettingsError } from '../shared/base/settings.ts';
 import {
   armKillSwitch,
   type ChangedKillSwitch,
@@ -7,7 +8,6 @@ import {
   type KillSwitchRecord,
   listKillSwitches,
 } from '../shared/contract/kill-switches.ts';
-import { SettingsError } from '../shared/settings.ts';
 import { apiClient, apiOptions } from './api-client.ts';
 import { ago, table, visible } from './table.ts';
 

@@ -1,4 +1,4 @@
-import { nearestName } from '../shared/nearest-name.ts';
+import { nearestName } from '../shared/base/nearest-name.ts';
 import { explain } from './explain.ts';
 import { visible } from './table.ts';
 

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { SettingsError } from '../shared/settings.ts';
+import { SettingsError } from '../shared/base/settings.ts';
 
 /** The embedded instance of a data directory, as its own commands find it. */
 const schema = z.strictObject({

@@ -1,8 +1,8 @@
 import { parseArgs } from 'node:util';
-import type { CallAnswer } from '../shared/contract/client.ts';
+import { SettingsError } from '../shared/base/settings.ts';
+import type { CallAnswer } from '../shared/contract/base/client.ts';
 import { createEnrolmentToken, listSidecars } from '../shared/contract/sidecars.ts';
-import { type Environment, environments } from '../shared/decision/action.ts';
-import { SettingsError } from '../shared/settings.ts';
+import { type Environment, environments } from '../shared/vocabulary/action.ts';
 import { apiClient, apiOptions } from './api-client.ts';
 import { ago, span, table } from './table.ts';
 

@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { getCACertificates } from 'node:tls';
-import { SettingsError } from '../shared/settings.ts';
+import { SettingsError } from '../shared/base/settings.ts';
 import type { WayOut } from './agent-environment.ts';
 
 /**

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { ignoreInsecureTls, insecureTlsIgnored } from '../shared/settings.ts';
+import { ignoreInsecureTls, insecureTlsIgnored } from '../shared/base/settings.ts';
 import { printDecisions } from './decision-lines.ts';
 import { type Embedded, startEmbedded } from './embedded.ts';
 import { stopSignal } from './stop-signal.ts';

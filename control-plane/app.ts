@@ -1,8 +1,8 @@
 import express, { type Express, type RequestHandler } from 'express';
 import type { Registry } from 'prom-client';
-import { openApiDocument } from '../shared/contract/openapi.ts';
-import type { DiskWatch } from '../shared/disk-watch.ts';
-import { GatewayError } from '../shared/errors.ts';
+import type { DiskWatch } from '../shared/base/disk-watch.ts';
+import { openApiDocument } from '../shared/contract/base/openapi.ts';
+import { GatewayError } from '../shared/errors/gateway-error.ts';
 import { answerMetrics } from './admin-app.ts';
 import { createAuthenticate } from './http/authenticate.ts';
 import { type BudgetLimits, createBudgets } from './http/budget.ts';

@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { type Environment, environments } from '../shared/decision/action.ts';
 import {
   choice,
   limit,
@@ -10,7 +9,8 @@ import {
   privateRanges,
   redisUrl,
   type SettingsSource,
-} from '../shared/settings.ts';
+} from '../shared/base/settings.ts';
+import { type Environment, environments } from '../shared/vocabulary/action.ts';
 import {
   ledgerOriginSetting,
   readWitnesses,

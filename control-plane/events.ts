@@ -1,8 +1,8 @@
-import type { Clock } from '../shared/clock.ts';
-import { GatewayError } from '../shared/errors.ts';
-import type { EvidenceEvent, SealedEvent } from '../shared/evidence/event.ts';
-import { newId } from '../shared/ids.ts';
-import type { JsonObject } from '../shared/json.ts';
+import type { Clock } from '../shared/base/clock.ts';
+import { newId } from '../shared/base/ids.ts';
+import type { JsonObject } from '../shared/base/json.ts';
+import { GatewayError } from '../shared/errors/gateway-error.ts';
+import type { EvidenceEvent, SealedEvent } from '../shared/ledger/event.ts';
 import type { SectionName } from '../shared/sync/sections.ts';
 import { signRow } from './integrity/sign-row.ts';
 import type { SignedRow, SignedTable } from './integrity/signed-rows.ts';

@@ -1,12 +1,12 @@
 import fs from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { Registry } from 'prom-client';
+import { systemClock } from '../shared/base/clock.ts';
+import type { Log } from '../shared/base/log.ts';
+import { programLog } from '../shared/base/program-log.ts';
+import { ignoreInsecureTls, insecureTlsIgnored, SettingsError } from '../shared/base/settings.ts';
 import type { Bus } from '../shared/bus/bus.ts';
 import { openBus } from '../shared/bus/open.ts';
-import { systemClock } from '../shared/clock.ts';
-import type { Log } from '../shared/log.ts';
-import { programLog } from '../shared/program-log.ts';
-import { ignoreInsecureTls, insecureTlsIgnored, SettingsError } from '../shared/settings.ts';
 import { startExpirySweep } from './approvals/expiry-sweep.ts';
 import { type Config, readConfig } from './config.ts';
 import { startCheckpointRounds } from './evidence/anchoring/checkpoint-rounds.ts';

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import { type Clock, systemClock } from '../shared/clock.ts';
-import type { Steps } from '../shared/steps.ts';
+import { type Clock, systemClock } from '../shared/base/clock.ts';
+import type { Steps } from '../shared/base/steps.ts';
 import { measureWork } from './http/work-meter.ts';
 
 /** How long work holds up the others whom this process serves, if no step of it takes longer. */

@@ -1,4 +1,4 @@
-import { GatewayError } from '../shared/errors.ts';
+import { GatewayError } from '../shared/errors/gateway-error.ts';
 import type { ChangeNotes } from './events.ts';
 import type { Transaction } from './services.ts';
 

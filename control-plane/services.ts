@@ -1,11 +1,11 @@
 import type { Pool } from 'pg';
+import type { Clock } from '../shared/base/clock.ts';
+import type { Log } from '../shared/base/log.ts';
 import type { Bus } from '../shared/bus/bus.ts';
-import type { Clock } from '../shared/clock.ts';
-import type { EvidenceFilters } from '../shared/contract/evidence.ts';
+import type { EvidenceFilters } from '../shared/contract/evidence/evidence.ts';
 import type { PublicJwk, SigningAlgorithm, SigningKey } from '../shared/crypto/signing-key.ts';
-import type { GatewayError } from '../shared/errors.ts';
-import type { EvidenceEvent, SealedEvent } from '../shared/evidence/event.ts';
-import type { Log } from '../shared/log.ts';
+import type { GatewayError } from '../shared/errors/gateway-error.ts';
+import type { EvidenceEvent, SealedEvent } from '../shared/ledger/event.ts';
 import type { SectionName } from '../shared/sync/sections.ts';
 import type { Config } from './config.ts';
 import type { Armed } from './integrity/armed.ts';

@@ -1,8 +1,8 @@
 import type { Registry } from 'prom-client';
+import type { DiskWatch } from '../shared/base/disk-watch.ts';
+import type { Log } from '../shared/base/log.ts';
+import { counter, gauge } from '../shared/base/observed-metric.ts';
 import type { Bus } from '../shared/bus/bus.ts';
-import type { DiskWatch } from '../shared/disk-watch.ts';
-import type { Log } from '../shared/log.ts';
-import { counter, gauge } from '../shared/observed-metric.ts';
 import { sidecarSection } from '../shared/sync/sections.ts';
 import type { Guard } from '../shared/upstream/address-guard.ts';
 import type { Closing } from './closing.ts';

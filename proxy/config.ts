@@ -11,7 +11,7 @@ import {
   redisUrl,
   SettingsError,
   type SettingsSource,
-} from '../shared/settings.ts';
+} from '../shared/base/settings.ts';
 import { internalHost } from './ingress/head.ts';
 import { type Limits, limitSettings, readLimits } from './limits.ts';
 import { type NameConstraints, parseNameConstraints } from './tls/name-constraints.ts';

@@ -1,8 +1,9 @@
 import { compactDecrypt } from 'jose';
 import { z } from 'zod';
+import type { Clock } from '../shared/base/clock.ts';
+import { newId } from '../shared/base/ids.ts';
 import type { HeldCredential } from '../shared/binding/binding.ts';
-import type { Clock } from '../shared/clock.ts';
-import { createClient } from '../shared/contract/client.ts';
+import { createClient } from '../shared/contract/base/client.ts';
 import {
   claimSidecarPassport,
   getKeySuccession,
@@ -18,10 +19,9 @@ import {
 } from '../shared/contract/sidecar-token.ts';
 import { getSidecarCredentials, reportSidecar } from '../shared/contract/sidecars.ts';
 import { signJws } from '../shared/crypto/jws.ts';
-import type { Action } from '../shared/decision/action.ts';
-import type { Effect, Verdict } from '../shared/decision/verdict.ts';
-import type { LedgerAcknowledgement } from '../shared/evidence/ledger-acknowledgement.ts';
-import { newId } from '../shared/ids.ts';
+import type { LedgerAcknowledgement } from '../shared/ledger/ledger-acknowledgement.ts';
+import type { Action } from '../shared/vocabulary/action.ts';
+import type { Effect, Verdict } from '../shared/vocabulary/verdict.ts';
 import type { Enrolment } from './enrolment.ts';
 import type { Acknowledged } from './evidence/uploader.ts';
 import type { UsageElsewhere } from './usage/usage-counter.ts';

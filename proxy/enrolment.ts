@@ -1,7 +1,8 @@
 import { createPrivateKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import fs from 'node:fs';
 import { join } from 'node:path';
-import { createClient } from '../shared/contract/client.ts';
+import { SettingsError } from '../shared/base/settings.ts';
+import { createClient } from '../shared/contract/base/client.ts';
 import { enrolSidecar } from '../shared/contract/sidecars.ts';
 import {
   exportPrivateKey,
@@ -10,8 +11,7 @@ import {
   type PublicJwk,
   type SigningKey,
 } from '../shared/crypto/signing-key.ts';
-import { GatewayError } from '../shared/errors.ts';
-import { SettingsError } from '../shared/settings.ts';
+import { GatewayError } from '../shared/errors/gateway-error.ts';
 import type { Identity } from './identity.ts';
 
 /** What a sidecar is after enrolment: whom it acts for, its own keys, and the keys it pins. */

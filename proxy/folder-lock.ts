@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { SettingsError } from '../shared/settings.ts';
+import { SettingsError } from '../shared/base/settings.ts';
 
 /**
  * Takes a folder for this process alone; resolves with how to give it back. The lock is a socket's

@@ -1,4 +1,4 @@
-import { systemClock } from '../shared/clock.ts';
+import { systemClock } from '../shared/base/clock.ts';
 import type { Parts } from './build-enforcement.ts';
 import { pinSectionKey } from './enrolment.ts';
 import { SectionKeys } from './replica/section-keys.ts';

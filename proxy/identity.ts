@@ -1,4 +1,4 @@
-import type { Environment } from '../shared/decision/action.ts';
+import type { Environment } from '../shared/vocabulary/action.ts';
 
 /** Who this sidecar acts for, from its enrolment; an agent cannot change it. */
 export interface Identity {

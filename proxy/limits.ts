@@ -1,4 +1,4 @@
-import { limit, milliseconds } from '../shared/settings.ts';
+import { limit, milliseconds } from '../shared/base/settings.ts';
 
 /** The settings that bound what one agent, or an upstream, may take up. */
 export const limitSettings = {

@@ -1,6 +1,6 @@
 import type { Registry } from 'prom-client';
-import type { DiskWatch } from '../shared/disk-watch.ts';
-import type { Log } from '../shared/log.ts';
+import type { DiskWatch } from '../shared/base/disk-watch.ts';
+import type { Log } from '../shared/base/log.ts';
 import type { Guard } from '../shared/upstream/address-guard.ts';
 import type { Closing } from './closing.ts';
 import type { Config } from './config.ts';

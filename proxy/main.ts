@@ -1,13 +1,13 @@
 import fs from 'node:fs';
 import { join } from 'node:path';
 import { Registry } from 'prom-client';
+import { systemClock } from '../shared/base/clock.ts';
+import type { Log } from '../shared/base/log.ts';
+import { programLog } from '../shared/base/program-log.ts';
+import { ignoreInsecureTls, insecureTlsIgnored, SettingsError } from '../shared/base/settings.ts';
 import type { Bus } from '../shared/bus/bus.ts';
 import { openBus } from '../shared/bus/open.ts';
-import { systemClock } from '../shared/clock.ts';
 import { verificationKeys } from '../shared/crypto/signing-key.ts';
-import type { Log } from '../shared/log.ts';
-import { programLog } from '../shared/program-log.ts';
-import { ignoreInsecureTls, insecureTlsIgnored, SettingsError } from '../shared/settings.ts';
 import { createGuard } from '../shared/upstream/address-guard.ts';
 import { buildEnforcement } from './build-enforcement.ts';
 import { Closing } from './closing.ts';

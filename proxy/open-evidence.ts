@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import type { DiskWatch } from '../shared/disk-watch.ts';
-import type { Log } from '../shared/log.ts';
+import type { DiskWatch } from '../shared/base/disk-watch.ts';
+import type { Log } from '../shared/base/log.ts';
 import type { Closing } from './closing.ts';
 import type { Config } from './config.ts';
 import type { ControlPlane } from './control-plane.ts';

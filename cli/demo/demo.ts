@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import tls from 'node:tls';
 import type { Sidecar } from '../../proxy/main.ts';
 import { type Authority, loadAuthority } from '../../proxy/tls/authority.ts';
-import { systemClock } from '../../shared/clock.ts';
+import { systemClock } from '../../shared/base/clock.ts';
 import { agentEnvironment } from '../agent-environment.ts';
 import { startEmbedded } from '../embedded.ts';
 import { stopSignal } from '../stop-signal.ts';

@@ -1,11 +1,11 @@
+import { SettingsError } from '../../shared/base/settings.ts';
 import { type PublicJwk, verificationKeys } from '../../shared/crypto/signing-key.ts';
 import {
   looksLikeTrail,
   type TrailFacts,
   verifyTrail,
-} from '../../shared/evidence/audit/statement.ts';
-import type { ExportFile } from '../../shared/evidence/bundle/read.ts';
-import { SettingsError } from '../../shared/settings.ts';
+} from '../../shared/ledger/audit/statement.ts';
+import type { ExportFile } from '../../shared/ledger/bundle/read.ts';
 import { say, sayJson } from '../policy/say.ts';
 
 /** Enough of the end for the signed statement of a trail. */

@@ -1,5 +1,5 @@
-import type { ExportStatement } from '../../shared/evidence/bundle/statement.ts';
-import { readTrailer, trailerBytesMax } from '../../shared/evidence/bundle/trailer.ts';
+import type { ExportStatement } from '../../shared/ledger/bundle/statement.ts';
+import { readTrailer, trailerBytesMax } from '../../shared/ledger/bundle/trailer.ts';
 
 const headBytes = 64;
 

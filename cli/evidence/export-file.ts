@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import { open } from 'node:fs/promises';
-import type { ExportFile } from '../../shared/evidence/bundle/read.ts';
-import { SettingsError } from '../../shared/settings.ts';
+import { SettingsError } from '../../shared/base/settings.ts';
+import type { ExportFile } from '../../shared/ledger/bundle/read.ts';
 
 const partBytes = 1 << 20;
 

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
-import { exportEvidence } from '../../shared/contract/evidence-export.ts';
-import { type ExportStatement, exportFormats } from '../../shared/evidence/bundle/statement.ts';
-import { SettingsError } from '../../shared/settings.ts';
+import { SettingsError } from '../../shared/base/settings.ts';
+import { exportEvidence } from '../../shared/contract/evidence/evidence-export.ts';
+import { type ExportStatement, exportFormats } from '../../shared/ledger/bundle/statement.ts';
 import { siemDialects } from '../../shared/siem/dialects.ts';
 import { apiClient, apiOptions } from '../api-client.ts';
 import { count } from '../policy/say.ts';

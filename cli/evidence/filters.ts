@@ -1,5 +1,5 @@
-import type { ExportFilters } from '../../shared/evidence/bundle/statement.ts';
-import { recordedDecisions } from '../../shared/evidence/recorded-decisions.ts';
+import type { ExportFilters } from '../../shared/ledger/bundle/statement.ts';
+import { recordedDecisions } from '../../shared/ledger/recorded-decisions.ts';
 import { oneOf } from './one-of.ts';
 
 /** What events are picked by, as options. */

@@ -1,4 +1,4 @@
-import { SettingsError } from '../../shared/settings.ts';
+import { SettingsError } from '../../shared/base/settings.ts';
 
 /** The word that an option gives, of those that it may be. */
 export function oneOf<Word extends string>(

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
-import { getEvidenceJwks } from '../../shared/contract/evidence-export.ts';
-import { getCheckpoint } from '../../shared/contract/evidence-tree.ts';
+import { getEvidenceJwks } from '../../shared/contract/evidence/evidence-export.ts';
+import { getCheckpoint } from '../../shared/contract/evidence/evidence-tree.ts';
 import { apiClient, apiOptions } from '../api-client.ts';
 import { deliver, outputOption } from './output.ts';
 

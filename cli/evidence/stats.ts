@@ -1,5 +1,8 @@
 import { parseArgs } from 'node:util';
-import { type EvidenceStats, evidenceStats } from '../../shared/contract/evidence-reading.ts';
+import {
+  type EvidenceStats,
+  evidenceStats,
+} from '../../shared/contract/evidence/evidence-reading.ts';
 import { apiClient, apiOptions } from '../api-client.ts';
 import { count, say, sayJson } from '../policy/say.ts';
 import { table } from '../table.ts';

@@ -1,10 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { streamEvidence } from '../../shared/contract/evidence-reading.ts';
-import { errorKindOf } from '../../shared/error-kinds.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import { isJsonObject } from '../../shared/json.ts';
-import { SettingsError } from '../../shared/settings.ts';
+import { isJsonObject } from '../../shared/base/json.ts';
+import { SettingsError } from '../../shared/base/settings.ts';
+import { streamEvidence } from '../../shared/contract/evidence/evidence-reading.ts';
+import { errorKindOf } from '../../shared/errors/error-kinds.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { apiClient, apiOptions } from '../api-client.ts';
 import { say } from '../policy/say.ts';
 import { filterOptions, readFilters } from './filters.ts';

@@ -1,9 +1,9 @@
 import { parseArgs } from 'node:util';
+import { isJsonObject } from '../../shared/base/json.ts';
+import { SettingsError } from '../../shared/base/settings.ts';
 import { importPublicJwk, type PublicJwk } from '../../shared/crypto/signing-key.ts';
-import type { ExportReport } from '../../shared/evidence/bundle/report.ts';
-import { type ExportTrust, verifyExport } from '../../shared/evidence/bundle/verify.ts';
-import { isJsonObject } from '../../shared/json.ts';
-import { SettingsError } from '../../shared/settings.ts';
+import type { ExportReport } from '../../shared/ledger/bundle/report.ts';
+import { type ExportTrust, verifyExport } from '../../shared/ledger/bundle/verify.ts';
 import { count, say, sayJson } from '../policy/say.ts';
 import { isTrail, verifyAudit } from './audit.ts';
 import { openExport, readNamed } from './export-file.ts';

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import { SettingsError } from '../../shared/settings.ts';
+import { SettingsError } from '../../shared/base/settings.ts';
 import { isOurs } from '../agent-environment.ts';
 
 /** How long a server has to go by itself, and then on SIGTERM (MCP, "stdio", shutdown). */

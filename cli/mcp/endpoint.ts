@@ -1,7 +1,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { SettingsError } from '../../shared/settings.ts';
+import { SettingsError } from '../../shared/base/settings.ts';
 import type { Child } from './child.ts';
 import { linesOf } from './lines.ts';
 import { type Envelope, idKey, readEnvelope } from './message.ts';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import fs from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { parseSettings, SettingsError } from '../../shared/settings.ts';
+import { parseSettings, SettingsError } from '../../shared/base/settings.ts';
 import { stopSignal } from '../stop-signal.ts';
 import { type Child, startChild } from './child.ts';
 import { Endpoint } from './endpoint.ts';

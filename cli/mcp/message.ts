@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/base/json.ts';
 
 type MessageId = string | number;
 

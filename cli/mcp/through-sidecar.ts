@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { z } from 'zod';
-import { port, SettingsError } from '../../shared/settings.ts';
+import { port, SettingsError } from '../../shared/base/settings.ts';
 
 /** Where the sidecar is, as its own settings say. */
 export const sidecarSettings = z.object({

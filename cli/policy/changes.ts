@@ -1,5 +1,5 @@
-import type { JsonValue } from '../../shared/json.ts';
-import type { PolicyDefinition, PolicyRule } from '../../shared/policy/definition.ts';
+import type { JsonValue } from '../../shared/base/json.ts';
+import type { PolicyDefinition, PolicyRule } from '../../shared/policy/language/definition.ts';
 import { isSame, ruleChanges } from './rule-changes.ts';
 import { ruleWords, valueWords } from './rule-words.ts';
 

@@ -1,5 +1,8 @@
 import { parseArgs } from 'node:util';
-import { getObservedDecisions, type ObservedReport } from '../../shared/contract/trials.ts';
+import {
+  getObservedDecisions,
+  type ObservedReport,
+} from '../../shared/contract/policies/trials.ts';
 import { apiClient, apiOptions } from '../api-client.ts';
 import { periodOf, periodOptions } from './period.ts';
 import { count, say, sayJson } from './say.ts';

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
-import { installPolicyPack, listPolicyPacks } from '../../shared/contract/policy-packs.ts';
-import { modes } from '../../shared/decision/action.ts';
-import { SettingsError } from '../../shared/settings.ts';
+import { SettingsError } from '../../shared/base/settings.ts';
+import { installPolicyPack, listPolicyPacks } from '../../shared/contract/policies/policy-packs.ts';
+import { modes } from '../../shared/vocabulary/action.ts';
 import { apiClient, apiOptions } from '../api-client.ts';
 import { say, sayJson } from './say.ts';
 

@@ -1,4 +1,4 @@
-import { SettingsError } from '../../shared/settings.ts';
+import { SettingsError } from '../../shared/base/settings.ts';
 import { durationMs } from '../duration.ts';
 
 export const periodOptions = {

@@ -1,7 +1,7 @@
-import type { Client } from '../../shared/contract/client.ts';
-import { listPolicies, type PolicyRecord } from '../../shared/contract/policies.ts';
-import type { PolicyDefinition } from '../../shared/policy/definition.ts';
-import { parsePolicy } from '../../shared/policy/validate.ts';
+import type { Client } from '../../shared/contract/base/client.ts';
+import { listPolicies, type PolicyRecord } from '../../shared/contract/policies/policies.ts';
+import type { PolicyDefinition } from '../../shared/policy/language/definition.ts';
+import { parsePolicy } from '../../shared/policy/language/validate.ts';
 
 export interface PublishedPolicy {
   readonly record: PolicyRecord;

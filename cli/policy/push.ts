@@ -1,12 +1,12 @@
 import { parseArgs } from 'node:util';
-import type { Client } from '../../shared/contract/client.ts';
+import type { Client } from '../../shared/contract/base/client.ts';
 import {
   type ChangedPolicy,
   createPolicy,
   listPolicies,
   type PolicyRecord,
   updatePolicy,
-} from '../../shared/contract/policies.ts';
+} from '../../shared/contract/policies/policies.ts';
 import type { PolicyFile } from '../../shared/policy/cases/read-policy.ts';
 import { apiClient, apiOptions } from '../api-client.ts';
 import { readPolicies } from './files.ts';

@@ -1,7 +1,11 @@
 import { parseArgs } from 'node:util';
-import type { Client } from '../../shared/contract/client.ts';
-import { type PolicyRecord, updatePolicy, versionPolicy } from '../../shared/contract/policies.ts';
-import { SettingsError } from '../../shared/settings.ts';
+import { SettingsError } from '../../shared/base/settings.ts';
+import type { Client } from '../../shared/contract/base/client.ts';
+import {
+  type PolicyRecord,
+  updatePolicy,
+  versionPolicy,
+} from '../../shared/contract/policies/policies.ts';
 import { apiClient, apiOptions } from '../api-client.ts';
 import { say, sayJson } from './say.ts';
 import { oneDefinitionId, type Stored, storedPolicies } from './stored.ts';

@@ -1,7 +1,7 @@
+import type { JsonValue } from '../../shared/base/json.ts';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
-import type { JsonValue } from '../../shared/json.ts';
-import type { PolicyCondition, PolicyRule } from '../../shared/policy/definition.ts';
-import { groupConditions } from '../../shared/policy/rule.ts';
+import { groupConditions } from '../../shared/policy/engine/rule.ts';
+import type { PolicyCondition, PolicyRule } from '../../shared/policy/language/definition.ts';
 import { conditionWords, valueWords } from './rule-words.ts';
 
 /** What a rule says otherwise than before, a line each; empty only when it is the same. */

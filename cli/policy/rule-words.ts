@@ -1,11 +1,11 @@
-import { isJsonObject, type JsonValue } from '../../shared/json.ts';
+import { isJsonObject, type JsonValue } from '../../shared/base/json.ts';
+import { groupConditions } from '../../shared/policy/engine/rule.ts';
 import type {
   ConditionGroup,
   PolicyCondition,
   PolicyRule,
   RuleApproval,
-} from '../../shared/policy/definition.ts';
-import { groupConditions } from '../../shared/policy/rule.ts';
+} from '../../shared/policy/language/definition.ts';
 
 /** A rule in one line. */
 export function ruleWords({ decision, reason, approval, when }: PolicyRule): string {

@@ -1,6 +1,6 @@
-import type { Client } from '../../shared/contract/client.ts';
-import { listPolicies, type PolicyRecord } from '../../shared/contract/policies.ts';
-import { SettingsError } from '../../shared/settings.ts';
+import { SettingsError } from '../../shared/base/settings.ts';
+import type { Client } from '../../shared/contract/base/client.ts';
+import { listPolicies, type PolicyRecord } from '../../shared/contract/policies/policies.ts';
 
 /** The definition id that a command is about: unlike ids of rows, it outlives a push. */
 export function oneDefinitionId([id, ...others]: readonly string[]): string {

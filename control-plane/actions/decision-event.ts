@@ -1,10 +1,10 @@
-import type { Action, Environment } from '../../shared/decision/action.ts';
 import { seenRecord } from '../../shared/decision/seen-facts.ts';
 import type { DecisionState } from '../../shared/decision/state.ts';
 import { usageEvidence } from '../../shared/decision/usage-evidence.ts';
-import type { Verdict } from '../../shared/decision/verdict.ts';
-import { argumentsEvidence } from '../../shared/evidence/arguments.ts';
-import type { ArgumentsSetting } from '../../shared/evidence/arguments-setting.ts';
+import { argumentsEvidence } from '../../shared/ledger/privacy/arguments.ts';
+import type { ArgumentsSetting } from '../../shared/ledger/privacy/arguments-setting.ts';
+import type { Action, Environment } from '../../shared/vocabulary/action.ts';
+import type { Verdict } from '../../shared/vocabulary/verdict.ts';
 import { agentChain, newEvent } from '../events.ts';
 import type { SaltedEvent } from '../evidence/privacy/keep-apart.ts';
 import type { Services } from '../services.ts';

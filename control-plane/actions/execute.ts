@@ -3,11 +3,11 @@ import type {
   ActionResponse,
   ExecuteResponse,
 } from '../../shared/contract/actions.ts';
-import type { Action } from '../../shared/decision/action.ts';
 import { stepsFor } from '../../shared/decision/next-steps.ts';
-import { mayProceed } from '../../shared/decision/verdict.ts';
-import { type ErrorCode, errorKinds } from '../../shared/error-kinds.ts';
-import type { GatewayError } from '../../shared/errors.ts';
+import { type ErrorCode, errorKinds } from '../../shared/errors/error-kinds.ts';
+import type { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { Action } from '../../shared/vocabulary/action.ts';
+import { mayProceed } from '../../shared/vocabulary/verdict.ts';
 import { requestersOf } from '../approvals/requesters.ts';
 import { commitChange } from '../events.ts';
 import { toAnswerable } from '../http/errors.ts';

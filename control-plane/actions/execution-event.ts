@@ -1,9 +1,9 @@
+import type { JsonObject } from '../../shared/base/json.ts';
 import { sha256 } from '../../shared/crypto/hash.ts';
-import type { Action } from '../../shared/decision/action.ts';
-import { argumentsEvidence } from '../../shared/evidence/arguments.ts';
-import type { EvidenceEvent } from '../../shared/evidence/event.ts';
-import { recordableText } from '../../shared/evidence/recordable-text.ts';
-import type { JsonObject } from '../../shared/json.ts';
+import type { EvidenceEvent } from '../../shared/ledger/event.ts';
+import { argumentsEvidence } from '../../shared/ledger/privacy/arguments.ts';
+import { recordableText } from '../../shared/ledger/privacy/recordable-text.ts';
+import type { Action } from '../../shared/vocabulary/action.ts';
 import { agentChain, newEvent } from '../events.ts';
 import type { Services } from '../services.ts';
 import type { UpstreamAnswer, UpstreamOutcome } from '../upstream/answer-collector.ts';

@@ -1,9 +1,9 @@
-import type { Action, Environment, Mode } from '../../shared/decision/action.ts';
 import { decide } from '../../shared/decision/decide.ts';
 import { stepsFor } from '../../shared/decision/next-steps.ts';
 import type { DecisionState } from '../../shared/decision/state.ts';
-import { mayProceed, type Verdict } from '../../shared/decision/verdict.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { Action, Environment, Mode } from '../../shared/vocabulary/action.ts';
+import { mayProceed, type Verdict } from '../../shared/vocabulary/verdict.ts';
 import { agentChain } from '../events.ts';
 import { argumentsSetting } from '../evidence/privacy/arguments-setting.ts';
 import { toAnswerable } from '../http/errors.ts';

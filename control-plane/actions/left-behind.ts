@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { ActionResponse } from '../../shared/contract/actions.ts';
-import { isErrorCode } from '../../shared/error-kinds.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import { isErrorCode } from '../../shared/errors/error-kinds.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { SaltedEvent } from '../evidence/privacy/keep-apart.ts';
 import type { Services } from '../services.ts';
 import { sealSalted } from './seal-salted.ts';

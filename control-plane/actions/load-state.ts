@@ -1,9 +1,14 @@
-import type { Action, Environment } from '../../shared/decision/action.ts';
-import { modes } from '../../shared/decision/action.ts';
-import type { AgentRecord, DecisionState, DirectoryUser, KillSwitch } from '../../shared/decision/state.ts';
+import type {
+  AgentRecord,
+  DecisionState,
+  DirectoryUser,
+  KillSwitch,
+} from '../../shared/decision/state.ts';
 import type { PassportState } from '../../shared/passport/passport-state.ts';
 import { revocationId } from '../../shared/passport/single-use.ts';
 import type { PassportReading } from '../../shared/passport/verify.ts';
+import type { Action, Environment } from '../../shared/vocabulary/action.ts';
+import { modes } from '../../shared/vocabulary/action.ts';
 import { agentRowId } from '../agents/agent-row-id.ts';
 import { approvalProof } from '../approvals/approval-proof.ts';
 import { readPresented } from '../passports/read-passport.ts';

@@ -1,11 +1,11 @@
 import { refuseTwins } from '../../shared/binding/args.ts';
 import type { ActionRequest, ActionResponse } from '../../shared/contract/actions.ts';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
-import type { Action } from '../../shared/decision/action.ts';
 import { explainVerdict } from '../../shared/decision/explain.ts';
 import { passportStatus } from '../../shared/decision/passport-status.ts';
-import { errorKindOf, isErrorCode } from '../../shared/error-kinds.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import { errorKindOf, isErrorCode } from '../../shared/errors/error-kinds.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { Action } from '../../shared/vocabulary/action.ts';
 import { assertOwnAgent } from '../agents/own-agent.ts';
 import { requestersOf } from '../approvals/requesters.ts';
 import { type Begin, idempotent } from '../http/idempotency.ts';

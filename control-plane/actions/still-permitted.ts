@@ -1,9 +1,9 @@
-import { stricterMode } from '../../shared/decision/action.ts';
 import { blockingSwitch } from '../../shared/decision/kill-switch.ts';
 import { effectiveMode } from '../../shared/decision/mode.ts';
 import type { DecisionState } from '../../shared/decision/state.ts';
-import type { Verdict } from '../../shared/decision/verdict.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import { stricterMode } from '../../shared/vocabulary/action.ts';
+import type { Verdict } from '../../shared/vocabulary/verdict.ts';
 import type { Services } from '../services.ts';
 import { loadState, type StateRequest } from './load-state.ts';
 

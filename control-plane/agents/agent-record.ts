@@ -1,5 +1,5 @@
 import type { AgentAnswer } from '../../shared/contract/agents.ts';
-import { riskTiers } from '../../shared/decision/action.ts';
+import { riskTiers } from '../../shared/vocabulary/action.ts';
 import type { Agent } from '../store/generated/client.ts';
 
 /** A registered agent as callers see it. */

@@ -1,6 +1,6 @@
-import { GatewayError } from '../../shared/errors.ts';
-import { clampTools } from '../../shared/glob.ts';
-import { globsMayMeet } from '../../shared/glob-intersection.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import { clampTools } from '../../shared/glob/glob.ts';
+import { globsMayMeet } from '../../shared/glob/glob-intersection.ts';
 import { boundTools } from '../credentials/held-credentials.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services, Transaction } from '../services.ts';

@@ -1,8 +1,8 @@
-import { type RiskTier, riskTiers } from '../../shared/decision/action.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import { clampTools } from '../../shared/glob.ts';
-import type { JsonObject } from '../../shared/json.ts';
+import type { JsonObject } from '../../shared/base/json.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import { clampTools } from '../../shared/glob/glob.ts';
 import { anyUser } from '../../shared/passport/claims.ts';
+import { type RiskTier, riskTiers } from '../../shared/vocabulary/action.ts';
 import type { Caller } from '../http/route.ts';
 import { attestationOf } from '../passports/attestation.ts';
 import { assertMayIssue } from '../passports/issue-passport.ts';

@@ -1,4 +1,4 @@
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Agent } from '../store/generated/client.ts';
 import { agentRowId } from './agent-row-id.ts';

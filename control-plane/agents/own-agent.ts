@@ -1,4 +1,4 @@
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Caller } from '../http/route.ts';
 
 /** A key that is bound to an agent acts for that agent only, whatever its role may otherwise do. */

@@ -1,4 +1,4 @@
-import type { RiskTier } from '../../shared/decision/action.ts';
+import type { RiskTier } from '../../shared/vocabulary/action.ts';
 import { agentChain, type ChangeNotes, commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import { assertWithinPlan } from '../plan.ts';

@@ -1,8 +1,12 @@
-import { GatewayError } from '../../shared/errors.ts';
-import { clampTools } from '../../shared/glob.ts';
-import { claimMarginMs, claimPassport, refreshGraceMs } from '../../shared/passport/claim.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import { clampTools } from '../../shared/glob/glob.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';
 import { assertTtl, ttlSecondsMin } from '../../shared/passport/issue.ts';
+import {
+  claimMarginMs,
+  claimPassport,
+  refreshGraceMs,
+} from '../../shared/passport/single-use-claim.ts';
 import { agentChain, type ChangeNotes } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import { examinePassport } from '../passports/examine-passport.ts';

@@ -1,5 +1,5 @@
-import { GatewayError } from '../../shared/errors.ts';
-import { newId } from '../../shared/ids.ts';
+import { newId } from '../../shared/base/ids.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { agentChain, type ChangeNotes, commitChange, lockFor } from '../events.ts';
 import { permissionsOf } from '../http/roles.ts';
 import type { Caller } from '../http/route.ts';

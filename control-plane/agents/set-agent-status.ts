@@ -1,5 +1,5 @@
-import { GatewayError } from '../../shared/errors.ts';
-import { refreshGraceMs } from '../../shared/passport/claim.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import { refreshGraceMs } from '../../shared/passport/single-use-claim.ts';
 import { agentChain, type ChangeNotes, commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services, Transaction } from '../services.ts';

@@ -1,4 +1,4 @@
-import { clampTools } from '../../shared/glob.ts';
+import { clampTools } from '../../shared/glob/glob.ts';
 import type { PassportFailure } from '../../shared/passport/check.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';
 import type { Caller } from '../http/route.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { type Deciders, decidersBy } from '../../shared/approval/deciders.ts';
-import { grantScopes, type StandingGrant } from '../../shared/approval/grant-terms.ts';
-import type { ApprovalProof } from '../../shared/approval/approval-proof.ts';
+import type { ApprovalProof } from '../../shared/vocabulary/approval-proof.ts';
+import { type Deciders, decidersBy } from '../../shared/vocabulary/deciders.ts';
+import { grantScopes, type StandingGrant } from '../../shared/vocabulary/grant-terms.ts';
 import type { SignedRow } from '../integrity/signed-rows.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';

@@ -1,6 +1,6 @@
-import type { ApprovalState } from '../../shared/approval/states.ts';
 import type { ApprovalRecord } from '../../shared/contract/approvals.ts';
-import type { RiskTier } from '../../shared/decision/action.ts';
+import type { RiskTier } from '../../shared/vocabulary/action.ts';
+import type { ApprovalState } from '../../shared/vocabulary/approval-states.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import type { Approval, ApprovalVote } from '../store/generated/client.ts';

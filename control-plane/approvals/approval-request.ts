@@ -1,5 +1,5 @@
-import type { Action, RiskTier } from '../../shared/decision/action.ts';
-import type { ApprovalTerms } from '../../shared/decision/verdict.ts';
+import type { Action, RiskTier } from '../../shared/vocabulary/action.ts';
+import type { ApprovalTerms } from '../../shared/vocabulary/verdict.ts';
 
 export interface ApprovalRequest {
   readonly action: Action;

@@ -1,4 +1,4 @@
-import type { ApprovalState } from '../../shared/approval/states.ts';
+import type { ApprovalState } from '../../shared/vocabulary/approval-states.ts';
 import { type ChangeNotes, lockFor } from '../events.ts';
 import type { Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';

@@ -1,8 +1,8 @@
 import { judgeDecision } from '../../shared/approval/decide.ts';
-import { type GrantLimits, grantSecondsByDefault } from '../../shared/approval/grant-terms.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import type { EvidenceEvent } from '../../shared/evidence/event.ts';
-import { newId } from '../../shared/ids.ts';
+import { newId } from '../../shared/base/ids.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { EvidenceEvent } from '../../shared/ledger/event.ts';
+import { type GrantLimits, grantSecondsByDefault } from '../../shared/vocabulary/grant-terms.ts';
 import { type ChangeNotes, commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services, Transaction } from '../services.ts';

@@ -1,6 +1,6 @@
 import type { DecisionOutcome } from '../../shared/approval/decide.ts';
-import type { GrantLimits } from '../../shared/approval/grant-terms.ts';
-import type { EvidenceEvent } from '../../shared/evidence/event.ts';
+import type { EvidenceEvent } from '../../shared/ledger/event.ts';
+import type { GrantLimits } from '../../shared/vocabulary/grant-terms.ts';
 import type { ChangeNotes } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import type { Approval } from '../store/generated/client.ts';

@@ -1,6 +1,6 @@
-import type { GrantLimits, GrantRequest } from '../../shared/approval/grant-terms.ts';
-import type { ApprovalAction } from '../../shared/approval/states.ts';
-import type { JsonObject } from '../../shared/json.ts';
+import type { JsonObject } from '../../shared/base/json.ts';
+import type { ApprovalAction } from '../../shared/vocabulary/approval-states.ts';
+import type { GrantLimits, GrantRequest } from '../../shared/vocabulary/grant-terms.ts';
 
 export interface ApprovalDecision {
   readonly id: number;

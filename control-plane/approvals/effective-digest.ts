@@ -1,6 +1,6 @@
 import { actionDigest } from '../../shared/approval/action-digest.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import type { JsonObject } from '../../shared/json.ts';
+import type { JsonObject } from '../../shared/base/json.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
 import { toolRecord } from '../tools/tool-record.ts';

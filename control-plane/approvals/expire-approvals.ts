@@ -1,5 +1,5 @@
-import { isOpen, stateAt } from '../../shared/approval/states.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
+import { isOpen, stateAt } from '../../shared/vocabulary/approval-states.ts';
 import { type ChangeNotes, commitChange } from '../events.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';

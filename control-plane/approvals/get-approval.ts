@@ -1,4 +1,4 @@
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import type { ApprovalWithVotes } from './approval-record.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type GrantLimits, grantScopes } from '../../shared/approval/grant-terms.ts';
+import { type GrantLimits, grantScopes } from '../../shared/vocabulary/grant-terms.ts';
 import type { Approval } from '../store/generated/client.ts';
 
 const storedLimits = z.object({

@@ -1,9 +1,9 @@
 import { sharePerson } from '../../shared/approval/persons.ts';
-import { stricterRole } from '../../shared/approval/roles.ts';
 import { higherRisk, narrower } from '../../shared/approval/stricter-terms.ts';
-import { type RiskTier, riskTiers } from '../../shared/decision/action.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
+import { type RiskTier, riskTiers } from '../../shared/vocabulary/action.ts';
+import { stricterRole } from '../../shared/vocabulary/roles.ts';
 import type { ChangeNotes } from '../events.ts';
 import type { Transaction } from '../services.ts';
 import { type Approval, Prisma } from '../store/generated/client.ts';

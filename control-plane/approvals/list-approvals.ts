@@ -1,4 +1,4 @@
-import type { ApprovalState } from '../../shared/approval/states.ts';
+import type { ApprovalState } from '../../shared/vocabulary/approval-states.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import type { ApprovalWithVotes } from './approval-record.ts';

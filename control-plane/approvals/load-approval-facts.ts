@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import type { DecisionAttempt, Vote } from '../../shared/approval/decide.ts';
-import { grantScopes } from '../../shared/approval/grant-terms.ts';
-import type { ApprovalAction, ApprovalState } from '../../shared/approval/states.ts';
-import { type RiskTier, riskTiers } from '../../shared/decision/action.ts';
-import type { EvidenceEvent } from '../../shared/evidence/event.ts';
-import { isJsonObject, type JsonObject } from '../../shared/json.ts';
+import { isJsonObject, type JsonObject } from '../../shared/base/json.ts';
+import type { EvidenceEvent } from '../../shared/ledger/event.ts';
+import { type RiskTier, riskTiers } from '../../shared/vocabulary/action.ts';
+import type { ApprovalAction, ApprovalState } from '../../shared/vocabulary/approval-states.ts';
+import { grantScopes } from '../../shared/vocabulary/grant-terms.ts';
 import type { ChangeNotes } from '../events.ts';
 import type { Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';

@@ -1,8 +1,8 @@
-import { decidersSuffice } from '../../shared/approval/deciders.ts';
-import { satisfiesTerms } from '../../shared/approval/grant-terms.ts';
-import type { Action } from '../../shared/decision/action.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
+import type { Action } from '../../shared/vocabulary/action.ts';
+import { decidersSuffice } from '../../shared/vocabulary/deciders.ts';
+import { satisfiesTerms } from '../../shared/vocabulary/grant-terms.ts';
 import { agentChain, type ChangeNotes, commitChange, lockFor } from '../events.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';

@@ -1,4 +1,4 @@
-import { approvalStates, isOpen } from '../../shared/approval/states.ts';
+import { approvalStates, isOpen } from '../../shared/vocabulary/approval-states.ts';
 
 /** The states in which a human decision is still awaited. */
 export const openStates = approvalStates.filter(isOpen);

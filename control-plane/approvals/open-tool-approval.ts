@@ -1,4 +1,4 @@
-import type { RiskTier } from '../../shared/decision/action.ts';
+import type { RiskTier } from '../../shared/vocabulary/action.ts';
 import type { ChangeNotes } from '../events.ts';
 import type { Services, Transaction } from '../services.ts';
 import { expireApproval } from './expire-approvals.ts';

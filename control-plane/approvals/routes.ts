@@ -1,5 +1,5 @@
-import type { ApprovalState } from '../../shared/approval/states.ts';
 import * as contract from '../../shared/contract/approvals.ts';
+import type { ApprovalState } from '../../shared/vocabulary/approval-states.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import { approvalRecord, grantRecord } from './approval-record.ts';

@@ -1,4 +1,4 @@
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { type ChangeNotes, commitChange } from '../events.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';

@@ -1,6 +1,6 @@
-import type { Action } from '../../shared/decision/action.ts';
 import { answersServer } from '../../shared/decision/grant.ts';
-import type { ApprovalProof } from '../../shared/approval/approval-proof.ts';
+import type { Action } from '../../shared/vocabulary/action.ts';
+import type { ApprovalProof } from '../../shared/vocabulary/approval-proof.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
 import { proofOf } from './approval-proof.ts';

@@ -1,5 +1,5 @@
 import type { DecisionOutcome } from '../../shared/approval/decide.ts';
-import { keptText } from '../../shared/evidence/redact.ts';
+import { keptText } from '../../shared/ledger/privacy/redact.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';

@@ -1,5 +1,5 @@
+import type { JsonObject } from '../../shared/base/json.ts';
 import type { ControlId, ControlReason, ControlReport } from '../../shared/contract/compliance.ts';
-import type { JsonObject } from '../../shared/json.ts';
 import type { Services } from '../services.ts';
 
 /** Something that makes a control fail. */

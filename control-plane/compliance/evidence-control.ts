@@ -1,4 +1,4 @@
-import type { JsonObject } from '../../shared/json.ts';
+import type { JsonObject } from '../../shared/base/json.ts';
 import { newestCheckpoint } from '../evidence/tree/checkpoint.ts';
 import type { Services } from '../services.ts';
 import { type Control, type Finding, insufficient } from './control.ts';

@@ -1,5 +1,5 @@
-import type { VerificationReport } from '../../shared/evidence/problem.ts';
-import type { JsonObject } from '../../shared/json.ts';
+import type { JsonObject } from '../../shared/base/json.ts';
+import type { VerificationReport } from '../../shared/ledger/verification/problem.ts';
 import { headPosition } from '../evidence/read-ledger.ts';
 import {
   readVerification,

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { modes } from '../../shared/decision/action.ts';
+import { modes } from '../../shared/vocabulary/action.ts';
 import { killSwitchRecordOf } from '../runtime/kill-switch-record.ts';
 import { killSwitchRows } from '../runtime/list-kill-switches.ts';
 import type { Services } from '../services.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { eventHash } from '../../shared/evidence/canonical.ts';
+import { eventHash } from '../../shared/ledger/canonical.ts';
 import { openStates } from '../approvals/open-states.ts';
 import type { Services } from '../services.ts';
 import { type Control, findingOn, insufficient } from './control.ts';

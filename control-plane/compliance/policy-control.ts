@@ -1,7 +1,7 @@
-import { type Mode, modes, stricterMode } from '../../shared/decision/action.ts';
-import { policyHash } from '../../shared/policy/hash.ts';
+import { policyHash } from '../../shared/policy/language/hash.ts';
+import { parsePolicy } from '../../shared/policy/language/validate.ts';
 import { compileUncertain } from '../../shared/policy/uncertain/uncertain-policies.ts';
-import { parsePolicy } from '../../shared/policy/validate.ts';
+import { type Mode, modes, stricterMode } from '../../shared/vocabulary/action.ts';
 import { loadPublishedPolicies } from '../policies/load-published.ts';
 import { listKillSwitches } from '../runtime/list-kill-switches.ts';
 import type { Services } from '../services.ts';

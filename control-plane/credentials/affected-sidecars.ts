@@ -1,4 +1,4 @@
-import { globsMayMeet } from '../../shared/glob-intersection.ts';
+import { globsMayMeet } from '../../shared/glob/glob-intersection.ts';
 import type { Transaction } from '../services.ts';
 
 /**

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { HeldCredential } from '../../shared/binding/binding.ts';
-import { matchesAnyGlob } from '../../shared/glob.ts';
-import { globsSurelyMeet } from '../../shared/glob-intersection.ts';
+import { matchesAnyGlob } from '../../shared/glob/glob.ts';
+import { globsSurelyMeet } from '../../shared/glob/glob-intersection.ts';
 import { agentRowId } from '../agents/agent-row-id.ts';
 import type { Services, Transaction } from '../services.ts';
 import { openCredential } from './stored-credential.ts';

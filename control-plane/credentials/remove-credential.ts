@@ -1,5 +1,5 @@
 import type { CredentialRecord } from '../../shared/contract/credentials.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
 import { commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';

@@ -1,4 +1,4 @@
-import type { Permission } from '../../shared/contract/operation.ts';
+import type { Permission } from '../../shared/contract/base/operation.ts';
 
 /** What stands between an operation and the plaintext of a credential. */
 type Guard = Permission | 'enrolment' | 'sealed hosts';

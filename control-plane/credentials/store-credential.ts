@@ -1,11 +1,11 @@
 import type { z } from 'zod';
+import { newId } from '../../shared/base/ids.ts';
 import { boundHost } from '../../shared/binding/match.ts';
 import type {
   CredentialRecord,
   storeCredential as storeOperation,
 } from '../../shared/contract/credentials.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import { newId } from '../../shared/ids.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
 import { commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';

@@ -1,6 +1,6 @@
 import { hostDistance, namedHost } from '../../shared/binding/near-host.ts';
 import type { CredentialRecord } from '../../shared/contract/credentials.ts';
-import { type GlobBudget, globsSurelyMeet } from '../../shared/glob-intersection.ts';
+import { type GlobBudget, globsSurelyMeet } from '../../shared/glob/glob-intersection.ts';
 import type { Services } from '../services.ts';
 import { boundedWarnings } from '../tools/bounded-warnings.ts';
 import { warnUnknownTools } from '../tools/warn-unknown-tools.ts';

@@ -1,6 +1,9 @@
 import type { z } from 'zod';
-import type { appendEvidenceEvent, SealedEventRecord } from '../../shared/contract/evidence.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import type {
+  appendEvidenceEvent,
+  SealedEventRecord,
+} from '../../shared/contract/evidence/evidence.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { assertOwnAgent } from '../agents/own-agent.ts';
 import { agentChain, newEvent } from '../events.ts';
 import type { Caller } from '../http/route.ts';

@@ -1,8 +1,8 @@
-import { GatewayError } from '../../shared/errors.ts';
-import { type EventText, eventText } from '../../shared/evidence/canonical.ts';
-import { type EventColumns, eventColumns } from '../../shared/evidence/columns.ts';
-import { type EvidenceEvent, optionalEventTexts } from '../../shared/evidence/event.ts';
-import { isJsonObject } from '../../shared/json.ts';
+import { isJsonObject } from '../../shared/base/json.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import { type EventText, eventText } from '../../shared/ledger/canonical.ts';
+import { type EventColumns, eventColumns } from '../../shared/ledger/columns.ts';
+import { type EvidenceEvent, optionalEventTexts } from '../../shared/ledger/event.ts';
 
 /** Longest text that an index entry takes beside the others, in characters of up to four bytes. */
 const keyCharactersMax = 300;

@@ -1,4 +1,4 @@
-import { emptyRoot } from '../../shared/evidence/merkle.ts';
+import { emptyRoot } from '../../shared/ledger/merkle.ts';
 
 /** How far a ledger reached, and the root of its tree there: `sha256:<hex>`. */
 export interface End {

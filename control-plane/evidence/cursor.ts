@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Vault } from '../services.ts';
 
 /** Where reading stopped: strictly after this row it resumes. */

@@ -1,4 +1,4 @@
-import type { EvidenceEvent } from '../../shared/evidence/event.ts';
+import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 
 /** An event whose sealing failed, until the outbox has it. */
 export interface DeadLetter {

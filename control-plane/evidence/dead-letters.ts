@@ -1,4 +1,4 @@
-import type { Log } from '../../shared/log.ts';
+import type { Log } from '../../shared/base/log.ts';
 import type { DeadLetter } from './dead-letter.ts';
 import { keepDeadLetter, type OutboxVault } from './outbox.ts';
 import type { Queryable } from './read-state.ts';

@@ -1,5 +1,5 @@
-import type { EvidenceQuery, SealedEventRecord } from '../../shared/contract/evidence.ts';
-import type { SealedEvent } from '../../shared/evidence/event.ts';
+import type { EvidenceQuery, SealedEventRecord } from '../../shared/contract/evidence/evidence.ts';
+import type { SealedEvent } from '../../shared/ledger/event.ts';
 import type { Services, Vault } from '../services.ts';
 import { readCursor, writeCursor } from './cursor.ts';
 import { eventFilter } from './reading/event-filter.ts';

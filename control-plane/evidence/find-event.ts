@@ -1,6 +1,6 @@
 import type { Pool } from 'pg';
-import { GatewayError } from '../../shared/errors.ts';
-import { idTimeMs } from '../../shared/ids.ts';
+import { idTimeMs } from '../../shared/base/ids.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 
 /**
  * The stored text of an event by its bare id, and the name that it is stored under. Sidecars number

@@ -1,8 +1,8 @@
 import type { Pool } from 'pg';
 import { Document, isNode } from 'yaml';
-import { GatewayError } from '../../shared/errors.ts';
-import { knownContext } from '../../shared/evidence/known-context.ts';
-import type { JsonObject } from '../../shared/json.ts';
+import type { JsonObject } from '../../shared/base/json.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import { knownContext } from '../../shared/ledger/privacy/known-context.ts';
 import { fillIn, type Hole } from '../../shared/policy/uncertain/placeholder.ts';
 import type { Services } from '../services.ts';
 import type { SealedDecision } from '../trials/decision-pages.ts';

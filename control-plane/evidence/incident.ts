@@ -1,6 +1,6 @@
 import { sha256 } from '../../shared/crypto/hash.ts';
-import type { EventText } from '../../shared/evidence/canonical.ts';
-import type { EvidenceEvent } from '../../shared/evidence/event.ts';
+import type { EventText } from '../../shared/ledger/canonical.ts';
+import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 
 const rowIdCharactersMax = 300;
 

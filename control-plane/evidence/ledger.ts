@@ -1,5 +1,5 @@
-import { GatewayError } from '../../shared/errors.ts';
-import type { EvidenceEvent, SealedEvent } from '../../shared/evidence/event.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { EvidenceEvent, SealedEvent } from '../../shared/ledger/event.ts';
 import type { Ledger, Services } from '../services.ts';
 import type { ForgeryMeter } from '../telemetry/forgery-metrics.ts';
 import type { SealMeter } from '../telemetry/seal-metrics.ts';

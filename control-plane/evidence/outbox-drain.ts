@@ -1,7 +1,7 @@
 import type { Pool } from 'pg';
-import { GatewayError } from '../../shared/errors.ts';
-import type { SealedEvent } from '../../shared/evidence/event.ts';
-import type { Log } from '../../shared/log.ts';
+import type { Log } from '../../shared/base/log.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { SealedEvent } from '../../shared/ledger/event.ts';
 import type { ForgeryMeter } from '../telemetry/forgery-metrics.ts';
 import { markDeadLetters, type OutboxEvent, type OutboxVault, readOutbox } from './outbox.ts';
 import { batchRowsMax } from './prepare-batch.ts';

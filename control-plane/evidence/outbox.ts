@@ -1,5 +1,5 @@
-import type { EvidenceEvent } from '../../shared/evidence/event.ts';
-import { isJsonObject } from '../../shared/json.ts';
+import { isJsonObject } from '../../shared/base/json.ts';
+import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 import type { Transaction, Vault } from '../services.ts';
 import { type SealableEvent, toSealable } from './check-event.ts';
 import { type DeadLetter, flagDeadLetter } from './dead-letter.ts';

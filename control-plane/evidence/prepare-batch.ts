@@ -1,7 +1,7 @@
-import { eventHash, placedText } from '../../shared/evidence/canonical.ts';
-import type { EventColumns } from '../../shared/evidence/columns.ts';
-import type { SealedEvent } from '../../shared/evidence/event.ts';
-import { type Frontier, leafOf } from '../../shared/evidence/merkle.ts';
+import { eventHash, placedText } from '../../shared/ledger/canonical.ts';
+import type { EventColumns } from '../../shared/ledger/columns.ts';
+import type { SealedEvent } from '../../shared/ledger/event.ts';
+import { type Frontier, leafOf } from '../../shared/ledger/merkle.ts';
 import type { Tally } from '../../shared/usage/tally.ts';
 import { BatchTally } from '../usage/batch-tally.ts';
 import { eventCharactersMax, type SealableEvent } from './check-event.ts';

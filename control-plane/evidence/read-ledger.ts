@@ -1,7 +1,11 @@
 import type { Pool, PoolClient } from 'pg';
-import type { Anchor, ChainEnd, LedgerPage } from '../../shared/evidence/ledger-source.ts';
-import { emptyRoot } from '../../shared/evidence/merkle.ts';
-import type { LedgerRow } from '../../shared/evidence/row-check.ts';
+import { emptyRoot } from '../../shared/ledger/merkle.ts';
+import type {
+  Anchor,
+  ChainEnd,
+  LedgerPage,
+} from '../../shared/ledger/verification/ledger-source.ts';
+import type { LedgerRow } from '../../shared/ledger/verification/row-check.ts';
 import { boundByBytes } from './page-bytes.ts';
 import type { Queryable } from './read-state.ts';
 

@@ -1,7 +1,7 @@
 import type { ClientBase, Pool } from 'pg';
-import { GatewayError } from '../../shared/errors.ts';
-import { genesisHash, type SealedEvent } from '../../shared/evidence/event.ts';
-import { emptyRoot, Frontier } from '../../shared/evidence/merkle.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import { genesisHash, type SealedEvent } from '../../shared/ledger/event.ts';
+import { emptyRoot, Frontier } from '../../shared/ledger/merkle.ts';
 import type { ChainHead } from './prepare-batch.ts';
 
 export type Queryable = Pick<Pool | ClientBase, 'query'>;

@@ -1,9 +1,9 @@
-import { listAudit as auditOperation, exportAudit } from '../../shared/contract/audit.ts';
-import * as contract from '../../shared/contract/evidence.ts';
-import { exportEvidence, getEvidenceJwks } from '../../shared/contract/evidence-export.ts';
-import { getDecisionFixture } from '../../shared/contract/evidence-fixture.ts';
-import * as reading from '../../shared/contract/evidence-reading.ts';
-import * as verification from '../../shared/contract/evidence-verification.ts';
+import { listAudit as auditOperation, exportAudit } from '../../shared/contract/evidence/audit.ts';
+import * as contract from '../../shared/contract/evidence/evidence.ts';
+import { exportEvidence, getEvidenceJwks } from '../../shared/contract/evidence/evidence-export.ts';
+import { getDecisionFixture } from '../../shared/contract/evidence/evidence-fixture.ts';
+import * as reading from '../../shared/contract/evidence/evidence-reading.ts';
+import * as verification from '../../shared/contract/evidence/evidence-verification.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import { appendEvent } from './append-event.ts';

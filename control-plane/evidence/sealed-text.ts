@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { type EvidenceEvent, optionalEventTexts } from '../../shared/evidence/event.ts';
-import { isJsonObject } from '../../shared/json.ts';
+import { isJsonObject } from '../../shared/base/json.ts';
+import { type EvidenceEvent, optionalEventTexts } from '../../shared/ledger/event.ts';
 import { readTextColumn } from '../store/read-column.ts';
 
 /** A sealed event, as its text states it. */

@@ -1,5 +1,5 @@
-import { canonicalEvent, type EventText, placedText } from '../../shared/evidence/canonical.ts';
-import type { SealedEvent } from '../../shared/evidence/event.ts';
+import { canonicalEvent, type EventText, placedText } from '../../shared/ledger/canonical.ts';
+import type { SealedEvent } from '../../shared/ledger/event.ts';
 import type { SealableEvent } from './check-event.ts';
 import { flagDeadLetter, isFlagged, withoutFlag } from './dead-letter.ts';
 

@@ -1,9 +1,9 @@
 import type { Pool, PoolClient } from 'pg';
 import { type VerificationKeys, verificationKeys } from '../../shared/crypto/signing-key.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import type { SealedEvent } from '../../shared/evidence/event.ts';
-import { signHead, verifyHead } from '../../shared/evidence/head.ts';
-import type { Frontier } from '../../shared/evidence/merkle.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { SealedEvent } from '../../shared/ledger/event.ts';
+import { signHead, verifyHead } from '../../shared/ledger/head.ts';
+import type { Frontier } from '../../shared/ledger/merkle.ts';
 import type { SigningKeys } from '../services.ts';
 import { type ConfirmedEnd, type End, noEnd } from './confirmed-end.ts';
 import { deleteFromOutbox } from './outbox.ts';

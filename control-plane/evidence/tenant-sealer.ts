@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { GatewayError } from '../../shared/errors.ts';
-import type { EvidenceEvent, SealedEvent } from '../../shared/evidence/event.ts';
-import type { Log } from '../../shared/log.ts';
+import type { Log } from '../../shared/base/log.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { EvidenceEvent, SealedEvent } from '../../shared/ledger/event.ts';
 import type { SealMeter } from '../telemetry/seal-metrics.ts';
 import { toSealable } from './check-event.ts';
 import { isFlagged, withoutFlag } from './dead-letter.ts';

@@ -1,6 +1,6 @@
-import { GatewayError } from '../../shared/errors.ts';
-import type { Checkpoint, VerifiedUpTo } from '../../shared/evidence/ledger-source.ts';
-import type { Problem, VerificationReport } from '../../shared/evidence/problem.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { Checkpoint, VerifiedUpTo } from '../../shared/ledger/verification/ledger-source.ts';
+import type { Problem, VerificationReport } from '../../shared/ledger/verification/problem.ts';
 import type { Services } from '../services.ts';
 import { raiseAlarm } from './verification/alarm.ts';
 import { readCheckpoint } from './verification/read-checkpoint.ts';

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import type { AnyOperation } from '../../shared/contract/operation.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import type { AnyOperation } from '../../shared/contract/base/operation.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { keyDirectory } from '../keys/key-directory.ts';
 import type { Services } from '../services.ts';
 import type { Caller } from './route.ts';

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
-import type { AnyOperation, BodyType } from '../../shared/contract/operation.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import { argumentLimits, parseStrictJsonInSteps } from '../../shared/strict-json.ts';
+import { argumentLimits, parseStrictJsonInSteps } from '../../shared/base/strict-json.ts';
+import type { AnyOperation, BodyType } from '../../shared/contract/base/operation.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { inTurns, pauser } from '../pauser.ts';
 
 export const bodyBytesMaxDefault = 1_048_576;

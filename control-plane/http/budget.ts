@@ -1,6 +1,6 @@
 import type { Response } from 'express';
-import type { AnyOperation, Budget } from '../../shared/contract/operation.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import type { AnyOperation, Budget } from '../../shared/contract/base/operation.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Services } from '../services.ts';
 import type { Caller } from './route.ts';
 

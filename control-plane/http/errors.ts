@@ -1,7 +1,7 @@
 import type { Response } from 'express';
-import { errorKinds } from '../../shared/error-kinds.ts';
-import { GatewayError, toGatewayError } from '../../shared/errors.ts';
-import type { JsonObject } from '../../shared/json.ts';
+import type { JsonObject } from '../../shared/base/json.ts';
+import { errorKinds } from '../../shared/errors/error-kinds.ts';
+import { GatewayError, toGatewayError } from '../../shared/errors/gateway-error.ts';
 
 /** The body of every error answer: contract 7, with the error's public details beside it. */
 function errorBody(error: GatewayError, isDecision: boolean): JsonObject {

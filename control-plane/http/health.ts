@@ -1,6 +1,6 @@
 import type { RequestHandler } from 'express';
-import type { ReadyAnswer } from '../../shared/contract/health.ts';
-import type { DiskWatch } from '../../shared/disk-watch.ts';
+import type { DiskWatch } from '../../shared/base/disk-watch.ts';
+import type { ReadyAnswer } from '../../shared/contract/base/health.ts';
 import type { Services } from '../services.ts';
 
 const checkMs = 2_000;

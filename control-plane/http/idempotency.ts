@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
-import { type ErrorCode, errorKinds, isErrorCode } from '../../shared/error-kinds.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import { type ErrorCode, errorKinds, isErrorCode } from '../../shared/errors/error-kinds.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { SealedPlace, Services, Transaction } from '../services.ts';
 import {
   assertNotPerformed,

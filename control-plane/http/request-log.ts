@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
-import type { GatewayError } from '../../shared/errors.ts';
+import type { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Services } from '../services.ts';
 import type { Metrics } from './metrics.ts';
 import type { Caller } from './route.ts';

@@ -1,5 +1,5 @@
+import { type Permission, permissions } from '../../shared/contract/base/operation.ts';
 import { type Role, roles } from '../../shared/contract/keys.ts';
-import { type Permission, permissions } from '../../shared/contract/operation.ts';
 
 // Verifying a passport changes nothing and shows nothing that its holder cannot read: it is a read.
 const reads = ['read', 'evidence.read', 'passport.verify'] as const satisfies Permission[];

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { z } from 'zod';
-import type { AnyOperation, Operation, Permission } from '../../shared/contract/operation.ts';
+import type { AnyOperation, Operation, Permission } from '../../shared/contract/base/operation.ts';
 
 /** Who calls, as authentication found out; never from the request's body. */
 export interface Caller {

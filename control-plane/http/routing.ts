@@ -1,5 +1,5 @@
 import { type RequestHandler, Router } from 'express';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { recordOf } from './request-log.ts';
 import type { Route } from './route.ts';
 import { answerError, type Doorkeepers, serveRoute } from './serve-route.ts';

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Response } from 'express';
-import type { AnyOperation } from '../../shared/contract/operation.ts';
+import type { AnyOperation } from '../../shared/contract/base/operation.ts';
 import { toAnswerable } from './errors.ts';
 import { recordOf } from './request-log.ts';
 import type { Reply } from './route.ts';

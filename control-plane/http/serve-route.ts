@@ -1,6 +1,6 @@
 import type { Request, RequestHandler, Response } from 'express';
-import type { AnyOperation } from '../../shared/contract/operation.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import type { AnyOperation } from '../../shared/contract/base/operation.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { pauser } from '../pauser.ts';
 import { type Authenticate, authorise } from './authenticate.ts';
 import { discardRest, parseBody, readBodyOf } from './body.ts';

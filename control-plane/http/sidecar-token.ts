@@ -1,3 +1,4 @@
+import { isJsonObject, type JsonObject } from '../../shared/base/json.ts';
 import {
   sidecarTokenAudience,
   sidecarTokenSecondsMax,
@@ -5,8 +6,7 @@ import {
 } from '../../shared/contract/sidecar-token.ts';
 import { verifyJwsAsync } from '../../shared/crypto/jws.ts';
 import { parsePublicJwk, verificationKeys } from '../../shared/crypto/signing-key.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import { isJsonObject, type JsonObject } from '../../shared/json.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { KeyHolder } from '../keys/key-directory.ts';
 import type { Services } from '../services.ts';
 

@@ -1,8 +1,8 @@
 import type { Request } from 'express';
 import type { z } from 'zod';
-import type { AnyOperation } from '../../shared/contract/operation.ts';
-import type { ErrorCode } from '../../shared/error-kinds.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import type { AnyOperation } from '../../shared/contract/base/operation.ts';
+import type { ErrorCode } from '../../shared/errors/error-kinds.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { readPairs, refuseText } from './body.ts';
 import type { Input } from './route.ts';
 

@@ -1,4 +1,4 @@
-import { refreshGraceMs } from '../../shared/passport/claim.ts';
+import { refreshGraceMs } from '../../shared/passport/single-use-claim.ts';
 import { votedFor, voteText } from '../approvals/load-approval-facts.ts';
 import { openStates } from '../approvals/open-states.ts';
 import { lockFor, newEvent } from '../events.ts';

@@ -1,4 +1,4 @@
-import { newId } from '../../shared/ids.ts';
+import { newId } from '../../shared/base/ids.ts';
 import { derivedId, integrityChain } from '../evidence/incident.ts';
 import { outboxMac } from '../evidence/outbox.ts';
 import { messageText, notified, payloadPlace } from '../notify/enqueue.ts';

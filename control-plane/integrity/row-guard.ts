@@ -1,5 +1,5 @@
 import { timingSafeEqual } from 'node:crypto';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Forgery, RowGuard, Services, Vault } from '../services.ts';
 import type { ForgeryMeter } from '../telemetry/forgery-metrics.ts';
 import type { Armed } from './armed.ts';

@@ -1,10 +1,10 @@
 import type { z } from 'zod';
 import { type KeyPersons, personsOf } from '../../shared/approval/persons.ts';
+import { newId } from '../../shared/base/ids.ts';
+import { nameProblem } from '../../shared/base/principal.ts';
 import type { createKey as createKeyOperation, KeyRecord } from '../../shared/contract/keys.ts';
 import { generateApiKey } from '../../shared/crypto/api-key.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import { newId } from '../../shared/ids.ts';
-import { nameProblem } from '../../shared/principal.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { type ChangeNotes, commitChange } from '../events.ts';
 import { permissionsOf } from '../http/roles.ts';
 import type { Caller } from '../http/route.ts';

@@ -1,5 +1,5 @@
+import { SettingsError } from '../../shared/base/settings.ts';
 import { type KeyScope, type Role, roles } from '../../shared/contract/keys.ts';
-import { SettingsError } from '../../shared/settings.ts';
 import type { Config } from '../config.ts';
 import { isRole } from '../http/roles.ts';
 

@@ -13,7 +13,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { SettingsError } from '../../shared/settings.ts';
+import { SettingsError } from '../../shared/base/settings.ts';
 import type { Config } from '../config.ts';
 
 const keyBytes = 32;

@@ -1,4 +1,4 @@
-import { foldPrincipal } from '../../shared/principal.ts';
+import { foldPrincipal } from '../../shared/base/principal.ts';
 
 const reserved = ['sidecar:', 'service-account:'];
 

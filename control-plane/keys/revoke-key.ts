@@ -1,5 +1,5 @@
 import type { KeyRecord } from '../../shared/contract/keys.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { commitChange } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';

@@ -8,7 +8,7 @@ import {
   type WrappingKey,
 } from '../../shared/crypto/envelope.ts';
 import { hmacSha256 } from '../../shared/crypto/hash.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Vault } from '../services.ts';
 import { Keyring } from './keyring/keyring.ts';
 

@@ -1,5 +1,5 @@
-import { newId } from '../../shared/ids.ts';
-import type { JsonObject } from '../../shared/json.ts';
+import { newId } from '../../shared/base/ids.ts';
+import type { JsonObject } from '../../shared/base/json.ts';
 import type { SealedPlace, Services, Transaction } from '../services.ts';
 
 /** Something that people outside want to hear of. Carries nothing that must stay inside. */

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
+import { newId } from '../../shared/base/ids.ts';
 import { webhookSecret } from '../../shared/crypto/standard-webhooks.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import { newId } from '../../shared/ids.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import { assertWithinPlan } from '../plan.ts';

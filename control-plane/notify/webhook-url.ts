@@ -1,6 +1,6 @@
-import { addressRules } from '../../shared/address.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import { isAddress } from '../../shared/host.ts';
+import { addressRules } from '../../shared/base/address.ts';
+import { isAddress } from '../../shared/base/host.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 
 /**
  * The URL of a receiver: https, or http to a literal private address that the operator allows.

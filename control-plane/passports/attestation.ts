@@ -1,4 +1,4 @@
-import { foldPrincipal } from '../../shared/principal.ts';
+import { foldPrincipal } from '../../shared/base/principal.ts';
 import type { Caller } from '../http/route.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { claimMarginMs, type PassportClaim } from '../../shared/passport/claim.ts';
+import { claimMarginMs, type PassportClaim } from '../../shared/passport/single-use-claim.ts';
 import type { Services } from '../services.ts';
 
 /** The second lock on single use: true for exactly one caller, for as long as the row exists. */

@@ -1,5 +1,5 @@
 import type { ClaimStore } from '../../shared/bus/memory.ts';
-import { isClaimKey } from '../../shared/passport/claim.ts';
+import { isClaimKey } from '../../shared/passport/single-use-claim.ts';
 import type { Services } from '../services.ts';
 
 const epochKey = { tenantId: '', key: 'epoch' };

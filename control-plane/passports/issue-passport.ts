@@ -1,8 +1,8 @@
-import type { RiskTier } from '../../shared/decision/action.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import { clampTools } from '../../shared/glob.ts';
-import type { JsonObject } from '../../shared/json.ts';
+import type { JsonObject } from '../../shared/base/json.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import { clampTools } from '../../shared/glob/glob.ts';
 import { anyUser } from '../../shared/passport/claims.ts';
+import type { RiskTier } from '../../shared/vocabulary/action.ts';
 import { assertEnabled, findAgent, holdEnabled } from '../agents/load-agent.ts';
 import { assertOwnAgent } from '../agents/own-agent.ts';
 import type { Caller } from '../http/route.ts';

@@ -1,4 +1,4 @@
-import { claimKey } from '../../shared/passport/claim.ts';
+import { claimKey } from '../../shared/passport/single-use-claim.ts';
 import type { Services } from '../services.ts';
 
 /** What became of a passport's one use, without taking it. */

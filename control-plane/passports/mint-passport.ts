@@ -1,5 +1,5 @@
-import { GatewayError } from '../../shared/errors.ts';
-import type { JsonObject } from '../../shared/json.ts';
+import type { JsonObject } from '../../shared/base/json.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';
 import { buildClaims, type PassportGrant, signPassport } from '../../shared/passport/issue.ts';
 import { agentChain, type ChangeNotes, commitChange } from '../events.ts';

@@ -1,9 +1,9 @@
+import { isJsonObject } from '../../shared/base/json.ts';
 import {
   importPublicJwk,
   parsePublicJwk,
   type VerificationKey,
 } from '../../shared/crypto/signing-key.ts';
-import { isJsonObject } from '../../shared/json.ts';
 import { type PassportReading, readPassportAsync } from '../../shared/passport/verify.ts';
 import type { Services } from '../services.ts';
 

@@ -1,6 +1,6 @@
-import { GatewayError } from '../../shared/errors.ts';
-import { refreshGraceMs } from '../../shared/passport/claim.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { revocationId } from '../../shared/passport/single-use.ts';
+import { refreshGraceMs } from '../../shared/passport/single-use-claim.ts';
 import { agentChain, commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services, Transaction } from '../services.ts';

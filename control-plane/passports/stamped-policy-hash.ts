@@ -1,4 +1,4 @@
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { loadPublishedPolicies } from '../policies/load-published.ts';
 import type { Services } from '../services.ts';
 

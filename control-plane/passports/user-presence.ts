@@ -1,4 +1,4 @@
-import { idTimeMs } from '../../shared/ids.ts';
+import { idTimeMs } from '../../shared/base/ids.ts';
 import { revocationId } from '../../shared/passport/single-use.ts';
 import type { Services } from '../services.ts';
 

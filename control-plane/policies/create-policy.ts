@@ -1,5 +1,5 @@
-import { policyHash } from '../../shared/policy/hash.ts';
-import { parsePolicyInSteps } from '../../shared/policy/validate.ts';
+import { policyHash } from '../../shared/policy/language/hash.ts';
+import { parsePolicyInSteps } from '../../shared/policy/language/validate.ts';
 import { commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import { inTurns, pauser } from '../pauser.ts';

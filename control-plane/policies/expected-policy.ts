@@ -1,4 +1,4 @@
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Policy } from '../store/generated/client.ts';
 
 /** Which policy a change was made for, as its maker read it. */

@@ -1,6 +1,6 @@
-import type { Mode } from '../../shared/decision/action.ts';
-import type { PolicyDefinition } from '../../shared/policy/definition.ts';
-import { policyHash } from '../../shared/policy/hash.ts';
+import type { PolicyDefinition } from '../../shared/policy/language/definition.ts';
+import { policyHash } from '../../shared/policy/language/hash.ts';
+import type { Mode } from '../../shared/vocabulary/action.ts';
 import { type ChangeNotes, commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services, Transaction } from '../services.ts';

@@ -1,8 +1,8 @@
-import type { PolicyLifecycle } from '../../shared/contract/policies.ts';
-import type { PolicyDefinition } from '../../shared/policy/definition.ts';
-import { lintInSteps } from '../../shared/policy/lint.ts';
-import { countFindings, type LintFinding } from '../../shared/policy/lint-finding.ts';
-import { parsePolicyInSteps } from '../../shared/policy/validate.ts';
+import type { PolicyLifecycle } from '../../shared/contract/policies/policies.ts';
+import type { PolicyDefinition } from '../../shared/policy/language/definition.ts';
+import { parsePolicyInSteps } from '../../shared/policy/language/validate.ts';
+import { lintInSteps } from '../../shared/policy/lint/lint.ts';
+import { countFindings, type LintFinding } from '../../shared/policy/lint/lint-finding.ts';
 import type { Caller } from '../http/route.ts';
 import { inTurns, type Pause, pauser } from '../pauser.ts';
 import type { Services } from '../services.ts';

@@ -1,10 +1,10 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse } from 'yaml';
-import { GatewayError } from '../../shared/errors.ts';
-import type { PolicyDefinition } from '../../shared/policy/definition.ts';
-import { policyHash } from '../../shared/policy/hash.ts';
-import { parsePolicy } from '../../shared/policy/validate.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { PolicyDefinition } from '../../shared/policy/language/definition.ts';
+import { policyHash } from '../../shared/policy/language/hash.ts';
+import { parsePolicy } from '../../shared/policy/language/validate.ts';
 
 /** A folder of `packs`: what `pack.yaml` says of it, and its policies. */
 export interface PolicyPack {

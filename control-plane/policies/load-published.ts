@@ -1,9 +1,9 @@
-import { GatewayError } from '../../shared/errors.ts';
-import { compileInSteps } from '../../shared/policy/compile.ts';
-import type { PolicySet } from '../../shared/policy/policy-set.ts';
-import { parsePolicyInSteps } from '../../shared/policy/validate.ts';
-import type { Steps } from '../../shared/steps.ts';
-import type { PublishedPolicy } from '../../shared/policy/published-policy.ts';
+import type { Steps } from '../../shared/base/steps.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import { compileInSteps } from '../../shared/policy/engine/compile.ts';
+import type { PolicySet } from '../../shared/policy/engine/policy-set.ts';
+import type { PublishedPolicy } from '../../shared/policy/language/published-policy.ts';
+import { parsePolicyInSteps } from '../../shared/policy/language/validate.ts';
 import { inTurns, pauser } from '../pauser.ts';
 import type { Services } from '../services.ts';
 import type { Policy } from '../store/generated/client.ts';

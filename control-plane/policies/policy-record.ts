@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import type { PolicyLifecycle, PolicyRecord } from '../../shared/contract/policies.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import { isJsonObject, type JsonObject } from '../../shared/json.ts';
+import { isJsonObject, type JsonObject } from '../../shared/base/json.ts';
+import type { PolicyLifecycle, PolicyRecord } from '../../shared/contract/policies/policies.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Caller } from '../http/route.ts';
 import type { Transaction } from '../services.ts';
 import type { Policy } from '../store/generated/client.ts';

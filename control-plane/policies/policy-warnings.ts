@@ -1,5 +1,5 @@
-import { lintInSteps } from '../../shared/policy/lint.ts';
-import { toolsNamedBy } from '../../shared/policy/named-tools.ts';
+import { lintInSteps } from '../../shared/policy/lint/lint.ts';
+import { toolsNamedBy } from '../../shared/policy/lint/named-tools.ts';
 import { inTurns, pauser } from '../pauser.ts';
 import type { Services } from '../services.ts';
 import type { Policy } from '../store/generated/client.ts';

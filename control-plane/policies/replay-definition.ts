@@ -1,7 +1,7 @@
-import type { JsonObject } from '../../shared/json.ts';
-import type { PolicyContext } from '../../shared/policy/context.ts';
-import { type PolicyReplay, replayInSteps } from '../../shared/policy/replay.ts';
-import { parsePolicyInSteps } from '../../shared/policy/validate.ts';
+import type { JsonObject } from '../../shared/base/json.ts';
+import { type PolicyReplay, replayInSteps } from '../../shared/policy/engine/replay.ts';
+import type { PolicyContext } from '../../shared/policy/language/context.ts';
+import { parsePolicyInSteps } from '../../shared/policy/language/validate.ts';
 import { inTurns, pauser } from '../pauser.ts';
 
 interface Expected {

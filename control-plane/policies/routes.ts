@@ -1,6 +1,6 @@
-import * as contract from '../../shared/contract/policies.ts';
-import { lintPolicySet, lintStoredPolicies } from '../../shared/contract/policy-lint.ts';
-import { installPolicyPack, listPolicyPacks } from '../../shared/contract/policy-packs.ts';
+import * as contract from '../../shared/contract/policies/policies.ts';
+import { lintPolicySet, lintStoredPolicies } from '../../shared/contract/policies/policy-lint.ts';
+import { installPolicyPack, listPolicyPacks } from '../../shared/contract/policies/policy-packs.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import type { Policy } from '../store/generated/client.ts';

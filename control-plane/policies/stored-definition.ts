@@ -1,7 +1,7 @@
-import { GatewayError } from '../../shared/errors.ts';
-import type { PolicyDefinition } from '../../shared/policy/definition.ts';
-import { parsePolicyInSteps } from '../../shared/policy/validate.ts';
-import { finish, type Steps } from '../../shared/steps.ts';
+import { finish, type Steps } from '../../shared/base/steps.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { PolicyDefinition } from '../../shared/policy/language/definition.ts';
+import { parsePolicyInSteps } from '../../shared/policy/language/validate.ts';
 
 /** The definition of a stored policy. A text that is none was not stored by this system. */
 export function storedDefinition(text: string): PolicyDefinition {

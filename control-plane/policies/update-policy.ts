@@ -1,6 +1,6 @@
-import type { PolicyLifecycle } from '../../shared/contract/policies.ts';
-import { policyHash } from '../../shared/policy/hash.ts';
-import { parsePolicyInSteps } from '../../shared/policy/validate.ts';
+import type { PolicyLifecycle } from '../../shared/contract/policies/policies.ts';
+import { policyHash } from '../../shared/policy/language/hash.ts';
+import { parsePolicyInSteps } from '../../shared/policy/language/validate.ts';
 import { type ChangeNotes, commitChange } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import { inTurns, pauser } from '../pauser.ts';

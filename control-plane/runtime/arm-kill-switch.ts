@@ -1,10 +1,10 @@
 import type { z } from 'zod';
+import { newId } from '../../shared/base/ids.ts';
 import type {
   armKillSwitch as armOperation,
   KillSwitchRecord,
 } from '../../shared/contract/kill-switches.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import { newId } from '../../shared/ids.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { agentRowId } from '../agents/agent-row-id.ts';
 import { commitChange } from '../events.ts';
 import { idempotent } from '../http/idempotency.ts';

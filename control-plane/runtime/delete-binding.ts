@@ -1,5 +1,5 @@
 import type { BindingRecord } from '../../shared/contract/bindings.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';

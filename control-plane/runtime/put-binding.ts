@@ -3,7 +3,7 @@ import type { Binding } from '../../shared/binding/binding.ts';
 import { checkBinding } from '../../shared/binding/check.ts';
 import { boundHost, overlaps } from '../../shared/binding/match.ts';
 import type { BindingRecord, putBinding as putOperation } from '../../shared/contract/bindings.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services, Transaction } from '../services.ts';

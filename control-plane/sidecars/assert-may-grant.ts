@@ -1,6 +1,6 @@
-import { GatewayError } from '../../shared/errors.ts';
+import { foldPrincipal } from '../../shared/base/principal.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { anyUser } from '../../shared/passport/claims.ts';
-import { foldPrincipal } from '../../shared/principal.ts';
 import type { Caller } from '../http/route.ts';
 import { parseDevKeys } from '../keys/dev-keys.ts';
 import { isReservedPrincipal } from '../keys/reserved-principals.ts';

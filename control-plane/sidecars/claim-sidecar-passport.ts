@@ -1,4 +1,4 @@
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { revocationId } from '../../shared/passport/single-use.ts';
 import type { Caller } from '../http/route.ts';
 import { claimDurably } from '../passports/claim-durably.ts';

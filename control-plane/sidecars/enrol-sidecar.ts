@@ -1,9 +1,9 @@
+import { newId } from '../../shared/base/ids.ts';
 import type { PublicJwk } from '../../shared/crypto/signing-key.ts';
-import type { Environment } from '../../shared/decision/action.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import { newId } from '../../shared/ids.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { sidecarAudience } from '../../shared/passport/audience.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
+import type { Environment } from '../../shared/vocabulary/action.ts';
 import { type ChangeNotes, commitChange } from '../events.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { EnrolmentToken, Sidecar } from '../store/generated/client.ts';

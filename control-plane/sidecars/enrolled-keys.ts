@@ -1,6 +1,6 @@
 import { createPublicKey, diffieHellman, generateKeyPairSync } from 'node:crypto';
 import { jwkThumbprint, type PublicJwk } from '../../shared/crypto/signing-key.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 
 /** A public key as a sidecar sends it. */
 export interface SentJwk {

@@ -1,6 +1,6 @@
 import { hash, randomBytes } from 'node:crypto';
-import type { Environment } from '../../shared/decision/action.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { Environment } from '../../shared/vocabulary/action.ts';
 import { agentRowId } from '../agents/agent-row-id.ts';
 import { assertOwnAgent } from '../agents/own-agent.ts';
 import { agentChain, commitChange, lockFor } from '../events.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { GatewayError } from '../../shared/errors.ts';
-import type { JsonObject } from '../../shared/json.ts';
+import type { JsonObject } from '../../shared/base/json.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { sidecarSection, tenantSections } from '../../shared/sync/sections.ts';
 import { commitChange } from '../events.ts';
 import type { Caller } from '../http/route.ts';

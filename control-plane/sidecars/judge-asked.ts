@@ -1,12 +1,12 @@
 import { higherRisk, stricterTerms } from '../../shared/approval/stricter-terms.ts';
-import type { Action, RiskTier } from '../../shared/decision/action.ts';
 import { decide } from '../../shared/decision/decide.ts';
 import { effectIn } from '../../shared/decision/reach-verdict.ts';
 import type { DecisionState } from '../../shared/decision/state.ts';
-import type { PassportState } from '../../shared/passport/passport-state.ts';
-import { type ApprovalTerms, mayProceed, type Verdict } from '../../shared/decision/verdict.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { sidecarAudience } from '../../shared/passport/audience.ts';
+import type { PassportState } from '../../shared/passport/passport-state.ts';
+import type { Action, RiskTier } from '../../shared/vocabulary/action.ts';
+import { type ApprovalTerms, mayProceed, type Verdict } from '../../shared/vocabulary/verdict.ts';
 import { controlPlaneAudience, loadState } from '../actions/load-state.ts';
 import type { Services } from '../services.ts';
 import type { Sidecar } from '../store/generated/client.ts';

@@ -1,7 +1,7 @@
 import { verificationKeys } from '../../shared/crypto/signing-key.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import { verifyHead } from '../../shared/evidence/head.ts';
-import type { LedgerAcknowledgement } from '../../shared/evidence/ledger-acknowledgement.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import { verifyHead } from '../../shared/ledger/head.ts';
+import type { LedgerAcknowledgement } from '../../shared/ledger/ledger-acknowledgement.ts';
 import { headPosition } from '../evidence/read-ledger.ts';
 import { reportLoss } from '../evidence/verification/report-loss.ts';
 import { readVerification } from '../evidence/verification/verification-state.ts';

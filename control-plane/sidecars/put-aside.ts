@@ -1,6 +1,6 @@
+import { isJsonObject, type JsonObject } from '../../shared/base/json.ts';
 import { sha256 } from '../../shared/crypto/hash.ts';
-import type { EvidenceEvent } from '../../shared/evidence/event.ts';
-import { isJsonObject, type JsonObject } from '../../shared/json.ts';
+import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 import { derivedId } from '../evidence/incident.ts';
 import type { Sidecar } from '../store/generated/client.ts';
 

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { JsonObject } from '../../shared/json.ts';
+import type { JsonObject } from '../../shared/base/json.ts';
 import { newEvent } from '../events.ts';
 import type { Services } from '../services.ts';
 import type { Sidecar } from '../store/generated/client.ts';

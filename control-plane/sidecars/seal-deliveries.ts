@@ -1,5 +1,5 @@
 import type { HeldCredential } from '../../shared/binding/binding.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { lockFor, newEvent } from '../events.ts';
 import type { Services, Transaction } from '../services.ts';
 import type { Sidecar } from '../store/generated/client.ts';

@@ -1,8 +1,8 @@
 import { actionDigest } from '../../shared/approval/action-digest.ts';
-import { decidersSuffice } from '../../shared/approval/deciders.ts';
-import type { Action, RiskTier } from '../../shared/decision/action.ts';
-import type { ApprovalTerms } from '../../shared/decision/verdict.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { Action, RiskTier } from '../../shared/vocabulary/action.ts';
+import { decidersSuffice } from '../../shared/vocabulary/deciders.ts';
+import type { ApprovalTerms } from '../../shared/vocabulary/verdict.ts';
 import { openEffectiveArgs, openProposal } from '../approvals/approval-args.ts';
 import { decidersOf, proofOf } from '../approvals/approval-proof.ts';
 import { openApproval } from '../approvals/open-approval.ts';

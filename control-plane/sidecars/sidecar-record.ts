@@ -1,5 +1,5 @@
 import { report as reportForm } from '../../shared/contract/sidecars.ts';
-import type { Environment } from '../../shared/decision/action.ts';
+import type { Environment } from '../../shared/vocabulary/action.ts';
 import { readColumn } from '../store/read-column.ts';
 import type { FleetMember } from './fleet.ts';
 

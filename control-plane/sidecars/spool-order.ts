@@ -1,4 +1,4 @@
-import type { SpoolHead } from '../../shared/evidence/spool-head.ts';
+import type { SpoolHead } from '../../shared/ledger/spool-head.ts';
 import type { Services } from '../services.ts';
 import type { Sidecar } from '../store/generated/client.ts';
 import { reportIncident } from './report-incident.ts';

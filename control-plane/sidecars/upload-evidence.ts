@@ -1,9 +1,9 @@
-import { GatewayError } from '../../shared/errors.ts';
-import { eventKey } from '../../shared/evidence/columns.ts';
-import type { EvidenceEvent } from '../../shared/evidence/event.ts';
-import type { LedgerAcknowledgement } from '../../shared/evidence/ledger-acknowledgement.ts';
-import type { SpoolPosition } from '../../shared/evidence/spool-head.ts';
-import type { JsonObject } from '../../shared/json.ts';
+import type { JsonObject } from '../../shared/base/json.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import { eventKey } from '../../shared/ledger/columns.ts';
+import type { EvidenceEvent } from '../../shared/ledger/event.ts';
+import type { LedgerAcknowledgement } from '../../shared/ledger/ledger-acknowledgement.ts';
+import type { SpoolPosition } from '../../shared/ledger/spool-head.ts';
 import { keepApart } from '../evidence/privacy/keep-apart.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';

@@ -1,4 +1,4 @@
-import type { EvidenceEvent } from '../../shared/evidence/event.ts';
+import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 import { anyUser } from '../../shared/passport/claims.ts';
 import { revocationId } from '../../shared/passport/single-use.ts';
 import { agentChain } from '../events.ts';

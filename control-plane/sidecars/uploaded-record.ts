@@ -1,8 +1,8 @@
+import type { JsonObject } from '../../shared/base/json.ts';
 import { spoolRecord } from '../../shared/contract/spool-record.ts';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import type { EvidenceEvent } from '../../shared/evidence/event.ts';
-import type { JsonObject } from '../../shared/json.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 import { refuseUnkeepable } from '../http/body.ts';
 
 /** One record of the spool. */

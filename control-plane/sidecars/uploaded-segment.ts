@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { verifyJws } from '../../shared/crypto/jws.ts';
 import { parsePublicJwk, verificationKeys } from '../../shared/crypto/signing-key.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import type { LedgerAcknowledgement } from '../../shared/evidence/ledger-acknowledgement.ts';
-import { type SpoolHead, spoolHeadType, spoolLinkHash } from '../../shared/evidence/spool-head.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { LedgerAcknowledgement } from '../../shared/ledger/ledger-acknowledgement.ts';
+import { type SpoolHead, spoolHeadType, spoolLinkHash } from '../../shared/ledger/spool-head.ts';
 import type { Sidecar } from '../store/generated/client.ts';
 
 const position = z.strictObject({

@@ -1,6 +1,6 @@
 import { PrismaPg } from '@prisma/adapter-pg';
 import pg from 'pg';
-import type { Log } from '../../shared/log.ts';
+import type { Log } from '../../shared/base/log.ts';
 import { startEmbedded } from './embedded.ts';
 import { PrismaClient } from './generated/client.ts';
 import { migrate } from './migrate.ts';

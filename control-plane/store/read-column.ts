@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 
 /** The same for JSON that a text column holds. */
 export function readTextColumn<Read>(

@@ -1,6 +1,6 @@
+import type { Log } from '../../shared/base/log.ts';
 import { signerOf } from '../../shared/crypto/jws.ts';
 import type { VerificationKeys } from '../../shared/crypto/signing-key.ts';
-import type { Log } from '../../shared/log.ts';
 import { type SectionName, sidecarSection, tenantSections } from '../../shared/sync/sections.ts';
 import { openSection, sectionDigest } from '../../shared/sync/signed-section.ts';
 import type { Services } from '../services.ts';

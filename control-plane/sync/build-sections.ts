@@ -1,12 +1,12 @@
+import { isJsonObject, type JsonObject } from '../../shared/base/json.ts';
 import { parsePublicJwk } from '../../shared/crypto/signing-key.ts';
-import { modes, riskTiers } from '../../shared/decision/action.ts';
 import type { KillSwitch } from '../../shared/decision/state.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import { isJsonObject, type JsonObject } from '../../shared/json.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { formHash, surfaceHash } from '../../shared/manifest/hash.ts';
-import { approvalStatuses } from '../../shared/manifest/tool-record.ts';
+import type { PublishedPolicy } from '../../shared/policy/language/published-policy.ts';
 import type { PublishedTool, SectionBodies } from '../../shared/sync/sections.ts';
-import type { PublishedPolicy } from '../../shared/policy/published-policy.ts';
+import { modes, riskTiers } from '../../shared/vocabulary/action.ts';
+import { approvalStatuses } from '../../shared/vocabulary/tool-record.ts';
 import { keptArguments } from '../evidence/privacy/arguments-setting.ts';
 import { signedJson } from '../integrity/signed-json.ts';
 import { pauser } from '../pauser.ts';

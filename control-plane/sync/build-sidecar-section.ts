@@ -1,7 +1,7 @@
+import type { Log } from '../../shared/base/log.ts';
 import type { SigningKey } from '../../shared/crypto/signing-key.ts';
-import type { Log } from '../../shared/log.ts';
 import { signPassport } from '../../shared/passport/issue.ts';
-import { policySetHash } from '../../shared/policy/hash.ts';
+import { policySetHash } from '../../shared/policy/language/hash.ts';
 import type { DeliveredApproval, SidecarSectionBody } from '../../shared/sync/sections.ts';
 import { agentRowId } from '../agents/agent-row-id.ts';
 import { credentialsVersion } from '../sidecars/credentials-version.ts';

@@ -1,8 +1,8 @@
 import type { SigningKey } from '../../shared/crypto/signing-key.ts';
-import type { ApprovalProof } from '../../shared/approval/approval-proof.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';
 import { signPassport } from '../../shared/passport/issue.ts';
 import type { DeliveredApproval } from '../../shared/sync/sections.ts';
+import type { ApprovalProof } from '../../shared/vocabulary/approval-proof.ts';
 import { openEffectiveArgs } from '../approvals/approval-args.ts';
 import { approvalProof } from '../approvals/approval-proof.ts';
 import { deliveredMs, openStates } from '../approvals/open-states.ts';

@@ -1,5 +1,5 @@
-import { GatewayError } from '../../shared/errors.ts';
-import type { Log } from '../../shared/log.ts';
+import type { Log } from '../../shared/base/log.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { SectionName } from '../../shared/sync/sections.ts';
 import { isTenantSection, signSection } from '../../shared/sync/signed-section.ts';
 import { findMissing } from '../integrity/find-missing.ts';

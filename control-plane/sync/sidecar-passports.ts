@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto';
-import type { RiskTier } from '../../shared/decision/action.ts';
-import { riskTiers } from '../../shared/decision/action.ts';
-import { newId } from '../../shared/ids.ts';
+import { newId } from '../../shared/base/ids.ts';
 import { sidecarAudience } from '../../shared/passport/audience.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';
 import { buildClaims, ttlSecondsMax } from '../../shared/passport/issue.ts';
+import type { RiskTier } from '../../shared/vocabulary/action.ts';
+import { riskTiers } from '../../shared/vocabulary/action.ts';
 import { passportIssuer } from '../passports/mint-passport.ts';
 import type { Approval } from '../store/generated/client.ts';
 import type { LiveSidecar } from './live-sidecars.ts';

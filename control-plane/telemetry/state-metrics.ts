@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Gauge, type Registry } from 'prom-client';
-import { gauge } from '../../shared/observed-metric.ts';
+import { gauge } from '../../shared/base/observed-metric.ts';
 import type { Services } from '../services.ts';
 
 interface Waiting {

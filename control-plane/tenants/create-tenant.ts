@@ -1,4 +1,4 @@
-import { SettingsError } from '../../shared/settings.ts';
+import { SettingsError } from '../../shared/base/settings.ts';
 import type { Config } from '../config.ts';
 import { commitChange } from '../events.ts';
 import { signRow } from '../integrity/sign-row.ts';

@@ -1,4 +1,4 @@
-import { SettingsError } from '../../shared/settings.ts';
+import { SettingsError } from '../../shared/base/settings.ts';
 import { commitChange, lockFor } from '../events.ts';
 import { isTier, tiers } from '../plan.ts';
 import type { Services } from '../services.ts';

@@ -1,5 +1,5 @@
 import type { TenantSettings, TenantSettingsChange } from '../../shared/contract/tenants.ts';
-import type { Mode } from '../../shared/decision/action.ts';
+import type { Mode } from '../../shared/vocabulary/action.ts';
 import { commitChange, lockFor } from '../events.ts';
 import { forgetSetting, readSetting } from '../evidence/privacy/arguments-setting.ts';
 import type { Caller } from '../http/route.ts';

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../../shared/json.ts';
+import type { JsonObject } from '../../shared/base/json.ts';
 import { classifyDrift, type Drift, isMaterial } from '../../shared/manifest/drift.ts';
 import { manifestHash } from '../../shared/manifest/hash.ts';
 import { parseManifest } from '../../shared/manifest/normalise.ts';

@@ -1,10 +1,10 @@
-import type { JsonObject } from '../../shared/json.ts';
+import type { JsonObject } from '../../shared/base/json.ts';
 import { type NextStanding, nextStatus } from '../../shared/manifest/approval-status.ts';
 import { classifyDrift, type Drift } from '../../shared/manifest/drift.ts';
 import { manifestHash, surfaceHash } from '../../shared/manifest/hash.ts';
 import { type NormalisedManifest, riskTierOf } from '../../shared/manifest/manifest.ts';
 import { parseManifest } from '../../shared/manifest/normalise.ts';
-import type { ApprovalStatus } from '../../shared/manifest/tool-record.ts';
+import type { ApprovalStatus } from '../../shared/vocabulary/tool-record.ts';
 import { type ChangeNotes, commitChange, lockFor } from '../events.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services, Transaction } from '../services.ts';

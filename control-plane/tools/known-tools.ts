@@ -1,4 +1,4 @@
-import { isJsonObject } from '../../shared/json.ts';
+import { isJsonObject } from '../../shared/base/json.ts';
 import type { Services } from '../services.ts';
 
 type Deps = Pick<Services, 'db' | 'pool'>;

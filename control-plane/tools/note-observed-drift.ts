@@ -1,12 +1,12 @@
-import type { EvidenceEvent } from '../../shared/evidence/event.ts';
-import { matchesAnyGlob } from '../../shared/glob.ts';
-import { isJsonObject, type JsonObject } from '../../shared/json.ts';
+import { isJsonObject, type JsonObject } from '../../shared/base/json.ts';
+import { parseStrictJson } from '../../shared/base/strict-json.ts';
+import { matchesAnyGlob } from '../../shared/glob/glob.ts';
+import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 import type { NextStanding } from '../../shared/manifest/approval-status.ts';
 import { classifyDrift, driftReason } from '../../shared/manifest/drift.ts';
 import { manifestHash, surfaceHash } from '../../shared/manifest/hash.ts';
 import type { NormalisedManifest } from '../../shared/manifest/manifest.ts';
 import { parseManifest } from '../../shared/manifest/normalise.ts';
-import { parseStrictJson } from '../../shared/strict-json.ts';
 import { openStates } from '../approvals/open-states.ts';
 import { type ChangeNotes, commitChange, lockFor } from '../events.ts';
 import type { Services, Transaction } from '../services.ts';

@@ -1,9 +1,9 @@
+import type { JsonObject } from '../../shared/base/json.ts';
 import type { ToolRecord } from '../../shared/contract/tools.ts';
-import { riskTiers } from '../../shared/decision/action.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import type { JsonObject } from '../../shared/json.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { classifyDrift, type Drift } from '../../shared/manifest/drift.ts';
-import { approvalStatuses } from '../../shared/manifest/tool-record.ts';
+import { riskTiers } from '../../shared/vocabulary/action.ts';
+import { approvalStatuses } from '../../shared/vocabulary/tool-record.ts';
 import { openStates } from '../approvals/open-states.ts';
 import type { Caller } from '../http/route.ts';
 import type { Services } from '../services.ts';

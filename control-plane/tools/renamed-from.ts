@@ -1,4 +1,4 @@
-import type { JsonObject } from '../../shared/json.ts';
+import type { JsonObject } from '../../shared/base/json.ts';
 import { sameButName } from '../../shared/manifest/hash.ts';
 import type { NormalisedManifest } from '../../shared/manifest/manifest.ts';
 import type { Transaction } from '../services.ts';

@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { riskTiers } from '../../shared/decision/action.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import { isJsonObject } from '../../shared/json.ts';
+import { isJsonObject } from '../../shared/base/json.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { manifestHash } from '../../shared/manifest/hash.ts';
 import type { NormalisedManifest } from '../../shared/manifest/manifest.ts';
+import { riskTiers } from '../../shared/vocabulary/action.ts';
 import { readTextColumn } from '../store/read-column.ts';
 
 const text = z.string().optional();

@@ -1,6 +1,6 @@
-import { riskTiers } from '../../shared/decision/action.ts';
-import { approvalStatuses, type ToolRecord } from '../../shared/manifest/tool-record.ts';
 import { type ArgsValidator, argsValidator } from '../../shared/manifest/validator.ts';
+import { riskTiers } from '../../shared/vocabulary/action.ts';
+import { approvalStatuses, type ToolRecord } from '../../shared/vocabulary/tool-record.ts';
 import type { SignedRow } from '../integrity/signed-rows.ts';
 import { manifestOf } from './stored-manifest.ts';
 

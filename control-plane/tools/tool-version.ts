@@ -1,4 +1,4 @@
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { NormalisedManifest } from '../../shared/manifest/manifest.ts';
 import { schemaProblem } from '../../shared/manifest/validator.ts';
 import type { Transaction } from '../services.ts';

@@ -1,5 +1,5 @@
-import { type GlobBudget, globsMayMeet } from '../../shared/glob-intersection.ts';
-import { nearestName } from '../../shared/nearest-name.ts';
+import { nearestName } from '../../shared/base/nearest-name.ts';
+import { type GlobBudget, globsMayMeet } from '../../shared/glob/glob-intersection.ts';
 import type { Services } from '../services.ts';
 import { warningsMax } from './bounded-warnings.ts';
 import { calledTools, namedTools } from './known-tools.ts';

@@ -1,4 +1,4 @@
-import type { BacktestReport, BacktestRequest } from '../../shared/contract/trials.ts';
+import type { BacktestReport, BacktestRequest } from '../../shared/contract/policies/trials.ts';
 import {
   compileUncertainInSteps,
   type UncertainPolicies,

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg';
-import type { StoredDecision } from '../../shared/evidence/known-context.ts';
+import type { StoredDecision } from '../../shared/ledger/privacy/known-context.ts';
 import { headPosition } from '../evidence/read-ledger.ts';
 import { lastPositionBefore } from '../evidence/reading/event-rows.ts';
 import { readSealed } from '../evidence/sealed-text.ts';

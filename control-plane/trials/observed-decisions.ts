@@ -1,9 +1,9 @@
-import type { ObservedReport } from '../../shared/contract/trials.ts';
-import type { Decision } from '../../shared/decision/verdict.ts';
-import { isJsonObject } from '../../shared/json.ts';
-import type { PolicyDefinition, PolicyRule } from '../../shared/policy/definition.ts';
-import { ruleLabel } from '../../shared/policy/rule.ts';
-import { ruleEffects, severity } from '../../shared/policy/severity.ts';
+import { isJsonObject } from '../../shared/base/json.ts';
+import type { ObservedReport } from '../../shared/contract/policies/trials.ts';
+import { ruleLabel } from '../../shared/policy/engine/rule.ts';
+import type { PolicyDefinition, PolicyRule } from '../../shared/policy/language/definition.ts';
+import { ruleEffects, severity } from '../../shared/policy/language/severity.ts';
+import type { Decision } from '../../shared/vocabulary/verdict.ts';
 import type { Caller } from '../http/route.ts';
 import { measureWork } from '../http/work-meter.ts';
 import { pauser } from '../pauser.ts';

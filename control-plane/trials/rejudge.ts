@@ -1,11 +1,11 @@
-import { type Decision, decisions } from '../../shared/decision/verdict.ts';
-import { errorKindOf } from '../../shared/error-kinds.ts';
-import { knownContext } from '../../shared/evidence/known-context.ts';
-import { isJsonObject } from '../../shared/json.ts';
+import { isJsonObject } from '../../shared/base/json.ts';
+import { errorKindOf } from '../../shared/errors/error-kinds.ts';
+import { knownContext } from '../../shared/ledger/privacy/known-context.ts';
 import type {
   UncertainOutcome,
   UncertainPolicies,
 } from '../../shared/policy/uncertain/uncertain-policies.ts';
+import { type Decision, decisions } from '../../shared/vocabulary/verdict.ts';
 import type { SealedDecision } from './decision-pages.ts';
 import type { Rejudged } from './rejudged.ts';
 import { inRaisedMode } from './strict-mode.ts';

@@ -1,4 +1,4 @@
-import type { Decision } from '../../shared/decision/verdict.ts';
+import type { Decision } from '../../shared/vocabulary/verdict.ts';
 
 /** What other policies make of a stored decision. */
 export interface Rejudged {

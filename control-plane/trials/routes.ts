@@ -1,5 +1,5 @@
-import { simulateActions } from '../../shared/contract/simulation.ts';
-import { backtestPolicy, getObservedDecisions } from '../../shared/contract/trials.ts';
+import { simulateActions } from '../../shared/contract/policies/simulation.ts';
+import { backtestPolicy, getObservedDecisions } from '../../shared/contract/policies/trials.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../services.ts';
 import { backtest } from './backtest.ts';

@@ -3,19 +3,19 @@ import type {
   SimulatedAction,
   SimulateRequest,
   Simulation,
-} from '../../shared/contract/simulation.ts';
-import type { Action, Mode } from '../../shared/decision/action.ts';
+} from '../../shared/contract/policies/simulation.ts';
 import { decide } from '../../shared/decision/decide.ts';
 import { explainVerdict } from '../../shared/decision/explain.ts';
 import { effectIn } from '../../shared/decision/reach-verdict.ts';
 import type { DecisionState } from '../../shared/decision/state.ts';
-import type { PassportState } from '../../shared/passport/passport-state.ts';
 import { contextWithUsage } from '../../shared/decision/usage.ts';
-import type { Decision, Verdict } from '../../shared/decision/verdict.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import { compileInSteps } from '../../shared/policy/compile.ts';
-import type { PolicySet } from '../../shared/policy/policy-set.ts';
-import { compileTrace } from '../../shared/policy/trace.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { PassportState } from '../../shared/passport/passport-state.ts';
+import { compileInSteps } from '../../shared/policy/engine/compile.ts';
+import type { PolicySet } from '../../shared/policy/engine/policy-set.ts';
+import { compileTrace } from '../../shared/policy/engine/trace.ts';
+import type { Action, Mode } from '../../shared/vocabulary/action.ts';
+import type { Decision, Verdict } from '../../shared/vocabulary/verdict.ts';
 import { loadState } from '../actions/load-state.ts';
 import { actionOf } from '../actions/preflight.ts';
 import { standingGrantsFor } from '../approvals/standing-grants.ts';

@@ -1,5 +1,5 @@
-import { knownContext } from '../../shared/evidence/known-context.ts';
-import { isJsonObject } from '../../shared/json.ts';
+import { isJsonObject } from '../../shared/base/json.ts';
+import { knownContext } from '../../shared/ledger/privacy/known-context.ts';
 import type { UncertainPolicies } from '../../shared/policy/uncertain/uncertain-policies.ts';
 import type { SealedDecision } from './decision-pages.ts';
 import type { Rejudged } from './rejudged.ts';

@@ -1,10 +1,10 @@
-import { GatewayError } from '../../shared/errors.ts';
-import type { JsonObject } from '../../shared/json.ts';
-import type { PolicyDefinition } from '../../shared/policy/definition.ts';
-import { policyHash } from '../../shared/policy/hash.ts';
-import { parsePolicyInSteps } from '../../shared/policy/validate.ts';
-import type { Steps } from '../../shared/steps.ts';
-import type { PublishedPolicy } from '../../shared/policy/published-policy.ts';
+import type { JsonObject } from '../../shared/base/json.ts';
+import type { Steps } from '../../shared/base/steps.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { PolicyDefinition } from '../../shared/policy/language/definition.ts';
+import { policyHash } from '../../shared/policy/language/hash.ts';
+import type { PublishedPolicy } from '../../shared/policy/language/published-policy.ts';
+import { parsePolicyInSteps } from '../../shared/policy/language/validate.ts';
 import { measureWork } from '../http/work-meter.ts';
 import { inTurns, type Pause } from '../pauser.ts';
 import { signedPolicy } from '../policies/load-published.ts';

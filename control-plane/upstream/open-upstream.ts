@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import Agent from 'undici/lib/dispatcher/agent.js';
-import { formatAuthority } from '../../shared/host.ts';
+import { formatAuthority } from '../../shared/base/host.ts';
 import { createGuard, type Guard } from '../../shared/upstream/address-guard.ts';
 import { reflectionFilter } from '../../shared/upstream/credential-guard.ts';
 import { guardedConnector } from '../../shared/upstream/dial.ts';

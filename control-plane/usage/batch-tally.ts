@@ -1,4 +1,4 @@
-import type { EvidenceEvent } from '../../shared/evidence/event.ts';
+import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 import { type Tally, tallyOf } from '../../shared/usage/tally.ts';
 import { isFlagged } from '../evidence/dead-letter.ts';
 

@@ -1,7 +1,7 @@
-import type { Clock } from '../../shared/clock.ts';
-import { newId } from '../../shared/ids.ts';
-import type { Sums } from '../../shared/decision/verdict.ts';
+import type { Clock } from '../../shared/base/clock.ts';
+import { newId } from '../../shared/base/ids.ts';
 import { type GiveBack, UsageBook } from '../../shared/usage/usage-book.ts';
+import type { Sums } from '../../shared/vocabulary/verdict.ts';
 
 /**
  * What this process permitted since it began, counted in the tick of the decision: the database

@@ -1,8 +1,8 @@
 import type { Pool } from 'pg';
-import type { Action } from '../../shared/decision/action.ts';
 import { type Bucket, Buckets, keptMs, minuteOf } from '../../shared/usage/buckets.ts';
 import { usageSource } from '../../shared/usage/tally.ts';
 import { ToolUsage } from '../../shared/usage/tool-usage.ts';
+import type { Action } from '../../shared/vocabulary/action.ts';
 import type { Services } from '../services.ts';
 
 export const ownSource = 'control-plane';

@@ -1,8 +1,8 @@
+import type { JsonObject } from '../../shared/base/json.ts';
 import type { Binding } from '../../shared/binding/binding.ts';
 import { usageSoFar } from '../../shared/decision/usage.ts';
-import { matchesAnyGlob } from '../../shared/glob.ts';
-import { globsSurelyMeet } from '../../shared/glob-intersection.ts';
-import type { JsonObject } from '../../shared/json.ts';
+import { matchesAnyGlob } from '../../shared/glob/glob.ts';
+import { globsSurelyMeet } from '../../shared/glob/glob-intersection.ts';
 import type { Identity } from '../identity.ts';
 import type { Replica } from '../replica/replica.ts';
 import type { UsageCounter } from '../usage/usage-counter.ts';

@@ -1,6 +1,6 @@
-import type { Clock } from '../../shared/clock.ts';
+import type { Clock } from '../../shared/base/clock.ts';
 import { blockingSwitch } from '../../shared/decision/kill-switch.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Identity } from '../identity.ts';
 import type { Replica } from '../replica/replica.ts';
 

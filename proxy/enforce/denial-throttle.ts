@@ -1,5 +1,5 @@
-import type { Clock } from '../../shared/clock.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import type { Clock } from '../../shared/base/clock.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 
 /** How long denials are counted before one event reports them. */
 const summaryMs = 1_000;

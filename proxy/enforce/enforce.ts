@@ -1,9 +1,9 @@
 import { splitTarget } from '../../shared/binding/path.ts';
-import type { Action } from '../../shared/decision/action.ts';
 import { refusalDetails } from '../../shared/decision/explain.ts';
-import { mayProceed, type Verdict } from '../../shared/decision/verdict.ts';
-import { GatewayError, toGatewayError } from '../../shared/errors.ts';
+import { GatewayError, toGatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Outgoing } from '../../shared/upstream/outgoing.ts';
+import type { Action } from '../../shared/vocabulary/action.ts';
+import { mayProceed, type Verdict } from '../../shared/vocabulary/verdict.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 import { recognise } from '../recognise/recognise.ts';
 import type { RecognisedAction, RecognisedRefusal, RefusalForm } from '../recognise/recognition.ts';

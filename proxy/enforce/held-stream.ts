@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import type { JsonObject } from '../../shared/json.ts';
+import type { JsonObject } from '../../shared/base/json.ts';
 import type { ResponseFilter } from '../../shared/upstream/response-filter.ts';
 import type { RefusalForm } from '../recognise/recognition.ts';
 

@@ -1,6 +1,6 @@
 import { digestOf } from '../../shared/approval/action-digest.ts';
-import { errorFamily } from '../../shared/error-kinds.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import { errorFamily } from '../../shared/errors/error-kinds.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { DeliveredApproval } from '../../shared/sync/sections.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
 import type { RecognisedAction } from '../recognise/recognition.ts';

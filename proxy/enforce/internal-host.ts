@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
+import type { JsonObject } from '../../shared/base/json.ts';
 import { readTheComment, stepsFor } from '../../shared/decision/next-steps.ts';
-import type { JsonObject } from '../../shared/json.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 
 /** A host that exists only inside the proxy. */

@@ -1,8 +1,8 @@
+import type { JsonObject } from '../../shared/base/json.ts';
 import type { Binding } from '../../shared/binding/binding.ts';
 import { authorityKey, mcpPathByDefault } from '../../shared/binding/match.ts';
 import { hostDistance, namedHost } from '../../shared/binding/near-host.ts';
-import { errorKindOf } from '../../shared/error-kinds.ts';
-import type { JsonObject } from '../../shared/json.ts';
+import { errorKindOf } from '../../shared/errors/error-kinds.ts';
 import type { Identity } from '../identity.ts';
 import type { Replica } from '../replica/replica.ts';
 import { visibleBindings } from './agent-manifest.ts';

@@ -1,6 +1,6 @@
 import { blockingSwitch } from '../../shared/decision/kill-switch.ts';
 import type { KillSwitch } from '../../shared/decision/state.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Revocation } from '../replica/replica.ts';
 
 /** Why calls under way are ended from here. */

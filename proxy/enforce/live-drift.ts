@@ -1,9 +1,9 @@
+import type { JsonObject } from '../../shared/base/json.ts';
 import { sha256 } from '../../shared/crypto/hash.ts';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import type { JsonObject } from '../../shared/json.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { formHash, surfaceHash, surfaceOf } from '../../shared/manifest/hash.ts';
-import type { ToolRecord } from '../../shared/manifest/tool-record.ts';
+import type { ToolRecord } from '../../shared/vocabulary/tool-record.ts';
 import type { ListedTool } from '../recognise/tools-list.ts';
 import type { Replica } from '../replica/replica.ts';
 import { BoundedNames, ReportedForms } from './bounded-names.ts';

@@ -1,7 +1,7 @@
+import type { Clock } from '../../shared/base/clock.ts';
+import type { Log } from '../../shared/base/log.ts';
 import type { Binding, HeldCredential } from '../../shared/binding/binding.ts';
 import { nameDistance, namedHost } from '../../shared/binding/near-host.ts';
-import type { Clock } from '../../shared/clock.ts';
-import type { Log } from '../../shared/log.ts';
 import type { Credentials } from '../replica/credentials.ts';
 
 const warnEveryMs = 60_000;

@@ -1,9 +1,9 @@
-import type { Clock } from '../../shared/clock.ts';
-import { type Mode, stricterMode } from '../../shared/decision/action.ts';
+import type { Clock } from '../../shared/base/clock.ts';
 import { blockingSwitch } from '../../shared/decision/kill-switch.ts';
 import { isEnforcing } from '../../shared/decision/mode.ts';
-import { matchesAnyGlob } from '../../shared/glob.ts';
-import type { CallTarget } from '../../shared/policy/strict-scope.ts';
+import { matchesAnyGlob } from '../../shared/glob/glob.ts';
+import type { CallTarget } from '../../shared/policy/engine/strict-scope.ts';
+import { type Mode, stricterMode } from '../../shared/vocabulary/action.ts';
 import type { Identity } from '../identity.ts';
 import type { Replica } from '../replica/replica.ts';
 

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import type { Binding, HeldCredential } from '../../shared/binding/binding.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { reflectionFilter } from '../../shared/upstream/credential-guard.ts';
 import { withHeader } from '../../shared/upstream/headers.ts';
 import { withCredential } from '../../shared/upstream/inject.ts';

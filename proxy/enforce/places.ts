@@ -1,5 +1,5 @@
-import type { ErrorCode } from '../../shared/error-kinds.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import type { ErrorCode } from '../../shared/errors/error-kinds.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 
 /** A bounded number of places; who finds none is refused with the code given. */
 export class Places {

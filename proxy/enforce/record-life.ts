@@ -1,6 +1,6 @@
-import { systemClock } from '../../shared/clock.ts';
-import { newId } from '../../shared/ids.ts';
-import type { Log } from '../../shared/log.ts';
+import { systemClock } from '../../shared/base/clock.ts';
+import { newId } from '../../shared/base/ids.ts';
+import type { Log } from '../../shared/base/log.ts';
 import type { Closing } from '../closing.ts';
 import type { Spool, SpoolRecord } from '../evidence/spool.ts';
 import type { Identity } from '../identity.ts';

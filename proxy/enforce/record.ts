@@ -1,15 +1,15 @@
-import type { Clock } from '../../shared/clock.ts';
-import type { Action } from '../../shared/decision/action.ts';
+import type { Clock } from '../../shared/base/clock.ts';
+import { newId } from '../../shared/base/ids.ts';
+import type { JsonObject } from '../../shared/base/json.ts';
 import { seenRecord } from '../../shared/decision/seen-facts.ts';
 import { usageEvidence } from '../../shared/decision/usage-evidence.ts';
-import type { Verdict } from '../../shared/decision/verdict.ts';
-import type { ErrorCode } from '../../shared/error-kinds.ts';
-import { argumentsEvidence } from '../../shared/evidence/arguments.ts';
-import type { ArgumentsSetting } from '../../shared/evidence/arguments-setting.ts';
-import type { EvidenceEvent } from '../../shared/evidence/event.ts';
-import { recordableText } from '../../shared/evidence/recordable-text.ts';
-import { newId } from '../../shared/ids.ts';
-import type { JsonObject } from '../../shared/json.ts';
+import type { ErrorCode } from '../../shared/errors/error-kinds.ts';
+import type { EvidenceEvent } from '../../shared/ledger/event.ts';
+import { argumentsEvidence } from '../../shared/ledger/privacy/arguments.ts';
+import type { ArgumentsSetting } from '../../shared/ledger/privacy/arguments-setting.ts';
+import { recordableText } from '../../shared/ledger/privacy/recordable-text.ts';
+import type { Action } from '../../shared/vocabulary/action.ts';
+import type { Verdict } from '../../shared/vocabulary/verdict.ts';
 import type { SpoolRecord } from '../evidence/spool.ts';
 import type { Identity } from '../identity.ts';
 import type { Outcome } from '../upstream/forwarding.ts';
@@ -34,7 +34,7 @@ export type CallOutcome = Omit<Outcome, 'failure'> & {
   readonly credential?: 'none' | undefined;
 };
 
-// As the control plane takes them (shared/contract/fields.ts).
+// As the control plane takes them (shared/contract/base/fields.ts).
 const toolCharsMax = 256;
 const resourceCharsMax = 1024;
 // It may quote what an upstream said, a certificate's names for one.

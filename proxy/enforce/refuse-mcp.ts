@@ -1,5 +1,5 @@
-import { errorKindOf } from '../../shared/error-kinds.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/base/json.ts';
+import { errorKindOf } from '../../shared/errors/error-kinds.ts';
 import type { RefusalForm } from '../recognise/recognition.ts';
 
 type McpForm = Extract<RefusalForm, { kind: 'mcp' }>;

@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http';
+import type { JsonObject } from '../../shared/base/json.ts';
 import type { RefusalDetails } from '../../shared/decision/explain.ts';
 import { readTheComment, stepsFor } from '../../shared/decision/next-steps.ts';
-import type { Decision } from '../../shared/decision/verdict.ts';
-import { errorKindOf, isErrorCode } from '../../shared/error-kinds.ts';
-import type { JsonObject } from '../../shared/json.ts';
+import { errorKindOf, isErrorCode } from '../../shared/errors/error-kinds.ts';
+import type { Decision } from '../../shared/vocabulary/verdict.ts';
 import type { RefusalForm } from '../recognise/recognition.ts';
 import { internalHost } from './internal-host.ts';
 import { type McpRefusal, mcpRefusal } from './refuse-mcp.ts';
@@ -11,7 +11,7 @@ import { type McpRefusal, mcpRefusal } from './refuse-mcp.ts';
 /** Why a call does not go through, and what the agent can do about it. */
 export interface Refusal {
   readonly form: RefusalForm;
-  /** A code of `shared/errors.ts`, or one that a policy stamped. */
+  /** A code of `shared/errors/gateway-error.ts`, or one that a policy stamped. */
   readonly reasonCode: string;
   /** Default `deny`. */
   readonly decision?: Decision | undefined;

@@ -1,5 +1,5 @@
-import { GatewayError, toGatewayError } from '../../shared/errors.ts';
-import { formatAuthority } from '../../shared/host.ts';
+import { formatAuthority } from '../../shared/base/host.ts';
+import { GatewayError, toGatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Tunnel } from '../ingress/tunnel.ts';
 import { assertUnblocked } from './assert-unblocked.ts';
 import { orThrottled } from './denial-throttle.ts';

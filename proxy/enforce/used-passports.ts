@@ -1,4 +1,4 @@
-import { claimMarginMs } from '../../shared/passport/claim.ts';
+import { claimMarginMs } from '../../shared/passport/single-use-claim.ts';
 
 /**
  * The passports that agents presented and used here, until no clock can hold them valid: whoever

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { SpoolPosition } from '../../shared/evidence/spool-head.ts';
+import type { SpoolPosition } from '../../shared/ledger/spool-head.ts';
 
 /** Where a record stands among bytes, from its hash to its line feed: `hash line\n`. */
 export interface Place {

@@ -1,7 +1,7 @@
 import { rm, statfs, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DiskWatch } from '../../shared/disk-watch.ts';
-import type { Log } from '../../shared/log.ts';
+import { DiskWatch } from '../../shared/base/disk-watch.ts';
+import type { Log } from '../../shared/base/log.ts';
 
 const probeBytes = Buffer.alloc(65_536);
 

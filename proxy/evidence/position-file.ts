@@ -1,10 +1,10 @@
 import fs from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
+import type { Log } from '../../shared/base/log.ts';
 import { sha256 } from '../../shared/crypto/hash.ts';
-import type { LedgerAcknowledgement } from '../../shared/evidence/ledger-acknowledgement.ts';
-import type { SpoolPosition } from '../../shared/evidence/spool-head.ts';
-import type { Log } from '../../shared/log.ts';
+import type { LedgerAcknowledgement } from '../../shared/ledger/ledger-acknowledgement.ts';
+import type { SpoolPosition } from '../../shared/ledger/spool-head.ts';
 
 const fileName = 'acked.json';
 

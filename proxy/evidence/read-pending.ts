@@ -1,4 +1,4 @@
-import type { SpoolPosition } from '../../shared/evidence/spool-head.ts';
+import type { SpoolPosition } from '../../shared/ledger/spool-head.ts';
 import { lineIn, linkBytes, linkIn } from './block.ts';
 import { sound } from './recover.ts';
 import {

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import { join } from 'node:path';
-import type { SpoolPosition } from '../../shared/evidence/spool-head.ts';
-import type { Log } from '../../shared/log.ts';
+import type { Log } from '../../shared/base/log.ts';
+import type { SpoolPosition } from '../../shared/ledger/spool-head.ts';
 import { linkIn } from './block.ts';
 import { type KeptAcknowledgement, loadPosition } from './position-file.ts';
 import { readSegment, type SegmentEntry, segmentsIn } from './segment.ts';

@@ -1,6 +1,6 @@
 import fs from 'node:fs';
 import { join } from 'node:path';
-import type { SpoolPosition } from '../../shared/evidence/spool-head.ts';
+import type { SpoolPosition } from '../../shared/ledger/spool-head.ts';
 import { hashIn, type Place, placesIn } from './block.ts';
 
 /** A spool file. Its name says which position its first record follows. */

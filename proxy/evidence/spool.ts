@@ -1,12 +1,12 @@
 import fs from 'node:fs';
 import { join } from 'node:path';
+import type { JsonObject } from '../../shared/base/json.ts';
+import type { Log } from '../../shared/base/log.ts';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import type { EvidenceEvent } from '../../shared/evidence/event.ts';
-import type { LedgerAcknowledgement } from '../../shared/evidence/ledger-acknowledgement.ts';
-import type { SpoolPosition } from '../../shared/evidence/spool-head.ts';
-import type { JsonObject } from '../../shared/json.ts';
-import type { Log } from '../../shared/log.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { EvidenceEvent } from '../../shared/ledger/event.ts';
+import type { LedgerAcknowledgement } from '../../shared/ledger/ledger-acknowledgement.ts';
+import type { SpoolPosition } from '../../shared/ledger/spool-head.ts';
 import { type Block, type Line, writeBlock } from './block.ts';
 import { type KeptAcknowledgement, storePosition } from './position-file.ts';
 import { type Cursor, type PendingRecords, readPending } from './read-pending.ts';

@@ -1,4 +1,4 @@
-import type { SpoolPosition } from '../../shared/evidence/spool-head.ts';
+import type { SpoolPosition } from '../../shared/ledger/spool-head.ts';
 import { type Block, hashIn, lineIn, placeIn } from './block.ts';
 import type { PendingRecords } from './read-pending.ts';
 

@@ -1,15 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Log } from '../../shared/base/log.ts';
 import { signJws } from '../../shared/crypto/jws.ts';
 import type { SigningKey } from '../../shared/crypto/signing-key.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import type { LedgerAcknowledgement } from '../../shared/evidence/ledger-acknowledgement.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { LedgerAcknowledgement } from '../../shared/ledger/ledger-acknowledgement.ts';
 import {
   type SpoolHead,
   type SpoolPosition,
   spoolHeadType,
   spoolLinkHash,
-} from '../../shared/evidence/spool-head.ts';
-import type { Log } from '../../shared/log.ts';
+} from '../../shared/ledger/spool-head.ts';
 import type { PendingRecords } from './read-pending.ts';
 import type { Spool } from './spool.ts';
 

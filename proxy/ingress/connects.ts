@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import { GatewayError, toGatewayError } from '../../shared/errors.ts';
-import type { Authority } from '../../shared/host.ts';
+import type { Authority } from '../../shared/base/host.ts';
+import { GatewayError, toGatewayError } from '../../shared/errors/gateway-error.ts';
 import { dialTcp } from '../../shared/upstream/dial.ts';
 import { classifyFailure } from '../../shared/upstream/failure.ts';
 import { connectTarget, internalHost, readHead } from './head.ts';

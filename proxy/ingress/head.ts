@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
-import type { ErrorCode } from '../../shared/error-kinds.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import { type Authority, splitAuthority } from '../../shared/host.ts';
+import { type Authority, splitAuthority } from '../../shared/base/host.ts';
+import type { ErrorCode } from '../../shared/errors/error-kinds.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 
 /** The control data of a request that the ingress judges itself. */
 interface RequestHead {

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
-import { GatewayError, toGatewayError } from '../../shared/errors.ts';
-import { type Authority, isAddress } from '../../shared/host.ts';
+import { type Authority, isAddress } from '../../shared/base/host.ts';
+import { GatewayError, toGatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Leaf } from '../tls/authority.ts';
 
 /** What turned out to be inside a CONNECT. */

@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { ErrorCode } from '../../shared/error-kinds.ts';
-import type { GatewayError } from '../../shared/errors.ts';
-import type { Log } from '../../shared/log.ts';
+import type { Log } from '../../shared/base/log.ts';
+import type { ErrorCode } from '../../shared/errors/error-kinds.ts';
+import type { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Guard } from '../../shared/upstream/address-guard.ts';
 import type { Authority as CertificateAuthority } from '../tls/authority.ts';
 import type { Exchange } from './exchange.ts';

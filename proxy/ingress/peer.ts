@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { GatewayError } from '../../shared/errors.ts';
-import type { Authority } from '../../shared/host.ts';
+import type { Authority } from '../../shared/base/host.ts';
+import type { GatewayError } from '../../shared/errors/gateway-error.ts';
 
 /** One connection on which requests arrive: plain, or inside a CONNECT. */
 export interface Peer {

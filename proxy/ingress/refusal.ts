@@ -1,6 +1,6 @@
 import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { GatewayError } from '../../shared/errors.ts';
+import type { GatewayError } from '../../shared/errors/gateway-error.ts';
 
 interface RefusalParts {
   readonly status: number;

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { GatewayError, toGatewayError } from '../../shared/errors.ts';
+import { GatewayError, toGatewayError } from '../../shared/errors/gateway-error.ts';
 import { endsParsing, innerTarget, plainTarget, readHead, type Target } from './head.ts';
 import { LiveExchange } from './live-exchange.ts';
 import type { IngressContext, Upgrade } from './options.ts';

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
-import { GatewayError } from '../../shared/errors.ts';
-import { type Authority, isAddress, normaliseHost } from '../../shared/host.ts';
+import { type Authority, isAddress, normaliseHost } from '../../shared/base/host.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { type ClientHello, ClientHelloReader, isRetryRequest } from '../tls/client-hello.ts';
 
 interface TunnelEnds extends Authority {

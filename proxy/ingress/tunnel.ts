@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
-import type { ErrorCode } from '../../shared/error-kinds.ts';
-import type { Authority } from '../../shared/host.ts';
+import type { Authority } from '../../shared/base/host.ts';
+import type { ErrorCode } from '../../shared/errors/error-kinds.ts';
 
 /** How a tunnel ended. */
 export interface TunnelEnd {

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { isMethodHeader } from '../../shared/binding/method-override.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { RecognisedAction } from './recognition.ts';
 
 /** Hop-by-hop headers (RFC 9110, section 7.6.1) and what the next hop sets for itself. */

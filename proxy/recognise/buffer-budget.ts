@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 
 /** How many bytes of bodies the sidecar keeps in memory at once, for all calls together. */
 export class BufferBudget {

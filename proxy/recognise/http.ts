@@ -1,3 +1,5 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/base/json.ts';
+import { decodeUtf8, parseStrictJson } from '../../shared/base/strict-json.ts';
 import { ArgumentSet } from '../../shared/binding/args.ts';
 import { bodyKind, buildRequest } from '../../shared/binding/build.ts';
 import { parseForm } from '../../shared/binding/form.ts';
@@ -5,9 +7,7 @@ import type { BoundCall } from '../../shared/binding/match.ts';
 import { refuseMethodOverride } from '../../shared/binding/method-override.ts';
 import { splitTarget } from '../../shared/binding/path.ts';
 import { requireResource } from '../../shared/binding/resource.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/json.ts';
-import { decodeUtf8, parseStrictJson } from '../../shared/strict-json.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Outgoing } from '../../shared/upstream/outgoing.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 import { readHints, refuseOverrides } from './agent-headers.ts';

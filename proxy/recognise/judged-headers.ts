@@ -1,6 +1,6 @@
+import type { JsonObject } from '../../shared/base/json.ts';
 import { allowedHeaders } from '../../shared/binding/headers.ts';
 import { sha256 } from '../../shared/crypto/hash.ts';
-import type { JsonObject } from '../../shared/json.ts';
 
 /** Headers of a binding's own that are forwarded to an MCP server unjudged. */
 export const unjudgedHeaders: Readonly<Record<string, string>> = {

@@ -1,5 +1,5 @@
-import { GatewayError } from '../../shared/errors.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/base/json.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { McpMessage } from './mcp-message.ts';
 
 /** The first revision without sessions, in which headers repeat what the body says. */

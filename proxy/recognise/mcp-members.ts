@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/base/json.ts';
 import { malformed, refuseLookalikes } from './mcp-message.ts';
 
 /** A member that is forwarded without being judged. */

@@ -1,7 +1,7 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/base/json.ts';
+import { parseStrictJson } from '../../shared/base/strict-json.ts';
 import { foldCase } from '../../shared/binding/args.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/json.ts';
-import { parseStrictJson } from '../../shared/strict-json.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 
 type McpId = string | number;
 

@@ -1,7 +1,7 @@
+import { isJsonObject, type JsonObject } from '../../shared/base/json.ts';
 import type { Binding } from '../../shared/binding/binding.ts';
 import { fillResource } from '../../shared/binding/resource.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import { isJsonObject, type JsonObject } from '../../shared/json.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { malformed } from './mcp-message.ts';
 
 // One to 128 characters; segments between dots and slashes are never empty, and no wildcard fits,

@@ -1,9 +1,9 @@
+import { isJsonObject, type JsonObject } from '../../shared/base/json.ts';
 import { refuseTwins } from '../../shared/binding/args.ts';
 import type { Binding } from '../../shared/binding/binding.ts';
 import { allowedHeaders } from '../../shared/binding/headers.ts';
 import { mcpPathByDefault } from '../../shared/binding/match.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import { isJsonObject, type JsonObject } from '../../shared/json.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Outgoing } from '../../shared/upstream/outgoing.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 import { readHints } from './agent-headers.ts';

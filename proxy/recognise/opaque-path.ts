@@ -1,5 +1,5 @@
 import { refuseMethodOverride } from '../../shared/binding/method-override.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 
 const sentForm = /^\/[!"$-[\]-~]*$/;
 const queryForm = /^[!"$-~]*$/;

@@ -1,7 +1,7 @@
+import type { JsonObject } from '../../shared/base/json.ts';
 import type { Binding } from '../../shared/binding/binding.ts';
 import { splitTarget } from '../../shared/binding/path.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import type { JsonObject } from '../../shared/json.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Outgoing } from '../../shared/upstream/outgoing.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 import { forwardedHeaders, readHints, refuseOverrides } from './agent-headers.ts';

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from '../../shared/json.ts';
+import { isJsonObject, type JsonObject } from '../../shared/base/json.ts';
 
 /** The progress token of an MCP request, in revisions with and without sessions. */
 export function progressTokenOf(params: JsonObject | undefined): string | number | undefined {

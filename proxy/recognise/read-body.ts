@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { singleHeader } from './agent-headers.ts';
 
 /** True when the request announces a body; it may still turn out to be empty. */

@@ -1,6 +1,6 @@
+import { argumentLimits } from '../../shared/base/strict-json.ts';
 import { splitPath, splitTarget } from '../../shared/binding/path.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import { argumentLimits } from '../../shared/strict-json.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Exchange } from '../ingress/exchange.ts';
 import { recogniseCall } from './http.ts';
 import { recogniseMcp } from './mcp.ts';

@@ -1,8 +1,8 @@
+import type { JsonObject } from '../../shared/base/json.ts';
+import type { JsonSizeLimits } from '../../shared/base/strict-json.ts';
 import type { Binding } from '../../shared/binding/binding.ts';
 import type { BindingIndex } from '../../shared/binding/match.ts';
-import type { ErrorCode } from '../../shared/error-kinds.ts';
-import type { JsonObject } from '../../shared/json.ts';
-import type { JsonSizeLimits } from '../../shared/strict-json.ts';
+import type { ErrorCode } from '../../shared/errors/error-kinds.ts';
 import type { Outgoing } from '../../shared/upstream/outgoing.ts';
 import type { BufferBudget } from './buffer-budget.ts';
 

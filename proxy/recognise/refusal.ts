@@ -1,4 +1,4 @@
-import { toGatewayError } from '../../shared/errors.ts';
+import { toGatewayError } from '../../shared/errors/gateway-error.ts';
 import type { RecognisedRefusal, RefusalForm } from './recognition.ts';
 
 /** Anything thrown while a request was read, as a refusal in the form its client understands. */

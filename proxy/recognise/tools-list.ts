@@ -1,7 +1,7 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/base/json.ts';
+import { parseStrictJson } from '../../shared/base/strict-json.ts';
 import { foldCase } from '../../shared/binding/args.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/json.ts';
-import { parseStrictJson } from '../../shared/strict-json.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { ResponseFilter } from '../../shared/upstream/response-filter.ts';
 import { isToolName } from './mcp-methods.ts';
 import { SseFilter } from './sse-filter.ts';

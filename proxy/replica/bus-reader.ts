@@ -1,7 +1,7 @@
+import type { Clock } from '../../shared/base/clock.ts';
+import type { Log } from '../../shared/base/log.ts';
 import type { Bus, Subscription } from '../../shared/bus/bus.ts';
 import { tenantTopic } from '../../shared/bus/tenant-keys.ts';
-import type { Clock } from '../../shared/clock.ts';
-import type { Log } from '../../shared/log.ts';
 import { leaseTopic } from '../../shared/sync/sections.ts';
 import { heartbeatSection } from '../../shared/sync/signed-heartbeat.ts';
 import type { Origin, SectionStore } from './section-store.ts';

@@ -1,8 +1,8 @@
+import type { Log } from '../../shared/base/log.ts';
 import type { Binding, HeldCredential } from '../../shared/binding/binding.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import { compileGlob } from '../../shared/glob.ts';
-import { globsSurelyMeet } from '../../shared/glob-intersection.ts';
-import type { Log } from '../../shared/log.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import { compileGlob } from '../../shared/glob/glob.ts';
+import { globsSurelyMeet } from '../../shared/glob/glob-intersection.ts';
 
 /** About 2 ms: whether globs meet is decided anew for each message. */
 const stepsPerCall = 200_000;

@@ -1,4 +1,4 @@
-import type { Clock } from '../../shared/clock.ts';
+import type { Clock } from '../../shared/base/clock.ts';
 import { type Heartbeat, tenantSections } from '../../shared/sync/sections.ts';
 
 /** A section as it is held: what a heartbeat must name for the replica to be current. */

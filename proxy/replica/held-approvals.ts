@@ -1,5 +1,5 @@
-import { type AskedDeciders, decidersSuffice } from '../../shared/approval/deciders.ts';
 import type { DeliveredApproval } from '../../shared/sync/sections.ts';
+import { type AskedDeciders, decidersSuffice } from '../../shared/vocabulary/deciders.ts';
 
 /** The approvals of this sidecar's agent: those that wait, and those decided not long ago. */
 export class HeldApprovals {

@@ -1,16 +1,16 @@
 import type { Binding } from '../../shared/binding/binding.ts';
 import { type VerificationKeys, verificationKeys } from '../../shared/crypto/signing-key.ts';
 import type { AgentRecord, DirectoryUser, KillSwitch } from '../../shared/decision/state.ts';
-import type { ToolRecord } from '../../shared/manifest/tool-record.ts';
 import { argsValidator } from '../../shared/manifest/validator.ts';
-import type { PolicyCompiler } from '../../shared/policy/compile.ts';
-import type { PolicySet } from '../../shared/policy/policy-set.ts';
+import type { PolicyCompiler } from '../../shared/policy/engine/compile.ts';
+import type { PolicySet } from '../../shared/policy/engine/policy-set.ts';
 import type {
   PublishedTool,
   SectionBodies,
   SidecarSectionBody,
   TenantSection,
 } from '../../shared/sync/sections.ts';
+import type { ToolRecord } from '../../shared/vocabulary/tool-record.ts';
 import { HeldApprovals } from './held-approvals.ts';
 
 /** The sections of a tenant in the form that decisions use. */

@@ -1,4 +1,4 @@
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Replica, Revocation } from './replica.ts';
 
 /** Why every call of this agent is refused, as far as the replica knows; it need not be complete. */

@@ -1,4 +1,4 @@
-import type { Clock } from '../../shared/clock.ts';
+import type { Clock } from '../../shared/base/clock.ts';
 import type { VerificationKeys } from '../../shared/crypto/signing-key.ts';
 import { sidecarAudience } from '../../shared/passport/audience.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';

@@ -1,17 +1,17 @@
-import type { AskedDeciders } from '../../shared/approval/deciders.ts';
+import type { Clock } from '../../shared/base/clock.ts';
 import type { Binding } from '../../shared/binding/binding.ts';
-import type { Clock } from '../../shared/clock.ts';
 import type { VerificationKeys } from '../../shared/crypto/signing-key.ts';
 import type { AgentRecord, DirectoryUser, KillSwitch } from '../../shared/decision/state.ts';
 import type { PassportState } from '../../shared/passport/passport-state.ts';
-import type { ToolRecord } from '../../shared/manifest/tool-record.ts';
-import type { PolicySet } from '../../shared/policy/policy-set.ts';
+import type { PolicySet } from '../../shared/policy/engine/policy-set.ts';
 import type {
   DeliveredApproval,
   PublishedTool,
   SectionBodies,
   SectionName,
 } from '../../shared/sync/sections.ts';
+import type { AskedDeciders } from '../../shared/vocabulary/deciders.ts';
+import type { ToolRecord } from '../../shared/vocabulary/tool-record.ts';
 import type { Age } from './freshness.ts';
 import type { LeaseLeft } from './lease-book.ts';
 

@@ -1,10 +1,10 @@
-import type { Clock } from '../../shared/clock.ts';
+import type { Clock } from '../../shared/base/clock.ts';
+import type { Log } from '../../shared/base/log.ts';
 import {
   type PublicJwk,
   type VerificationKeys,
   verificationKeys,
 } from '../../shared/crypto/signing-key.ts';
-import type { Log } from '../../shared/log.ts';
 import { followSuccession } from '../../shared/sync/key-succession.ts';
 
 /** Anybody on the bus can show a text of an unknown key: the control plane is not asked each time. */

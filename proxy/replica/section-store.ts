@@ -1,7 +1,7 @@
-import type { Clock } from '../../shared/clock.ts';
+import type { Clock } from '../../shared/base/clock.ts';
+import type { Log } from '../../shared/base/log.ts';
 import type { VerificationKeys } from '../../shared/crypto/signing-key.ts';
-import type { Log } from '../../shared/log.ts';
-import { PolicyCompiler } from '../../shared/policy/compile.ts';
+import { PolicyCompiler } from '../../shared/policy/engine/compile.ts';
 import { type SectionName, sidecarSection, tenantSections } from '../../shared/sync/sections.ts';
 import { heartbeatSection, openHeartbeat } from '../../shared/sync/signed-heartbeat.ts';
 import { isTenantSection, openSection, sectionDigest } from '../../shared/sync/signed-section.ts';

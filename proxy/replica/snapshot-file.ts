@@ -1,6 +1,6 @@
 import { open, readFile, rename } from 'node:fs/promises';
 import { z } from 'zod';
-import type { Log } from '../../shared/log.ts';
+import type { Log } from '../../shared/base/log.ts';
 
 /** Signed texts only: what is read back is verified like what comes over the bus. */
 export interface Snapshot {

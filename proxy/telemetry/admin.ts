@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
-import { listenError } from '../../shared/listen-error.ts';
+import { listenError } from '../../shared/base/listen-error.ts';
 import type { Readiness } from './readiness.ts';
 
 interface AdminOptions {

@@ -1,4 +1,4 @@
-import type { Log } from '../../shared/log.ts';
+import type { Log } from '../../shared/base/log.ts';
 
 /** What an operator may want to know of a decision, and may be shown. */
 export interface DecisionLine {

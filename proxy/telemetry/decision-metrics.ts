@@ -1,7 +1,7 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
-import type { Clock } from '../../shared/clock.ts';
-import { isErrorCode } from '../../shared/error-kinds.ts';
-import { gauge } from '../../shared/observed-metric.ts';
+import type { Clock } from '../../shared/base/clock.ts';
+import { gauge } from '../../shared/base/observed-metric.ts';
+import { isErrorCode } from '../../shared/errors/error-kinds.ts';
 
 interface Observed {
   readonly live: { readonly size: number };

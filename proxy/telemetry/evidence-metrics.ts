@@ -1,7 +1,7 @@
 import type { Registry } from 'prom-client';
-import type { Clock } from '../../shared/clock.ts';
-import type { EvidenceEvent } from '../../shared/evidence/event.ts';
-import { counter, gauge } from '../../shared/observed-metric.ts';
+import type { Clock } from '../../shared/base/clock.ts';
+import { counter, gauge } from '../../shared/base/observed-metric.ts';
+import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 import { segmentsIn } from '../evidence/segment.ts';
 
 interface Evidence {

@@ -1,4 +1,4 @@
-import type { Log } from '../../shared/log.ts';
+import type { Log } from '../../shared/base/log.ts';
 import type { Identity } from '../identity.ts';
 import { knownRevocation } from '../replica/known-revocation.ts';
 import type { Replica } from '../replica/replica.ts';

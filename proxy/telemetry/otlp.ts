@@ -17,7 +17,7 @@ import {
   TracerProvider,
 } from '@opentelemetry/sdk-trace';
 import { Counter, type Registry } from 'prom-client';
-import type { Log } from '../../shared/log.ts';
+import type { Log } from '../../shared/base/log.ts';
 import type { TracingSettings } from '../config.ts';
 import { beginCallTrace } from './call-trace.ts';
 import type { Tracing } from './tracing.ts';

@@ -1,4 +1,4 @@
-import type { DiskWatch } from '../../shared/disk-watch.ts';
+import type { DiskWatch } from '../../shared/base/disk-watch.ts';
 import type { EnforceDeps } from '../enforce/deps.ts';
 import { knownRevocation } from '../replica/known-revocation.ts';
 import type { Revocation } from '../replica/replica.ts';

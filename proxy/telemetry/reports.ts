@@ -1,4 +1,4 @@
-import type { Log } from '../../shared/log.ts';
+import type { Log } from '../../shared/base/log.ts';
 import { tenantSections } from '../../shared/sync/sections.ts';
 import type { ControlPlane } from '../control-plane.ts';
 import type { Spool } from '../evidence/spool.ts';

@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Gauge, type Registry } from 'prom-client';
+import type { Clock } from '../../shared/base/clock.ts';
+import { counter, gauge } from '../../shared/base/observed-metric.ts';
 import type { Bus } from '../../shared/bus/bus.ts';
-import type { Clock } from '../../shared/clock.ts';
 import { isArmed } from '../../shared/decision/kill-switch.ts';
-import { counter, gauge } from '../../shared/observed-metric.ts';
 import { tenantSections } from '../../shared/sync/sections.ts';
 import type { Replica } from '../replica/replica.ts';
 

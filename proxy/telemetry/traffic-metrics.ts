@@ -1,5 +1,5 @@
 import { Counter, collectDefaultMetrics, Histogram, type Registry } from 'prom-client';
-import { counter, gauge } from '../../shared/observed-metric.ts';
+import { counter, gauge } from '../../shared/base/observed-metric.ts';
 import type { Outcome } from '../upstream/forwarding.ts';
 
 interface Traffic {

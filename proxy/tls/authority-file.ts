@@ -9,7 +9,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import type { Clock } from '../../shared/clock.ts';
+import type { Clock } from '../../shared/base/clock.ts';
 import { authorityCertificate, hasConstraints, readPrivateKey } from './certificate.ts';
 import type { NameConstraints } from './name-constraints.ts';
 

@@ -1,7 +1,7 @@
 import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { createSecureContext, type SecureContext } from 'node:tls';
-import type { Clock } from '../../shared/clock.ts';
-import { GatewayError } from '../../shared/errors.ts';
+import type { Clock } from '../../shared/base/clock.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { openAuthority } from './authority-file.ts';
 import { leafCertificate } from './certificate.ts';
 import { type NameConstraints, permits } from './name-constraints.ts';

@@ -9,8 +9,8 @@ import {
 } from 'node:crypto';
 import type forge from 'node-forge';
 import asn1 from 'node-forge/lib/asn1.js';
-import { addressBytes } from '../../shared/address.ts';
-import { isAddress } from '../../shared/host.ts';
+import { addressBytes } from '../../shared/base/address.ts';
+import { isAddress } from '../../shared/base/host.ts';
 import type { NameConstraints } from './name-constraints.ts';
 
 type Node = forge.asn1.Asn1;

@@ -1,5 +1,5 @@
-import { addressBytes, cidr, isWithin } from '../../shared/address.ts';
-import { isAddress, normaliseHost } from '../../shared/host.ts';
+import { addressBytes, cidr, isWithin } from '../../shared/base/address.ts';
+import { isAddress, normaliseHost } from '../../shared/base/host.ts';
 
 type Range = ReturnType<typeof cidr>;
 

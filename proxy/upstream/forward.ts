@@ -1,5 +1,5 @@
 import Agent from 'undici/lib/dispatcher/agent.js';
-import { formatAuthority } from '../../shared/host.ts';
+import { formatAuthority } from '../../shared/base/host.ts';
 import type { Guard } from '../../shared/upstream/address-guard.ts';
 import { guardedConnector } from '../../shared/upstream/dial.ts';
 import { outboundHeaders, withHeader } from '../../shared/upstream/headers.ts';

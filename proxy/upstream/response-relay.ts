@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Dispatcher } from 'undici';
-import { GatewayError } from '../../shared/errors.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { classifyFailure } from '../../shared/upstream/failure.ts';
 import { withHeader } from '../../shared/upstream/headers.ts';
 import type { ResponseFilter } from '../../shared/upstream/response-filter.ts';

@@ -1,9 +1,9 @@
-import type { Clock } from '../../shared/clock.ts';
-import { newId } from '../../shared/ids.ts';
-import type { Sums } from '../../shared/decision/verdict.ts';
+import type { Clock } from '../../shared/base/clock.ts';
+import { newId } from '../../shared/base/ids.ts';
 import { type Bucket, Buckets } from '../../shared/usage/buckets.ts';
 import { ToolUsage } from '../../shared/usage/tool-usage.ts';
 import { type GiveBack, UsageBook } from '../../shared/usage/usage-book.ts';
+import type { Sums } from '../../shared/vocabulary/verdict.ts';
 
 /** What the agent did elsewhere, as the control plane tells it. */
 export interface UsageElsewhere {

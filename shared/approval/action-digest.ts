@@ -1,7 +1,7 @@
+import type { JsonObject } from '../base/json.ts';
 import { sha256 } from '../crypto/hash.ts';
 import { canonicalJson } from '../crypto/jcs.ts';
-import type { Action } from '../decision/action.ts';
-import type { JsonObject } from '../json.ts';
+import type { Action } from '../vocabulary/action.ts';
 
 /** Everything about an action that a human approves. Goal, mode and audience are not part of it. */
 export interface ActionIdentity {

@@ -1,11 +1,22 @@
-import type { RiskTier } from '../decision/action.ts';
-import type { ErrorCode } from '../error-kinds.ts';
-import { foldPrincipal } from '../principal.ts';
-import type { Deciders } from './deciders.ts';
-import { agreeGrant, type GrantLimits, type GrantRequest, narrowestGrant } from './grant-terms.ts';
+import { foldPrincipal } from '../base/principal.ts';
+import type { ErrorCode } from '../errors/error-kinds.ts';
+import type { RiskTier } from '../vocabulary/action.ts';
+import {
+  type ApprovalAction,
+  type ApprovalState,
+  isOpen,
+  stateAt,
+  transition,
+} from '../vocabulary/approval-states.ts';
+import type { Deciders } from '../vocabulary/deciders.ts';
+import {
+  agreeGrant,
+  type GrantLimits,
+  type GrantRequest,
+  narrowestGrant,
+} from '../vocabulary/grant-terms.ts';
+import { lowestRole, roleAbove, roleSuffices } from '../vocabulary/roles.ts';
 import { personsOf, sharePerson } from './persons.ts';
-import { lowestRole, roleAbove, roleSuffices } from './roles.ts';
-import { type ApprovalAction, type ApprovalState, isOpen, stateAt, transition } from './states.ts';
 
 /** What is on record about an approval when somebody acts on it. */
 export interface ApprovalFacts {

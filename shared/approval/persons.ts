@@ -1,4 +1,4 @@
-import { foldPrincipal } from '../principal.ts';
+import { foldPrincipal } from '../base/principal.ts';
 
 /**
  * Whom an API key stands for: its own principal, and the principals whose keys led to it. A person

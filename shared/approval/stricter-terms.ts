@@ -1,7 +1,7 @@
-import { type RiskTier, riskTiers } from '../decision/action.ts';
-import type { ApprovalTerms } from '../decision/verdict.ts';
-import { type GrantLimits, narrowestGrant } from './grant-terms.ts';
-import { stricterRole } from './roles.ts';
+import { type RiskTier, riskTiers } from '../vocabulary/action.ts';
+import { type GrantLimits, narrowestGrant } from '../vocabulary/grant-terms.ts';
+import { stricterRole } from '../vocabulary/roles.ts';
+import type { ApprovalTerms } from '../vocabulary/verdict.ts';
 
 /** What a human decision must satisfy so that it satisfies both; the time to decide is the first's. */
 export function stricterTerms(one: ApprovalTerms, other: ApprovalTerms): ApprovalTerms {

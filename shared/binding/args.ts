@@ -1,5 +1,5 @@
-import { GatewayError } from '../errors.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
 
 /**
  * Puts arguments from several places together. Names that some upstream would take for one count

@@ -1,5 +1,5 @@
-import { GatewayError } from '../errors.ts';
-import type { JsonObject, JsonValue } from '../json.ts';
+import type { JsonObject, JsonValue } from '../base/json.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
 import { argumentText, refuseTwins, setMember } from './args.ts';
 import type { Binding } from './binding.ts';
 import { writeForm } from './form.ts';

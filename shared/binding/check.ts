@@ -1,5 +1,5 @@
-import { GatewayError } from '../errors.ts';
-import { splitAuthority } from '../host.ts';
+import { splitAuthority } from '../base/host.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
 import type { Binding, BindingUpstream } from './binding.ts';
 import { headerProblem } from './headers.ts';
 import { authorityKey, endpointOf } from './match.ts';

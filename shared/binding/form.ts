@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
 
 // Printable ASCII but `#`; everything else must be percent-encoded.
 const sentForm = /^[!"$-~]*$/;

@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
 import { isMethodHeader } from './method-override.ts';
 
 /** Request headers of an agent that may go upstream on a bound call, lower case. */

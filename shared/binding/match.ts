@@ -1,4 +1,4 @@
-import { formatAuthority, splitAuthority } from '../host.ts';
+import { formatAuthority, splitAuthority } from '../base/host.ts';
 import type { Binding } from './binding.ts';
 import { templateOf } from './build.ts';
 import {

@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
 
 // What PHP, Rack, qs and their like drop or rewrite before, and what may follow, the name that
 // counts: PHP reads `.method` and `[method` as `_method`, qs reads `[_method]`, and all an array.

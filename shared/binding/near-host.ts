@@ -1,4 +1,4 @@
-import { editDistance } from '../nearest-name.ts';
+import { editDistance } from '../base/nearest-name.ts';
 
 interface Named {
   readonly name: string;

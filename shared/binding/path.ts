@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
 
 /** One segment of a path template: text, or a parameter that fills the whole segment. */
 type TemplateSegment = { readonly literal: string } | { readonly parameter: string };

@@ -1,5 +1,5 @@
-import { GatewayError } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
+import type { JsonObject } from '../base/json.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
 import { argumentText } from './args.ts';
 
 const parameter = /\{(\+?)([A-Za-z_][A-Za-z0-9_.-]*)\}/g;

@@ -1,5 +1,5 @@
-import { GatewayError } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
+import type { JsonObject } from '../base/json.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
 import type { Binding } from './binding.ts';
 import { type BuiltRequest, buildRequest } from './build.ts';
 

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import type { Log } from '../log.ts';
+import type { Log } from '../base/log.ts';
 import { readEviction } from './redis-connection.ts';
 
 /** How soon a policy that was changed under a running connection is noticed. */

@@ -1,6 +1,6 @@
-import type { Clock } from '../clock.ts';
-import { GatewayError } from '../errors.ts';
-import type { Log } from '../log.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Log } from '../base/log.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
 import type { Bus, Follower, StoreOptions, Subscription } from './bus.ts';
 import { shielded } from './shielded.ts';
 

@@ -1,6 +1,6 @@
-import type { Clock } from '../clock.ts';
-import type { Log } from '../log.ts';
-import { SettingsError } from '../settings.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Log } from '../base/log.ts';
+import { SettingsError } from '../base/settings.ts';
 import type { Bus } from './bus.ts';
 import { type ClaimStore, openMemoryBus } from './memory.ts';
 import { openRedisBus } from './redis.ts';

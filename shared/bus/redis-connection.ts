@@ -1,7 +1,7 @@
 import { Redis, type RedisOptions } from 'ioredis';
 import { z } from 'zod';
-import { GatewayError } from '../errors.ts';
-import type { Log } from '../log.ts';
+import type { Log } from '../base/log.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
 import type { Script } from './redis-scripts.ts';
 
 const commandTimeoutMs = 1_000;

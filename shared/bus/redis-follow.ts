@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis';
 import { z } from 'zod';
-import type { Log } from '../log.ts';
+import type { Log } from '../base/log.ts';
 import type { Follower } from './bus.ts';
 import { answer, runScript, settled } from './redis-connection.ts';
 import { sinceScript } from './redis-scripts.ts';

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import type { Log } from '../log.ts';
+import type { Log } from '../base/log.ts';
 import type { Subscription } from './bus.ts';
 import { connectRedis } from './redis-connection.ts';
 import { channelOf } from './tenant-keys.ts';

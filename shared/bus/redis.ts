@@ -1,9 +1,9 @@
 import { randomInt } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import { z } from 'zod';
-import type { Clock } from '../clock.ts';
-import { GatewayError } from '../errors.ts';
-import type { Log } from '../log.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Log } from '../base/log.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
 import type { Bus, Follower, StoreOptions, Subscription } from './bus.ts';
 import { EvictionWatch } from './eviction-watch.ts';
 import { answer, connectRedis, runScript, settled, unavailable } from './redis-connection.ts';

@@ -1,4 +1,4 @@
-import type { Log } from '../log.ts';
+import type { Log } from '../base/log.ts';
 import type { Follower } from './bus.ts';
 
 /** A follower whose own failures are logged and end there: they are no failures of the bus. */

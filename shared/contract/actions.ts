@@ -1,9 +1,18 @@
 import { z } from 'zod';
-import { modes } from '../decision/action.ts';
-import { decisions } from '../decision/verdict.ts';
-import { agentId, goal, jsonObject, name, resourceId, riskTier, toolId, userId } from './fields.ts';
-import { named } from './json-schema.ts';
-import { operation } from './operation.ts';
+import { modes } from '../vocabulary/action.ts';
+import { decisions } from '../vocabulary/verdict.ts';
+import {
+  agentId,
+  goal,
+  jsonObject,
+  name,
+  resourceId,
+  riskTier,
+  toolId,
+  userId,
+} from './base/fields.ts';
+import { named } from './base/json-schema.ts';
+import { operation } from './base/operation.ts';
 
 export const actionRequest = z.strictObject({
   tool: toolId,

@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { gatewayAudience } from '../passport/audience.ts';
 import { ttlSecondsDefault } from '../passport/issue.ts';
 import { agentIdNumber } from './agents.ts';
-import { jsonObject, name, riskTier, text, userId } from './fields.ts';
-import { operation } from './operation.ts';
+import { jsonObject, name, riskTier, text, userId } from './base/fields.ts';
+import { operation } from './base/operation.ts';
 import {
   claimsExample,
   compactJws,

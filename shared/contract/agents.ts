@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { goal, name, riskTier, rowIdParam, text, toolId } from './fields.ts';
-import { named } from './json-schema.ts';
-import { operation } from './operation.ts';
-import { dateTime, integerId, line, pageLimit, warnings } from './schemas.ts';
+import { goal, name, riskTier, rowIdParam, text, toolId } from './base/fields.ts';
+import { named } from './base/json-schema.ts';
+import { operation } from './base/operation.ts';
+import { dateTime, integerId, line, pageLimit, warnings } from './base/schemas.ts';
 
 const shared = { tag: 'Agents', auth: 'bearer' } as const;
 

@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { grantBounds, grantScopes } from '../approval/grant-terms.ts';
-import { approvalActions, approvalStates } from '../approval/states.ts';
-import { jsonObject, riskTier, rowIdParam, text } from './fields.ts';
-import { named } from './json-schema.ts';
-import { operation } from './operation.ts';
-import { integerId, pageLimit } from './schemas.ts';
+import { approvalActions, approvalStates } from '../vocabulary/approval-states.ts';
+import { grantBounds, grantScopes } from '../vocabulary/grant-terms.ts';
+import { jsonObject, riskTier, rowIdParam, text } from './base/fields.ts';
+import { named } from './base/json-schema.ts';
+import { operation } from './base/operation.ts';
+import { integerId, pageLimit } from './base/schemas.ts';
 
 const vote = z.object({
   principal: z.string(),

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { jsonObject } from './fields.ts';
-import { operation } from './operation.ts';
+import { jsonObject } from './base/fields.ts';
+import { operation } from './base/operation.ts';
 
 /** Why a control fails. `insufficient_evidence`: there is nothing yet that could show that it works. */
 export const controlReasons = {

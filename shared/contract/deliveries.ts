@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { name, text } from './fields.ts';
-import { named, statedAs } from './json-schema.ts';
-import { operation } from './operation.ts';
-import { pageLimit } from './schemas.ts';
+import { name, text } from './base/fields.ts';
+import { named, statedAs } from './base/json-schema.ts';
+import { operation } from './base/operation.ts';
+import { pageLimit } from './base/schemas.ts';
 
 const deliveryStatus = z.enum(['pending', 'delivered', 'dead']);
 const deliveryId = name(64);

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { named } from './json-schema.ts';
-import { operation } from './operation.ts';
-import { dateTime, line, opaqueId } from './schemas.ts';
+import { named } from './base/json-schema.ts';
+import { operation } from './base/operation.ts';
+import { dateTime, line, opaqueId } from './base/schemas.ts';
 
 export const roles = [
   'owner',

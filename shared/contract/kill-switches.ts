@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { agentId } from './fields.ts';
-import { named } from './json-schema.ts';
-import { operation } from './operation.ts';
-import { dateTime, line, opaqueId, pageLimit, warnings, wholeNumber } from './schemas.ts';
+import { agentId } from './base/fields.ts';
+import { named } from './base/json-schema.ts';
+import { operation } from './base/operation.ts';
+import { dateTime, line, opaqueId, pageLimit, warnings, wholeNumber } from './base/schemas.ts';
 
 // A budget of their own: a noisy agent must not lock out those who stop it.
 const shared = { tag: 'Runtime', auth: 'bearer', budget: 'control' } as const;

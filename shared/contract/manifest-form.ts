@@ -1,8 +1,8 @@
 import type { z } from 'zod';
-import { riskTiers } from '../decision/action.ts';
-import type { JsonObject } from '../json.ts';
-import { jsonObject } from './fields.ts';
-import { type Json, named, statedAs } from './json-schema.ts';
+import type { JsonObject } from '../base/json.ts';
+import { riskTiers } from '../vocabulary/action.ts';
+import { jsonObject } from './base/fields.ts';
+import { type Json, named, statedAs } from './base/json-schema.ts';
 
 const orNull = (...forms: readonly Json[]): Json => ({ anyOf: [...forms, { type: 'null' }] });
 const anyText = orNull({ type: 'string' });

@@ -10,9 +10,9 @@ import {
   text,
   toolId,
   userId,
-} from './fields.ts';
-import { named, statedAs } from './json-schema.ts';
-import { operation } from './operation.ts';
+} from './base/fields.ts';
+import { named, statedAs } from './base/json-schema.ts';
+import { operation } from './base/operation.ts';
 
 export const passportClaims = z.object({
   iss: z.string(),

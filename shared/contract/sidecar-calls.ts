@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { grantBounds, grantScopes } from '../approval/grant-terms.ts';
-import { policyLimits } from '../policy/definition-limits.ts';
+import { policyLimits } from '../policy/language/definition-limits.ts';
+import { grantBounds, grantScopes } from '../vocabulary/grant-terms.ts';
 import {
   goal,
   jsonObject,
@@ -11,9 +11,9 @@ import {
   text,
   toolId,
   userId,
-} from './fields.ts';
-import { operation } from './operation.ts';
-import { wholeNumber } from './schemas.ts';
+} from './base/fields.ts';
+import { operation } from './base/operation.ts';
+import { wholeNumber } from './base/schemas.ts';
 import { bySidecar, sidecarExample } from './sidecars.ts';
 import { spoolRecordMax } from './spool-record.ts';
 
@@ -38,7 +38,7 @@ export const uploadEvidence = operation({
   // Three MiB of records, and then some.
   bodyBytesMax: 4 * 1024 ** 2,
   bodyType: 'ndjson',
-  /** The head (shared/evidence/spool-head.ts), and the lines of records (shared/contract/spool-record.ts). */
+  /** The head (shared/ledger/spool-head.ts), and the lines of records (shared/contract/spool-record.ts). */
   body: z.array(z.string().max(spoolRecordMax)).min(2).max(1001),
   bodyExample: [
     '{"segment":"eyJ…"}',

@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { environments } from '../decision/action.ts';
-import { agentId, name, text, userId } from './fields.ts';
-import { named, statedAs } from './json-schema.ts';
-import { operation } from './operation.ts';
+import { environments } from '../vocabulary/action.ts';
+import { agentId, name, text, userId } from './base/fields.ts';
+import { named, statedAs } from './base/json-schema.ts';
+import { operation } from './base/operation.ts';
+import { dateTime } from './base/schemas.ts';
 import { jwkExample, publicJwk } from './passports.ts';
-import { dateTime } from './schemas.ts';
 
 export const sidecarExample = 'sc_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d';
 

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { agentId, jsonObject, name, text, userId } from './fields.ts';
-import { isStorableTime } from './schemas.ts';
+import { agentId, jsonObject, name, text, userId } from './base/fields.ts';
+import { isStorableTime } from './base/schemas.ts';
 
 /** No record of a spool is longer. */
 export const spoolRecordMax = 1_048_576;

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { modes } from '../decision/action.ts';
-import { named } from './json-schema.ts';
-import { operation } from './operation.ts';
-import { line } from './schemas.ts';
+import { modes } from '../vocabulary/action.ts';
+import { named } from './base/json-schema.ts';
+import { operation } from './base/operation.ts';
+import { line } from './base/schemas.ts';
 
 const shared = { tag: 'Tenant', auth: 'bearer' } as const;
 

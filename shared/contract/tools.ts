@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { approvalStatuses } from '../manifest/tool-record.ts';
-import { jsonObject, riskTier } from './fields.ts';
-import { named } from './json-schema.ts';
+import { approvalStatuses } from '../vocabulary/tool-record.ts';
+import { jsonObject, riskTier } from './base/fields.ts';
+import { named } from './base/json-schema.ts';
+import { operation } from './base/operation.ts';
 import { manifest } from './manifest-form.ts';
-import { operation } from './operation.ts';
 
 const drift = z.object({
   class: z.string(),

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { named } from './json-schema.ts';
-import { operation } from './operation.ts';
-import { line } from './schemas.ts';
+import { named } from './base/json-schema.ts';
+import { operation } from './base/operation.ts';
+import { line } from './base/schemas.ts';
 
 const shared = { tag: 'Users', auth: 'bearer' } as const;
 

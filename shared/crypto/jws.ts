@@ -1,5 +1,5 @@
 import { sign, verify } from 'node:crypto';
-import { isJsonObject, type JsonObject } from '../json.ts';
+import { isJsonObject, type JsonObject } from '../base/json.ts';
 import type { SigningKey, VerificationKey, VerificationKeys } from './signing-key.ts';
 
 /** What a token that comes from outside may be long. */

@@ -1,4 +1,4 @@
-import { isJsonObject } from '../json.ts';
+import { isJsonObject } from '../base/json.ts';
 import { sha256 } from './hash.ts';
 import { canonicalJson } from './jcs.ts';
 import { signDetached, verifyDetached } from './jws.ts';

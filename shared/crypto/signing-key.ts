@@ -6,7 +6,7 @@ import {
   type JsonWebKey,
   type KeyObject,
 } from 'node:crypto';
-import { isJsonObject } from '../json.ts';
+import { isJsonObject } from '../base/json.ts';
 
 /** A public key as a JWK Set carries it; `kid` is its RFC 7638 thumbprint. */
 export interface PublicJwk {

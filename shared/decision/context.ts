@@ -1,7 +1,7 @@
-import type { JsonObject, JsonValue } from '../json.ts';
-import type { PolicyContext } from '../policy/context.ts';
-import type { Action } from './action.ts';
-import { parseResource } from './resource.ts';
+import type { JsonObject, JsonValue } from '../base/json.ts';
+import type { PolicyContext } from '../policy/language/context.ts';
+import type { Action } from '../vocabulary/action.ts';
+import { parseResource } from '../vocabulary/resource.ts';
 import type { DecisionState, DirectoryUser } from './state.ts';
 
 /**

@@ -1,8 +1,14 @@
-import type { ErrorCode } from '../error-kinds.ts';
-import { matchesAnyGlob } from '../glob.ts';
-import type { ToolRecord } from '../manifest/tool-record.ts';
+import type { ErrorCode } from '../errors/error-kinds.ts';
+import { matchesAnyGlob } from '../glob/glob.ts';
 import { firstPassportFailure, listGlobs } from '../passport/check.ts';
-import type { Action, Mode, RiskTier } from './action.ts';
+import type { Action, Mode, RiskTier } from '../vocabulary/action.ts';
+import type { ToolRecord } from '../vocabulary/tool-record.ts';
+import {
+  type ApprovalTerms,
+  type Effect,
+  mayProceed,
+  type Verdict,
+} from '../vocabulary/verdict.ts';
 import { deny, type Finding, fromOutcome, satisfied, withReset } from './finding.ts';
 import { judgeGrant, riskOf } from './grant.ts';
 import { blockingSwitch } from './kill-switch.ts';
@@ -11,7 +17,6 @@ import { stepsFor, stepsForDecision } from './next-steps.ts';
 import { seenFacts } from './seen-facts.ts';
 import type { DecisionState } from './state.ts';
 import { countEffect, evaluateWithUsage } from './usage.ts';
-import { type ApprovalTerms, type Effect, mayProceed, type Verdict } from './verdict.ts';
 
 /** One decision being made. */
 interface Case {

@@ -1,5 +1,5 @@
+import type { Verdict } from '../vocabulary/verdict.ts';
 import { readTheComment } from './next-steps.ts';
-import type { Verdict } from './verdict.ts';
 
 /** `explain` of a preflight response (contract 2.2); `observed` only where something was. */
 interface Explanation {

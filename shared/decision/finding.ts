@@ -1,7 +1,7 @@
-import { type ErrorCode, errorKindOf, errorKinds, isErrorCode } from '../error-kinds.ts';
-import type { PolicyOutcome } from '../policy/policy-set.ts';
+import { type ErrorCode, errorKindOf, errorKinds, isErrorCode } from '../errors/error-kinds.ts';
+import type { PolicyOutcome } from '../policy/engine/policy-set.ts';
+import type { Decision, Effect } from '../vocabulary/verdict.ts';
 import { stepsFor, stepsForBudget, stepsForDecision } from './next-steps.ts';
-import type { Decision, Effect } from './verdict.ts';
 
 /** What a stage found, before the mode is applied to it. */
 export interface Finding {

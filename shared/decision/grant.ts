@@ -1,11 +1,11 @@
 import { digestOf } from '../approval/action-digest.ts';
-import { decidersSuffice } from '../approval/deciders.ts';
-import { satisfiesTerms } from '../approval/grant-terms.ts';
-import type { ErrorCode } from '../error-kinds.ts';
-import type { Action, RiskTier } from './action.ts';
+import type { ErrorCode } from '../errors/error-kinds.ts';
+import type { Action, RiskTier } from '../vocabulary/action.ts';
+import type { ApprovalProof } from '../vocabulary/approval-proof.ts';
+import { decidersSuffice } from '../vocabulary/deciders.ts';
+import { satisfiesTerms } from '../vocabulary/grant-terms.ts';
+import type { ApprovalTerms, Effect } from '../vocabulary/verdict.ts';
 import type { DecisionState } from './state.ts';
-import type { ApprovalProof } from '../approval/approval-proof.ts';
-import type { ApprovalTerms, Effect } from './verdict.ts';
 
 /** What an approval is worth for this action. */
 type GrantJudgement =

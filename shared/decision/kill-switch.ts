@@ -1,5 +1,5 @@
-import { compileGlob } from '../glob.ts';
-import type { Action } from './action.ts';
+import { compileGlob } from '../glob/glob.ts';
+import type { Action } from '../vocabulary/action.ts';
 import type { KillSwitch } from './state.ts';
 
 type Target = Pick<Action, 'agentId' | 'tool'>;

@@ -1,4 +1,4 @@
-import { type Action, type Mode, stricterMode } from './action.ts';
+import { type Action, type Mode, stricterMode } from '../vocabulary/action.ts';
 import { appliesTo } from './kill-switch.ts';
 import type { DecisionState } from './state.ts';
 

@@ -1,4 +1,4 @@
-import type { ErrorCode } from '../error-kinds.ts';
+import type { ErrorCode } from '../errors/error-kinds.ts';
 
 const none: readonly string[] = [];
 

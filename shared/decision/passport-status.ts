@@ -1,5 +1,5 @@
-import { errorKindOf } from '../error-kinds.ts';
-import type { Verdict } from './verdict.ts';
+import { errorKindOf } from '../errors/error-kinds.ts';
+import type { Verdict } from '../vocabulary/verdict.ts';
 
 /**
  * The HTTP status of a decision's answer (design 3): a passport that proves nothing is 401, one

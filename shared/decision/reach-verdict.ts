@@ -1,7 +1,7 @@
-import type { GiveBack } from '../usage/usage-book.ts';
 import type { PassportState } from '../passport/passport-state.ts';
-import type { ApprovalProof } from '../approval/approval-proof.ts';
-import type { Effect, Verdict } from './verdict.ts';
+import type { GiveBack } from '../usage/usage-book.ts';
+import type { ApprovalProof } from '../vocabulary/approval-proof.ts';
+import type { Effect, Verdict } from '../vocabulary/verdict.ts';
 
 type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { readonly kind: Kind }>;
 

@@ -1,8 +1,8 @@
-import type { JsonObject } from '../json.ts';
-import type { Action } from './action.ts';
+import type { JsonObject } from '../base/json.ts';
+import type { Action } from '../vocabulary/action.ts';
+import type { SeenFacts } from '../vocabulary/verdict.ts';
 import { directoryUserOf } from './context.ts';
 import type { DecisionState } from './state.ts';
-import type { SeenFacts } from './verdict.ts';
 
 /** What evidence keeps of the state that an action was judged by. */
 export function seenFacts(action: Action, state: DecisionState): SeenFacts {

@@ -1,9 +1,9 @@
-import type { ApprovalProof } from '../approval/approval-proof.ts';
-import type { ToolRecord } from '../manifest/tool-record.ts';
 import type { PassportState } from '../passport/passport-state.ts';
-import type { PolicySet } from '../policy/policy-set.ts';
+import type { PolicySet } from '../policy/engine/policy-set.ts';
 import type { ToolUsage } from '../usage/tool-usage.ts';
-import type { Environment, Mode } from './action.ts';
+import type { Environment, Mode } from '../vocabulary/action.ts';
+import type { ApprovalProof } from '../vocabulary/approval-proof.ts';
+import type { ToolRecord } from '../vocabulary/tool-record.ts';
 
 export interface KillSwitch {
   readonly id: string;

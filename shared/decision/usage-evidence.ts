@@ -1,6 +1,6 @@
-import type { JsonObject } from '../json.ts';
+import type { JsonObject } from '../base/json.ts';
+import type { Verdict } from '../vocabulary/verdict.ts';
 import { effectIn } from './reach-verdict.ts';
-import type { Verdict } from './verdict.ts';
 
 /**
  * What the event of a decision says of budgets: there where the call counts, with the values that

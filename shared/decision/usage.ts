@@ -1,15 +1,15 @@
-import type { JsonObject } from '../json.ts';
-import type { PolicyContext } from '../policy/context.ts';
-import type { PolicyOutcome, PolicySet } from '../policy/policy-set.ts';
-import { severity } from '../policy/severity.ts';
-import type { UsageNeeds } from '../policy/usage-index.ts';
+import type { JsonObject } from '../base/json.ts';
+import type { PolicyOutcome, PolicySet } from '../policy/engine/policy-set.ts';
+import type { UsageNeeds } from '../policy/engine/usage-index.ts';
+import type { PolicyContext } from '../policy/language/context.ts';
+import { severity } from '../policy/language/severity.ts';
 import { amountsIn, unreadableIn } from '../usage/amounts.ts';
 import { minuteMs, minuteOf } from '../usage/buckets.ts';
 import { asDecimal, type ToolUsage } from '../usage/tool-usage.ts';
-import type { Action } from './action.ts';
+import type { Action } from '../vocabulary/action.ts';
+import type { Effect } from '../vocabulary/verdict.ts';
 import { buildContext } from './context.ts';
 import type { DecisionState } from './state.ts';
-import type { Effect } from './verdict.ts';
 
 /** What the policies say of an action, with what the agent has already done in mind. */
 export interface UsageJudgement {

@@ -1,6 +1,6 @@
-import type { RiskTier } from '../decision/action.ts';
+import type { RiskTier } from '../vocabulary/action.ts';
+import type { ApprovalStatus } from '../vocabulary/tool-record.ts';
 import { type Drift, driftReason, isMaterial } from './drift.ts';
-import type { ApprovalStatus } from './tool-record.ts';
 
 /** What is on record about a tool before another version of it comes in. */
 interface ToolStanding {

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import { schemaMapKeywords } from './schema-keywords.ts';
 
 /** The keyword that stands beside every reference and counts how often it is followed. */

@@ -1,5 +1,5 @@
-import { riskTiers } from '../decision/action.ts';
-import type { JsonObject } from '../json.ts';
+import type { JsonObject } from '../base/json.ts';
+import { riskTiers } from '../vocabulary/action.ts';
 import { type NormalisedManifest, riskTierOf } from './manifest.ts';
 import { changedMembers, memberOf, pointerStep } from './members.ts';
 import { compareSchemas, type SchemaChange } from './schema-drift.ts';

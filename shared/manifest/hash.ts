@@ -1,6 +1,6 @@
+import type { JsonObject } from '../base/json.ts';
 import { sha256 } from '../crypto/hash.ts';
 import { canonicalJson } from '../crypto/jcs.ts';
-import type { JsonObject } from '../json.ts';
 import type { NormalisedManifest } from './manifest.ts';
 import { parseManifest } from './normalise.ts';
 

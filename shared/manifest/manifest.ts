@@ -1,5 +1,5 @@
-import type { RiskTier } from '../decision/action.ts';
-import type { JsonObject } from '../json.ts';
+import type { JsonObject } from '../base/json.ts';
+import type { RiskTier } from '../vocabulary/action.ts';
 
 /**
  * A tool manifest in its normal form (contract 2.5): what equals its default is left out, what is

@@ -1,5 +1,5 @@
+import type { JsonObject, JsonValue } from '../base/json.ts';
 import { canonicalJson } from '../crypto/jcs.ts';
-import type { JsonObject, JsonValue } from '../json.ts';
 
 /** An object's own member; names such as `constructor` are data here, never inherited. */
 export function memberOf(object: JsonObject, name: string): JsonValue | undefined {

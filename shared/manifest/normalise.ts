@@ -1,7 +1,7 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import { canonicalJson } from '../crypto/jcs.ts';
-import { riskTiers } from '../decision/action.ts';
-import { GatewayError } from '../errors.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../json.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+import { riskTiers } from '../vocabulary/action.ts';
 import { type NormalisedManifest, riskTierDefault } from './manifest.ts';
 import {
   schemaKeywords,

@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '../json.ts';
+import type { JsonObject, JsonValue } from '../base/json.ts';
 
 /** A bound from one side. `undefined` limit: none. */
 interface Bound {

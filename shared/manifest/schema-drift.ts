@@ -1,5 +1,5 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import { canonicalJson } from '../crypto/jcs.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../json.ts';
 import { changedMembers, memberOf, pointerStep } from './members.ts';
 import { isBound, isTighter } from './schema-bounds.ts';
 

@@ -2,9 +2,9 @@ import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
 import { Ajv2019 } from 'ajv/dist/2019.js';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { RE2JS } from 're2js';
+import type { JsonObject, JsonValue } from '../base/json.ts';
 import { sha256 } from '../crypto/hash.ts';
 import { canonicalJson } from '../crypto/jcs.ts';
-import type { JsonObject, JsonValue } from '../json.ts';
 import { countReferences, stepKeyword } from './bounded-refs.ts';
 
 /** Says what is wrong with arguments, or undefined when they are as the schema wants them. */

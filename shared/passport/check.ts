@@ -1,9 +1,9 @@
-import type { Action } from '../decision/action.ts';
-import type { PassportState } from './passport-state.ts';
-import type { ErrorCode } from '../error-kinds.ts';
-import { matchesAnyGlob } from '../glob.ts';
+import type { ErrorCode } from '../errors/error-kinds.ts';
+import { matchesAnyGlob } from '../glob/glob.ts';
+import type { Action } from '../vocabulary/action.ts';
 import { anyUser } from './claims.ts';
 import { constraintNames, violates } from './constraints.ts';
+import type { PassportState } from './passport-state.ts';
 
 type SignedPassport = Extract<PassportState, { readonly form: 'signed' }>;
 

@@ -1,5 +1,5 @@
-import { riskTiers } from '../decision/action.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
+import { riskTiers } from '../vocabulary/action.ts';
 import type { PassportClaims } from './claims.ts';
 import { ttlSecondsMax } from './issue.ts';
 

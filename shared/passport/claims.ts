@@ -1,5 +1,5 @@
-import type { RiskTier } from '../decision/action.ts';
-import type { JsonObject } from '../json.ts';
+import type { JsonObject } from '../base/json.ts';
+import type { RiskTier } from '../vocabulary/action.ts';
 
 export const passportType = 'action-passport+jwt';
 

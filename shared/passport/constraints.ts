@@ -1,9 +1,9 @@
+import type { JsonObject, JsonValue } from '../base/json.ts';
 import { sha256 } from '../crypto/hash.ts';
 import { canonicalJson } from '../crypto/jcs.ts';
-import type { Action } from '../decision/action.ts';
-import { parseResource } from '../decision/resource.ts';
-import type { ErrorCode } from '../error-kinds.ts';
-import type { JsonObject, JsonValue } from '../json.ts';
+import type { ErrorCode } from '../errors/error-kinds.ts';
+import type { Action } from '../vocabulary/action.ts';
+import { parseResource } from '../vocabulary/resource.ts';
 import { externalRecipient, valuesNamed } from './recipients.ts';
 
 interface Violation {

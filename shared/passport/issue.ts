@@ -1,9 +1,9 @@
+import { newId } from '../base/ids.ts';
+import type { JsonObject } from '../base/json.ts';
 import { signJws } from '../crypto/jws.ts';
 import type { SigningKey } from '../crypto/signing-key.ts';
-import type { RiskTier } from '../decision/action.ts';
-import { GatewayError } from '../errors.ts';
-import { newId } from '../ids.ts';
-import type { JsonObject } from '../json.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+import type { RiskTier } from '../vocabulary/action.ts';
 import { type PassportClaims, passportType } from './claims.ts';
 
 export const ttlSecondsMin = 5;

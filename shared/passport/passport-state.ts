@@ -1,4 +1,4 @@
-import type { ApprovalProof } from '../approval/approval-proof.ts';
+import type { ApprovalProof } from '../vocabulary/approval-proof.ts';
 import type { PassportClaims } from './claims.ts';
 
 /**

@@ -1,5 +1,5 @@
 import { domainToASCII, domainToUnicode } from 'node:url';
-import { isJsonObject, type JsonValue } from '../json.ts';
+import { isJsonObject, type JsonValue } from '../base/json.ts';
 
 /** Arguments that name whom something is sent to (design 15). */
 const recipientNames = new Set(['recipient', 'recipients', 'to', 'cc', 'bcc', 'email']);

@@ -1,5 +1,5 @@
-import { GatewayError } from '../errors.ts';
-import { idTimeMs } from '../ids.ts';
+import { idTimeMs } from '../base/ids.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
 import type { PassportClaims } from './claims.ts';
 
 /**

@@ -1,5 +1,5 @@
-import type { EvidenceEvent } from '../evidence/event.ts';
-import type { JsonValue } from '../json.ts';
+import type { JsonValue } from '../base/json.ts';
+import type { EvidenceEvent } from '../ledger/event.ts';
 
 /** A sealed event as it goes to a SIEM: what its canonical text says, and its links. */
 export interface SiemRecord {

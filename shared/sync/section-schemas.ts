@@ -1,13 +1,9 @@
 import { z } from 'zod';
-import type { Deciders } from '../approval/deciders.ts';
-import { grantScopes, type RuleGrant, type StandingGrant } from '../approval/grant-terms.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import type { Binding, BindingUpstream } from '../binding/binding.ts';
 import type { PublicJwk } from '../crypto/signing-key.ts';
-import { modes, riskTiers } from '../decision/action.ts';
 import type { AgentRecord, DirectoryUser, KillSwitch } from '../decision/state.ts';
-import type { ArgumentsSetting } from '../evidence/arguments-setting.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../json.ts';
-import { approvalStatuses } from '../manifest/tool-record.ts';
+import type { ArgumentsSetting } from '../ledger/privacy/arguments-setting.ts';
 import {
   operators,
   type PolicyCondition,
@@ -15,9 +11,19 @@ import {
   type PolicyRule,
   type RuleApproval,
   ruleDecisions,
-} from '../policy/definition.ts';
-import type { DeliveredApproval, Heartbeat, PublishedTool, SectionBodies, SidecarSectionBody } from './sections.ts';
-import type { PublishedPolicy } from '../policy/published-policy.ts';
+} from '../policy/language/definition.ts';
+import type { PublishedPolicy } from '../policy/language/published-policy.ts';
+import { modes, riskTiers } from '../vocabulary/action.ts';
+import type { Deciders } from '../vocabulary/deciders.ts';
+import { grantScopes, type RuleGrant, type StandingGrant } from '../vocabulary/grant-terms.ts';
+import { approvalStatuses } from '../vocabulary/tool-record.ts';
+import type {
+  DeliveredApproval,
+  Heartbeat,
+  PublishedTool,
+  SectionBodies,
+  SidecarSectionBody,
+} from './sections.ts';
 
 /**
  * What sections must look like. Unknown fields are refused rather than dropped: they may carry a

@@ -1,13 +1,13 @@
-import type { Deciders } from '../approval/deciders.ts';
-import type { StandingGrant } from '../approval/grant-terms.ts';
+import type { JsonObject } from '../base/json.ts';
 import type { Binding } from '../binding/binding.ts';
 import type { PublicJwk } from '../crypto/signing-key.ts';
-import type { Mode, RiskTier } from '../decision/action.ts';
 import type { AgentRecord, DirectoryUser, KillSwitch } from '../decision/state.ts';
-import type { ArgumentsSetting } from '../evidence/arguments-setting.ts';
-import type { JsonObject } from '../json.ts';
-import type { ApprovalStatus } from '../manifest/tool-record.ts';
-import type { PublishedPolicy } from '../policy/published-policy.ts';
+import type { ArgumentsSetting } from '../ledger/privacy/arguments-setting.ts';
+import type { PublishedPolicy } from '../policy/language/published-policy.ts';
+import type { Mode, RiskTier } from '../vocabulary/action.ts';
+import type { Deciders } from '../vocabulary/deciders.ts';
+import type { StandingGrant } from '../vocabulary/grant-terms.ts';
+import type { ApprovalStatus } from '../vocabulary/tool-record.ts';
 
 /** The sections of a tenant's state that every sidecar of the tenant holds. */
 export const tenantSections = [

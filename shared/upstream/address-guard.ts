@@ -1,9 +1,9 @@
 import { type LookupAddress, type LookupOptions, lookup as systemLookup } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 import { networkInterfaces } from 'node:os';
-import { addressBytes, addressRules, carriedAddresses } from '../address.ts';
-import { GatewayError } from '../errors.ts';
-import { isAddress } from '../host.ts';
+import { addressBytes, addressRules, carriedAddresses } from '../base/address.ts';
+import { isAddress } from '../base/host.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
 
 type Resolve = (
   hostname: string,

@@ -9,7 +9,7 @@ import {
 } from 'node:tls';
 import type { buildConnector } from 'undici';
 import makeConnector from 'undici/lib/core/connect.js';
-import type { Authority } from '../host.ts';
+import type { Authority } from '../base/host.ts';
 import { type Guard, literalRefusal } from './address-guard.ts';
 
 interface DialOptions {

@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
 
 /** Why no whole answer came from an upstream. */
 export type ConnectionFailure =

@@ -1,7 +1,7 @@
+import { formatAuthority } from '../base/host.ts';
 import { foldCase } from '../binding/args.ts';
 import type { HeldCredential } from '../binding/binding.ts';
-import { GatewayError } from '../errors.ts';
-import { formatAuthority } from '../host.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
 import { outboundHeaders, withHeader, withoutHeader } from './headers.ts';
 import type { Outgoing } from './outgoing.ts';
 

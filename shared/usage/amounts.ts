@@ -1,7 +1,7 @@
-import type { JsonObject, JsonValue } from '../json.ts';
-import { compilePath } from '../policy/path.ts';
-import type { Sums } from '../decision/verdict.ts';
-import { toNumber } from '../policy/relations.ts';
+import type { JsonObject, JsonValue } from '../base/json.ts';
+import { compilePath } from '../policy/language/path.ts';
+import { toNumber } from '../policy/language/relations.ts';
+import type { Sums } from '../vocabulary/verdict.ts';
 
 /** No single value counts for more: sums stay numbers whatever an agent writes. */
 export const amountMax = Number.MAX_SAFE_INTEGER;

@@ -1,4 +1,4 @@
-import type { Sums } from '../decision/verdict.ts';
+import type { Sums } from '../vocabulary/verdict.ts';
 import { Totals } from './totals.ts';
 
 export const minuteMs = 60_000;

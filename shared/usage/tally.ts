@@ -1,6 +1,6 @@
-import { columnText } from '../evidence/columns.ts';
-import type { EvidenceEvent } from '../evidence/event.ts';
-import { isJsonObject } from '../json.ts';
+import { isJsonObject } from '../base/json.ts';
+import { columnText } from '../ledger/columns.ts';
+import type { EvidenceEvent } from '../ledger/event.ts';
 import { amountMax } from './amounts.ts';
 import { minuteOf } from './buckets.ts';
 

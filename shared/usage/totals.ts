@@ -1,4 +1,4 @@
-import type { Sums } from '../decision/verdict.ts';
+import type { Sums } from '../vocabulary/verdict.ts';
 
 /**
  * For each minute in ascending order, what was done from then on: a window is one look-up, however

@@ -1,4 +1,4 @@
-import type { Sums } from '../decision/verdict.ts';
+import type { Sums } from '../vocabulary/verdict.ts';
 import { Buckets, keptMs, minuteOf } from './buckets.ts';
 
 /** Takes back a call that was counted; once. */

@@ -1,10 +1,10 @@
-import type { Action } from '../../shared/decision/action.ts';
 import { decide } from '../../shared/decision/decide.ts';
 import type { DecisionState } from '../../shared/decision/state.ts';
-import { compilePolicies } from '../../shared/policy/compile.ts';
-import type { PolicyContext } from '../../shared/policy/context.ts';
-import type { PolicyCondition, PolicyDefinition } from '../../shared/policy/definition.ts';
-import { policyHash } from '../../shared/policy/hash.ts';
+import { compilePolicies } from '../../shared/policy/engine/compile.ts';
+import type { PolicyContext } from '../../shared/policy/language/context.ts';
+import type { PolicyCondition, PolicyDefinition } from '../../shared/policy/language/definition.ts';
+import { policyHash } from '../../shared/policy/language/hash.ts';
+import type { Action } from '../../shared/vocabulary/action.ts';
 import { prepareCedar } from './baselines/policy-cedar.ts';
 import { interpretPolicy } from './baselines/policy-interpreter.ts';
 import { prepareJsonRules } from './baselines/policy-json-rules-engine.ts';

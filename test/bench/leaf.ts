@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import forge from 'node-forge';
 import { loadAuthority } from '../../proxy/tls/authority.ts';
-import { systemClock } from '../../shared/clock.ts';
+import { systemClock } from '../../shared/base/clock.ts';
 import { rowOf } from './proxy.ts';
 import type { BenchRow } from './row.ts';
 

@@ -1,9 +1,9 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { PolicyCompiler } from '../../shared/policy/compile.ts';
-import type { PolicyDefinition } from '../../shared/policy/definition.ts';
-import { policyHash } from '../../shared/policy/hash.ts';
-import type { PublishedPolicy } from '../../shared/policy/published-policy.ts';
+import { PolicyCompiler } from '../../shared/policy/engine/compile.ts';
+import type { PolicyDefinition } from '../../shared/policy/language/definition.ts';
+import { policyHash } from '../../shared/policy/language/hash.ts';
+import type { PublishedPolicy } from '../../shared/policy/language/published-policy.ts';
 import { type BenchRow, summarise } from './row.ts';
 
 const policyCount = 1_000;

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadAuthority } from '../../proxy/tls/authority.ts';
-import { systemClock } from '../../shared/clock.ts';
+import { systemClock } from '../../shared/base/clock.ts';
 import { cores, startBaseline } from './baseline.ts';
 import { cpuSeconds } from './cpu-time.ts';
 import { load, type Measured } from './load.ts';

@@ -7,8 +7,8 @@ import {
   prepareBatch,
   stateAfter,
 } from '../../control-plane/evidence/prepare-batch.ts';
-import { type EvidenceEvent, genesisHash } from '../../shared/evidence/event.ts';
-import { Frontier } from '../../shared/evidence/merkle.ts';
+import { type EvidenceEvent, genesisHash } from '../../shared/ledger/event.ts';
+import { Frontier } from '../../shared/ledger/merkle.ts';
 import { anEvent, openLedger, type TestLedger } from '../support/ledger.ts';
 import { freshDatabase, startPostgres } from '../support/postgres.ts';
 import { createRawTable, type Indexes, insertRaw } from './baselines/sealing-raw.ts';

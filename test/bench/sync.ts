@@ -1,9 +1,9 @@
 import { Redis } from 'ioredis';
 import type { Replica } from '../../proxy/replica/replica.ts';
+import { systemClock } from '../../shared/base/clock.ts';
+import { silentLog } from '../../shared/base/log.ts';
 import type { Bus } from '../../shared/bus/bus.ts';
 import { openBus } from '../../shared/bus/open.ts';
-import { systemClock } from '../../shared/clock.ts';
-import { silentLog } from '../../shared/log.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { startRedis } from '../support/redis.ts';
 import { openTestStore, SyncWorld } from '../support/sync-world.ts';

@@ -5,9 +5,9 @@ import { inTurns, pauser } from '../../control-plane/pauser.ts';
 import { lintCandidates } from '../../control-plane/policies/lint-policies.ts';
 import type { Services } from '../../control-plane/services.ts';
 import { trialPolicies } from '../../control-plane/trials/trial-policies.ts';
-import { compileInSteps } from '../../shared/policy/compile.ts';
-import type { Steps } from '../../shared/steps.ts';
-import { parseStrictJsonInSteps } from '../../shared/strict-json.ts';
+import type { Steps } from '../../shared/base/steps.ts';
+import { parseStrictJsonInSteps } from '../../shared/base/strict-json.ts';
+import { compileInSteps } from '../../shared/policy/engine/compile.ts';
 import { manualClock } from '../support/manual-clock.ts';
 
 const count = 20;

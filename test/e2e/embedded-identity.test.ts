@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createApi } from '../../cli/demo/api.ts';
 import { startEmbedded } from '../../cli/embedded.ts';
-import { SettingsError } from '../../shared/settings.ts';
+import { SettingsError } from '../../shared/base/settings.ts';
 
 let dataDir: string;
 beforeAll(() => {

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { CallAnswer } from '../../shared/contract/client.ts';
+import type { CallAnswer } from '../../shared/contract/base/client.ts';
 import type { listSidecars } from '../../shared/contract/sidecars.ts';
 import { tenantSections } from '../../shared/sync/sections.ts';
 import { type FaultBench, startFaultBench } from '../support/fault-bench.ts';

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startSidecar } from '../../proxy/main.ts';
+import { silentLog } from '../../shared/base/log.ts';
 import { signJws } from '../../shared/crypto/jws.ts';
 import { generateSigningKey, importPrivateKey } from '../../shared/crypto/signing-key.ts';
-import { silentLog } from '../../shared/log.ts';
 import { converse } from '../support/disguises/wire.ts';
 import {
   type IdentityStage,

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { PolicyDefinition } from '../../shared/policy/definition.ts';
+import type { PolicyDefinition } from '../../shared/policy/language/definition.ts';
 import { type AgentClient, agentClient } from '../support/agent-client.ts';
 import { loadPolicyVectors } from '../support/policy-vectors.ts';
 import { freshDatabase } from '../support/postgres.ts';

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { runTour } from '../../cli/demo/run-tour.ts';
 import { buildWorld, type World } from '../../cli/demo/world.ts';
 import { loadAuthority } from '../../proxy/tls/authority.ts';
-import { systemClock } from '../../shared/clock.ts';
+import { systemClock } from '../../shared/base/clock.ts';
 import { freshDatabase } from '../support/postgres.ts';
 import { startRedis } from '../support/redis.ts';
 import { type Separate, startSeparate } from '../support/separate.ts';

@@ -2,15 +2,15 @@ import type { AddressInfo } from 'node:net';
 import { createApp } from '../../control-plane/app.ts';
 import { createHttpServer } from '../../control-plane/http/server.ts';
 import { allRoutes } from '../../control-plane/routes.ts';
-import { openApiDocument } from '../../shared/contract/openapi.ts';
-import type { AnyOperation } from '../../shared/contract/operation.ts';
+import { newId } from '../../shared/base/ids.ts';
+import { openApiDocument } from '../../shared/contract/base/openapi.ts';
+import type { AnyOperation } from '../../shared/contract/base/operation.ts';
 import {
   sidecarTokenAudience,
   sidecarTokenSecondsMax,
   sidecarTokenType,
 } from '../../shared/contract/sidecar-token.ts';
 import { signJws } from '../../shared/crypto/jws.ts';
-import { newId } from '../../shared/ids.ts';
 import { type EnrolledSidecar, enrolledSidecar } from '../support/enrolled-sidecar.ts';
 import { roomyLimits, startGateway } from '../support/gateway.ts';
 import { freshDatabase, startPostgres } from '../support/postgres.ts';

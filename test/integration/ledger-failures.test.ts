@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { transaction } from '../../control-plane/store/transaction.ts';
 import { generateSigningKey } from '../../shared/crypto/signing-key.ts';
-import type { EvidenceEvent } from '../../shared/evidence/event.ts';
+import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 import { type CutProxy, startCutProxy } from '../support/cut-proxy.ts';
 import { anEvent, openLedger, signingKeysOf, type TestLedger } from '../support/ledger.ts';
 import { freshDatabase, type PostgresServer, startPostgres } from '../support/postgres.ts';

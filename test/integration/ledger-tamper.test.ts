@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { verifyChain } from '../../control-plane/evidence/verify-chain.ts';
 import { generateSigningKey, verificationKeys } from '../../shared/crypto/signing-key.ts';
-import { eventHash } from '../../shared/evidence/canonical.ts';
-import { verifyHead } from '../../shared/evidence/head.ts';
-import { Frontier, leafOf } from '../../shared/evidence/merkle.ts';
+import { eventHash } from '../../shared/ledger/canonical.ts';
+import { verifyHead } from '../../shared/ledger/head.ts';
+import { Frontier, leafOf } from '../../shared/ledger/merkle.ts';
 import { anEvent, openLedger, signingKeysOf, type TestLedger, tamper } from '../support/ledger.ts';
 import { freshDatabase } from '../support/postgres.ts';
 import { type TestServices, testServices } from '../support/services.ts';

@@ -8,7 +8,7 @@ import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { transaction } from '../../control-plane/store/transaction.ts';
 import { exportPrivateKey, generateSigningKey } from '../../shared/crypto/signing-key.ts';
-import { genesisHash, type SealedEvent } from '../../shared/evidence/event.ts';
+import { genesisHash, type SealedEvent } from '../../shared/ledger/event.ts';
 import { anEvent, openLedger, type TestLedger } from '../support/ledger.ts';
 import { freshDatabase } from '../support/postgres.ts';
 import { until } from '../support/processes.ts';

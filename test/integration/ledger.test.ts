@@ -6,10 +6,10 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { outboxMac } from '../../control-plane/evidence/outbox.ts';
 import { transaction } from '../../control-plane/store/transaction.ts';
 import { generateSigningKey, verificationKeys } from '../../shared/crypto/signing-key.ts';
-import { eventHash } from '../../shared/evidence/canonical.ts';
-import { type EvidenceEvent, genesisHash } from '../../shared/evidence/event.ts';
-import { verifyHead } from '../../shared/evidence/head.ts';
-import { Frontier, leafOf } from '../../shared/evidence/merkle.ts';
+import { eventHash } from '../../shared/ledger/canonical.ts';
+import { type EvidenceEvent, genesisHash } from '../../shared/ledger/event.ts';
+import { verifyHead } from '../../shared/ledger/head.ts';
+import { Frontier, leafOf } from '../../shared/ledger/merkle.ts';
 import { anEvent, openLedger, type TestLedger, testVault } from '../support/ledger.ts';
 import { freshDatabase } from '../support/postgres.ts';
 

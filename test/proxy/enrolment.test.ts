@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { enrol } from '../../proxy/enrolment.ts';
-import { SettingsError } from '../../shared/settings.ts';
+import { SettingsError } from '../../shared/base/settings.ts';
 
 it.each([
   ['torn', '{"identity":{"sidecarId":"sc_1"'],

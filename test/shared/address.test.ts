@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { addressRules, cidr } from '../../shared/address.ts';
+import { addressRules, cidr } from '../../shared/base/address.ts';
 
 const strict = addressRules([]);
 const lenient = addressRules(['0.0.0.0/0', '::/0']);

@@ -1,5 +1,5 @@
 import { afterEach, expect, it } from 'vitest';
-import { DiskWatch } from '../../shared/disk-watch.ts';
+import { DiskWatch } from '../../shared/base/disk-watch.ts';
 
 let watch: DiskWatch | undefined;
 afterEach(() => watch?.close());

@@ -1,8 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { compileGlob } from '../../shared/glob.ts';
-import { globsMayMeet, globsSurelyMeet, intersectGlobs } from '../../shared/glob-intersection.ts';
-import type { GlobKind } from '../../shared/glob-tokens.ts';
+import { compileGlob } from '../../shared/glob/glob.ts';
+import {
+  globsMayMeet,
+  globsSurelyMeet,
+  intersectGlobs,
+} from '../../shared/glob/glob-intersection.ts';
+import type { GlobKind } from '../../shared/glob/glob-tokens.ts';
 
 const meet = (one: string, other: string, kind: GlobKind = 'tool') =>
   intersectGlobs(one, other, kind).kind === 'common';

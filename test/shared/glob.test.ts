@@ -6,9 +6,9 @@ import {
   compileGlob,
   globCovers,
   matchesAnyGlob,
-} from '../../shared/glob.ts';
-import { GlobAutomaton } from '../../shared/glob-automaton.ts';
-import type { GlobKind } from '../../shared/glob-tokens.ts';
+} from '../../shared/glob/glob.ts';
+import { GlobAutomaton } from '../../shared/glob/glob-automaton.ts';
+import type { GlobKind } from '../../shared/glob/glob-tokens.ts';
 import { processorMs } from '../support/processor-time.ts';
 
 const matches = (pattern: string, text: string, kind: GlobKind = 'tool') =>

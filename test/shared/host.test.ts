@@ -1,6 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { formatAuthority, isAddress, normaliseHost, splitAuthority } from '../../shared/host.ts';
+import {
+  formatAuthority,
+  isAddress,
+  normaliseHost,
+  splitAuthority,
+} from '../../shared/base/host.ts';
 
 describe('normaliseHost', () => {
   it.each([

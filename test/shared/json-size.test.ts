@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { GatewayError } from '../../shared/errors.ts';
-import { argumentLimits, parseStrictJson } from '../../shared/strict-json.ts';
+import { argumentLimits, parseStrictJson } from '../../shared/base/strict-json.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 
 function codeOf(text: string): string {
   try {

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { listenError } from '../../shared/listen-error.ts';
-import { SettingsError } from '../../shared/settings.ts';
+import { listenError } from '../../shared/base/listen-error.ts';
+import { SettingsError } from '../../shared/base/settings.ts';
 
 describe('what an operator is told when a server cannot listen', () => {
   const servers: Server[] = [];

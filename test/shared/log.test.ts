@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { resolve } from 'node:path';
 import { expect, it } from 'vitest';
-import { gatherLines, silentLog } from '../../shared/log.ts';
+import { gatherLines, silentLog } from '../../shared/base/log.ts';
 import { until } from '../support/until.ts';
 
 it('log lines are passed on together, in order, and soon', async () => {
@@ -30,7 +30,7 @@ it('a line longer than what is gathered goes on by itself, after those before it
 });
 
 it('what was logged last is there when the process exits', () => {
-  const log = JSON.stringify(resolve(import.meta.dirname, '../../shared/log.ts'));
+  const log = JSON.stringify(resolve(import.meta.dirname, '../../shared/base/log.ts'));
   const program = `const { gatherLines } = await import(${log});
     gatherLines(process.stdout).write('last words');
     process.exit(3);`;
@@ -43,7 +43,7 @@ it('what was logged last is there when the process exits', () => {
 });
 
 it('prints message, stack and cause of an error that is given as `err`', () => {
-  const log = JSON.stringify(resolve(import.meta.dirname, '../../shared/program-log.ts'));
+  const log = JSON.stringify(resolve(import.meta.dirname, '../../shared/base/program-log.ts'));
   const program = `const { programLog } = await import(${log});
     const cause = new Error('the disk is full');
     programLog('test', 'info').error({ err: new Error('sealing failed', { cause }), events: 3 }, 'said');`;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { foldPrincipal, nameProblem } from '../../shared/principal.ts';
+import { foldPrincipal, nameProblem } from '../../shared/base/principal.ts';
 
 describe('the form in which principals are compared', () => {
   it.each([

@@ -1,7 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { expect, it } from 'vitest';
-import { errorFamily, errorKindOf, errorKinds, isErrorCode } from '../../shared/error-kinds.ts';
+import {
+  errorFamily,
+  errorKindOf,
+  errorKinds,
+  isErrorCode,
+} from '../../shared/errors/error-kinds.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const codes = Object.keys(errorKinds).filter(isErrorCode);
@@ -25,8 +30,8 @@ const noReasonCode: Readonly<Record<string, readonly string[]>> = {
   'control-plane/sidecars/uploaded-event.ts': ['/^(decision|execution'],
   'control-plane/tools/note-observed-drift.ts': ['/^mcp\\.([^.]+)\\./'],
   'proxy/enforce/tool-server.ts': ['/^mcp\\.[^.]*\\./'],
-  'shared/policy/usage-path.ts': ["summed?.startsWith('args.')"],
-  'shared/policy/lint-rules.ts': ['/^tool(\\.|$)/'],
+  'shared/policy/language/usage-path.ts': ["summed?.startsWith('args.')"],
+  'shared/policy/lint/lint-rules.ts': ['/^tool(\\.|$)/'],
   'shared/siem/record.ts': ['/^evidence\\.(fork|id_conflict)$/', '/^integrity\\./'],
 };
 

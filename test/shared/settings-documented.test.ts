@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { expect, it } from 'vitest';
 import { readConfig } from '../../proxy/config.ts';
 import { limitSettings } from '../../proxy/limits.ts';
-import { settingNames } from '../../shared/settings.ts';
+import { settingNames } from '../../shared/base/settings.ts';
 
 const page = resolve(import.meta.dirname, '../../docs/reference/settings.md');
 const rows = fs

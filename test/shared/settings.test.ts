@@ -6,7 +6,7 @@ import {
   port,
   redisUrl,
   SettingsError,
-} from '../../shared/settings.ts';
+} from '../../shared/base/settings.ts';
 
 const shape = z.object({
   SALLYPORT_API_PORT: port(8080),

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { GatewayError } from '../../shared/errors.ts';
-import { parseStrictJson } from '../../shared/strict-json.ts';
+import { parseStrictJson } from '../../shared/base/strict-json.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { processorMs } from '../support/processor-time.ts';
 
 const bytes = (text: string) => Buffer.from(text, 'utf8');

@@ -4,9 +4,9 @@ import { expect, it } from 'vitest';
 import { decisionRecord } from '../../proxy/enforce/record.ts';
 import { enrol } from '../../proxy/enrolment.ts';
 import { Spool } from '../../proxy/evidence/spool.ts';
-import { systemClock } from '../../shared/clock.ts';
-import type { Verdict } from '../../shared/decision/verdict.ts';
-import { silentLog } from '../../shared/log.ts';
+import { systemClock } from '../../shared/base/clock.ts';
+import { silentLog } from '../../shared/base/log.ts';
+import type { Verdict } from '../../shared/vocabulary/verdict.ts';
 import { startFaultBench } from '../support/fault-bench.ts';
 import { until } from '../support/processes.ts';
 

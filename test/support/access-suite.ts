@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Route } from '../../control-plane/http/route.ts';
+import type { AccessExample, AnyOperation } from '../../shared/contract/base/operation.ts';
 import { roles } from '../../shared/contract/keys.ts';
-import type { AccessExample, AnyOperation } from '../../shared/contract/operation.ts';
 import { type Answer, holds, type TestApi } from './api.ts';
 
 export interface AccessHarness {

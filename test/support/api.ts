@@ -5,10 +5,10 @@ import type { Route } from '../../control-plane/http/route.ts';
 import { createHttpServer, type ServerLimits } from '../../control-plane/http/server.ts';
 import { hashApiKey } from '../../control-plane/keys/key-directory.ts';
 import type { Services } from '../../control-plane/services.ts';
-import { type Client, createClient } from '../../shared/contract/client.ts';
+import { newId } from '../../shared/base/ids.ts';
+import { type Client, createClient } from '../../shared/contract/base/client.ts';
 import type { KeyScope, Role } from '../../shared/contract/keys.ts';
 import { generateApiKey } from '../../shared/crypto/api-key.ts';
-import { newId } from '../../shared/ids.ts';
 
 export interface TestApi {
   /** `http://127.0.0.1:<port>`. */

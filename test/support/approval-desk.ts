@@ -1,8 +1,8 @@
+import type { JsonObject } from '../../shared/base/json.ts';
 import { preflight } from '../../shared/contract/actions.ts';
 import { decideApproval } from '../../shared/contract/approvals.ts';
-import type { Client } from '../../shared/contract/client.ts';
+import type { Client } from '../../shared/contract/base/client.ts';
 import { issuePassport } from '../../shared/contract/passports.ts';
-import type { JsonObject } from '../../shared/json.ts';
 import { type Gateway, rule, startGateway } from './gateway.ts';
 import type { TestServicesOptions } from './services.ts';
 

@@ -7,9 +7,9 @@ import {
   prepareBatch,
 } from '../../control-plane/evidence/prepare-batch.ts';
 import type { SigningKey } from '../../shared/crypto/signing-key.ts';
-import { type EvidenceEvent, genesisHash } from '../../shared/evidence/event.ts';
-import { signHead } from '../../shared/evidence/head.ts';
-import { Frontier } from '../../shared/evidence/merkle.ts';
+import { type EvidenceEvent, genesisHash } from '../../shared/ledger/event.ts';
+import { signHead } from '../../shared/ledger/head.ts';
+import { Frontier } from '../../shared/ledger/merkle.ts';
 import { insertRows } from './insert-rows.ts';
 import { seeded } from './seeded.ts';
 

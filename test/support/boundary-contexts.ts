@@ -1,5 +1,5 @@
-import type { JsonObject, JsonValue } from '../../shared/json.ts';
-import type { PolicyDefinition } from '../../shared/policy/definition.ts';
+import type { JsonObject, JsonValue } from '../../shared/base/json.ts';
+import type { PolicyDefinition } from '../../shared/policy/language/definition.ts';
 
 type Value = JsonValue | undefined;
 

@@ -1,7 +1,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import type { AnyOperation } from '../../shared/contract/operation.ts';
+import type { AnyOperation } from '../../shared/contract/base/operation.ts';
 
 /** Holds what operations say of themselves to what their schemas say. */
 export function describeContract(operations: readonly AnyOperation[]): void {

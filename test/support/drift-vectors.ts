@@ -1,4 +1,4 @@
-import type { JsonObject } from '../../shared/json.ts';
+import type { JsonObject } from '../../shared/base/json.ts';
 import { normaliseSchema } from '../../shared/manifest/normalise.ts';
 import { schemaProblem } from '../../shared/manifest/validator.ts';
 import { loadVectors } from '../shared/load-vectors.ts';

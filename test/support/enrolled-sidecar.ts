@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { type ControlPlane, connectControlPlane } from '../../proxy/control-plane.ts';
 import { type Enrolment, enrol } from '../../proxy/enrolment.ts';
 import type { SpoolRecord } from '../../proxy/evidence/spool.ts';
+import { newId } from '../../shared/base/ids.ts';
+import type { JsonObject } from '../../shared/base/json.ts';
 import { createEnrolmentToken } from '../../shared/contract/sidecars.ts';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
 import { signJws } from '../../shared/crypto/jws.ts';
@@ -14,9 +16,7 @@ import {
   type SpoolPosition,
   spoolHeadType,
   spoolLinkHash,
-} from '../../shared/evidence/spool-head.ts';
-import { newId } from '../../shared/ids.ts';
-import type { JsonObject } from '../../shared/json.ts';
+} from '../../shared/ledger/spool-head.ts';
 import type { Gateway } from './gateway.ts';
 import { linesFrom } from './spool-lines.ts';
 

@@ -1,14 +1,14 @@
 import { generateSigningKey, type SigningKey } from '../../shared/crypto/signing-key.ts';
-import type { BundleChain, BundleEvent } from '../../shared/evidence/bundle/layout.ts';
-import type { ExportFile } from '../../shared/evidence/bundle/read.ts';
-import type { ExportReport } from '../../shared/evidence/bundle/report.ts';
-import type { ExportFilters } from '../../shared/evidence/bundle/statement.ts';
-import { type ExportTrust, verifyExport } from '../../shared/evidence/bundle/verify.ts';
-import { type ExportPlan, writeExport } from '../../shared/evidence/bundle/write.ts';
-import { canonicalEvent, eventHash } from '../../shared/evidence/canonical.ts';
-import { signCheckpoint } from '../../shared/evidence/checkpoint.ts';
-import { type EvidenceEvent, genesisHash } from '../../shared/evidence/event.ts';
-import { Frontier, inclusionRanges, leafOf } from '../../shared/evidence/merkle.ts';
+import type { BundleChain, BundleEvent } from '../../shared/ledger/bundle/layout.ts';
+import type { ExportFile } from '../../shared/ledger/bundle/read.ts';
+import type { ExportReport } from '../../shared/ledger/bundle/report.ts';
+import type { ExportFilters } from '../../shared/ledger/bundle/statement.ts';
+import { type ExportTrust, verifyExport } from '../../shared/ledger/bundle/verify.ts';
+import { type ExportPlan, writeExport } from '../../shared/ledger/bundle/write.ts';
+import { canonicalEvent, eventHash } from '../../shared/ledger/canonical.ts';
+import { signCheckpoint } from '../../shared/ledger/checkpoint.ts';
+import { type EvidenceEvent, genesisHash } from '../../shared/ledger/event.ts';
+import { Frontier, inclusionRanges, leafOf } from '../../shared/ledger/merkle.ts';
 
 /** A tenant's ledger in memory, with the keys of its gateway. */
 export interface PaperLedger {

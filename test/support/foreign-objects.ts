@@ -1,6 +1,6 @@
 import { newEvent } from '../../control-plane/events.ts';
 import type { Services } from '../../control-plane/services.ts';
-import { newId } from '../../shared/ids.ts';
+import { newId } from '../../shared/base/ids.ts';
 import type { AccessHarness } from './access-suite.ts';
 import type { TestApi } from './api.ts';
 

@@ -1,9 +1,9 @@
 import type { Pool } from 'pg';
 import type { SigningKey } from '../../shared/crypto/signing-key.ts';
-import { eventHash } from '../../shared/evidence/canonical.ts';
-import { genesisHash } from '../../shared/evidence/event.ts';
-import { signHead } from '../../shared/evidence/head.ts';
-import { Frontier, leafOf } from '../../shared/evidence/merkle.ts';
+import { eventHash } from '../../shared/ledger/canonical.ts';
+import { genesisHash } from '../../shared/ledger/event.ts';
+import { signHead } from '../../shared/ledger/head.ts';
+import { Frontier, leafOf } from '../../shared/ledger/merkle.ts';
 import { tamper } from './ledger.ts';
 
 interface StoredRow {

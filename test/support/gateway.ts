@@ -14,11 +14,11 @@ import { sidecarRoutes } from '../../control-plane/sidecars/routes.ts';
 import { tenantRoutes } from '../../control-plane/tenants/routes.ts';
 import { toolRoutes } from '../../control-plane/tools/routes.ts';
 import { trialRoutes } from '../../control-plane/trials/routes.ts';
+import type { JsonObject } from '../../shared/base/json.ts';
 import { registerAgent } from '../../shared/contract/agents.ts';
-import type { Client } from '../../shared/contract/client.ts';
-import { createPolicy } from '../../shared/contract/policies.ts';
-import { GatewayError } from '../../shared/errors.ts';
-import type { JsonObject } from '../../shared/json.ts';
+import type { Client } from '../../shared/contract/base/client.ts';
+import { createPolicy } from '../../shared/contract/policies/policies.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { type Answer, type KeyHolderOptions, startApi, type TestApi } from './api.ts';
 import { type TestServices, type TestServicesOptions, testServices } from './services.ts';
 

@@ -4,12 +4,12 @@ import { verifyStored } from '../../control-plane/evidence/verify-chain.ts';
 import { createVault } from '../../control-plane/keys/vault.ts';
 import type { Services, SigningKeys, Vault } from '../../control-plane/services.ts';
 import { openStore, type Store } from '../../control-plane/store/open.ts';
-import { systemClock } from '../../shared/clock.ts';
+import { systemClock } from '../../shared/base/clock.ts';
+import { newId } from '../../shared/base/ids.ts';
+import { type Log, silentLog } from '../../shared/base/log.ts';
 import { generateSigningKey, type SigningKey } from '../../shared/crypto/signing-key.ts';
-import type { EvidenceEvent } from '../../shared/evidence/event.ts';
-import type { VerificationReport } from '../../shared/evidence/problem.ts';
-import { newId } from '../../shared/ids.ts';
-import { type Log, silentLog } from '../../shared/log.ts';
+import type { EvidenceEvent } from '../../shared/ledger/event.ts';
+import type { VerificationReport } from '../../shared/ledger/verification/problem.ts';
 
 /** One key for everything; the ledger asks for nothing but the key for heads. */
 export function signingKeysOf(key: SigningKey): SigningKeys {

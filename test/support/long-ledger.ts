@@ -1,6 +1,6 @@
 import type { Services } from '../../control-plane/services.ts';
-import { signHead } from '../../shared/evidence/head.ts';
-import { Frontier, leafOf } from '../../shared/evidence/merkle.ts';
+import { signHead } from '../../shared/ledger/head.ts';
+import { Frontier, leafOf } from '../../shared/ledger/merkle.ts';
 import { tamper } from './ledger.ts';
 
 /**

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { JsonValue } from '../../shared/json.ts';
+import type { JsonValue } from '../../shared/base/json.ts';
 import {
   absent,
   anything,

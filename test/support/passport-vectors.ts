@@ -1,8 +1,8 @@
-import type { Action } from '../../shared/decision/action.ts';
-import type { PassportState } from '../../shared/passport/passport-state.ts';
-import { newId } from '../../shared/ids.ts';
-import type { JsonObject } from '../../shared/json.ts';
+import { newId } from '../../shared/base/ids.ts';
+import type { JsonObject } from '../../shared/base/json.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';
+import type { PassportState } from '../../shared/passport/passport-state.ts';
+import type { Action } from '../../shared/vocabulary/action.ts';
 import { baseAction, baseClaims, nowMs } from '../shared/fixtures.ts';
 import { loadVectors } from '../shared/load-vectors.ts';
 

@@ -1,15 +1,15 @@
 import fc from 'fast-check';
-import type { JsonValue } from '../../shared/json.ts';
-import type { PolicyContext } from '../../shared/policy/context.ts';
+import type { JsonValue } from '../../shared/base/json.ts';
+import type { PolicyContext } from '../../shared/policy/language/context.ts';
 import {
   operators,
   type PolicyCondition,
   type PolicyDefinition,
   type PolicyRule,
   ruleDecisions,
-} from '../../shared/policy/definition.ts';
-import { policyHash } from '../../shared/policy/hash.ts';
-import type { PublishedPolicy } from '../../shared/policy/published-policy.ts';
+} from '../../shared/policy/language/definition.ts';
+import { policyHash } from '../../shared/policy/language/hash.ts';
+import type { PublishedPolicy } from '../../shared/policy/language/published-policy.ts';
 
 /**
  * Policies and contexts over a vocabulary so small that rules often match, overlap and collide,

@@ -1,14 +1,14 @@
 import { RE2JS } from 're2js';
+import type { JsonValue } from '../../shared/base/json.ts';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
-import type { JsonValue } from '../../shared/json.ts';
-import type { PolicyContext } from '../../shared/policy/context.ts';
+import type { PolicyContext } from '../../shared/policy/language/context.ts';
 import type {
   PolicyCondition,
   PolicyDefinition,
   PolicyRule,
   RuleDecision,
-} from '../../shared/policy/definition.ts';
-import type { PublishedPolicy } from '../../shared/policy/published-policy.ts';
+} from '../../shared/policy/language/definition.ts';
+import type { PublishedPolicy } from '../../shared/policy/language/published-policy.ts';
 
 /**
  * The policy language once more, written as plainly as possible and without looking at how the

@@ -1,8 +1,8 @@
-import type { ApprovalTerms, Decision } from '../../shared/decision/verdict.ts';
-import type { PolicyContext } from '../../shared/policy/context.ts';
-import type { PolicyOutcome, PolicySet } from '../../shared/policy/policy-set.ts';
-import { noStrictPolicies } from '../../shared/policy/strict-scope.ts';
-import { noUsage } from '../../shared/policy/usage-index.ts';
+import type { PolicyOutcome, PolicySet } from '../../shared/policy/engine/policy-set.ts';
+import { noStrictPolicies } from '../../shared/policy/engine/strict-scope.ts';
+import { noUsage } from '../../shared/policy/engine/usage-index.ts';
+import type { PolicyContext } from '../../shared/policy/language/context.ts';
+import type { ApprovalTerms, Decision } from '../../shared/vocabulary/verdict.ts';
 
 const hash = `sha256:${'a'.repeat(64)}`;
 

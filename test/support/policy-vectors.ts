@@ -1,14 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { parse } from 'yaml';
-import type { JsonObject, JsonValue } from '../../shared/json.ts';
-import type { PolicyContext } from '../../shared/policy/context.ts';
+import type { JsonObject, JsonValue } from '../../shared/base/json.ts';
+import type { PolicyContext } from '../../shared/policy/language/context.ts';
 import type {
   Operator,
   PolicyDefinition,
   PolicyRule,
   RuleDecision,
-} from '../../shared/policy/definition.ts';
+} from '../../shared/policy/language/definition.ts';
 
 /**
  * Golden cases of the policy language, in `test/vectors/policy/*.yaml`. One file is

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { type Route, route } from '../../control-plane/http/route.ts';
-import { type AnyOperation, operation } from '../../shared/contract/operation.ts';
+import { type AnyOperation, operation } from '../../shared/contract/base/operation.ts';
 
 const shared = { tag: 'Probe', summary: 'Probe', errors: [] } as const;
 const keyed = { ...shared, auth: 'bearer', permission: 'read' } as const;

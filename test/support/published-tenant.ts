@@ -1,5 +1,5 @@
+import type { Clock } from '../../shared/base/clock.ts';
 import type { Bus } from '../../shared/bus/bus.ts';
-import type { Clock } from '../../shared/clock.ts';
 import { generateSigningKey, verificationKeys } from '../../shared/crypto/signing-key.ts';
 import { buildClaims, signPassport } from '../../shared/passport/issue.ts';
 import {

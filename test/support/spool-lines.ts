@@ -1,4 +1,4 @@
-import { spoolLinkHash } from '../../shared/evidence/spool-head.ts';
+import { spoolLinkHash } from '../../shared/ledger/spool-head.ts';
 
 /** Lines as the spool hands them out: bytes, each with its line feed. */
 export function linesFrom(texts: readonly string[]): Buffer[] {

@@ -13,13 +13,13 @@ import {
 } from '../../control-plane/sync/publisher.ts';
 import { openReplica } from '../../proxy/replica/open-replica.ts';
 import type { Replica } from '../../proxy/replica/replica.ts';
+import { type Clock, systemClock } from '../../shared/base/clock.ts';
+import { silentLog } from '../../shared/base/log.ts';
 import type { Binding } from '../../shared/binding/binding.ts';
 import type { Bus } from '../../shared/bus/bus.ts';
-import { type Clock, systemClock } from '../../shared/clock.ts';
 import { generateSigningKey, verificationKeys } from '../../shared/crypto/signing-key.ts';
-import { silentLog } from '../../shared/log.ts';
-import type { PolicyDefinition } from '../../shared/policy/definition.ts';
-import { policyHash } from '../../shared/policy/hash.ts';
+import type { PolicyDefinition } from '../../shared/policy/language/definition.ts';
+import { policyHash } from '../../shared/policy/language/hash.ts';
 import type { SectionName } from '../../shared/sync/sections.ts';
 import { handSigned } from './hand-signed.ts';
 

@@ -2,9 +2,9 @@ import type {
   PolicyCondition,
   PolicyDefinition,
   PolicyRule,
-} from '../../shared/policy/definition.ts';
-import { lintPolicies } from '../../shared/policy/lint.ts';
-import type { LintFinding } from '../../shared/policy/lint-finding.ts';
+} from '../../shared/policy/language/definition.ts';
+import { lintPolicies } from '../../shared/policy/lint/lint.ts';
+import type { LintFinding } from '../../shared/policy/lint/lint-finding.ts';
 
 export type Terse = readonly [PolicyCondition['path'], PolicyCondition['operator'], unknown];
 

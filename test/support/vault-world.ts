@@ -7,8 +7,8 @@ import { rotateMasterKey } from '../../control-plane/keys/keyring/rotate-master-
 import { createSigningKeys } from '../../control-plane/keys/signing-keys.ts';
 import { createVault } from '../../control-plane/keys/vault.ts';
 import { openStore, type Store } from '../../control-plane/store/open.ts';
-import { systemClock } from '../../shared/clock.ts';
-import { silentLog } from '../../shared/log.ts';
+import { systemClock } from '../../shared/base/clock.ts';
+import { silentLog } from '../../shared/base/log.ts';
 import { freshDatabase } from './postgres.ts';
 import { testConfig } from './services.ts';
 

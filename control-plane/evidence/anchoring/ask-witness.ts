@@ -1,4 +1,4 @@
-import { openNote } from '../../../shared/evidence/note.ts';
+import { openNote } from '../../../shared/ledger/note.ts';
 import type { Guard } from '../../../shared/upstream/address-guard.ts';
 import { guardedExchange } from '../../notify/guarded-post.ts';
 import type { Witness } from './witness-settings.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { type NoteVerifier, parseVkey } from '../../../shared/evidence/note.ts';
-import { asSetting } from '../../../shared/settings.ts';
+import { asSetting } from '../../../shared/base/settings.ts';
+import { type NoteVerifier, parseVkey } from '../../../shared/ledger/note.ts';
 
 /** Somebody outside who signs checkpoints that extend those they signed before. */
 export interface Witness {

@@ -1,8 +1,8 @@
-import type { ChainIntegrity } from '../../../shared/contract/audit.ts';
-import { eventHash } from '../../../shared/evidence/canonical.ts';
-import type { LinkedRow } from '../../../shared/evidence/chain-check.ts';
-import { genesisHash } from '../../../shared/evidence/event.ts';
-import { isJsonObject } from '../../../shared/json.ts';
+import { isJsonObject } from '../../../shared/base/json.ts';
+import type { ChainIntegrity } from '../../../shared/contract/evidence/audit.ts';
+import { eventHash } from '../../../shared/ledger/canonical.ts';
+import { genesisHash } from '../../../shared/ledger/event.ts';
+import type { LinkedRow } from '../../../shared/ledger/verification/chain-check.ts';
 import type { Services } from '../../services.ts';
 
 type Deps = Pick<Services, 'pool'>;

@@ -1,14 +1,14 @@
-import type { AuditExportQuery, exportAudit } from '../../../shared/contract/audit.ts';
-import type { SealedEventRecord } from '../../../shared/contract/evidence.ts';
+import type { AuditExportQuery, exportAudit } from '../../../shared/contract/evidence/audit.ts';
+import type { SealedEventRecord } from '../../../shared/contract/evidence/evidence.ts';
 import { canonicalJson } from '../../../shared/crypto/jcs.ts';
 import type { SigningKey } from '../../../shared/crypto/signing-key.ts';
-import { GatewayError } from '../../../shared/errors.ts';
-import { csvTrail, type ListedTrail, markdownTrail } from '../../../shared/evidence/audit/list.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
+import { csvTrail, type ListedTrail, markdownTrail } from '../../../shared/ledger/audit/list.ts';
 import {
   type AuditFormat,
   signTrail,
   signTrailText,
-} from '../../../shared/evidence/audit/statement.ts';
+} from '../../../shared/ledger/audit/statement.ts';
 import { newEvent } from '../../events.ts';
 import type { Caller, Reply } from '../../http/route.ts';
 import type { Services } from '../../services.ts';

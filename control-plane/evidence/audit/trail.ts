@@ -1,5 +1,5 @@
-import type { AuditQuery, ChainIntegrity } from '../../../shared/contract/audit.ts';
-import type { SealedEventRecord } from '../../../shared/contract/evidence.ts';
+import type { AuditQuery, ChainIntegrity } from '../../../shared/contract/evidence/audit.ts';
+import type { SealedEventRecord } from '../../../shared/contract/evidence/evidence.ts';
 import { canonicalJson } from '../../../shared/crypto/jcs.ts';
 import type { Services } from '../../services.ts';
 import { readCursor } from '../cursor.ts';

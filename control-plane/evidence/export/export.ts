@@ -1,6 +1,9 @@
-import type { ExportQuery, exportEvidence } from '../../../shared/contract/evidence-export.ts';
-import type { BundleEvent } from '../../../shared/evidence/bundle/layout.ts';
-import { type ExportPlan, writeExport } from '../../../shared/evidence/bundle/write.ts';
+import type {
+  ExportQuery,
+  exportEvidence,
+} from '../../../shared/contract/evidence/evidence-export.ts';
+import type { BundleEvent } from '../../../shared/ledger/bundle/layout.ts';
+import { type ExportPlan, writeExport } from '../../../shared/ledger/bundle/write.ts';
 import { dialects } from '../../../shared/siem/dialects.ts';
 import { newEvent } from '../../events.ts';
 import type { Caller, Reply } from '../../http/route.ts';

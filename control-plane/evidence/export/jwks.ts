@@ -1,4 +1,7 @@
-import { type EvidenceJwk, evidenceKeyPurposes } from '../../../shared/contract/evidence-export.ts';
+import {
+  type EvidenceJwk,
+  evidenceKeyPurposes,
+} from '../../../shared/contract/evidence/evidence-export.ts';
 import type { Services } from '../../services.ts';
 
 type Purpose = (typeof evidenceKeyPurposes)[number];

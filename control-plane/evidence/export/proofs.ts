@@ -1,4 +1,4 @@
-import { inclusionRanges, type LeafRange } from '../../../shared/evidence/merkle.ts';
+import { inclusionRanges, type LeafRange } from '../../../shared/ledger/merkle.ts';
 import type { Queryable } from '../read-state.ts';
 import { readRoots } from '../tree/nodes.ts';
 

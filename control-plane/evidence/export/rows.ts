@@ -1,6 +1,6 @@
 import type { Pool } from 'pg';
-import type { BundleChain, BundleEvent } from '../../../shared/evidence/bundle/layout.ts';
-import type { ExportFilters } from '../../../shared/evidence/bundle/statement.ts';
+import type { BundleChain, BundleEvent } from '../../../shared/ledger/bundle/layout.ts';
+import type { ExportFilters } from '../../../shared/ledger/bundle/statement.ts';
 import { eventFilter } from '../reading/event-filter.ts';
 import { type EventRow, readEventRows } from '../reading/event-rows.ts';
 

@@ -1,4 +1,7 @@
-import { type ArgumentsSetting, digestOnly } from '../../../shared/evidence/arguments-setting.ts';
+import {
+  type ArgumentsSetting,
+  digestOnly,
+} from '../../../shared/ledger/privacy/arguments-setting.ts';
 import type { Services, Transaction } from '../../services.ts';
 
 /** How long a setting that was read is believed: it would otherwise be read with every decision. */

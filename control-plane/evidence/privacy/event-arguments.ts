@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { GatewayError } from '../../../shared/errors.ts';
-import { saltedDigest } from '../../../shared/evidence/arguments.ts';
-import { isJsonObject, type JsonObject } from '../../../shared/json.ts';
+import { isJsonObject, type JsonObject } from '../../../shared/base/json.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
+import { saltedDigest } from '../../../shared/ledger/privacy/arguments.ts';
 import type { Services } from '../../services.ts';
 import { readTextColumn } from '../../store/read-column.ts';
 import { findEvent } from '../find-event.ts';

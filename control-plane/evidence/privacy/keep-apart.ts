@@ -1,6 +1,6 @@
-import { eventKey } from '../../../shared/evidence/columns.ts';
-import type { EvidenceEvent } from '../../../shared/evidence/event.ts';
-import type { JsonObject } from '../../../shared/json.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
+import { eventKey } from '../../../shared/ledger/columns.ts';
+import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
 import type { SealedPlace, Services } from '../../services.ts';
 
 /** An event that holds salted digests of arguments, and what is kept apart from it. */

@@ -1,4 +1,4 @@
-import * as contract from '../../../shared/contract/privacy.ts';
+import * as contract from '../../../shared/contract/evidence/privacy.ts';
 import { type Route, route } from '../../http/route.ts';
 import type { Services } from '../../services.ts';
 import { eraseEventArguments } from './erase-event.ts';

@@ -1,5 +1,5 @@
-import type { ExportFilters } from '../../../shared/evidence/bundle/statement.ts';
-import { columnText, type EventColumns } from '../../../shared/evidence/columns.ts';
+import type { ExportFilters } from '../../../shared/ledger/bundle/statement.ts';
+import { columnText, type EventColumns } from '../../../shared/ledger/columns.ts';
 
 /** Each filter is an equality on one column, and each such column is the first of an index. */
 const columns = {

@@ -1,5 +1,5 @@
 import { tenantTopic } from '../../../shared/bus/tenant-keys.ts';
-import { GatewayError } from '../../../shared/errors.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 import type { EvidenceFeed, FollowRequest, Services } from '../../services.ts';
 import { readCursor } from '../cursor.ts';
 import { headPosition } from '../read-ledger.ts';

@@ -1,5 +1,5 @@
-import type { EvidenceFilters } from '../../../shared/contract/evidence.ts';
-import type { streamEvidence } from '../../../shared/contract/evidence-reading.ts';
+import type { EvidenceFilters } from '../../../shared/contract/evidence/evidence.ts';
+import type { streamEvidence } from '../../../shared/contract/evidence/evidence-reading.ts';
 import { bearerToken } from '../../http/authenticate.ts';
 import type { Caller, Reply, RequestFacts } from '../../http/route.ts';
 import { keyDirectory } from '../../keys/key-directory.ts';

@@ -1,4 +1,4 @@
-import type { SealedEventRecord } from '../../../shared/contract/evidence.ts';
+import type { SealedEventRecord } from '../../../shared/contract/evidence/evidence.ts';
 
 /** One event as a server-sent message; its id is where reading resumes. JSON holds no line ends. */
 export function eventMessage(event: SealedEventRecord): string {

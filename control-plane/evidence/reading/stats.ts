@@ -1,4 +1,7 @@
-import type { EvidenceStats, StatsQuery } from '../../../shared/contract/evidence-reading.ts';
+import type {
+  EvidenceStats,
+  StatsQuery,
+} from '../../../shared/contract/evidence/evidence-reading.ts';
 import type { Services } from '../../services.ts';
 import { eventFilter } from './event-filter.ts';
 

@@ -1,17 +1,9 @@
 import { verificationKeys } from '../../../shared/crypto/signing-key.ts';
-import { GatewayError } from '../../../shared/errors.ts';
-import {
-  ledgerOrigin,
-  openCheckpoint,
-  signCheckpoint,
-} from '../../../shared/evidence/checkpoint.ts';
-import { verifyHead } from '../../../shared/evidence/head.ts';
-import {
-  consistencyRanges,
-  emptyRoot,
-  verifyConsistency,
-} from '../../../shared/evidence/merkle.ts';
-import { vkeyOf } from '../../../shared/evidence/note.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
+import { ledgerOrigin, openCheckpoint, signCheckpoint } from '../../../shared/ledger/checkpoint.ts';
+import { verifyHead } from '../../../shared/ledger/head.ts';
+import { consistencyRanges, emptyRoot, verifyConsistency } from '../../../shared/ledger/merkle.ts';
+import { vkeyOf } from '../../../shared/ledger/note.ts';
 import type { Services, SigningKeys } from '../../services.ts';
 import type { Checkpoint } from './checkpoint-record.ts';
 import { refuseFork } from './fork.ts';

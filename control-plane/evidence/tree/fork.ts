@@ -1,5 +1,5 @@
-import { GatewayError } from '../../../shared/errors.ts';
-import type { JsonObject } from '../../../shared/json.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 import { newEvent } from '../../events.ts';
 import { enqueue } from '../../notify/enqueue.ts';
 import type { Services } from '../../services.ts';

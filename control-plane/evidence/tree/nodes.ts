@@ -1,4 +1,4 @@
-import { type LeafRange, leafOf } from '../../../shared/evidence/merkle.ts';
+import { type LeafRange, leafOf } from '../../../shared/ledger/merkle.ts';
 import {
   fold,
   type NodeSpan,
@@ -6,7 +6,7 @@ import {
   rangeRoot,
   spansOf,
   tileWidth,
-} from '../../../shared/evidence/tiles.ts';
+} from '../../../shared/ledger/tiles.ts';
 import type { Queryable } from '../read-state.ts';
 
 /** Whole tiles that are read and hashed at once: 4,096 hashes hold up nobody for long. */

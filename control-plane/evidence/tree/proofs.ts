@@ -1,11 +1,11 @@
-import { GatewayError } from '../../../shared/errors.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 import {
   consistencyRanges,
   inclusionRanges,
   leafOf,
   verifyConsistency,
   verifyInclusion,
-} from '../../../shared/evidence/merkle.ts';
+} from '../../../shared/ledger/merkle.ts';
 import { headPosition } from '../read-ledger.ts';
 import {
   type CheckpointServices,

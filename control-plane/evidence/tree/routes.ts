@@ -1,4 +1,4 @@
-import * as contract from '../../../shared/contract/evidence-tree.ts';
+import * as contract from '../../../shared/contract/evidence/evidence-tree.ts';
 import { type Route, route } from '../../http/route.ts';
 import type { Services } from '../../services.ts';
 import { checkpointNow, newestCheckpoint, openStored } from './checkpoint.ts';

@@ -1,4 +1,4 @@
-import { emptyRoot } from '../../../shared/evidence/merkle.ts';
+import { emptyRoot } from '../../../shared/ledger/merkle.ts';
 import type { Queryable } from '../read-state.ts';
 
 /** A checkpoint as the database has it, believed by nobody yet. */

@@ -1,5 +1,5 @@
-import { GatewayError } from '../../../shared/errors.ts';
-import { nodesAt, parseTilePath, tileWidth } from '../../../shared/evidence/tiles.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
+import { nodesAt, parseTilePath, tileWidth } from '../../../shared/ledger/tiles.ts';
 import { headPosition } from '../read-ledger.ts';
 import type { CheckpointServices } from './checkpoint.ts';
 import { refuseFork } from './fork.ts';

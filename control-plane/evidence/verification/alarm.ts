@@ -1,4 +1,4 @@
-import type { JsonObject } from '../../../shared/json.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
 import { commitChange } from '../../events.ts';
 import { enqueue } from '../../notify/enqueue.ts';
 import type { Services, Transaction } from '../../services.ts';

@@ -1,6 +1,6 @@
 import type { PublicJwk } from '../../../shared/crypto/signing-key.ts';
-import type { ChainStart, LinkedRow } from '../../../shared/evidence/chain-check.ts';
-import type { StoredCheckpoint } from '../../../shared/evidence/ledger-source.ts';
+import type { ChainStart, LinkedRow } from '../../../shared/ledger/verification/chain-check.ts';
+import type { StoredCheckpoint } from '../../../shared/ledger/verification/ledger-source.ts';
 import type { Stretch } from '../read-ledger.ts';
 import type { Queryable } from '../read-state.ts';
 import { readCheckpoint } from './read-checkpoint.ts';

@@ -1,6 +1,6 @@
 import type { PublicJwk } from '../../../shared/crypto/signing-key.ts';
-import { openCheckpoint } from '../../../shared/evidence/checkpoint.ts';
-import type { Checkpoint } from '../../../shared/evidence/ledger-source.ts';
+import { openCheckpoint } from '../../../shared/ledger/checkpoint.ts';
+import type { Checkpoint } from '../../../shared/ledger/verification/ledger-source.ts';
 
 /**
  * What a checkpoint says of a tenant's ledger; undefined unless one of the tenant's keys signed it.

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../../../shared/json.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
 import type { Services } from '../../services.ts';
 import type { End } from '../confirmed-end.ts';
 import { raiseAlarm } from './alarm.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import type { VerifiedUpTo } from '../../../shared/evidence/ledger-source.ts';
-import { Frontier } from '../../../shared/evidence/merkle.ts';
-import { problemKinds } from '../../../shared/evidence/problem.ts';
+import { Frontier } from '../../../shared/ledger/merkle.ts';
+import type { VerifiedUpTo } from '../../../shared/ledger/verification/ledger-source.ts';
+import { problemKinds } from '../../../shared/ledger/verification/problem.ts';
 import type { Services, Transaction } from '../../services.ts';
 import { type EvidenceVerification, Prisma } from '../../store/generated/client.ts';
 import { transaction } from '../../store/transaction.ts';

@@ -5,9 +5,9 @@ import type {
   Checkpoint,
   LedgerPage,
   VerifiedUpTo,
-} from '../../../shared/evidence/ledger-source.ts';
-import type { VerificationReport } from '../../../shared/evidence/problem.ts';
-import { verifyLedger } from '../../../shared/evidence/verify.ts';
+} from '../../../shared/ledger/verification/ledger-source.ts';
+import type { VerificationReport } from '../../../shared/ledger/verification/problem.ts';
+import { verifyLedger } from '../../../shared/ledger/verification/verify.ts';
 import type { Services } from '../../services.ts';
 import {
   type BesideReader,

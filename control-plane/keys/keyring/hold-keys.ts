@@ -1,6 +1,6 @@
 import type { Pool } from 'pg';
-import { newId } from '../../../shared/ids.ts';
-import type { Log } from '../../../shared/log.ts';
+import { newId } from '../../../shared/base/ids.ts';
+import type { Log } from '../../../shared/base/log.ts';
 import { type Rounds, startRounds } from '../../rounds.ts';
 import { type OpenKeys, refreshKeys } from './open-keys.ts';
 

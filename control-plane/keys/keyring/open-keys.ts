@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
-import type { Log } from '../../../shared/log.ts';
+import type { Log } from '../../../shared/base/log.ts';
 import type { Config } from '../../config.ts';
 import type { SealedPlace } from '../../services.ts';
 import { StoreError } from '../../store/store-error.ts';

@@ -1,4 +1,4 @@
-import { SettingsError } from '../../../shared/settings.ts';
+import { SettingsError } from '../../../shared/base/settings.ts';
 import type { Services } from '../../services.ts';
 import type { OpenKeys } from './open-keys.ts';
 

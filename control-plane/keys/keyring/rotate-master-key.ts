@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { SettingsError } from '../../../shared/settings.ts';
+import { SettingsError } from '../../../shared/base/settings.ts';
 import { lockFor, newEvent } from '../../events.ts';
 import type { Services, Transaction, Vault } from '../../services.ts';
 import { transaction } from '../../store/transaction.ts';

@@ -1,4 +1,4 @@
-import { SettingsError } from '../../../shared/settings.ts';
+import { SettingsError } from '../../../shared/base/settings.ts';
 import type { Config } from '../../config.ts';
 import { awsKms } from './aws-kms.ts';
 import type { Kms } from './kms.ts';

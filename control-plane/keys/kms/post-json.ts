@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { SettingsError } from '../../../shared/settings.ts';
+import { SettingsError } from '../../../shared/base/settings.ts';
 import { KmsError } from './kms-error.ts';
 
 const timeoutMs = 10_000;

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { SettingsError } from '../../../shared/settings.ts';
+import { SettingsError } from '../../../shared/base/settings.ts';
 import type { Kms } from './kms.ts';
 import { postJson, requireTls } from './post-json.ts';
 

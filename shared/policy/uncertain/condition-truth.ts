@@ -1,8 +1,8 @@
-import type { JsonValue } from '../../json.ts';
-import { compileCondition, refPath } from '../condition.ts';
-import type { Operator, PolicyCondition } from '../definition.ts';
-import { segmentsOf } from '../path.ts';
-import { toNumber } from '../relations.ts';
+import type { JsonValue } from '../../base/json.ts';
+import { compileCondition, refPath } from '../language/condition.ts';
+import type { Operator, PolicyCondition } from '../language/definition.ts';
+import { segmentsOf } from '../language/path.ts';
+import { toNumber } from '../language/relations.ts';
 import {
   kindOf,
   type PartialValue,

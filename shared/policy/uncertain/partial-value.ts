@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonValue } from '../../json.ts';
+import { isJsonObject, type JsonValue } from '../../base/json.ts';
 
 const kinds = ['absent', 'null', 'boolean', 'number', 'string', 'array', 'object'] as const;
 export type Kind = (typeof kinds)[number];

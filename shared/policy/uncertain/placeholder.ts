@@ -1,4 +1,4 @@
-import type { JsonValue } from '../../json.ts';
+import type { JsonValue } from '../../base/json.ts';
 import type { Kind, PartialValue } from './partial-value.ts';
 
 /** A place where something was, of which only the kind is known. */

@@ -1,14 +1,14 @@
-import type { Decision } from '../../decision/verdict.ts';
-import { finish, type Steps } from '../../steps.ts';
-import type { PublishedPolicy } from '../published-policy.ts';
-import { byPolicyId } from '../compile.ts';
-import type { PolicyContext } from '../context.ts';
-import type { PolicyDefinition, PolicyRule } from '../definition.ts';
-import { combine, isCaution, isEnforcing, ruleDecision } from '../outcome.ts';
-import { groupConditions, ruleLabel } from '../rule.ts';
-import type { RuleSource } from '../rule-source.ts';
-import { compileScope } from '../scope.ts';
-import { permits, severity } from '../severity.ts';
+import { finish, type Steps } from '../../base/steps.ts';
+import type { Decision } from '../../vocabulary/verdict.ts';
+import { combine, isCaution, isEnforcing, ruleDecision } from '../engine/combine-rules.ts';
+import { byPolicyId } from '../engine/compile.ts';
+import { groupConditions, ruleLabel } from '../engine/rule.ts';
+import type { RuleSource } from '../engine/rule-source.ts';
+import type { PolicyContext } from '../language/context.ts';
+import type { PolicyDefinition, PolicyRule } from '../language/definition.ts';
+import type { PublishedPolicy } from '../language/published-policy.ts';
+import { compileScope } from '../language/scope.ts';
+import { permits, severity } from '../language/severity.ts';
 import { allOf, anyOf, compileTruth, type ReadTruth, type Truth } from './condition-truth.ts';
 import { anything, type PartialValue, readPartial } from './partial-value.ts';
 

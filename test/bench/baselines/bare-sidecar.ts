@@ -1,8 +1,8 @@
 import { createIngress } from '../../../proxy/ingress/ingress.ts';
 import { loadAuthority } from '../../../proxy/tls/authority.ts';
 import { createForward } from '../../../proxy/upstream/forward.ts';
-import { systemClock } from '../../../shared/clock.ts';
-import { silentLog } from '../../../shared/log.ts';
+import { systemClock } from '../../../shared/base/clock.ts';
+import { silentLog } from '../../../shared/base/log.ts';
 import { createGuard } from '../../../shared/upstream/address-guard.ts';
 import { outboundHeaders } from '../../../shared/upstream/headers.ts';
 

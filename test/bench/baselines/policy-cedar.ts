@@ -1,6 +1,9 @@
 import { createRequire } from 'node:module';
-import type { PolicyContext } from '../../../shared/policy/context.ts';
-import type { PolicyCondition, PolicyDefinition } from '../../../shared/policy/definition.ts';
+import type { PolicyContext } from '../../../shared/policy/language/context.ts';
+import type {
+  PolicyCondition,
+  PolicyDefinition,
+} from '../../../shared/policy/language/definition.ts';
 
 // The build for Node: CommonJS, ready when it is loaded.
 const cedar: typeof import('@cedar-policy/cedar-wasm/nodejs') = createRequire(import.meta.url)(

@@ -1,6 +1,9 @@
-import type { JsonValue } from '../../../shared/json.ts';
-import type { PolicyContext } from '../../../shared/policy/context.ts';
-import type { PolicyCondition, PolicyDefinition } from '../../../shared/policy/definition.ts';
+import type { JsonValue } from '../../../shared/base/json.ts';
+import type { PolicyContext } from '../../../shared/policy/language/context.ts';
+import type {
+  PolicyCondition,
+  PolicyDefinition,
+} from '../../../shared/policy/language/definition.ts';
 
 /**
  * What one writes first: go through all rules, read every path anew, collect what matches, take

@@ -1,6 +1,9 @@
 import { Engine } from 'json-rules-engine';
-import type { PolicyContext } from '../../../shared/policy/context.ts';
-import type { PolicyCondition, PolicyDefinition } from '../../../shared/policy/definition.ts';
+import type { PolicyContext } from '../../../shared/policy/language/context.ts';
+import type {
+  PolicyCondition,
+  PolicyDefinition,
+} from '../../../shared/policy/language/definition.ts';
 
 const operators: Readonly<Record<string, string>> = {
   '==': 'equal',

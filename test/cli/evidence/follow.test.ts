@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { allRoutes } from '../../../control-plane/routes.ts';
-import { listEvidenceEvents } from '../../../shared/contract/evidence.ts';
+import { listEvidenceEvents } from '../../../shared/contract/evidence/evidence.ts';
 import { startApi, type TestApi } from '../../support/api.ts';
 import { startCutProxy } from '../../support/cut-proxy.ts';
 import { anEvent } from '../../support/ledger.ts';

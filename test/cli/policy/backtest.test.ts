@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { allRoutes } from '../../../control-plane/routes.ts';
 import { preflight } from '../../../shared/contract/actions.ts';
-import type { Client } from '../../../shared/contract/client.ts';
+import type { Client } from '../../../shared/contract/base/client.ts';
 import { startApi, type TestApi } from '../../support/api.ts';
 import { roomyLimits } from '../../support/gateway.ts';
 import { type PolicyFolder, policyFolder, refundsPolicy } from '../../support/policy-files.ts';

@@ -8,7 +8,7 @@ import {
   type PolicyRecord,
   updatePolicy,
   versionPolicy,
-} from '../../../shared/contract/policies.ts';
+} from '../../../shared/contract/policies/policies.ts';
 import { type Gateway, startGateway } from '../../support/gateway.ts';
 import { type PolicyFolder, policyFolder, refundsPolicy } from '../../support/policy-files.ts';
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { listPolicies, type PolicyRecord } from '../../../shared/contract/policies.ts';
+import { listPolicies, type PolicyRecord } from '../../../shared/contract/policies/policies.ts';
 import { type Gateway, startGateway } from '../../support/gateway.ts';
 import { type PolicyFolder, policyFolder, refundsPolicy } from '../../support/policy-files.ts';
 

@@ -1,10 +1,10 @@
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { actionRoutes } from '../../../control-plane/actions/routes.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
 import { decideApproval } from '../../../shared/contract/approvals.ts';
 import { armKillSwitch, disarmKillSwitch } from '../../../shared/contract/kill-switches.ts';
 import { issuePassport, revokePassport } from '../../../shared/contract/passports.ts';
 import { ingestTool } from '../../../shared/contract/tools.ts';
-import type { JsonObject } from '../../../shared/json.ts';
 import { startApi } from '../../support/api.ts';
 import { rule } from '../../support/gateway.ts';
 import { until } from '../../support/until.ts';

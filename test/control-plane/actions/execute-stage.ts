@@ -1,7 +1,7 @@
+import type { JsonObject } from '../../../shared/base/json.ts';
 import { executeAction } from '../../../shared/contract/actions.ts';
 import { putBinding } from '../../../shared/contract/bindings.ts';
 import { storeCredential } from '../../../shared/contract/credentials.ts';
-import type { JsonObject } from '../../../shared/json.ts';
 import { certificateFor } from '../../proxy/upstream/upstream-tls-stage.ts';
 import { rule, startGateway } from '../../support/gateway.ts';
 import type { TestServicesOptions } from '../../support/services.ts';

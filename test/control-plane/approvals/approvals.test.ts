@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { preflight } from '../../../shared/contract/actions.ts';
 import { renewAgentPassport } from '../../../shared/contract/agent-passports.ts';
 import { listApprovals } from '../../../shared/contract/approvals.ts';
-import type { Client } from '../../../shared/contract/client.ts';
+import type { Client } from '../../../shared/contract/base/client.ts';
 import { ingestTool } from '../../../shared/contract/tools.ts';
 import { type Act, type ApprovalDesk, startApprovalDesk } from '../../support/approval-desk.ts';
 import { type Gateway, refusalOf } from '../../support/gateway.ts';

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { userRoutes } from '../../../control-plane/users/routes.ts';
-import type { ApprovalAction, ApprovalState } from '../../../shared/approval/states.ts';
 import { preflight } from '../../../shared/contract/actions.ts';
 import { getApproval } from '../../../shared/contract/approvals.ts';
 import { type Role, roles } from '../../../shared/contract/keys.ts';
 import { ingestTool } from '../../../shared/contract/tools.ts';
 import { putUser } from '../../../shared/contract/users.ts';
+import type { ApprovalAction, ApprovalState } from '../../../shared/vocabulary/approval-states.ts';
 import { loadVectors } from '../../shared/load-vectors.ts';
 import { startApi } from '../../support/api.ts';
 import {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../../shared/base/json.ts';
 import { preflight } from '../../../shared/contract/actions.ts';
-import type { JsonObject } from '../../../shared/json.ts';
 import { type Act, type ApprovalDesk, startApprovalDesk } from '../../support/approval-desk.ts';
 import { rule } from '../../support/gateway.ts';
 

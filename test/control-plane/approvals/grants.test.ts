@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { preflight } from '../../../shared/contract/actions.ts';
 import { expireApprovals, listApprovals } from '../../../shared/contract/approvals.ts';
-import type { Client } from '../../../shared/contract/client.ts';
+import type { Client } from '../../../shared/contract/base/client.ts';
 import { type ApprovalDesk, type Asked, startApprovalDesk } from '../../support/approval-desk.ts';
 import { type Gateway, refusalOf } from '../../support/gateway.ts';
 

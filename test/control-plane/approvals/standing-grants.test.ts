@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../../shared/base/json.ts';
 import { preflight } from '../../../shared/contract/actions.ts';
 import { getApproval, revokeGrant } from '../../../shared/contract/approvals.ts';
 import { ingestTool } from '../../../shared/contract/tools.ts';
-import type { JsonObject } from '../../../shared/json.ts';
 import {
   type Act,
   type ApprovalDesk,

@@ -1,6 +1,6 @@
 import { bodyBytesMaxDefault } from '../../../control-plane/http/body.ts';
+import type { AnyOperation } from '../../../shared/contract/base/operation.ts';
 import { roles } from '../../../shared/contract/keys.ts';
-import type { AnyOperation } from '../../../shared/contract/operation.ts';
 import { type Answer, holds } from '../../support/api.ts';
 import { type Case, failsWithout, yields } from './case.ts';
 import { fresh } from './stage.ts';

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../../../shared/json.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
 import { type Case, type Cases, refusesBodies, succeeds, yields } from './case.ts';
 import { fresh, type Stage } from './stage.ts';
 

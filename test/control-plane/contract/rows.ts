@@ -1,4 +1,4 @@
-import type { AnyOperation } from '../../../shared/contract/operation.ts';
+import type { AnyOperation } from '../../../shared/contract/base/operation.ts';
 
 export interface ContractRow {
   /** `METHOD PATH`. */

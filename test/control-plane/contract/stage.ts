@@ -1,8 +1,8 @@
 import type { KeyPurpose } from '../../../control-plane/services.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
 import { openBus } from '../../../shared/bus/open.ts';
-import type { AnyOperation } from '../../../shared/contract/operation.ts';
+import type { AnyOperation } from '../../../shared/contract/base/operation.ts';
 import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
-import type { JsonObject } from '../../../shared/json.ts';
 import { buildClaims, signPassport } from '../../../shared/passport/issue.ts';
 import { type Answer, startApi, type TestApi } from '../../support/api.ts';
 import { type DatabaseFaults, databaseFaults } from '../../support/database-faults.ts';

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { evidenceRoutes } from '../../../control-plane/evidence/routes.ts';
-import { exportAudit, listAudit } from '../../../shared/contract/audit.ts';
-import type { SealedEventRecord } from '../../../shared/contract/evidence.ts';
+import { exportAudit, listAudit } from '../../../shared/contract/evidence/audit.ts';
+import type { SealedEventRecord } from '../../../shared/contract/evidence/evidence.ts';
 import { canonicalJson } from '../../../shared/crypto/jcs.ts';
 import { signObject } from '../../../shared/crypto/signed-object.ts';
 import { generateSigningKey, verificationKeys } from '../../../shared/crypto/signing-key.ts';
-import { signTrail, verifyTrail } from '../../../shared/evidence/audit/statement.ts';
-import type { EvidenceEvent } from '../../../shared/evidence/event.ts';
+import { signTrail, verifyTrail } from '../../../shared/ledger/audit/statement.ts';
+import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
 import { startApi, type TestApi } from '../../support/api.ts';
 import { roomyLimits } from '../../support/gateway.ts';
 import { anEvent, tamper } from '../../support/ledger.ts';

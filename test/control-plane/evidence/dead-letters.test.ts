@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
 import {
   listDeadLetters,
   retryDeadLetters,
-} from '../../../shared/contract/evidence-verification.ts';
+} from '../../../shared/contract/evidence/evidence-verification.ts';
 import { databaseFaults } from '../../support/database-faults.ts';
 import { type Gateway, startGateway } from '../../support/gateway.ts';
 import { anEvent } from '../../support/ledger.ts';

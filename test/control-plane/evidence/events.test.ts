@@ -5,11 +5,11 @@ import { appendEvent } from '../../../control-plane/evidence/append-event.ts';
 import { listEvents } from '../../../control-plane/evidence/events.ts';
 import type { Caller } from '../../../control-plane/http/route.ts';
 import type { Services } from '../../../control-plane/services.ts';
-import { systemClock } from '../../../shared/clock.ts';
-import * as contract from '../../../shared/contract/evidence.ts';
+import { systemClock } from '../../../shared/base/clock.ts';
+import * as contract from '../../../shared/contract/evidence/evidence.ts';
 import { canonicalJson } from '../../../shared/crypto/jcs.ts';
-import { eventHash } from '../../../shared/evidence/canonical.ts';
-import type { EvidenceEvent } from '../../../shared/evidence/event.ts';
+import { eventHash } from '../../../shared/ledger/canonical.ts';
+import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
 import { anEvent, openLedger, type TestLedger } from '../../support/ledger.ts';
 import { freshDatabase } from '../../support/postgres.ts';
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { allRoutes } from '../../../control-plane/routes.ts';
-import { approvalActions } from '../../../shared/approval/states.ts';
-import { decisions } from '../../../shared/decision/verdict.ts';
+import { approvalActions } from '../../../shared/vocabulary/approval-states.ts';
+import { decisions } from '../../../shared/vocabulary/verdict.ts';
 import { startApi, type TestApi } from '../../support/api.ts';
 import { roomyLimits } from '../../support/gateway.ts';
 import { type TestServices, testServices } from '../../support/services.ts';

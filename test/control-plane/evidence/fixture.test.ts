@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { evidenceRoutes } from '../../../control-plane/evidence/routes.ts';
-import type { JsonObject } from '../../../shared/json.ts';
-import { compilePolicies } from '../../../shared/policy/compile.ts';
-import type { PolicyContext } from '../../../shared/policy/context.ts';
-import type { PolicyDefinition } from '../../../shared/policy/definition.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
+import { compilePolicies } from '../../../shared/policy/engine/compile.ts';
+import type { PolicyContext } from '../../../shared/policy/language/context.ts';
+import type { PolicyDefinition } from '../../../shared/policy/language/definition.ts';
 import { startApi, type TestApi } from '../../support/api.ts';
 import { rule } from '../../support/gateway.ts';
 import { publish } from '../../support/policy-arbitraries.ts';

@@ -7,8 +7,8 @@ import { eventFilter } from '../../../control-plane/evidence/reading/event-filte
 import { follow } from '../../../control-plane/evidence/reading/follow.ts';
 import { TenantTail } from '../../../control-plane/evidence/reading/tenant-tail.ts';
 import type { Services } from '../../../control-plane/services.ts';
-import * as contract from '../../../shared/contract/evidence.ts';
-import { silentLog } from '../../../shared/log.ts';
+import { silentLog } from '../../../shared/base/log.ts';
+import * as contract from '../../../shared/contract/evidence/evidence.ts';
 import { anEvent, openLedger, type TestLedger } from '../../support/ledger.ts';
 import { freshDatabase } from '../../support/postgres.ts';
 

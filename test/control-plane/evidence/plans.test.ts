@@ -5,7 +5,7 @@ import { readEvents } from '../../../control-plane/evidence/events.ts';
 import { eventFilter } from '../../../control-plane/evidence/reading/event-filter.ts';
 import type { EventsRead } from '../../../control-plane/evidence/reading/event-rows.ts';
 import type { Services } from '../../../control-plane/services.ts';
-import type { EvidenceFilters } from '../../../shared/contract/evidence.ts';
+import type { EvidenceFilters } from '../../../shared/contract/evidence/evidence.ts';
 import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
 import { type BigLedger, makeBigLedger } from '../../support/big-ledger.ts';
 import { openLedger, signingKeysOf, type TestLedger } from '../../support/ledger.ts';

@@ -6,16 +6,16 @@ import { verifyStored } from '../../../control-plane/evidence/verify-chain.ts';
 import { tenantRoutes } from '../../../control-plane/tenants/routes.ts';
 import { userRoutes } from '../../../control-plane/users/routes.ts';
 import { issueAgentPassport } from '../../../shared/contract/agent-passports.ts';
-import type { Client } from '../../../shared/contract/client.ts';
+import type { Client } from '../../../shared/contract/base/client.ts';
 import {
   eraseEventArguments,
   erasePersonalData,
   getEventArguments,
-} from '../../../shared/contract/privacy.ts';
+} from '../../../shared/contract/evidence/privacy.ts';
 import { changeTenantSettings, getTenantSettings } from '../../../shared/contract/tenants.ts';
 import { getUser, putUser } from '../../../shared/contract/users.ts';
-import { saltedDigest } from '../../../shared/evidence/arguments.ts';
-import type { EvidenceEvent } from '../../../shared/evidence/event.ts';
+import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
+import { saltedDigest } from '../../../shared/ledger/privacy/arguments.ts';
 import { startApi, type TestApi } from '../../support/api.ts';
 import { enrolledSidecar } from '../../support/enrolled-sidecar.ts';
 import { refusalOf, roomyLimits } from '../../support/gateway.ts';

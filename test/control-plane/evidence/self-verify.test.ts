@@ -5,11 +5,11 @@ import { verifyRows } from '../../../control-plane/evidence/verification/verify-
 import { drainDeliveries } from '../../../control-plane/notify/drain-deliveries.ts';
 import { channelsOf } from '../../../control-plane/notify/routes.ts';
 import { putWebhook } from '../../../shared/contract/deliveries.ts';
-import { verifyEvidence } from '../../../shared/contract/evidence.ts';
+import { verifyEvidence } from '../../../shared/contract/evidence/evidence.ts';
 import {
   getVerification,
   verifyAgainstCheckpoint,
-} from '../../../shared/contract/evidence-verification.ts';
+} from '../../../shared/contract/evidence/evidence-verification.ts';
 import { type Forger, forger } from '../../support/forged-ledger.ts';
 import { type Gateway, refusalOf, startGateway } from '../../support/gateway.ts';
 import { anEvent } from '../../support/ledger.ts';

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { evidenceRoutes } from '../../../control-plane/evidence/routes.ts';
-import type { EvidenceStats } from '../../../shared/contract/evidence-reading.ts';
-import type { EvidenceEvent } from '../../../shared/evidence/event.ts';
+import type { EvidenceStats } from '../../../shared/contract/evidence/evidence-reading.ts';
+import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
 import { startApi, type TestApi } from '../../support/api.ts';
 import { type Gateway, roomyLimits, rule, startGateway } from '../../support/gateway.ts';
 import { anEvent } from '../../support/ledger.ts';

@@ -3,7 +3,7 @@ import { Agent, EventSource } from 'undici';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { evidenceRoutes } from '../../../control-plane/evidence/routes.ts';
 import { keyRoutes } from '../../../control-plane/keys/routes.ts';
-import type { EvidenceEvent } from '../../../shared/evidence/event.ts';
+import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
 import { startApi, type TestApi } from '../../support/api.ts';
 import { startCutProxy } from '../../support/cut-proxy.ts';
 import { type Follower, startFollower } from '../../support/follower.ts';

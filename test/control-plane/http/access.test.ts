@@ -1,7 +1,7 @@
 import { afterAll } from 'vitest';
 import { z } from 'zod';
 import { type Route, route } from '../../../control-plane/http/route.ts';
-import { operation } from '../../../shared/contract/operation.ts';
+import { operation } from '../../../shared/contract/base/operation.ts';
 import { describeAccess } from '../../support/access-suite.ts';
 import { startApi } from '../../support/api.ts';
 import { describeContract } from '../../support/contract-suite.ts';

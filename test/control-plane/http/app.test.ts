@@ -1,6 +1,6 @@
 import { afterAll, beforeEach, describe, expect, it } from 'vitest';
 import { openMemoryBus } from '../../../shared/bus/memory.ts';
-import { GatewayError } from '../../../shared/errors.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 import { startApi } from '../../support/api.ts';
 import { until } from '../../support/until.ts';
 import { startProbeApi } from './probe-api.ts';

@@ -2,8 +2,8 @@ import type { Response } from 'express';
 import { describe, expect, it } from 'vitest';
 import { createBudgets } from '../../../control-plane/http/budget.ts';
 import type { Caller } from '../../../control-plane/http/route.ts';
+import { silentLog } from '../../../shared/base/log.ts';
 import { openMemoryBus } from '../../../shared/bus/memory.ts';
-import { silentLog } from '../../../shared/log.ts';
 import { manualClock } from '../../support/manual-clock.ts';
 import { probe } from '../../support/probe-routes.ts';
 

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createAdminApp } from '../../../control-plane/admin-app.ts';
 import { answerReady } from '../../../control-plane/http/health.ts';
 import { watchDisk } from '../../../control-plane/store/disk.ts';
-import { silentLog } from '../../../shared/log.ts';
+import { silentLog } from '../../../shared/base/log.ts';
 import { testServices } from '../../support/services.ts';
 import { type SmallDisk, smallDisk } from '../../support/small-disk.ts';
 import { until } from '../../support/until.ts';

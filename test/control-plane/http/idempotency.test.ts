@@ -5,7 +5,7 @@ import {
   sweepIdempotency,
 } from '../../../control-plane/http/idempotency.ts';
 import type { Caller } from '../../../control-plane/http/route.ts';
-import { GatewayError } from '../../../shared/errors.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 import { type TestServices, testServices } from '../../support/services.ts';
 
 let services: TestServices;

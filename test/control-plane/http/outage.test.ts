@@ -2,7 +2,7 @@ import { Registry } from 'prom-client';
 import { expect, it } from 'vitest';
 import { keyRoutes } from '../../../control-plane/keys/routes.ts';
 import { createStateMetrics } from '../../../control-plane/telemetry/state-metrics.ts';
-import { systemClock } from '../../../shared/clock.ts';
+import { systemClock } from '../../../shared/base/clock.ts';
 import { startApi } from '../../support/api.ts';
 import { freshDatabase, startPostgres } from '../../support/postgres.ts';
 import { testServices } from '../../support/services.ts';

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { allRoutes } from '../../../control-plane/routes.ts';
 import type { Services } from '../../../control-plane/services.ts';
+import type { AnyOperation, Permission } from '../../../shared/contract/base/operation.ts';
 import type { Role } from '../../../shared/contract/keys.ts';
-import type { AnyOperation, Permission } from '../../../shared/contract/operation.ts';
 import { startApi, type TestApi } from '../../support/api.ts';
 import { roomyLimits } from '../../support/gateway.ts';
 import { type TestServices, testServices } from '../../support/services.ts';

@@ -1,4 +1,4 @@
-import type { Log } from '../../../shared/log.ts';
+import type { Log } from '../../../shared/base/log.ts';
 import { startApi } from '../../support/api.ts';
 import { probeRoutes } from '../../support/probe-routes.ts';
 import { testServices } from '../../support/services.ts';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { permissionsOf } from '../../../control-plane/http/roles.ts';
-import { permissions } from '../../../shared/contract/operation.ts';
+import { permissions } from '../../../shared/contract/base/operation.ts';
 
 const reads = ['evidence.read', 'passport.verify', 'read'];
 

@@ -4,7 +4,7 @@ import { signOldRows } from '../../../control-plane/integrity/baseline.ts';
 import { openServices } from '../../../control-plane/main.ts';
 import { openStore } from '../../../control-plane/store/open.ts';
 import { createTenant } from '../../../control-plane/tenants/create-tenant.ts';
-import { silentLog } from '../../../shared/log.ts';
+import { silentLog } from '../../../shared/base/log.ts';
 import { type Gateway, rule, startGateway } from '../../support/gateway.ts';
 import { freshDatabase } from '../../support/postgres.ts';
 import { eventsOf, testConfig } from '../../support/services.ts';

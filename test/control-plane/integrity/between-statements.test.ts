@@ -3,7 +3,7 @@ import { erasePersonalData } from '../../../control-plane/evidence/privacy/erase
 import type { Caller } from '../../../control-plane/http/route.ts';
 import { boundedExpiry } from '../../../control-plane/keys/create-key.ts';
 import { compiledPolicies } from '../../../control-plane/policies/load-published.ts';
-import { policyHash as policyHashOf } from '../../../shared/policy/hash.ts';
+import { policyHash as policyHashOf } from '../../../shared/policy/language/hash.ts';
 import { type ForgeryStage, startForgeryStage } from './forgery-stage.ts';
 
 let stage: ForgeryStage;

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openStore } from '../../../control-plane/store/open.ts';
-import { silentLog } from '../../../shared/log.ts';
+import { silentLog } from '../../../shared/base/log.ts';
 import { freshDatabase } from '../../support/postgres.ts';
 import { until } from '../../support/until.ts';
 import { renewalStage } from '../agents/renewal-stage.ts';

@@ -3,7 +3,7 @@ import type { Caller } from '../../../control-plane/http/route.ts';
 import type { Services } from '../../../control-plane/services.ts';
 import { putUser } from '../../../control-plane/users/put-user.ts';
 import { ingestTool } from '../../../shared/contract/tools.ts';
-import type { EvidenceEvent } from '../../../shared/evidence/event.ts';
+import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
 import { startApprovalDesk } from '../../support/approval-desk.ts';
 import { rule } from '../../support/gateway.ts';
 import { eventsOf } from '../../support/services.ts';

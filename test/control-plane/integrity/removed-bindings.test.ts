@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { signOldOutbox } from '../../../control-plane/integrity/outbox-baseline.ts';
 import { sweepRows } from '../../../control-plane/integrity/sweep.ts';
+import { newId } from '../../../shared/base/ids.ts';
 import { deleteBinding, putBinding } from '../../../shared/contract/bindings.ts';
 import { armKillSwitch, disarmKillSwitch } from '../../../shared/contract/kill-switches.ts';
-import { newId } from '../../../shared/ids.ts';
 import { type Gateway, rule, startGateway } from '../../support/gateway.ts';
 import { eventsOf } from '../../support/services.ts';
 import { until } from '../../support/until.ts';

@@ -12,7 +12,7 @@ import { putUser } from '../../../control-plane/users/put-user.ts';
 import { deleteBinding, putBinding } from '../../../shared/contract/bindings.ts';
 import { armKillSwitch, disarmKillSwitch } from '../../../shared/contract/kill-switches.ts';
 import { revokePassport } from '../../../shared/contract/passports.ts';
-import { updatePolicy } from '../../../shared/contract/policies.ts';
+import { updatePolicy } from '../../../shared/contract/policies/policies.ts';
 import { ingestTool } from '../../../shared/contract/tools.ts';
 import { type Gateway, rule, startGateway } from '../../support/gateway.ts';
 import { until } from '../../support/until.ts';

@@ -16,9 +16,9 @@ import { createVault } from '../../../control-plane/keys/vault.ts';
 import { migrate } from '../../../control-plane/store/migrate.ts';
 import { readMigrations } from '../../../control-plane/store/migrations.ts';
 import { StoreError } from '../../../control-plane/store/store-error.ts';
-import { systemClock } from '../../../shared/clock.ts';
-import { silentLog } from '../../../shared/log.ts';
-import { SettingsError } from '../../../shared/settings.ts';
+import { systemClock } from '../../../shared/base/clock.ts';
+import { silentLog } from '../../../shared/base/log.ts';
+import { SettingsError } from '../../../shared/base/settings.ts';
 import { freshDatabase } from '../../support/postgres.ts';
 import {
   masterKey,

@@ -6,8 +6,8 @@ import { keyMac } from '../../../control-plane/keys/keyring/own-keys.ts';
 import { createSigningKeys } from '../../../control-plane/keys/signing-keys.ts';
 import { createVault } from '../../../control-plane/keys/vault.ts';
 import { StoreError } from '../../../control-plane/store/store-error.ts';
-import { systemClock } from '../../../shared/clock.ts';
-import { silentLog } from '../../../shared/log.ts';
+import { systemClock } from '../../../shared/base/clock.ts';
+import { silentLog } from '../../../shared/base/log.ts';
 import {
   masterKey,
   masterKeyId,

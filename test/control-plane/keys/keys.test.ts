@@ -3,7 +3,7 @@ import { keyRoutes } from '../../../control-plane/keys/routes.ts';
 import * as contract from '../../../shared/contract/keys.ts';
 import { isApiKey } from '../../../shared/crypto/api-key.ts';
 import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
-import { GatewayError } from '../../../shared/errors.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 import { tenantSections } from '../../../shared/sync/sections.ts';
 import { type KeyHolderOptions, startApi } from '../../support/api.ts';
 import { eventsOf } from '../../support/services.ts';

@@ -6,7 +6,7 @@ import { vaultStatus } from '../../../control-plane/keys/keyring/vault-status.ts
 import { openKms } from '../../../control-plane/keys/kms/open-kms.ts';
 import { signAwsRequest } from '../../../control-plane/keys/kms/sign-aws-request.ts';
 import { createVault } from '../../../control-plane/keys/vault.ts';
-import { silentLog } from '../../../shared/log.ts';
+import { silentLog } from '../../../shared/base/log.ts';
 import { type AwsKmsServer, startAwsKmsServer } from '../../support/aws-kms-server.ts';
 import { Cleanup, testAuthority } from '../../support/proxy.ts';
 import { testConfig } from '../../support/services.ts';

@@ -11,7 +11,7 @@ import {
   loadMasterKeys,
   makeNextMasterKey,
 } from '../../../control-plane/keys/master-key.ts';
-import { SettingsError } from '../../../shared/settings.ts';
+import { SettingsError } from '../../../shared/base/settings.ts';
 
 let folder: string;
 let dataDir: string;

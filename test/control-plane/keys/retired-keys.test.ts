@@ -7,7 +7,7 @@ import {
 } from 'jose';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { allRoutes } from '../../../control-plane/routes.ts';
-import { verifyEvidence } from '../../../shared/contract/evidence.ts';
+import { verifyEvidence } from '../../../shared/contract/evidence/evidence.ts';
 import { rotatablePurposes, rotateSigningKey } from '../../../shared/contract/keys.ts';
 import {
   getPassportJwks,

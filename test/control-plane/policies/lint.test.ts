@@ -1,7 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createPolicy, updatePolicy, versionPolicy } from '../../../shared/contract/policies.ts';
-import { lintPolicySet, lintStoredPolicies } from '../../../shared/contract/policy-lint.ts';
-import type { JsonObject } from '../../../shared/json.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
+import {
+  createPolicy,
+  updatePolicy,
+  versionPolicy,
+} from '../../../shared/contract/policies/policies.ts';
+import {
+  lintPolicySet,
+  lintStoredPolicies,
+} from '../../../shared/contract/policies/policy-lint.ts';
 import { type Gateway, refusalOf, rule, startGateway } from '../../support/gateway.ts';
 
 let gateway: Gateway;

@@ -3,15 +3,18 @@ import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { loadPacks } from '../../../control-plane/policies/load-packs.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
 import { preflight } from '../../../shared/contract/actions.ts';
-import { updatePolicy } from '../../../shared/contract/policies.ts';
-import { installPolicyPack, listPolicyPacks } from '../../../shared/contract/policy-packs.ts';
+import { updatePolicy } from '../../../shared/contract/policies/policies.ts';
+import {
+  installPolicyPack,
+  listPolicyPacks,
+} from '../../../shared/contract/policies/policy-packs.ts';
 import { ingestTool } from '../../../shared/contract/tools.ts';
-import { parseResource } from '../../../shared/decision/resource.ts';
-import type { JsonObject } from '../../../shared/json.ts';
-import { compilePolicies } from '../../../shared/policy/compile.ts';
-import type { PolicyContext } from '../../../shared/policy/context.ts';
-import { lintPolicies } from '../../../shared/policy/lint.ts';
+import { compilePolicies } from '../../../shared/policy/engine/compile.ts';
+import type { PolicyContext } from '../../../shared/policy/language/context.ts';
+import { lintPolicies } from '../../../shared/policy/lint/lint.ts';
+import { parseResource } from '../../../shared/vocabulary/resource.ts';
 import { type Gateway, refusalOf, startGateway } from '../../support/gateway.ts';
 
 interface PackCase {

@@ -6,7 +6,7 @@ import {
   listPolicies,
   replayPolicy,
   updatePolicy,
-} from '../../../shared/contract/policies.ts';
+} from '../../../shared/contract/policies/policies.ts';
 import { sha256 } from '../../../shared/crypto/hash.ts';
 import { canonicalJson } from '../../../shared/crypto/jcs.ts';
 import { type Gateway, refusalOf, rule, startGateway } from '../../support/gateway.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { createPolicy, updatePolicy } from '../../../shared/contract/policies.ts';
-import type { JsonObject } from '../../../shared/json.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
+import { createPolicy, updatePolicy } from '../../../shared/contract/policies/policies.ts';
 import { type Gateway, startGateway } from '../../support/gateway.ts';
 
 let gateway: Gateway;

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { digestOf } from '../../../shared/approval/action-digest.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
 import { decideApproval } from '../../../shared/contract/approvals.ts';
-import type { Client } from '../../../shared/contract/client.ts';
-import type { Action } from '../../../shared/decision/action.ts';
-import type { ApprovalTerms, Verdict } from '../../../shared/decision/verdict.ts';
-import type { JsonObject } from '../../../shared/json.ts';
+import type { Client } from '../../../shared/contract/base/client.ts';
+import type { Action } from '../../../shared/vocabulary/action.ts';
+import type { ApprovalTerms, Verdict } from '../../../shared/vocabulary/verdict.ts';
 import { type EnrolledSidecar, enrolledSidecar } from '../../support/enrolled-sidecar.ts';
 import { type Gateway, refusalOf, rule, startGateway } from '../../support/gateway.ts';
 

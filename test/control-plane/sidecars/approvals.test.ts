@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { digestOf } from '../../../shared/approval/action-digest.ts';
 import { decideApproval, listApprovals } from '../../../shared/contract/approvals.ts';
-import type { Client } from '../../../shared/contract/client.ts';
+import type { Client } from '../../../shared/contract/base/client.ts';
 import { openSidecarApproval } from '../../../shared/contract/sidecar-calls.ts';
-import type { Action } from '../../../shared/decision/action.ts';
-import type { Verdict } from '../../../shared/decision/verdict.ts';
 import { sidecarSection } from '../../../shared/sync/sections.ts';
+import type { Action } from '../../../shared/vocabulary/action.ts';
+import type { Verdict } from '../../../shared/vocabulary/verdict.ts';
 import { type EnrolledSidecar, enrolledSidecar } from '../../support/enrolled-sidecar.ts';
 import { type Gateway, refusalOf, rule, startGateway } from '../../support/gateway.ts';
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { registerAgent } from '../../../shared/contract/agents.ts';
-import type { Client } from '../../../shared/contract/client.ts';
+import type { Client } from '../../../shared/contract/base/client.ts';
 import { storeCredential } from '../../../shared/contract/credentials.ts';
 import { createEnrolmentToken, revokeSidecar } from '../../../shared/contract/sidecars.ts';
-import type { Environment } from '../../../shared/decision/action.ts';
+import type { Environment } from '../../../shared/vocabulary/action.ts';
 import { enrolledSidecar } from '../../support/enrolled-sidecar.ts';
 import { type Gateway, refusalOf, startGateway } from '../../support/gateway.ts';
 

@@ -3,7 +3,7 @@ import { decisionRecord } from '../../../proxy/enforce/record.ts';
 import { issuePassport } from '../../../shared/contract/passports.ts';
 import { canonicalJson } from '../../../shared/crypto/jcs.ts';
 import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
-import type { Verdict } from '../../../shared/decision/verdict.ts';
+import type { Verdict } from '../../../shared/vocabulary/verdict.ts';
 import {
   type EnrolledSidecar,
   enrolledSidecar,

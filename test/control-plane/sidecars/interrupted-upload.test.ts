@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { connectControlPlane } from '../../../proxy/control-plane.ts';
 import { Spool } from '../../../proxy/evidence/spool.ts';
 import { Uploader } from '../../../proxy/evidence/uploader.ts';
-import { silentLog } from '../../../shared/log.ts';
+import { silentLog } from '../../../shared/base/log.ts';
 import { type CutProxy, startCutProxy } from '../../support/cut-proxy.ts';
 import { type EnrolledSidecar, enrolledSidecar } from '../../support/enrolled-sidecar.ts';
 import { type Gateway, startGateway } from '../../support/gateway.ts';

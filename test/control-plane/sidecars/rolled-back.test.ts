@@ -5,11 +5,14 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Spool } from '../../../proxy/evidence/spool.ts';
 import { Uploader } from '../../../proxy/evidence/uploader.ts';
+import { silentLog } from '../../../shared/base/log.ts';
 import { putWebhook } from '../../../shared/contract/deliveries.ts';
-import { acceptLoss, getVerification } from '../../../shared/contract/evidence-verification.ts';
+import {
+  acceptLoss,
+  getVerification,
+} from '../../../shared/contract/evidence/evidence-verification.ts';
 import { canonicalJson } from '../../../shared/crypto/jcs.ts';
-import type { LedgerAcknowledgement } from '../../../shared/evidence/ledger-acknowledgement.ts';
-import { silentLog } from '../../../shared/log.ts';
+import type { LedgerAcknowledgement } from '../../../shared/ledger/ledger-acknowledgement.ts';
 import { type EnrolledSidecar, enrolledSidecar } from '../../support/enrolled-sidecar.ts';
 import { type Forger, forger } from '../../support/forged-ledger.ts';
 import { type Gateway, refusalOf, startGateway } from '../../support/gateway.ts';

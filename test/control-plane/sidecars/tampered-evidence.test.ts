@@ -6,7 +6,7 @@ import {
   type SpoolPosition,
   spoolHeadType,
   spoolLinkHash,
-} from '../../../shared/evidence/spool-head.ts';
+} from '../../../shared/ledger/spool-head.ts';
 import {
   type EnrolledSidecar,
   enrolledSidecar,

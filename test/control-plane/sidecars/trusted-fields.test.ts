@@ -6,12 +6,12 @@ import { trustedFields } from '../../../control-plane/sidecars/trusted-fields.ts
 import { firstLine } from '../../../control-plane/sidecars/uploaded-segment.ts';
 import type { SpoolRecord } from '../../../proxy/evidence/spool.ts';
 import { actionDigest } from '../../../shared/approval/action-digest.ts';
+import { newId } from '../../../shared/base/ids.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
 import { sidecarTokenAudience, sidecarTokenType } from '../../../shared/contract/sidecar-token.ts';
 import { spoolRecord } from '../../../shared/contract/spool-record.ts';
 import { canonicalJson } from '../../../shared/crypto/jcs.ts';
 import { signJws } from '../../../shared/crypto/jws.ts';
-import { newId } from '../../../shared/ids.ts';
-import type { JsonObject } from '../../../shared/json.ts';
 import { type EnrolledSidecar, enrolledSidecar } from '../../support/enrolled-sidecar.ts';
 import { type Gateway, rule, startGateway } from '../../support/gateway.ts';
 

@@ -7,7 +7,7 @@ import { storedDefinition } from '../../../control-plane/policies/stored-definit
 import { bindingOf } from '../../../control-plane/runtime/stored-binding.ts';
 import { readColumn } from '../../../control-plane/store/read-column.ts';
 import { readManifest } from '../../../control-plane/tools/stored-manifest.ts';
-import { GatewayError } from '../../../shared/errors.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 
 const root = resolve(import.meta.dirname, '../../..');
 const columns = [

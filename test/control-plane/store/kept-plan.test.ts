@@ -5,7 +5,7 @@ import type { Pool } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { queryKept } from '../../../control-plane/store/kept-plan.ts';
 import { openStore, type Store } from '../../../control-plane/store/open.ts';
-import { silentLog } from '../../../shared/log.ts';
+import { silentLog } from '../../../shared/base/log.ts';
 import { freshDatabase } from '../../support/postgres.ts';
 
 const double = { name: 'kept-double', text: 'SELECT $1::int * 2 AS n' };

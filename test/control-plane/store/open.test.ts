@@ -7,7 +7,7 @@ import pg from 'pg';
 import { afterEach, describe, expect, it } from 'vitest';
 import { openStore, type Store } from '../../../control-plane/store/open.ts';
 import { StoreError } from '../../../control-plane/store/store-error.ts';
-import { silentLog } from '../../../shared/log.ts';
+import { silentLog } from '../../../shared/base/log.ts';
 import { freshDatabase } from '../../support/postgres.ts';
 
 const cleanups: (() => unknown)[] = [];

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { openStore } from '../../../control-plane/store/open.ts';
 import { ownFolder } from '../../../control-plane/store/own-folder.ts';
-import { silentLog } from '../../../shared/log.ts';
+import { silentLog } from '../../../shared/base/log.ts';
 
 let folder: string;
 const dataDir = () => {

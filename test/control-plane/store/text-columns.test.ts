@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { listEvidenceEvents } from '../../../shared/contract/evidence.ts';
-import { createPolicy, getPolicy } from '../../../shared/contract/policies.ts';
-import { lintPolicySet } from '../../../shared/contract/policy-lint.ts';
+import { listEvidenceEvents } from '../../../shared/contract/evidence/evidence.ts';
+import { createPolicy, getPolicy } from '../../../shared/contract/policies/policies.ts';
+import { lintPolicySet } from '../../../shared/contract/policies/policy-lint.ts';
 import { getTool, ingestTool } from '../../../shared/contract/tools.ts';
 import { type Gateway, refusalOf, rule, startGateway } from '../../support/gateway.ts';
 import { tamper } from '../../support/ledger.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openStore, type Store } from '../../../control-plane/store/open.ts';
 import { isConflict, transaction } from '../../../control-plane/store/transaction.ts';
-import { silentLog } from '../../../shared/log.ts';
+import { silentLog } from '../../../shared/base/log.ts';
 import { freshDatabase } from '../../support/postgres.ts';
 
 let database: Awaited<ReturnType<typeof freshDatabase>>;

@@ -1,10 +1,10 @@
 import type { Store } from '../../../control-plane/store/open.ts';
 import type { RunningPublisher } from '../../../control-plane/sync/publisher.ts';
 import type { Replica } from '../../../proxy/replica/replica.ts';
+import { silentLog } from '../../../shared/base/log.ts';
 import type { Bus } from '../../../shared/bus/bus.ts';
 import { openBus } from '../../../shared/bus/open.ts';
 import { verificationKeys } from '../../../shared/crypto/signing-key.ts';
-import { silentLog } from '../../../shared/log.ts';
 import { readPassport } from '../../../shared/passport/verify.ts';
 import { sidecarSection } from '../../../shared/sync/sections.ts';
 import { openSection } from '../../../shared/sync/signed-section.ts';

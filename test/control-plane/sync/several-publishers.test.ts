@@ -1,9 +1,9 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { RunningPublisher } from '../../../control-plane/sync/publisher.ts';
+import { systemClock } from '../../../shared/base/clock.ts';
+import { silentLog } from '../../../shared/base/log.ts';
 import type { Bus } from '../../../shared/bus/bus.ts';
 import { openBus } from '../../../shared/bus/open.ts';
-import { systemClock } from '../../../shared/clock.ts';
-import { silentLog } from '../../../shared/log.ts';
 import { openHeartbeat } from '../../../shared/sync/signed-heartbeat.ts';
 import { sectionDigest } from '../../../shared/sync/signed-section.ts';
 import { until } from '../../support/until.ts';

@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Transaction } from '../../../control-plane/services.ts';
 import type { Store } from '../../../control-plane/store/open.ts';
-import { idTimeMs } from '../../../shared/ids.ts';
-import type { JsonObject } from '../../../shared/json.ts';
+import { idTimeMs } from '../../../shared/base/ids.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
 import { handSigned } from '../../support/hand-signed.ts';
 import { freshDatabase } from '../../support/postgres.ts';
 import { openTestStore } from '../../support/sync-world.ts';

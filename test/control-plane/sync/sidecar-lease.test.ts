@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Store } from '../../../control-plane/store/open.ts';
+import { idTimeMs } from '../../../shared/base/ids.ts';
 import { tenantTopic } from '../../../shared/bus/tenant-keys.ts';
-import { idTimeMs } from '../../../shared/ids.ts';
 import { leaseTopic } from '../../../shared/sync/sections.ts';
 import { freshDatabase } from '../../support/postgres.ts';
 import { openTestStore } from '../../support/sync-world.ts';

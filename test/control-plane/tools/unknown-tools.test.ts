@@ -4,7 +4,7 @@ import { preflight } from '../../../shared/contract/actions.ts';
 import { registerAgent } from '../../../shared/contract/agents.ts';
 import { putBinding } from '../../../shared/contract/bindings.ts';
 import { armKillSwitch } from '../../../shared/contract/kill-switches.ts';
-import { createPolicy, updatePolicy } from '../../../shared/contract/policies.ts';
+import { createPolicy, updatePolicy } from '../../../shared/contract/policies/policies.ts';
 import { ingestTool } from '../../../shared/contract/tools.ts';
 import { type Gateway, startGateway } from '../../support/gateway.ts';
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { decideApproval } from '../../../shared/contract/approvals.ts';
-import { createPolicy, deletePolicy } from '../../../shared/contract/policies.ts';
-import { type BacktestReport, backtestPolicy } from '../../../shared/contract/trials.ts';
+import { createPolicy, deletePolicy } from '../../../shared/contract/policies/policies.ts';
+import { type BacktestReport, backtestPolicy } from '../../../shared/contract/policies/trials.ts';
 import { refusalOf, rule } from '../../support/gateway.ts';
 import { preflightStage } from '../actions/preflight-stage.ts';
 

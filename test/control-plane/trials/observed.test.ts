@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createPolicy, deletePolicy } from '../../../shared/contract/policies.ts';
-import { getObservedDecisions } from '../../../shared/contract/trials.ts';
+import { createPolicy, deletePolicy } from '../../../shared/contract/policies/policies.ts';
+import { getObservedDecisions } from '../../../shared/contract/policies/trials.ts';
 import { refusalOf, rule } from '../../support/gateway.ts';
 import { preflightStage } from '../actions/preflight-stage.ts';
 

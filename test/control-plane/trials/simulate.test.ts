@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { preflight } from '../../../shared/contract/actions.ts';
-import { simulateActions } from '../../../shared/contract/simulation.ts';
+import { simulateActions } from '../../../shared/contract/policies/simulation.ts';
 import { changeTenantSettings } from '../../../shared/contract/tenants.ts';
 import { tenantSections } from '../../../shared/sync/sections.ts';
 import { refusalOf, rule } from '../../support/gateway.ts';

@@ -2,8 +2,8 @@ import { afterAll, beforeEach, describe, expect, it } from 'vitest';
 import { preflight as preflightAction } from '../../../control-plane/actions/preflight.ts';
 import { OwnUsage } from '../../../control-plane/usage/own-usage.ts';
 import { sweepUsage } from '../../../control-plane/usage/sweep-usage.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
 import { preflight } from '../../../shared/contract/actions.ts';
-import type { JsonObject } from '../../../shared/json.ts';
 import { hourMs, minuteMs, minuteOf } from '../../../shared/usage/buckets.ts';
 import {
   type EnrolledSidecar,

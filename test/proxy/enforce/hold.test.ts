@@ -2,9 +2,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { awaitDecision } from '../../../proxy/enforce/hold.ts';
 import { openReplica } from '../../../proxy/replica/open-replica.ts';
 import type { Replica } from '../../../proxy/replica/replica.ts';
+import { silentLog } from '../../../shared/base/log.ts';
 import type { Bus } from '../../../shared/bus/bus.ts';
 import { openBus } from '../../../shared/bus/open.ts';
-import { silentLog } from '../../../shared/log.ts';
 import { type ManualClock, manualClock } from '../../support/manual-clock.ts';
 import { PublishedTenant, sidecarId } from '../../support/published-tenant.ts';
 

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import type { EnforceDeps } from '../../../proxy/enforce/deps.ts';
 import { withJudged } from '../../../proxy/enforce/judged-details.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
 import type { Binding } from '../../../shared/binding/binding.ts';
-import type { JsonObject } from '../../../shared/json.ts';
 
 const http = (name: string, host: string, path = '/'): Binding => ({
   ...{ name, host, path, protocol: 'http', method: 'POST', tool: `pay.${name}` },

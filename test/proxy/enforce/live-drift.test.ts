@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { LiveDrift, type ToolReport } from '../../../proxy/enforce/live-drift.ts';
-import type { JsonObject } from '../../../shared/json.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
 import { formHash, surfaceHash } from '../../../shared/manifest/hash.ts';
 import type { PublishedTool } from '../../../shared/sync/sections.ts';
 

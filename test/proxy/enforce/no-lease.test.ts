@@ -3,9 +3,9 @@ import { judge } from '../../../proxy/enforce/judge.ts';
 import { LiveDrift } from '../../../proxy/enforce/live-drift.ts';
 import { UsedPassports } from '../../../proxy/enforce/used-passports.ts';
 import { UsageCounter } from '../../../proxy/usage/usage-counter.ts';
-import type { Mode } from '../../../shared/decision/action.ts';
-import { mayProceed } from '../../../shared/decision/verdict.ts';
-import { silentLog } from '../../../shared/log.ts';
+import { silentLog } from '../../../shared/base/log.ts';
+import type { Mode } from '../../../shared/vocabulary/action.ts';
+import { mayProceed } from '../../../shared/vocabulary/verdict.ts';
 import { sidecarId } from '../../support/published-tenant.ts';
 import { type ReplicaStage, replicaStage } from '../replica/replica-stage.ts';
 

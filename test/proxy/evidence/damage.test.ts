@@ -5,8 +5,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { storePosition } from '../../../proxy/evidence/position-file.ts';
 import { Spool, type SpoolRecord } from '../../../proxy/evidence/spool.ts';
 import { Uploader } from '../../../proxy/evidence/uploader.ts';
+import { silentLog } from '../../../shared/base/log.ts';
 import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
-import { silentLog } from '../../../shared/log.ts';
 import { until } from '../../support/processes.ts';
 import { linkedHash, textsOf } from '../../support/spool-lines.ts';
 

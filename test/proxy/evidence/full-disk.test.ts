@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Spool, type SpoolRecord } from '../../../proxy/evidence/spool.ts';
-import { silentLog } from '../../../shared/log.ts';
+import { silentLog } from '../../../shared/base/log.ts';
 import { type SmallDisk, smallDisk } from '../../support/small-disk.ts';
 import { textsOf } from '../../support/spool-lines.ts';
 

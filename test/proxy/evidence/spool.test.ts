@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { segmentsIn } from '../../../proxy/evidence/segment.ts';
 import { Spool, type SpoolOptions, type SpoolRecord } from '../../../proxy/evidence/spool.ts';
-import { silentLog } from '../../../shared/log.ts';
+import { silentLog } from '../../../shared/base/log.ts';
 import { linkedHash, textsOf } from '../../support/spool-lines.ts';
 
 let folder: string;

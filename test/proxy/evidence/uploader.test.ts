@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Spool, type SpoolRecord } from '../../../proxy/evidence/spool.ts';
 import { Uploader } from '../../../proxy/evidence/uploader.ts';
+import { silentLog } from '../../../shared/base/log.ts';
 import { canonicalJson } from '../../../shared/crypto/jcs.ts';
 import { verifyJws } from '../../../shared/crypto/jws.ts';
 import { generateSigningKey, verificationKeys } from '../../../shared/crypto/signing-key.ts';
@@ -12,8 +13,7 @@ import {
   type SpoolPosition,
   spoolHeadType,
   spoolLinkHash,
-} from '../../../shared/evidence/spool-head.ts';
-import { silentLog } from '../../../shared/log.ts';
+} from '../../../shared/ledger/spool-head.ts';
 import { until } from '../../support/processes.ts';
 import { linkedHash, textsOf } from '../../support/spool-lines.ts';
 

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls, createServer, TLSSocket } from 'node:tls';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { IngressLimits } from '../../../proxy/ingress/limits.ts';
-import type { Log } from '../../../shared/log.ts';
+import type { Log } from '../../../shared/base/log.ts';
 import {
   Cleanup,
   httpsUpstream,

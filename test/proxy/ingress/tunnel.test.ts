@@ -1,6 +1,6 @@
 import { connect, createServer, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { GatewayError } from '../../../shared/errors.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 import { clientHello } from '../../support/client-hello.ts';
 import { Cleanup, listening, raw, startProxy, type TestProxy, until } from '../../support/proxy.ts';
 

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { BufferBudget } from '../../../proxy/recognise/buffer-budget.ts';
 import { readBody } from '../../../proxy/recognise/read-body.ts';
-import { GatewayError } from '../../../shared/errors.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 import { until } from '../../support/until.ts';
 
 const bytesMax = 100_000;

@@ -2,12 +2,12 @@ import { Readable } from 'node:stream';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { limitsByDefault } from '../../../proxy/recognise/recognise.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
+import { parseStrictJson } from '../../../shared/base/strict-json.ts';
 import type { Binding } from '../../../shared/binding/binding.ts';
 import { buildRequest } from '../../../shared/binding/build.ts';
-import { parseResource } from '../../../shared/decision/resource.ts';
-import { GatewayError } from '../../../shared/errors.ts';
-import type { JsonObject } from '../../../shared/json.ts';
-import { parseStrictJson } from '../../../shared/strict-json.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
+import { parseResource } from '../../../shared/vocabulary/resource.ts';
 import { formType, jsonType, post, raw } from '../../support/disguises/request.ts';
 import { codeOf, expectAction, RecogniseServer, written } from './support.ts';
 

@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { unjudgedHeaders } from '../../../proxy/recognise/judged-headers.ts';
 import { passing, passingResults, unjudgedMeta } from '../../../proxy/recognise/mcp-members.ts';
 import { actionDigest } from '../../../shared/approval/action-digest.ts';
+import type { JsonObject, JsonValue } from '../../../shared/base/json.ts';
 import type { Binding } from '../../../shared/binding/binding.ts';
-import type { JsonObject, JsonValue } from '../../../shared/json.ts';
 import { post } from '../../support/disguises/request.ts';
 import { RecogniseServer, type Seen } from './support.ts';
 

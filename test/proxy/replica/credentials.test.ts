@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Credentials } from '../../../proxy/replica/credentials.ts';
+import { silentLog } from '../../../shared/base/log.ts';
 import type { HeldCredential } from '../../../shared/binding/binding.ts';
-import { silentLog } from '../../../shared/log.ts';
 
 const credential = (id: string, hosts: string[], tools = ['bank.*']): HeldCredential => ({
   id,

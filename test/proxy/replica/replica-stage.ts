@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openReplica } from '../../../proxy/replica/open-replica.ts';
 import type { Replica } from '../../../proxy/replica/replica.ts';
+import { silentLog } from '../../../shared/base/log.ts';
 import type { Bus } from '../../../shared/bus/bus.ts';
 import { openBus } from '../../../shared/bus/open.ts';
-import { silentLog } from '../../../shared/log.ts';
-import { policyHash } from '../../../shared/policy/hash.ts';
+import { policyHash } from '../../../shared/policy/language/hash.ts';
 import { type ManualClock, manualClock } from '../../support/manual-clock.ts';
 import { PublishedTenant, sidecarId } from '../../support/published-tenant.ts';
 

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Replica } from '../../../proxy/replica/replica.ts';
 import { SectionKeys } from '../../../proxy/replica/section-keys.ts';
+import { silentLog } from '../../../shared/base/log.ts';
 import { generateSigningKey, type PublicJwk } from '../../../shared/crypto/signing-key.ts';
-import { silentLog } from '../../../shared/log.ts';
 import { signSuccession } from '../../../shared/sync/key-succession.ts';
 import { sidecarSection } from '../../../shared/sync/sections.ts';
 import { PublishedTenant, sidecarId } from '../../support/published-tenant.ts';

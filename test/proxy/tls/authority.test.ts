@@ -13,7 +13,7 @@ import { join } from 'node:path';
 import { checkServerIdentity } from 'node:tls';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { loadAuthority } from '../../../proxy/tls/authority.ts';
-import { systemClock } from '../../../shared/clock.ts';
+import { systemClock } from '../../../shared/base/clock.ts';
 import { Cleanup, temporaryFolder } from '../../support/proxy.ts';
 import { hosts, longHost } from './strict-clients.ts';
 

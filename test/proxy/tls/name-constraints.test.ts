@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { readConfig } from '../../../proxy/config.ts';
 import { loadAuthority } from '../../../proxy/tls/authority.ts';
 import { leafCertificate, readPrivateKey } from '../../../proxy/tls/certificate.ts';
-import { systemClock } from '../../../shared/clock.ts';
+import { systemClock } from '../../../shared/base/clock.ts';
 import { Cleanup, httpUpstream, raw, startProxy, temporaryFolder } from '../../support/proxy.ts';
 import { strictOpenssl, strictPython } from './strict-clients.ts';
 

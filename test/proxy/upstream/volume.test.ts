@@ -8,7 +8,7 @@ import { Readable } from 'node:stream';
 import { ProxyAgent, request } from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { loadAuthority } from '../../../proxy/tls/authority.ts';
-import { systemClock } from '../../../shared/clock.ts';
+import { systemClock } from '../../../shared/base/clock.ts';
 import {
   Cleanup,
   httpsUpstream,

@@ -6,8 +6,8 @@ import {
   actionDigest,
   digestOf,
 } from '../../../shared/approval/action-digest.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
 import { sha256 } from '../../../shared/crypto/hash.ts';
-import type { JsonObject } from '../../../shared/json.ts';
 import { baseAction } from '../fixtures.ts';
 
 const text = fc.string({ maxLength: 3 });

@@ -12,7 +12,7 @@ import {
   isOpen,
   stateAt,
   transition,
-} from '../../../shared/approval/states.ts';
+} from '../../../shared/vocabulary/approval-states.ts';
 import { nowMs } from '../fixtures.ts';
 import { loadVectors } from '../load-vectors.ts';
 

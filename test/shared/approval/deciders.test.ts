@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { decidersBy, decidersSuffice } from '../../../shared/approval/deciders.ts';
 import { higherRisk, stricterTerms } from '../../../shared/approval/stricter-terms.ts';
+import { decidersBy, decidersSuffice } from '../../../shared/vocabulary/deciders.ts';
 
 describe('who agreed to an action', () => {
   const roles = ['approver', 'admin', 'owner'];

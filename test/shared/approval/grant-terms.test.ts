@@ -7,8 +7,8 @@ import {
   jointGrantLimits,
   type StandingGrant,
   satisfiesTerms,
-} from '../../../shared/approval/grant-terms.ts';
-import type { ApprovalTerms } from '../../../shared/decision/verdict.ts';
+} from '../../../shared/vocabulary/grant-terms.ts';
+import type { ApprovalTerms } from '../../../shared/vocabulary/verdict.ts';
 import { nowMs } from '../fixtures.ts';
 
 const limits: GrantLimits = { uses: 10, ttlSeconds: 7_200, scope: 'tool' };

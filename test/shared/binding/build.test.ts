@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../../shared/base/json.ts';
 import type { Binding } from '../../../shared/binding/binding.ts';
 import { buildRequest } from '../../../shared/binding/build.ts';
 import { buildUpstreamRequest, readUpstreamUrl } from '../../../shared/binding/upstream.ts';
-import { GatewayError } from '../../../shared/errors.ts';
-import type { JsonObject } from '../../../shared/json.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 
 const refund: Binding = {
   name: 'refund',

@@ -7,7 +7,7 @@ import {
   splitPath,
   templatesMeet,
 } from '../../../shared/binding/path.ts';
-import { GatewayError } from '../../../shared/errors.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 
 function codeOf(act: () => unknown): string {
   try {

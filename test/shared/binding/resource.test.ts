@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { fillResource, requireResource } from '../../../shared/binding/resource.ts';
-import { parseResource } from '../../../shared/decision/resource.ts';
-import { GatewayError } from '../../../shared/errors.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
+import { parseResource } from '../../../shared/vocabulary/resource.ts';
 
 const ambiguous = expect.objectContaining({ code: 'args.resource_ambiguous' });
 

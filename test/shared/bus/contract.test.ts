@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { systemClock } from '../../../shared/base/clock.ts';
+import { silentLog } from '../../../shared/base/log.ts';
 import type { Bus, Change, Follower } from '../../../shared/bus/bus.ts';
 import { openBus } from '../../../shared/bus/open.ts';
-import { systemClock } from '../../../shared/clock.ts';
-import { silentLog } from '../../../shared/log.ts';
 import { startRedis, type TestRedis } from '../../support/redis.ts';
 import { until } from '../../support/until.ts';
 

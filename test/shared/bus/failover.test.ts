@@ -1,11 +1,11 @@
 import { Redis } from 'ioredis';
 import { afterEach, describe, expect, it } from 'vitest';
+import { systemClock } from '../../../shared/base/clock.ts';
+import { newId } from '../../../shared/base/ids.ts';
+import { silentLog } from '../../../shared/base/log.ts';
 import type { Bus } from '../../../shared/bus/bus.ts';
 import { openBus } from '../../../shared/bus/open.ts';
-import { systemClock } from '../../../shared/clock.ts';
-import { newId } from '../../../shared/ids.ts';
-import { silentLog } from '../../../shared/log.ts';
-import { claimPassport } from '../../../shared/passport/claim.ts';
+import { claimPassport } from '../../../shared/passport/single-use-claim.ts';
 import { startRedis, type TestRedis } from '../../support/redis.ts';
 import { startTcpHop } from '../../support/tcp-hop.ts';
 import { until } from '../../support/until.ts';

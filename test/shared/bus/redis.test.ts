@@ -1,11 +1,11 @@
 import { Redis } from 'ioredis';
 import { afterEach, describe, expect, it } from 'vitest';
+import { systemClock } from '../../../shared/base/clock.ts';
+import { type Log, silentLog } from '../../../shared/base/log.ts';
 import type { Bus, Follower } from '../../../shared/bus/bus.ts';
 import { openBus } from '../../../shared/bus/open.ts';
 import { readEviction } from '../../../shared/bus/redis-connection.ts';
 import { tenantKeys, tenantTopic } from '../../../shared/bus/tenant-keys.ts';
-import { systemClock } from '../../../shared/clock.ts';
-import { type Log, silentLog } from '../../../shared/log.ts';
 import { startRedis, type TestRedis } from '../../support/redis.ts';
 import { until } from '../../support/until.ts';
 

@@ -2,10 +2,10 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { z } from 'zod';
-import { createClient } from '../../../shared/contract/client.ts';
-import { operation } from '../../../shared/contract/operation.ts';
-import { integerId } from '../../../shared/contract/schemas.ts';
-import { GatewayError } from '../../../shared/errors.ts';
+import { createClient } from '../../../shared/contract/base/client.ts';
+import { operation } from '../../../shared/contract/base/operation.ts';
+import { integerId } from '../../../shared/contract/base/schemas.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 
 const shared = { tag: 'T', summary: 'T', auth: 'bearer', permission: 'read', errors: [] } as const;
 const update = operation({

@@ -1,11 +1,11 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { openApiDocument } from '../../../shared/contract/base/openapi.ts';
+import { type AnyOperation, operation } from '../../../shared/contract/base/operation.ts';
 import * as bindings from '../../../shared/contract/bindings.ts';
 import * as credentials from '../../../shared/contract/credentials.ts';
 import * as keys from '../../../shared/contract/keys.ts';
-import { openApiDocument } from '../../../shared/contract/openapi.ts';
-import { type AnyOperation, operation } from '../../../shared/contract/operation.ts';
 import * as users from '../../../shared/contract/users.ts';
 
 const isOperation = (value: unknown): value is AnyOperation =>

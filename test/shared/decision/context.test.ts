@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { Action } from '../../../shared/decision/action.ts';
 import { buildContext } from '../../../shared/decision/context.ts';
-import { parseResource } from '../../../shared/decision/resource.ts';
+import type { Action } from '../../../shared/vocabulary/action.ts';
+import { parseResource } from '../../../shared/vocabulary/resource.ts';
 import { baseAction, baseState, signedPassport } from '../fixtures.ts';
 
 const resourceOf = (change: Partial<Action>) =>

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { decide } from '../../../shared/decision/decide.ts';
 import { reachVerdict } from '../../../shared/decision/reach-verdict.ts';
 import type { DecisionState } from '../../../shared/decision/state.ts';
-import type { PolicyCondition } from '../../../shared/policy/definition.ts';
+import type { PolicyCondition } from '../../../shared/policy/language/definition.ts';
 import { ToolUsage } from '../../../shared/usage/tool-usage.ts';
 import { UsageBook } from '../../../shared/usage/usage-book.ts';
 import { baseAction, baseState, nowMs, signedPassport } from '../fixtures.ts';

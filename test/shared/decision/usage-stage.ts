@@ -1,11 +1,14 @@
-import type { Action } from '../../../shared/decision/action.ts';
 import { decide } from '../../../shared/decision/decide.ts';
 import { effectIn } from '../../../shared/decision/reach-verdict.ts';
 import type { DecisionState } from '../../../shared/decision/state.ts';
-import { compilePolicies } from '../../../shared/policy/compile.ts';
-import type { PolicyCondition, PolicyDefinition } from '../../../shared/policy/definition.ts';
+import { compilePolicies } from '../../../shared/policy/engine/compile.ts';
+import type {
+  PolicyCondition,
+  PolicyDefinition,
+} from '../../../shared/policy/language/definition.ts';
 import { ToolUsage } from '../../../shared/usage/tool-usage.ts';
 import { UsageBook } from '../../../shared/usage/usage-book.ts';
+import type { Action } from '../../../shared/vocabulary/action.ts';
 import { publish } from '../../support/policy-arbitraries.ts';
 import { baseAction, baseState, nowMs } from '../fixtures.ts';
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { explainVerdict } from '../../../shared/decision/explain.ts';
 import { effectIn } from '../../../shared/decision/reach-verdict.ts';
-import { mayProceed } from '../../../shared/decision/verdict.ts';
 import { hourMs, minuteMs } from '../../../shared/usage/buckets.ts';
+import { mayProceed } from '../../../shared/vocabulary/verdict.ts';
 import { baseState, nowMs } from '../fixtures.ts';
 import { decider, policy, rule, usage } from './usage-stage.ts';
 

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { argumentsEvidence } from '../../../shared/evidence/arguments.ts';
-import type { JsonObject, JsonValue } from '../../../shared/json.ts';
+import type { JsonObject, JsonValue } from '../../../shared/base/json.ts';
+import { argumentsEvidence } from '../../../shared/ledger/privacy/arguments.ts';
 
 const shapeText = (args: JsonObject) => JSON.stringify(argumentsEvidence(args).evidence.args_shape);
 

@@ -6,8 +6,8 @@ import {
   eventHash,
   eventText,
   placedText,
-} from '../../../shared/evidence/canonical.ts';
-import { type EvidenceEvent, genesisHash } from '../../../shared/evidence/event.ts';
+} from '../../../shared/ledger/canonical.ts';
+import { type EvidenceEvent, genesisHash } from '../../../shared/ledger/event.ts';
 
 const place = { tenantId: 'acme', position: 42, seq: 17 };
 const event: EvidenceEvent = {

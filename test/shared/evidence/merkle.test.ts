@@ -12,7 +12,7 @@ import {
   nodeHash,
   verifyConsistency,
   verifyInclusion,
-} from '../../../shared/evidence/merkle.ts';
+} from '../../../shared/ledger/merkle.ts';
 
 const leavesOf = (size: number) =>
   Array.from({ length: size }, (_, index) => leafHash(Buffer.from(`leaf ${index}`)));

@@ -7,8 +7,8 @@ import {
   openCheckpoint,
   parseCheckpointText,
   signCheckpoint,
-} from '../../../shared/evidence/checkpoint.ts';
-import { Frontier, leafHash, verifyInclusion } from '../../../shared/evidence/merkle.ts';
+} from '../../../shared/ledger/checkpoint.ts';
+import { Frontier, leafHash, verifyInclusion } from '../../../shared/ledger/merkle.ts';
 import {
   cosign,
   openNote,
@@ -16,7 +16,7 @@ import {
   parseVkey,
   signNote,
   vkeyOf,
-} from '../../../shared/evidence/note.ts';
+} from '../../../shared/ledger/note.ts';
 
 // The key of RFC 8037, appendix A, and a checkpoint over the leaves "a", "b", "c".
 const seed = Buffer.from('nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A', 'base64url');

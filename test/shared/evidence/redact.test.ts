@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { redactArguments } from '../../../shared/evidence/redact.ts';
-import { redactText } from '../../../shared/evidence/redact-text.ts';
-import type { JsonObject } from '../../../shared/json.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
+import { redactArguments } from '../../../shared/ledger/privacy/redact.ts';
+import { redactText } from '../../../shared/ledger/privacy/redact-text.ts';
 
 const redact = (args: JsonObject, fields: readonly string[] = []) => redactArguments(args, fields);
 

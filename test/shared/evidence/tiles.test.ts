@@ -6,7 +6,7 @@ import {
   inclusionRanges,
   type LeafRange,
   leafHash,
-} from '../../../shared/evidence/merkle.ts';
+} from '../../../shared/ledger/merkle.ts';
 import {
   fold,
   type NodeSpan,
@@ -16,7 +16,7 @@ import {
   spansOf,
   tilePath,
   tileWidth,
-} from '../../../shared/evidence/tiles.ts';
+} from '../../../shared/ledger/tiles.ts';
 
 const leaves = Array.from({ length: 70_000 }, (_, n) => leafHash(Buffer.from(String(n))));
 const levels: (readonly Buffer[])[] = [leaves];

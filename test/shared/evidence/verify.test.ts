@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { generateSigningKey, verificationKeys } from '../../../shared/crypto/signing-key.ts';
-import { canonicalEvent, eventHash } from '../../../shared/evidence/canonical.ts';
-import { eventColumns } from '../../../shared/evidence/columns.ts';
-import { genesisHash } from '../../../shared/evidence/event.ts';
-import { signHead } from '../../../shared/evidence/head.ts';
-import type { Anchor } from '../../../shared/evidence/ledger-source.ts';
-import { Frontier, leafOf } from '../../../shared/evidence/merkle.ts';
-import type { LedgerRow } from '../../../shared/evidence/row-check.ts';
-import { verifyLedger } from '../../../shared/evidence/verify.ts';
+import { canonicalEvent, eventHash } from '../../../shared/ledger/canonical.ts';
+import { eventColumns } from '../../../shared/ledger/columns.ts';
+import { genesisHash } from '../../../shared/ledger/event.ts';
+import { signHead } from '../../../shared/ledger/head.ts';
+import { Frontier, leafOf } from '../../../shared/ledger/merkle.ts';
+import type { Anchor } from '../../../shared/ledger/verification/ledger-source.ts';
+import type { LedgerRow } from '../../../shared/ledger/verification/row-check.ts';
+import { verifyLedger } from '../../../shared/ledger/verification/verify.ts';
 
 const key = generateSigningKey();
 const keys = verificationKeys([key.publicJwk]);

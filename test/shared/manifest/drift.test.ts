@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { JsonObject } from '../../../shared/json.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
 import { nextStatus } from '../../../shared/manifest/approval-status.ts';
 import { classifyDrift, driftReason, isMaterial } from '../../../shared/manifest/drift.ts';
 import { manifestHash } from '../../../shared/manifest/hash.ts';

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { JsonObject } from '../../../shared/json.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
 import { manifestHash, sameButName, surfaceHash } from '../../../shared/manifest/hash.ts';
 import { riskTierOf } from '../../../shared/manifest/manifest.ts';
 import { parseManifest } from '../../../shared/manifest/normalise.ts';

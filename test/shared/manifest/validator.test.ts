@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { JsonObject } from '../../../shared/json.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
 import { argsValidator, schemaProblem } from '../../../shared/manifest/validator.ts';
 import { processorMs } from '../../support/processor-time.ts';
 

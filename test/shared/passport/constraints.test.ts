@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { JsonObject } from '../../../shared/json.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
 import { firstPassportFailure } from '../../../shared/passport/check.ts';
 import { argsDigest } from '../../../shared/passport/constraints.ts';
 import { externalRecipient } from '../../../shared/passport/recipients.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { idTimeMs } from '../../../shared/base/ids.ts';
 import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
-import { idTimeMs } from '../../../shared/ids.ts';
 import { buildClaims, type PassportGrant, signPassport } from '../../../shared/passport/issue.ts';
 import { nowMs } from '../fixtures.ts';
 

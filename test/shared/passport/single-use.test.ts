@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { newId } from '../../../shared/ids.ts';
+import { newId } from '../../../shared/base/ids.ts';
 import {
   isRevoked,
   issuedBeforeEpoch,

@@ -1,16 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { JsonValue } from '../../../shared/json.ts';
-import { compilePolicies, PolicyCompiler } from '../../../shared/policy/compile.ts';
-import type { PolicyContext } from '../../../shared/policy/context.ts';
+import type { JsonValue } from '../../../shared/base/json.ts';
+import { compilePolicies, PolicyCompiler } from '../../../shared/policy/engine/compile.ts';
+import type { PolicyOutcome } from '../../../shared/policy/engine/policy-set.ts';
+import { replayPolicy } from '../../../shared/policy/engine/replay.ts';
+import type { PolicyContext } from '../../../shared/policy/language/context.ts';
 import type {
   PolicyCondition,
   PolicyDefinition,
   PolicyRule,
-} from '../../../shared/policy/definition.ts';
-import { policySetHash } from '../../../shared/policy/hash.ts';
-import type { PolicyOutcome } from '../../../shared/policy/policy-set.ts';
-import { replayPolicy } from '../../../shared/policy/replay.ts';
+} from '../../../shared/policy/language/definition.ts';
+import { policySetHash } from '../../../shared/policy/language/hash.ts';
 import { context, policies, publish } from '../../support/policy-arbitraries.ts';
 import { interpret } from '../../support/policy-interpreter.ts';
 import { processorMs } from '../../support/processor-time.ts';

@@ -1,16 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { JsonObject, JsonValue } from '../../../shared/json.ts';
-import { clausesOf } from '../../../shared/policy/clause.ts';
+import type { JsonObject, JsonValue } from '../../../shared/base/json.ts';
 import type {
   PolicyCondition,
   PolicyDefinition,
   PolicyRule,
   RuleDecision,
-} from '../../../shared/policy/definition.ts';
-import { lintPolicies } from '../../../shared/policy/lint.ts';
-import { isImpossible } from '../../../shared/policy/reasoning.ts';
-import { parsePolicy } from '../../../shared/policy/validate.ts';
+} from '../../../shared/policy/language/definition.ts';
+import { parsePolicy } from '../../../shared/policy/language/validate.ts';
+import { clausesOf } from '../../../shared/policy/lint/clause.ts';
+import { lintPolicies } from '../../../shared/policy/lint/lint.ts';
+import { isImpossible } from '../../../shared/policy/lint/reasoning.ts';
 import { boundaryContexts } from '../../support/boundary-contexts.ts';
 import { publish } from '../../support/policy-arbitraries.ts';
 import { interpret } from '../../support/policy-interpreter.ts';

@@ -1,4 +1,4 @@
-import type { PolicyRule, RuleDecision } from '../../../shared/policy/definition.ts';
+import type { PolicyRule, RuleDecision } from '../../../shared/policy/language/definition.ts';
 
 type Terse = readonly [path: string, operator: string, value: unknown];
 

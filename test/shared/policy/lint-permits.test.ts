@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { compilePolicies } from '../../../shared/policy/compile.ts';
-import type { PolicyContext } from '../../../shared/policy/context.ts';
-import type { PolicyRule } from '../../../shared/policy/definition.ts';
-import { lintPolicies } from '../../../shared/policy/lint.ts';
-import { compilePattern } from '../../../shared/policy/pattern.ts';
-import { sampleTexts } from '../../../shared/policy/pattern-sample.ts';
+import { compilePolicies } from '../../../shared/policy/engine/compile.ts';
+import type { PolicyContext } from '../../../shared/policy/language/context.ts';
+import type { PolicyRule } from '../../../shared/policy/language/definition.ts';
+import { compilePattern } from '../../../shared/policy/language/pattern.ts';
+import { lintPolicies } from '../../../shared/policy/lint/lint.ts';
+import { sampleTexts } from '../../../shared/policy/lint/pattern-sample.ts';
 import { publish } from '../../support/policy-arbitraries.ts';
 import {
   conditions,

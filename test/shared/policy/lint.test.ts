@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { compilePolicies } from '../../../shared/policy/compile.ts';
-import type { PolicyDefinition, PolicyRule } from '../../../shared/policy/definition.ts';
-import { lintPolicies } from '../../../shared/policy/lint.ts';
+import { compilePolicies } from '../../../shared/policy/engine/compile.ts';
+import type { PolicyDefinition, PolicyRule } from '../../../shared/policy/language/definition.ts';
+import { lintPolicies } from '../../../shared/policy/lint/lint.ts';
 import { context, policies, publish } from '../../support/policy-arbitraries.ts';
 import {
   conditions,

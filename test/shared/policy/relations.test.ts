@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { JsonObject, JsonValue } from '../../../shared/json.ts';
-import { compilePath } from '../../../shared/policy/path.ts';
-import { compilePattern } from '../../../shared/policy/pattern.ts';
-import { relations, toNumber } from '../../../shared/policy/relations.ts';
+import type { JsonObject, JsonValue } from '../../../shared/base/json.ts';
+import { compilePath } from '../../../shared/policy/language/path.ts';
+import { compilePattern } from '../../../shared/policy/language/pattern.ts';
+import { relations, toNumber } from '../../../shared/policy/language/relations.ts';
 import { processorMs } from '../../support/processor-time.ts';
 
 const length = 1024 * 1024;

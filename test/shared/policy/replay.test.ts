@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { sha256 } from '../../../shared/crypto/hash.ts';
 import { canonicalJson } from '../../../shared/crypto/jcs.ts';
-import type { PolicyDefinition } from '../../../shared/policy/definition.ts';
-import { policyHash } from '../../../shared/policy/hash.ts';
-import { replayPolicy } from '../../../shared/policy/replay.ts';
+import { replayPolicy } from '../../../shared/policy/engine/replay.ts';
+import type { PolicyDefinition } from '../../../shared/policy/language/definition.ts';
+import { policyHash } from '../../../shared/policy/language/hash.ts';
 
 const refunds: PolicyDefinition = {
   id: 'refunds',

@@ -1,8 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import type { PolicyCondition, PolicyDefinition } from '../../../shared/policy/definition.ts';
-import { lintPolicies } from '../../../shared/policy/lint.ts';
-import { replayPolicy } from '../../../shared/policy/replay.ts';
-import { parsePolicy } from '../../../shared/policy/validate.ts';
+import { replayPolicy } from '../../../shared/policy/engine/replay.ts';
+import type {
+  PolicyCondition,
+  PolicyDefinition,
+} from '../../../shared/policy/language/definition.ts';
+import { parsePolicy } from '../../../shared/policy/language/validate.ts';
+import { lintPolicies } from '../../../shared/policy/lint/lint.ts';
 
 const policyOf = (...all: readonly PolicyCondition[]): PolicyDefinition => ({
   id: 'budget',

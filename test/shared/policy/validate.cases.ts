@@ -1,4 +1,4 @@
-import { operators, ruleDecisions } from '../../../shared/policy/definition.ts';
+import { operators, ruleDecisions } from '../../../shared/policy/language/definition.ts';
 import {
   condition,
   policy,

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { GatewayError } from '../../../shared/errors.ts';
-import { operators, ruleDecisions } from '../../../shared/policy/definition.ts';
-import { policyLimits } from '../../../shared/policy/definition-limits.ts';
-import { policyHash } from '../../../shared/policy/hash.ts';
-import { parsePolicy } from '../../../shared/policy/validate.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
+import { operators, ruleDecisions } from '../../../shared/policy/language/definition.ts';
+import { policyLimits } from '../../../shared/policy/language/definition-limits.ts';
+import { policyHash } from '../../../shared/policy/language/hash.ts';
+import { parsePolicy } from '../../../shared/policy/language/validate.ts';
 import { policies } from '../../support/policy-arbitraries.ts';
 import {
   condition,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { compilePolicies } from '../../../shared/policy/compile.ts';
-import { parsePolicy } from '../../../shared/policy/validate.ts';
+import { compilePolicies } from '../../../shared/policy/engine/compile.ts';
+import { parsePolicy } from '../../../shared/policy/language/validate.ts';
 import { publish } from '../../support/policy-arbitraries.ts';
 import { interpret } from '../../support/policy-interpreter.ts';
 import { loadPolicyVectors } from '../../support/policy-vectors.ts';

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { contractVersion } from '../../../shared/contract/openapi.ts';
-import type { EvidenceEvent } from '../../../shared/evidence/event.ts';
-import type { JsonObject } from '../../../shared/json.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
+import { contractVersion } from '../../../shared/contract/base/openapi.ts';
+import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
 import { dialects, type SiemDialect, siemDialects } from '../../../shared/siem/dialects.ts';
 import { product } from '../../../shared/siem/product.ts';
 import type { SiemRecord } from '../../../shared/siem/record.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import type { EvidenceEvent } from '../../../shared/evidence/event.ts';
-import type { JsonValue } from '../../../shared/json.ts';
+import type { JsonValue } from '../../../shared/base/json.ts';
+import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
 import { amountMax, amountOf, amountsIn } from '../../../shared/usage/amounts.ts';
 import { tallyOf } from '../../../shared/usage/tally.ts';
 

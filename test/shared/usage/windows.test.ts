@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Sums } from '../../../shared/decision/verdict.ts';
 import { Buckets, dayMs, hourMs, minuteMs, minuteOf } from '../../../shared/usage/buckets.ts';
 import { asDecimal, ToolUsage } from '../../../shared/usage/tool-usage.ts';
 import { UsageBook } from '../../../shared/usage/usage-book.ts';
+import type { Sums } from '../../../shared/vocabulary/verdict.ts';
 
 const startMs = 1_800_000_000_000;
 

@@ -1,12 +1,12 @@
 import { allRoutes } from '../../../control-plane/routes.ts';
-import type { AnyOperation } from '../../../shared/contract/operation.ts';
+import { newId } from '../../../shared/base/ids.ts';
+import type { AnyOperation } from '../../../shared/contract/base/operation.ts';
 import {
   sidecarTokenAudience,
   sidecarTokenSecondsMax,
   sidecarTokenType,
 } from '../../../shared/contract/sidecar-token.ts';
 import { signJws } from '../../../shared/crypto/jws.ts';
-import { newId } from '../../../shared/ids.ts';
 import { heartbeatSection } from '../../../shared/sync/signed-heartbeat.ts';
 import { startApi } from '../api.ts';
 import { type EnrolledSidecar, enrolledSidecar } from '../enrolled-sidecar.ts';

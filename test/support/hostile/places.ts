@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { AnyOperation } from '../../../shared/contract/operation.ts';
+import type { AnyOperation } from '../../../shared/contract/base/operation.ts';
 
 type Step = string | number;
 export type Place = readonly Step[];

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { allRoutes } from '../../../../control-plane/routes.ts';
-import type { EvidenceJwk } from '../../../../shared/contract/evidence-export.ts';
+import type { EvidenceJwk } from '../../../../shared/contract/evidence/evidence-export.ts';
 import { rotateSigningKey } from '../../../../shared/contract/keys.ts';
 import { generateSigningKey } from '../../../../shared/crypto/signing-key.ts';
-import { verifyExport } from '../../../../shared/evidence/bundle/verify.ts';
+import { verifyExport } from '../../../../shared/ledger/bundle/verify.ts';
 import { siemDialects } from '../../../../shared/siem/dialects.ts';
 import { startApi, type TestApi } from '../../../support/api.ts';
 import { fileOf } from '../../../support/exported.ts';

@@ -10,7 +10,7 @@ import { allRoutes } from '../../../../control-plane/routes.ts';
 import { createStateMetrics } from '../../../../control-plane/telemetry/state-metrics.ts';
 import { drainDeliveries, putWebhook } from '../../../../shared/contract/deliveries.ts';
 import { generateSigningKey } from '../../../../shared/crypto/signing-key.ts';
-import { cosign, openNote, parseVkey, vkeyOf } from '../../../../shared/evidence/note.ts';
+import { cosign, openNote, parseVkey, vkeyOf } from '../../../../shared/ledger/note.ts';
 import { startApi, type TestApi } from '../../../support/api.ts';
 import { anEvent, sealElsewhere, tamper } from '../../../support/ledger.ts';
 import { freshDatabase } from '../../../support/postgres.ts';

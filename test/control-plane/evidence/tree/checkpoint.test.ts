@@ -3,9 +3,9 @@ import {
   checkpointNow,
   newestCheckpoint,
 } from '../../../../control-plane/evidence/tree/checkpoint.ts';
-import { openCheckpoint } from '../../../../shared/evidence/checkpoint.ts';
-import { emptyRoot, Frontier, leafOf } from '../../../../shared/evidence/merkle.ts';
-import { openNote, parseVkey } from '../../../../shared/evidence/note.ts';
+import { openCheckpoint } from '../../../../shared/ledger/checkpoint.ts';
+import { emptyRoot, Frontier, leafOf } from '../../../../shared/ledger/merkle.ts';
+import { openNote, parseVkey } from '../../../../shared/ledger/note.ts';
 import { anEvent } from '../../../support/ledger.ts';
 import { freshDatabase } from '../../../support/postgres.ts';
 import { type TestServices, testServices } from '../../../support/services.ts';

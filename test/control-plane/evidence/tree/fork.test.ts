@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { checkpointNow } from '../../../../control-plane/evidence/tree/checkpoint.ts';
 import { generateSigningKey, type SigningKey } from '../../../../shared/crypto/signing-key.ts';
-import { signCheckpoint } from '../../../../shared/evidence/checkpoint.ts';
-import { signHead } from '../../../../shared/evidence/head.ts';
-import { Frontier, leafOf } from '../../../../shared/evidence/merkle.ts';
+import { signCheckpoint } from '../../../../shared/ledger/checkpoint.ts';
+import { signHead } from '../../../../shared/ledger/head.ts';
+import { Frontier, leafOf } from '../../../../shared/ledger/merkle.ts';
 import { anEvent, tamper } from '../../../support/ledger.ts';
 import { freshDatabase } from '../../../support/postgres.ts';
 import { type TestServices, testServices } from '../../../support/services.ts';

@@ -9,8 +9,8 @@ import {
   getConsistencyProof,
   getInclusionProof,
   listCheckpoints,
-} from '../../../../shared/contract/evidence-tree.ts';
-import { verifyInclusion } from '../../../../shared/evidence/merkle.ts';
+} from '../../../../shared/contract/evidence/evidence-tree.ts';
+import { verifyInclusion } from '../../../../shared/ledger/merkle.ts';
 import { startApi, type TestApi } from '../../../support/api.ts';
 import { anEvent, tamper } from '../../../support/ledger.ts';
 import { writeLongLedger } from '../../../support/long-ledger.ts';

@@ -3,9 +3,9 @@ import {
   ledgerOriginSetting,
   readWitnesses,
 } from '../../../../control-plane/evidence/anchoring/witness-settings.ts';
+import { SettingsError } from '../../../../shared/base/settings.ts';
 import { generateSigningKey } from '../../../../shared/crypto/signing-key.ts';
-import { vkeyOf } from '../../../../shared/evidence/note.ts';
-import { SettingsError } from '../../../../shared/settings.ts';
+import { vkeyOf } from '../../../../shared/ledger/note.ts';
 
 const { publicJwk } = generateSigningKey();
 const one = vkeyOf('one.example', publicJwk, 'cosignature');

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { BundleChain, BundleEvent } from '../../../../shared/evidence/bundle/layout.ts';
-import { eventHash } from '../../../../shared/evidence/canonical.ts';
+import type { BundleChain, BundleEvent } from '../../../../shared/ledger/bundle/layout.ts';
+import { eventHash } from '../../../../shared/ledger/canonical.ts';
 import {
   chainsOf,
   checkpointOf,

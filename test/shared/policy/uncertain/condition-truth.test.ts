@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { JsonValue } from '../../../../shared/json.ts';
-import { compileCondition } from '../../../../shared/policy/condition.ts';
-import type { PolicyContext } from '../../../../shared/policy/context.ts';
-import { operators } from '../../../../shared/policy/definition.ts';
+import type { JsonValue } from '../../../../shared/base/json.ts';
+import { compileCondition } from '../../../../shared/policy/language/condition.ts';
+import type { PolicyContext } from '../../../../shared/policy/language/context.ts';
+import { operators } from '../../../../shared/policy/language/definition.ts';
 import { compileTruth } from '../../../../shared/policy/uncertain/condition-truth.ts';
 import type { PartialValue } from '../../../../shared/policy/uncertain/partial-value.ts';
 import { completionOf, nested } from '../../../support/partial-arbitraries.ts';

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { compilePolicies } from '../../../../shared/policy/compile.ts';
-import type { PolicyContext } from '../../../../shared/policy/context.ts';
-import type { PolicyCondition, PolicyRule } from '../../../../shared/policy/definition.ts';
+import { compilePolicies } from '../../../../shared/policy/engine/compile.ts';
+import type { PolicyContext } from '../../../../shared/policy/language/context.ts';
+import type { PolicyCondition, PolicyRule } from '../../../../shared/policy/language/definition.ts';
 import { admits, type PartialValue } from '../../../../shared/policy/uncertain/partial-value.ts';
 import { compileUncertain } from '../../../../shared/policy/uncertain/uncertain-policies.ts';
 import { completionOf, partialContext } from '../../../support/partial-arbitraries.ts';
