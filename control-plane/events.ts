@@ -4,49 +4,12 @@ import type { JsonObject } from '../shared/base/json.ts';
 import { GatewayError } from '../shared/errors/gateway-error.ts';
 import type { EvidenceEvent, SealedEvent } from '../shared/ledger/event.ts';
 import type { SectionName } from '../shared/sync/sections.ts';
+import { type NewEvent, newEvent } from './evidence/new-event.ts';
 import { signRow } from './integrity/sign-row.ts';
 import type { SignedRow, SignedTable } from './integrity/signed-rows.ts';
-import type { Services, Transaction } from './services.ts';
+import type { Services } from './services.ts';
+import type { Transaction } from './store/transaction.ts';
 import { transaction } from './store/transaction.ts';
-
-interface NewEvent {
-  /** Default: a new one. */
-  readonly id?: string | undefined;
-  /** For example `policy.published`. */
-  readonly type: string;
-  /** `agent:<id>` for what an agent does, else `<area>:<name>`. */
-  readonly chainId: string;
-  readonly agentId?: string | undefined;
-  readonly userId?: string | undefined;
-  readonly tool?: string | undefined;
-  readonly resource?: string | undefined;
-  readonly decision?: string | undefined;
-  readonly reasonCode?: string | undefined;
-  readonly data: JsonObject;
-}
-
-/** An event seen by the control plane now, with its keys in canonical order. */
-export function newEvent(fields: NewEvent, clock: Clock): EvidenceEvent {
-  const nowMs = clock.now();
-  return {
-    agent_id: fields.agentId,
-    chain_id: fields.chainId,
-    data: fields.data,
-    decision: fields.decision,
-    id: fields.id ?? newId('ev', nowMs),
-    occurred_at: new Date(nowMs).toISOString(),
-    reason_code: fields.reasonCode,
-    resource: fields.resource,
-    source: 'control-plane',
-    tool: fields.tool,
-    type: fields.type,
-    user_id: fields.userId,
-  };
-}
-
-export function agentChain(agentId: string): string {
-  return `agent:${agentId}`;
-}
 
 /** What a change must bring with it, named while the change is made. */
 export interface ChangeNotes {
@@ -113,9 +76,4 @@ async function sealedAll(
     if (cause instanceof GatewayError) throw cause;
     throw new GatewayError('evidence.seal_failed', { cause });
   }
-}
-
-/** Lets one transaction at a time through for `name`; the lock goes with the transaction. */
-export async function lockFor(tx: Transaction, tenantId: string, name: string): Promise<void> {
-  await tx.$executeRaw`select pg_advisory_xact_lock(hashtextextended(${`${tenantId} ${name}`}, 0))`;
 }

@@ -1,6 +1,6 @@
 import { GatewayError } from '../shared/errors/gateway-error.ts';
 import type { ChangeNotes } from './events.ts';
-import type { Transaction } from './services.ts';
+import type { Transaction } from './store/transaction.ts';
 
 export const tiers = ['free', 'team', 'enterprise'] as const;
 type Tier = (typeof tiers)[number];

@@ -1,16 +1,17 @@
 import { actionRoutes } from './actions/routes.ts';
 import { agentRoutes } from './agents/routes.ts';
 import { approvalRoutes } from './approvals/routes.ts';
+import { bindingRoutes } from './bindings/routes.ts';
 import { complianceRoutes } from './compliance/routes.ts';
 import { credentialRoutes } from './credentials/routes.ts';
 import { privacyRoutes } from './evidence/privacy/routes.ts';
 import { evidenceRoutes } from './evidence/routes.ts';
 import type { Route } from './http/route.ts';
 import { keyRoutes } from './keys/routes.ts';
+import { killSwitchRoutes } from './kill-switches/routes.ts';
 import { notifyRoutes } from './notify/routes.ts';
 import { passportRoutes } from './passports/routes.ts';
 import { policyRoutes } from './policies/routes.ts';
-import { bindingRoutes, killSwitchRoutes } from './runtime/routes.ts';
 import type { Services } from './services.ts';
 import { sidecarRoutes } from './sidecars/routes.ts';
 import { tenantRoutes } from './tenants/routes.ts';

@@ -5,7 +5,7 @@ import { argumentsEvidence } from '../../shared/ledger/privacy/arguments.ts';
 import type { ArgumentsSetting } from '../../shared/ledger/privacy/arguments-setting.ts';
 import type { Action, Environment } from '../../shared/vocabulary/action.ts';
 import type { Verdict } from '../../shared/vocabulary/verdict.ts';
-import { agentChain, newEvent } from '../events.ts';
+import { agentChain, newEvent } from '../evidence/new-event.ts';
 import type { SaltedEvent } from '../evidence/privacy/keep-apart.ts';
 import type { Services } from '../services.ts';
 import type { UpstreamFacts } from './prepare-execution.ts';

@@ -12,7 +12,7 @@ import { requestersOf } from '../approvals/requesters.ts';
 import { commitChange } from '../events.ts';
 import { toAnswerable } from '../http/errors.ts';
 import { type Begin, idempotent, type KeptAnswer, type LostCall } from '../http/idempotency.ts';
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import type { UpstreamOutcome } from '../upstream/answer-collector.ts';
 import { describeAnswer } from './describe-answer.ts';

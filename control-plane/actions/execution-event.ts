@@ -4,7 +4,7 @@ import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 import { argumentsEvidence } from '../../shared/ledger/privacy/arguments.ts';
 import { recordableText } from '../../shared/ledger/privacy/recordable-text.ts';
 import type { Action } from '../../shared/vocabulary/action.ts';
-import { agentChain, newEvent } from '../events.ts';
+import { agentChain, newEvent } from '../evidence/new-event.ts';
 import type { Services } from '../services.ts';
 import type { UpstreamAnswer, UpstreamOutcome } from '../upstream/answer-collector.ts';
 

@@ -4,7 +4,7 @@ import type { DecisionState } from '../../shared/decision/state.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Action, Environment, Mode } from '../../shared/vocabulary/action.ts';
 import { mayProceed, type Verdict } from '../../shared/vocabulary/verdict.ts';
-import { agentChain } from '../events.ts';
+import { agentChain } from '../evidence/new-event.ts';
 import { argumentsSetting } from '../evidence/privacy/arguments-setting.ts';
 import { toAnswerable } from '../http/errors.ts';
 import { measureWork } from '../http/work-meter.ts';

@@ -2,9 +2,10 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { clampTools } from '../../shared/glob/glob.ts';
 import { globsMayMeet } from '../../shared/glob/glob-intersection.ts';
 import { boundTools } from '../credentials/held-credentials.ts';
-import type { Caller } from '../http/route.ts';
-import type { Services, Transaction } from '../services.ts';
+import type { Caller } from '../platform/access/caller.ts';
+import type { Services } from '../services.ts';
 import type { Agent } from '../store/generated/client.ts';
+import type { Transaction } from '../store/transaction.ts';
 
 interface Widening {
   readonly name: string;

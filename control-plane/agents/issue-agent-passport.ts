@@ -3,11 +3,11 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { clampTools } from '../../shared/glob/glob.ts';
 import { anyUser } from '../../shared/passport/claims.ts';
 import { type RiskTier, riskTiers } from '../../shared/vocabulary/action.ts';
-import type { Caller } from '../http/route.ts';
 import { attestationOf } from '../passports/attestation.ts';
 import { assertMayIssue } from '../passports/issue-passport.ts';
 import { type MintedPassport, mintPassport } from '../passports/mint-passport.ts';
 import { stampedPolicyHash } from '../passports/stamped-policy-hash.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import { assertEnabled, holdEnabled, loadAgent } from './load-agent.ts';
 

@@ -1,6 +1,7 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import type { Services, Transaction } from '../services.ts';
+import type { Services } from '../services.ts';
 import type { Agent } from '../store/generated/client.ts';
+import type { Transaction } from '../store/transaction.ts';
 import { agentRowId } from './agent-row-id.ts';
 
 /** The registered agent, or undefined; throws `agent.load_failed` when that cannot be told. */

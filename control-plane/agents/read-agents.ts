@@ -1,4 +1,4 @@
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import type { Agent } from '../store/generated/client.ts';
 import { loadAgent } from './load-agent.ts';

@@ -1,9 +1,12 @@
 import type { RiskTier } from '../../shared/vocabulary/action.ts';
-import { agentChain, type ChangeNotes, commitChange, lockFor } from '../events.ts';
-import type { Caller } from '../http/route.ts';
+import { type ChangeNotes, commitChange } from '../events.ts';
+import { agentChain } from '../evidence/new-event.ts';
 import { assertWithinPlan } from '../plan.ts';
-import type { Services, Transaction } from '../services.ts';
+import type { Caller } from '../platform/access/caller.ts';
+import type { Services } from '../services.ts';
 import type { Agent } from '../store/generated/client.ts';
+import type { Transaction } from '../store/transaction.ts';
+import { lockFor } from '../store/transaction.ts';
 import { assertMayWiden } from './assert-may-widen.ts';
 import { assertOwnAgent } from './own-agent.ts';
 import { sectionsOfSidecars } from './sections-of-sidecars.ts';

@@ -7,8 +7,8 @@ import {
   claimPassport,
   refreshGraceMs,
 } from '../../shared/passport/single-use-claim.ts';
-import { agentChain, type ChangeNotes } from '../events.ts';
-import type { Caller } from '../http/route.ts';
+import type { ChangeNotes } from '../events.ts';
+import { agentChain } from '../evidence/new-event.ts';
 import { examinePassport } from '../passports/examine-passport.ts';
 import {
   type MintedPassport,
@@ -17,7 +17,9 @@ import {
 } from '../passports/mint-passport.ts';
 import { lockRenewals } from '../passports/revoke-passport.ts';
 import { stampedPolicyHash } from '../passports/stamped-policy-hash.ts';
-import type { Services, Transaction } from '../services.ts';
+import type { Caller } from '../platform/access/caller.ts';
+import type { Services } from '../services.ts';
+import type { Transaction } from '../store/transaction.ts';
 import { assertEnabled, holdEnabled, loadAgent } from './load-agent.ts';
 import { assertOwnAgent } from './own-agent.ts';
 

@@ -1,12 +1,15 @@
 import { newId } from '../../shared/base/ids.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import { agentChain, type ChangeNotes, commitChange, lockFor } from '../events.ts';
+import { type ChangeNotes, commitChange } from '../events.ts';
+import { agentChain } from '../evidence/new-event.ts';
 import { permissionsOf } from '../http/roles.ts';
-import type { Caller } from '../http/route.ts';
 import { boundedExpiry, insertKey } from '../keys/create-key.ts';
 import { serviceAccountPrincipal } from '../keys/reserved-principals.ts';
-import type { Services, Transaction } from '../services.ts';
+import type { Caller } from '../platform/access/caller.ts';
+import type { Services } from '../services.ts';
 import type { Agent, ServiceAccount } from '../store/generated/client.ts';
+import type { Transaction } from '../store/transaction.ts';
+import { lockFor } from '../store/transaction.ts';
 import { assertEnabled, holdEnabled, loadAgent } from './load-agent.ts';
 import { assertOwnAgent } from './own-agent.ts';
 

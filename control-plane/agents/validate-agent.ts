@@ -1,8 +1,8 @@
 import { clampTools } from '../../shared/glob/glob.ts';
 import type { PassportFailure } from '../../shared/passport/check.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';
-import type { Caller } from '../http/route.ts';
 import { examinePassport } from '../passports/examine-passport.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import type { Agent } from '../store/generated/client.ts';
 import { loadAgent } from './load-agent.ts';

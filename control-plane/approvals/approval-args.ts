@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { isJsonObject, type JsonObject } from '../../shared/base/json.ts';
-import type { SealedPlace, Services } from '../services.ts';
+import type { SealedPlace } from '../keys/vault.ts';
+import type { Services } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
 import { readTextColumn } from '../store/read-column.ts';
 

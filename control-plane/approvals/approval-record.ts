@@ -1,7 +1,7 @@
 import type { ApprovalRecord } from '../../shared/contract/approvals.ts';
 import type { RiskTier } from '../../shared/vocabulary/action.ts';
 import type { ApprovalState } from '../../shared/vocabulary/approval-states.ts';
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import type { Approval, ApprovalVote } from '../store/generated/client.ts';
 import { openEffectiveArgs, openProposal } from './approval-args.ts';

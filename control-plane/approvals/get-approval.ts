@@ -1,5 +1,5 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import type { ApprovalWithVotes } from './approval-record.ts';
 import { expireIfOverdue } from './expire-approvals.ts';

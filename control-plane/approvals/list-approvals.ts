@@ -1,5 +1,5 @@
 import type { ApprovalState } from '../../shared/vocabulary/approval-states.ts';
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import type { ApprovalWithVotes } from './approval-record.ts';
 import { expireApprovals } from './expire-approvals.ts';

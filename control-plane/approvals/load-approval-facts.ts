@@ -6,9 +6,9 @@ import { type RiskTier, riskTiers } from '../../shared/vocabulary/action.ts';
 import type { ApprovalAction, ApprovalState } from '../../shared/vocabulary/approval-states.ts';
 import { grantScopes } from '../../shared/vocabulary/grant-terms.ts';
 import type { ChangeNotes } from '../events.ts';
-import type { Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
 import { readTextColumn } from '../store/read-column.ts';
+import type { Transaction } from '../store/transaction.ts';
 import type { ApprovalWithVotes } from './approval-record.ts';
 import { grantLimitsOf } from './grant-limits.ts';
 

@@ -1,6 +1,7 @@
 import { enqueue } from '../notify/enqueue.ts';
-import type { Services, Transaction } from '../services.ts';
+import type { Services } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
+import type { Transaction } from '../store/transaction.ts';
 
 export type ApprovalNews =
   | 'approval.requested'

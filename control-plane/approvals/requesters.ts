@@ -1,5 +1,5 @@
 import { personsOf } from '../../shared/approval/persons.ts';
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../platform/access/caller.ts';
 
 /** Keys of these roles are a machine's: it asks for itself, and not for who made its key. */
 const machines: readonly string[] = ['agent', 'gateway', 'sidecar'];

@@ -1,7 +1,7 @@
 import { sidecarSection } from '../../shared/sync/sections.ts';
 import type { ChangeNotes } from '../events.ts';
-import type { Transaction } from '../services.ts';
 import type { Approval } from '../store/generated/client.ts';
+import type { Transaction } from '../store/transaction.ts';
 
 /**
  * Moves the sections that carry an approval: of the sidecar that asked; of a standing grant, which

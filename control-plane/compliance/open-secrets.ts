@@ -2,8 +2,9 @@ import { argumentsPlace } from '../approvals/approval-args.ts';
 import { openCredential } from '../credentials/stored-credential.ts';
 import { saltPlace } from '../evidence/privacy/keep-apart.ts';
 import { signingKeyPlace } from '../keys/signing-keys.ts';
+import type { SealedPlace } from '../keys/vault.ts';
 import { installPlace, payloadPlace } from '../notify/enqueue.ts';
-import type { SealedPlace, Services } from '../services.ts';
+import type { Services } from '../services.ts';
 
 /** Of what is many: salts, arguments of approvals, messages. */
 const sampleMax = 100;

@@ -1,5 +1,5 @@
 import type { CredentialRecord } from '../../shared/contract/credentials.ts';
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import { credentialRecordOf } from './stored-credential.ts';
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { HeldCredential } from '../../shared/binding/binding.ts';
 import type { CredentialRecord } from '../../shared/contract/credentials.ts';
-import type { SealedPlace, Vault } from '../services.ts';
+import type { SealedPlace, Vault } from '../keys/vault.ts';
 import type { CredentialModel } from '../store/generated/models/Credential.ts';
 import { readColumn } from '../store/read-column.ts';
 

@@ -5,10 +5,10 @@ import type {
 } from '../../shared/contract/evidence/evidence.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { assertOwnAgent } from '../agents/own-agent.ts';
-import { agentChain, newEvent } from '../events.ts';
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import { toRecord } from './events.ts';
+import { agentChain, newEvent } from './new-event.ts';
 
 type NewCustomEvent = z.output<NonNullable<typeof appendEvidenceEvent.body>>;
 

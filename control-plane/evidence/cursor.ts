@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import type { Vault } from '../services.ts';
+import type { Vault } from '../keys/vault.ts';
 
 /** Where reading stopped: strictly after this row it resumes. */
 interface CursorPlace {

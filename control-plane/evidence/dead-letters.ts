@@ -1,6 +1,7 @@
 import type { Log } from '../../shared/base/log.ts';
+import type { OutboxVault } from '../integrity/outbox-mac.ts';
 import type { DeadLetter } from './dead-letter.ts';
-import { keepDeadLetter, type OutboxVault } from './outbox.ts';
+import { keepDeadLetter } from './outbox.ts';
 import type { Queryable } from './read-state.ts';
 
 /**

@@ -1,6 +1,7 @@
 import type { EvidenceQuery, SealedEventRecord } from '../../shared/contract/evidence/evidence.ts';
 import type { SealedEvent } from '../../shared/ledger/event.ts';
-import type { Services, Vault } from '../services.ts';
+import type { Vault } from '../keys/vault.ts';
+import type { Services } from '../services.ts';
 import { readCursor, writeCursor } from './cursor.ts';
 import { eventFilter } from './reading/event-filter.ts';
 import { type EventsRead, readEventRows } from './reading/event-rows.ts';

@@ -1,6 +1,7 @@
 import { sha256 } from '../../shared/crypto/hash.ts';
 import type { EventText } from '../../shared/ledger/canonical.ts';
 import type { EvidenceEvent } from '../../shared/ledger/event.ts';
+import { derivedId, integrityChain } from '../integrity/incident-ids.ts';
 
 const rowIdCharactersMax = 300;
 
@@ -60,9 +61,6 @@ export function unreadableIncident(
   };
 }
 
-/** Chain of rows that somebody else than the control plane wrote. */
-export const integrityChain = 'integrity:rows';
-
 /** A row of the outbox was not written by the control plane: this is sealed in its place. */
 export function forgedIncident(eventId: string, text: string, occurredAt: string): EvidenceEvent {
   const digest = sha256(text);
@@ -79,8 +77,4 @@ export function forgedIncident(eventId: string, text: string, occurredAt: string
     source: 'control-plane',
     type: 'integrity.forged_row',
   };
-}
-
-export function derivedId(from: string): string {
-  return `ev_${sha256(from).slice('sha256:'.length, 'sha256:'.length + 32)}`;
 }

@@ -1,14 +1,42 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { EvidenceEvent, SealedEvent } from '../../shared/ledger/event.ts';
-import type { Ledger, Services } from '../services.ts';
+import type { OutboxVault } from '../integrity/outbox-mac.ts';
+import type { Services } from '../services.ts';
+import type { Transaction } from '../store/transaction.ts';
 import type { ForgeryMeter } from '../telemetry/forgery-metrics.ts';
 import type { SealMeter } from '../telemetry/seal-metrics.ts';
 import { toSealable } from './check-event.ts';
 import { ConfirmedEnd, type End } from './confirmed-end.ts';
 import { DeadLetters } from './dead-letters.ts';
-import { type OutboxVault, recordEvent, tenantsWithOutbox } from './outbox.ts';
+import { recordEvent, tenantsWithOutbox } from './outbox.ts';
 import { OutboxDrain } from './outbox-drain.ts';
 import { type SealerDeps, TenantSealer } from './tenant-sealer.ts';
+
+/** The ledger's writing side. */
+export interface Ledger {
+  /** Seals one event in the next group commit; resolves when it is durable. */
+  seal(tenantId: string, event: EvidenceEvent): Promise<SealedEvent>;
+  /** Seals events in this order, dropping those already sealed with the same bytes. */
+  sealAll(tenantId: string, events: readonly EvidenceEvent[]): Promise<readonly SealedEvent[]>;
+  /**
+   * The same for events that the caller keeps until they are sealed: what fails now is not sealed
+   * later as a dead letter, and each is told apart from the others.
+   */
+  sealKept(
+    tenantId: string,
+    events: readonly EvidenceEvent[],
+  ): Promise<readonly PromiseSettledResult<SealedEvent>[]>;
+  /** Commits an event together with the change it proves: call inside the change's transaction. */
+  record(tx: Transaction, tenantId: string, event: EvidenceEvent): Promise<void>;
+  /** After that transaction: resolves once the event is sealed. Never call inside one. */
+  sealed(tenantId: string, eventId: string): Promise<SealedEvent>;
+  /** Seals now what waits for this tenant, as far as it can be. Never rejects. */
+  retry(tenantId: string): Promise<void>;
+  /** Events whose sealing failed, in the memory of this process: the database does not take them yet. */
+  unkept(tenantId: string): readonly { readonly event: EvidenceEvent; readonly reason: string }[];
+  /** The same, how many of all tenants. */
+  readonly unkeptCount: number;
+}
 
 type LedgerDeps = Pick<Services, 'db' | 'pool' | 'signingKeys' | 'clock' | 'log'> & {
   /** For the keyed hashes of outbox rows. */

@@ -1,23 +1,12 @@
 import { isJsonObject } from '../../shared/base/json.ts';
 import type { EvidenceEvent } from '../../shared/ledger/event.ts';
-import type { Transaction, Vault } from '../services.ts';
+import { type OutboxVault, outboxMac } from '../integrity/outbox-mac.ts';
+import type { Vault } from '../keys/vault.ts';
+import type { Transaction } from '../store/transaction.ts';
 import { type SealableEvent, toSealable } from './check-event.ts';
 import { type DeadLetter, flagDeadLetter } from './dead-letter.ts';
 import { forgedIncident, unreadableIncident } from './incident.ts';
 import type { Queryable } from './read-state.ts';
-
-export type OutboxVault = Pick<Vault, 'mac'>;
-
-/**
- * The keyed hash of an outbox row. Without it, a database writer could have the control plane
- * itself seal any event, for example one that explains a deleted row.
- */
-export function outboxMac(
-  vault: OutboxVault,
-  { tenantId, eventId, event }: { tenantId: string; eventId: string; event: string },
-): string {
-  return vault.mac('event_outbox', JSON.stringify([tenantId, eventId, event]));
-}
 
 /** Puts an event into the outbox in the transaction of the change that it proves. */
 export async function recordEvent(

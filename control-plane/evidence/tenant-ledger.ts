@@ -4,7 +4,7 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { SealedEvent } from '../../shared/ledger/event.ts';
 import { signHead, verifyHead } from '../../shared/ledger/head.ts';
 import type { Frontier } from '../../shared/ledger/merkle.ts';
-import type { SigningKeys } from '../services.ts';
+import type { SigningKeys } from '../keys/signing-keys.ts';
 import { type ConfirmedEnd, type End, noEnd } from './confirmed-end.ts';
 import { deleteFromOutbox } from './outbox.ts';
 import {

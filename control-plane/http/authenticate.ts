@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import type { AnyOperation } from '../../shared/contract/base/operation.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { keyDirectory } from '../keys/key-directory.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
-import type { Caller } from './route.ts';
 import { authenticateSidecar } from './sidecar-token.ts';
 
 const bearerForm = /^bearer +([^\s,]+) *$/i;

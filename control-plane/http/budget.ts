@@ -1,8 +1,8 @@
 import type { Response } from 'express';
 import type { AnyOperation, Budget } from '../../shared/contract/base/operation.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
-import type { Caller } from './route.ts';
 
 const windowMs = 60_000;
 /** How long to count in process before the bus is asked again, so that an outage costs no waiting. */

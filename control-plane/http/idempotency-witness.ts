@@ -1,6 +1,7 @@
 import { sha256 } from '../../shared/crypto/hash.ts';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
-import type { Services, Vault } from '../services.ts';
+import type { Vault } from '../keys/vault.ts';
+import type { Services } from '../services.ts';
 
 /** How long an answer is kept for an idempotency key. */
 export const keptMs = 24 * 60 * 60 * 1000;

@@ -3,7 +3,10 @@ import { z } from 'zod';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
 import { type ErrorCode, errorKinds, isErrorCode } from '../../shared/errors/error-kinds.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import type { SealedPlace, Services, Transaction } from '../services.ts';
+import type { SealedPlace } from '../keys/vault.ts';
+import type { Caller } from '../platform/access/caller.ts';
+import type { Services } from '../services.ts';
+import type { Transaction } from '../store/transaction.ts';
 import {
   assertNotPerformed,
   keptMs,
@@ -13,7 +16,6 @@ import {
   witnessed,
 } from './idempotency-witness.ts';
 import { nextChance } from './next-chance.ts';
-import type { Caller } from './route.ts';
 
 const abandonedMsDefault = 120_000;
 const waitMs = 30_000;

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import type { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import type { Metrics } from './metrics.ts';
-import type { Caller } from './route.ts';
 
 /** What is known of a request while it is served; its access log line is made from it. */
 interface RequestRecord {

@@ -1,25 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { z } from 'zod';
-import type { AnyOperation, Operation, Permission } from '../../shared/contract/base/operation.ts';
-
-/** Who calls, as authentication found out; never from the request's body. */
-export interface Caller {
-  readonly kind: 'key' | 'sidecar' | 'anonymous';
-  /** Empty for anonymous callers. */
-  readonly tenantId: string;
-  /** The person or service that the key stands for, or `sidecar:<id>`. */
-  readonly principal: string;
-  /** The principals whose keys led to this one (see control-plane/keys): absent for sidecars. */
-  readonly mintedBy?: readonly string[] | undefined;
-  readonly role: string;
-  readonly scope: 'tenant' | 'gateway';
-  readonly permissions: ReadonlySet<Permission>;
-  readonly keyId?: string | undefined;
-  /** A key bound to an agent, or the sidecar's agent. */
-  readonly agentId?: string | undefined;
-  readonly sidecarId?: string | undefined;
-  readonly address: string;
-}
+import type { AnyOperation, Operation } from '../../shared/contract/base/operation.ts';
+import type { Caller } from '../platform/access/caller.ts';
 
 export interface Input<Op extends AnyOperation> {
   readonly params: Op extends Operation<infer P, infer _Q, infer _B, infer _S>

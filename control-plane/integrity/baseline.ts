@@ -1,11 +1,13 @@
 import { refreshGraceMs } from '../../shared/passport/single-use-claim.ts';
 import { votedFor, voteText } from '../approvals/load-approval-facts.ts';
 import { openStates } from '../approvals/open-states.ts';
-import { lockFor, newEvent } from '../events.ts';
-import { integrityChain } from '../evidence/incident.ts';
+import { newEvent } from '../evidence/new-event.ts';
 import { recordEvent } from '../evidence/outbox.ts';
-import type { Services, Transaction } from '../services.ts';
+import type { Services } from '../services.ts';
 import { readTextColumn } from '../store/read-column.ts';
+import type { Transaction } from '../store/transaction.ts';
+import { lockFor } from '../store/transaction.ts';
+import { integrityChain } from './incident-ids.ts';
 import { signRow } from './sign-row.ts';
 
 type Deps = Pick<Services, 'db' | 'clock' | 'guard' | 'vault' | 'log'>;

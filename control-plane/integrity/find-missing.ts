@@ -1,8 +1,10 @@
+import type { Vault } from '../keys/vault.ts';
 import { signedPolicy } from '../policies/load-published.ts';
-import type { RowGuard, Transaction, Vault } from '../services.ts';
 import type { BindingRemoval, KillSwitch } from '../store/generated/client.ts';
+import type { Transaction } from '../store/transaction.ts';
 import type { Armed } from './armed.ts';
 import type { Said } from './known-ledgers.ts';
+import type { RowGuard } from './row-guard.ts';
 import { forgetOld, isWaiting, type Query, saidInForce } from './said-in-force.ts';
 
 type WitnessedTable =

@@ -1,10 +1,13 @@
 import { z } from 'zod';
-import { lockFor, newEvent } from '../events.ts';
-import { integrityChain } from '../evidence/incident.ts';
-import { outboxMac, recordEvent } from '../evidence/outbox.ts';
-import type { Services, Transaction } from '../services.ts';
+import { newEvent } from '../evidence/new-event.ts';
+import { recordEvent } from '../evidence/outbox.ts';
+import type { Services } from '../services.ts';
 import type { EventOutbox } from '../store/generated/client.ts';
+import type { Transaction } from '../store/transaction.ts';
+import { lockFor } from '../store/transaction.ts';
 import { markBaseline } from './baseline.ts';
+import { integrityChain } from './incident-ids.ts';
+import { outboxMac } from './outbox-mac.ts';
 import { signRow } from './sign-row.ts';
 
 type Deps = Pick<Services, 'db' | 'clock' | 'guard' | 'vault' | 'log'>;

@@ -1,8 +1,10 @@
 import { newId } from '../../shared/base/ids.ts';
-import { derivedId, integrityChain } from '../evidence/incident.ts';
-import { outboxMac } from '../evidence/outbox.ts';
+import type { Vault } from '../keys/vault.ts';
 import { messageText, notified, payloadPlace } from '../notify/enqueue.ts';
-import type { Forgery, Services, Vault } from '../services.ts';
+import type { Services } from '../services.ts';
+import { derivedId, integrityChain } from './incident-ids.ts';
+import { outboxMac } from './outbox-mac.ts';
+import type { Forgery } from './row-guard.ts';
 
 type Deps = Pick<Services, 'pool' | 'clock' | 'log'> & {
   readonly vault: Pick<Vault, 'mac' | 'seal'>;

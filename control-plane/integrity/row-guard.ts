@@ -1,12 +1,47 @@
 import { timingSafeEqual } from 'node:crypto';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import type { Forgery, RowGuard, Services, Vault } from '../services.ts';
+import type { Vault } from '../keys/vault.ts';
+import type { Services } from '../services.ts';
 import type { ForgeryMeter } from '../telemetry/forgery-metrics.ts';
 import type { Armed } from './armed.ts';
 import type { KnownLedgers } from './known-ledgers.ts';
 import { reportForgery } from './report-forgery.ts';
 import { rowKey, rowText } from './row-text.ts';
 import type { SignedRow, SignedTable } from './signed-rows.ts';
+
+/** Tells the rows that the control plane wrote from those that somebody else did. */
+export interface RowGuard {
+  /** The keyed hash for a row, with the values that it will have in the database. */
+  sign<Table extends SignedTable>(table: Table, row: Omit<SignedRow<Table>, 'mac'>): string;
+  /** False for a row that this system did not write: never to be used. It is sealed and counted. */
+  holds<Table extends SignedTable>(table: Table, row: SignedRow<Table>): boolean;
+  /** Throws `integrity.forged_row` for such a row. */
+  assert<Table extends SignedTable>(table: Table, row: SignedRow<Table>): void;
+  /** What this process has read of the ledgers, to compare rows with. */
+  readonly known: KnownLedgers;
+  /**
+   * The rows, by tenant, in which something is wrong that no decision meets, and the kill switches
+   * that are armed: all of them, as of now.
+   */
+  suspect(rows: ReadonlyMap<string, readonly string[]>, armed: ReadonlyMap<string, Armed>): void;
+  /** The kill switches that were armed when the ledger ended at this position. */
+  armedIn(tenantId: string): Armed;
+  /** Those of a tenant, as `<table> <key>`. */
+  suspectsOf(tenantId: string): readonly string[];
+  /** Throws `integrity.forged_row` for one of them. */
+  assertTrusted(tenantId: string): void;
+  /** For what proves itself otherwise, a binding: seals and counts it, and gives the error to throw. */
+  forged(forgery: Forgery): GatewayError;
+}
+
+/** A row that is not ours. */
+export interface Forgery {
+  readonly tenantId: string;
+  readonly table: string;
+  readonly key: string;
+  /** The row as it was found. */
+  readonly found: string;
+}
 
 type GuardDeps = Pick<Services, 'pool' | 'clock' | 'log'> & {
   readonly vault: Pick<Vault, 'mac' | 'seal'>;

@@ -1,6 +1,7 @@
-import { outboxMac } from '../evidence/outbox.ts';
-import type { Transaction, Vault } from '../services.ts';
+import type { Vault } from '../keys/vault.ts';
+import type { Transaction } from '../store/transaction.ts';
 import type { KnownLedgers, Said } from './known-ledgers.ts';
+import { outboxMac } from './outbox-mac.ts';
 
 /** What can be put in force by an event of its own, and taken out of it again. */
 const kinds = [

@@ -1,5 +1,6 @@
-import type { Services, Transaction } from '../services.ts';
+import type { Services } from '../services.ts';
 import { Prisma } from '../store/generated/client.ts';
+import type { Transaction } from '../store/transaction.ts';
 import { snakeCase } from './signed-json.ts';
 import { type SignedRow, type SignedTable, signedColumns } from './signed-rows.ts';
 

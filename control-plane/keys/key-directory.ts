@@ -1,7 +1,7 @@
 import { hash as digest } from 'node:crypto';
 import { isApiKey } from '../../shared/crypto/api-key.ts';
 import { permissionsOf } from '../http/roles.ts';
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import { parseDevKeys } from './dev-keys.ts';
 import { mintersOf } from './minters.ts';

@@ -1,5 +1,5 @@
 import type { KeyRecord } from '../../shared/contract/keys.ts';
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import { keyRecordOf } from './key-record.ts';
 

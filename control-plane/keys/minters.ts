@@ -1,5 +1,6 @@
-import type { Services, Transaction } from '../services.ts';
+import type { Services } from '../services.ts';
 import type { ApiKey } from '../store/generated/client.ts';
+import type { Transaction } from '../store/transaction.ts';
 import { parseDevKeys } from './dev-keys.ts';
 
 /** Whom a key names as its maker that has none: it was made on the database itself. */

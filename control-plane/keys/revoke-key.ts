@@ -1,7 +1,7 @@
 import type { KeyRecord } from '../../shared/contract/keys.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { commitChange } from '../events.ts';
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import { keyDirectory } from './key-directory.ts';
 import { keyRecordOf } from './key-record.ts';

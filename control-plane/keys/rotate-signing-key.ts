@@ -1,9 +1,11 @@
 import type { z } from 'zod';
 import type { rotateSigningKey as rotateOperation } from '../../shared/contract/keys.ts';
 import { type SectionName, sidecarSection, tenantSections } from '../../shared/sync/sections.ts';
-import { commitChange, lockFor } from '../events.ts';
-import type { Caller } from '../http/route.ts';
-import type { Services, Transaction } from '../services.ts';
+import { commitChange } from '../events.ts';
+import type { Caller } from '../platform/access/caller.ts';
+import type { Services } from '../services.ts';
+import type { Transaction } from '../store/transaction.ts';
+import { lockFor } from '../store/transaction.ts';
 import { algorithmOf, insertActiveKey } from './signing-keys.ts';
 
 type Rotated = z.input<NonNullable<(typeof rotateOperation)['success']['schema']>>;

@@ -1,3 +1,4 @@
+import type { PublicJwk } from '../../shared/crypto/signing-key.ts';
 import {
   exportPrivateKey,
   generateSigningKey,
@@ -6,7 +7,23 @@ import {
   type SigningAlgorithm,
   type SigningKey,
 } from '../../shared/crypto/signing-key.ts';
-import type { KeyPurpose, SealedPlace, Services, SigningKeys, Transaction } from '../services.ts';
+import type { Services } from '../services.ts';
+import type { Transaction } from '../store/transaction.ts';
+import type { SealedPlace } from './vault.ts';
+
+const keyPurposes = ['passport', 'sync', 'checkpoint', 'export', 'report', 'certificate'] as const;
+export type KeyPurpose = (typeof keyPurposes)[number];
+
+/** A tenant's signing keys: one active per purpose, made at first use, private halves in the vault. */
+export interface SigningKeys {
+  active(tenantId: string, purpose: KeyPurpose, alg?: SigningAlgorithm): Promise<SigningKey>;
+  /** Every key there was, oldest first, the active one last. */
+  history(tenantId: string, purpose: KeyPurpose): Promise<readonly SigningKey[]>;
+  /** Active and retired public keys, the active one first. */
+  publicKeys(tenantId: string, purpose: KeyPurpose): Promise<readonly PublicJwk[]>;
+  /** After a rotation has committed: the next use asks the database which key is active. */
+  rotated?(tenantId: string, purpose: KeyPurpose): void;
+}
 
 /** How long the choice of the active key is believed; a retired key still verifies, so a lag is harmless. */
 const believedMs = 1_000;

@@ -9,8 +9,27 @@ import {
 } from '../../shared/crypto/envelope.ts';
 import { hmacSha256 } from '../../shared/crypto/hash.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import type { Vault } from '../services.ts';
+
 import { Keyring } from './keyring/keyring.ts';
+
+/** What a ciphertext belongs to; a ciphertext moved to another place does not open. */
+export interface SealedPlace {
+  readonly tenantId: string;
+  /** For example `credential`, `approval_args`, `signing_key`, `evidence_salt`. */
+  readonly purpose: string;
+  readonly id: string;
+  readonly version: number;
+}
+
+/** Secrets at rest: envelope encryption under the master key (design 10). */
+export interface Vault {
+  /** Encrypts; the result is JSON text for a database column. */
+  seal(plaintext: string | Uint8Array, place: SealedPlace): string;
+  /** Decrypts, or throws `credential.unreadable`. */
+  open(sealed: string, place: SealedPlace): Buffer;
+  /** A keyed hash, hex, under a key derived from the master key for this purpose alone. */
+  mac(purpose: string, data: string): string;
+}
 
 const storedEnvelope = z.object({
   v: z.literal(1),

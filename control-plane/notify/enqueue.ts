@@ -1,6 +1,8 @@
 import { newId } from '../../shared/base/ids.ts';
 import type { JsonObject } from '../../shared/base/json.ts';
-import type { SealedPlace, Services, Transaction } from '../services.ts';
+import type { SealedPlace } from '../keys/vault.ts';
+import type { Services } from '../services.ts';
+import type { Transaction } from '../store/transaction.ts';
 
 /** Something that people outside want to hear of. Carries nothing that must stay inside. */
 export interface Notification {

@@ -1,4 +1,4 @@
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import type { Delivery } from '../store/generated/client.ts';
 

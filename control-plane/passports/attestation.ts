@@ -1,5 +1,5 @@
 import { foldPrincipal } from '../../shared/base/principal.ts';
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../platform/access/caller.ts';
 
 /**
  * Whose word it is that a passport's user is there as it is issued: the user's own, by a key of

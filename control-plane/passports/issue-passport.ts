@@ -5,7 +5,7 @@ import { anyUser } from '../../shared/passport/claims.ts';
 import type { RiskTier } from '../../shared/vocabulary/action.ts';
 import { assertEnabled, findAgent, holdEnabled } from '../agents/load-agent.ts';
 import { assertOwnAgent } from '../agents/own-agent.ts';
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import { attestationOf } from './attestation.ts';
 import { type MintedPassport, mintPassport } from './mint-passport.ts';

@@ -2,8 +2,10 @@ import type { JsonObject } from '../../shared/base/json.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';
 import { buildClaims, type PassportGrant, signPassport } from '../../shared/passport/issue.ts';
-import { agentChain, type ChangeNotes, commitChange } from '../events.ts';
-import type { Services, Transaction } from '../services.ts';
+import { type ChangeNotes, commitChange } from '../events.ts';
+import { agentChain } from '../evidence/new-event.ts';
+import type { Services } from '../services.ts';
+import type { Transaction } from '../store/transaction.ts';
 
 export const passportIssuer = 'sallyport';
 

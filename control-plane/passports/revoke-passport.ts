@@ -1,10 +1,13 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { revocationId } from '../../shared/passport/single-use.ts';
 import { refreshGraceMs } from '../../shared/passport/single-use-claim.ts';
-import { agentChain, commitChange, lockFor } from '../events.ts';
-import type { Caller } from '../http/route.ts';
-import type { Services, Transaction } from '../services.ts';
+import { commitChange } from '../events.ts';
+import { agentChain } from '../evidence/new-event.ts';
+import type { Caller } from '../platform/access/caller.ts';
+import type { Services } from '../services.ts';
 import type { Passport } from '../store/generated/client.ts';
+import type { Transaction } from '../store/transaction.ts';
+import { lockFor } from '../store/transaction.ts';
 
 interface Revocation {
   readonly jti: string;

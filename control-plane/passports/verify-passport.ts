@@ -1,6 +1,6 @@
 import type { PassportFailure } from '../../shared/passport/check.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import { examinePassport } from './examine-passport.ts';
 

@@ -1,7 +1,7 @@
 import type { ChangeNotes } from '../events.ts';
 import { assertWithinPlan } from '../plan.ts';
-import type { Transaction } from '../services.ts';
 import type { Policy } from '../store/generated/client.ts';
+import type { Transaction } from '../store/transaction.ts';
 import { notePolicy } from './publish-policy.ts';
 
 interface NewDraft

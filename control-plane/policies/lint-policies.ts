@@ -3,8 +3,8 @@ import type { PolicyDefinition } from '../../shared/policy/language/definition.t
 import { parsePolicyInSteps } from '../../shared/policy/language/validate.ts';
 import { lintInSteps } from '../../shared/policy/lint/lint.ts';
 import { countFindings, type LintFinding } from '../../shared/policy/lint/lint-finding.ts';
-import type { Caller } from '../http/route.ts';
 import { inTurns, type Pause, pauser } from '../pauser.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import { storedDefinitionInSteps } from './stored-definition.ts';
 

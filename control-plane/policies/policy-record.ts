@@ -2,10 +2,10 @@ import { z } from 'zod';
 import { isJsonObject, type JsonObject } from '../../shared/base/json.ts';
 import type { PolicyLifecycle, PolicyRecord } from '../../shared/contract/policies/policies.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import type { Caller } from '../http/route.ts';
-import type { Transaction } from '../services.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Policy } from '../store/generated/client.ts';
 import { readTextColumn } from '../store/read-column.ts';
+import type { Transaction } from '../store/transaction.ts';
 
 /** A damaged definition is shown as it is, so that an operator sees what to replace. */
 const jsonForm = z.custom<JsonObject>(isJsonObject);

@@ -1,7 +1,7 @@
 import type { ChangeNotes } from '../events.ts';
-import { lockFor } from '../events.ts';
-import type { Transaction } from '../services.ts';
 import type { Policy } from '../store/generated/client.ts';
+import type { Transaction } from '../store/transaction.ts';
+import { lockFor } from '../store/transaction.ts';
 
 interface Publication {
   readonly principal: string;

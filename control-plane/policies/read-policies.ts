@@ -1,6 +1,6 @@
 import type { PolicyLifecycle } from '../../shared/contract/policies/policies.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import type { Policy } from '../store/generated/client.ts';
 

@@ -2,10 +2,11 @@ import type { PolicyLifecycle } from '../../shared/contract/policies/policies.ts
 import { policyHash } from '../../shared/policy/language/hash.ts';
 import { parsePolicyInSteps } from '../../shared/policy/language/validate.ts';
 import { type ChangeNotes, commitChange } from '../events.ts';
-import type { Caller } from '../http/route.ts';
 import { inTurns, pauser } from '../pauser.ts';
-import type { Services, Transaction } from '../services.ts';
+import type { Caller } from '../platform/access/caller.ts';
+import type { Services } from '../services.ts';
 import type { Policy } from '../store/generated/client.ts';
+import type { Transaction } from '../store/transaction.ts';
 import { assertExpected, type ExpectedPolicy } from './expected-policy.ts';
 import { assertMayPublish, lifecycleInvalid, lockPolicy } from './policy-record.ts';
 import { notePolicy, publishDraft } from './publish-policy.ts';

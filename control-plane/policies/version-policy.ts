@@ -1,7 +1,8 @@
-import { commitChange, lockFor } from '../events.ts';
-import type { Caller } from '../http/route.ts';
+import { commitChange } from '../events.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import type { Policy } from '../store/generated/client.ts';
+import { lockFor } from '../store/transaction.ts';
 import { insertDraft, nextVersion } from './insert-draft.ts';
 import { lifecycleInvalid, lockPolicy } from './policy-record.ts';
 

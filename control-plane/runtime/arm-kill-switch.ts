@@ -8,8 +8,9 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { agentRowId } from '../agents/agent-row-id.ts';
 import { commitChange } from '../events.ts';
 import { idempotent } from '../http/idempotency.ts';
-import type { Caller } from '../http/route.ts';
-import type { Services, Transaction } from '../services.ts';
+import type { Caller } from '../platform/access/caller.ts';
+import type { Services } from '../services.ts';
+import type { Transaction } from '../store/transaction.ts';
 import { killSwitchRecordOf } from './kill-switch-record.ts';
 
 type Wanted = Omit<z.output<NonNullable<(typeof armOperation)['body']>>, 'wait_ms'>;

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Confirmation } from '../../shared/contract/kill-switches.ts';
 import type { TenantSection } from '../../shared/sync/sections.ts';
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import { readSections } from '../sync/section-versions.ts';
 

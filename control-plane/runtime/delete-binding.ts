@@ -1,8 +1,9 @@
 import type { BindingRecord } from '../../shared/contract/bindings.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import { commitChange, lockFor } from '../events.ts';
-import type { Caller } from '../http/route.ts';
+import { commitChange } from '../events.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
+import { lockFor } from '../store/transaction.ts';
 import { bindingRecordOf } from './stored-binding.ts';
 
 /** Removes a binding, leaves a signed tombstone, and answers with what the binding was. */

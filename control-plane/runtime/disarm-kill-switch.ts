@@ -1,7 +1,7 @@
 import type { KillSwitchRecord } from '../../shared/contract/kill-switches.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { commitChange } from '../events.ts';
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import { killSwitchRecordOf } from './kill-switch-record.ts';
 

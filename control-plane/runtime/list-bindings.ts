@@ -1,5 +1,5 @@
 import type { BindingRecord } from '../../shared/contract/bindings.ts';
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import { bindingForgery, bindingOf, bindingRecordOf } from './stored-binding.ts';
 

@@ -1,5 +1,5 @@
 import type { KillSwitchRecord } from '../../shared/contract/kill-switches.ts';
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import type { KillSwitch } from '../store/generated/client.ts';
 import { killSwitchRecordOf } from './kill-switch-record.ts';

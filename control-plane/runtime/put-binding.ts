@@ -4,9 +4,11 @@ import { checkBinding } from '../../shared/binding/check.ts';
 import { boundHost, overlaps } from '../../shared/binding/match.ts';
 import type { BindingRecord, putBinding as putOperation } from '../../shared/contract/bindings.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import { commitChange, lockFor } from '../events.ts';
-import type { Caller } from '../http/route.ts';
-import type { Services, Transaction } from '../services.ts';
+import { commitChange } from '../events.ts';
+import type { Caller } from '../platform/access/caller.ts';
+import type { Services } from '../services.ts';
+import type { Transaction } from '../store/transaction.ts';
+import { lockFor } from '../store/transaction.ts';
 import { bindingMac, bindingRecordOf, definitionOf } from './stored-binding.ts';
 
 type Fields = z.output<NonNullable<(typeof putOperation)['body']>>;

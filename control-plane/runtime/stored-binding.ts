@@ -2,7 +2,8 @@ import { z } from 'zod';
 import type { Binding } from '../../shared/binding/binding.ts';
 import type { BindingRecord } from '../../shared/contract/bindings.ts';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
-import type { Forgery, Vault } from '../services.ts';
+import type { Forgery } from '../integrity/row-guard.ts';
+import type { Vault } from '../keys/vault.ts';
 import type { BindingModel } from '../store/generated/models/Binding.ts';
 import { readColumn } from '../store/read-column.ts';
 

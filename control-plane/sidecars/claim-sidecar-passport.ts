@@ -1,7 +1,7 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { revocationId } from '../../shared/passport/single-use.ts';
-import type { Caller } from '../http/route.ts';
 import { claimDurably } from '../passports/claim-durably.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import { assertAgent } from './enrolment-token.ts';
 

@@ -3,10 +3,13 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Environment } from '../../shared/vocabulary/action.ts';
 import { agentRowId } from '../agents/agent-row-id.ts';
 import { assertOwnAgent } from '../agents/own-agent.ts';
-import { agentChain, commitChange, lockFor } from '../events.ts';
-import type { Caller } from '../http/route.ts';
-import type { Services, Transaction } from '../services.ts';
+import { commitChange } from '../events.ts';
+import { agentChain } from '../evidence/new-event.ts';
+import type { Caller } from '../platform/access/caller.ts';
+import type { Services } from '../services.ts';
 import type { Agent } from '../store/generated/client.ts';
+import type { Transaction } from '../store/transaction.ts';
+import { lockFor } from '../store/transaction.ts';
 import { assertMayGrant } from './assert-may-grant.ts';
 
 const lifeMs = 10 * 60_000;

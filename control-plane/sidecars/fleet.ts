@@ -3,7 +3,7 @@ import type { JsonObject } from '../../shared/base/json.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { sidecarSection, tenantSections } from '../../shared/sync/sections.ts';
 import { commitChange } from '../events.ts';
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import type { Sidecar } from '../store/generated/client.ts';
 import { readColumn } from '../store/read-column.ts';

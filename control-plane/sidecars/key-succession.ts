@@ -1,5 +1,5 @@
 import { signSuccession } from '../../shared/sync/key-succession.ts';
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 
 /**

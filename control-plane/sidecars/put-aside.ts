@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject } from '../../shared/base/json.ts';
 import { sha256 } from '../../shared/crypto/hash.ts';
 import type { EvidenceEvent } from '../../shared/ledger/event.ts';
-import { derivedId } from '../evidence/incident.ts';
+import { derivedId } from '../integrity/incident-ids.ts';
 import type { Sidecar } from '../store/generated/client.ts';
 
 /** As much of a record as an event can hold beside the rest, whatever must be escaped. */

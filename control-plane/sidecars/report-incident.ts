@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { JsonObject } from '../../shared/base/json.ts';
-import { newEvent } from '../events.ts';
+import { newEvent } from '../evidence/new-event.ts';
 import type { Services } from '../services.ts';
 import type { Sidecar } from '../store/generated/client.ts';
 

@@ -1,9 +1,10 @@
 import type { HeldCredential } from '../../shared/binding/binding.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import { lockFor, newEvent } from '../events.ts';
-import type { Services, Transaction } from '../services.ts';
+import { newEvent } from '../evidence/new-event.ts';
+import type { Services } from '../services.ts';
 import type { Sidecar } from '../store/generated/client.ts';
-import { transaction } from '../store/transaction.ts';
+import type { Transaction } from '../store/transaction.ts';
+import { lockFor, transaction } from '../store/transaction.ts';
 
 type Delivered = Pick<HeldCredential, 'id' | 'version'>;
 

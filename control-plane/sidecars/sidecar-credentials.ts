@@ -1,7 +1,7 @@
 import { CompactEncrypt, importJWK, type JWK } from 'jose';
 import { parsePublicJwk } from '../../shared/crypto/signing-key.ts';
 import { credentialsOfAgent } from '../credentials/held-credentials.ts';
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import { credentialsVersion } from './credentials-version.ts';
 import { ownSidecar } from './fleet.ts';

@@ -5,7 +5,7 @@ import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 import type { LedgerAcknowledgement } from '../../shared/ledger/ledger-acknowledgement.ts';
 import type { SpoolPosition } from '../../shared/ledger/spool-head.ts';
 import { keepApart } from '../evidence/privacy/keep-apart.ts';
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import type { Sidecar } from '../store/generated/client.ts';
 import { noteObservedDrift } from '../tools/note-observed-drift.ts';

@@ -1,7 +1,7 @@
 import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 import { anyUser } from '../../shared/passport/claims.ts';
 import { revocationId } from '../../shared/passport/single-use.ts';
-import { agentChain } from '../events.ts';
+import { agentChain } from '../evidence/new-event.ts';
 import type { Services } from '../services.ts';
 import type { Sidecar } from '../store/generated/client.ts';
 

@@ -1,6 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Prisma, PrismaClient } from './generated/client.ts';
 
+/** A database transaction that a use case is in. */
+export type Transaction = Prisma.TransactionClient;
+
 const triesMax = 5;
 
 /**
@@ -45,4 +48,9 @@ function memberOf(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null
     ? (value as Readonly<Record<string, unknown>>)[name]
     : undefined;
+}
+
+/** Lets one transaction at a time through for `name`; the lock goes with the transaction. */
+export async function lockFor(tx: Transaction, tenantId: string, name: string): Promise<void> {
+  await tx.$executeRaw`select pg_advisory_xact_lock(hashtextextended(${`${tenantId} ${name}`}, 0))`;
 }

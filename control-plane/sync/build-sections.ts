@@ -8,15 +8,17 @@ import type { PublishedTool, SectionBodies } from '../../shared/sync/sections.ts
 import { modes, riskTiers } from '../../shared/vocabulary/action.ts';
 import { approvalStatuses } from '../../shared/vocabulary/tool-record.ts';
 import { keptArguments } from '../evidence/privacy/arguments-setting.ts';
+import type { RowGuard } from '../integrity/row-guard.ts';
 import { signedJson } from '../integrity/signed-json.ts';
+import type { Vault } from '../keys/vault.ts';
 import { pauser } from '../pauser.ts';
 import { signedPolicy } from '../policies/load-published.ts';
 import { storedDefinition } from '../policies/stored-definition.ts';
 import { bindingForgery, bindingOf } from '../runtime/stored-binding.ts';
-import type { RowGuard, Transaction, Vault } from '../services.ts';
 import { tenantCredentialsVersion } from '../sidecars/credentials-version.ts';
 import { Prisma } from '../store/generated/client.ts';
 import type { KillSwitchModel } from '../store/generated/models/KillSwitch.ts';
+import type { Transaction } from '../store/transaction.ts';
 import { manifestOf } from '../tools/stored-manifest.ts';
 import type { StoredTool } from '../tools/tool-record.ts';
 

@@ -7,8 +7,10 @@ import { openEffectiveArgs } from '../approvals/approval-args.ts';
 import { approvalProof } from '../approvals/approval-proof.ts';
 import { deliveredMs, openStates } from '../approvals/open-states.ts';
 import { inForce } from '../approvals/standing-grants.ts';
-import type { RowGuard, Transaction, Vault } from '../services.ts';
+import type { RowGuard } from '../integrity/row-guard.ts';
+import type { Vault } from '../keys/vault.ts';
 import type { Approval } from '../store/generated/client.ts';
+import type { Transaction } from '../store/transaction.ts';
 import { grantClaims } from './sidecar-passports.ts';
 
 const decided = ['approved', 'modified', 'denied'] as const;

@@ -1,7 +1,10 @@
 import type { PassportClaims } from '../../shared/passport/claims.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
-import { agentChain, newEvent } from '../events.ts';
-import type { Ledger, RowGuard, Services, Transaction } from '../services.ts';
+import type { Ledger } from '../evidence/ledger.ts';
+import { agentChain, newEvent } from '../evidence/new-event.ts';
+import type { RowGuard } from '../integrity/row-guard.ts';
+import type { Services } from '../services.ts';
+import type { Transaction } from '../store/transaction.ts';
 import { grantOf, readApprovals } from './delivered-approvals.ts';
 import { moveSections } from './section-versions.ts';
 import { neverRenewed } from './sidecar-passports.ts';

@@ -1,9 +1,12 @@
 import { sidecarAudience } from '../../shared/passport/audience.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
 import { agentRowId } from '../agents/agent-row-id.ts';
-import { agentChain, newEvent } from '../events.ts';
-import type { Ledger, RowGuard, Services, Transaction } from '../services.ts';
+import type { Ledger } from '../evidence/ledger.ts';
+import { agentChain, newEvent } from '../evidence/new-event.ts';
+import type { RowGuard } from '../integrity/row-guard.ts';
+import type { Services } from '../services.ts';
 import type { Passport } from '../store/generated/client.ts';
+import type { Transaction } from '../store/transaction.ts';
 import type { LiveSidecar } from './live-sidecars.ts';
 import { moveSections } from './section-versions.ts';
 import { leaseSeconds, neverRenewed, newLeaseJti } from './sidecar-passports.ts';

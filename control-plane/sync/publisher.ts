@@ -3,13 +3,15 @@ import { tenantTopic } from '../../shared/bus/tenant-keys.ts';
 import type { VerificationKeys } from '../../shared/crypto/signing-key.ts';
 import { leaseTopic } from '../../shared/sync/sections.ts';
 import { heartbeatSection } from '../../shared/sync/signed-heartbeat.ts';
-import type { Ledger, Publisher, Services } from '../services.ts';
+import type { Ledger } from '../evidence/ledger.ts';
+import type { Services } from '../services.ts';
 import { auditBus } from './audit.ts';
 import { beat } from './heartbeat.ts';
 import { renewLease, withoutLease } from './leases.ts';
 import { type LiveSidecar, liveSidecars } from './live-sidecars.ts';
 import { eachOf, OneAtATime } from './one-at-a-time.ts';
 import { carryPending, sidecarIdOf } from './publish-tenant.ts';
+import type { Publisher } from './publisher-port.ts';
 import { ensureSections, moveSections, pendingSections } from './section-versions.ts';
 import { syncKeys } from './sync-keys.ts';
 

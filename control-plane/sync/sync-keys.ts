@@ -3,7 +3,7 @@ import {
   type VerificationKeys,
   verificationKeys,
 } from '../../shared/crypto/signing-key.ts';
-import type { SigningKeys } from '../services.ts';
+import type { SigningKeys } from '../keys/signing-keys.ts';
 
 /** The keys that a tenant's sections are made and judged with. */
 export interface SyncKeys {

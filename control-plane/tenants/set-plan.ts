@@ -1,7 +1,8 @@
 import { SettingsError } from '../../shared/base/settings.ts';
-import { commitChange, lockFor } from '../events.ts';
+import { commitChange } from '../events.ts';
 import { isTier, tiers } from '../plan.ts';
 import type { Services } from '../services.ts';
+import { lockFor } from '../store/transaction.ts';
 
 /**
  * Gives a tenant another plan; what it has already stays, also beyond the new caps. Only who runs

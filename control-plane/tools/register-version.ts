@@ -3,8 +3,9 @@ import { type Drift, isMaterial } from '../../shared/manifest/drift.ts';
 import { type NormalisedManifest, riskTierOf } from '../../shared/manifest/manifest.ts';
 import { openToolApproval } from '../approvals/open-tool-approval.ts';
 import type { ChangeNotes } from '../events.ts';
-import type { Services, Transaction } from '../services.ts';
+import type { Services } from '../services.ts';
 import type { Tool } from '../store/generated/client.ts';
+import type { Transaction } from '../store/transaction.ts';
 
 /** A version of a tool that somebody showed. */
 export interface Submission {

@@ -1,8 +1,8 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { NormalisedManifest } from '../../shared/manifest/manifest.ts';
 import { schemaProblem } from '../../shared/manifest/validator.ts';
-import type { Transaction } from '../services.ts';
 import type { Tool } from '../store/generated/client.ts';
+import type { Transaction } from '../store/transaction.ts';
 import { manifestOf } from './stored-manifest.ts';
 
 /** The manifest that a human stands behind, if there is one. */

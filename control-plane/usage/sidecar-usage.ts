@@ -1,7 +1,7 @@
 import type { Bucket } from '../../shared/usage/buckets.ts';
 import { keptMs, minuteOf } from '../../shared/usage/buckets.ts';
 import { usageSource } from '../../shared/usage/tally.ts';
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import { ownSidecar } from '../sidecars/fleet.ts';
 import { bucketOf } from './read-usage.ts';

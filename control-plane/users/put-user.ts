@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import type { putUser as putOperation } from '../../shared/contract/users.ts';
 import { commitChange } from '../events.ts';
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Services } from '../services.ts';
 import { type UserRecord, userRecordOf } from './user-record.ts';
 

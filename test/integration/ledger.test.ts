@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { outboxMac } from '../../control-plane/evidence/outbox.ts';
+import { outboxMac } from '../../control-plane/integrity/outbox-mac.ts';
 import { transaction } from '../../control-plane/store/transaction.ts';
 import { generateSigningKey, verificationKeys } from '../../shared/crypto/signing-key.ts';
 import { eventHash } from '../../shared/ledger/canonical.ts';

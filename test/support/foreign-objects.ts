@@ -1,4 +1,4 @@
-import { newEvent } from '../../control-plane/events.ts';
+import { newEvent } from '../../control-plane/evidence/new-event.ts';
 import type { Services } from '../../control-plane/services.ts';
 import { newId } from '../../shared/base/ids.ts';
 import type { AccessHarness } from './access-suite.ts';

@@ -1,14 +1,15 @@
 import { actionRoutes } from '../../control-plane/actions/routes.ts';
 import { agentRoutes } from '../../control-plane/agents/routes.ts';
 import { approvalRoutes } from '../../control-plane/approvals/routes.ts';
+import { bindingRoutes } from '../../control-plane/bindings/routes.ts';
 import { complianceRoutes } from '../../control-plane/compliance/routes.ts';
 import { credentialRoutes } from '../../control-plane/credentials/routes.ts';
 import { evidenceRoutes } from '../../control-plane/evidence/routes.ts';
 import { verifyStored } from '../../control-plane/evidence/verify-chain.ts';
+import { killSwitchRoutes } from '../../control-plane/kill-switches/routes.ts';
 import { notifyRoutes } from '../../control-plane/notify/routes.ts';
 import { passportRoutes } from '../../control-plane/passports/routes.ts';
 import { policyRoutes } from '../../control-plane/policies/routes.ts';
-import { bindingRoutes, killSwitchRoutes } from '../../control-plane/runtime/routes.ts';
 import type { Services } from '../../control-plane/services.ts';
 import { sidecarRoutes } from '../../control-plane/sidecars/routes.ts';
 import { tenantRoutes } from '../../control-plane/tenants/routes.ts';

@@ -1,8 +1,10 @@
 import pg from 'pg';
 import { createLedger, type RunningLedger } from '../../control-plane/evidence/ledger.ts';
 import { verifyStored } from '../../control-plane/evidence/verify-chain.ts';
+import type { SigningKeys } from '../../control-plane/keys/signing-keys.ts';
+import type { Vault } from '../../control-plane/keys/vault.ts';
 import { createVault } from '../../control-plane/keys/vault.ts';
-import type { Services, SigningKeys, Vault } from '../../control-plane/services.ts';
+import type { Services } from '../../control-plane/services.ts';
 import { openStore, type Store } from '../../control-plane/store/open.ts';
 import { systemClock } from '../../shared/base/clock.ts';
 import { newId } from '../../shared/base/ids.ts';

@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { recordEvent } from '../../control-plane/evidence/outbox.ts';
+import type { RowGuard } from '../../control-plane/integrity/row-guard.ts';
 import { createRowGuard } from '../../control-plane/integrity/row-guard.ts';
 import { createSigningKeys } from '../../control-plane/keys/signing-keys.ts';
 import { createVault } from '../../control-plane/keys/vault.ts';
 import { bindingMac } from '../../control-plane/runtime/stored-binding.ts';
-import type { RowGuard, Transaction } from '../../control-plane/services.ts';
 import { openStore, type Store } from '../../control-plane/store/open.ts';
+import type { Transaction } from '../../control-plane/store/transaction.ts';
 import {
   createPublisher,
   type PublisherDeps,

@@ -1,6 +1,7 @@
 import { enqueue, installPlace } from '../../notify/enqueue.ts';
 import { readWebhookSettings } from '../../notify/webhook-settings.ts';
-import type { Services, Transaction } from '../../services.ts';
+import type { Services } from '../../services.ts';
+import type { Transaction } from '../../store/transaction.ts';
 import { type Checkpoint, checkpointRecord } from '../tree/checkpoint-record.ts';
 
 type PushServices = Pick<Services, 'vault' | 'clock' | 'log'>;

@@ -9,10 +9,11 @@ import {
   signTrail,
   signTrailText,
 } from '../../../shared/ledger/audit/statement.ts';
-import { newEvent } from '../../events.ts';
-import type { Caller, Reply } from '../../http/route.ts';
+import type { Reply } from '../../http/route.ts';
+import type { Caller } from '../../platform/access/caller.ts';
 import type { Services } from '../../services.ts';
 import { readCursor } from '../cursor.ts';
+import { newEvent } from '../new-event.ts';
 import { eventFilter } from '../reading/event-filter.ts';
 import { chainsOf, readTrail } from './trail.ts';
 

@@ -5,9 +5,10 @@ import type {
 import type { BundleEvent } from '../../../shared/ledger/bundle/layout.ts';
 import { type ExportPlan, writeExport } from '../../../shared/ledger/bundle/write.ts';
 import { dialects } from '../../../shared/siem/dialects.ts';
-import { newEvent } from '../../events.ts';
-import type { Caller, Reply } from '../../http/route.ts';
+import type { Reply } from '../../http/route.ts';
+import type { Caller } from '../../platform/access/caller.ts';
 import type { Services } from '../../services.ts';
+import { newEvent } from '../new-event.ts';
 import type { Checkpoint } from '../tree/checkpoint.ts';
 import { InclusionProofs } from './proofs.ts';
 import { type ExportRow, readChainEnds, readRows } from './rows.ts';

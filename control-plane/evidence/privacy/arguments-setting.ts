@@ -2,7 +2,8 @@ import {
   type ArgumentsSetting,
   digestOnly,
 } from '../../../shared/ledger/privacy/arguments-setting.ts';
-import type { Services, Transaction } from '../../services.ts';
+import type { Services } from '../../services.ts';
+import type { Transaction } from '../../store/transaction.ts';
 
 /** How long a setting that was read is believed: it would otherwise be read with every decision. */
 const believedMs = 1_000;

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 import { commitChange } from '../../events.ts';
-import type { Caller } from '../../http/route.ts';
+import type { Caller } from '../../platform/access/caller.ts';
 import type { Services } from '../../services.ts';
 import { findEvent } from '../find-event.ts';
 import { erased, privacyChain } from './erased.ts';

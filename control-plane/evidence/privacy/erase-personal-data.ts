@@ -1,7 +1,8 @@
 import { openStates } from '../../approvals/open-states.ts';
 import { commitChange } from '../../events.ts';
-import type { Caller } from '../../http/route.ts';
-import type { Services, Transaction } from '../../services.ts';
+import type { Caller } from '../../platform/access/caller.ts';
+import type { Services } from '../../services.ts';
+import type { Transaction } from '../../store/transaction.ts';
 import { putUser } from '../../users/put-user.ts';
 import { privacyChain } from './erased.ts';
 

@@ -1,7 +1,8 @@
 import type { JsonObject } from '../../../shared/base/json.ts';
 import { eventKey } from '../../../shared/ledger/columns.ts';
 import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
-import type { SealedPlace, Services } from '../../services.ts';
+import type { SealedPlace } from '../../keys/vault.ts';
+import type { Services } from '../../services.ts';
 
 /** An event that holds salted digests of arguments, and what is kept apart from it. */
 export interface SaltedEvent {

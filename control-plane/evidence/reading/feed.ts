@@ -1,11 +1,35 @@
 import { tenantTopic } from '../../../shared/bus/tenant-keys.ts';
+import type { EvidenceFilters } from '../../../shared/contract/evidence/evidence.ts';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
-import type { EvidenceFeed, FollowRequest, Services } from '../../services.ts';
+import type { Services } from '../../services.ts';
+
 import { readCursor } from '../cursor.ts';
 import { headPosition } from '../read-ledger.ts';
 import { type EventFilter, eventFilter } from './event-filter.ts';
 import { follow } from './follow.ts';
 import { TenantTail } from './tenant-tail.ts';
+
+export interface FollowRequest {
+  readonly filters: EvidenceFilters;
+  /** Resume strictly after this; undefined: from where the ledger ends now. */
+  readonly cursor: string | undefined;
+  /** Aborted when the follower is gone. */
+  readonly signal: AbortSignal;
+  /** Asked now and then: a stream must not outlive the key that it was opened with. */
+  isStillPermitted(): Promise<boolean>;
+}
+
+/** Carries sealed events to whoever follows a tenant's ledger. */
+export interface EvidenceFeed {
+  /** After each commit: wakes the followers, those at other processes, too. Never throws. */
+  sealed(tenantId: string): void;
+  /** Opens a stream of server-sent messages, or throws `evidence.cursor_invalid`, `evidence.stream_full`. */
+  open(tenantId: string, request: FollowRequest): Promise<AsyncIterable<string | Uint8Array>>;
+  /** How many there are at this process. */
+  readonly followers: number;
+  /** Ends every stream: clients resume elsewhere. */
+  close(): Promise<void>;
+}
 
 interface Opened extends Pick<FollowRequest, 'signal' | 'isStillPermitted'> {
   readonly position: number;

@@ -1,8 +1,9 @@
 import type { EvidenceFilters } from '../../../shared/contract/evidence/evidence.ts';
 import type { streamEvidence } from '../../../shared/contract/evidence/evidence-reading.ts';
 import { bearerToken } from '../../http/authenticate.ts';
-import type { Caller, Reply, RequestFacts } from '../../http/route.ts';
+import type { Reply, RequestFacts } from '../../http/route.ts';
 import { keyDirectory } from '../../keys/key-directory.ts';
+import type { Caller } from '../../platform/access/caller.ts';
 import type { Services } from '../../services.ts';
 import { readCursor } from '../cursor.ts';
 

@@ -4,7 +4,8 @@ import { ledgerOrigin, openCheckpoint, signCheckpoint } from '../../../shared/le
 import { verifyHead } from '../../../shared/ledger/head.ts';
 import { consistencyRanges, emptyRoot, verifyConsistency } from '../../../shared/ledger/merkle.ts';
 import { vkeyOf } from '../../../shared/ledger/note.ts';
-import type { Services, SigningKeys } from '../../services.ts';
+import type { SigningKeys } from '../../keys/signing-keys.ts';
+import type { Services } from '../../services.ts';
 import type { Checkpoint } from './checkpoint-record.ts';
 import { refuseFork } from './fork.ts';
 import { fillNodes, MissingNodes, readRoots } from './nodes.ts';

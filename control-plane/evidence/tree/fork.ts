@@ -1,10 +1,11 @@
 import type { JsonObject } from '../../../shared/base/json.ts';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
-import { newEvent } from '../../events.ts';
+import { derivedId } from '../../integrity/incident-ids.ts';
 import { enqueue } from '../../notify/enqueue.ts';
 import type { Services } from '../../services.ts';
 import { transaction } from '../../store/transaction.ts';
-import { derivedId, ledgerChain } from '../incident.ts';
+import { ledgerChain } from '../incident.ts';
+import { newEvent } from '../new-event.ts';
 import { readNewest } from './stored.ts';
 
 interface Fork {

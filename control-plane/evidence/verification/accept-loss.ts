@@ -1,5 +1,5 @@
 import { commitChange } from '../../events.ts';
-import type { Caller } from '../../http/route.ts';
+import type { Caller } from '../../platform/access/caller.ts';
 import type { Services } from '../../services.ts';
 import { ledgerChain } from '../incident.ts';
 import {

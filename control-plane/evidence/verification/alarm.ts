@@ -1,7 +1,8 @@
 import type { JsonObject } from '../../../shared/base/json.ts';
 import { commitChange } from '../../events.ts';
 import { enqueue } from '../../notify/enqueue.ts';
-import type { Services, Transaction } from '../../services.ts';
+import type { Services } from '../../services.ts';
+import type { Transaction } from '../../store/transaction.ts';
 import { ledgerChain } from '../incident.ts';
 
 interface Alarm {

@@ -2,8 +2,9 @@ import { z } from 'zod';
 import { Frontier } from '../../../shared/ledger/merkle.ts';
 import type { VerifiedUpTo } from '../../../shared/ledger/verification/ledger-source.ts';
 import { problemKinds } from '../../../shared/ledger/verification/problem.ts';
-import type { Services, Transaction } from '../../services.ts';
+import type { Services } from '../../services.ts';
 import { type EvidenceVerification, Prisma } from '../../store/generated/client.ts';
+import type { Transaction } from '../../store/transaction.ts';
 import { transaction } from '../../store/transaction.ts';
 
 const problemForm = z.object({

@@ -1,6 +1,6 @@
 import { timingSafeEqual } from 'node:crypto';
-import type { Vault } from '../../services.ts';
 import { StoreError } from '../../store/store-error.ts';
+import type { Vault } from '../vault.ts';
 
 /** What is believed of a row of `vault_key`. */
 export interface KeyState {

@@ -1,9 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { SettingsError } from '../../../shared/base/settings.ts';
-import { lockFor, newEvent } from '../../events.ts';
-import type { Services, Transaction, Vault } from '../../services.ts';
-import { transaction } from '../../store/transaction.ts';
+import { newEvent } from '../../evidence/new-event.ts';
+import type { Services } from '../../services.ts';
+import type { Transaction } from '../../store/transaction.ts';
+import { lockFor, transaction } from '../../store/transaction.ts';
 import type { Kms } from '../kms/kms.ts';
+import type { Vault } from '../vault.ts';
 import { createVault, type VaultKeys } from '../vault.ts';
 import { liveHolders } from './live-holders.ts';
 import { type OpenKeys, unwrapKey } from './open-keys.ts';

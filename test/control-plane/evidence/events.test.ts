@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { appendEvent } from '../../../control-plane/evidence/append-event.ts';
 import { listEvents } from '../../../control-plane/evidence/events.ts';
-import type { Caller } from '../../../control-plane/http/route.ts';
+import type { Caller } from '../../../control-plane/platform/access/caller.ts';
 import type { Services } from '../../../control-plane/services.ts';
 import { systemClock } from '../../../shared/base/clock.ts';
 import * as contract from '../../../shared/contract/evidence/evidence.ts';

@@ -4,7 +4,7 @@ import {
   idempotent,
   sweepIdempotency,
 } from '../../../control-plane/http/idempotency.ts';
-import type { Caller } from '../../../control-plane/http/route.ts';
+import type { Caller } from '../../../control-plane/platform/access/caller.ts';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 import { type TestServices, testServices } from '../../support/services.ts';
 

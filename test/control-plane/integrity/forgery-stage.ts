@@ -1,5 +1,5 @@
-import { integrityChain } from '../../../control-plane/evidence/incident.ts';
-import type { Caller } from '../../../control-plane/http/route.ts';
+import { integrityChain } from '../../../control-plane/integrity/incident-ids.ts';
+import type { Caller } from '../../../control-plane/platform/access/caller.ts';
 import type { Services } from '../../../control-plane/services.ts';
 import { putUser } from '../../../control-plane/users/put-user.ts';
 import { ingestTool } from '../../../shared/contract/tools.ts';

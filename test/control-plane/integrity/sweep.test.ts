@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Caller } from '../../../control-plane/http/route.ts';
 import type { KnownLedgers } from '../../../control-plane/integrity/known-ledgers.ts';
 import {
   type Query,
@@ -7,6 +6,7 @@ import {
   sinceStatement,
 } from '../../../control-plane/integrity/said-in-force.ts';
 import { sweepRows } from '../../../control-plane/integrity/sweep.ts';
+import type { Caller } from '../../../control-plane/platform/access/caller.ts';
 import { builders } from '../../../control-plane/sync/build-sections.ts';
 import { putUser } from '../../../control-plane/users/put-user.ts';
 import { deleteBinding, putBinding } from '../../../shared/contract/bindings.ts';

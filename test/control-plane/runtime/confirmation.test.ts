@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { killSwitchRoutes } from '../../../control-plane/runtime/routes.ts';
+import { killSwitchRoutes } from '../../../control-plane/kill-switches/routes.ts';
 import { newId } from '../../../shared/base/ids.ts';
 import { until } from '../../support/until.ts';
 import { startWatchedApi } from '../../support/watched-api.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { storeCredential } from '../../../control-plane/credentials/store-credential.ts';
-import type { Caller } from '../../../control-plane/http/route.ts';
+import type { Caller } from '../../../control-plane/platform/access/caller.ts';
 import { getSidecarCredentials } from '../../../shared/contract/sidecars.ts';
 import { enrolledSidecar } from '../../support/enrolled-sidecar.ts';
 import { type Gateway, refusalOf, startGateway } from '../../support/gateway.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Caller } from '../../../control-plane/http/route.ts';
 import { rotateSigningKey } from '../../../control-plane/keys/rotate-signing-key.ts';
+import type { Caller } from '../../../control-plane/platform/access/caller.ts';
 import { issueAgentPassport } from '../../../shared/contract/agent-passports.ts';
 import { registerAgent } from '../../../shared/contract/agents.ts';
 import {

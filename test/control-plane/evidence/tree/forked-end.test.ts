@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { verifyChain } from '../../../../control-plane/evidence/verify-chain.ts';
-import type { Caller } from '../../../../control-plane/http/route.ts';
 import { rotateSigningKey } from '../../../../control-plane/keys/rotate-signing-key.ts';
+import type { Caller } from '../../../../control-plane/platform/access/caller.ts';
 import { anEvent, tamper } from '../../../support/ledger.ts';
 import { oneDatabase } from '../../../support/one-database.ts';
 import { eventsOf } from '../../../support/services.ts';

@@ -1,0 +1,20 @@
+import * as contract from '../../shared/contract/bindings.ts';
+import { type Route, route } from '../http/route.ts';
+import { deleteBinding } from '../runtime/delete-binding.ts';
+import { listBindings } from '../runtime/list-bindings.ts';
+import { putBinding } from '../runtime/put-binding.ts';
+import type { Services } from '../services.ts';
+
+export function bindingRoutes(services: Services): readonly Route[] {
+  return [
+    route(contract.listBindings, async (_input, caller) => ({
+      body: { bindings: [...(await listBindings(services, caller))] },
+    })),
+    route(contract.putBinding, async ({ params, body }, caller) => ({
+      body: await putBinding(services, caller, { name: params.name, fields: body }),
+    })),
+    route(contract.deleteBinding, async ({ params }, caller) => ({
+      body: await deleteBinding(services, caller, params.name),
+    })),
+  ];
+}

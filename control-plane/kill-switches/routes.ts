@@ -1,0 +1,29 @@
+import * as contract from '../../shared/contract/kill-switches.ts';
+import { type Route, route } from '../http/route.ts';
+import { armKillSwitch } from '../runtime/arm-kill-switch.ts';
+import { confirmationIn } from '../runtime/confirmation.ts';
+import { disarmKillSwitch } from '../runtime/disarm-kill-switch.ts';
+import { listKillSwitches } from '../runtime/list-kill-switches.ts';
+import type { Services } from '../services.ts';
+import { warnUnknownTools } from '../tools/warn-unknown-tools.ts';
+
+export function killSwitchRoutes(services: Services): readonly Route[] {
+  return [
+    route(contract.listKillSwitches, async ({ query }, caller) => ({
+      body: { kill_switches: [...(await listKillSwitches(services, caller, query))] },
+    })),
+    route(contract.armKillSwitch, async ({ body }, caller, { signal }) => {
+      const { wait_ms: waitMs, ...wanted } = body;
+      const armed = await armKillSwitch(services, caller, wanted);
+      const told = await confirmationIn(services, caller, { waitMs, signal });
+      const tools = body.tool === undefined ? [] : [{ field: 'tool', tools: [body.tool] }];
+      const warned = await warnUnknownTools(services, caller.tenantId, tools);
+      return { body: { ...armed, ...told, ...warned } };
+    }),
+    route(contract.disarmKillSwitch, async ({ params, query }, caller, { signal }) => {
+      const disarmed = await disarmKillSwitch(services, caller, params.id);
+      const told = await confirmationIn(services, caller, { waitMs: query.wait_ms, signal });
+      return { body: { ...disarmed, ...told } };
+    }),
+  ];
+}

@@ -1,0 +1,26 @@
+import type { Pool } from 'pg';
+import type { Clock } from '../../shared/base/clock.ts';
+import type { Log } from '../../shared/base/log.ts';
+import type { Bus } from '../../shared/bus/bus.ts';
+import type { Config } from '../config.ts';
+import type { RowGuard } from '../integrity/row-guard.ts';
+import type { SigningKeys } from '../keys/signing-keys.ts';
+import type { Vault } from '../keys/vault.ts';
+import type { PrismaClient } from '../store/generated/client.ts';
+import type { Upstream } from '../upstream/open-upstream.ts';
+
+/** The infrastructure that everything else of the control plane is built on. */
+export interface Platform {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly db: PrismaClient;
+  /** The pool under `db`, for what is hot: sealing. */
+  readonly pool: Pool;
+  readonly bus: Bus;
+  readonly vault: Vault;
+  /** Tells which database rows the control plane signed. */
+  readonly guard: RowGuard;
+  readonly signingKeys: SigningKeys;
+  readonly upstream: Upstream;
+}

@@ -1,0 +1,77 @@
+/** Where a request goes. `host` is canonical as `normaliseHost` makes it. */
+export interface Authority {
+  readonly host: string;
+  readonly port: number;
+}
+
+const plainName =
+  /^(?=.{1,253}$)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*$/;
+// What URL parsers read as an IPv4 address: the last label is a number, decimal or 0x.
+const numericEnd = /(?:^|\.)(?:[0-9]+|0x[0-9a-f]*)$/;
+const refusedCharacters = /[\p{Cc}\p{White_Space}%/\\?#@:[\]<>^|"`{}]/u;
+const ipv4 = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/;
+
+/**
+ * The one spelling of a host: a lower-case A-label name without trailing dot, a dotted IPv4
+ * address, or an IPv6 address without brackets in RFC 5952 form (an IPv4-mapped one as IPv4).
+ * Takes Unicode names and IPv6 with or without brackets. Undefined when it is not a host.
+ */
+export function normaliseHost(input: string): string | undefined {
+  const isPlain = plainName.test(input) && !input.includes('xn--');
+  if (isPlain && (!numericEnd.test(input) || ipv4.test(input))) return input;
+  if (input.startsWith('[') || input.includes(':')) return normaliseIpv6(input);
+  if (input === '' || input.length > 1000 || refusedCharacters.test(input)) return undefined;
+  // URL parsers would take a second dot behind an IPv4 address off as well.
+  if (input.endsWith('..')) return undefined;
+  const host = hostnameOf(input.endsWith('.') ? input.slice(0, -1) : input);
+  if (host === undefined) return undefined;
+  return plainName.test(host) && (!numericEnd.test(host) || ipv4.test(host)) ? host : undefined;
+}
+
+function normaliseIpv6(input: string): string | undefined {
+  const bare = input.startsWith('[') && input.endsWith(']') ? input.slice(1, -1) : input;
+  if (!/^[0-9a-f:.]{2,45}$/i.test(bare)) return undefined;
+  const host = hostnameOf(`[${bare}]`)?.slice(1, -1);
+  if (host === undefined) return undefined;
+  const mapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(host);
+  if (mapped === null) return host;
+  const high = Number.parseInt(mapped[1] ?? '', 16);
+  const low = Number.parseInt(mapped[2] ?? '', 16);
+  return `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`;
+}
+
+function hostnameOf(host: string): string | undefined {
+  try {
+    return new URL(`http://${host}/`).hostname;
+  } catch {
+    return undefined;
+  }
+}
+
+/** True for a host that is an IP address, as `normaliseHost` writes it. */
+export function isAddress(host: string): boolean {
+  return host.includes(':') || ipv4.test(host);
+}
+
+/**
+ * Reads `host`, `host:port` or `[v6]:port` as HTTP writes them. `defaultPort` stands in for a port
+ * that is not given; without it a port is required. Refuses user information and anything else.
+ */
+export function splitAuthority(authority: string, defaultPort?: number): Authority | undefined {
+  const parts = /^(\[[^\]]*\]|[^:[\]]*)(?::(\d{1,5}))?$/.exec(authority);
+  if (parts === null) return undefined;
+  const host = normaliseHost(parts[1] ?? '');
+  const port = parts[2] === undefined ? defaultPort : parsePort(parts[2]);
+  return host === undefined || port === undefined ? undefined : { host, port };
+}
+
+function parsePort(digits: string): number | undefined {
+  const port = Number(digits);
+  return digits.startsWith('0') || port > 65_535 ? undefined : port;
+}
+
+/** How a host stands in a URL or a Host header: IPv6 in brackets, the port unless it is the default. */
+export function formatAuthority({ host, port }: Authority, defaultPort?: number): string {
+  const name = host.includes(':') ? `[${host}]` : host;
+  return port === defaultPort ? name : `${name}:${port}`;
+}

@@ -1,0 +1,204 @@
+import { z } from 'zod';
+import { cidr } from './address.ts';
+import { nearestName } from './nearest-name.ts';
+
+/**
+ * Every setting that exists (design 14), for all programs: an environment holds the settings of
+ * both, and a name that none of them knows is a mistake.
+ */
+export const settingNames = [
+  'SALLYPORT_API_HOST',
+  'SALLYPORT_API_PORT',
+  'SALLYPORT_API_ADMIN_PORT',
+  'SALLYPORT_PROXY_PORT',
+  'SALLYPORT_PROXY_ADMIN_PORT',
+  'SALLYPORT_DATA_DIR',
+  'SALLYPORT_DEV_KEYS',
+  'SALLYPORT_AGENT_ID',
+  'SALLYPORT_USER_ID',
+  'SALLYPORT_MASTER_KEY',
+  'SALLYPORT_MASTER_KEY_PREVIOUS',
+  'SALLYPORT_KMS_KEY',
+  'SALLYPORT_KMS_TOKEN',
+  'SALLYPORT_CONTROL_PLANE_URL',
+  'SALLYPORT_ENROLMENT_TOKEN',
+  'SALLYPORT_PROXY_HOST',
+  'SALLYPORT_PROXY_TOKEN',
+  'SALLYPORT_ALLOW_PRIVATE',
+  'SALLYPORT_CA_NAME_CONSTRAINTS',
+  'SALLYPORT_ENVIRONMENT',
+  'SALLYPORT_SPOOL_FSYNC',
+  'SALLYPORT_SPOOL_BYTES_MAX',
+  'SALLYPORT_UPSTREAM_TIMEOUT_MS',
+  'SALLYPORT_UPSTREAM_CONNECT_MS',
+  'SALLYPORT_UPSTREAM_IDLE_MS',
+  'SALLYPORT_MAX_BODY_BYTES',
+  'SALLYPORT_BUFFER_BYTES_MAX',
+  'SALLYPORT_MAX_ANSWER_BYTES',
+  'SALLYPORT_MAX_HEADER_BYTES',
+  'SALLYPORT_MAX_HEADERS',
+  'SALLYPORT_MAX_CONNECTIONS',
+  'SALLYPORT_MAX_HELD_CALLS',
+  'SALLYPORT_MAX_TUNNELS',
+  'SALLYPORT_DENIALS_PER_SECOND',
+  'SALLYPORT_DENIALS_BURST',
+  'SALLYPORT_HEAD_TIMEOUT_MS',
+  'SALLYPORT_BODY_IDLE_MS',
+  'SALLYPORT_TUNNEL_IDLE_MS',
+  'SALLYPORT_DRAIN_MS',
+  'SALLYPORT_HOLD_MS',
+  'SALLYPORT_HOLD_MS_MAX',
+  'SALLYPORT_MAX_STALENESS_MS',
+  'SALLYPORT_TENANT',
+  'SALLYPORT_REQUESTS_PER_MINUTE',
+  'SALLYPORT_LEDGER_ORIGIN',
+  'SALLYPORT_CHECKPOINT_EVENTS',
+  'SALLYPORT_CHECKPOINT_INTERVAL_MS',
+  'SALLYPORT_WITNESSES',
+  'SALLYPORT_VERIFY_MS',
+  'SALLYPORT_VERIFY_WHOLE_HOURS',
+  'SALLYPORT_LOG_LEVEL',
+  'SALLYPORT_API_KEY',
+] as const;
+
+/** Settings that hold a secret and may be given as a file, `<NAME>_FILE`. */
+export const secretSettings = [
+  'SALLYPORT_DEV_KEYS',
+  'SALLYPORT_MASTER_KEY',
+  'SALLYPORT_MASTER_KEY_PREVIOUS',
+  'SALLYPORT_KMS_TOKEN',
+  'SALLYPORT_ENROLMENT_TOKEN',
+  'SALLYPORT_PROXY_TOKEN',
+  'SALLYPORT_API_KEY',
+  'DATABASE_URL',
+  'REDIS_URL',
+] as readonly string[];
+
+/** Where settings come from. */
+export interface SettingsSource {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Reads a whole text file, or throws. */
+  readonly readFile: (path: string) => string;
+}
+
+/** What the operator set or named cannot be used. The message is for them: what is wrong, what to do. */
+export class SettingsError extends Error {
+  override readonly name = 'SettingsError';
+}
+
+/**
+ * Takes `NODE_TLS_REJECT_UNAUTHORIZED` out of an environment: it would switch off verification
+ * wherever Node verifies, of the control plane and of Redis too. True when it would have.
+ */
+export function ignoreInsecureTls(env: Record<string, string | undefined>): boolean {
+  const isInsecure = env.NODE_TLS_REJECT_UNAUTHORIZED === '0';
+  delete env.NODE_TLS_REJECT_UNAUTHORIZED;
+  return isInsecure;
+}
+
+export const insecureTlsIgnored =
+  'NODE_TLS_REJECT_UNAUTHORIZED=0 is ignored: certificates are verified; name your authorities in NODE_EXTRA_CA_CERTS';
+
+/** A TCP port, 0 for any free one. */
+export function port(byDefault: number) {
+  const error = 'must be a port from 1 to 65535, or 0 for any free one';
+  return z.coerce.number({ error }).int(error).min(0, error).max(65_535, error).default(byDefault);
+}
+
+/** Where Redis is; undefined: nowhere. Anything but a URL would be taken for a socket of this machine. */
+export const redisUrl = z
+  .string()
+  .regex(/^rediss?:\/\/./, 'must begin with redis:// or rediss://, as in redis://host:6379')
+  .optional();
+
+/** A limit: a whole number of `unit`, within what the program can keep. */
+export function limit(
+  unit: string,
+  { from, to, byDefault }: { readonly from: number; readonly to: number; byDefault: number },
+) {
+  const error = `must be a whole number of ${unit} from ${from} to ${to}`;
+  return z.coerce.number({ error }).int(error).min(from, error).max(to, error).default(byDefault);
+}
+
+const dayMs = 24 * 3_600_000;
+
+/** Milliseconds up to a day; a timer of more than 24 days would end at once. */
+export function milliseconds(byDefault: number, from = 0) {
+  return limit('milliseconds', { from, to: dayMs, byDefault });
+}
+
+/** The value of `SALLYPORT_ALLOW_PRIVATE` as CIDR ranges. */
+export function privateRanges(text: string): readonly string[] {
+  const ranges = text.split(',').map((range) => range.trim());
+  const given = ranges.filter((range) => range !== '');
+  asSetting('SALLYPORT_ALLOW_PRIVATE', () => given.map(cidr));
+  return given;
+}
+
+/** What `read` throws is what is wrong with that setting. */
+export function asSetting<T>(name: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    throw new SettingsError(`${name}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/** One of these words. */
+export function choice<const Words extends readonly [string, ...string[]]>(words: Words) {
+  return z.enum(words, { error: `must be one of ${words.join(', ')}` });
+}
+
+export const logLevel = choice(['debug', 'info', 'warn', 'error', 'silent']);
+
+/**
+ * Reads settings from an environment: resolves `*_FILE` forms of secrets, refuses unknown
+ * `SALLYPORT_*` names with the nearest known one, and says what is wrong with the rest.
+ */
+export function parseSettings<Shape extends z.ZodObject>(
+  shape: Shape,
+  { env, readFile }: SettingsSource,
+): z.output<Shape> {
+  refuseUnknown(env);
+  const values: Record<string, string> = {};
+  for (const name of Object.keys(shape.shape)) {
+    const value = secretSettings.includes(name) ? readSecret(name, { env, readFile }) : env[name];
+    if (value !== undefined && value !== '') values[name] = value;
+  }
+  const parsed = shape.safeParse(values);
+  if (parsed.success) return parsed.data;
+  throw new SettingsError(
+    parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`).join('; '),
+  );
+}
+
+function readSecret(name: string, { env, readFile }: SettingsSource): string | undefined {
+  const file = env[`${name}_FILE`];
+  if (file === undefined) return env[name];
+  if (env[name] !== undefined) throw new SettingsError(`Set ${name} or ${name}_FILE, not both.`);
+  try {
+    return readFile(file).trim();
+  } catch (cause) {
+    throw new SettingsError(`${name}_FILE names a file that cannot be read: ${file}`, { cause });
+  }
+}
+
+// What Kubernetes sets in every pod for services named sallyport-*.
+const kubernetesForm = /_(SERVICE_(HOST|PORT)(_.*)?|PORT(_\d+_(TCP|UDP)(_(PROTO|PORT|ADDR))?)?)$/;
+
+function refuseUnknown(env: SettingsSource['env']): void {
+  const known: readonly string[] = [
+    ...settingNames,
+    ...secretSettings.map((name) => `${name}_FILE`),
+  ];
+  for (const name of Object.keys(env)) {
+    if (!name.startsWith('SALLYPORT_') || known.includes(name) || isKubernetes(name, env)) continue;
+    const nearest = nearestName(name, known);
+    throw new SettingsError(`${name} is not a setting. Did you mean ${nearest}?`);
+  }
+}
+
+function isKubernetes(name: string, env: Readonly<Record<string, string | undefined>>): boolean {
+  const service = name.replace(kubernetesForm, '');
+  return service !== name && env[`${service}_SERVICE_HOST`] !== undefined;
+}

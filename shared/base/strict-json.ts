@@ -1,0 +1,323 @@
+import { isUtf8 } from 'node:buffer';
+import { GatewayError } from '../errors/gateway-error.ts';
+import { isJsonObject, type JsonValue } from './json.ts';
+import { finish, type Steps } from './steps.ts';
+
+interface StrictJsonLimits {
+  /** Levels of arrays and objects; a lone object is one level. Default 64. */
+  readonly depthMax?: number;
+  /**
+   * `exact` (default) refuses a number that JSON would not print back with the same value;
+   * `rounded` takes what JSON makes of it.
+   */
+  readonly numbers?: 'exact' | 'rounded';
+  /** What costs time to judge; default: no other limit than the text's own length. */
+  readonly size?: JsonSizeLimits | undefined;
+}
+
+/** How much a JSON text may hold, so that folding, comparing and hashing it cannot take long. */
+export interface JsonSizeLimits {
+  /** Members of all objects together. */
+  readonly membersMax: number;
+  /** Values of all arrays and objects together. */
+  readonly valuesMax: number;
+  /** Bytes of one name, and of all names together, as they are written. */
+  readonly nameBytesMax: number;
+  readonly namesBytesMax: number;
+  /** Numbers with more digits than most: each must be compared digit by digit. */
+  readonly longNumbersMax: number;
+}
+
+/** For what is judged as arguments. */
+export const argumentLimits: JsonSizeLimits = {
+  membersMax: 10_000,
+  valuesMax: 100_000,
+  nameBytesMax: 1_024,
+  namesBytesMax: 262_144,
+  longNumbersMax: 20_000,
+};
+
+/** For documents such as policies, whose own form is bounded: their names are never folded. */
+export const documentLimits: JsonSizeLimits = {
+  membersMax: 500_000,
+  valuesMax: 2_000_000,
+  nameBytesMax: 1_024,
+  namesBytesMax: 8_388_608,
+  longNumbersMax: 20_000,
+};
+
+/** For actions beside the policies that judge them: the arguments are compared and hashed. */
+export const simulationLimits: JsonSizeLimits = {
+  ...argumentLimits,
+  membersMax: 30_000,
+  namesBytesMax: 524_288,
+};
+
+/** What a scan of the text found that the parsed value cannot tell any more. */
+interface Scan {
+  /** Colons outside strings: the members of all objects, duplicates counted. */
+  members: number;
+  /** An escaped surrogate occurs, so that strings may be ill-formed. */
+  surrogateEscaped: boolean;
+  /** Commas outside strings: one less than the values between them. */
+  commas: number;
+  /** Of the string that was read last. */
+  stringBytes: number;
+  namesBytes: number;
+  longNumbers: number;
+}
+
+/**
+ * Parses JSON (RFC 8259) of which every reader makes the same value: UTF-8 without BOM, one
+ * value and nothing after it, no key twice in an object however it is escaped, no lone
+ * surrogate, no number that changes when it is printed again, and no deep nesting.
+ * `__proto__` is a key like any other.
+ */
+export function parseStrictJson(bytes: Uint8Array, limits: StrictJsonLimits = {}): JsonValue {
+  return finish(parseStrictJsonInSteps(bytes, limits));
+}
+
+/** The same in short steps, for a program that has others to answer in between. */
+export function* parseStrictJsonInSteps(
+  bytes: Uint8Array,
+  limits: StrictJsonLimits = {},
+): Steps<JsonValue> {
+  const text = decodeUtf8(bytes);
+  yield;
+  const scan = scanBytes(bytes, limits);
+  yield;
+  const value = parse(text);
+  yield;
+  if (scan.surrogateEscaped) refuseLoneSurrogates(value);
+  if (scan.members > 0 && countMembers(value) !== scan.members) {
+    throw new GatewayError('args.duplicate_key');
+  }
+  return value;
+}
+
+/** The text of UTF-8 bytes; refuses invalid sequences and a byte order mark. */
+export function decodeUtf8(bytes: Uint8Array): string {
+  if (!isUtf8(bytes)) {
+    throw new GatewayError('args.encoding_invalid', { message: 'The body is not valid UTF-8.' });
+  }
+  if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) {
+    throw new GatewayError('args.encoding_invalid', {
+      message: 'The body starts with a byte order mark; leave it out.',
+    });
+  }
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
+}
+
+function parse(text: string): JsonValue {
+  try {
+    return JSON.parse(text) as JsonValue;
+  } catch (cause) {
+    throw new GatewayError('args.schema_invalid', {
+      message: 'The body is not valid JSON.',
+      cause,
+    });
+  }
+}
+
+const quote = 0x22;
+const backslash = 0x5c;
+
+/**
+ * Walks the bytes once, without recursion; bytes of other than ASCII characters never look like
+ * structure. It need not be JSON yet: what the scan makes of a malformed text does not matter,
+ * because the parser refuses that text.
+ */
+function scanBytes(
+  bytes: Uint8Array,
+  { depthMax = 64, numbers = 'exact', size = unlimited }: StrictJsonLimits,
+): Scan {
+  const scan: Scan = {
+    members: 0,
+    surrogateEscaped: false,
+    commas: 0,
+    stringBytes: 0,
+    namesBytes: 0,
+    longNumbers: 0,
+  };
+  let depth = 0;
+  let at = 0;
+  while (at < bytes.length) {
+    const byte = bytes[at] ?? 0;
+    if (byte === quote) {
+      const end = skipString(bytes, at + 1, scan);
+      scan.stringBytes = end - at;
+      at = end;
+    } else if (byte === 0x2d || isDigit(byte)) {
+      const end = numberEnd(bytes, at + 1);
+      if (numbers === 'exact' && refuseUnsafeNumber(bytes, at, end)) countLongNumber(scan, size);
+      at = end;
+    } else {
+      if (byte === 0x7b || byte === 0x5b) {
+        if (++depth > depthMax) throw tooDeep(depthMax);
+      } else if (byte === 0x7d || byte === 0x5d) depth--;
+      else if (byte === 0x3a) countMember(scan, size);
+      else if (byte === 0x2c && ++scan.commas >= size.valuesMax) throw tooMany(size.valuesMax);
+      at++;
+    }
+  }
+  return scan;
+}
+
+const unlimited: JsonSizeLimits = {
+  membersMax: Number.POSITIVE_INFINITY,
+  valuesMax: Number.POSITIVE_INFINITY,
+  nameBytesMax: Number.POSITIVE_INFINITY,
+  namesBytesMax: Number.POSITIVE_INFINITY,
+  longNumbersMax: Number.POSITIVE_INFINITY,
+};
+
+/** The string before a colon is a name. */
+function countMember(scan: Scan, size: JsonSizeLimits): void {
+  scan.members += 1;
+  scan.namesBytes += scan.stringBytes;
+  if (scan.members > size.membersMax) throw tooMany(size.membersMax);
+  if (scan.stringBytes > size.nameBytesMax) {
+    throw new GatewayError('args.name_too_long', {
+      message: `A name in the body is longer than ${size.nameBytesMax} bytes; shorten it.`,
+    });
+  }
+  if (scan.namesBytes > size.namesBytesMax) {
+    throw new GatewayError('args.name_too_long', {
+      message: `The names in the body are longer than ${size.namesBytesMax} bytes together; shorten them.`,
+    });
+  }
+}
+
+function countLongNumber(scan: Scan, { longNumbersMax }: JsonSizeLimits): void {
+  scan.longNumbers += 1;
+  if (scan.longNumbers > longNumbersMax) throw tooMany(longNumbersMax);
+}
+
+function tooMany(max: number): GatewayError {
+  return new GatewayError('args.too_many_members', {
+    message: `The body holds more than ${max} members or values of one kind; send it in parts.`,
+  });
+}
+
+/** The position after the string that began before `start`. */
+function skipString(bytes: Uint8Array, start: number, scan: Scan): number {
+  let at = start;
+  while (at < bytes.length) {
+    const byte = bytes[at];
+    if (byte === quote) return at + 1;
+    if (byte !== backslash) {
+      at++;
+      continue;
+    }
+    // An escape of D800 to DFFF; the case of the hex digit does not matter.
+    if (bytes[at + 1] === 0x75 && ((bytes[at + 2] ?? 0) | 0x20) === 0x64) {
+      scan.surrogateEscaped = true;
+    }
+    at += 2;
+  }
+  return at;
+}
+
+function isDigit(byte: number): boolean {
+  return byte >= 0x30 && byte <= 0x39;
+}
+
+/** The position after a run of digits, points, signs and exponent marks. */
+function numberEnd(bytes: Uint8Array, start: number): number {
+  let at = start;
+  for (; at < bytes.length; at++) {
+    const byte = bytes[at] ?? 0;
+    const isNumeric = isDigit(byte) || byte === 0x2e || byte === 0x2b || byte === 0x2d;
+    if (!isNumeric && (byte | 0x20) !== 0x65) break;
+  }
+  return at;
+}
+
+/** A double keeps any decimal of 15 digits (DBL_DIG), with or without a point among them. */
+const safeLength = 15;
+
+/** True if it had to look closely. */
+function refuseUnsafeNumber(bytes: Uint8Array, start: number, end: number): boolean {
+  if (end - start <= safeLength && isShortDecimal(bytes, start, end)) return false;
+  const token = Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('latin1');
+  const number = Number(token);
+  const printed = String(number);
+  // Minus zero and the words for what is not finite never print as they were written.
+  if (printed === token) return false;
+  // A malformed token: the parser refuses it with a better message.
+  if (!decimalForm.test(token)) return true;
+  if (Number.isFinite(number) && decimal(token) === decimal(printed)) return true;
+  throw new GatewayError('args.number_unsafe', {
+    message: 'A number cannot be represented exactly; send it as a string, or with fewer digits.',
+  });
+}
+
+/** Digits and points without exponent; not minus zero, which would lose its sign. */
+function isShortDecimal(bytes: Uint8Array, start: number, end: number): boolean {
+  if (bytes[start] === 0x2d && bytes[start + 1] === 0x30) return false;
+  for (let at = start + 1; at < end; at++) {
+    const byte = bytes[at] ?? 0;
+    if (!isDigit(byte) && byte !== 0x2e) return false;
+  }
+  return true;
+}
+
+const decimalForm = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/;
+
+/** One spelling for all spellings of a decimal number: sign, digits without outer zeros, exponent. */
+function decimal(token: string): string {
+  const [, sign = '', whole = '', fraction = '', exponent = '0'] = decimalForm.exec(token) ?? [];
+  const digits = withoutOuterZeros(whole + fraction);
+  if (digits.text === '') return `${sign}0`;
+  return `${sign}${digits.text}e${Number(exponent) - fraction.length + digits.trailing}`;
+}
+
+/** Loops and no expression: `0+$` would take quadratic time on a long run of inner zeros. */
+function withoutOuterZeros(digits: string): { text: string; trailing: number } {
+  let start = 0;
+  let end = digits.length;
+  while (start < end && digits.charCodeAt(start) === 0x30) start++;
+  while (end > start && digits.charCodeAt(end - 1) === 0x30) end--;
+  return { text: digits.slice(start, end), trailing: digits.length - end };
+}
+
+/** Recursion is bounded: the scan has refused what is nested deeper than the limit. */
+function countMembers(value: JsonValue | undefined): number {
+  if (typeof value !== 'object' || value === null) return 0;
+  let count = 0;
+  if (Array.isArray(value)) {
+    for (const item of value as readonly JsonValue[]) {
+      if (typeof item === 'object') count += countMembers(item);
+    }
+    return count;
+  }
+  for (const member of Object.values(value)) {
+    count += typeof member === 'object' ? 1 + countMembers(member) : 1;
+  }
+  return count;
+}
+
+function refuseLoneSurrogates(value: JsonValue | undefined): void {
+  if (typeof value === 'string') {
+    if (!value.isWellFormed()) throw loneSurrogate();
+  } else if (Array.isArray(value)) {
+    for (const item of value as readonly JsonValue[]) refuseLoneSurrogates(item);
+  } else if (isJsonObject(value)) {
+    for (const name of Object.keys(value)) {
+      if (!name.isWellFormed()) throw loneSurrogate();
+      refuseLoneSurrogates(value[name]);
+    }
+  }
+}
+
+function tooDeep(depthMax: number): GatewayError {
+  return new GatewayError('args.too_deep', {
+    message: `The body is nested deeper than ${depthMax} levels.`,
+  });
+}
+
+function loneSurrogate(): GatewayError {
+  return new GatewayError('args.encoding_invalid', {
+    message: 'A string holds half of a surrogate pair.',
+  });
+}

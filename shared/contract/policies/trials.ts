@@ -1,0 +1,212 @@
+import { z } from 'zod';
+import { documentLimits } from '../../base/strict-json.ts';
+import { modes } from '../../vocabulary/action.ts';
+import { decisions } from '../../vocabulary/verdict.ts';
+import { rowIdParam } from '../base/fields.ts';
+import { named } from '../base/json-schema.ts';
+import { operation } from '../base/operation.ts';
+import { dateTime } from '../base/schemas.ts';
+import { evidenceCursor } from '../evidence/evidence.ts';
+import { policyDefinition } from './policy-form.ts';
+
+/** Trying policies out on what the ledger holds: nothing here changes what is enforced, and nothing is stored. */
+
+const decision = z.enum(decisions);
+
+const definitionExample = {
+  id: 'refunds',
+  version: 2,
+  rules: [
+    {
+      name: 'small',
+      decision: 'allow',
+      reason: 'refund.small_in_scope',
+      when: { all: [{ path: 'args.amount', operator: '<=', value: 20 }] },
+    },
+  ],
+};
+
+function isInOrder({ from, to }: { from?: string | undefined; to?: string | undefined }) {
+  return from === undefined || to === undefined || Date.parse(from) <= Date.parse(to);
+}
+const outOfOrder = { path: ['from'], message: 'must not be after to' };
+
+const backtestRequest = z
+  .strictObject({
+    policy: policyDefinition,
+    /** Together with the published policies, as if it were published; else on its own. */
+    beside: z.boolean().default(true),
+    from: dateTime.optional(),
+    to: dateTime.optional(),
+    limit: z.number().int().min(1).max(10_000).default(1_000),
+    /** `next_cursor` of the answer before. */
+    cursor: evidenceCursor.optional(),
+  })
+  .refine(isInOrder, outOfOrder);
+export type BacktestRequest = z.output<typeof backtestRequest>;
+
+const change = z.object({
+  event_id: z.string(),
+  occurred_at: z.string(),
+  tool: z.string(),
+  agent_id: z.string(),
+  old: decision,
+  new: decision,
+  old_reason_code: z.string(),
+  /** Null when the decision is certain and which rule gives the reason is not. */
+  reason_code: z.string().nullable(),
+  /** Rules that match for certain. */
+  matched_rules: z.array(z.string()).readonly(),
+});
+named('BacktestChange', change);
+
+const backtestReport = z.object({
+  examined: z.number().int(),
+  changed: z.number().int(),
+  /** Decisions that hang on something the ledger does not keep, such as the value of an argument. */
+  unknown: z.number().int(),
+  /** Decisions in which policies had no say; they stay as they were. */
+  not_by_policy: z.number().int(),
+  /** `old→new` and how many. */
+  counts: z.record(z.string(), z.number().int()),
+  /** The first 500. */
+  changes: z.array(change).readonly(),
+  /** The first 50, with the rules that it hangs on. */
+  unknowns: z
+    .array(
+      z.object({
+        event_id: z.string(),
+        tool: z.string(),
+        unsure_rules: z.array(z.string()).readonly(),
+      }),
+    )
+    .readonly(),
+  /** Null when all was examined; else what to go on from. */
+  next_cursor: z.string().nullable(),
+});
+named('BacktestReport', backtestReport);
+export type BacktestReport = z.output<typeof backtestReport>;
+
+export const backtestPolicy = operation({
+  id: 'backtestPolicy',
+  method: 'POST',
+  path: '/v1/policies/backtest',
+  tag: 'Policies',
+  summary: 'What a candidate policy would have changed in stored decisions',
+  description:
+    'The ledger keeps no values of arguments: a decision that needs one is counted as `unknown`, never guessed. Oldest first; an answer covers up to `limit` decisions, or what ten seconds suffice for.',
+  auth: 'bearer',
+  permission: 'evidence.read',
+  budgetPerMinute: 60,
+  bodySize: documentLimits,
+  body: backtestRequest,
+  bodyExample: {
+    policy: definitionExample,
+    from: '2026-11-14T00:00:00Z',
+    to: '2026-11-21T00:00:00Z',
+    limit: 5000,
+  },
+  success: {
+    status: 200,
+    description: 'What would have been decided otherwise.',
+    schema: backtestReport,
+    example: {
+      examined: 2410,
+      changed: 1,
+      unknown: 12,
+      not_by_policy: 31,
+      counts: { 'allow→deny': 1 },
+      changes: [
+        {
+          event_id: 'ev_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d',
+          occurred_at: '2026-11-18T08:12:44.310Z',
+          tool: 'payments.refund',
+          agent_id: '7',
+          old: 'allow',
+          new: 'deny',
+          old_reason_code: 'refund.small_in_scope',
+          reason_code: 'policy.no_match',
+          matched_rules: [],
+        },
+      ],
+      unknowns: [
+        {
+          event_id: 'ev_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8e',
+          tool: 'payments.refund',
+          unsure_rules: ['refunds/small'],
+        },
+      ],
+      next_cursor: null,
+    },
+  },
+  errors: [
+    'args.schema_invalid',
+    'policy.invalid',
+    'policy.load_failed',
+    'evidence.cursor_invalid',
+  ],
+});
+
+const observedRule = z.object({ rule: z.string(), decision: z.string(), count: z.number().int() });
+
+const observedReport = z.object({
+  policy_id: z.number().int(),
+  definition_id: z.string(),
+  mode: z.enum(modes),
+  from: z.string().nullable(),
+  to: z.string().nullable(),
+  /** Decisions of the time. */
+  examined: z.number().int(),
+  /** Those in which a rule of this policy matched. */
+  matched: z.number().int(),
+  /** Those that it would have refused or held back, and that went through. */
+  would_refuse: z.number().int(),
+  by_decision: z.record(z.string(), z.number().int()),
+  by_reason: z
+    .array(z.object({ decision, reason_code: z.string(), count: z.number().int() }))
+    .readonly(),
+  by_rule: z.array(observedRule).readonly(),
+  /** Up to 20, those it would have refused first. */
+  examples: z.array(z.string()).readonly(),
+  /** False when ten seconds did not suffice: narrow `from` and `to`. */
+  complete: z.boolean(),
+});
+export type ObservedReport = z.output<typeof observedReport>;
+
+export const getObservedDecisions = operation({
+  id: 'getObservedDecisions',
+  method: 'GET',
+  path: '/v1/policies/{id}/observed',
+  tag: 'Policies',
+  summary: 'What a policy in monitor or warn would have decided',
+  description:
+    'Counted from the ledger, over the time in which this version was published unless `from` and `to` say otherwise. Where several of its rules matched, the most restrictive counts.',
+  auth: 'bearer',
+  permission: 'evidence.read',
+  budgetPerMinute: 60,
+  params: rowIdParam,
+  query: z
+    .object({ from: dateTime.optional(), to: dateTime.optional() })
+    .refine(isInOrder, outOfOrder),
+  success: {
+    status: 200,
+    description: 'How often it would have decided what.',
+    schema: observedReport,
+    example: {
+      policy_id: 12,
+      definition_id: 'refunds',
+      mode: 'monitor',
+      from: '2026-11-14T00:00:00.000Z',
+      to: null,
+      examined: 2410,
+      matched: 18,
+      would_refuse: 17,
+      by_decision: { deny: 18 },
+      by_reason: [{ decision: 'deny', reason_code: 'refund.out_of_policy', count: 18 }],
+      by_rule: [{ rule: 'large', decision: 'deny', count: 18 }],
+      examples: ['ev_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d'],
+      complete: true,
+    },
+  },
+  errors: ['policy.not_found'],
+});

@@ -1,0 +1,35 @@
+import type { ErrorKind } from './error-kind.ts';
+import { type ErrorCode, errorKinds } from './error-kinds.ts';
+
+interface GatewayErrorOptions {
+  /** Public: what was wrong and what to do. Never holds a secret. Default: the code's text. */
+  readonly message?: string;
+  /** Internal: goes to the log, never to a caller. */
+  readonly cause?: unknown;
+  /** Public fields for the error body, such as `feature` and `min_tier` of a 402. */
+  readonly details?: Readonly<Record<string, unknown>>;
+}
+
+/** The one error type. Its code decides status, log level and whether a retry makes sense. */
+export class GatewayError extends Error {
+  readonly code: ErrorCode;
+  readonly details: Readonly<Record<string, unknown>> | undefined;
+
+  constructor(code: ErrorCode, options: GatewayErrorOptions = {}) {
+    super(options.message ?? errorKinds[code].text, { cause: options.cause });
+    this.name = 'GatewayError';
+    this.code = code;
+    this.details = options.details;
+  }
+
+  get kind(): ErrorKind {
+    return errorKinds[this.code];
+  }
+}
+
+/** Turns anything thrown into a GatewayError; what is not one becomes `internal.unexpected`. */
+export function toGatewayError(thrown: unknown): GatewayError {
+  return thrown instanceof GatewayError
+    ? thrown
+    : new GatewayError('internal.unexpected', { cause: thrown });
+}

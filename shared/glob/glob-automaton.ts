@@ -1,0 +1,89 @@
+import { type GlobKind, type GlobToken, separatorCodes } from './glob-tokens.ts';
+
+/** Bit `i` is set when the first `i` tokens are satisfied. */
+type GlobState = Uint32Array;
+
+/**
+ * Follows all ways to match a glob at once, so that no text can make it go back. One character
+ * costs one operation for each 32 tokens (bit-parallel, Shift-And).
+ */
+export class GlobAutomaton {
+  readonly words: number;
+  readonly #end: number;
+  readonly #apart: readonly number[];
+  /** Tokens that consume one character or more: any character, or any but a separator. */
+  readonly #across: GlobState;
+  readonly #open: GlobState;
+  readonly #literals = new Map<number, GlobState>();
+
+  constructor(tokens: readonly GlobToken[], kind: GlobKind) {
+    this.words = wordsOf(tokens);
+    this.#end = tokens.length;
+    this.#apart = separatorCodes(kind);
+    this.#across = new Uint32Array(this.words);
+    this.#open = new Uint32Array(this.words);
+    for (const [at, token] of tokens.entries()) {
+      if (token.kind === 'literal') setBit(this.#maskOf(token.char), at);
+      else setBit(this.#open, at);
+      if (token.kind === 'across') setBit(this.#across, at);
+    }
+  }
+
+  /** The words that the masks take up in memory. */
+  get size(): number {
+    return (this.#literals.size + 2) * this.words;
+  }
+
+  start(): GlobState {
+    const state = new Uint32Array(this.words);
+    setBit(state, 0);
+    return state;
+  }
+
+  /** Consumes one character, in place; false when no way is left. */
+  step(state: GlobState, char: number): boolean {
+    const wild = this.#apart.includes(char) ? this.#across : this.#open;
+    const literal = this.#literals.get(char);
+    let carry = 0;
+    let alive = 0;
+    for (let word = 0; word < this.words; word++) {
+      const before = state[word] ?? 0;
+      const stays = before & (wild[word] ?? 0);
+      const comes = stays | (before & (literal?.[word] ?? 0));
+      const after = stays | (comes << 1) | carry;
+      carry = comes >>> 31;
+      state[word] = after;
+      alive |= after;
+    }
+    return alive !== 0;
+  }
+
+  isSatisfied(state: GlobState): boolean {
+    return (((state[this.#end >>> 5] ?? 0) >>> (this.#end & 31)) & 1) === 1;
+  }
+
+  matches(text: string): boolean {
+    const state = this.start();
+    for (let at = 0; at < text.length; at++) {
+      if (!this.step(state, text.charCodeAt(at))) return false;
+    }
+    return this.isSatisfied(state);
+  }
+
+  #maskOf(char: number): GlobState {
+    const known = this.#literals.get(char);
+    if (known !== undefined) return known;
+    const mask = new Uint32Array(this.words);
+    this.#literals.set(char, mask);
+    return mask;
+  }
+}
+
+/** The words of a state: one bit for each token, and one for the end. */
+export function wordsOf(tokens: readonly GlobToken[]): number {
+  return (tokens.length >>> 5) + 1;
+}
+
+function setBit(state: GlobState, at: number): void {
+  state[at >>> 5] = (state[at >>> 5] ?? 0) | (1 << (at & 31));
+}

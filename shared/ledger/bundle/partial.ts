@@ -1,0 +1,143 @@
+import { isJsonObject } from '../../base/json.ts';
+import { eventHash } from '../canonical.ts';
+import { columnText } from '../columns.ts';
+import { genesisHash } from '../event.ts';
+import { leafOf, verifyInclusion } from '../merkle.ts';
+import type { LedgerRow } from '../verification/row-check.ts';
+import { misplaced } from '../verification/row-check.ts';
+import type { BundleChain, BundleEvent } from './layout.ts';
+import type { ExportProblem, ExportProblemKind } from './report.ts';
+import type { ExportFilters } from './statement.ts';
+
+interface PartialClaim {
+  readonly tenant: string;
+  readonly filters: ExportFilters;
+  readonly size: number;
+  readonly root: Buffer;
+}
+
+interface ChainState {
+  readonly seq: number;
+  readonly hash: string;
+}
+
+const problemsMax = 100;
+
+/**
+ * Verifies events that were picked from a ledger: each by itself, by its proof that it is in the
+ * tree of the checkpoint, and by its link where its predecessor is there as well. Holds one entry
+ * per chain. That no event was left out, such a choice cannot prove.
+ */
+export class PartialCheck {
+  readonly #claim: PartialClaim;
+  readonly #chains = new Map<string, ChainState>();
+  readonly problems: ExportProblem[] = [];
+  #position = 0;
+  events = 0;
+
+  constructor(claim: PartialClaim) {
+    this.#claim = claim;
+  }
+
+  get chains(): number {
+    return this.#chains.size;
+  }
+
+  event(event: BundleEvent): void {
+    const row = toRow(event);
+    const found = this.#judge(event, row);
+    if (found !== undefined && this.problems.length < problemsMax) {
+      const [kind, message] = found;
+      this.problems.push({ kind, position: event.position, chain_id: row.chainId, message });
+    }
+    this.#chains.set(row.chainId, { seq: row.seq, hash: row.eventHash });
+    this.#position = event.position;
+    this.events++;
+  }
+
+  /** Where the chains ended at the checkpoint: none of their events may stand behind that. */
+  finish(ends: readonly BundleChain[]): void {
+    const byId = new Map(ends.map((end) => [end.chain_id, end]));
+    for (const [chainId, { seq, hash }] of this.#chains) {
+      const end = byId.get(chainId);
+      if (end !== undefined && (seq < end.seq || (seq === end.seq && hash === end.event_hash))) {
+        continue;
+      }
+      if (this.problems.length >= problemsMax) return;
+      const message = 'the chain does not end where the export says it does';
+      this.problems.push({ kind: 'head_mismatch', position: null, chain_id: chainId, message });
+    }
+  }
+
+  #judge(event: BundleEvent, row: LedgerRow): [ExportProblemKind, string] | undefined {
+    const { size, root, tenant, filters } = this.#claim;
+    const { position } = event;
+    if (position <= this.#position)
+      return ['reordered', 'the position comes a second time or too late'];
+    if (position > size) return ['inserted', `the ledger ended at ${size}`];
+    if (eventHash(row.prevHash, row.canonical) !== row.eventHash) {
+      return ['content_mismatch', 'the text does not have the hash kept for it'];
+    }
+    const wrong = misplaced(row, tenant);
+    if (wrong !== undefined) return [wrong.kind, wrong.message];
+    const leaf = leafOf(row.eventHash);
+    const proof = toProof(event.proof);
+    const claim = { leaf, index: position - 1, size, root };
+    if (proof === undefined || !verifyInclusion(claim, proof)) {
+      return ['proof_invalid', 'it is not proved to be in the ledger that the checkpoint is of'];
+    }
+    return this.#judgeLink(row) ?? judgeFilters(row.canonical, filters);
+  }
+
+  #judgeLink({ chainId, seq, prevHash }: LedgerRow): [ExportProblemKind, string] | undefined {
+    const before = this.#chains.get(chainId) ?? { seq: 0, hash: genesisHash };
+    if (seq <= before.seq)
+      return ['reordered', `seq ${seq} of the chain comes after seq ${before.seq}`];
+    if (seq > before.seq + 1 || prevHash === before.hash) return undefined;
+    return ['link_broken', 'prev_hash is not the hash of the event before in the chain'];
+  }
+}
+
+/** Of an event that cannot be read, position alone is kept: its hash says the rest. */
+export function toRow({ position, prev_hash, event_hash, canonical }: BundleEvent): LedgerRow {
+  const said = readMembers(canonical);
+  return {
+    position,
+    chainId: typeof said.chain_id === 'string' ? said.chain_id : '',
+    seq: typeof said.seq === 'number' ? said.seq : 0,
+    prevHash: prev_hash,
+    eventHash: event_hash,
+    canonical,
+  };
+}
+
+function judgeFilters(
+  canonical: string,
+  { from, to, ...equal }: ExportFilters,
+): [ExportProblemKind, string] | undefined {
+  const event = readMembers(canonical);
+  const time = Date.parse(String(event.occurred_at));
+  const passes =
+    (from === undefined || time >= Date.parse(from)) &&
+    (to === undefined || time <= Date.parse(to)) &&
+    Object.entries(equal).every(
+      ([name, value]) => columnText(String(event[name] ?? '')) === columnText(String(value)),
+    );
+  return passes
+    ? undefined
+    : ['filter_mismatch', 'it does not pass the filters that the export names'];
+}
+
+function readMembers(canonical: string): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(canonical);
+    return isJsonObject(value) ? value : {};
+  } catch {
+    return {};
+  }
+}
+
+function toProof(texts: readonly string[] | undefined): readonly Buffer[] | undefined {
+  const hashes = texts?.map((text) => Buffer.from(text, 'base64'));
+  return hashes?.every(({ length }) => length === 32) === true ? hashes : undefined;
+}

@@ -1,0 +1,153 @@
+import { isJsonObject } from '../../base/json.ts';
+import {
+  type BundleChain,
+  type BundleEvent,
+  bundleEnd,
+  bundleMiddle,
+  startLine,
+} from './layout.ts';
+
+/** The bytes of an export, wherever they are kept. */
+export interface ExportFile {
+  readonly size: number;
+  /** Up to but without `end`. */
+  read(start: number, end: number): Promise<Uint8Array>;
+  /** Everything before `end`, from the beginning, in parts of any length. */
+  parts(end: number): AsyncIterable<Uint8Array>;
+}
+
+/** The bundle is not written as bundles are. */
+export class MalformedBundle extends Error {
+  override readonly name = 'MalformedBundle';
+}
+
+/** Far more than the longest event takes, so that a file without line ends is not held in memory. */
+const lineBytesMax = 16 << 20;
+const pageEvents = 500;
+/** Long events come in shorter pages. */
+const pageCharactersMax = 4 << 20;
+
+interface BundleContent {
+  readonly tenant: string;
+  readonly size: number;
+  readonly bytes: number;
+}
+
+/** Reads the content of a JSON bundle in order: its events in pages, and then its chains. */
+export function readBundle(file: ExportFile, { tenant, size, bytes }: BundleContent) {
+  const chains: BundleChain[] = [];
+  return {
+    async *pages(): AsyncGenerator<readonly BundleEvent[]> {
+      const lines = linesOf(file.parts(bytes));
+      const start = await lines.next();
+      if (start.value !== startLine({ tenant, size }))
+        throw malformed(1, 'is not a bundle’s first');
+      yield* readEvents(lines);
+      for await (const chain of readChains(lines)) chains.push(chain);
+    },
+    chains: (): readonly BundleChain[] => chains,
+  };
+}
+
+type Lines = AsyncGenerator<string, void>;
+
+async function* readEvents(lines: Lines): AsyncGenerator<readonly BundleEvent[]> {
+  let page: BundleEvent[] = [];
+  let characters = 0;
+  for await (const value of readList(lines, bundleMiddle)) {
+    const event = toEvent(value);
+    page.push(event);
+    characters += event.canonical.length;
+    if (page.length < pageEvents && characters < pageCharactersMax) continue;
+    yield page;
+    page = [];
+    characters = 0;
+  }
+  if (page.length > 0) yield page;
+}
+
+async function* readChains(lines: Lines): AsyncGenerator<BundleChain> {
+  for await (const value of readList(lines, bundleEnd)) yield toChain(value);
+  if ((await lines.next()).done !== true) throw malformed(undefined, 'stands behind the end');
+}
+
+/** The values of a list, a line each, up to the line that ends it. */
+async function* readList(lines: Lines, end: string): AsyncGenerator<unknown> {
+  let wantsMore = false;
+  // Not by for-await: it would close the lines that follow the list.
+  for (let next = await lines.next(); ; next = await lines.next()) {
+    if (next.done === true) throw malformed(undefined, 'is missing: the list has no end');
+    const line = next.value;
+    if (line === end) {
+      if (wantsMore) throw malformed(undefined, 'is missing behind a comma');
+      return;
+    }
+    wantsMore = line.endsWith(',');
+    yield parse(wantsMore ? line.slice(0, -1) : line);
+  }
+}
+
+/** Lines without their ends; bytes behind the last line end are a line, too. */
+async function* linesOf(parts: AsyncIterable<Uint8Array>): Lines {
+  let begun: Uint8Array[] = [];
+  let begunBytes = 0;
+  for await (const part of parts) {
+    let start = 0;
+    for (let end = part.indexOf(10); end !== -1; end = part.indexOf(10, start)) {
+      yield decode([...begun, part.subarray(start, end)]);
+      begun = [];
+      begunBytes = 0;
+      start = end + 1;
+    }
+    if (start === part.length) continue;
+    begun.push(part.subarray(start));
+    begunBytes += part.length - start;
+    if (begunBytes > lineBytesMax) throw malformed(undefined, 'is longer than an event can be');
+  }
+  if (begunBytes > 0) yield decode(begun);
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+function decode(parts: readonly Uint8Array[]): string {
+  try {
+    return utf8.decode(Buffer.concat(parts));
+  } catch {
+    throw malformed(undefined, 'is not UTF-8');
+  }
+}
+
+function parse(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    throw malformed(undefined, 'is not JSON');
+  }
+}
+
+function toEvent(value: unknown): BundleEvent {
+  const isEvent =
+    isJsonObject(value) &&
+    Number.isSafeInteger(value.position) &&
+    ['prev_hash', 'event_hash', 'canonical'].every((name) => typeof value[name] === 'string') &&
+    (value.proof === undefined || isTexts(value.proof));
+  if (!isEvent) throw malformed(undefined, 'is not an event of a bundle');
+  return value as unknown as BundleEvent;
+}
+
+function toChain(value: unknown): BundleChain {
+  const isChain =
+    isJsonObject(value) &&
+    Number.isSafeInteger(value.seq) &&
+    ['chain_id', 'event_hash'].every((name) => typeof value[name] === 'string');
+  if (!isChain) throw malformed(undefined, 'is not a chain of a bundle');
+  return value as unknown as BundleChain;
+}
+
+function isTexts(value: unknown): boolean {
+  return Array.isArray(value) && value.every((one) => typeof one === 'string');
+}
+
+function malformed(line: number | undefined, what: string): MalformedBundle {
+  return new MalformedBundle(line === undefined ? `a line ${what}` : `line ${line} ${what}`);
+}

@@ -1,0 +1,134 @@
+import { createHash } from 'node:crypto';
+import type { PublicJwk, SigningKey } from '../../crypto/signing-key.ts';
+import { dialects, type SiemDialect } from '../../siem/dialects.ts';
+import type { SiemRecord } from '../../siem/record.ts';
+import { csvHead, csvRow } from './csv.ts';
+import {
+  type BundleChain,
+  type BundleEvent,
+  bundleEnd,
+  bundleMiddle,
+  startLine,
+} from './layout.ts';
+import { markdownHead, markdownRow } from './markdown.ts';
+import { type ExportFilters, type ExportFormat, signStatement } from './statement.ts';
+import { writeTrailer } from './trailer.ts';
+
+/** What is to be exported, and as of which state of the ledger. */
+export interface ExportPlan {
+  readonly tenant: string;
+  readonly format: ExportFormat;
+  readonly dialect?: SiemDialect | undefined;
+  readonly createdAt: string;
+  readonly filters: ExportFilters;
+  readonly checkpoint: { readonly note: string; readonly size: number; readonly root: string };
+  readonly keys: readonly PublicJwk[];
+}
+
+/** Pages are asked for one after another, chains once the events are through. */
+interface ExportSource {
+  pages(): AsyncIterable<readonly BundleEvent[]>;
+  chains(): AsyncIterable<readonly BundleChain[]>;
+}
+
+/**
+ * An export as parts that follow one another, of any size in little memory: a hash of what was
+ * given out runs along, and the signature over it comes last. Without its end nothing is signed.
+ */
+export async function* writeExport(
+  plan: ExportPlan,
+  source: ExportSource,
+  key: SigningKey,
+): AsyncGenerator<Buffer> {
+  const hash = createHash('sha256');
+  let bytes = 0;
+  let events = 0;
+  const counted = {
+    async *pages() {
+      for await (const page of source.pages()) {
+        events += page.length;
+        yield page;
+      }
+    },
+    chains: source.chains,
+  };
+  for await (const text of plan.format === 'json'
+    ? bundleParts(plan, counted)
+    : listParts(plan, counted)) {
+    const part = Buffer.from(text);
+    hash.update(part);
+    bytes += part.length;
+    yield part;
+  }
+  const { tenant, format, dialect, createdAt, filters, checkpoint, keys } = plan;
+  const trailer = signStatement(
+    {
+      type: 'evidence-export',
+      tenant,
+      format,
+      dialect,
+      created_at: createdAt,
+      filters,
+      events,
+      bytes,
+      content_sha256: `sha256:${hash.digest('hex')}`,
+      checkpoint: checkpoint.note,
+      keys,
+    },
+    key,
+  );
+  yield Buffer.from(writeTrailer(trailer));
+}
+
+async function* bundleParts(
+  { tenant, checkpoint }: ExportPlan,
+  { pages, chains }: ExportSource,
+): AsyncGenerator<string> {
+  yield startLine({ tenant, size: checkpoint.size });
+  yield* listLines(pages());
+  yield `\n${bundleMiddle}`;
+  yield* listLines(chains());
+  yield `\n${bundleEnd}\n`;
+}
+
+async function* listLines(pages: AsyncIterable<readonly object[]>): AsyncGenerator<string> {
+  let isFirst = true;
+  for await (const page of pages) {
+    if (page.length === 0) continue;
+    const lines = page.map((item) => `\n${JSON.stringify(item)}`).join(',');
+    yield isFirst ? lines : `,${lines}`;
+    isFirst = false;
+  }
+}
+
+async function* listParts(
+  plan: ExportPlan,
+  { pages }: Pick<ExportSource, 'pages'>,
+): AsyncGenerator<string> {
+  const { head, write } = listWriter(plan);
+  yield head;
+  for await (const page of pages()) {
+    if (page.length > 0) yield page.map((event) => write(toRecord(event))).join('');
+  }
+}
+
+interface ListWriter {
+  readonly head: string;
+  readonly write: (record: SiemRecord) => string;
+}
+
+function listWriter({ format, dialect = 'json', ...plan }: ExportPlan): ListWriter {
+  if (format === 'csv') return { head: csvHead, write: csvRow };
+  if (format === 'siem') return { head: '', write: dialects[dialect].write };
+  const { size, root } = plan.checkpoint;
+  return { head: markdownHead({ ...plan, size, root }), write: markdownRow };
+}
+
+function toRecord({
+  canonical,
+  prev_hash: prevHash,
+  event_hash: eventHash,
+}: BundleEvent): SiemRecord {
+  // Sealing wrote this text; it holds every member of an event.
+  return { event: JSON.parse(canonical) as SiemRecord['event'], prevHash, eventHash };
+}

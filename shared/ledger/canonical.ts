@@ -1,0 +1,101 @@
+import { sha256 } from '../crypto/hash.ts';
+import { canonicalJson } from '../crypto/jcs.ts';
+import type { EvidenceEvent } from './event.ts';
+
+/** Where an event stands in a tenant's ledger and in its chain, both counted from 1. */
+interface Place {
+  readonly tenantId: string;
+  readonly position: number;
+  readonly seq: number;
+}
+
+/**
+ * The canonical text of an event but for its place, which is known last: position and seq go
+ * between the three parts. So an event is written once, and two events are the same if and only
+ * if their parts are.
+ */
+export interface EventText {
+  readonly head: string;
+  readonly middle: string;
+  readonly tail: string;
+}
+
+/** Refuses, like JCS itself, what JSON cannot hold. */
+export function eventText(tenantId: string, event: EvidenceEvent): EventText {
+  const head = jcs({
+    agent_id: event.agent_id,
+    chain_id: event.chain_id,
+    data: event.data,
+    decision: event.decision,
+    id: event.id,
+    occurred_at: event.occurred_at,
+  });
+  const middle = jcs({ reason_code: event.reason_code, resource: event.resource });
+  const tail = jcs({
+    source: event.source,
+    tenant: tenantId,
+    tool: event.tool,
+    type: event.type,
+    user_id: event.user_id,
+  });
+  return {
+    head: `${head.slice(0, -1)},"position":`,
+    middle: `${middle === '{}' ? '' : `,${middle.slice(1, -1)}`},"seq":`,
+    tail: `,${tail.slice(1)}`,
+  };
+}
+
+export function placedText(text: EventText, position: number, seq: number): string {
+  return text.head + position + text.middle + seq + text.tail;
+}
+
+/**
+ * The text of an event that is hashed and kept: the JCS form (RFC 8785) of the event with its
+ * tenant, position and seq inside.
+ */
+export function canonicalEvent(event: EvidenceEvent, place: Place): string {
+  return placedText(eventText(place.tenantId, event), place.position, place.seq);
+}
+
+/** Objects built with their keys in order need no sorting: the engine's serialiser gives JCS at once. */
+function jcs(object: object): string {
+  return isOrdered(object, 0) ? JSON.stringify(object) : canonicalJson(object);
+}
+
+/** Links an event to its predecessor in the chain. */
+export function eventHash(prevHash: string, canonical: string): string {
+  return sha256(`${prevHash}\n${canonical}`);
+}
+
+const fastDepthMax = 64;
+
+/**
+ * True where `JSON.stringify` writes the canonical text: plain objects with their keys already in
+ * order, arrays without holes, whole strings, finite numbers. Anything else takes the slow road.
+ */
+function isOrdered(value: unknown, depth: number): boolean {
+  if (typeof value === 'string') return value.isWellFormed();
+  if (typeof value === 'boolean' || value === null) return true;
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (typeof value !== 'object' || depth > fastDepthMax) return false;
+  if (Array.isArray(value))
+    return value.every((item) => isOrdered(item, depth + 1)) && isDense(value);
+  return hasOrderedMembers(value, depth);
+}
+
+// `every` passes over holes, which JSON.stringify writes as null.
+function isDense(items: readonly unknown[]): boolean {
+  return Object.keys(items).length === items.length;
+}
+
+function hasOrderedMembers(object: object, depth: number): boolean {
+  const prototype: unknown = Object.getPrototypeOf(object);
+  if ((prototype !== Object.prototype && prototype !== null) || 'toJSON' in object) return false;
+  let before = '';
+  for (const [name, member] of Object.entries(object)) {
+    if (name < before || !name.isWellFormed()) return false;
+    before = name;
+    if (member !== undefined && !isOrdered(member, depth + 1)) return false;
+  }
+  return true;
+}

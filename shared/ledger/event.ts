@@ -1,0 +1,48 @@
+import type { JsonObject } from '../base/json.ts';
+
+/** Something that happened and is to be proved. Field names are those on the wire and in the ledger. */
+export interface EvidenceEvent {
+  /** `ev_…`, given once by whoever saw it happen; sealing drops a second copy of the same id and bytes. */
+  readonly id: string;
+  /** For example `decision`, `execution.result`, `approval.decided`. */
+  readonly type: string;
+  readonly chain_id: string;
+  /** RFC 3339, UTC, milliseconds. */
+  readonly occurred_at: string;
+  /** `control-plane`, or `sidecar:<id>`. */
+  readonly source: string;
+  readonly agent_id?: string | undefined;
+  readonly user_id?: string | undefined;
+  readonly tool?: string | undefined;
+  readonly resource?: string | undefined;
+  readonly decision?: string | undefined;
+  readonly reason_code?: string | undefined;
+  readonly data: JsonObject;
+}
+
+/** The members of an event that may be absent, all of them texts. */
+export const optionalEventTexts = [
+  'agent_id',
+  'user_id',
+  'tool',
+  'resource',
+  'decision',
+  'reason_code',
+] as const;
+
+/** An event with its place in the ledger. */
+export interface SealedEvent {
+  readonly tenantId: string;
+  /** Gapless per tenant, from 1. */
+  readonly position: number;
+  readonly chainId: string;
+  /** Gapless per chain, from 1. */
+  readonly seq: number;
+  /** `sha256:` and 64 zeros for the first of a chain. */
+  readonly prevHash: string;
+  readonly eventHash: string;
+  /** The exact text that was hashed. */
+  readonly canonical: string;
+}
+
+export const genesisHash = `sha256:${'0'.repeat(64)}`;

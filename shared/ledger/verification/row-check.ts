@@ -1,0 +1,59 @@
+import { isJsonObject } from '../../base/json.ts';
+import { type EventColumns, eventColumns } from '../columns.ts';
+import type { EvidenceEvent } from '../event.ts';
+import type { LinkedRow, OpenProblem } from './chain-check.ts';
+
+export interface LedgerRow extends LinkedRow {
+  /** Absent where a ledger is verified that has no columns, such as an export. */
+  readonly columns?: EventColumns | undefined;
+}
+
+/** A row whose text is right, and says that it belongs elsewhere or holds something else. */
+export function misplaced(row: LedgerRow, tenantId: string): OpenProblem | undefined {
+  const content = (message: string): OpenProblem => ({
+    kind: 'content_mismatch',
+    position: row.position,
+    chain_id: row.chainId,
+    message,
+  });
+  const sealed = parse(row.canonical);
+  if (sealed === undefined) return content('the text is not a JSON object');
+  if (sealed.position !== row.position || sealed.seq !== row.seq) {
+    return { ...content(`the row was sealed at position ${sealed.position}`), kind: 'reordered' };
+  }
+  if (sealed.tenant !== tenantId) return content('the row was sealed for another tenant');
+  if (sealed.chain_id !== row.chainId) return content('the row was sealed in another chain');
+  if (row.columns === undefined) return undefined;
+  const wrong = differingColumn(row.columns, eventColumns(sealed), sealed.id);
+  return wrong === undefined
+    ? undefined
+    : content(`the column of ${wrong} is not what the text says`);
+}
+
+type SealedText = EvidenceEvent & {
+  readonly position: number;
+  readonly seq: number;
+  readonly tenant: string;
+};
+
+function parse(canonical: string): SealedText | undefined {
+  try {
+    const value: unknown = JSON.parse(canonical);
+    // Its hash is that of a text which sealing made, so its members have their types.
+    return isJsonObject(value) ? (value as unknown as SealedText) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function differingColumn(kept: EventColumns, said: EventColumns, id: string): string | undefined {
+  // Rows sealed before 2026-11-21 hold the bare id, whoever saw the event.
+  if (kept.eventId !== said.eventId && kept.eventId !== id) return 'id';
+  if (kept.type !== said.type) return 'type';
+  if (kept.source !== said.source) return 'source';
+  if (kept.agentId !== said.agentId) return 'agent_id';
+  if (kept.tool !== said.tool) return 'tool';
+  if (kept.decision !== said.decision) return 'decision';
+  if (kept.reasonCode !== said.reasonCode) return 'reason_code';
+  return kept.occurredAtMs === said.occurredAtMs ? undefined : 'occurred_at';
+}

@@ -1,0 +1,111 @@
+import { jointGrantLimits } from '../../vocabulary/grant-terms.ts';
+import type { ApprovalTerms, Decision } from '../../vocabulary/verdict.ts';
+import { approvalRoles, type RuleApproval } from '../language/definition.ts';
+import { ruleEffects, severity } from '../language/severity.ts';
+import type { PolicyOutcome } from './policy-set.ts';
+import type { RuleSource } from './rule-source.ts';
+
+/** What the rules that matched come to (DESIGN 3, stage 5). They are given in order of (policy id, rule index). */
+export function combine(matched: readonly RuleSource[]): PolicyOutcome {
+  const enforcing = matched.filter(isEnforcing);
+  const winner = mostRestrictive(enforcing);
+  if (winner === undefined) return noMatch(matched);
+  const decision = ruleDecision(winner);
+  const caution = decision === 'allow' ? mostRestrictive(matched.filter(isCaution)) : undefined;
+  if (caution !== undefined) return cautioned(matched, caution);
+  return {
+    decision,
+    reasonCode: winner.rule.reason,
+    policyHash: winner.policyHash,
+    decidedBy: winner.label,
+    matchedRules: enforcing.map(({ label }) => label),
+    observed: observe(matched.filter((source) => !isEnforcing(source))),
+    approval: decision === 'require_approval' ? jointTerms(enforcing) : undefined,
+    nextSteps: ruleEffects[winner.rule.decision].nextSteps,
+  };
+}
+
+/** Nothing that decides matched: what is not allowed is denied. */
+function noMatch(matched: readonly RuleSource[]): PolicyOutcome {
+  return {
+    decision: 'deny',
+    reasonCode: 'policy.no_match',
+    matchedRules: [],
+    observed: observe(matched),
+    nextSteps: [],
+  };
+}
+
+/** The enforcing policies allow it, and a policy in mode `warn` would have refused. */
+function cautioned(matched: readonly RuleSource[], caution: RuleSource): PolicyOutcome {
+  const counts = (source: RuleSource) => isEnforcing(source) || isCaution(source);
+  return {
+    decision: 'warn',
+    reasonCode: caution.rule.reason,
+    policyHash: caution.policyHash,
+    decidedBy: caution.label,
+    matchedRules: matched.filter(counts).map(({ label }) => label),
+    observed: observe(matched.filter((source) => !counts(source))),
+    nextSteps: [],
+  };
+}
+
+/** Whether a rule's policy decides, and does not only watch. */
+export function isEnforcing({ policyMode }: RuleSource): boolean {
+  return policyMode === 'enforce' || policyMode === 'strict';
+}
+
+/** A refusal of a policy that only warns. */
+export function isCaution(source: RuleSource): boolean {
+  return source.policyMode === 'warn' && severity(ruleDecision(source)) > severity('warn');
+}
+
+/** What a rule that matches decides. */
+export function ruleDecision({ rule }: RuleSource): Decision {
+  return ruleEffects[rule.decision].decision;
+}
+
+/** The most restrictive; among equals the first. */
+function mostRestrictive(sources: readonly RuleSource[]): RuleSource | undefined {
+  let winner: RuleSource | undefined;
+  for (const source of sources) {
+    if (winner && severity(ruleDecision(source)) <= severity(ruleDecision(winner))) continue;
+    winner = source;
+  }
+  return winner;
+}
+
+function observe(sources: readonly RuleSource[]): PolicyOutcome['observed'] {
+  return sources.map(({ label, rule }) => ({
+    rule: label,
+    decision: rule.decision,
+    reason: rule.reason,
+  }));
+}
+
+/** A human's decision must satisfy every matching rule that asks for one. */
+function jointTerms(sources: readonly RuleSource[]): ApprovalTerms {
+  const approvals = sources
+    .filter((source) => ruleDecision(source) === 'require_approval')
+    .map(({ rule }): RuleApproval => rule.approval ?? {});
+  const channels = new Set<string>();
+  let quorum = 1;
+  let slaSeconds = Infinity;
+  for (const approval of approvals) {
+    if (approval.channel !== undefined) channels.add(approval.channel);
+    quorum = Math.max(quorum, approval.quorum ?? 1);
+    slaSeconds = Math.min(slaSeconds, approval.sla_seconds ?? Infinity);
+  }
+  return {
+    channels: [...channels].sort(),
+    minRole: highestRole(approvals),
+    quorum,
+    slaSeconds: slaSeconds === Infinity ? undefined : slaSeconds,
+    grant: jointGrantLimits(approvals.map(({ grant }) => grant)),
+  };
+}
+
+function highestRole(approvals: readonly RuleApproval[]): string {
+  const asked = new Set(approvals.map(({ min_role }) => min_role));
+  return approvalRoles.findLast((role) => asked.has(role)) ?? approvalRoles[0];
+}

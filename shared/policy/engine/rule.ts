@@ -1,0 +1,92 @@
+import {
+  type CompiledCondition,
+  type ConditionKeys,
+  compileCondition,
+  type Requirement,
+} from '../language/condition.ts';
+import type {
+  ConditionGroup,
+  PolicyCondition,
+  PolicyDefinition,
+  PolicyRule,
+} from '../language/definition.ts';
+import type { PublishedPolicy } from '../language/published-policy.ts';
+import { compileScope } from '../language/scope.ts';
+import { permits } from '../language/severity.ts';
+import { combine } from './combine-rules.ts';
+import type { PolicyOutcome } from './policy-set.ts';
+import type { RuleSource } from './rule-source.ts';
+import { type UsageReading, usageReading } from './usage-reading.ts';
+
+/** A rule ready to run: it matches when all its requirements hold. */
+export interface CompiledRule extends RuleSource {
+  readonly requirements: readonly Requirement[];
+  /** The outcome when no other rule matches; most decisions come to one of these. */
+  readonly alone: PolicyOutcome;
+  /** Set where the rule refers to what was done before. */
+  readonly usage?: UsageReading | undefined;
+}
+
+/** The rules of a valid policy, each compiled when it is asked for. */
+export function* compileRules({
+  definition,
+  hash,
+}: Pick<PublishedPolicy, 'definition' | 'hash'>): Generator<CompiledRule> {
+  const scope = compileScope(definition);
+  for (const rule of definition.rules) {
+    const source: RuleSource = {
+      label: ruleLabel(definition, rule),
+      rule,
+      policyMode: definition.mode ?? 'enforce',
+      policyHash: hash,
+    };
+    yield {
+      ...source,
+      requirements: [...scope, ...compileGroup(rule.when, permits(rule.decision))],
+      alone: combine([source]),
+      usage: usageReading(definition, rule),
+    };
+  }
+}
+
+export function ruleLabel(definition: PolicyDefinition, rule: PolicyRule): string {
+  return `${definition.id}/${rule.name}`;
+}
+
+/** The conditions of a group, and what makes them a match. */
+export function groupConditions(group: ConditionGroup): {
+  readonly quantifier: 'all' | 'any';
+  readonly conditions: readonly PolicyCondition[];
+} {
+  return 'all' in group
+    ? { quantifier: 'all', conditions: group.all }
+    : { quantifier: 'any', conditions: group.any };
+}
+
+function compileGroup(group: ConditionGroup, rulePermits: boolean): readonly Requirement[] {
+  const { quantifier, conditions } = groupConditions(group);
+  const compiled = conditions.map((condition) => compileCondition(condition, rulePermits));
+  return quantifier === 'all' || compiled.length === 1 ? compiled : [anyOf(compiled)];
+}
+
+function anyOf(conditions: readonly CompiledCondition[]): Requirement {
+  return {
+    holds: (context) => {
+      for (const condition of conditions) if (condition.holds(context)) return true;
+      return false;
+    },
+    keys: unionOf(conditions),
+  };
+}
+
+/** Alternatives that all look at the same path come to one list of values. */
+function unionOf(conditions: readonly CompiledCondition[]): ConditionKeys | undefined {
+  const path = conditions[0]?.keys?.path;
+  if (path === undefined) return undefined;
+  const values = new Set<ConditionKeys['values'][number]>();
+  for (const { keys } of conditions) {
+    if (keys?.path !== path) return undefined;
+    for (const value of keys.values) values.add(value);
+  }
+  return { path, values: [...values] };
+}

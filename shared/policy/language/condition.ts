@@ -1,0 +1,124 @@
+import { isJsonObject, type JsonValue } from '../../base/json.ts';
+import type { PolicyContext } from './context.ts';
+import type { PolicyCondition } from './definition.ts';
+import { compilePath, type ReadPath } from './path.ts';
+import { compilePattern } from './pattern.ts';
+import { isPrimitive, type Primitive, type Relation, relations, toNumber } from './relations.ts';
+
+/** Something that must hold for a rule to match. */
+export interface Requirement {
+  readonly holds: (context: PolicyContext) => boolean;
+  /** Set when `holds` says the same as: the value at `path` is one of `values`. */
+  readonly keys?: ConditionKeys | undefined;
+  /** Set when `holds` says the same as: the number at `path` lies beyond `limit`. */
+  readonly bound?: ConditionBound | undefined;
+}
+
+export interface ConditionBound {
+  readonly path: string;
+  readonly operator: '>' | '>=' | '<' | '<=';
+  readonly limit: number;
+  /** Whether the rule permits: then text with an exponent does not count as a number. */
+  readonly permits: boolean;
+}
+
+/** A condition ready to run: the one place that says whether it holds. */
+export interface CompiledCondition extends Requirement {
+  readonly actual: ReadPath;
+  /** The literal, or what the `$ref` path holds. */
+  readonly expected: ReadPath;
+}
+
+export interface ConditionKeys {
+  readonly path: string;
+  readonly values: readonly Primitive[];
+}
+
+/**
+ * Compiles one condition. `permits` is true in a rule whose decision is `allow` or `warn`:
+ * there, what cannot be read never makes a condition true.
+ */
+export function compileCondition(condition: PolicyCondition, permits: boolean): CompiledCondition {
+  const { path, value } = condition;
+  const actual = compilePath(path);
+  const ref = refPath(value);
+  const expected = ref === undefined ? () => value : compilePath(ref);
+  if (condition.operator === 'matches') {
+    return { holds: searches(actual, value, permits), actual, expected };
+  }
+  const relation = relations[condition.operator];
+  if (ref !== undefined) {
+    const holds = (context: PolicyContext) => relation(actual(context), expected(context), permits);
+    return { holds, actual, expected };
+  }
+  const holds =
+    memberTest(condition, actual) ?? literalTest(relation, actual, literalOf(condition), permits);
+  return { holds, actual, expected, keys: keysOf(condition), bound: boundOf(condition, permits) };
+}
+
+/** The path that a `{ "$ref": path }` names; undefined for a literal. */
+export function refPath(value: JsonValue): string | undefined {
+  if (!isJsonObject(value)) return undefined;
+  const path = value.$ref;
+  return typeof path === 'string' ? path : undefined;
+}
+
+/** A text that is too long to be searched never permits, and never escapes a rule that forbids. */
+function searches(
+  actual: ReadPath,
+  pattern: JsonValue,
+  permits: boolean,
+): (context: PolicyContext) => boolean {
+  const compiled = compilePattern(String(pattern));
+  return (context) => {
+    const text = actual(context);
+    return typeof text === 'string' && (compiled.search(text) ?? !permits);
+  };
+}
+
+function literalTest(
+  relation: Relation,
+  actual: ReadPath,
+  literal: JsonValue,
+  permits: boolean,
+): (context: PolicyContext) => boolean {
+  return (context) => relation(actual(context), literal, permits);
+}
+
+/** `in` a list of primitives, at a cost that does not grow with the list. */
+function memberTest(
+  { operator, value }: PolicyCondition,
+  actual: ReadPath,
+): ((context: PolicyContext) => boolean) | undefined {
+  if (operator !== 'in' || !isPrimitiveList(value)) return undefined;
+  const members: ReadonlySet<JsonValue | undefined> = new Set(value);
+  return (context) => members.has(actual(context));
+}
+
+function keysOf({ path, operator, value }: PolicyCondition): ConditionKeys | undefined {
+  if (operator === '==' && isPrimitive(value)) return { path, values: [value] };
+  if (operator === 'in' && isPrimitiveList(value)) return { path, values: [...new Set(value)] };
+  return undefined;
+}
+
+function boundOf(
+  { path, operator, value }: PolicyCondition,
+  permits: boolean,
+): ConditionBound | undefined {
+  if (!isOrder(operator)) return undefined;
+  const limit = toNumber(value, false);
+  return Number.isNaN(limit) ? undefined : { path, operator, limit, permits };
+}
+
+/** A limit that is given as text is the number it says: it comes from the policy's author. */
+function literalOf({ operator, value }: PolicyCondition): JsonValue {
+  return isOrder(operator) ? toNumber(value, false) : value;
+}
+
+function isOrder(operator: string): operator is ConditionBound['operator'] {
+  return operator === '>' || operator === '>=' || operator === '<' || operator === '<=';
+}
+
+function isPrimitiveList(value: JsonValue): value is readonly Primitive[] {
+  return Array.isArray(value) && value.every(isPrimitive);
+}

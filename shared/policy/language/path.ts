@@ -1,0 +1,34 @@
+import type { JsonValue } from '../../base/json.ts';
+import type { PolicyContext } from './context.ts';
+import { summedPath } from './usage-path.ts';
+
+/** Reads one place of a context; undefined when the path leads nowhere. */
+export type ReadPath = (context: PolicyContext) => JsonValue | undefined;
+
+/** What a path is read by, one after the other. */
+export function segmentsOf(path: string): readonly string[] {
+  const summed = summedPath(path);
+  // One sum is one member: else `order` and `order.total` could not both be summed.
+  return summed === undefined ? path.split('.') : ['usage', 'sum_24h', summed];
+}
+
+/**
+ * Compiles a dotted path to a reader. Own properties only, so `constructor` or `__proto__` find
+ * nothing but what the context itself carries. Of an array, `0` and `length` are own properties.
+ */
+export function compilePath(path: string): ReadPath {
+  const [first = '', second, ...rest] = segmentsOf(path);
+  if (second === undefined) return (context) => own(context, first);
+  if (rest.length === 0) return (context) => own(own(context, first), second);
+  return (context) => {
+    let value = own(own(context, first), second);
+    for (const segment of rest) value = own(value, segment);
+    return value;
+  };
+}
+
+function own(value: JsonValue | undefined, segment: string): JsonValue | undefined {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, segment)
+    ? (value as { readonly [name: string]: JsonValue | undefined })[segment]
+    : undefined;
+}

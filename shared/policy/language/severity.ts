@@ -1,0 +1,51 @@
+import type { Decision } from '../../vocabulary/verdict.ts';
+import type { RuleDecision } from './definition.ts';
+
+interface RuleEffect {
+  readonly decision: Decision;
+  /** What the reason alone does not tell; for the plain decisions the verdict knows better. */
+  readonly nextSteps: readonly string[];
+}
+
+/** What each decision of a rule comes to, and what an agent can do about it. */
+export const ruleEffects: Readonly<Record<RuleDecision, RuleEffect>> = {
+  allow: { decision: 'allow', nextSteps: [] },
+  warn: { decision: 'warn', nextSteps: [] },
+  require_approval: { decision: 'require_approval', nextSteps: [] },
+  require_tool_reapproval: { decision: 'require_tool_reapproval', nextSteps: [] },
+  deny: { decision: 'deny', nextSteps: [] },
+  require_reauth: {
+    decision: 'deny',
+    nextSteps: [
+      'Ask the user to authenticate again, then retry with a passport issued after that.',
+    ],
+  },
+  require_policy_update: {
+    decision: 'deny',
+    nextSteps: ['Ask the operator to update the policies; until then the decision stays the same.'],
+  },
+  dry_run: {
+    decision: 'deny',
+    nextSteps: [
+      'Nothing was executed: a policy lets this action run only as a rehearsal. Do not report it as done.',
+    ],
+  },
+};
+
+const rising: readonly Decision[] = [
+  'allow',
+  'warn',
+  'require_approval',
+  'require_tool_reapproval',
+  'deny',
+];
+
+/** How restrictive a decision is; the highest of all matching rules wins. */
+export function severity(decision: Decision): number {
+  return rising.indexOf(decision);
+}
+
+/** True for the rules that can let an action pass: they must be able to read what they test. */
+export function permits(decision: RuleDecision): boolean {
+  return decision === 'allow' || decision === 'warn';
+}

@@ -1,0 +1,67 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
+import { joinPath, refuse, show } from './json-bounds.ts';
+
+/** Readers of single fields: each returns the value or throws `policy.invalid` naming the path. */
+
+/** An object without keys other than `known`; a key that is not known could be a misspelt one. */
+export function readObject(
+  value: JsonValue | undefined,
+  path: string,
+  known: readonly string[],
+): JsonObject {
+  if (value === undefined) refuse(path, `required: an object with ${known.join(', ')}`);
+  if (!isJsonObject(value)) {
+    refuse(path, `${show(value)} is not an object with ${known.join(', ')}`);
+  }
+  for (const name of Object.keys(value)) {
+    if (known.includes(name)) continue;
+    refuse(joinPath(path, name), `unknown key; known here: ${known.join(', ')}`);
+  }
+  return value;
+}
+
+export function readList(
+  value: JsonValue | undefined,
+  path: string,
+  { max, of }: { readonly max: number; readonly of: string },
+): readonly JsonValue[] {
+  if (value === undefined) refuse(path, `required: an array of ${of}`);
+  if (!Array.isArray(value)) refuse(path, `${show(value)} is not an array of ${of}`);
+  if (value.length > max) refuse(path, `more than ${max} ${of}`);
+  return value;
+}
+
+const controlCharacter = /\p{Cc}/u;
+
+/** Text that names something and is shown on one line: not blank, bounded, no control characters. */
+export function readLabel(value: JsonValue | undefined, path: string, lengthMax: number): string {
+  const label = readText(value, path, lengthMax);
+  if (label.trim() === '') refuse(path, 'must not be blank');
+  if (controlCharacter.test(label)) refuse(path, 'holds a control character');
+  return label;
+}
+
+export function readText(value: JsonValue | undefined, path: string, lengthMax: number): string {
+  if (value === undefined) refuse(path, 'required: a string');
+  if (typeof value !== 'string') refuse(path, `${show(value)} is not a string`);
+  if (value.length > lengthMax) refuse(path, `longer than ${lengthMax} characters`);
+  return value;
+}
+
+export function readOneOf<Word extends string>(
+  value: JsonValue | undefined,
+  path: string,
+  words: readonly Word[],
+): Word {
+  const word = words.find((known) => known === value);
+  if (word !== undefined) return word;
+  if (value === undefined) return refuse(path, `required: one of ${words.join(', ')}`);
+  return refuse(path, `${show(value)} is not one of ${words.join(', ')}`);
+}
+
+export function readInteger(value: JsonValue, path: string, max: number): number {
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 1 && value <= max) {
+    return value;
+  }
+  return refuse(path, `${show(value)} is not an integer from 1 to ${max}`);
+}

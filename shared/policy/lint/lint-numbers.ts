@@ -1,0 +1,115 @@
+import type { JsonValue } from '../../base/json.ts';
+import { groupConditions } from '../engine/rule.ts';
+import type { PolicyContext } from '../language/context.ts';
+import { type Clause, conditionTest, type Test } from './clause.ts';
+import type { LintFinding } from './lint-finding.ts';
+import { conditionPath, type Subject } from './lint-subject.ts';
+import { isImpossibleTogether } from './reasoning.ts';
+import { type Effort, findWitness } from './witness.ts';
+
+/** Values that no order holds for, and that a tool behind may yet read as a number. */
+const noNumbers: readonly JsonValue[] = ['1e3x', '1,000', [1000], true];
+
+/** What an agent writes itself; all else comes from records that hold what they should. */
+const written = /^(args|resource)\./;
+
+/**
+ * A refusing rule whose limit something that is no number slips past: an order is false for it,
+ * and a rule that permits does not ask for a number. `near`: the rules for the same tools.
+ */
+export function findSlips(
+  subject: Subject,
+  { near, effort }: { readonly near: readonly Subject[]; readonly effort: Effort },
+): readonly LintFinding[] {
+  return limitsOf(subject).flatMap(({ test, path }) => {
+    const isLimit = ({ path: at, bound }: Test) => bound !== undefined && at === test.path;
+    const rest = subject.clauses
+      .filter((clause) => clause.some(isLimit))
+      .map((clause) => clause.filter((one) => !isLimit(one)));
+    const slip = firstSlip(rest, { test, near, effort });
+    return slip === undefined ? [] : [describe(subject, { path, test, ...slip })];
+  });
+}
+
+/** The same among policies of which none permits anything: whether it matters lies with others. */
+export function unguardedLimits(subject: Subject): readonly LintFinding[] {
+  return limitsOf(subject).map(({ test, path }) => ({
+    kind: 'number_slips_past',
+    severity: 'info',
+    ...subject.at,
+    path,
+    message: `${test.operator} is false for what is no number, such as the text "1e3x". No rule of these policies lets that pass.`,
+    fix: `Let rules that permit have an ordered condition on ${test.path} too.`,
+  }));
+}
+
+/** The limits that a refusing rule sets to what an agent writes: of each path the first. */
+function limitsOf({ rule, at, permits }: Subject): readonly Limit[] {
+  if (permits) return [];
+  const limits = groupConditions(rule.when).conditions.flatMap((condition, index): Limit[] => {
+    const test = conditionTest(condition, false);
+    if (test.bound === undefined || !written.test(test.path)) return [];
+    return [{ test, path: conditionPath({ rule, at }, index) }];
+  });
+  return [...Map.groupBy(limits, ({ test }) => test.path).values()].flatMap(
+    ([first]) => first ?? [],
+  );
+}
+
+interface Limit {
+  readonly test: Test;
+  readonly path: string;
+}
+
+interface Slip {
+  readonly permitting: Subject;
+  readonly example: PolicyContext;
+}
+
+function firstSlip(
+  rest: readonly Clause[],
+  {
+    test,
+    near,
+    effort,
+  }: { readonly test: Test; readonly near: readonly Subject[]; readonly effort: Effort },
+): Slip | undefined {
+  const refusing = near.filter(({ permits }) => !permits);
+  const values = noNumbers.map((value) =>
+    conditionTest({ path: test.path, operator: '==', value }, true),
+  );
+  const others = rest.flatMap((clause) => values.map((isValue) => [...clause, isValue]));
+  for (const permitting of near.filter(({ permits }) => permits)) {
+    for (const clause of permitting.clauses) {
+      for (const other of others) {
+        effort.left -= clause.length;
+        if (effort.left < 0) return undefined;
+        if (isImpossibleTogether(clause, other)) continue;
+        const example = findWitness([...clause, ...other], effort);
+        effort.left -= refusing.length;
+        if (example && !refusing.some((rule) => matches(rule, example))) {
+          return { permitting, example };
+        }
+      }
+    }
+  }
+  return undefined;
+}
+
+function matches({ clauses }: Subject, context: PolicyContext): boolean {
+  return clauses.some((clause) => clause.every(({ holds }) => holds(context)));
+}
+
+function describe({ at }: Subject, { path, test, permitting, example }: Slip & Limit): LintFinding {
+  const other = permitting.at.rule;
+  return {
+    kind: 'number_slips_past',
+    severity: 'warning',
+    ...at,
+    path,
+    message: `${test.operator} is false for what is no number, such as the text "1e3x": ${other} lets that pass.`,
+    fix: `Give ${other} an ordered condition on ${test.path} too, so that it permits numbers only.`,
+    other,
+    example,
+  };
+}

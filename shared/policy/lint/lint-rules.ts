@@ -1,0 +1,160 @@
+import { groupConditions } from '../engine/rule.ts';
+import { refPath } from '../language/condition.ts';
+import { fieldAt } from '../language/context-fields.ts';
+import type { PolicyCondition, PolicyRule } from '../language/definition.ts';
+import { isPrimitive } from '../language/relations.ts';
+import { permits } from '../language/severity.ts';
+import { type Clause, conditionTest } from './clause.ts';
+import { atRule, type LintFinding } from './lint-finding.ts';
+import type { RuleReading } from './lint-subject.ts';
+
+const placeholder = /^\W*(todo|tbd|fixme|none|null|n\/?a|unknown|reason|x+)?\W*$/i;
+
+/** What can be said of each rule by itself. */
+export function lintRule(reading: RuleReading): readonly LintFinding[] {
+  const conditions = conditionFindings(reading);
+  const neverMatches = conditions.some(({ kind }) => kind === 'never_matches');
+  return [
+    ...reasonFindings(reading),
+    ...conditions,
+    ...(neverMatches ? [] : [...rangeFindings(reading), ...breadthFindings(reading)]),
+  ];
+}
+
+function reasonFindings({ definition, rule, path }: RuleReading): readonly LintFinding[] {
+  if (!placeholder.test(rule.reason) && rule.reason !== rule.decision) return [];
+  return [
+    {
+      kind: 'missing_reason',
+      severity: 'warning',
+      ...atRule(definition, rule, `${path}.reason`),
+      message: `"${rule.reason}" tells the agent and the ledger nothing.`,
+      fix: 'Give a code of your own that says why, such as refund.out_of_policy.',
+    },
+  ];
+}
+
+function conditionFindings({ definition, rule, path }: RuleReading): readonly LintFinding[] {
+  const { quantifier, conditions } = groupConditions(rule.when);
+  return conditions.flatMap((condition, index): readonly LintFinding[] => {
+    const at = {
+      severity: 'warning',
+      ...atRule(definition, rule, `${path}.when.${quantifier}[${index}]`),
+    } as const;
+    const futile = whyNever(condition, permits(rule.decision)) ?? whyUnknown(condition);
+    if (futile) return [{ kind: 'never_matches', ...at, severity: 'error', ...futile }];
+    if (restsOnDifference(condition, rule)) {
+      return [{ kind: 'permits_by_difference', ...at, ...whyDifference(condition) }];
+    }
+    const part = permits(rule.decision) ? whyPart(condition) : undefined;
+    return part ? [{ kind: 'permits_by_part', ...at, ...part }] : [];
+  });
+}
+
+interface Explanation {
+  readonly message: string;
+  readonly fix: string;
+}
+
+/** Why no context makes the condition true; undefined when one might. */
+function whyNever(condition: PolicyCondition, rulePermits: boolean): Explanation | undefined {
+  const { path, operator, value } = condition;
+  const { values } = conditionTest(condition, rulePermits);
+  if (values?.length === 0) {
+    return operator === 'in'
+      ? { message: 'Nothing is in an empty list.', fix: 'List the values that are meant.' }
+      : {
+          message: `${operator} compares numbers, and ${JSON.stringify(value)} is none.`,
+          fix: 'Compare with a number.',
+        };
+  }
+  const field = fieldAt(path);
+  if (field?.kind === 'object' && refPath(value) === undefined && comparesPrimitives(condition)) {
+    return {
+      message: `${path} is an object, which never matches a primitive.`,
+      fix: path === 'tool' ? 'Use tool.name.' : 'Name the field of it that is meant.',
+    };
+  }
+  const { words } = field?.kind === 'text' ? field : {};
+  if (field?.kind !== 'text' || values === undefined) return undefined;
+  const possible = values.some((one) => typeof one === 'string' && (words?.includes(one) ?? true));
+  return possible
+    ? undefined
+    : {
+        message: `${path} is ${words ? `one of ${words.join(', ')}` : 'a string'}, never ${JSON.stringify(value)}.`,
+        fix: 'Compare with a value that it can have.',
+      };
+}
+
+function comparesPrimitives({ operator, value }: PolicyCondition): boolean {
+  if (isPrimitive(value)) return true;
+  if (operator !== 'in' && operator !== 'not_in') return false;
+  return Array.isArray(value) && value.some(isPrimitive);
+}
+
+/** A path that no context has is most likely misspelt. */
+function whyUnknown({ path, value }: PolicyCondition): Explanation | undefined {
+  const unknown = [path, refPath(value)].find((one) => one !== undefined && !fieldAt(one));
+  if (unknown === undefined) return undefined;
+  return {
+    message: `No context has ${unknown}: the condition does not depend on the call.`,
+    fix: /^tool(_|-)?name$/i.test(unknown) ? 'Use tool.name.' : 'Correct the path.',
+  };
+}
+
+/** An allow that rests on what an optional value is not. */
+function restsOnDifference({ path, operator }: PolicyCondition, { decision }: PolicyRule): boolean {
+  if (decision !== 'allow' || (operator !== '!=' && operator !== 'not_in')) return false;
+  const field = fieldAt(path);
+  return !(field?.kind === 'text' && field.always);
+}
+
+function whyDifference({ path }: PolicyCondition): Explanation {
+  return {
+    message: `The rule allows whatever ${path} is not; where ${path} is absent it does not match at all.`,
+    fix: 'List what is allowed with == or in, or deny the exceptions in a rule of their own.',
+  };
+}
+
+const anchored = /^(\(\?[a-z]+\))?(\^|\\A).*(\$|\\z)$/s;
+
+/** A text that need only hold something somewhere can hold anything beside it. */
+function whyPart({ path, operator, value }: PolicyCondition): Explanation | undefined {
+  if (operator !== 'matches' || typeof value !== 'string') return undefined;
+  if (anchored.test(value) && !/(^|[^\\])\|/.test(value.replace(/\([^()]*\)/g, ''))) {
+    return undefined;
+  }
+  return {
+    message: `It lets pass any ${path} in which ${JSON.stringify(value)} is found somewhere.`,
+    fix: 'Begin the pattern with ^ and end it with $, alternatives in a group, so that it describes the whole text.',
+  };
+}
+
+/** Conditions that are possible one by one and impossible together. */
+function rangeFindings({ definition, rule, path, clauses }: RuleReading): readonly LintFinding[] {
+  if (clauses.length > 0) return [];
+  return [
+    {
+      kind: 'never_matches',
+      severity: 'error',
+      ...atRule(definition, rule, `${path}.when`),
+      message: 'The conditions, with applies_to, exclude each other.',
+      fix: 'Widen the ranges or lists until one value satisfies all of them.',
+    },
+  ];
+}
+
+/** An allow that no tool is named in lets pass whatever tool is added later. */
+function breadthFindings({ definition, rule, path, clauses }: RuleReading): readonly LintFinding[] {
+  const namesTools = (clause: Clause) => clause.some((test) => /^tool(\.|$)/.test(test.path));
+  if (rule.decision !== 'allow' || clauses.every(namesTools)) return [];
+  return [
+    {
+      kind: 'permits_any_tool',
+      severity: 'warning',
+      ...atRule(definition, rule, path),
+      message: 'It allows every tool, those that are registered later too.',
+      fix: 'Name the tools in applies_to.tools or with a condition on tool.name.',
+    },
+  ];
+}

@@ -1,0 +1,219 @@
+import type { JsonObject, JsonValue } from '../../base/json.ts';
+import { intersectGlobs } from '../../glob/glob-intersection.ts';
+import type { PolicyContext } from '../language/context.ts';
+import { fieldAt } from '../language/context-fields.ts';
+import { segmentsOf } from '../language/path.ts';
+import { toNumber } from '../language/relations.ts';
+import type { Clause, Test } from './clause.ts';
+import { sampleTexts } from './pattern-sample.ts';
+import { allowsKind, type Group, groupsOf, satisfies } from './reasoning.ts';
+
+const valuesPerGroup = 12;
+const triesMax = 400;
+/** In comparisons of one test with another. */
+const searchCost = 100;
+const tryCost = 50;
+const commonToolSteps = 5_000;
+
+/** What every call has, so that a witness is one that could happen. */
+const base: PolicyContext = {
+  tenant: { id: 't' },
+  agent: { id: '1' },
+  user: { id: 'u' },
+  tool: { name: 'x' },
+  args: {},
+  resource: { id: 'r' },
+  environment: 'prod',
+};
+
+/** What may still be spent on searching, counted down. */
+export interface Effort {
+  left: number;
+}
+
+type Value = JsonValue | undefined;
+
+/**
+ * A context that satisfies all tests, found by trying what lies at and around the values that
+ * they name, and checked with the conditions that decide requests: it is never wrong. Not finding
+ * one proves nothing. Bounded, and the same for the same tests.
+ */
+export function findWitness(
+  tests: Clause,
+  effort: Effort = { left: Infinity },
+): PolicyContext | undefined {
+  effort.left -= searchCost;
+  const groups = groupsOf(tests);
+  const pools = groups.map((group) => poolOf(group));
+  const linked = linkPools(tests, groups, pools);
+  const choices = groups.map((group, index) => {
+    const pool = [...new Set([...(linked[index] ?? []), ...(pools[index] ?? [])])];
+    return pool
+      .filter((value) => allowsKind(group.tests, value) && satisfies(group.tests, value))
+      .slice(0, valuesPerGroup);
+  });
+  if (choices.some(({ length }) => length === 0)) return undefined;
+  for (const choice of combinations(choices)) {
+    effort.left -= tryCost;
+    if (effort.left < 0) return undefined;
+    const context = build(groups, choice);
+    if (tests.every(({ holds }) => holds(context))) return context;
+  }
+  return undefined;
+}
+
+/** The first choices of all first, then one after the other, the last varying fastest. */
+function* combinations(choices: readonly (readonly Value[])[]): Generator<readonly Value[]> {
+  const at = choices.map(() => 0);
+  for (let tries = 0; tries < triesMax; tries += 1) {
+    yield choices.map((choice, index) => choice[at[index] ?? 0]);
+    let index = choices.length - 1;
+    for (; index >= 0; index -= 1) {
+      at[index] = (at[index] ?? 0) + 1;
+      if ((at[index] ?? 0) < (choices[index]?.length ?? 0)) break;
+      at[index] = 0;
+    }
+    if (index < 0) return;
+  }
+}
+
+/** What to try at one place. */
+function poolOf({ tests, paths }: Group): readonly Value[] {
+  const listed = tests.find(({ values }) => values !== undefined)?.values;
+  if (listed !== undefined) return listed;
+  const words = paths.flatMap((path) => {
+    const field = fieldAt(path);
+    return field?.kind === 'text' ? (field.words ?? []) : [];
+  });
+  return [
+    ...words,
+    ...toolsFor(tests),
+    ...numbersFor(tests),
+    ...textsFor(tests),
+    ...listsFor(tests),
+    ...ordinary,
+  ];
+}
+
+/** A tool of each glob, and the tools that the globs of two tests have in common. */
+function toolsFor(tests: Clause): readonly Value[] {
+  const scopes = tests.flatMap(({ globs }) => (globs === undefined ? [] : [globs]));
+  const [first = [], second = []] = scopes;
+  const budget = { steps: commonToolSteps };
+  const common = first.flatMap((one) =>
+    second.flatMap((other) => {
+      const found = intersectGlobs(one, other, 'tool', budget);
+      return found.kind === 'common' ? [found.text] : [];
+    }),
+  );
+  const each = scopes.flat().map((glob) => glob.replace(/\*+/g, 'x'));
+  return [...new Set([...common, ...each])];
+}
+
+const ordinary: readonly Value[] = [
+  ...['x', 'y', 'z', 'other'],
+  undefined,
+  ...[0, 1, 2, 3, true, false, null],
+  [],
+  ['x'],
+  {},
+];
+
+function numbersFor(tests: Clause): readonly Value[] {
+  const limits = tests.flatMap(({ bound }) => bound?.limit ?? []).sort((one, other) => one - other);
+  const between = limits.map((limit, index) => (limit + (limits[index + 1] ?? limit)) / 2);
+  const near = limits.flatMap((limit) => [limit, limit + 1, limit - 1]);
+  const far = limits.flatMap((limit) => [
+    limit + 2,
+    limit + 0.5,
+    limit - 0.5,
+    limit * 2,
+    limit / 2,
+  ]);
+  const whole = between.map((value) => Math.round(value));
+  const all = [...whole, ...near, ...between, ...far].filter(Number.isFinite);
+  return [...all, ...[...near, ...whole].map(String), ...near.map((value) => `${value}.0`)];
+}
+
+function textsFor(tests: Clause): readonly Value[] {
+  const contained = tests.flatMap(({ operator, literal }) =>
+    operator === 'contains' && typeof literal === 'string' ? literal : [],
+  );
+  const samples = tests
+    .filter(({ operator }) => operator === 'matches')
+    .flatMap(({ literal }) => sampleTexts(String(literal)));
+  const parts = [...samples, ...contained].slice(0, 12);
+  const joined = parts.flatMap((one) =>
+    parts.filter((other) => other !== one).flatMap((other) => [one + other, `${one} ${other}`]),
+  );
+  return [...parts, contained.join(''), contained.join(' '), ...joined];
+}
+
+function listsFor(tests: Clause): readonly Value[] {
+  const elements = tests.flatMap(({ operator, literal, ref }) =>
+    operator === 'contains' && ref === undefined ? [literal] : [],
+  );
+  return elements.length === 0 ? [] : [elements];
+}
+
+/** A path that is compared with another is tried with what that one is tried with, and beside it. */
+function linkPools(
+  tests: Clause,
+  groups: readonly Group[],
+  pools: readonly (readonly Value[])[],
+): readonly (readonly Value[])[] {
+  const linked: Value[][] = groups.map(() => []);
+  const indexOf = (path: string) => groups.findIndex(({ paths }) => paths.includes(path));
+  for (const test of tests) {
+    if (test.ref === undefined) continue;
+    const [left, right] = [indexOf(test.path), indexOf(test.ref)];
+    linked[left]?.unshift(...beside(test, pools[right] ?? []));
+    linked[right]?.unshift(...beside(test, pools[left] ?? []));
+  }
+  return linked;
+}
+
+function beside({ operator }: Test, pool: readonly Value[]): readonly Value[] {
+  const some = pool.slice(0, valuesPerGroup);
+  if (operator === 'in' || operator === 'contains') {
+    return some.flatMap((value) => (value === undefined ? [] : [[value], value]));
+  }
+  const numbers = some.map((value) => toNumber(value, false)).filter(Number.isFinite);
+  return [...numbers.flatMap((value) => [value, value + 1, value - 1]), ...some];
+}
+
+function build(groups: readonly Group[], choice: readonly Value[]): PolicyContext {
+  const places = groups
+    .flatMap(({ paths }, index) => paths.map((path) => ({ path, value: choice[index] })))
+    .filter(({ value }) => value !== undefined)
+    .sort((one, other) => one.path.length - other.path.length);
+  const context = structuredClone(base) as Record<string, unknown>;
+  for (const { path, value } of places) place(context, segmentsOf(path), structuredClone(value));
+  return context as JsonObject;
+}
+
+/** Puts a value at a path, where that path can be; what is in the way is left alone. */
+function place(
+  context: Record<string, unknown>,
+  segments: readonly string[],
+  value: unknown,
+): void {
+  let target = context;
+  for (const segment of segments.slice(0, -1)) {
+    if (!Object.hasOwn(target, segment)) define(target, segment, {});
+    const next = target[segment];
+    if (typeof next !== 'object' || next === null) return;
+    target = next as Record<string, unknown>;
+  }
+  define(target, segments.at(-1) ?? '', value);
+}
+
+function define(target: Record<string, unknown>, segment: string, value: unknown): void {
+  if (Array.isArray(target) && segment === 'length') return;
+  Object.defineProperty(target, segment, {
+    value,
+    enumerable: true,
+    configurable: true,
+    writable: true,
+  });
+}

@@ -1,0 +1,75 @@
+export const approvalStates = [
+  'pending',
+  'context_requested',
+  'reauth_required',
+  'tool_reapproval_required',
+  'escalated',
+  'approved',
+  'denied',
+  'modified',
+  'expired',
+] as const;
+export type ApprovalState = (typeof approvalStates)[number];
+
+export const approvalActions = [
+  'approve',
+  'deny',
+  'modify',
+  'request_context',
+  'require_reauth',
+  'require_tool_reapproval',
+  'escalate',
+  'expire',
+] as const;
+export type ApprovalAction = (typeof approvalActions)[number];
+
+type Moves = Readonly<Partial<Record<ApprovalAction, ApprovalState>>>;
+
+const moves = {
+  approve: 'approved',
+  deny: 'denied',
+  modify: 'modified',
+  request_context: 'context_requested',
+  require_reauth: 'reauth_required',
+  require_tool_reapproval: 'tool_reapproval_required',
+  escalate: 'escalated',
+  expire: 'expired',
+} as const;
+const { request_context: _c, ...butContext } = moves;
+const { require_reauth: _r, ...butReauth } = moves;
+const { require_tool_reapproval: _t, modify: _m, ...butReapproval } = moves;
+const { escalate: _e, ...butEscalate } = moves;
+
+/** The table of design 7. What a row does not name is refused. */
+const table: Readonly<Record<ApprovalState, Moves>> = {
+  pending: moves,
+  context_requested: butContext,
+  reauth_required: butReauth,
+  tool_reapproval_required: butReapproval,
+  escalated: butEscalate,
+  approved: {},
+  denied: {},
+  modified: {},
+  expired: {},
+};
+
+/** Where an action leads from a state; undefined when the table does not allow it. */
+export function transition(
+  state: ApprovalState,
+  action: ApprovalAction,
+): ApprovalState | undefined {
+  return table[state][action];
+}
+
+/** True while a human decision is still awaited. */
+export function isOpen(state: ApprovalState): boolean {
+  return table[state].expire !== undefined;
+}
+
+/** The state that counts now: an open approval past its window is expired, swept or not. */
+export function stateAt(
+  approval: { readonly status: ApprovalState; readonly expiresAtMs: number },
+  nowMs: number,
+): ApprovalState {
+  return isOpen(approval.status) && nowMs >= approval.expiresAtMs ? 'expired' : approval.status;
+}
