@@ -1,9 +1,9 @@
 import fs from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { readConfig as readControlPlaneConfig } from '../control-plane/config.ts';
 import { type ControlPlane, startControlPlane } from '../control-plane/main.ts';
-import { ownFolder } from '../control-plane/store/own-folder.ts';
+import { readConfig as readControlPlaneConfig } from '../control-plane/platform/config/config.ts';
+import { ownFolder } from '../control-plane/platform/store/own-folder.ts';
 import { readConfig as readSidecarConfig } from '../proxy/config.ts';
 import { type Sidecar, startSidecar } from '../proxy/main.ts';
 import type { DecisionSink } from '../proxy/telemetry/decision-log.ts';

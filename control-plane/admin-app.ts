@@ -1,6 +1,6 @@
 import express, { type Express, type RequestHandler } from 'express';
 import type { Registry } from 'prom-client';
-import { answerHealth } from './http/health.ts';
+import { answerHealth } from './platform/http/health.ts';
 
 /** The pages of the admin port, which needs no key: health, readiness in detail, and metrics. */
 export function createAdminApp(registry: Registry, answerReady: RequestHandler): Express {

@@ -4,17 +4,17 @@ import type { DiskWatch } from '../shared/base/disk-watch.ts';
 import { openApiDocument } from '../shared/contract/base/openapi.ts';
 import { GatewayError } from '../shared/errors/gateway-error.ts';
 import { answerMetrics } from './admin-app.ts';
-import { createAuthenticate } from './http/authenticate.ts';
-import { type BudgetLimits, createBudgets } from './http/budget.ts';
-import { checkOperations } from './http/check-operations.ts';
-import { serveDocs } from './http/docs-page.ts';
-import { answerHealth, answerReady } from './http/health.ts';
-import { createMetrics } from './http/metrics.ts';
-import { requestLog } from './http/request-log.ts';
-import type { Route } from './http/route.ts';
-import { refuseMethod, routerOf } from './http/routing.ts';
-import { answerError } from './http/serve-route.ts';
-import type { Services } from './services.ts';
+import type { Services } from './core/services.ts';
+import { createAuthenticate } from './platform/access/authenticate.ts';
+import { type BudgetLimits, createBudgets } from './platform/http/budget.ts';
+import { checkOperations } from './platform/http/check-operations.ts';
+import { serveDocs } from './platform/http/docs-page.ts';
+import { answerHealth, answerReady } from './platform/http/health.ts';
+import { createMetrics } from './platform/http/metrics.ts';
+import { requestLog } from './platform/http/request-log.ts';
+import type { Route } from './platform/http/route.ts';
+import { refuseMethod, routerOf } from './platform/http/routing.ts';
+import { answerError } from './platform/http/serve-route.ts';
 
 export interface AppOptions {
   readonly limits?: BudgetLimits;

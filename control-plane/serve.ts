@@ -6,12 +6,12 @@ import { listenError } from '../shared/base/listen-error.ts';
 import { gauge } from '../shared/base/observed-metric.ts';
 import { createAdminApp } from './admin-app.ts';
 import { createApp } from './app.ts';
-import { defaultLimits } from './http/budget.ts';
-import { answerReady } from './http/health.ts';
-import { createHttpServer } from './http/server.ts';
+import type { Services } from './core/services.ts';
+import { defaultLimits } from './platform/http/budget.ts';
+import { answerReady } from './platform/http/health.ts';
+import { createHttpServer } from './platform/http/server.ts';
+import { watchDisk } from './platform/store/disk.ts';
 import { allRoutes } from './routes.ts';
-import type { Services } from './services.ts';
-import { watchDisk } from './store/disk.ts';
 
 interface Serving {
   readonly server: Server;

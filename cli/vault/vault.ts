@@ -1,15 +1,15 @@
 import fs from 'node:fs';
 import { parseArgs } from 'node:util';
-import { type Config, readConfig } from '../../control-plane/config.ts';
-import { renewWrapping } from '../../control-plane/keys/keyring/renew-wrapping.ts';
-import { rotateMasterKey } from '../../control-plane/keys/keyring/rotate-master-key.ts';
-import { type VaultStatus, vaultStatus } from '../../control-plane/keys/keyring/vault-status.ts';
+import { openServices } from '../../control-plane/main.ts';
+import { type Config, readConfig } from '../../control-plane/platform/config/config.ts';
 import {
   adoptNextMasterKey,
   isKeyFiled,
   makeNextMasterKey,
-} from '../../control-plane/keys/master-key.ts';
-import { openServices } from '../../control-plane/main.ts';
+} from '../../control-plane/platform/vault/master-key.ts';
+import { renewWrapping } from '../../control-plane/vault/renew-wrapping.ts';
+import { rotateMasterKey } from '../../control-plane/vault/rotate-master-key.ts';
+import { type VaultStatus, vaultStatus } from '../../control-plane/vault/vault-status.ts';
 import { table } from '../table.ts';
 
 const usage = `Usage: sallyport vault status [--json]

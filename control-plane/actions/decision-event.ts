@@ -5,9 +5,9 @@ import { argumentsEvidence } from '../../shared/ledger/privacy/arguments.ts';
 import type { ArgumentsSetting } from '../../shared/ledger/privacy/arguments-setting.ts';
 import type { Action, Environment } from '../../shared/vocabulary/action.ts';
 import type { Verdict } from '../../shared/vocabulary/verdict.ts';
-import { agentChain, newEvent } from '../evidence/new-event.ts';
-import type { SaltedEvent } from '../evidence/privacy/keep-apart.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
+import type { SaltedEvent } from '../ledger/privacy/store-salts.ts';
+import { agentChain, newEvent } from '../ledger/sealing/new-event.ts';
 import type { UpstreamFacts } from './prepare-execution.ts';
 
 export interface Decided {

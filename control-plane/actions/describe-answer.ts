@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import type { JsonValue } from '../../shared/base/json.ts';
 import { parseStrictJson } from '../../shared/base/strict-json.ts';
 import type { ExecutionResult } from '../../shared/contract/actions.ts';
-import type { AnswerHeaders, UpstreamAnswer } from '../upstream/answer-collector.ts';
+import type { AnswerHeaders, UpstreamAnswer } from '../platform/upstream/answer-collector.ts';
 
 /** What a caller may need of an upstream's header; sessions, cookies and the like stay behind. */
 const passedOn = [

@@ -9,12 +9,17 @@ import type { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Action } from '../../shared/vocabulary/action.ts';
 import { mayProceed } from '../../shared/vocabulary/verdict.ts';
 import { requestersOf } from '../approvals/requesters.ts';
-import { commitChange } from '../events.ts';
-import { toAnswerable } from '../http/errors.ts';
-import { type Begin, idempotent, type KeptAnswer, type LostCall } from '../http/idempotency.ts';
+import { commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import type { UpstreamOutcome } from '../upstream/answer-collector.ts';
+import { toAnswerable } from '../platform/http/errors.ts';
+import {
+  type Begin,
+  idempotent,
+  type KeptAnswer,
+  type LostCall,
+} from '../platform/http/idempotency.ts';
+import type { UpstreamOutcome } from '../platform/upstream/answer-collector.ts';
 import { describeAnswer } from './describe-answer.ts';
 import { type ExecutionEnd, executionEvent, executionFields } from './execution-event.ts';
 import { type JudgedAction, type Judging, judgeAction } from './judge-action.ts';

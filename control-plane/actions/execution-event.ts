@@ -4,9 +4,9 @@ import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 import { argumentsEvidence } from '../../shared/ledger/privacy/arguments.ts';
 import { recordableText } from '../../shared/ledger/privacy/recordable-text.ts';
 import type { Action } from '../../shared/vocabulary/action.ts';
-import { agentChain, newEvent } from '../evidence/new-event.ts';
-import type { Services } from '../services.ts';
-import type { UpstreamAnswer, UpstreamOutcome } from '../upstream/answer-collector.ts';
+import type { Services } from '../core/services.ts';
+import { agentChain, newEvent } from '../ledger/sealing/new-event.ts';
+import type { UpstreamAnswer, UpstreamOutcome } from '../platform/upstream/answer-collector.ts';
 
 // It may quote what an upstream said, a certificate's names for one.
 const detailCharsMax = 512;

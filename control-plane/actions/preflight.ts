@@ -6,15 +6,15 @@ import { passportStatus } from '../../shared/decision/passport-status.ts';
 import { errorKindOf, isErrorCode } from '../../shared/errors/error-kinds.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Action } from '../../shared/vocabulary/action.ts';
-import { assertOwnAgent } from '../agents/own-agent.ts';
 import { requestersOf } from '../approvals/requesters.ts';
-import { type Begin, idempotent } from '../http/idempotency.ts';
-import { measureWork } from '../http/work-meter.ts';
-import { pauser } from '../pauser.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
+import { assertOwnAgent } from '../platform/access/own-agent.ts';
+import { type Begin, idempotent } from '../platform/http/idempotency.ts';
+import { pauser } from '../platform/scheduling/pauser.ts';
+import { measureWork } from '../platform/scheduling/work-meter.ts';
 import { type JudgedAction, type Judging, judgeAction } from './judge-action.ts';
-import { leaveBehind, readAnswer, type Sealing } from './left-behind.ts';
+import { leaveBehind, readAnswer, type Sealing } from './pending-decision.ts';
 
 /** A decision takes milliseconds. Where one takes longer than this, another decides, and one counts. */
 const abandonedMs = 10_000;

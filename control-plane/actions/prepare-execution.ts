@@ -8,10 +8,10 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { withCredential } from '../../shared/upstream/inject.ts';
 import type { Outgoing } from '../../shared/upstream/outgoing.ts';
 import type { Action } from '../../shared/vocabulary/action.ts';
+import { bindingForgery, bindingOf } from '../bindings/stored-binding.ts';
+import type { Services } from '../core/services.ts';
 import { credentialForCall } from '../credentials/held-credentials.ts';
-import { toAnswerable } from '../http/errors.ts';
-import { bindingForgery, bindingOf } from '../runtime/stored-binding.ts';
-import type { Services } from '../services.ts';
+import { toAnswerable } from '../platform/http/errors.ts';
 
 /** Where an action would be sent: what the ledger keeps of it. */
 export interface UpstreamFacts {

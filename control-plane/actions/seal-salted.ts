@@ -1,5 +1,5 @@
-import { keepApart, type SaltedEvent } from '../evidence/privacy/keep-apart.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
+import { keepApart, type SaltedEvent } from '../ledger/privacy/store-salts.ts';
 
 /** Seals an event that holds salted digests, once what is kept apart from it is kept. */
 export async function sealSalted(

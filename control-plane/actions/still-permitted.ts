@@ -4,7 +4,7 @@ import type { DecisionState } from '../../shared/decision/state.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { stricterMode } from '../../shared/vocabulary/action.ts';
 import type { Verdict } from '../../shared/vocabulary/verdict.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
 import { loadState, type StateRequest } from './load-state.ts';
 
 /**

@@ -1,6 +1,6 @@
 import type { AgentAnswer } from '../../shared/contract/agents.ts';
 import { riskTiers } from '../../shared/vocabulary/action.ts';
-import type { Agent } from '../store/generated/client.ts';
+import type { Agent } from '../platform/store/generated/client.ts';
 
 /** A registered agent as callers see it. */
 export function agentRecord(agent: Agent): AgentAnswer {

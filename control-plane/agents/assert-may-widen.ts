@@ -1,11 +1,11 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { clampTools } from '../../shared/glob/glob.ts';
 import { globsMayMeet } from '../../shared/glob/glob-intersection.ts';
+import type { Services } from '../core/services.ts';
 import { boundTools } from '../credentials/held-credentials.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import type { Agent } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
+import type { Agent } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
 
 interface Widening {
   readonly name: string;

@@ -3,13 +3,13 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { clampTools } from '../../shared/glob/glob.ts';
 import { anyUser } from '../../shared/passport/claims.ts';
 import { type RiskTier, riskTiers } from '../../shared/vocabulary/action.ts';
+import type { Services } from '../core/services.ts';
 import { attestationOf } from '../passports/attestation.ts';
 import { assertMayIssue } from '../passports/issue-passport.ts';
 import { type MintedPassport, mintPassport } from '../passports/mint-passport.ts';
 import { stampedPolicyHash } from '../passports/stamped-policy-hash.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import { assertEnabled, holdEnabled, loadAgent } from './load-agent.ts';
+import { assertEnabled, holdEnabled, loadAgent } from './records/load-agent.ts';
 
 /** In `policy_id`: not one policy, but all that are published; `policy_hash` says which. */
 const publishedSet = 'published';

@@ -1,8 +1,8 @@
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import type { Agent } from '../store/generated/client.ts';
-import { loadAgent } from './load-agent.ts';
-import { assertOwnAgent } from './own-agent.ts';
+import { assertOwnAgent } from '../platform/access/own-agent.ts';
+import type { Agent } from '../platform/store/generated/client.ts';
+import { loadAgent } from './records/load-agent.ts';
 import { type ListedServiceAccount, listServiceAccounts } from './service-account.ts';
 
 type Deps = Pick<Services, 'db' | 'clock' | 'guard'>;

@@ -1,14 +1,14 @@
 import type { RiskTier } from '../../shared/vocabulary/action.ts';
-import { type ChangeNotes, commitChange } from '../events.ts';
-import { agentChain } from '../evidence/new-event.ts';
-import { assertWithinPlan } from '../plan.ts';
+import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
+import { assertWithinPlan } from '../core/plan.ts';
+import type { Services } from '../core/services.ts';
+import { agentChain } from '../ledger/sealing/new-event.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import type { Agent } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
-import { lockFor } from '../store/transaction.ts';
+import { assertOwnAgent } from '../platform/access/own-agent.ts';
+import type { Agent } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import { lockFor } from '../platform/store/transaction.ts';
 import { assertMayWiden } from './assert-may-widen.ts';
-import { assertOwnAgent } from './own-agent.ts';
 import { sectionsOfSidecars } from './sections-of-sidecars.ts';
 
 interface AgentRegistration {

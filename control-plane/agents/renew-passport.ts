@@ -7,8 +7,9 @@ import {
   claimPassport,
   refreshGraceMs,
 } from '../../shared/passport/single-use-claim.ts';
-import type { ChangeNotes } from '../events.ts';
-import { agentChain } from '../evidence/new-event.ts';
+import type { ChangeNotes } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
+import { agentChain } from '../ledger/sealing/new-event.ts';
 import { examinePassport } from '../passports/examine-passport.ts';
 import {
   type MintedPassport,
@@ -18,10 +19,9 @@ import {
 import { lockRenewals } from '../passports/revoke-passport.ts';
 import { stampedPolicyHash } from '../passports/stamped-policy-hash.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import type { Transaction } from '../store/transaction.ts';
-import { assertEnabled, holdEnabled, loadAgent } from './load-agent.ts';
-import { assertOwnAgent } from './own-agent.ts';
+import { assertOwnAgent } from '../platform/access/own-agent.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import { assertEnabled, holdEnabled, loadAgent } from './records/load-agent.ts';
 
 /** Renewals of renewals end here: what somebody once delegated must be delegated again. */
 const renewableForMs = 12 * 3_600_000;

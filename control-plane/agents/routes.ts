@@ -1,8 +1,8 @@
 import * as passports from '../../shared/contract/agent-passports.ts';
 import * as contract from '../../shared/contract/agents.ts';
-import { type Route, route } from '../http/route.ts';
-import { serviceAccountPrincipal } from '../keys/reserved-principals.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
+import { serviceAccountPrincipal } from '../platform/access/reserved-principals.ts';
+import { type Route, route } from '../platform/http/route.ts';
 import { warnUnknownTools } from '../tools/warn-unknown-tools.ts';
 import { agentRecord } from './agent-record.ts';
 import { issueAgentPassport } from './issue-agent-passport.ts';

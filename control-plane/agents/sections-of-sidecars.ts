@@ -1,6 +1,6 @@
 import { type SectionName, sidecarSection } from '../../shared/sync/sections.ts';
-import type { Agent } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
+import type { Agent } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
 
 /** What its sidecars alone hold, lease and credentials, follows what the agent may do. */
 export async function sectionsOfSidecars(

@@ -1,17 +1,17 @@
 import { newId } from '../../shared/base/ids.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import { type ChangeNotes, commitChange } from '../events.ts';
-import { agentChain } from '../evidence/new-event.ts';
-import { permissionsOf } from '../http/roles.ts';
+import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
 import { boundedExpiry, insertKey } from '../keys/create-key.ts';
-import { serviceAccountPrincipal } from '../keys/reserved-principals.ts';
+import { agentChain } from '../ledger/sealing/new-event.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import type { Agent, ServiceAccount } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
-import { lockFor } from '../store/transaction.ts';
-import { assertEnabled, holdEnabled, loadAgent } from './load-agent.ts';
-import { assertOwnAgent } from './own-agent.ts';
+import { assertOwnAgent } from '../platform/access/own-agent.ts';
+import { serviceAccountPrincipal } from '../platform/access/reserved-principals.ts';
+import { permissionsOf } from '../platform/access/roles.ts';
+import type { Agent, ServiceAccount } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import { lockFor } from '../platform/store/transaction.ts';
+import { assertEnabled, holdEnabled, loadAgent } from './records/load-agent.ts';
 
 type Deps = Pick<Services, 'db' | 'clock'>;
 

@@ -1,12 +1,12 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { refreshGraceMs } from '../../shared/passport/single-use-claim.ts';
-import { type ChangeNotes, commitChange } from '../events.ts';
-import { agentChain } from '../evidence/new-event.ts';
+import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
+import { agentChain } from '../ledger/sealing/new-event.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import type { Agent } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
-import { lockFor } from '../store/transaction.ts';
+import type { Agent } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import { lockFor } from '../platform/store/transaction.ts';
 import { sectionsOfSidecars } from './sections-of-sidecars.ts';
 
 interface StatusChange {

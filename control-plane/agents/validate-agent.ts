@@ -1,12 +1,12 @@
 import { clampTools } from '../../shared/glob/glob.ts';
 import type { PassportFailure } from '../../shared/passport/check.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';
+import type { Services } from '../core/services.ts';
 import { examinePassport } from '../passports/examine-passport.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import type { Agent } from '../store/generated/client.ts';
-import { loadAgent } from './load-agent.ts';
-import { assertOwnAgent } from './own-agent.ts';
+import { assertOwnAgent } from '../platform/access/own-agent.ts';
+import type { Agent } from '../platform/store/generated/client.ts';
+import { loadAgent } from './records/load-agent.ts';
 
 interface AgentReport {
   readonly agent: Agent;

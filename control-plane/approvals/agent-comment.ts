@@ -1,5 +1,5 @@
-import type { Services } from '../services.ts';
-import type { Approval } from '../store/generated/client.ts';
+import type { Services } from '../core/services.ts';
+import type { Approval } from '../platform/store/generated/client.ts';
 import { deliveredMs } from './open-states.ts';
 
 /**

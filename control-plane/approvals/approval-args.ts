@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { isJsonObject, type JsonObject } from '../../shared/base/json.ts';
-import type { SealedPlace } from '../keys/vault.ts';
-import type { Services } from '../services.ts';
-import type { Approval } from '../store/generated/client.ts';
-import { readTextColumn } from '../store/read-column.ts';
+import type { Services } from '../core/services.ts';
+import type { Approval } from '../platform/store/generated/client.ts';
+import { readTextColumn } from '../platform/store/read-column.ts';
+import type { SealedPlace } from '../platform/vault/vault.ts';
 
 type Which = 'proposed' | 'effective';
 

@@ -2,10 +2,10 @@ import { z } from 'zod';
 import type { ApprovalProof } from '../../shared/vocabulary/approval-proof.ts';
 import { type Deciders, decidersBy } from '../../shared/vocabulary/deciders.ts';
 import { grantScopes, type StandingGrant } from '../../shared/vocabulary/grant-terms.ts';
-import type { SignedRow } from '../integrity/signed-rows.ts';
-import type { Services } from '../services.ts';
-import type { Approval } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
+import type { Services } from '../core/services.ts';
+import type { Approval } from '../platform/store/generated/client.ts';
+import type { SignedRow } from '../platform/store/signed-rows.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
 
 /** What the ledger says in an `approval.decided` event; written by decide-approval.ts. */
 const decidedEvent = z.object({

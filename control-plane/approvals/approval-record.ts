@@ -1,9 +1,9 @@
 import type { ApprovalRecord } from '../../shared/contract/approvals.ts';
 import type { RiskTier } from '../../shared/vocabulary/action.ts';
 import type { ApprovalState } from '../../shared/vocabulary/approval-states.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import type { Approval, ApprovalVote } from '../store/generated/client.ts';
+import type { Approval, ApprovalVote } from '../platform/store/generated/client.ts';
 import { openEffectiveArgs, openProposal } from './approval-args.ts';
 import { grantLimitsOf } from './grant-limits.ts';
 

@@ -1,8 +1,8 @@
 import type { ApprovalState } from '../../shared/vocabulary/approval-states.ts';
-import type { ChangeNotes } from '../events.ts';
-import type { Approval } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
-import { lockFor } from '../store/transaction.ts';
+import type { ChangeNotes } from '../core/commit-change.ts';
+import type { Approval } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import { lockFor } from '../platform/store/transaction.ts';
 
 /**
  * Carries out the decision on a version of a tool: an approval stands for that manifest hash and

@@ -1,9 +1,9 @@
 import type { DecisionOutcome } from '../../shared/approval/decide.ts';
 import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 import type { GrantLimits } from '../../shared/vocabulary/grant-terms.ts';
-import type { ChangeNotes } from '../events.ts';
+import type { ChangeNotes } from '../core/commit-change.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Approval } from '../store/generated/client.ts';
+import type { Approval } from '../platform/store/generated/client.ts';
 import type { ApprovalDecision, Grant } from './decision.ts';
 
 interface Decided {

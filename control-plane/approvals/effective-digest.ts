@@ -1,10 +1,10 @@
 import { actionDigest } from '../../shared/approval/action-digest.ts';
 import type { JsonObject } from '../../shared/base/json.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import type { Services } from '../services.ts';
-import type { Approval } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
-import { toolRecord } from '../tools/tool-record.ts';
+import type { Services } from '../core/services.ts';
+import type { Approval } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import { toolRecord } from '../tools/records/tool-record.ts';
 import { openProposal } from './approval-args.ts';
 import type { ApprovalDecision } from './decision.ts';
 import { toolApprovalDigest } from './tool-approval-digest.ts';

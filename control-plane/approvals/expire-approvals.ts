@@ -1,9 +1,9 @@
 import { sidecarSection } from '../../shared/sync/sections.ts';
 import { isOpen, stateAt } from '../../shared/vocabulary/approval-states.ts';
-import { type ChangeNotes, commitChange } from '../events.ts';
-import type { Services } from '../services.ts';
-import type { Approval } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
+import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
+import type { Approval } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
 import { notifyApproval } from './notify-approval.ts';
 import { openStates } from './open-states.ts';
 

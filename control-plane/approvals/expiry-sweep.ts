@@ -1,5 +1,5 @@
-import { type Rounds, startRounds } from '../rounds.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
+import { type Rounds, startRounds } from '../platform/scheduling/rounds.ts';
 import { expireApprovals } from './expire-approvals.ts';
 import { settleEventHashes } from './settle-event-hashes.ts';
 

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
 import type { ApprovalWithVotes } from './approval-record.ts';
 import { expireIfOverdue } from './expire-approvals.ts';
 import { settleEventHashes } from './settle-event-hashes.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { type GrantLimits, grantScopes } from '../../shared/vocabulary/grant-terms.ts';
-import type { Approval } from '../store/generated/client.ts';
+import type { Approval } from '../platform/store/generated/client.ts';
 
 const storedLimits = z.object({
   uses: z.number().int().min(1),

@@ -4,9 +4,9 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
 import { type RiskTier, riskTiers } from '../../shared/vocabulary/action.ts';
 import { stricterRole } from '../../shared/vocabulary/roles.ts';
-import type { ChangeNotes } from '../events.ts';
-import { type Approval, Prisma } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
+import type { ChangeNotes } from '../core/commit-change.ts';
+import { type Approval, Prisma } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
 import type { ApprovalRequest } from './approval-request.ts';
 import { grantLimitsOf } from './grant-limits.ts';
 

@@ -1,6 +1,6 @@
 import type { ApprovalState } from '../../shared/vocabulary/approval-states.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
 import type { ApprovalWithVotes } from './approval-record.ts';
 import { expireApprovals } from './expire-approvals.ts';
 import { settleEventHashes } from './settle-event-hashes.ts';

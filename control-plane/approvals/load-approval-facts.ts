@@ -5,10 +5,10 @@ import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 import { type RiskTier, riskTiers } from '../../shared/vocabulary/action.ts';
 import type { ApprovalAction, ApprovalState } from '../../shared/vocabulary/approval-states.ts';
 import { grantScopes } from '../../shared/vocabulary/grant-terms.ts';
-import type { ChangeNotes } from '../events.ts';
-import type { Approval } from '../store/generated/client.ts';
-import { readTextColumn } from '../store/read-column.ts';
-import type { Transaction } from '../store/transaction.ts';
+import type { ChangeNotes } from '../core/commit-change.ts';
+import type { Approval } from '../platform/store/generated/client.ts';
+import { readTextColumn } from '../platform/store/read-column.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
 import type { ApprovalWithVotes } from './approval-record.ts';
 import { grantLimitsOf } from './grant-limits.ts';
 

@@ -1,7 +1,7 @@
-import { enqueue } from '../notify/enqueue.ts';
-import type { Services } from '../services.ts';
-import type { Approval } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
+import type { Services } from '../core/services.ts';
+import { enqueue } from '../platform/outbound/enqueue.ts';
+import type { Approval } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
 
 export type ApprovalNews =
   | 'approval.requested'

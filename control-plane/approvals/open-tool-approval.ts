@@ -1,7 +1,7 @@
 import type { RiskTier } from '../../shared/vocabulary/action.ts';
-import type { ChangeNotes } from '../events.ts';
-import type { Services } from '../services.ts';
-import type { Transaction } from '../store/transaction.ts';
+import type { ChangeNotes } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
 import { expireApproval } from './expire-approvals.ts';
 import { addRequesters } from './join-approval.ts';
 import { notifyApproval } from './notify-approval.ts';

@@ -1,8 +1,8 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import { commitChange } from '../events.ts';
+import { commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import type { Approval } from '../store/generated/client.ts';
+import type { Approval } from '../platform/store/generated/client.ts';
 import { notifyApproval } from './notify-approval.ts';
 import { moveSectionsOf } from './sections-of.ts';
 import { settleEventHashes } from './settle-event-hashes.ts';

@@ -1,7 +1,7 @@
 import * as contract from '../../shared/contract/approvals.ts';
 import type { ApprovalState } from '../../shared/vocabulary/approval-states.ts';
-import { type Route, route } from '../http/route.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
+import { type Route, route } from '../platform/http/route.ts';
 import { approvalRecord, grantRecord } from './approval-record.ts';
 import { decideApproval } from './decide-approval.ts';
 import { expireApprovals } from './expire-approvals.ts';

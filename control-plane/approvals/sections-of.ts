@@ -1,7 +1,7 @@
 import { sidecarSection } from '../../shared/sync/sections.ts';
-import type { ChangeNotes } from '../events.ts';
-import type { Approval } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
+import type { ChangeNotes } from '../core/commit-change.ts';
+import type { Approval } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
 
 /**
  * Moves the sections that carry an approval: of the sidecar that asked; of a standing grant, which

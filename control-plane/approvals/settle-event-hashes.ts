@@ -1,6 +1,6 @@
 import { sidecarSection } from '../../shared/sync/sections.ts';
-import type { Services } from '../services.ts';
-import { transaction } from '../store/transaction.ts';
+import type { Services } from '../core/services.ts';
+import { transaction } from '../platform/store/transaction.ts';
 
 /**
  * Gives decided approvals the hash of the ledger row that proves their decision, as soon as that

@@ -1,8 +1,8 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import { type ChangeNotes, commitChange } from '../events.ts';
-import type { Services } from '../services.ts';
-import type { Approval } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
+import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
+import type { Approval } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
 import { proofOf } from './approval-proof.ts';
 import { moveSectionsOf } from './sections-of.ts';
 

@@ -1,9 +1,9 @@
 import { answersServer } from '../../shared/decision/grant.ts';
 import type { Action } from '../../shared/vocabulary/action.ts';
 import type { ApprovalProof } from '../../shared/vocabulary/approval-proof.ts';
-import type { Services } from '../services.ts';
-import type { Approval } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
+import type { Services } from '../core/services.ts';
+import type { Approval } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
 import { proofOf } from './approval-proof.ts';
 import { deliveredMs } from './open-states.ts';
 

@@ -1,9 +1,9 @@
 import type { DecisionOutcome } from '../../shared/approval/decide.ts';
 import { keptText } from '../../shared/ledger/privacy/redact.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import type { Approval } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
+import type { Approval } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
 import { sealEffectiveArgs } from './approval-args.ts';
 import type { ApprovalWithVotes } from './approval-record.ts';
 import type { ApprovalDecision, Grant } from './decision.ts';

@@ -1,9 +1,9 @@
 import * as contract from '../../shared/contract/bindings.ts';
-import { type Route, route } from '../http/route.ts';
-import { deleteBinding } from '../runtime/delete-binding.ts';
-import { listBindings } from '../runtime/list-bindings.ts';
-import { putBinding } from '../runtime/put-binding.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
+import { type Route, route } from '../platform/http/route.ts';
+import { deleteBinding } from './delete-binding.ts';
+import { listBindings } from './list-bindings.ts';
+import { putBinding } from './put-binding.ts';
 
 export function bindingRoutes(services: Services): readonly Route[] {
   return [

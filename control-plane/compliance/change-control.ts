@@ -1,6 +1,6 @@
-import { readSealed } from '../evidence/sealed-text.ts';
-import type { Services } from '../services.ts';
-import type { Tool } from '../store/generated/client.ts';
+import type { Services } from '../core/services.ts';
+import { readSealed } from '../ledger/reading/sealed-text.ts';
+import type { Tool } from '../platform/store/generated/client.ts';
 import { type Assessment, type Control, findingOn, insufficient } from './control.ts';
 import { hashOf } from './policy-control.ts';
 import { type SampledDecision, sampleDecisions } from './sampled-decisions.ts';

@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../shared/base/json.ts';
 import type { ControlId, ControlReason, ControlReport } from '../../shared/contract/compliance.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
 
 /** Something that makes a control fail. */
 export interface Finding {

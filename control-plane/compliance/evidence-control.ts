@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../shared/base/json.ts';
-import { newestCheckpoint } from '../evidence/tree/checkpoint.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
+import { newestCheckpoint } from '../ledger/tree/checkpoint.ts';
 import { type Control, type Finding, insufficient } from './control.ts';
 import { ledgerState } from './ledger-state.ts';
 

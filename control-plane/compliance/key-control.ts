@@ -1,5 +1,5 @@
-import { parseDevKeys } from '../keys/dev-keys.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
+import { parseDevKeys } from '../platform/access/dev-keys.ts';
 import type { Assessment, Control, Finding } from './control.ts';
 import { findingOn, insufficient } from './control.ts';
 import { openSecrets } from './open-secrets.ts';

@@ -1,13 +1,13 @@
 import type { JsonObject } from '../../shared/base/json.ts';
 import type { VerificationReport } from '../../shared/ledger/verification/problem.ts';
-import { headPosition } from '../evidence/read-ledger.ts';
+import type { Services } from '../core/services.ts';
+import { headPosition } from '../ledger/reading/read-ledger.ts';
 import {
   readVerification,
   type VerificationState,
-} from '../evidence/verification/verification-state.ts';
-import { verifyRows } from '../evidence/verification/verify-rows.ts';
-import { reportFailure, verifyChain } from '../evidence/verify-chain.ts';
-import type { Services } from '../services.ts';
+} from '../ledger/verification/verification-state.ts';
+import { reportFailure, verifyChain } from '../ledger/verification/verify-chain.ts';
+import { verifyRows } from '../ledger/verification/verify-rows.ts';
 import type { Finding } from './control.ts';
 
 /** What a report verifies while its caller waits: a second's worth or so. */

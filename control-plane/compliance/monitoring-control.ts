@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { modes } from '../../shared/vocabulary/action.ts';
-import { killSwitchRecordOf } from '../runtime/kill-switch-record.ts';
-import { killSwitchRows } from '../runtime/list-kill-switches.ts';
-import type { Services } from '../services.ts';
-import type { KillSwitch } from '../store/generated/client.ts';
+import type { Services } from '../core/services.ts';
+import { killSwitchRecordOf } from '../kill-switches/kill-switch-record.ts';
+import { killSwitchRows } from '../kill-switches/list-kill-switches.ts';
+import type { KillSwitch } from '../platform/store/generated/client.ts';
 import { type Assessment, type Control, type Finding, findingOn, insufficient } from './control.ts';
 
 const dayMs = 86_400_000;

@@ -1,10 +1,10 @@
 import { argumentsPlace } from '../approvals/approval-args.ts';
+import type { Services } from '../core/services.ts';
 import { openCredential } from '../credentials/stored-credential.ts';
-import { saltPlace } from '../evidence/privacy/keep-apart.ts';
-import { signingKeyPlace } from '../keys/signing-keys.ts';
-import type { SealedPlace } from '../keys/vault.ts';
-import { installPlace, payloadPlace } from '../notify/enqueue.ts';
-import type { Services } from '../services.ts';
+import { saltPlace } from '../ledger/privacy/store-salts.ts';
+import { installPlace, payloadPlace } from '../platform/outbound/enqueue.ts';
+import { signingKeyPlace } from '../platform/signing-keys/signing-keys.ts';
+import type { SealedPlace } from '../platform/vault/vault.ts';
 
 /** Of what is many: salts, arguments of approvals, messages. */
 const sampleMax = 100;

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { eventHash } from '../../shared/ledger/canonical.ts';
 import { openStates } from '../approvals/open-states.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
 import { type Control, findingOn, insufficient } from './control.ts';
 
 const decidedMax = 1_000;

@@ -1,7 +1,7 @@
 import type { ComplianceReport, ControlReport } from '../../shared/contract/compliance.ts';
 import { signObject } from '../../shared/crypto/signed-object.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
 import { changeControl } from './change-control.ts';
 import { assessControl, type Control } from './control.ts';
 import { evidenceControl } from './evidence-control.ts';

@@ -1,6 +1,6 @@
 import * as contract from '../../shared/contract/compliance.ts';
-import { type Route, route } from '../http/route.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
+import { type Route, route } from '../platform/http/route.ts';
 import { complianceReport } from './report.ts';
 
 export function complianceRoutes(services: Services): readonly Route[] {

@@ -1,7 +1,7 @@
-import { isFlagged } from '../evidence/dead-letter.ts';
-import type { SealedText } from '../evidence/sealed-text.ts';
-import { readSealed } from '../evidence/sealed-text.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
+import type { SealedText } from '../ledger/reading/sealed-text.ts';
+import { readSealed } from '../ledger/reading/sealed-text.ts';
+import { isFlagged } from '../ledger/sealing/dead-letter.ts';
 import type { SealedDecision } from '../trials/decision-pages.ts';
 import { isByPolicy } from '../trials/rejudge.ts';
 

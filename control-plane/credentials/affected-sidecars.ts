@@ -1,5 +1,5 @@
 import { globsMayMeet } from '../../shared/glob/glob-intersection.ts';
-import type { Transaction } from '../store/transaction.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
 
 /**
  * The live sidecars whose agents may call tools that these globs name. Their credentials are

@@ -1,6 +1,6 @@
 import type { CredentialRecord } from '../../shared/contract/credentials.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
 import { credentialRecordOf } from './stored-credential.ts';
 
 /** The tenant's credentials as metadata, by name. */

@@ -1,6 +1,6 @@
 import * as contract from '../../shared/contract/credentials.ts';
-import { type Route, route } from '../http/route.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
+import { type Route, route } from '../platform/http/route.ts';
 import { listCredentials } from './list-credentials.ts';
 import { removeCredential } from './remove-credential.ts';
 import { storeCredential } from './store-credential.ts';

@@ -7,10 +7,10 @@ import type {
 } from '../../shared/contract/credentials.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
-import { commitChange } from '../events.ts';
+import { commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import { lockFor } from '../store/transaction.ts';
+import { lockFor } from '../platform/store/transaction.ts';
 import { affectedSidecars } from './affected-sidecars.ts';
 import { injectionProblem } from './injection.ts';
 import { credentialRecordOf, sealCredential } from './stored-credential.ts';

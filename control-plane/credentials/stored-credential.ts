@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import type { HeldCredential } from '../../shared/binding/binding.ts';
 import type { CredentialRecord } from '../../shared/contract/credentials.ts';
-import type { SealedPlace, Vault } from '../keys/vault.ts';
-import type { CredentialModel } from '../store/generated/models/Credential.ts';
-import { readColumn } from '../store/read-column.ts';
+import type { CredentialModel } from '../platform/store/generated/models/Credential.ts';
+import { readColumn } from '../platform/store/read-column.ts';
+import type { SealedPlace, Vault } from '../platform/vault/vault.ts';
 
 /**
  * What is sealed: the secret together with how and where it may be used. The columns beside it

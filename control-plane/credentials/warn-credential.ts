@@ -1,8 +1,8 @@
 import { hostDistance, namedHost } from '../../shared/binding/near-host.ts';
 import type { CredentialRecord } from '../../shared/contract/credentials.ts';
 import { type GlobBudget, globsSurelyMeet } from '../../shared/glob/glob-intersection.ts';
-import type { Services } from '../services.ts';
-import { boundedWarnings } from '../tools/bounded-warnings.ts';
+import { boundedWarnings } from '../core/bounded-warnings.ts';
+import type { Services } from '../core/services.ts';
 import { warnUnknownTools } from '../tools/warn-unknown-tools.ts';
 
 const rowsMax = 5_000;

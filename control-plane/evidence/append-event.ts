@@ -4,11 +4,11 @@ import type {
   SealedEventRecord,
 } from '../../shared/contract/evidence/evidence.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import { assertOwnAgent } from '../agents/own-agent.ts';
+import type { Services } from '../core/services.ts';
+import { toRecord } from '../ledger/reading/list-events.ts';
+import { agentChain, newEvent } from '../ledger/sealing/new-event.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import { toRecord } from './events.ts';
-import { agentChain, newEvent } from './new-event.ts';
+import { assertOwnAgent } from '../platform/access/own-agent.ts';
 
 type NewCustomEvent = z.output<NonNullable<typeof appendEvidenceEvent.body>>;
 

@@ -4,11 +4,11 @@ import type { JsonObject } from '../../shared/base/json.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { knownContext } from '../../shared/ledger/privacy/known-context.ts';
 import { fillIn, type Hole } from '../../shared/policy/uncertain/placeholder.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
+import { findEvent } from '../ledger/reading/find-event.ts';
+import { readSealed } from '../ledger/reading/sealed-text.ts';
 import type { SealedDecision } from '../trials/decision-pages.ts';
 import { isByPolicy } from '../trials/rejudge.ts';
-import { findEvent } from './find-event.ts';
-import { readSealed } from './sealed-text.ts';
 
 interface Asked {
   readonly id: string;

@@ -4,23 +4,23 @@ import { exportEvidence, getEvidenceJwks } from '../../shared/contract/evidence/
 import { getDecisionFixture } from '../../shared/contract/evidence/evidence-fixture.ts';
 import * as reading from '../../shared/contract/evidence/evidence-reading.ts';
 import * as verification from '../../shared/contract/evidence/evidence-verification.ts';
-import { type Route, route } from '../http/route.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
+import { listEvents } from '../ledger/reading/list-events.ts';
+import { readVerification } from '../ledger/verification/verification-state.ts';
+import { verifyChain } from '../ledger/verification/verify-chain.ts';
+import { type Route, route } from '../platform/http/route.ts';
+import { acceptLoss, verificationRecord } from './accept-loss.ts';
 import { appendEvent } from './append-event.ts';
 import { exportTrail } from './audit/export.ts';
 import { listAudit } from './audit/trail.ts';
 import { listDeadLetters, retryDeadLetters } from './dead-letter-report.ts';
-import { listEvents } from './events.ts';
 import { exportLedger } from './export/export.ts';
 import { evidenceJwks } from './export/jwks.ts';
 import { sharedCheckpoints } from './export/shared-checkpoints.ts';
 import { decisionFixture } from './fixture.ts';
-import { openStream } from './reading/open-stream.ts';
-import { evidenceStats } from './reading/stats.ts';
-import { treeRoutes } from './tree/routes.ts';
-import { acceptLoss, verificationRecord } from './verification/accept-loss.ts';
-import { readVerification } from './verification/verification-state.ts';
-import { verifyChain } from './verify-chain.ts';
+import { openStream } from './open-stream.ts';
+import { evidenceStats } from './stats.ts';
+import { treeRoutes } from './tree-routes.ts';
 
 export function evidenceRoutes(services: Services): readonly Route[] {
   const checkpointFor = sharedCheckpoints(services);

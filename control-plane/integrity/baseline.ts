@@ -1,14 +1,14 @@
 import { refreshGraceMs } from '../../shared/passport/single-use-claim.ts';
 import { votedFor, voteText } from '../approvals/load-approval-facts.ts';
 import { openStates } from '../approvals/open-states.ts';
-import { newEvent } from '../evidence/new-event.ts';
-import { recordEvent } from '../evidence/outbox.ts';
-import type { Services } from '../services.ts';
-import { readTextColumn } from '../store/read-column.ts';
-import type { Transaction } from '../store/transaction.ts';
-import { lockFor } from '../store/transaction.ts';
-import { integrityChain } from './incident-ids.ts';
-import { signRow } from './sign-row.ts';
+import type { Services } from '../core/services.ts';
+import { newEvent } from '../ledger/sealing/new-event.ts';
+import { recordEvent } from '../ledger/sealing/outbox.ts';
+import { integrityChain } from '../platform/integrity/incident-ids.ts';
+import { signRow } from '../platform/integrity/sign-row.ts';
+import { readTextColumn } from '../platform/store/read-column.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import { lockFor } from '../platform/store/transaction.ts';
 
 type Deps = Pick<Services, 'db' | 'clock' | 'guard' | 'vault' | 'log'>;
 

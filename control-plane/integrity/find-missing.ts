@@ -1,11 +1,11 @@
-import type { Vault } from '../keys/vault.ts';
+import type { Armed } from '../platform/integrity/armed.ts';
+import type { Said } from '../platform/integrity/known-ledgers.ts';
+import type { RowGuard } from '../platform/integrity/row-guard.ts';
+import type { BindingRemoval, KillSwitch } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import type { Vault } from '../platform/vault/vault.ts';
 import { signedPolicy } from '../policies/load-published.ts';
-import type { BindingRemoval, KillSwitch } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
-import type { Armed } from './armed.ts';
-import type { Said } from './known-ledgers.ts';
-import type { RowGuard } from './row-guard.ts';
-import { forgetOld, isWaiting, type Query, saidInForce } from './said-in-force.ts';
+import { forgetOld, isWaiting, type Query, saidInForce } from './active-versions.ts';
 
 type WitnessedTable =
   | ('killSwitch' | 'policy' | 'binding' | 'bindingRemoval')

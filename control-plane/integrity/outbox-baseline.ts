@@ -1,14 +1,14 @@
 import { z } from 'zod';
-import { newEvent } from '../evidence/new-event.ts';
-import { recordEvent } from '../evidence/outbox.ts';
-import type { Services } from '../services.ts';
-import type { EventOutbox } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
-import { lockFor } from '../store/transaction.ts';
+import type { Services } from '../core/services.ts';
+import { newEvent } from '../ledger/sealing/new-event.ts';
+import { recordEvent } from '../ledger/sealing/outbox.ts';
+import { integrityChain } from '../platform/integrity/incident-ids.ts';
+import { outboxMac } from '../platform/integrity/outbox-mac.ts';
+import { signRow } from '../platform/integrity/sign-row.ts';
+import type { EventOutbox } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import { lockFor } from '../platform/store/transaction.ts';
 import { markBaseline } from './baseline.ts';
-import { integrityChain } from './incident-ids.ts';
-import { outboxMac } from './outbox-mac.ts';
-import { signRow } from './sign-row.ts';
 
 type Deps = Pick<Services, 'db' | 'clock' | 'guard' | 'vault' | 'log'>;
 

@@ -1,7 +1,7 @@
-import { type Rounds, startRounds } from '../rounds.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
+import { type Rounds, startRounds } from '../platform/scheduling/rounds.ts';
+import type { Query } from './active-versions.ts';
 import { findMissing } from './find-missing.ts';
-import type { Query } from './said-in-force.ts';
 
 type Deps = Pick<Services, 'db' | 'pool' | 'clock' | 'guard' | 'vault' | 'log'>;
 

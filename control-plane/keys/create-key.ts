@@ -5,15 +5,15 @@ import { nameProblem } from '../../shared/base/principal.ts';
 import type { createKey as createKeyOperation, KeyRecord } from '../../shared/contract/keys.ts';
 import { generateApiKey } from '../../shared/crypto/api-key.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import { type ChangeNotes, commitChange } from '../events.ts';
-import { permissionsOf } from '../http/roles.ts';
+import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import type { Transaction } from '../store/transaction.ts';
-import { hashApiKey } from './key-directory.ts';
+import { hashApiKey } from '../platform/access/key-directory.ts';
+import { operator } from '../platform/access/minters.ts';
+import { isReservedPrincipal } from '../platform/access/reserved-principals.ts';
+import { permissionsOf } from '../platform/access/roles.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
 import { keyRecordOf } from './key-record.ts';
-import { operator } from './minters.ts';
-import { isReservedPrincipal } from './reserved-principals.ts';
 
 type Wanted = z.output<NonNullable<(typeof createKeyOperation)['body']>>;
 

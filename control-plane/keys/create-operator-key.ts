@@ -1,8 +1,8 @@
 import { SettingsError } from '../../shared/base/settings.ts';
-import { commitChange } from '../events.ts';
-import type { Services } from '../services.ts';
+import { commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
+import { isReservedPrincipal } from '../platform/access/reserved-principals.ts';
 import { insertKey } from './create-key.ts';
-import { isReservedPrincipal } from './reserved-principals.ts';
 
 /** The roles of persons. Machines get their keys over the API. */
 const roles = ['owner', 'admin', 'developer', 'approver', 'auditor'] as const;

@@ -1,5 +1,5 @@
 import type { KeyRecord } from '../../shared/contract/keys.ts';
-import type { ApiKeyModel } from '../store/generated/models/ApiKey.ts';
+import type { ApiKeyModel } from '../platform/store/generated/models/ApiKey.ts';
 
 /** A stored key as callers see it. */
 export function keyRecordOf(row: ApiKeyModel): KeyRecord {

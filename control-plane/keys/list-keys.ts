@@ -1,6 +1,6 @@
 import type { KeyRecord } from '../../shared/contract/keys.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
 import { keyRecordOf } from './key-record.ts';
 
 /** Every key of the caller's tenant, oldest first, revoked ones included. */

@@ -1,9 +1,9 @@
 import type { KeyRecord } from '../../shared/contract/keys.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import { commitChange } from '../events.ts';
+import { commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import { keyDirectory } from './key-directory.ts';
+import { keyDirectory } from '../platform/access/key-directory.ts';
 import { keyRecordOf } from './key-record.ts';
 
 /** Revokes a key. It is refused here as soon as this answers, on other replicas within a second. */

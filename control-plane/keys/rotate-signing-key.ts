@@ -1,12 +1,12 @@
 import type { z } from 'zod';
 import type { rotateSigningKey as rotateOperation } from '../../shared/contract/keys.ts';
 import { type SectionName, sidecarSection, tenantSections } from '../../shared/sync/sections.ts';
-import { commitChange } from '../events.ts';
+import { commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import type { Transaction } from '../store/transaction.ts';
-import { lockFor } from '../store/transaction.ts';
-import { algorithmOf, insertActiveKey } from './signing-keys.ts';
+import { algorithmOf, insertActiveKey } from '../platform/signing-keys/signing-keys.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import { lockFor } from '../platform/store/transaction.ts';
 
 type Rotated = z.input<NonNullable<(typeof rotateOperation)['success']['schema']>>;
 type RotatablePurpose = Rotated['purpose'];

@@ -1,11 +1,11 @@
 import * as contract from '../../shared/contract/kill-switches.ts';
-import { type Route, route } from '../http/route.ts';
-import { armKillSwitch } from '../runtime/arm-kill-switch.ts';
-import { confirmationIn } from '../runtime/confirmation.ts';
-import { disarmKillSwitch } from '../runtime/disarm-kill-switch.ts';
-import { listKillSwitches } from '../runtime/list-kill-switches.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
+import { type Route, route } from '../platform/http/route.ts';
 import { warnUnknownTools } from '../tools/warn-unknown-tools.ts';
+import { armKillSwitch } from './arm-kill-switch.ts';
+import { confirmationIn } from './confirmation.ts';
+import { disarmKillSwitch } from './disarm-kill-switch.ts';
+import { listKillSwitches } from './list-kill-switches.ts';
 
 export function killSwitchRoutes(services: Services): readonly Route[] {
   return [

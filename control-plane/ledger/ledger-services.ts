@@ -1,6 +1,6 @@
-import type { Ledger } from '../evidence/ledger.ts';
-import type { EvidenceFeed } from '../evidence/reading/feed.ts';
 import type { Platform } from '../platform/platform.ts';
+import type { EvidenceFeed } from './reading/feed.ts';
+import type { Ledger } from './sealing/ledger.ts';
 
 /** The platform with the ledger on top. */
 export interface LedgerServices extends Platform {

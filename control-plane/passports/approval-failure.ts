@@ -1,7 +1,7 @@
 import type { PassportFailure } from '../../shared/passport/check.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';
 import { proofOf } from '../approvals/approval-proof.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
 
 /** A passport that rests on an approval is worth no more than the approval. */
 export async function approvalFailure(

@@ -1,5 +1,5 @@
 import { claimMarginMs, type PassportClaim } from '../../shared/passport/single-use-claim.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
 
 /** The second lock on single use: true for exactly one caller, for as long as the row exists. */
 export async function claimDurably(

@@ -1,6 +1,6 @@
 import type { ClaimStore } from '../../shared/bus/memory.ts';
 import { isClaimKey } from '../../shared/passport/single-use-claim.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
 
 const epochKey = { tenantId: '', key: 'epoch' };
 

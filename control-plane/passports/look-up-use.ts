@@ -1,5 +1,5 @@
 import { claimKey } from '../../shared/passport/single-use-claim.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
 
 /** What became of a passport's one use, without taking it. */
 export async function lookUpUse(

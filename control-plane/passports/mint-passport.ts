@@ -2,10 +2,10 @@ import type { JsonObject } from '../../shared/base/json.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';
 import { buildClaims, type PassportGrant, signPassport } from '../../shared/passport/issue.ts';
-import { type ChangeNotes, commitChange } from '../events.ts';
-import { agentChain } from '../evidence/new-event.ts';
-import type { Services } from '../services.ts';
-import type { Transaction } from '../store/transaction.ts';
+import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
+import { agentChain } from '../ledger/sealing/new-event.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
 
 export const passportIssuer = 'sallyport';
 

@@ -1,6 +1,6 @@
 import { type PublicJwk, parsePublicJwk } from '../../shared/crypto/signing-key.ts';
 import { ttlSecondsMax } from '../../shared/passport/issue.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
 
 /** For clocks that differ, and for leases signed just before a rotation. */
 const overlapMs = (ttlSecondsMax + 600) * 1000;

@@ -5,7 +5,7 @@ import {
   type VerificationKey,
 } from '../../shared/crypto/signing-key.ts';
 import { type PassportReading, readPassportAsync } from '../../shared/passport/verify.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
 
 interface KnownKey {
   readonly tenantId: string;

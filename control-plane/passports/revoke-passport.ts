@@ -1,13 +1,13 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { revocationId } from '../../shared/passport/single-use.ts';
 import { refreshGraceMs } from '../../shared/passport/single-use-claim.ts';
-import { commitChange } from '../events.ts';
-import { agentChain } from '../evidence/new-event.ts';
+import { commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
+import { agentChain } from '../ledger/sealing/new-event.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import type { Passport } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
-import { lockFor } from '../store/transaction.ts';
+import type { Passport } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import { lockFor } from '../platform/store/transaction.ts';
 
 interface Revocation {
   readonly jti: string;

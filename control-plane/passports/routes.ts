@@ -1,6 +1,6 @@
 import * as contract from '../../shared/contract/passports.ts';
-import { type Route, route } from '../http/route.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
+import { type Route, route } from '../platform/http/route.ts';
 import { issuePassport } from './issue-passport.ts';
 import { passportKeySet } from './public-keys.ts';
 import { revokePassport } from './revoke-passport.ts';

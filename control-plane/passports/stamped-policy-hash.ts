@@ -1,6 +1,6 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { Services } from '../core/services.ts';
 import { loadPublishedPolicies } from '../policies/load-published.ts';
-import type { Services } from '../services.ts';
 
 /** The hash of the policies that are published now, as passports carry it. */
 export async function stampedPolicyHash(

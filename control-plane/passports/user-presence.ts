@@ -1,6 +1,6 @@
 import { idTimeMs } from '../../shared/base/ids.ts';
 import { revocationId } from '../../shared/passport/single-use.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
 
 interface PresentedPassport {
   readonly tenantId: string;

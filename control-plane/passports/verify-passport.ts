@@ -1,7 +1,7 @@
 import type { PassportFailure } from '../../shared/passport/check.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
 import { examinePassport } from './examine-passport.ts';
 
 interface PassportReport {

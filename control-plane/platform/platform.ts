@@ -2,12 +2,12 @@ import type { Pool } from 'pg';
 import type { Clock } from '../../shared/base/clock.ts';
 import type { Log } from '../../shared/base/log.ts';
 import type { Bus } from '../../shared/bus/bus.ts';
-import type { Config } from '../config.ts';
-import type { RowGuard } from '../integrity/row-guard.ts';
-import type { SigningKeys } from '../keys/signing-keys.ts';
-import type { Vault } from '../keys/vault.ts';
-import type { PrismaClient } from '../store/generated/client.ts';
-import type { Upstream } from '../upstream/open-upstream.ts';
+import type { Config } from './config/config.ts';
+import type { RowGuard } from './integrity/row-guard.ts';
+import type { SigningKeys } from './signing-keys/signing-keys.ts';
+import type { PrismaClient } from './store/generated/client.ts';
+import type { Upstream } from './upstream/open-upstream.ts';
+import type { Vault } from './vault/vault.ts';
 
 /** The infrastructure that everything else of the control plane is built on. */
 export interface Platform {

@@ -1,11 +1,11 @@
 import { policyHash } from '../../shared/policy/language/hash.ts';
 import { parsePolicyInSteps } from '../../shared/policy/language/validate.ts';
-import { commitChange } from '../events.ts';
-import { inTurns, pauser } from '../pauser.ts';
+import { commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import type { Policy } from '../store/generated/client.ts';
-import { lockFor } from '../store/transaction.ts';
+import { inTurns, pauser } from '../platform/scheduling/pauser.ts';
+import type { Policy } from '../platform/store/generated/client.ts';
+import { lockFor } from '../platform/store/transaction.ts';
 import { insertDraft } from './insert-draft.ts';
 import { assertMayPublish } from './policy-record.ts';
 import { publishDraft } from './publish-policy.ts';

@@ -1,5 +1,5 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import type { Policy } from '../store/generated/client.ts';
+import type { Policy } from '../platform/store/generated/client.ts';
 
 /** Which policy a change was made for, as its maker read it. */
 export interface ExpectedPolicy {

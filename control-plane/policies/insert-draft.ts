@@ -1,7 +1,7 @@
-import type { ChangeNotes } from '../events.ts';
-import { assertWithinPlan } from '../plan.ts';
-import type { Policy } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
+import type { ChangeNotes } from '../core/commit-change.ts';
+import { assertWithinPlan } from '../core/plan.ts';
+import type { Policy } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
 import { notePolicy } from './publish-policy.ts';
 
 interface NewDraft

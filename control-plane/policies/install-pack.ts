@@ -1,12 +1,12 @@
 import type { PolicyDefinition } from '../../shared/policy/language/definition.ts';
 import { policyHash } from '../../shared/policy/language/hash.ts';
 import type { Mode } from '../../shared/vocabulary/action.ts';
-import { type ChangeNotes, commitChange } from '../events.ts';
+import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import type { Policy } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
-import { lockFor } from '../store/transaction.ts';
+import type { Policy } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import { lockFor } from '../platform/store/transaction.ts';
 import { insertDraft, nextVersion } from './insert-draft.ts';
 import { loadPack } from './load-packs.ts';
 import { assertMayPublish } from './policy-record.ts';

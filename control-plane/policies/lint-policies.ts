@@ -3,9 +3,9 @@ import type { PolicyDefinition } from '../../shared/policy/language/definition.t
 import { parsePolicyInSteps } from '../../shared/policy/language/validate.ts';
 import { lintInSteps } from '../../shared/policy/lint/lint.ts';
 import { countFindings, type LintFinding } from '../../shared/policy/lint/lint-finding.ts';
-import { inTurns, type Pause, pauser } from '../pauser.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
+import { inTurns, type Pause, pauser } from '../platform/scheduling/pauser.ts';
 import { storedDefinitionInSteps } from './stored-definition.ts';
 
 interface LintReport {

@@ -4,9 +4,9 @@ import { compileInSteps } from '../../shared/policy/engine/compile.ts';
 import type { PolicySet } from '../../shared/policy/engine/policy-set.ts';
 import type { PublishedPolicy } from '../../shared/policy/language/published-policy.ts';
 import { parsePolicyInSteps } from '../../shared/policy/language/validate.ts';
-import { inTurns, pauser } from '../pauser.ts';
-import type { Services } from '../services.ts';
-import type { Policy } from '../store/generated/client.ts';
+import type { Services } from '../core/services.ts';
+import { inTurns, pauser } from '../platform/scheduling/pauser.ts';
+import type { Policy } from '../platform/store/generated/client.ts';
 
 /** Which policies are published: row id and hash, in the order of ids. */
 type PublishedRefs = readonly (readonly [id: number, hash: string])[];

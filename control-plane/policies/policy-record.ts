@@ -3,9 +3,9 @@ import { isJsonObject, type JsonObject } from '../../shared/base/json.ts';
 import type { PolicyLifecycle, PolicyRecord } from '../../shared/contract/policies/policies.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Policy } from '../store/generated/client.ts';
-import { readTextColumn } from '../store/read-column.ts';
-import type { Transaction } from '../store/transaction.ts';
+import type { Policy } from '../platform/store/generated/client.ts';
+import { readTextColumn } from '../platform/store/read-column.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
 
 /** A damaged definition is shown as it is, so that an operator sees what to replace. */
 const jsonForm = z.custom<JsonObject>(isJsonObject);

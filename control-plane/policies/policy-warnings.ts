@@ -1,9 +1,9 @@
 import { lintInSteps } from '../../shared/policy/lint/lint.ts';
 import { toolsNamedBy } from '../../shared/policy/lint/named-tools.ts';
-import { inTurns, pauser } from '../pauser.ts';
-import type { Services } from '../services.ts';
-import type { Policy } from '../store/generated/client.ts';
-import { boundedWarnings } from '../tools/bounded-warnings.ts';
+import { boundedWarnings } from '../core/bounded-warnings.ts';
+import type { Services } from '../core/services.ts';
+import { inTurns, pauser } from '../platform/scheduling/pauser.ts';
+import type { Policy } from '../platform/store/generated/client.ts';
 import { warnUnknownTools } from '../tools/warn-unknown-tools.ts';
 import { storedDefinitionInSteps } from './stored-definition.ts';
 

@@ -1,7 +1,7 @@
-import type { ChangeNotes } from '../events.ts';
-import type { Policy } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
-import { lockFor } from '../store/transaction.ts';
+import type { ChangeNotes } from '../core/commit-change.ts';
+import type { Policy } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import { lockFor } from '../platform/store/transaction.ts';
 
 interface Publication {
   readonly principal: string;

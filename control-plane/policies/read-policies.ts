@@ -1,8 +1,8 @@
 import type { PolicyLifecycle } from '../../shared/contract/policies/policies.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import type { Policy } from '../store/generated/client.ts';
+import type { Policy } from '../platform/store/generated/client.ts';
 
 export async function listPolicies(
   { db, guard }: Services,

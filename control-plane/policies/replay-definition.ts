@@ -2,7 +2,7 @@ import type { JsonObject } from '../../shared/base/json.ts';
 import { type PolicyReplay, replayInSteps } from '../../shared/policy/engine/replay.ts';
 import type { PolicyContext } from '../../shared/policy/language/context.ts';
 import { parsePolicyInSteps } from '../../shared/policy/language/validate.ts';
-import { inTurns, pauser } from '../pauser.ts';
+import { inTurns, pauser } from '../platform/scheduling/pauser.ts';
 
 interface Expected {
   readonly decision?: string | undefined;

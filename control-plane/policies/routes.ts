@@ -1,9 +1,9 @@
 import * as contract from '../../shared/contract/policies/policies.ts';
 import { lintPolicySet, lintStoredPolicies } from '../../shared/contract/policies/policy-lint.ts';
 import { installPolicyPack, listPolicyPacks } from '../../shared/contract/policies/policy-packs.ts';
-import { type Route, route } from '../http/route.ts';
-import type { Services } from '../services.ts';
-import type { Policy } from '../store/generated/client.ts';
+import type { Services } from '../core/services.ts';
+import { type Route, route } from '../platform/http/route.ts';
+import type { Policy } from '../platform/store/generated/client.ts';
 import { createPolicy } from './create-policy.ts';
 import { deletePolicy } from './delete-policy.ts';
 import { policyTag } from './expected-policy.ts';

@@ -1,12 +1,12 @@
 import type { PolicyLifecycle } from '../../shared/contract/policies/policies.ts';
 import { policyHash } from '../../shared/policy/language/hash.ts';
 import { parsePolicyInSteps } from '../../shared/policy/language/validate.ts';
-import { type ChangeNotes, commitChange } from '../events.ts';
-import { inTurns, pauser } from '../pauser.ts';
+import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import type { Policy } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
+import { inTurns, pauser } from '../platform/scheduling/pauser.ts';
+import type { Policy } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
 import { assertExpected, type ExpectedPolicy } from './expected-policy.ts';
 import { assertMayPublish, lifecycleInvalid, lockPolicy } from './policy-record.ts';
 import { notePolicy, publishDraft } from './publish-policy.ts';

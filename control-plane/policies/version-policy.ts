@@ -1,8 +1,8 @@
-import { commitChange } from '../events.ts';
+import { commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import type { Policy } from '../store/generated/client.ts';
-import { lockFor } from '../store/transaction.ts';
+import type { Policy } from '../platform/store/generated/client.ts';
+import { lockFor } from '../platform/store/transaction.ts';
 import { insertDraft, nextVersion } from './insert-draft.ts';
 import { lifecycleInvalid, lockPolicy } from './policy-record.ts';
 

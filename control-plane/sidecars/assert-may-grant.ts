@@ -1,11 +1,11 @@
 import { foldPrincipal } from '../../shared/base/principal.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { anyUser } from '../../shared/passport/claims.ts';
-import { parseDevKeys } from '../keys/dev-keys.ts';
-import { isReservedPrincipal } from '../keys/reserved-principals.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import type { Transaction } from '../store/transaction.ts';
+import { parseDevKeys } from '../platform/access/dev-keys.ts';
+import { isReservedPrincipal } from '../platform/access/reserved-principals.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
 
 interface Grant {
   readonly agentId: string;

@@ -1,8 +1,8 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { revocationId } from '../../shared/passport/single-use.ts';
+import type { Services } from '../core/services.ts';
 import { claimDurably } from '../passports/claim-durably.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
 import { assertAgent } from './enrolment-token.ts';
 
 /**

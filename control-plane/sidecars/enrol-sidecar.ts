@@ -4,10 +4,10 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { sidecarAudience } from '../../shared/passport/audience.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
 import type { Environment } from '../../shared/vocabulary/action.ts';
-import { type ChangeNotes, commitChange } from '../events.ts';
-import type { Services } from '../services.ts';
-import type { EnrolmentToken, Sidecar } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
+import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
+import type { EnrolmentToken, Sidecar } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
 import { readEncryptionKey, readSigningKey, type SentJwk } from './enrolled-keys.ts';
 import { assertAgent, tokenHash } from './enrolment-token.ts';
 

@@ -1,15 +1,15 @@
 import { hash, randomBytes } from 'node:crypto';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Environment } from '../../shared/vocabulary/action.ts';
-import { agentRowId } from '../agents/agent-row-id.ts';
-import { assertOwnAgent } from '../agents/own-agent.ts';
-import { commitChange } from '../events.ts';
-import { agentChain } from '../evidence/new-event.ts';
+import { agentRowId } from '../agents/records/agent-row-id.ts';
+import { commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
+import { agentChain } from '../ledger/sealing/new-event.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import type { Agent } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
-import { lockFor } from '../store/transaction.ts';
+import { assertOwnAgent } from '../platform/access/own-agent.ts';
+import type { Agent } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import { lockFor } from '../platform/store/transaction.ts';
 import { assertMayGrant } from './assert-may-grant.ts';
 
 const lifeMs = 10 * 60_000;

@@ -2,11 +2,11 @@ import { z } from 'zod';
 import type { JsonObject } from '../../shared/base/json.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { sidecarSection, tenantSections } from '../../shared/sync/sections.ts';
-import { commitChange } from '../events.ts';
+import { commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import type { Sidecar } from '../store/generated/client.ts';
-import { readColumn } from '../store/read-column.ts';
+import type { Sidecar } from '../platform/store/generated/client.ts';
+import { readColumn } from '../platform/store/read-column.ts';
 import { evidenceIncidents, reportIncident } from './report-incident.ts';
 
 /** A sidecar, and what was found wrong with its evidence. */

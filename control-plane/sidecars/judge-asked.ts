@@ -8,9 +8,9 @@ import type { PassportState } from '../../shared/passport/passport-state.ts';
 import type { Action, RiskTier } from '../../shared/vocabulary/action.ts';
 import { type ApprovalTerms, mayProceed, type Verdict } from '../../shared/vocabulary/verdict.ts';
 import { controlPlaneAudience, loadState } from '../actions/load-state.ts';
-import type { Services } from '../services.ts';
-import type { Sidecar } from '../store/generated/client.ts';
-import { leaseClaims } from '../sync/sidecar-passports.ts';
+import type { Services } from '../core/services.ts';
+import { leaseClaims } from '../passports/sidecar-passports.ts';
+import type { Sidecar } from '../platform/store/generated/client.ts';
 
 interface AskedAction {
   readonly sidecar: Sidecar;

@@ -1,6 +1,6 @@
 import { signSuccession } from '../../shared/sync/key-succession.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
 
 /**
  * Leads a sidecar from the section key that it pinned, however long ago, to the active one: every

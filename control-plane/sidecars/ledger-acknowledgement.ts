@@ -2,11 +2,11 @@ import { verificationKeys } from '../../shared/crypto/signing-key.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { verifyHead } from '../../shared/ledger/head.ts';
 import type { LedgerAcknowledgement } from '../../shared/ledger/ledger-acknowledgement.ts';
-import { headPosition } from '../evidence/read-ledger.ts';
-import { reportLoss } from '../evidence/verification/report-loss.ts';
-import { readVerification } from '../evidence/verification/verification-state.ts';
-import type { Services } from '../services.ts';
-import type { Sidecar } from '../store/generated/client.ts';
+import type { Services } from '../core/services.ts';
+import { headPosition } from '../ledger/reading/read-ledger.ts';
+import { reportLoss } from '../ledger/verification/report-loss.ts';
+import { readVerification } from '../ledger/verification/verification-state.ts';
+import type { Sidecar } from '../platform/store/generated/client.ts';
 import { reportIncident } from './report-incident.ts';
 
 /** Where the ledger ends, to be shown again with the next upload. */

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 import type { JsonObject } from '../../shared/base/json.ts';
-import { newEvent } from '../evidence/new-event.ts';
-import type { Services } from '../services.ts';
-import type { Sidecar } from '../store/generated/client.ts';
+import type { Services } from '../core/services.ts';
+import { newEvent } from '../ledger/sealing/new-event.ts';
+import type { Sidecar } from '../platform/store/generated/client.ts';
 
 /** What can be wrong with a sidecar's evidence, as events on its own chain. */
 export const evidenceIncidents = [

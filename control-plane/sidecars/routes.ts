@@ -1,9 +1,8 @@
 import * as calls from '../../shared/contract/sidecar-calls.ts';
 import * as contract from '../../shared/contract/sidecars.ts';
-import type { Route } from '../http/route.ts';
-import { route } from '../http/route.ts';
-import type { Services } from '../services.ts';
-import { sidecarUsage } from '../usage/sidecar-usage.ts';
+import type { Services } from '../core/services.ts';
+import type { Route } from '../platform/http/route.ts';
+import { route } from '../platform/http/route.ts';
 import { claimSidecarPassport } from './claim-sidecar-passport.ts';
 import { enrolSidecar } from './enrol-sidecar.ts';
 import { createEnrolmentToken } from './enrolment-token.ts';
@@ -12,6 +11,7 @@ import { keySuccession } from './key-succession.ts';
 import { openSidecarApproval, spendSidecarApproval } from './sidecar-approvals.ts';
 import { sidecarCredentials } from './sidecar-credentials.ts';
 import { sidecarRecord } from './sidecar-record.ts';
+import { sidecarUsage } from './sidecar-usage.ts';
 import { uploadEvidence } from './upload-evidence.ts';
 import { uploadIn } from './uploaded-segment.ts';
 

@@ -1,10 +1,10 @@
 import type { HeldCredential } from '../../shared/binding/binding.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import { newEvent } from '../evidence/new-event.ts';
-import type { Services } from '../services.ts';
-import type { Sidecar } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
-import { lockFor, transaction } from '../store/transaction.ts';
+import type { Services } from '../core/services.ts';
+import { newEvent } from '../ledger/sealing/new-event.ts';
+import type { Sidecar } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import { lockFor, transaction } from '../platform/store/transaction.ts';
 
 type Delivered = Pick<HeldCredential, 'id' | 'version'>;
 

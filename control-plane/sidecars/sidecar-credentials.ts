@@ -1,8 +1,8 @@
 import { CompactEncrypt, importJWK, type JWK } from 'jose';
 import { parsePublicJwk } from '../../shared/crypto/signing-key.ts';
+import type { Services } from '../core/services.ts';
 import { credentialsOfAgent } from '../credentials/held-credentials.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
 import { credentialsVersion } from './credentials-version.ts';
 import { ownSidecar } from './fleet.ts';
 import { sealDeliveries } from './seal-deliveries.ts';

@@ -1,6 +1,6 @@
 import { report as reportForm } from '../../shared/contract/sidecars.ts';
 import type { Environment } from '../../shared/vocabulary/action.ts';
-import { readColumn } from '../store/read-column.ts';
+import { readColumn } from '../platform/store/read-column.ts';
 import type { FleetMember } from './fleet.ts';
 
 /** A sidecar as the fleet report shows it; its keys are nobody's business. */

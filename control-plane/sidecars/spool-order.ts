@@ -1,6 +1,6 @@
 import type { SpoolHead } from '../../shared/ledger/spool-head.ts';
-import type { Services } from '../services.ts';
-import type { Sidecar } from '../store/generated/client.ts';
+import type { Services } from '../core/services.ts';
+import type { Sidecar } from '../platform/store/generated/client.ts';
 import { reportIncident } from './report-incident.ts';
 
 /**

@@ -1,9 +1,9 @@
 import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 import { anyUser } from '../../shared/passport/claims.ts';
 import { revocationId } from '../../shared/passport/single-use.ts';
-import { agentChain } from '../evidence/new-event.ts';
-import type { Services } from '../services.ts';
-import type { Sidecar } from '../store/generated/client.ts';
+import type { Services } from '../core/services.ts';
+import { agentChain } from '../ledger/sealing/new-event.ts';
+import type { Sidecar } from '../platform/store/generated/client.ts';
 
 /** What a sidecar can have seen. Everything else is for the control plane alone to say. */
 const seenTypes =

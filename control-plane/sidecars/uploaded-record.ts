@@ -3,7 +3,7 @@ import { spoolRecord } from '../../shared/contract/spool-record.ts';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { EvidenceEvent } from '../../shared/ledger/event.ts';
-import { refuseUnkeepable } from '../http/body.ts';
+import { refuseUnkeepable } from '../platform/http/body.ts';
 
 /** One record of the spool. */
 export interface UploadedRecord {

@@ -4,7 +4,7 @@ import { parsePublicJwk, verificationKeys } from '../../shared/crypto/signing-ke
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { LedgerAcknowledgement } from '../../shared/ledger/ledger-acknowledgement.ts';
 import { type SpoolHead, spoolHeadType, spoolLinkHash } from '../../shared/ledger/spool-head.ts';
-import type { Sidecar } from '../store/generated/client.ts';
+import type { Sidecar } from '../platform/store/generated/client.ts';
 
 const position = z.strictObject({
   record: z.number().int().min(0),

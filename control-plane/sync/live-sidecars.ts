@@ -1,4 +1,4 @@
-import type { Transaction } from '../store/transaction.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
 
 /** How long after its last sign of life a sidecar is still looked after. */
 const liveMs = 10 * 60_000;

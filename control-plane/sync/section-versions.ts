@@ -1,6 +1,6 @@
 import { type TenantSection, tenantSections } from '../../shared/sync/sections.ts';
 import { heartbeatSection } from '../../shared/sync/signed-heartbeat.ts';
-import type { Transaction } from '../store/transaction.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
 
 type Queries = Pick<Transaction, '$queryRaw' | '$executeRaw'>;
 

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Gauge, type Registry } from 'prom-client';
 import { gauge } from '../../shared/base/observed-metric.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
 
 interface Waiting {
   readonly approvals: number;

@@ -1,11 +1,11 @@
 import { SettingsError } from '../../shared/base/settings.ts';
-import type { Config } from '../config.ts';
-import { commitChange } from '../events.ts';
-import { signRow } from '../integrity/sign-row.ts';
+import { commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
 import { insertKey } from '../keys/create-key.ts';
-import { parseDevKeys } from '../keys/dev-keys.ts';
-import type { Services } from '../services.ts';
-import { transaction } from '../store/transaction.ts';
+import { parseDevKeys } from '../platform/access/dev-keys.ts';
+import type { Config } from '../platform/config/config.ts';
+import { signRow } from '../platform/integrity/sign-row.ts';
+import { transaction } from '../platform/store/transaction.ts';
 
 /** Makes the tenants that development keys name, so that a first start needs no ceremony. */
 export async function ensureDevelopmentTenants({

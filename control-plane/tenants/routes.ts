@@ -1,6 +1,6 @@
 import * as contract from '../../shared/contract/tenants.ts';
-import { type Route, route } from '../http/route.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
+import { type Route, route } from '../platform/http/route.ts';
 import { changeTenantSettings, readTenantSettings } from './tenant-settings.ts';
 
 export function tenantRoutes(services: Services): readonly Route[] {

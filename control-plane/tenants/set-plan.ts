@@ -1,8 +1,8 @@
 import { SettingsError } from '../../shared/base/settings.ts';
-import { commitChange } from '../events.ts';
-import { isTier, tiers } from '../plan.ts';
-import type { Services } from '../services.ts';
-import { lockFor } from '../store/transaction.ts';
+import { commitChange } from '../core/commit-change.ts';
+import { isTier, tiers } from '../core/plan.ts';
+import type { Services } from '../core/services.ts';
+import { lockFor } from '../platform/store/transaction.ts';
 
 /**
  * Gives a tenant another plan; what it has already stays, also beyond the new caps. Only who runs

@@ -1,11 +1,11 @@
 import type { TenantSettings, TenantSettingsChange } from '../../shared/contract/tenants.ts';
 import type { Mode } from '../../shared/vocabulary/action.ts';
-import { commitChange } from '../events.ts';
-import { forgetSetting, readSetting } from '../evidence/privacy/arguments-setting.ts';
+import { commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
+import { forgetSetting, readSetting } from '../ledger/privacy/arguments-setting.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import type { Transaction } from '../store/transaction.ts';
-import { lockFor } from '../store/transaction.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import { lockFor } from '../platform/store/transaction.ts';
 
 export async function readTenantSettings(
   { db, guard }: Pick<Services, 'db' | 'guard'>,

@@ -1,5 +1,5 @@
 import { isJsonObject } from '../../shared/base/json.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
 
 type Deps = Pick<Services, 'db' | 'pool'>;
 

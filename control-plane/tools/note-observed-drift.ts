@@ -8,13 +8,13 @@ import { manifestHash, surfaceHash } from '../../shared/manifest/hash.ts';
 import type { NormalisedManifest } from '../../shared/manifest/manifest.ts';
 import { parseManifest } from '../../shared/manifest/normalise.ts';
 import { openStates } from '../approvals/open-states.ts';
-import { type ChangeNotes, commitChange } from '../events.ts';
-import type { Services } from '../services.ts';
-import type { Sidecar, Tool } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
-import { lockFor } from '../store/transaction.ts';
+import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
+import type { Sidecar, Tool } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import { lockFor } from '../platform/store/transaction.ts';
+import { readManifest } from './records/stored-manifest.ts';
 import { registerVersion } from './register-version.ts';
-import { readManifest } from './stored-manifest.ts';
 import { approvedManifest, assertUsable } from './tool-version.ts';
 
 /** A server that shows ever new forms asks no human about each of them. */

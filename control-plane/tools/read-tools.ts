@@ -5,10 +5,10 @@ import { classifyDrift, type Drift } from '../../shared/manifest/drift.ts';
 import { riskTiers } from '../../shared/vocabulary/action.ts';
 import { approvalStatuses } from '../../shared/vocabulary/tool-record.ts';
 import { openStates } from '../approvals/open-states.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
-import type { Approval, Tool } from '../store/generated/client.ts';
-import { readManifest } from './stored-manifest.ts';
+import type { Approval, Tool } from '../platform/store/generated/client.ts';
+import { readManifest } from './records/stored-manifest.ts';
 
 type Deps = Pick<Services, 'db' | 'clock' | 'guard'>;
 

@@ -2,10 +2,10 @@ import type { NextStanding } from '../../shared/manifest/approval-status.ts';
 import { type Drift, isMaterial } from '../../shared/manifest/drift.ts';
 import { type NormalisedManifest, riskTierOf } from '../../shared/manifest/manifest.ts';
 import { openToolApproval } from '../approvals/open-tool-approval.ts';
-import type { ChangeNotes } from '../events.ts';
-import type { Services } from '../services.ts';
-import type { Tool } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
+import type { ChangeNotes } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
+import type { Tool } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
 
 /** A version of a tool that somebody showed. */
 export interface Submission {

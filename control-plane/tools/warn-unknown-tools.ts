@@ -1,7 +1,7 @@
 import { nearestName } from '../../shared/base/nearest-name.ts';
 import { type GlobBudget, globsMayMeet } from '../../shared/glob/glob-intersection.ts';
-import type { Services } from '../services.ts';
-import { warningsMax } from './bounded-warnings.ts';
+import { warningsMax } from '../core/bounded-warnings.ts';
+import type { Services } from '../core/services.ts';
 import { calledTools, namedTools } from './known-tools.ts';
 
 /** Ids and globs of tools as a caller gave them, and where. */

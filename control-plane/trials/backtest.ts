@@ -3,10 +3,10 @@ import {
   compileUncertainInSteps,
   type UncertainPolicies,
 } from '../../shared/policy/uncertain/uncertain-policies.ts';
-import { readCursor, writeCursor } from '../evidence/cursor.ts';
-import { measureWork } from '../http/work-meter.ts';
-import { inTurns, pauser } from '../pauser.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
+import { readCursor, writeCursor } from '../ledger/reading/cursor.ts';
+import { inTurns, pauser } from '../platform/scheduling/pauser.ts';
+import { measureWork } from '../platform/scheduling/work-meter.ts';
 import { decisionPages, type SealedDecision } from './decision-pages.ts';
 import { isDecision, rejudge } from './rejudge.ts';
 import type { Rejudged } from './rejudged.ts';

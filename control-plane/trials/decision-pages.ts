@@ -1,8 +1,8 @@
 import type { Pool } from 'pg';
 import type { StoredDecision } from '../../shared/ledger/privacy/known-context.ts';
-import { headPosition } from '../evidence/read-ledger.ts';
-import { lastPositionBefore } from '../evidence/reading/event-rows.ts';
-import { readSealed } from '../evidence/sealed-text.ts';
+import { lastPositionBefore } from '../ledger/reading/event-rows.ts';
+import { headPosition } from '../ledger/reading/read-ledger.ts';
+import { readSealed } from '../ledger/reading/sealed-text.ts';
 
 /** A decision as it was sealed. */
 export interface SealedDecision extends StoredDecision {

@@ -4,13 +4,13 @@ import { ruleLabel } from '../../shared/policy/engine/rule.ts';
 import type { PolicyDefinition, PolicyRule } from '../../shared/policy/language/definition.ts';
 import { ruleEffects, severity } from '../../shared/policy/language/severity.ts';
 import type { Decision } from '../../shared/vocabulary/verdict.ts';
-import { measureWork } from '../http/work-meter.ts';
-import { pauser } from '../pauser.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import { pauser } from '../platform/scheduling/pauser.ts';
+import { measureWork } from '../platform/scheduling/work-meter.ts';
+import type { Policy } from '../platform/store/generated/client.ts';
 import { getPolicy } from '../policies/read-policies.ts';
 import { storedDefinition } from '../policies/stored-definition.ts';
-import type { Services } from '../services.ts';
-import type { Policy } from '../store/generated/client.ts';
 import { decisionPages, type SealedDecision } from './decision-pages.ts';
 
 const budgetMs = 10_000;

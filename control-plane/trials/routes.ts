@@ -1,7 +1,7 @@
 import { simulateActions } from '../../shared/contract/policies/simulation.ts';
 import { backtestPolicy, getObservedDecisions } from '../../shared/contract/policies/trials.ts';
-import { type Route, route } from '../http/route.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
+import { type Route, route } from '../platform/http/route.ts';
 import { backtest } from './backtest.ts';
 import { observedDecisions } from './observed-decisions.ts';
 import { simulate } from './simulate.ts';

@@ -19,11 +19,11 @@ import type { Decision, Verdict } from '../../shared/vocabulary/verdict.ts';
 import { loadState } from '../actions/load-state.ts';
 import { actionOf } from '../actions/preflight.ts';
 import { standingGrantsFor } from '../approvals/standing-grants.ts';
-import { measureWork } from '../http/work-meter.ts';
+import type { Services } from '../core/services.ts';
 import { lookUpUse } from '../passports/look-up-use.ts';
-import { inTurns, type Pause, pauser } from '../pauser.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
+import { inTurns, type Pause, pauser } from '../platform/scheduling/pauser.ts';
+import { measureWork } from '../platform/scheduling/work-meter.ts';
 import { readUsage } from '../usage/read-usage.ts';
 import { publishedPolicies, trialPolicies } from './trial-policies.ts';
 

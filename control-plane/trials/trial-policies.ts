@@ -5,10 +5,10 @@ import type { PolicyDefinition } from '../../shared/policy/language/definition.t
 import { policyHash } from '../../shared/policy/language/hash.ts';
 import type { PublishedPolicy } from '../../shared/policy/language/published-policy.ts';
 import { parsePolicyInSteps } from '../../shared/policy/language/validate.ts';
-import { measureWork } from '../http/work-meter.ts';
-import { inTurns, type Pause } from '../pauser.ts';
+import type { Services } from '../core/services.ts';
+import { inTurns, type Pause } from '../platform/scheduling/pauser.ts';
+import { measureWork } from '../platform/scheduling/work-meter.ts';
 import { signedPolicy } from '../policies/load-published.ts';
-import type { Services } from '../services.ts';
 
 export interface Trial {
   /** Definitions to try; each is validated. */

@@ -3,7 +3,7 @@ import { type Bucket, Buckets, keptMs, minuteOf } from '../../shared/usage/bucke
 import { usageSource } from '../../shared/usage/tally.ts';
 import { ToolUsage } from '../../shared/usage/tool-usage.ts';
 import type { Action } from '../../shared/vocabulary/action.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
 
 export const ownSource = 'control-plane';
 

@@ -1,5 +1,5 @@
 import { keptMs, minuteOf } from '../../shared/usage/buckets.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
 
 /** Removes what no window reaches any more; returns how many rows. */
 export async function sweepUsage({

@@ -1,8 +1,8 @@
 import type { z } from 'zod';
 import type { putUser as putOperation } from '../../shared/contract/users.ts';
-import { commitChange } from '../events.ts';
+import { commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
 import { type UserRecord, userRecordOf } from './user-record.ts';
 
 type Fields = z.output<NonNullable<(typeof putOperation)['body']>>;

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Services } from '../services.ts';
 import { type UserRecord, userRecordOf } from './user-record.ts';
 
 /** What policies know of a user. */

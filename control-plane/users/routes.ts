@@ -1,6 +1,6 @@
 import * as contract from '../../shared/contract/users.ts';
-import { type Route, route } from '../http/route.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../core/services.ts';
+import { type Route, route } from '../platform/http/route.ts';
 import { putUser } from './put-user.ts';
 import { readUser } from './read-user.ts';
 

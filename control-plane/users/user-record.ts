@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import type { getUser } from '../../shared/contract/users.ts';
-import type { DirectoryUserModel } from '../store/generated/models/DirectoryUser.ts';
+import type { DirectoryUserModel } from '../platform/store/generated/models/DirectoryUser.ts';
 
 export type UserRecord = z.input<NonNullable<(typeof getUser)['success']['schema']>>;
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
-import { writeCursor } from '../../control-plane/evidence/cursor.ts';
-import { listEvents } from '../../control-plane/evidence/events.ts';
-import { evidenceStats } from '../../control-plane/evidence/reading/stats.ts';
-import type { Services } from '../../control-plane/services.ts';
+import type { Services } from '../../control-plane/core/services.ts';
+import { evidenceStats } from '../../control-plane/evidence/stats.ts';
+import { writeCursor } from '../../control-plane/ledger/reading/cursor.ts';
+import { listEvents } from '../../control-plane/ledger/reading/list-events.ts';
 import { generateSigningKey } from '../../shared/crypto/signing-key.ts';
 import { type BigLedger, makeBigLedger } from '../support/big-ledger.ts';
 import { openLedger, signingKeysOf, type TestLedger } from '../support/ledger.ts';

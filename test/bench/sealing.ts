@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
-import { toSealable } from '../../control-plane/evidence/check-event.ts';
+import { toSealable } from '../../control-plane/ledger/sealing/check-event.ts';
 import {
   type LedgerState,
   type PreparedRow,
   prepareBatch,
   stateAfter,
-} from '../../control-plane/evidence/prepare-batch.ts';
+} from '../../control-plane/ledger/sealing/prepare-batch.ts';
 import { type EvidenceEvent, genesisHash } from '../../shared/ledger/event.ts';
 import { Frontier } from '../../shared/ledger/merkle.ts';
 import { anEvent, openLedger, type TestLedger } from '../support/ledger.ts';

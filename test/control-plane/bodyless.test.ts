@@ -1,7 +1,7 @@
 import { request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Services } from '../../control-plane/core/services.ts';
 import { allRoutes } from '../../control-plane/routes.ts';
-import type { Services } from '../../control-plane/services.ts';
 import type { AnyOperation } from '../../shared/contract/base/operation.ts';
 import { type HostileApi, startHostileApi } from '../support/hostile/api.ts';
 

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { actionRoutes } from '../../control-plane/actions/routes.ts';
-import type { Services } from '../../control-plane/services.ts';
+import type { Services } from '../../control-plane/core/services.ts';
 import { rawClient } from '../support/raw-client.ts';
 import { executeStage } from './actions/execute-stage.ts';
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { namesOf } from '../../control-plane/http/validate.ts';
+import type { Services } from '../../control-plane/core/services.ts';
+import { namesOf } from '../../control-plane/platform/http/validate.ts';
 import { allRoutes } from '../../control-plane/routes.ts';
-import type { Services } from '../../control-plane/services.ts';
 import type { AnyOperation } from '../../shared/contract/base/operation.ts';
 import {
   type HostileApi,

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import net from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { inTurns, pauser } from '../../control-plane/pauser.ts';
+import type { Services } from '../../control-plane/core/services.ts';
+import { inTurns, pauser } from '../../control-plane/platform/scheduling/pauser.ts';
 import { lintCandidates } from '../../control-plane/policies/lint-policies.ts';
-import type { Services } from '../../control-plane/services.ts';
 import { trialPolicies } from '../../control-plane/trials/trial-policies.ts';
 import type { Steps } from '../../shared/base/steps.ts';
 import { parseStrictJsonInSteps } from '../../shared/base/strict-json.ts';

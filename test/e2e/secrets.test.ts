@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createVault } from '../../control-plane/keys/vault.ts';
+import { createVault } from '../../control-plane/platform/vault/vault.ts';
 import { importPrivateKey } from '../../shared/crypto/signing-key.ts';
 import { type FaultBench, startFaultBench } from '../support/fault-bench.ts';
 import { until } from '../support/processes.ts';

@@ -1,6 +1,6 @@
 import type { AddressInfo } from 'node:net';
 import { createApp } from '../../control-plane/app.ts';
-import { createHttpServer } from '../../control-plane/http/server.ts';
+import { createHttpServer } from '../../control-plane/platform/http/server.ts';
 import { allRoutes } from '../../control-plane/routes.ts';
 import { newId } from '../../shared/base/ids.ts';
 import { openApiDocument } from '../../shared/contract/base/openapi.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { outboxMac } from '../../control-plane/integrity/outbox-mac.ts';
-import { createVault } from '../../control-plane/keys/vault.ts';
+import { outboxMac } from '../../control-plane/platform/integrity/outbox-mac.ts';
+import { createVault } from '../../control-plane/platform/vault/vault.ts';
 import { anEvent, openLedger, type TestLedger, testVault } from '../support/ledger.ts';
 import { freshDatabase } from '../support/postgres.ts';
 

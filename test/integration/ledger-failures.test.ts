@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { transaction } from '../../control-plane/store/transaction.ts';
+import { transaction } from '../../control-plane/platform/store/transaction.ts';
 import { generateSigningKey } from '../../shared/crypto/signing-key.ts';
 import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 import { type CutProxy, startCutProxy } from '../support/cut-proxy.ts';

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { checkpointNow } from '../../control-plane/evidence/tree/checkpoint.ts';
-import { verifyChain } from '../../control-plane/evidence/verify-chain.ts';
+import { checkpointNow } from '../../control-plane/ledger/tree/checkpoint.ts';
+import { verifyChain } from '../../control-plane/ledger/verification/verify-chain.ts';
 import { generateSigningKey, type SigningKey } from '../../shared/crypto/signing-key.ts';
 import { eventHash } from '../../shared/ledger/canonical.ts';
 import { problemKinds } from '../../shared/ledger/verification/problem.ts';
@@ -81,7 +81,7 @@ const found = (
   byCheckpoint = false,
 ): Found => ({ kind, position, chain_id, byCheckpoint });
 
-/** What was done, as the table in control-plane/evidence/README.md says it, how, and what is reported. */
+/** What was done, as the table in control-plane/ledger/README.md says it, how, and what is reported. */
 const damages: readonly (readonly [what: string, damage: Damage, found: Found])[] = [
   [
     'the content of a row changed',
@@ -305,7 +305,7 @@ describe('verification finds and places', () => {
 });
 
 describe('the table of damages in the README', () => {
-  const path = join(import.meta.dirname, '../../control-plane/evidence/README.md');
+  const path = join(import.meta.dirname, '../../control-plane/ledger/README.md');
   const lines = readFileSync(path, 'utf8').split('\n');
   const start = lines.indexOf('| What was done | Reported as | Found by |');
   const table = lines.slice(start + 2, lines.indexOf('', start));

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { verifyChain } from '../../control-plane/evidence/verify-chain.ts';
+import { verifyChain } from '../../control-plane/ledger/verification/verify-chain.ts';
 import { generateSigningKey, verificationKeys } from '../../shared/crypto/signing-key.ts';
 import { eventHash } from '../../shared/ledger/canonical.ts';
 import { verifyHead } from '../../shared/ledger/head.ts';

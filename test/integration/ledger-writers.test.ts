@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { transaction } from '../../control-plane/store/transaction.ts';
+import { transaction } from '../../control-plane/platform/store/transaction.ts';
 import { exportPrivateKey, generateSigningKey } from '../../shared/crypto/signing-key.ts';
 import { genesisHash, type SealedEvent } from '../../shared/ledger/event.ts';
 import { anEvent, openLedger, type TestLedger } from '../support/ledger.ts';

@@ -26,7 +26,7 @@ const byPattern = new RegExp(
 const noReasonCode: Readonly<Record<string, readonly string[]>> = {
   'cli/explain.ts': ["error.code?.startsWith('ERR_PARSE_ARGS')"],
   'control-plane/evidence/append-event.ts': ["chainId.startsWith('agent:')"],
-  'control-plane/evidence/verification/alarm.ts': ["type.startsWith('evidence.')"],
+  'control-plane/ledger/verification/alarm.ts': ["type.startsWith('evidence.')"],
   'control-plane/sidecars/uploaded-event.ts': ['/^(decision|execution'],
   'control-plane/tools/note-observed-drift.ts': ['/^mcp\\.([^.]+)\\./'],
   'proxy/enforce/tool-server.ts': ['/^mcp\\.[^.]*\\./'],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Route } from '../../control-plane/http/route.ts';
+import type { Route } from '../../control-plane/platform/http/route.ts';
 import type { AccessExample, AnyOperation } from '../../shared/contract/base/operation.ts';
 import { roles } from '../../shared/contract/keys.ts';
 import { type Answer, holds, type TestApi } from './api.ts';

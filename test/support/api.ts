@@ -1,10 +1,10 @@
 import type { AddressInfo } from 'node:net';
 import { type AppOptions, createApp } from '../../control-plane/app.ts';
-import { permissionsOf } from '../../control-plane/http/roles.ts';
-import type { Route } from '../../control-plane/http/route.ts';
-import { createHttpServer, type ServerLimits } from '../../control-plane/http/server.ts';
-import { hashApiKey } from '../../control-plane/keys/key-directory.ts';
-import type { Services } from '../../control-plane/services.ts';
+import type { Services } from '../../control-plane/core/services.ts';
+import { hashApiKey } from '../../control-plane/platform/access/key-directory.ts';
+import { permissionsOf } from '../../control-plane/platform/access/roles.ts';
+import type { Route } from '../../control-plane/platform/http/route.ts';
+import { createHttpServer, type ServerLimits } from '../../control-plane/platform/http/server.ts';
 import { newId } from '../../shared/base/ids.ts';
 import { type Client, createClient } from '../../shared/contract/base/client.ts';
 import type { KeyScope, Role } from '../../shared/contract/keys.ts';

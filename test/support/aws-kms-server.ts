@@ -2,7 +2,7 @@ import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { signAwsRequest } from '../../control-plane/keys/kms/sign-aws-request.ts';
+import { signAwsRequest } from '../../control-plane/platform/vault/kms/sign-aws-request.ts';
 
 /** As much of AWS KMS as a data key needs, over TLS; it checks signatures and encryption contexts. */
 export interface AwsKmsServer {

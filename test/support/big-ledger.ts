@@ -1,11 +1,11 @@
 import type { Pool } from 'pg';
-import { toSealable } from '../../control-plane/evidence/check-event.ts';
+import { toSealable } from '../../control-plane/ledger/sealing/check-event.ts';
 import {
   batchRowsMax,
   type LedgerState,
   type PreparedBatch,
   prepareBatch,
-} from '../../control-plane/evidence/prepare-batch.ts';
+} from '../../control-plane/ledger/sealing/prepare-batch.ts';
 import type { SigningKey } from '../../shared/crypto/signing-key.ts';
 import { type EvidenceEvent, genesisHash } from '../../shared/ledger/event.ts';
 import { signHead } from '../../shared/ledger/head.ts';

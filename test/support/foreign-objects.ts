@@ -1,5 +1,5 @@
-import { newEvent } from '../../control-plane/evidence/new-event.ts';
-import type { Services } from '../../control-plane/services.ts';
+import type { Services } from '../../control-plane/core/services.ts';
+import { newEvent } from '../../control-plane/ledger/sealing/new-event.ts';
 import { newId } from '../../shared/base/ids.ts';
 import type { AccessHarness } from './access-suite.ts';
 import type { TestApi } from './api.ts';

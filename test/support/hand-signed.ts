@@ -1,7 +1,7 @@
-import type { RowGuard } from '../../control-plane/integrity/row-guard.ts';
-import { signRow } from '../../control-plane/integrity/sign-row.ts';
-import type { SignedRow, SignedTable } from '../../control-plane/integrity/signed-rows.ts';
-import type { Transaction } from '../../control-plane/store/transaction.ts';
+import type { RowGuard } from '../../control-plane/platform/integrity/row-guard.ts';
+import { signRow } from '../../control-plane/platform/integrity/sign-row.ts';
+import type { SignedRow, SignedTable } from '../../control-plane/platform/store/signed-rows.ts';
+import type { Transaction } from '../../control-plane/platform/store/transaction.ts';
 
 /** Tables that tests write by hand. */
 const tables: Readonly<Record<string, SignedTable>> = {

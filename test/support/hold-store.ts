@@ -1,6 +1,6 @@
 // A program of its own for tests: opens the embedded store on the directory given, writes a
 // tenant, says so, and stays until it is killed.
-import { openStore } from '../../control-plane/store/open.ts';
+import { openStore } from '../../control-plane/platform/store/open.ts';
 import { silentLog } from '../../shared/base/log.ts';
 
 const [dataDir = '', tenantId = ''] = process.argv.slice(2);

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg';
-import type { PreparedRow } from '../../control-plane/evidence/prepare-batch.ts';
+import type { PreparedRow } from '../../control-plane/ledger/sealing/prepare-batch.ts';
 
 const columns = [
   'tenant_id',

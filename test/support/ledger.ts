@@ -1,11 +1,11 @@
 import pg from 'pg';
-import { createLedger, type RunningLedger } from '../../control-plane/evidence/ledger.ts';
-import { verifyStored } from '../../control-plane/evidence/verify-chain.ts';
-import type { SigningKeys } from '../../control-plane/keys/signing-keys.ts';
-import type { Vault } from '../../control-plane/keys/vault.ts';
-import { createVault } from '../../control-plane/keys/vault.ts';
-import type { Services } from '../../control-plane/services.ts';
-import { openStore, type Store } from '../../control-plane/store/open.ts';
+import type { Services } from '../../control-plane/core/services.ts';
+import { createLedger, type RunningLedger } from '../../control-plane/ledger/sealing/ledger.ts';
+import { verifyStored } from '../../control-plane/ledger/verification/verify-chain.ts';
+import type { SigningKeys } from '../../control-plane/platform/signing-keys/signing-keys.ts';
+import { openStore, type Store } from '../../control-plane/platform/store/open.ts';
+import type { Vault } from '../../control-plane/platform/vault/vault.ts';
+import { createVault } from '../../control-plane/platform/vault/vault.ts';
 import { systemClock } from '../../shared/base/clock.ts';
 import { newId } from '../../shared/base/ids.ts';
 import { type Log, silentLog } from '../../shared/base/log.ts';

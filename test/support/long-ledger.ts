@@ -1,4 +1,4 @@
-import type { Services } from '../../control-plane/services.ts';
+import type { Services } from '../../control-plane/core/services.ts';
 import { signHead } from '../../shared/ledger/head.ts';
 import { Frontier, leafOf } from '../../shared/ledger/merkle.ts';
 import { tamper } from './ledger.ts';

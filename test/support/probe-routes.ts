@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Route, route } from '../../control-plane/http/route.ts';
+import { type Route, route } from '../../control-plane/platform/http/route.ts';
 import { type AnyOperation, operation } from '../../shared/contract/base/operation.ts';
 
 const shared = { tag: 'Probe', summary: 'Probe', errors: [] } as const;

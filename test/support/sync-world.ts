@@ -1,17 +1,17 @@
 import { randomBytes } from 'node:crypto';
-import { recordEvent } from '../../control-plane/evidence/outbox.ts';
-import type { RowGuard } from '../../control-plane/integrity/row-guard.ts';
-import { createRowGuard } from '../../control-plane/integrity/row-guard.ts';
-import { createSigningKeys } from '../../control-plane/keys/signing-keys.ts';
-import { createVault } from '../../control-plane/keys/vault.ts';
-import { bindingMac } from '../../control-plane/runtime/stored-binding.ts';
-import { openStore, type Store } from '../../control-plane/store/open.ts';
-import type { Transaction } from '../../control-plane/store/transaction.ts';
+import { bindingMac } from '../../control-plane/bindings/stored-binding.ts';
+import { recordEvent } from '../../control-plane/ledger/sealing/outbox.ts';
+import type { RowGuard } from '../../control-plane/platform/integrity/row-guard.ts';
+import { createRowGuard } from '../../control-plane/platform/integrity/row-guard.ts';
+import { createSigningKeys } from '../../control-plane/platform/signing-keys/signing-keys.ts';
+import { openStore, type Store } from '../../control-plane/platform/store/open.ts';
+import type { Transaction } from '../../control-plane/platform/store/transaction.ts';
+import { createVault } from '../../control-plane/platform/vault/vault.ts';
 import {
   createPublisher,
   type PublisherDeps,
   type RunningPublisher,
-} from '../../control-plane/sync/publisher.ts';
+} from '../../control-plane/publishing/publisher.ts';
 import { openReplica } from '../../proxy/replica/open-replica.ts';
 import type { Replica } from '../../proxy/replica/replica.ts';
 import { type Clock, systemClock } from '../../shared/base/clock.ts';

@@ -1,4 +1,4 @@
-import type { Route } from '../../control-plane/http/route.ts';
+import type { Route } from '../../control-plane/platform/http/route.ts';
 import { startApi } from './api.ts';
 import { type TestServices, testServices, watchSections } from './services.ts';
 

@@ -3,7 +3,7 @@ import type { ChainIntegrity } from '../../../shared/contract/evidence/audit.ts'
 import { eventHash } from '../../../shared/ledger/canonical.ts';
 import { genesisHash } from '../../../shared/ledger/event.ts';
 import type { LinkedRow } from '../../../shared/ledger/verification/chain-check.ts';
-import type { Services } from '../../services.ts';
+import type { Services } from '../../core/services.ts';
 
 type Deps = Pick<Services, 'pool'>;
 

@@ -9,12 +9,12 @@ import {
   signTrail,
   signTrailText,
 } from '../../../shared/ledger/audit/statement.ts';
-import type { Reply } from '../../http/route.ts';
+import type { Services } from '../../core/services.ts';
+import { readCursor } from '../../ledger/reading/cursor.ts';
+import { eventFilter } from '../../ledger/reading/event-filter.ts';
+import { newEvent } from '../../ledger/sealing/new-event.ts';
 import type { Caller } from '../../platform/access/caller.ts';
-import type { Services } from '../../services.ts';
-import { readCursor } from '../cursor.ts';
-import { newEvent } from '../new-event.ts';
-import { eventFilter } from '../reading/event-filter.ts';
+import type { Reply } from '../../platform/http/route.ts';
 import { chainsOf, readTrail } from './trail.ts';
 
 /** What is held in memory to be signed. */

@@ -1,11 +1,11 @@
 import type { AuditQuery, ChainIntegrity } from '../../../shared/contract/evidence/audit.ts';
 import type { SealedEventRecord } from '../../../shared/contract/evidence/evidence.ts';
 import { canonicalJson } from '../../../shared/crypto/jcs.ts';
-import type { Services } from '../../services.ts';
-import { readCursor } from '../cursor.ts';
-import { pageOf, readEvents } from '../events.ts';
-import { eventFilter } from '../reading/event-filter.ts';
-import type { EventsRead } from '../reading/event-rows.ts';
+import type { Services } from '../../core/services.ts';
+import { readCursor } from '../../ledger/reading/cursor.ts';
+import { eventFilter } from '../../ledger/reading/event-filter.ts';
+import type { EventsRead } from '../../ledger/reading/event-rows.ts';
+import { pageOf, readEvents } from '../../ledger/reading/list-events.ts';
 import { chainIntegrity, type ShownRow } from './chain-integrity.ts';
 
 type Deps = Pick<Services, 'pool' | 'vault'>;

@@ -5,13 +5,13 @@ import type {
 import type { BundleEvent } from '../../../shared/ledger/bundle/layout.ts';
 import { type ExportPlan, writeExport } from '../../../shared/ledger/bundle/write.ts';
 import { dialects } from '../../../shared/siem/dialects.ts';
-import type { Reply } from '../../http/route.ts';
+import type { Services } from '../../core/services.ts';
+import { InclusionProofs } from '../../ledger/export/proofs.ts';
+import { type ExportRow, readChainEnds, readRows } from '../../ledger/export/rows.ts';
+import { newEvent } from '../../ledger/sealing/new-event.ts';
+import type { Checkpoint } from '../../ledger/tree/checkpoint.ts';
 import type { Caller } from '../../platform/access/caller.ts';
-import type { Services } from '../../services.ts';
-import { newEvent } from '../new-event.ts';
-import type { Checkpoint } from '../tree/checkpoint.ts';
-import { InclusionProofs } from './proofs.ts';
-import { type ExportRow, readChainEnds, readRows } from './rows.ts';
+import type { Reply } from '../../platform/http/route.ts';
 
 interface ExportServices extends Services {
   /** A checkpoint of what is sealed by now. */

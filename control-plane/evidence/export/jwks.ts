@@ -2,7 +2,7 @@ import {
   type EvidenceJwk,
   evidenceKeyPurposes,
 } from '../../../shared/contract/evidence/evidence-export.ts';
-import type { Services } from '../../services.ts';
+import type { Services } from '../../core/services.ts';
 
 type Purpose = (typeof evidenceKeyPurposes)[number];
 

@@ -1,4 +1,8 @@
-import { type Checkpoint, type CheckpointServices, checkpointNow } from '../tree/checkpoint.ts';
+import {
+  type Checkpoint,
+  type CheckpointServices,
+  checkpointNow,
+} from '../../ledger/tree/checkpoint.ts';
 
 interface Runs {
   readonly running: Promise<Checkpoint>;

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg';
-import type { PreparedRow } from '../../../control-plane/evidence/prepare-batch.ts';
+import type { PreparedRow } from '../../../control-plane/ledger/sealing/prepare-batch.ts';
 import { insertRows } from '../../support/insert-rows.ts';
 
 // The least that storing evidence can cost: the same rows, prepared before the clock runs, as

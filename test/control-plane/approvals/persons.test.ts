@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { recordMinters } from '../../../control-plane/keys/minters.ts';
+import { recordMinters } from '../../../control-plane/platform/access/minters.ts';
 import { allRoutes } from '../../../control-plane/routes.ts';
 import { preflight } from '../../../shared/contract/actions.ts';
 import { createServiceAccount, registerAgent } from '../../../shared/contract/agents.ts';

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ledgerState } from '../../../control-plane/compliance/ledger-state.ts';
 import { complianceReport, complianceTyp } from '../../../control-plane/compliance/report.ts';
-import { changeVerification } from '../../../control-plane/evidence/verification/verification-state.ts';
-import { verifyChain } from '../../../control-plane/evidence/verify-chain.ts';
 import { sweepRows } from '../../../control-plane/integrity/sweep.ts';
+import { changeVerification } from '../../../control-plane/ledger/verification/verification-state.ts';
+import { verifyChain } from '../../../control-plane/ledger/verification/verify-chain.ts';
 import { allRoutes } from '../../../control-plane/routes.ts';
 import {
   type ControlReason,

@@ -1,4 +1,4 @@
-import { bodyBytesMaxDefault } from '../../../control-plane/http/body.ts';
+import { bodyBytesMaxDefault } from '../../../control-plane/platform/http/body.ts';
 import type { AnyOperation } from '../../../shared/contract/base/operation.ts';
 import { roles } from '../../../shared/contract/keys.ts';
 import { type Answer, holds } from '../../support/api.ts';

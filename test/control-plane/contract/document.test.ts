@@ -1,7 +1,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, it } from 'vitest';
+import type { Services } from '../../../control-plane/core/services.ts';
 import { allRoutes } from '../../../control-plane/routes.ts';
-import type { Services } from '../../../control-plane/services.ts';
 import { openApiDocument } from '../../../shared/contract/base/openapi.ts';
 
 /** What the document says of requests, for every field of every operation: a new one is no exception. */

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { createFeed } from '../../../control-plane/evidence/reading/feed.ts';
-import { createSigningKeys } from '../../../control-plane/keys/signing-keys.ts';
-import { createVault } from '../../../control-plane/keys/vault.ts';
+import { createFeed } from '../../../control-plane/ledger/reading/feed.ts';
+import { createSigningKeys } from '../../../control-plane/platform/signing-keys/signing-keys.ts';
+import { createVault } from '../../../control-plane/platform/vault/vault.ts';
 import { startApi } from '../../support/api.ts';
 import { roomyLimits, routesOf } from '../../support/gateway.ts';
 import { anEvent } from '../../support/ledger.ts';

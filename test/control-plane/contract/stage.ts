@@ -1,4 +1,4 @@
-import type { KeyPurpose } from '../../../control-plane/keys/signing-keys.ts';
+import type { KeyPurpose } from '../../../control-plane/platform/signing-keys/signing-keys.ts';
 import type { JsonObject } from '../../../shared/base/json.ts';
 import { openBus } from '../../../shared/bus/open.ts';
 import type { AnyOperation } from '../../../shared/contract/base/operation.ts';

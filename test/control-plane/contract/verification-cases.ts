@@ -1,4 +1,4 @@
-import { checkpointNow } from '../../../control-plane/evidence/tree/checkpoint.ts';
+import { checkpointNow } from '../../../control-plane/ledger/tree/checkpoint.ts';
 import { anEvent } from '../../support/ledger.ts';
 import { type Cases, refusesBodies, succeeds, yields } from './case.ts';
 import type { Stage } from './stage.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Services } from '../../../control-plane/core/services.ts';
 import { secretFree, secretPaths } from '../../../control-plane/credentials/secret-paths.ts';
 import { allRoutes } from '../../../control-plane/routes.ts';
-import type { Services } from '../../../control-plane/services.ts';
 import type { Role } from '../../../shared/contract/keys.ts';
 import { startApi, type TestApi } from '../../support/api.ts';
 import { enrolledSidecar } from '../../support/enrolled-sidecar.ts';

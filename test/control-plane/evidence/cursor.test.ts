@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { readCursor, writeCursor } from '../../../control-plane/evidence/cursor.ts';
+import { readCursor, writeCursor } from '../../../control-plane/ledger/reading/cursor.ts';
 
 const vaultOf = (secret: string) => ({
   mac: (purpose: string, data: string) =>

@@ -1,10 +1,10 @@
 import { createHmac } from 'node:crypto';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Services } from '../../../control-plane/core/services.ts';
 import { appendEvent } from '../../../control-plane/evidence/append-event.ts';
-import { listEvents } from '../../../control-plane/evidence/events.ts';
+import { listEvents } from '../../../control-plane/ledger/reading/list-events.ts';
 import type { Caller } from '../../../control-plane/platform/access/caller.ts';
-import type { Services } from '../../../control-plane/services.ts';
 import { systemClock } from '../../../shared/base/clock.ts';
 import * as contract from '../../../shared/contract/evidence/evidence.ts';
 import { canonicalJson } from '../../../shared/crypto/jcs.ts';

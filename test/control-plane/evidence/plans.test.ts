@@ -1,10 +1,10 @@
 import { createHmac } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Services } from '../../../control-plane/core/services.ts';
 import { readTrail } from '../../../control-plane/evidence/audit/trail.ts';
-import { readEvents } from '../../../control-plane/evidence/events.ts';
-import { eventFilter } from '../../../control-plane/evidence/reading/event-filter.ts';
-import type { EventsRead } from '../../../control-plane/evidence/reading/event-rows.ts';
-import type { Services } from '../../../control-plane/services.ts';
+import { eventFilter } from '../../../control-plane/ledger/reading/event-filter.ts';
+import type { EventsRead } from '../../../control-plane/ledger/reading/event-rows.ts';
+import { readEvents } from '../../../control-plane/ledger/reading/list-events.ts';
 import type { EvidenceFilters } from '../../../shared/contract/evidence/evidence.ts';
 import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
 import { type BigLedger, makeBigLedger } from '../../support/big-ledger.ts';

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { keepApart } from '../../../control-plane/evidence/privacy/keep-apart.ts';
-import { privacyRoutes } from '../../../control-plane/evidence/privacy/routes.ts';
 import { evidenceRoutes } from '../../../control-plane/evidence/routes.ts';
-import { verifyStored } from '../../../control-plane/evidence/verify-chain.ts';
+import { keepApart } from '../../../control-plane/ledger/privacy/store-salts.ts';
+import { verifyStored } from '../../../control-plane/ledger/verification/verify-chain.ts';
+import { privacyRoutes } from '../../../control-plane/privacy/routes.ts';
 import { tenantRoutes } from '../../../control-plane/tenants/routes.ts';
 import { userRoutes } from '../../../control-plane/users/routes.ts';
 import { issueAgentPassport } from '../../../shared/contract/agent-passports.ts';

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { verifyDue } from '../../../control-plane/evidence/verification/self-verify.ts';
-import { verifyRows } from '../../../control-plane/evidence/verification/verify-rows.ts';
-import { drainDeliveries } from '../../../control-plane/notify/drain-deliveries.ts';
-import { channelsOf } from '../../../control-plane/notify/routes.ts';
+import { verifyDue } from '../../../control-plane/ledger/verification/self-verify.ts';
+import { verifyRows } from '../../../control-plane/ledger/verification/verify-rows.ts';
+import { drainDeliveries } from '../../../control-plane/notifications/drain-deliveries.ts';
+import { channelsOf } from '../../../control-plane/notifications/routes.ts';
 import { putWebhook } from '../../../shared/contract/deliveries.ts';
 import { verifyEvidence } from '../../../shared/contract/evidence/evidence.ts';
 import {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { acceptLoss } from '../../../control-plane/evidence/verification/accept-loss.ts';
-import { readVerification } from '../../../control-plane/evidence/verification/verification-state.ts';
-import { verifyChain } from '../../../control-plane/evidence/verify-chain.ts';
+import { acceptLoss } from '../../../control-plane/evidence/accept-loss.ts';
+import { readVerification } from '../../../control-plane/ledger/verification/verification-state.ts';
+import { verifyChain } from '../../../control-plane/ledger/verification/verify-chain.ts';
 import type { Caller } from '../../../control-plane/platform/access/caller.ts';
 import { type Forger, forger } from '../../support/forged-ledger.ts';
 import { anEvent } from '../../support/ledger.ts';

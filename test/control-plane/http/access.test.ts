@@ -1,6 +1,6 @@
 import { afterAll } from 'vitest';
 import { z } from 'zod';
-import { type Route, route } from '../../../control-plane/http/route.ts';
+import { type Route, route } from '../../../control-plane/platform/http/route.ts';
 import { operation } from '../../../shared/contract/base/operation.ts';
 import { describeAccess } from '../../support/access-suite.ts';
 import { startApi } from '../../support/api.ts';

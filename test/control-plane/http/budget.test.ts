@@ -1,7 +1,7 @@
 import type { Response } from 'express';
 import { describe, expect, it } from 'vitest';
-import { createBudgets } from '../../../control-plane/http/budget.ts';
 import type { Caller } from '../../../control-plane/platform/access/caller.ts';
+import { createBudgets } from '../../../control-plane/platform/http/budget.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 import { openMemoryBus } from '../../../shared/bus/memory.ts';
 import { manualClock } from '../../support/manual-clock.ts';

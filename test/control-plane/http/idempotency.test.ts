@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Caller } from '../../../control-plane/platform/access/caller.ts';
 import {
   type IdempotentCall,
   idempotent,
   sweepIdempotency,
-} from '../../../control-plane/http/idempotency.ts';
-import type { Caller } from '../../../control-plane/platform/access/caller.ts';
+} from '../../../control-plane/platform/http/idempotency.ts';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 import { type TestServices, testServices } from '../../support/services.ts';
 

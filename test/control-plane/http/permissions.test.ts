@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Services } from '../../../control-plane/core/services.ts';
 import { allRoutes } from '../../../control-plane/routes.ts';
-import type { Services } from '../../../control-plane/services.ts';
 import type { AnyOperation, Permission } from '../../../shared/contract/base/operation.ts';
 import type { Role } from '../../../shared/contract/keys.ts';
 import { startApi, type TestApi } from '../../support/api.ts';

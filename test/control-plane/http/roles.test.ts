@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { permissionsOf } from '../../../control-plane/http/roles.ts';
+import { permissionsOf } from '../../../control-plane/platform/access/roles.ts';
 import { permissions } from '../../../shared/contract/base/operation.ts';
 
 const reads = ['evidence.read', 'passport.verify', 'read'];

@@ -2,7 +2,7 @@ import type { AddressInfo } from 'node:net';
 import { connect } from 'node:net';
 import { text as readAll } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { createHttpServer } from '../../../control-plane/http/server.ts';
+import { createHttpServer } from '../../../control-plane/platform/http/server.ts';
 
 const server = createHttpServer((_req, res) => res.end('ok'), {
   headersMs: 300,

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { measureWork, WorkMeter } from '../../../control-plane/http/work-meter.ts';
+import { measureWork, WorkMeter } from '../../../control-plane/platform/scheduling/work-meter.ts';
 
 /** A processor clock that moves when work is done. */
 function processor() {

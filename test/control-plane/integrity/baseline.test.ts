@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { afterEach, describe, expect, it } from 'vitest';
 import { signOldRows } from '../../../control-plane/integrity/baseline.ts';
 import { openServices } from '../../../control-plane/main.ts';
-import { openStore } from '../../../control-plane/store/open.ts';
+import { openStore } from '../../../control-plane/platform/store/open.ts';
 import { createTenant } from '../../../control-plane/tenants/create-tenant.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 import { type Gateway, rule, startGateway } from '../../support/gateway.ts';

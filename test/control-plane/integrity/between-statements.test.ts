@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { erasePersonalData } from '../../../control-plane/evidence/privacy/erase-personal-data.ts';
 import { boundedExpiry } from '../../../control-plane/keys/create-key.ts';
 import type { Caller } from '../../../control-plane/platform/access/caller.ts';
 import { compiledPolicies } from '../../../control-plane/policies/load-published.ts';
+import { erasePersonalData } from '../../../control-plane/privacy/erase-personal-data.ts';
 import { policyHash as policyHashOf } from '../../../shared/policy/language/hash.ts';
 import { type ForgeryStage, startForgeryStage } from './forgery-stage.ts';
 

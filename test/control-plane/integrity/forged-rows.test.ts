@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { hashApiKey } from '../../../control-plane/keys/key-directory.ts';
+import { hashApiKey } from '../../../control-plane/platform/access/key-directory.ts';
 import { putBinding } from '../../../shared/contract/bindings.ts';
 import { armKillSwitch } from '../../../shared/contract/kill-switches.ts';
 import { createEnrolmentToken } from '../../../shared/contract/sidecars.ts';

@@ -1,6 +1,6 @@
-import { integrityChain } from '../../../control-plane/integrity/incident-ids.ts';
+import type { Services } from '../../../control-plane/core/services.ts';
 import type { Caller } from '../../../control-plane/platform/access/caller.ts';
-import type { Services } from '../../../control-plane/services.ts';
+import { integrityChain } from '../../../control-plane/platform/integrity/incident-ids.ts';
 import { putUser } from '../../../control-plane/users/put-user.ts';
 import { ingestTool } from '../../../shared/contract/tools.ts';
 import type { EvidenceEvent } from '../../../shared/ledger/event.ts';

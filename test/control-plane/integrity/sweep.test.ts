@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { KnownLedgers } from '../../../control-plane/integrity/known-ledgers.ts';
 import {
   type Query,
   saidInForce,
   sinceStatement,
-} from '../../../control-plane/integrity/said-in-force.ts';
+} from '../../../control-plane/integrity/active-versions.ts';
 import { sweepRows } from '../../../control-plane/integrity/sweep.ts';
 import type { Caller } from '../../../control-plane/platform/access/caller.ts';
-import { builders } from '../../../control-plane/sync/build-sections.ts';
+import type { KnownLedgers } from '../../../control-plane/platform/integrity/known-ledgers.ts';
+import { builders } from '../../../control-plane/publishing/build-sections.ts';
 import { putUser } from '../../../control-plane/users/put-user.ts';
 import { deleteBinding, putBinding } from '../../../shared/contract/bindings.ts';
 import { armKillSwitch, disarmKillSwitch } from '../../../shared/contract/kill-switches.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { parseDevKeys } from '../../../control-plane/keys/dev-keys.ts';
+import { parseDevKeys } from '../../../control-plane/platform/access/dev-keys.ts';
 
 const parse = (devKeys: string, production = false) => parseDevKeys({ devKeys, production });
 

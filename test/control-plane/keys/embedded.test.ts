@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { bindingRoutes } from '../../../control-plane/bindings/routes.ts';
 import { credentialRoutes } from '../../../control-plane/credentials/routes.ts';
-import { idempotent } from '../../../control-plane/http/idempotency.ts';
 import { keyRoutes } from '../../../control-plane/keys/routes.ts';
+import { idempotent } from '../../../control-plane/platform/http/idempotency.ts';
 import { putBinding } from '../../../shared/contract/bindings.ts';
 import { storeCredential } from '../../../shared/contract/credentials.ts';
 import { createKey, listKeys, revokeKey, rotateSigningKey } from '../../../shared/contract/keys.ts';

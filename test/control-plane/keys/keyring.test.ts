@@ -1,21 +1,21 @@
 import { readFileSync } from 'node:fs';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createRowGuard } from '../../../control-plane/integrity/row-guard.ts';
-import { holdKeys } from '../../../control-plane/keys/keyring/hold-keys.ts';
+import { createRowGuard } from '../../../control-plane/platform/integrity/row-guard.ts';
+import { createSigningKeys } from '../../../control-plane/platform/signing-keys/signing-keys.ts';
+import { migrate } from '../../../control-plane/platform/store/migrate.ts';
+import { readMigrations } from '../../../control-plane/platform/store/migrations.ts';
+import { StoreError } from '../../../control-plane/platform/store/store-error.ts';
+import { holdKeys } from '../../../control-plane/platform/vault/hold-keys.ts';
 import {
   type OpenKeys,
   rootPlace,
   signedRootPlace,
-} from '../../../control-plane/keys/keyring/open-keys.ts';
-import { keyMac } from '../../../control-plane/keys/keyring/own-keys.ts';
-import { sealedColumns } from '../../../control-plane/keys/keyring/sealed-columns.ts';
-import { vaultStatus } from '../../../control-plane/keys/keyring/vault-status.ts';
-import { createSigningKeys } from '../../../control-plane/keys/signing-keys.ts';
-import { createVault } from '../../../control-plane/keys/vault.ts';
-import { migrate } from '../../../control-plane/store/migrate.ts';
-import { readMigrations } from '../../../control-plane/store/migrations.ts';
-import { StoreError } from '../../../control-plane/store/store-error.ts';
+} from '../../../control-plane/platform/vault/open-keys.ts';
+import { keyMac } from '../../../control-plane/platform/vault/own-keys.ts';
+import { sealedColumns } from '../../../control-plane/platform/vault/sealed-columns.ts';
+import { createVault } from '../../../control-plane/platform/vault/vault.ts';
+import { vaultStatus } from '../../../control-plane/vault/vault-status.ts';
 import { systemClock } from '../../../shared/base/clock.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 import { SettingsError } from '../../../shared/base/settings.ts';

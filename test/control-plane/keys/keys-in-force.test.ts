@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createRowGuard } from '../../../control-plane/integrity/row-guard.ts';
-import { holdKeys } from '../../../control-plane/keys/keyring/hold-keys.ts';
-import { type OpenKeys, refreshKeys } from '../../../control-plane/keys/keyring/open-keys.ts';
-import { keyMac } from '../../../control-plane/keys/keyring/own-keys.ts';
-import { createSigningKeys } from '../../../control-plane/keys/signing-keys.ts';
-import { createVault } from '../../../control-plane/keys/vault.ts';
-import { StoreError } from '../../../control-plane/store/store-error.ts';
+import { createRowGuard } from '../../../control-plane/platform/integrity/row-guard.ts';
+import { createSigningKeys } from '../../../control-plane/platform/signing-keys/signing-keys.ts';
+import { StoreError } from '../../../control-plane/platform/store/store-error.ts';
+import { holdKeys } from '../../../control-plane/platform/vault/hold-keys.ts';
+import { type OpenKeys, refreshKeys } from '../../../control-plane/platform/vault/open-keys.ts';
+import { keyMac } from '../../../control-plane/platform/vault/own-keys.ts';
+import { createVault } from '../../../control-plane/platform/vault/vault.ts';
 import { systemClock } from '../../../shared/base/clock.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 import {

@@ -1,11 +1,11 @@
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { holdKeys } from '../../../control-plane/keys/keyring/hold-keys.ts';
-import { renewWrapping } from '../../../control-plane/keys/keyring/renew-wrapping.ts';
-import { vaultStatus } from '../../../control-plane/keys/keyring/vault-status.ts';
-import { openKms } from '../../../control-plane/keys/kms/open-kms.ts';
-import { signAwsRequest } from '../../../control-plane/keys/kms/sign-aws-request.ts';
-import { createVault } from '../../../control-plane/keys/vault.ts';
+import { holdKeys } from '../../../control-plane/platform/vault/hold-keys.ts';
+import { openKms } from '../../../control-plane/platform/vault/kms/open-kms.ts';
+import { signAwsRequest } from '../../../control-plane/platform/vault/kms/sign-aws-request.ts';
+import { createVault } from '../../../control-plane/platform/vault/vault.ts';
+import { renewWrapping } from '../../../control-plane/vault/renew-wrapping.ts';
+import { vaultStatus } from '../../../control-plane/vault/vault-status.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 import { type AwsKmsServer, startAwsKmsServer } from '../../support/aws-kms-server.ts';
 import { Cleanup, testAuthority } from '../../support/proxy.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { isReservedPrincipal } from '../../../control-plane/keys/reserved-principals.ts';
 import { keyRoutes } from '../../../control-plane/keys/routes.ts';
+import { isReservedPrincipal } from '../../../control-plane/platform/access/reserved-principals.ts';
 import { createKey } from '../../../shared/contract/keys.ts';
 import { startApi, type TestApi } from '../../support/api.ts';
 import { refusalOf } from '../../support/gateway.ts';

@@ -10,7 +10,7 @@ import {
   adoptNextMasterKey,
   loadMasterKeys,
   makeNextMasterKey,
-} from '../../../control-plane/keys/master-key.ts';
+} from '../../../control-plane/platform/vault/master-key.ts';
 import { SettingsError } from '../../../shared/base/settings.ts';
 
 let folder: string;
@@ -62,7 +62,7 @@ it('embedded, makes a key once, for its owner’s eyes only', () => {
 });
 
 it('gives two processes that start at once the same key', async () => {
-  const module = resolve('control-plane/keys/master-key.ts');
+  const module = resolve('control-plane/platform/vault/master-key.ts');
   const script = `import { loadMasterKeys } from ${JSON.stringify(module)};
     const { current: key } = loadMasterKeys({ masterKey: undefined, databaseUrl: undefined, production: false, dataDir: ${JSON.stringify(dataDir)} });
     console.log(key.toString('hex'));`;

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createSigningKeys } from '../../../control-plane/keys/signing-keys.ts';
-import { createVault } from '../../../control-plane/keys/vault.ts';
+import { createSigningKeys } from '../../../control-plane/platform/signing-keys/signing-keys.ts';
+import { createVault } from '../../../control-plane/platform/vault/vault.ts';
 import { signBytes, verifyBytes } from '../../../shared/crypto/jws.ts';
 import { importPublicJwk } from '../../../shared/crypto/signing-key.ts';
 import { type TestServices, testServices } from '../../support/services.ts';

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { expect, it } from 'vitest';
-import { createVault } from '../../../control-plane/keys/vault.ts';
+import { createVault } from '../../../control-plane/platform/vault/vault.ts';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 
 const place = { tenantId: 't1', purpose: 'credential', id: 'cred_1', version: 1 };

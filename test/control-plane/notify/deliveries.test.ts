@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { notifyApproval } from '../../../control-plane/approvals/notify-approval.ts';
-import { attemptDelivery } from '../../../control-plane/notify/attempt-delivery.ts';
-import { claimDeliveries, leaseMs } from '../../../control-plane/notify/claim-deliveries.ts';
-import { startDeliveryWorker } from '../../../control-plane/notify/delivery-worker.ts';
-import { channelsOf } from '../../../control-plane/notify/routes.ts';
-import { webhookChannel } from '../../../control-plane/notify/webhook-channel.ts';
+import { attemptDelivery } from '../../../control-plane/notifications/attempt-delivery.ts';
+import { claimDeliveries, leaseMs } from '../../../control-plane/notifications/claim-deliveries.ts';
+import { startDeliveryWorker } from '../../../control-plane/notifications/delivery-worker.ts';
+import { channelsOf } from '../../../control-plane/notifications/routes.ts';
+import { webhookChannel } from '../../../control-plane/notifications/webhook-channel.ts';
 import {
   deleteWebhook,
   drainDeliveries,

@@ -3,7 +3,7 @@ import {
   attemptsMax,
   nextAttemptMs,
   retryAfterMs,
-} from '../../../control-plane/notify/schedule.ts';
+} from '../../../control-plane/notifications/schedule.ts';
 
 const nowMs = 1_000_000;
 const minute = 60_000;

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { bindingRoutes } from '../../../control-plane/bindings/routes.ts';
-import { bindingOf } from '../../../control-plane/runtime/stored-binding.ts';
+import { bindingOf } from '../../../control-plane/bindings/stored-binding.ts';
 import { eventsOf } from '../../support/services.ts';
 import { startWatchedApi } from '../../support/watched-api.ts';
 

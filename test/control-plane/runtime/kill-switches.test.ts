@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { preflight } from '../../../control-plane/actions/preflight.ts';
 import { agentRoutes } from '../../../control-plane/agents/routes.ts';
 import { killSwitchRoutes } from '../../../control-plane/kill-switches/routes.ts';
-import { builders } from '../../../control-plane/sync/build-sections.ts';
+import { builders } from '../../../control-plane/publishing/build-sections.ts';
 import { eventsOf } from '../../support/services.ts';
 import { startWatchedApi } from '../../support/watched-api.ts';
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { z } from 'zod';
+import type { Services } from '../../../control-plane/core/services.ts';
 import { allRoutes } from '../../../control-plane/routes.ts';
-import type { Services } from '../../../control-plane/services.ts';
 import { trustedFields } from '../../../control-plane/sidecars/trusted-fields.ts';
 import { firstLine } from '../../../control-plane/sidecars/uploaded-segment.ts';
 import type { SpoolRecord } from '../../../proxy/evidence/spool.ts';

@@ -2,11 +2,11 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { expect, it } from 'vitest';
 import { z } from 'zod';
-import { readSealed } from '../../../control-plane/evidence/sealed-text.ts';
+import { bindingOf } from '../../../control-plane/bindings/stored-binding.ts';
+import { readSealed } from '../../../control-plane/ledger/reading/sealed-text.ts';
+import { readColumn } from '../../../control-plane/platform/store/read-column.ts';
 import { storedDefinition } from '../../../control-plane/policies/stored-definition.ts';
-import { bindingOf } from '../../../control-plane/runtime/stored-binding.ts';
-import { readColumn } from '../../../control-plane/store/read-column.ts';
-import { readManifest } from '../../../control-plane/tools/stored-manifest.ts';
+import { readManifest } from '../../../control-plane/tools/records/stored-manifest.ts';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 
 const root = resolve(import.meta.dirname, '../../..');

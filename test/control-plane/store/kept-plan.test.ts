@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Pool } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { queryKept } from '../../../control-plane/store/kept-plan.ts';
-import { openStore, type Store } from '../../../control-plane/store/open.ts';
+import { queryKept } from '../../../control-plane/platform/store/kept-plan.ts';
+import { openStore, type Store } from '../../../control-plane/platform/store/open.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 import { freshDatabase } from '../../support/postgres.ts';
 

@@ -1,9 +1,12 @@
 import { hash } from 'node:crypto';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { migrate } from '../../../control-plane/store/migrate.ts';
-import { type Migration, readMigrations } from '../../../control-plane/store/migrations.ts';
-import { StoreError } from '../../../control-plane/store/store-error.ts';
+import { migrate } from '../../../control-plane/platform/store/migrate.ts';
+import {
+  type Migration,
+  readMigrations,
+} from '../../../control-plane/platform/store/migrations.ts';
+import { StoreError } from '../../../control-plane/platform/store/store-error.ts';
 import { freshDatabase } from '../../support/postgres.ts';
 
 let database: Awaited<ReturnType<typeof freshDatabase>>;

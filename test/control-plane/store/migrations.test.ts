@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openStore, type Store } from '../../../control-plane/store/open.ts';
+import { openStore, type Store } from '../../../control-plane/platform/store/open.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 import { describeTables } from '../../support/catalog.ts';
 import { freshDatabase } from '../../support/postgres.ts';

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterEach, describe, expect, it } from 'vitest';
-import { openStore, type Store } from '../../../control-plane/store/open.ts';
-import { StoreError } from '../../../control-plane/store/store-error.ts';
+import { openStore, type Store } from '../../../control-plane/platform/store/open.ts';
+import { StoreError } from '../../../control-plane/platform/store/store-error.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 import { freshDatabase } from '../../support/postgres.ts';
 

@@ -2,8 +2,8 @@ import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { openStore } from '../../../control-plane/store/open.ts';
-import { ownFolder } from '../../../control-plane/store/own-folder.ts';
+import { openStore } from '../../../control-plane/platform/store/open.ts';
+import { ownFolder } from '../../../control-plane/platform/store/own-folder.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 
 let folder: string;

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { openStore, type Store } from '../../../control-plane/store/open.ts';
-import { isConflict, transaction } from '../../../control-plane/store/transaction.ts';
+import { openStore, type Store } from '../../../control-plane/platform/store/open.ts';
+import { isConflict, transaction } from '../../../control-plane/platform/store/transaction.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 import { freshDatabase } from '../../support/postgres.ts';
 

@@ -1,6 +1,9 @@
 import { Redis } from 'ioredis';
-import type { Store } from '../../../control-plane/store/open.ts';
-import type { PublisherDeps, RunningPublisher } from '../../../control-plane/sync/publisher.ts';
+import type { Store } from '../../../control-plane/platform/store/open.ts';
+import type {
+  PublisherDeps,
+  RunningPublisher,
+} from '../../../control-plane/publishing/publisher.ts';
 import type { Replica } from '../../../proxy/replica/replica.ts';
 import { systemClock } from '../../../shared/base/clock.ts';
 import { silentLog } from '../../../shared/base/log.ts';

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { openStore } from '../../../control-plane/store/open.ts';
+import { openStore } from '../../../control-plane/platform/store/open.ts';
 import { systemClock } from '../../../shared/base/clock.ts';
 import { type Log, silentLog } from '../../../shared/base/log.ts';
 import { openBus } from '../../../shared/bus/open.ts';

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { Store } from '../../../control-plane/store/open.ts';
-import type { Transaction } from '../../../control-plane/store/transaction.ts';
+import type { Store } from '../../../control-plane/platform/store/open.ts';
+import type { Transaction } from '../../../control-plane/platform/store/transaction.ts';
 import { idTimeMs } from '../../../shared/base/ids.ts';
 import type { JsonObject } from '../../../shared/base/json.ts';
 import { handSigned } from '../../support/hand-signed.ts';

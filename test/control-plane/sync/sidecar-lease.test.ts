@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { Store } from '../../../control-plane/store/open.ts';
+import type { Store } from '../../../control-plane/platform/store/open.ts';
 import { idTimeMs } from '../../../shared/base/ids.ts';
 import { tenantTopic } from '../../../shared/bus/tenant-keys.ts';
 import { leaseTopic } from '../../../shared/sync/sections.ts';

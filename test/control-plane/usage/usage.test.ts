@@ -1,6 +1,6 @@
 import { afterAll, beforeEach, describe, expect, it } from 'vitest';
 import { preflight as preflightAction } from '../../../control-plane/actions/preflight.ts';
-import { OwnUsage } from '../../../control-plane/usage/own-usage.ts';
+import { OwnUsage } from '../../../control-plane/core/own-usage.ts';
 import { sweepUsage } from '../../../control-plane/usage/sweep-usage.ts';
 import type { JsonObject } from '../../../shared/base/json.ts';
 import { preflight } from '../../../shared/contract/actions.ts';

@@ -1,11 +1,11 @@
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { checkpointDue } from '../../../../control-plane/evidence/anchoring/checkpoint-rounds.ts';
-import { WitnessRound } from '../../../../control-plane/evidence/anchoring/witness-round.ts';
+import { checkpointDue } from '../../../../control-plane/ledger/anchoring/checkpoint-rounds.ts';
+import { WitnessRound } from '../../../../control-plane/ledger/anchoring/witness-round.ts';
 import {
   checkpointNow,
   newestCheckpoint,
-} from '../../../../control-plane/evidence/tree/checkpoint.ts';
+} from '../../../../control-plane/ledger/tree/checkpoint.ts';
 import { allRoutes } from '../../../../control-plane/routes.ts';
 import { createStateMetrics } from '../../../../control-plane/telemetry/state-metrics.ts';
 import { drainDeliveries, putWebhook } from '../../../../shared/contract/deliveries.ts';

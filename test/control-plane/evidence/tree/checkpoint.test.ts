@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   checkpointNow,
   newestCheckpoint,
-} from '../../../../control-plane/evidence/tree/checkpoint.ts';
+} from '../../../../control-plane/ledger/tree/checkpoint.ts';
 import { openCheckpoint } from '../../../../shared/ledger/checkpoint.ts';
 import { emptyRoot, Frontier, leafOf } from '../../../../shared/ledger/merkle.ts';
 import { openNote, parseVkey } from '../../../../shared/ledger/note.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { checkpointNow } from '../../../../control-plane/evidence/tree/checkpoint.ts';
+import { checkpointNow } from '../../../../control-plane/ledger/tree/checkpoint.ts';
 import { generateSigningKey, type SigningKey } from '../../../../shared/crypto/signing-key.ts';
 import { signCheckpoint } from '../../../../shared/ledger/checkpoint.ts';
 import { signHead } from '../../../../shared/ledger/head.ts';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { verifyChain } from '../../../../control-plane/evidence/verify-chain.ts';
 import { rotateSigningKey } from '../../../../control-plane/keys/rotate-signing-key.ts';
+import { verifyChain } from '../../../../control-plane/ledger/verification/verify-chain.ts';
 import type { Caller } from '../../../../control-plane/platform/access/caller.ts';
 import { anEvent, tamper } from '../../../support/ledger.ts';
 import { oneDatabase } from '../../../support/one-database.ts';

@@ -1,9 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { checkpointNow } from '../../../../control-plane/evidence/tree/checkpoint.ts';
-import {
-  consistencyProof,
-  inclusionProof,
-} from '../../../../control-plane/evidence/tree/proofs.ts';
+import { checkpointNow } from '../../../../control-plane/ledger/tree/checkpoint.ts';
+import { consistencyProof, inclusionProof } from '../../../../control-plane/ledger/tree/proofs.ts';
 import { allRoutes } from '../../../../control-plane/routes.ts';
 import {
   getConsistencyProof,

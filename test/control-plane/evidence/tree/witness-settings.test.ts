@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import {
   ledgerOriginSetting,
   readWitnesses,
-} from '../../../../control-plane/evidence/anchoring/witness-settings.ts';
+} from '../../../../control-plane/platform/config/witness-settings.ts';
 import { SettingsError } from '../../../../shared/base/settings.ts';
 import { generateSigningKey } from '../../../../shared/crypto/signing-key.ts';
 import { vkeyOf } from '../../../../shared/ledger/note.ts';

@@ -1,0 +1,127 @@
+import type { z } from 'zod';
+import type { Binding } from '../../shared/binding/binding.ts';
+import { checkBinding } from '../../shared/binding/check.ts';
+import { boundHost, overlaps } from '../../shared/binding/match.ts';
+import type { BindingRecord, putBinding as putOperation } from '../../shared/contract/bindings.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import { commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
+import type { Caller } from '../platform/access/caller.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import { lockFor } from '../platform/store/transaction.ts';
+import { bindingMac, bindingRecordOf, definitionOf } from './stored-binding.ts';
+
+type Fields = z.output<NonNullable<(typeof putOperation)['body']>>;
+
+/** Writes a binding, whole, in place of the one of that name if there is one. */
+export async function putBinding(
+  services: Services,
+  caller: Caller,
+  { name, fields }: { readonly name: string; readonly fields: Fields },
+): Promise<BindingRecord> {
+  const { vault, clock } = services;
+  const { tenantId, principal } = caller;
+  const binding = readBinding(name, fields);
+  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
+    // Two bindings written at the same time must see each other.
+    await lockFor(tx, tenantId, 'bindings');
+    await refuseOverlap(tx, tenantId, binding);
+    await refuseSecondUpstream(tx, tenantId, binding);
+    const written = {
+      protocol: binding.protocol,
+      host: binding.host,
+      definition: { ...binding } as object,
+      updatedBy: principal,
+      updatedAt: new Date(clock.now()),
+      mac: bindingMac(vault, { tenantId, binding }),
+    };
+    const row = await tx.binding.upsert({
+      where: { tenantId_name: { tenantId, name } },
+      create: { tenantId, name, ...written },
+      update: written,
+    });
+    await tx.bindingRemoval.deleteMany({ where: { tenantId, name } });
+    await notes.event({
+      type: 'binding.written',
+      chainId: `bindings:${name}`,
+      tool: binding.tool,
+      data: { by: principal, binding: { ...binding } as never },
+    });
+    notes.sections('bindings');
+    return row;
+  });
+  return bindingRecordOf(result);
+}
+
+/** The binding that was meant, its host in the spelling that is compared; throws `binding.invalid`. */
+function readBinding(name: string, fields: Fields): Binding {
+  const host = boundHost(fields.host);
+  if (host === undefined) {
+    throw new GatewayError('binding.invalid', {
+      message: 'host: must be one host name or IP address, with :port if it is not 80 or 443.',
+    });
+  }
+  const binding = withoutUndefined({ name, ...fields, host });
+  const problems = [...checkBinding(binding), ...headerProblems(binding)];
+  if (problems.length > 0) {
+    throw new GatewayError('binding.invalid', { message: problems.join(' ') });
+  }
+  return binding;
+}
+
+/** A row is compared with what was written by its text, in which `undefined` has no place. */
+function withoutUndefined(binding: Binding): Binding {
+  return JSON.parse(JSON.stringify(binding)) as Binding;
+}
+
+const secretHeader = /^(authorization|cookie|proxy-authorization|x-api-key)$/i;
+const framingHeader = /^(host|content-length|transfer-encoding|connection|upgrade|te|trailer)$/i;
+
+/** Bindings are readable by everyone of the tenant: they are no place for secrets. */
+function headerProblems({ upstream }: Binding): string[] {
+  return Object.entries(upstream?.headers ?? {}).flatMap(([name, value]) => {
+    if (!/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(name)) {
+      return [`upstream.headers: "${name}" is not a header name.`];
+    }
+    if (secretHeader.test(name)) {
+      return [`upstream.headers: ${name} carries a secret; store it with POST /v1/credentials.`];
+    }
+    if (framingHeader.test(name)) return [`upstream.headers: ${name} is not for a binding to set.`];
+    if (!/^[\x20-\x7e]*$/.test(value)) {
+      return [`upstream.headers: the value of ${name} must be printable ASCII.`];
+    }
+    return [];
+  });
+}
+
+/** Execute knows a tool by its name alone: where it is forwarded must be one place. */
+async function refuseSecondUpstream(
+  tx: Transaction,
+  tenantId: string,
+  { name, tool, upstream }: Binding,
+): Promise<void> {
+  if (tool === undefined || upstream === undefined) return;
+  const others = await tx.binding.findMany({
+    where: { tenantId, name: { not: name }, definition: { path: ['tool'], equals: tool } },
+    orderBy: { name: 'asc' },
+  });
+  const clash = others.find((other) => definitionOf(other).upstream !== undefined);
+  if (clash === undefined) return;
+  throw new GatewayError('binding.overlap', {
+    message: `The binding ${clash.name} already says where ${tool} is forwarded.`,
+    details: { binding: clash.name },
+  });
+}
+
+async function refuseOverlap(tx: Transaction, tenantId: string, binding: Binding): Promise<void> {
+  const others = await tx.binding.findMany({
+    where: { tenantId, host: binding.host, name: { not: binding.name } },
+    orderBy: { name: 'asc' },
+  });
+  const clash = others.find((other) => overlaps(binding, definitionOf(other)));
+  if (clash === undefined) return;
+  throw new GatewayError('binding.overlap', {
+    message: `The binding ${clash.name} already covers the same calls on ${binding.host}.`,
+    details: { binding: clash.name },
+  });
+}

@@ -1,0 +1,70 @@
+import { z } from 'zod';
+import type { Binding } from '../../shared/binding/binding.ts';
+import type { BindingRecord } from '../../shared/contract/bindings.ts';
+import { canonicalJson } from '../../shared/crypto/jcs.ts';
+import type { Forgery } from '../platform/integrity/row-guard.ts';
+import type { BindingModel } from '../platform/store/generated/models/Binding.ts';
+import { readColumn } from '../platform/store/read-column.ts';
+import type { Vault } from '../platform/vault/vault.ts';
+
+/**
+ * The keyed hash that a binding's row carries: someone who can only write to the database cannot
+ * point a tool, and with it a credential, at another host.
+ */
+export function bindingMac(
+  vault: Pick<Vault, 'mac'>,
+  { tenantId, binding }: { readonly tenantId: string; readonly binding: Binding },
+): string {
+  return vault.mac('binding', canonicalJson({ tenant: tenantId, binding }));
+}
+
+// Further fields stay, for the keyed hash is over all of them.
+const storedDefinition = z.looseObject({
+  name: z.string(),
+  tool: z.string().optional(),
+  protocol: z.enum(['http', 'mcp', 'passthrough']),
+  host: z.string(),
+  method: z.string().optional(),
+  path: z.string().optional(),
+  body: z.enum(['json', 'form', 'none']).optional(),
+  resource: z.string().optional(),
+  headers: z.array(z.string()).optional(),
+  upgrade: z.boolean().optional(),
+  upstream: z
+    .looseObject({
+      url: z.string(),
+      method: z.string(),
+      headers: z.record(z.string(), z.string()).optional(),
+    })
+    .optional(),
+});
+
+/** What a row says, whoever wrote it: to compare with, not to act upon. */
+export function definitionOf({ definition }: Pick<BindingModel, 'definition'>): Binding {
+  return readColumn(storedDefinition, definition, 'binding.definition');
+}
+
+/** The binding of a row, or undefined when it is not what the control plane wrote. */
+export function bindingOf(row: BindingModel, vault: Pick<Vault, 'mac'>): Binding | undefined {
+  const read = storedDefinition.safeParse(row.definition);
+  if (!read.success) return undefined;
+  const binding: Binding = read.data;
+  const isOurs =
+    binding.name === row.name && row.mac === bindingMac(vault, { tenantId: row.tenantId, binding });
+  return isOurs ? binding : undefined;
+}
+
+/** What is told of a row that is no binding of ours. */
+export function bindingForgery({ tenantId, name, definition, mac }: BindingModel): Forgery {
+  return { tenantId, table: 'binding', key: name, found: `${canonicalJson(definition)} ${mac}` };
+}
+
+/** A stored binding as callers see it. */
+export function bindingRecordOf(row: BindingModel): BindingRecord {
+  const binding = definitionOf(row);
+  return {
+    ...(binding as BindingRecord),
+    updated_by: row.updatedBy,
+    updated_at: row.updatedAt.toISOString(),
+  };
+}

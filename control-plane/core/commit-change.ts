@@ -1,0 +1,76 @@
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { EvidenceEvent, SealedEvent } from '../../shared/ledger/event.ts';
+import type { SectionName } from '../../shared/sync/sections.ts';
+import { type NewEvent, newEvent } from '../ledger/sealing/new-event.ts';
+import { signRow } from '../platform/integrity/sign-row.ts';
+import type { SignedRow, SignedTable } from '../platform/store/signed-rows.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import { transaction } from '../platform/store/transaction.ts';
+import type { Services } from './services.ts';
+
+/** What a change must bring with it, named while the change is made. */
+export interface ChangeNotes {
+  /** Commits this event together with the change. */
+  event(fields: NewEvent): Promise<EvidenceEvent>;
+  /** Gives a row that was just written its keyed hash; returns it with that. */
+  signed<Table extends SignedTable, Row extends SignedRow<Table>>(
+    table: Table,
+    row: Row,
+  ): Promise<Row>;
+  isOurs<Table extends SignedTable>(table: Table, row: SignedRow<Table>): boolean;
+  /** Throws for a row that is not ours: asked before a change, which would otherwise sign it. */
+  assertOurs<Table extends SignedTable>(table: Table, row: SignedRow<Table>): void;
+  /** Moves these sections, so that sidecars learn of the change. */
+  sections(...names: readonly SectionName[]): void;
+}
+
+/**
+ * Makes a change of state in one transaction with the events that prove it and the section
+ * versions that carry it to the sidecars; returns when the events are sealed. If sealing fails
+ * now, the change stands and its events wait in the outbox.
+ */
+export async function commitChange<Result>(
+  services: Services,
+  tenantId: string,
+  change: (tx: Transaction, notes: ChangeNotes) => Promise<Result>,
+): Promise<{ readonly result: Result; readonly sealed: readonly SealedEvent[] }> {
+  const { db, ledger, publisher, clock, guard } = services;
+  const eventIds: string[] = [];
+  const sections = new Set<SectionName>();
+  const result = await transaction(db, async (tx) => {
+    // A transaction that is tried again must not keep what a former try noted.
+    eventIds.length = 0;
+    sections.clear();
+    const made = await change(tx, {
+      async event(fields) {
+        const event = newEvent(fields, clock);
+        await ledger.record(tx, tenantId, event);
+        eventIds.push(event.id);
+        return event;
+      },
+      signed: (table, row) => signRow(tx, services, table, row),
+      isOurs: (table, row) => guard.holds(table, row),
+      assertOurs: (table, row) => guard.assert(table, row),
+      sections: (...names) => {
+        for (const name of names) sections.add(name);
+      },
+    });
+    if (sections.size > 0) await publisher.changed(tx, tenantId, ...sections);
+    return made;
+  });
+  if (sections.size > 0) publisher.nudge();
+  return { result, sealed: await sealedAll(ledger, tenantId, eventIds) };
+}
+
+async function sealedAll(
+  ledger: Services['ledger'],
+  tenantId: string,
+  eventIds: readonly string[],
+): Promise<readonly SealedEvent[]> {
+  try {
+    return await Promise.all(eventIds.map((id) => ledger.sealed(tenantId, id)));
+  } catch (cause) {
+    if (cause instanceof GatewayError) throw cause;
+    throw new GatewayError('evidence.seal_failed', { cause });
+  }
+}

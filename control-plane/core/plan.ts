@@ -1,0 +1,50 @@
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import type { ChangeNotes } from './commit-change.ts';
+
+export const tiers = ['free', 'team', 'enterprise'] as const;
+type Tier = (typeof tiers)[number];
+
+export function isTier(name: string): name is Tier {
+  return tiers.some((tier) => tier === name);
+}
+
+/** How many of each a plan allows (design 12). */
+const caps = {
+  agents: { free: 5, team: 100, enterprise: Number.POSITIVE_INFINITY },
+  policies: { free: 10, team: 500, enterprise: Number.POSITIVE_INFINITY },
+  integrations: {
+    free: 0,
+    team: Number.POSITIVE_INFINITY,
+    enterprise: Number.POSITIVE_INFINITY,
+  },
+} as const satisfies Record<string, Record<Tier, number>>;
+
+type CappedFeature = keyof typeof caps;
+
+/**
+ * Refuses one more of a feature than the tenant's plan allows. Call it under a lock on the
+ * tenant's rows of that feature, with how many there are now. An unknown plan is the smallest.
+ */
+export async function assertWithinPlan(
+  tx: Transaction,
+  tenantId: string,
+  {
+    feature,
+    present,
+    notes,
+  }: {
+    readonly feature: CappedFeature;
+    readonly present: number;
+    readonly notes: ChangeNotes;
+  },
+): Promise<void> {
+  const tenant = await tx.tenant.findUniqueOrThrow({ where: { id: tenantId } });
+  notes.assertOurs('tenant', tenant);
+  const tier = isTier(tenant.plan) ? tenant.plan : 'free';
+  if (present < caps[feature][tier]) return;
+  throw new GatewayError('plan.cap_reached', {
+    message: `The plan ${tier} allows ${caps[feature][tier]} ${feature}.`,
+    details: { feature, min_tier: tiers.find((next) => present < caps[feature][next]) },
+  });
+}

@@ -1,0 +1,140 @@
+import type { KnownLedgers, Said } from '../platform/integrity/known-ledgers.ts';
+import { outboxMac } from '../platform/integrity/outbox-mac.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import type { Vault } from '../platform/vault/vault.ts';
+
+/** What can be put in force by an event of its own, and taken out of it again. */
+const kinds = [
+  { table: 'kill_switch', prefix: 'kill_switches:', began: 'kill_switch.armed', ended: undefined },
+  { table: 'policy', prefix: 'policy:', began: 'policy.published', ended: undefined },
+  { table: 'binding', prefix: 'bindings:', began: 'binding.written', ended: 'binding.removed' },
+  // A tool without its row is unregistered, and policy may allow what is.
+  { table: 'tool', prefix: 'tool:', began: 'tool.ingested', ended: undefined },
+  // A user without a row has no role, and a policy that denies by role does not match.
+  { table: 'directory_user', prefix: 'users:', began: 'user.written', ended: undefined },
+  { table: 'passport_revocation', prefix: '', began: 'passport.revoked', ended: undefined },
+] as const;
+
+/** Longer than any passport lives: a revocation matters no longer. */
+const revokedMs = 25 * 3_600_000;
+
+const types = kinds.flatMap(({ began, ended }) => (ended === undefined ? [began] : [began, ended]));
+
+interface Row {
+  readonly tenant_id: string;
+  readonly chain_id: string;
+  readonly type: string;
+  readonly event_id: string;
+  readonly occurred_at: Date;
+  /** What the event is about, where its chain does not name it. */
+  readonly subject: string | null;
+  readonly position: string | bigint;
+}
+
+/** Runs one statement: on the pool, or within a transaction. */
+export type Query = <Found extends object>(
+  text: string,
+  values: readonly unknown[],
+) => Promise<readonly Found[]>;
+
+/** Within a transaction of Prisma's. */
+export function queryIn(tx: Pick<Transaction, '$queryRawUnsafe'>): Query {
+  return (text, values) => tx.$queryRawUnsafe(text, ...values);
+}
+
+/**
+ * What the ledgers say is or was in force: of all tenants, or of one. Reads what was sealed since
+ * `known`, and remembers it there.
+ */
+export async function saidInForce(
+  query: Query,
+  known: KnownLedgers,
+  tenantId?: string,
+): Promise<readonly Said[]> {
+  await forgetWoundBack(query, known);
+  const rows = await query<Row>(sinceStatement, [
+    [...known.keys()],
+    [...known.values()].map(({ position }) => position),
+    types,
+    tenantId ?? null,
+  ]);
+  for (const row of rows) note(known, row);
+  const wanted = tenantId === undefined ? [...known.values()] : [known.get(tenantId)];
+  return wanted.flatMap((tenant) => [...(tenant?.said.values() ?? [])]);
+}
+
+/**
+ * The index of (tenant, type, position) is entered for each tenant after what is known of it:
+ * `offset 0` keeps the planner from joining the whole ledger instead.
+ */
+export const sinceStatement = `
+select t.id as tenant_id, e.chain_id, e.type, e.event_id, e.occurred_at, e.subject, e.position
+  from tenant t
+  left join unnest($1::text[], $2::bigint[]) as known (tenant_id, position) on known.tenant_id = t.id
+  cross join lateral (
+    select chain_id, type, event_id, occurred_at, position,
+           case type when 'user.written' then canonical::jsonb ->> 'user_id'
+                     when 'passport.revoked' then canonical::jsonb #>> '{data,jti}' end as subject
+      from evidence_row
+     where tenant_id = t.id and type = any($3::text[]) and position > coalesce(known.position, 0)
+       and source = 'control-plane' offset 0) e
+ where $4::text is null or t.id = $4::text
+ order by e.position`;
+
+/** A ledger that ends before what is known of it was restored from a backup, and its rows with it. */
+async function forgetWoundBack(query: Query, known: KnownLedgers): Promise<void> {
+  if (known.size === 0) return;
+  const rows = await query<{ tenant_id: string }>(
+    `select known.tenant_id from unnest($1::text[], $2::bigint[]) as known (tenant_id, position)
+      where not exists (select 1 from evidence_row e
+                         where e.tenant_id = known.tenant_id and e.position >= known.position)`,
+    [[...known.keys()], [...known.values()].map(({ position }) => position)],
+  );
+  for (const { tenant_id: tenantId } of rows) known.delete(tenantId);
+}
+
+function note(known: KnownLedgers, row: Row): void {
+  const { tenant_id: tenantId, chain_id: chainId, type, event_id: eventId } = row;
+  const position = Number(row.position);
+  const said = known.get(tenantId)?.said ?? new Map<string, Said>();
+  known.set(tenantId, { position, said });
+  const kind = kinds.find(({ began, ended }) => type === began || type === ended);
+  if (kind === undefined || !chainId.startsWith(kind.prefix)) return;
+  const { table, prefix, ended } = kind;
+  const key = row.subject ?? chainId.slice(prefix.length);
+  const occurredAtMs = new Date(row.occurred_at).getTime();
+  const isEnded = type === ended;
+  said.set(`${table} ${key}`, { tenantId, table, key, chainId, isEnded, eventId, occurredAtMs });
+}
+
+/** Forgets what matters no longer. */
+export function forgetOld(known: KnownLedgers, nowMs: number): void {
+  for (const { said } of known.values()) {
+    for (const [name, { table, occurredAtMs }] of said) {
+      if (table === 'passport_revocation' && occurredAtMs < nowMs - revokedMs) said.delete(name);
+    }
+  }
+}
+
+/**
+ * Whether the control plane itself recorded this event and had not sealed it when the ledger was
+ * read up to `position`. Only a row with its keyed hash counts, and none of an event that was
+ * sealed before: anybody who can write to the database can put others there, or an old one back.
+ */
+export async function isWaiting(
+  query: Query,
+  vault: Pick<Vault, 'mac'>,
+  {
+    tenantId,
+    eventId,
+    position,
+  }: Pick<Said, 'tenantId' | 'eventId'> & { readonly position: number },
+): Promise<boolean> {
+  const rows = await query<{ event: string; mac: string | null }>(
+    `select event, mac from event_outbox where tenant_id = $1 and event_id = $2
+       and not exists (select 1 from evidence_row
+                        where tenant_id = $1 and event_id = $2 and position <= $3::bigint)`,
+    [tenantId, eventId, position],
+  );
+  return rows.some(({ event, mac }) => mac === outboxMac(vault, { tenantId, eventId, event }));
+}

@@ -1,0 +1,123 @@
+import type { z } from 'zod';
+import { newId } from '../../shared/base/ids.ts';
+import type {
+  armKillSwitch as armOperation,
+  KillSwitchRecord,
+} from '../../shared/contract/kill-switches.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import { agentRowId } from '../agents/records/agent-row-id.ts';
+import { commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
+import type { Caller } from '../platform/access/caller.ts';
+import { idempotent } from '../platform/http/idempotency.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import { killSwitchRecordOf } from './kill-switch-record.ts';
+
+type Wanted = Omit<z.output<NonNullable<(typeof armOperation)['body']>>, 'wait_ms'>;
+
+/** Arms a kill switch; with an idempotency key a repeat gets the first one's answer. */
+export async function armKillSwitch(
+  services: Services,
+  caller: Caller,
+  { idempotency_key: key, ...wanted }: Wanted,
+): Promise<KillSwitchRecord> {
+  if (key === undefined) return arm(services, caller, wanted);
+  const { body } = await idempotent(
+    { services, caller, operation: 'armKillSwitch', agentId: '', key, payload: wanted },
+    async () => ({ status: 201, body: await arm(services, caller, wanted) }),
+  );
+  return body as KillSwitchRecord;
+}
+
+async function arm(
+  services: Services,
+  { tenantId, principal }: Caller,
+  wanted: Omit<Wanted, 'idempotency_key'>,
+): Promise<KillSwitchRecord> {
+  const { clock } = services;
+  const { kind, tool, agent_id: agentId, mode, reason } = wanted;
+  const nowMs = clock.now();
+  const expiresAt = wanted.expires_at === undefined ? null : new Date(wanted.expires_at);
+  const problems = problemsOf(wanted, nowMs);
+  if (problems.length > 0) {
+    throw new GatewayError('kill_switch.invalid', { message: problems.join(' ') });
+  }
+  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
+    if (agentId !== undefined) await assertKnown(tx, tenantId, agentId);
+    const id = newId('ks', nowMs);
+    const created = await tx.killSwitch.create({
+      data: {
+        id,
+        tenantId,
+        kind,
+        tool: tool ?? null,
+        agentId: agentId ?? null,
+        mode: mode ?? null,
+        reason,
+        armedBy: principal,
+        armedAt: new Date(nowMs),
+        expiresAt,
+      },
+    });
+    const row = await notes.signed('kill_switch', created);
+    await notes.event({
+      type: 'kill_switch.armed',
+      chainId: `kill_switches:${id}`,
+      agentId,
+      tool,
+      data: {
+        by: principal,
+        kill_switch_id: id,
+        kind,
+        mode,
+        reason,
+        expires_at: expiresAt?.toISOString(),
+      },
+    });
+    notes.sections('kill_switches');
+    return row;
+  });
+  return killSwitchRecordOf(result, nowMs);
+}
+
+/** What keeps a kill switch from doing what was meant; each names the field and what to do. */
+function problemsOf(
+  { kind, tool, agent_id, mode, expires_at }: Omit<Wanted, 'idempotency_key'>,
+  nowMs: number,
+): string[] {
+  const problems: string[] = [];
+  const need = (field: string, value: unknown, what: string) => {
+    if (value === undefined) problems.push(`${field}: ${kind} needs ${what}.`);
+  };
+  const refuse = (field: string, value: unknown, instead: string) => {
+    if (value !== undefined) problems.push(`${field}: has no meaning for ${kind}; ${instead}.`);
+  };
+  switch (kind) {
+    case 'block_tool':
+      need('tool', tool, 'the id of a tool, or a glob such as payments.*');
+      refuse('mode', mode, 'it blocks in every mode');
+      break;
+    case 'block_agent':
+      need('agent_id', agent_id, 'the id of an agent');
+      refuse('tool', tool, 'to block one tool of one agent use block_tool with agent_id');
+      refuse('mode', mode, 'it blocks in every mode');
+      break;
+    case 'force_mode':
+      need('mode', mode, 'warn, enforce or strict');
+      break;
+  }
+  if (expires_at !== undefined && Date.parse(expires_at) <= nowMs) {
+    problems.push('expires_at: has passed already; give a later time, or leave it out.');
+  }
+  return problems;
+}
+
+/** A disabled agent counts: it may be enabled again while the switch is armed. */
+async function assertKnown(tx: Transaction, tenantId: string, agentId: string): Promise<void> {
+  const id = agentRowId(agentId);
+  const agent =
+    id === undefined
+      ? null
+      : await tx.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
+  if (agent === null) throw new GatewayError('agent.not_found');
+}

@@ -1,0 +1,47 @@
+import type { LedgerServices } from '../../ledger/ledger-services.ts';
+import { type Rounds, startRounds } from '../../platform/scheduling/rounds.ts';
+import { checkpointNow } from '../tree/checkpoint.ts';
+import { WitnessRound } from './witness-round.ts';
+
+const intervalMs = 15_000;
+
+/**
+ * Makes checkpoints of ledgers that grew, by number of events or by time, and has witnesses sign
+ * them. Any number of replicas may do so; a failed round is logged, the next one tries again.
+ */
+export function startCheckpointRounds(services: LedgerServices): Rounds {
+  const witnesses = new WitnessRound(services);
+  return startRounds(async () => {
+    try {
+      await checkpointDue(services);
+      await witnesses.run();
+    } catch (err) {
+      services.log.warn({ err }, 'ledgers that wait for a checkpoint could not be read');
+    }
+  }, intervalMs);
+}
+
+/** Every tenant whose ledger is due; one that cannot be signed holds up no other. */
+export async function checkpointDue(services: LedgerServices): Promise<void> {
+  const { pool, clock, config, log } = services;
+  const before = new Date(clock.now() - config.checkpointIntervalMs).toISOString();
+  const { rows } = await pool.query<{ tenant_id: string }>(dueStatement, [
+    config.checkpointEvents,
+    before,
+  ]);
+  for (const { tenant_id: tenantId } of rows) {
+    try {
+      await checkpointNow(services, tenantId);
+    } catch (err) {
+      log.error({ err, tenantId }, 'no checkpoint could be made');
+    }
+  }
+}
+
+const dueStatement = `
+SELECT head.tenant_id
+  FROM evidence_head AS head LEFT JOIN LATERAL (
+    SELECT size, created_at FROM evidence_checkpoint AS made
+     WHERE made.tenant_id = head.tenant_id ORDER BY size DESC LIMIT 1) AS newest ON true
+ WHERE head.position > coalesce(newest.size, 0)
+   AND (newest.size IS NULL OR head.position - newest.size >= $1 OR newest.created_at <= $2)`;

@@ -1,0 +1,147 @@
+import type { LedgerServices } from '../../ledger/ledger-services.ts';
+import type { Witness } from '../../platform/config/witness-settings.ts';
+import { newestCheckpoint } from '../tree/checkpoint.ts';
+import { recordFork } from '../tree/fork.ts';
+import { consistencyProof } from '../tree/proofs.ts';
+import { readNewest } from '../tree/stored.ts';
+import { askWitness } from './ask-witness.ts';
+
+const firstWaitMs = 15_000;
+const waitMaxMs = 600_000;
+
+interface Wait {
+  readonly untilMs: number;
+  readonly ms: number;
+}
+
+/** Has witnesses sign the newest checkpoint of every tenant. */
+export class WitnessRound {
+  readonly #services: LedgerServices;
+  /** By tenant and witness: one that fails is asked less and less often. */
+  readonly #waits = new Map<string, Wait>();
+
+  constructor(services: LedgerServices) {
+    this.#services = services;
+  }
+
+  async run(): Promise<void> {
+    for (const witness of this.#services.config.witnesses) {
+      for (const tenantId of await unsignedBy(this.#services, witness)) {
+        await this.#cosign(tenantId, witness);
+      }
+    }
+  }
+
+  async #cosign(tenantId: string, witness: Witness): Promise<void> {
+    const { clock, log } = this.#services;
+    const name = `${witness.verifier.name} ${tenantId}`;
+    const wait = this.#waits.get(name);
+    if (wait !== undefined && clock.monotonic() < wait.untilMs) return;
+    try {
+      await cosignNewest(this.#services, tenantId, witness);
+      this.#waits.delete(name);
+    } catch (err) {
+      const ms = Math.min(wait === undefined ? firstWaitMs : wait.ms * 2, waitMaxMs);
+      this.#waits.set(name, { ms, untilMs: clock.monotonic() + ms });
+      log.warn({ err, tenantId, witness: witness.verifier.name }, 'a witness did not sign');
+    }
+  }
+}
+
+async function unsignedBy(
+  { pool }: Pick<LedgerServices, 'pool'>,
+  { verifier }: Witness,
+): Promise<readonly string[]> {
+  const { rows } = await pool.query<{ tenant_id: string }>(
+    `SELECT newest.tenant_id
+       FROM evidence_head AS head CROSS JOIN LATERAL (
+         SELECT tenant_id, size FROM evidence_checkpoint AS made
+          WHERE made.tenant_id = head.tenant_id ORDER BY size DESC LIMIT 1) AS newest
+      WHERE NOT EXISTS (SELECT 1 FROM evidence_cosignature AS cosigned
+        WHERE cosigned.tenant_id = newest.tenant_id AND cosigned.size = newest.size
+          AND cosigned.witness = $1)`,
+    [verifier.name],
+  );
+  return rows.map((row) => row.tenant_id);
+}
+
+/** Rejects where the witness does not sign; its signature is kept beside the checkpoint. */
+async function cosignNewest(
+  services: LedgerServices,
+  tenantId: string,
+  witness: Witness,
+): Promise<void> {
+  const newest = await newestCheckpoint(services, tenantId);
+  const stored = await readNewest(services.pool, tenantId);
+  if (newest === undefined || stored?.size !== newest.size) return;
+  let old = await lastSigned(services, tenantId, witness);
+  for (let tries = 0; tries < 2; tries++) {
+    const { proof } = await consistencyProof(services, tenantId, { from: old, to: newest.size });
+    const question = { note: stored.note, old, proof };
+    const answer = await askWitness(witness, question, services.upstream.guard);
+    if (answer.outcome === 'cosigned') {
+      return keep(services, { tenantId, size: newest.size, witness, line: answer.line });
+    }
+    if (answer.outcome === 'refused') throw new Error(answer.error);
+    if (answer.outcome === 'inconsistent') {
+      return disagree(services, tenantId, {
+        witness,
+        size: newest.size,
+        problem: 'not how this one begins',
+      });
+    }
+    if (answer.size > newest.size) {
+      const problem = `a larger one, of ${answer.size} events`;
+      return disagree(services, tenantId, { witness, size: newest.size, problem });
+    }
+    old = answer.size;
+  }
+  throw new Error('it signed other sizes meanwhile');
+}
+
+interface Disagreement {
+  readonly witness: Witness;
+  readonly size: number;
+  /** Which ledger the witness signed. */
+  readonly problem: string;
+}
+
+/** The database was set back or rewritten together with its checkpoints; somebody outside knows. */
+async function disagree(
+  services: LedgerServices,
+  tenantId: string,
+  { witness, size, problem: which }: Disagreement,
+): Promise<never> {
+  const problem = `witness ${witness.verifier.name} has signed another ledger: ${which}`;
+  await recordFork(services, tenantId, { size, problem, once: problem });
+  throw new Error(problem);
+}
+
+async function lastSigned(
+  { pool }: Pick<LedgerServices, 'pool'>,
+  tenantId: string,
+  { verifier }: Witness,
+): Promise<number> {
+  const { rows } = await pool.query<{ size: string }>(
+    `SELECT coalesce(max(size), 0) AS size FROM evidence_cosignature
+      WHERE tenant_id = $1 AND witness = $2`,
+    [tenantId, verifier.name],
+  );
+  return Number(rows[0]?.size ?? 0);
+}
+
+interface Cosigned {
+  readonly tenantId: string;
+  readonly size: number;
+  readonly witness: Witness;
+  readonly line: string;
+}
+
+async function keep(
+  { db, clock }: Pick<LedgerServices, 'db' | 'clock'>,
+  { tenantId, size, witness, line }: Cosigned,
+): Promise<void> {
+  const createdAt = new Date(clock.now());
+  const data = [{ tenantId, size, witness: witness.verifier.name, line, createdAt }];
+  await db.evidenceCosignature.createMany({ data, skipDuplicates: true });
+}

@@ -1,0 +1,65 @@
+import { hash } from 'node:crypto';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
+import type { Vault } from '../../platform/vault/vault.ts';
+
+/** Where reading stopped: strictly after this row it resumes. */
+interface CursorPlace {
+  readonly position: number;
+  /** The row's place in its chain, which spares a search where a chain is read; empty for no row. */
+  readonly chainId: string;
+  readonly seq: number;
+}
+
+export interface ReadCursor {
+  readonly position: number;
+  /** The seq to go on after in this chain, if the cursor's row belongs to it. */
+  seqIn(chainId: string): number | undefined;
+}
+
+const placeBytes = 20;
+const macBytes = 12;
+
+/**
+ * Cursors are opaque and belong to their tenant: position, seq and a fingerprint of the chain
+ * under a MAC, so that one which this ledger did not give out is told apart.
+ */
+export function writeCursor(
+  vault: Pick<Vault, 'mac'>,
+  tenantId: string,
+  place: CursorPlace,
+): string {
+  const bytes = Buffer.alloc(placeBytes);
+  bytes.writeBigUInt64BE(BigInt(place.position), 0);
+  bytes.writeBigUInt64BE(BigInt(place.seq), 8);
+  fingerprint(place.chainId).copy(bytes, 16);
+  return Buffer.concat([bytes, macOf(vault, tenantId, bytes)]).toString('base64url');
+}
+
+/** Reads a cursor, or throws `evidence.cursor_invalid`. */
+export function readCursor(
+  vault: Pick<Vault, 'mac'>,
+  tenantId: string,
+  cursor: string,
+): ReadCursor {
+  const bytes = Buffer.from(cursor, 'base64url');
+  const place = bytes.subarray(0, placeBytes);
+  const isOurs =
+    bytes.length === placeBytes + macBytes &&
+    bytes.toString('base64url') === cursor &&
+    macOf(vault, tenantId, place).equals(bytes.subarray(placeBytes));
+  if (!isOurs) throw new GatewayError('evidence.cursor_invalid');
+  const seq = Number(place.readBigUInt64BE(8));
+  return {
+    position: Number(place.readBigUInt64BE(0)),
+    seqIn: (chainId) => (fingerprint(chainId).equals(place.subarray(16)) ? seq : undefined),
+  };
+}
+
+function macOf(vault: Pick<Vault, 'mac'>, tenantId: string, place: Buffer): Buffer {
+  const mac = vault.mac('evidence_cursor', `${tenantId}\n${place.toString('hex')}`);
+  return Buffer.from(mac, 'hex').subarray(0, macBytes);
+}
+
+function fingerprint(chainId: string): Buffer {
+  return hash('sha256', chainId, 'buffer').subarray(0, 4);
+}

@@ -1,0 +1,224 @@
+import type { Pool } from 'pg';
+import { queryKept } from '../../platform/store/kept-plan.ts';
+import type { ReadCursor } from './cursor.ts';
+import type { EventFilter } from './event-filter.ts';
+import { boundByBytes, pageBytesMax } from './page-bytes.ts';
+
+export interface EventsRead {
+  readonly filter: EventFilter;
+  /** Undefined: from the beginning. */
+  readonly after: ReadCursor | undefined;
+  /** The last position to look at. */
+  readonly upTo?: number | undefined;
+  readonly limit: number;
+  /** The texts of a page end with the one that reaches this. */
+  readonly bytesMax?: number | undefined;
+  /** A condition of ours that has a partial index of its own, as SQL. */
+  readonly among?: string | undefined;
+}
+
+export type EventRow = [string, string, string, string, string, string, Date, found: string];
+
+export interface EventRows {
+  readonly rows: readonly EventRow[];
+  /** Its limit, or its bytes, ended the page: more may follow. */
+  readonly isFull: boolean;
+}
+
+/**
+ * Up to `limit` rows in position order, fewer where they are large. Where a latest time is asked for, the ledger has two parts: up
+ * to some position nothing occurred later, so that time need not be looked at; behind it lies what came
+ * late, found by time. So the last page of a narrow time does not read the ledger to its end.
+ */
+export async function readEventRows(
+  pool: Pool,
+  tenantId: string,
+  read: EventsRead,
+): Promise<EventRows> {
+  const { filter, upTo = Number.MAX_SAFE_INTEGER, limit } = read;
+  const { fromMs, toMs } = filter;
+  const since = fromMs === undefined ? 0 : await lastPositionBefore(pool, tenantId, iso(fromMs));
+  const start = Math.max(since, read.after?.position ?? 0);
+  if (toMs === undefined) return readStretch(pool, tenantId, { read, start });
+  const turn = Math.min(upTo, await lastPositionBefore(pool, tenantId, iso(toMs + 1)));
+  const timely = { ...read, filter: { ...filter, toMs: undefined }, upTo: turn };
+  const { rows, isFull } =
+    start < turn ? await readStretch(pool, tenantId, { read: timely, start }) : noRows;
+  if (isFull) return { rows, isFull };
+  const bytesMax = Math.max(1, (read.bytesMax ?? pageBytesMax) - bytesOf(rows));
+  const rest = { ...read, upTo, limit: limit - rows.length, bytesMax };
+  const late = await readLate(pool, tenantId, rest, Math.max(start, turn));
+  return { rows: [...rows, ...late.rows], isFull: late.isFull };
+}
+
+const noRows: EventRows = { rows: [], isFull: false };
+
+function pageOf(rows: readonly EventRow[], limit: number): EventRows {
+  return { rows, isFull: rows.length === limit || rows.length < Number(rows[0]?.[7] ?? 0) };
+}
+
+function bytesOf(rows: readonly EventRow[]): number {
+  return rows.reduce((sum, row) => sum + Buffer.byteLength(row[5]), 0);
+}
+
+const columns = 'position, chain_id, seq, prev_hash, event_hash, canonical, sealed_at';
+
+async function readStretch(
+  pool: Pool,
+  tenantId: string,
+  { read, start }: { readonly read: EventsRead; readonly start: number },
+): Promise<EventRows> {
+  const { filter, after } = read;
+  const chainId = filter.equalities.find(({ column }) => column === 'chain_id')?.value;
+  const known =
+    chainId === undefined || start !== after?.position ? undefined : after.seqIn(chainId);
+  const seq =
+    chainId === undefined
+      ? undefined
+      : (known ?? (await lastSeqUpTo(pool, tenantId, { chainId, position: start })));
+  const { text, values } = eventsStatement(tenantId, read, { position: start, seq });
+  const { rows } = await pool.query<EventRow>({ text, values: [...values], rowMode: 'array' });
+  return pageOf(rows, read.limit);
+}
+
+/** Behind where everything that is wanted should stand: hardly ever anything. */
+async function readLate(
+  pool: Pool,
+  tenantId: string,
+  read: EventsRead,
+  start: number,
+): Promise<EventRows> {
+  const { text, values } = lateStatement(tenantId, read, start);
+  const { rows } = await pool.query<[string]>({ text, values: [...values], rowMode: 'array' });
+  if (rows.length === 0) return noRows;
+  const page = `SELECT ${columns} FROM evidence_row
+    WHERE tenant_id = $1 AND position = ANY($2::bigint[])`;
+  const { bytesMax } = read;
+  const found = await pool.query<EventRow>({
+    text: boundByBytes({ columns, rows: page, order: 'position', bytesMax }),
+    values: [tenantId, rows.map(([position]) => position)],
+    rowMode: 'array',
+  });
+  return pageOf(found.rows, read.limit);
+}
+
+const iso = (ms: number) => new Date(ms).toISOString();
+
+// Halves the stretch in which the answer lies, by the batches' key, until nothing is left of it:
+// what is kept beside the heads never falls from one batch to the next.
+const positionSearch = {
+  name: 'search-position',
+  text: `
+WITH RECURSIVE search AS (
+  SELECT 0::bigint AS low, position AS high FROM evidence_head WHERE tenant_id = $1
+  UNION ALL
+  SELECT CASE WHEN batch.latest_at < $2::timestamptz THEN batch.position ELSE low END,
+         CASE WHEN batch.latest_at < $2::timestamptz THEN high ELSE (low + high + 1) / 2 - 1 END
+    FROM search LEFT JOIN LATERAL (
+      SELECT position, latest_at FROM evidence_batch
+       WHERE tenant_id = $1 AND position BETWEEN (low + high + 1) / 2 AND high
+       ORDER BY position LIMIT 1) AS batch ON true
+   WHERE low < high
+)
+SELECT max(low) AS position FROM search`,
+};
+
+/** No event up to this position occurred at `time` or later. */
+export async function lastPositionBefore(
+  pool: Pool,
+  tenantId: string,
+  time: string,
+): Promise<number> {
+  const values = [tenantId, time];
+  const [found] = await queryKept<{ position: string | null }>(pool, positionSearch, values);
+  return Number(found?.position ?? 0);
+}
+
+interface Start {
+  readonly position: number;
+  /** The same in the chain that is read, if one is. */
+  readonly seq: number | undefined;
+}
+
+const seqSearch = {
+  name: 'search-seq',
+  text: `
+WITH RECURSIVE search AS (
+  SELECT 0::bigint AS low, seq AS high FROM evidence_chain WHERE tenant_id = $1 AND chain_id = $2
+  UNION ALL
+  SELECT CASE WHEN found.position <= $3::bigint THEN found.seq ELSE low END,
+         CASE WHEN found.position <= $3::bigint THEN high ELSE (low + high + 1) / 2 - 1 END
+    FROM search LEFT JOIN LATERAL (
+      SELECT position, seq FROM evidence_row
+       WHERE tenant_id = $1 AND chain_id = $2 AND seq BETWEEN (low + high + 1) / 2 AND high
+       ORDER BY seq LIMIT 1) AS found ON true
+   WHERE low < high
+)
+SELECT max(low) AS seq FROM search`,
+};
+
+/** The last seq of a chain up to a position: within a chain both rise together. */
+async function lastSeqUpTo(
+  pool: Pool,
+  tenantId: string,
+  { chainId, position }: { readonly chainId: string; readonly position: number },
+): Promise<number> {
+  if (position === 0) return 0;
+  const values = [tenantId, chainId, position];
+  const [found] = await queryKept<{ seq: string | null }>(pool, seqSearch, values);
+  return Number(found?.seq ?? 0);
+}
+
+interface Bound {
+  readonly conditions: string[];
+  readonly values: unknown[];
+  bind(value: unknown): string;
+}
+
+function conditionsOf(
+  tenantId: string,
+  { filter, upTo, among }: EventsRead,
+  occurredAt = 'occurred_at',
+): Bound {
+  const { equalities, fromMs, toMs } = filter;
+  const values: unknown[] = [tenantId];
+  const bind = (value: unknown) => `$${values.push(value)}`;
+  const conditions = ['tenant_id = $1', ...(among === undefined ? [] : [among])];
+  for (const { column, value } of equalities) conditions.push(`${column} = ${bind(value)}`);
+  if (fromMs !== undefined) conditions.push(`${occurredAt} >= ${bind(iso(fromMs))}`);
+  if (toMs !== undefined) conditions.push(`${occurredAt} <= ${bind(iso(toMs))}`);
+  if (upTo !== undefined) conditions.push(`position <= ${bind(upTo)}`);
+  return { conditions, values, bind };
+}
+
+export interface Statement {
+  readonly text: string;
+  readonly values: readonly unknown[];
+}
+
+/**
+ * The time as no index has it. Behind a start that was searched for it leaves hardly any row out,
+ * which the database cannot know: it would find all that is later by time, and sort it.
+ */
+const notByTime = "(occurred_at + interval '0')";
+
+/** Statement for up to `limit` rows that pass a filter, from a start on. */
+export function eventsStatement(tenantId: string, read: EventsRead, start: Start): Statement {
+  const { conditions, values, bind } = conditionsOf(tenantId, read, notByTime);
+  // A chain is read by its own index.
+  const order = start.seq === undefined ? 'position' : 'seq';
+  conditions.push(`${order} > ${bind(start.seq ?? start.position)}`);
+  const rows = `SELECT ${columns} FROM evidence_row
+    WHERE ${conditions.join(' AND ')} ORDER BY ${order} LIMIT ${bind(read.limit)}`;
+  return { text: boundByBytes({ columns, rows, order, bytesMax: read.bytesMax }), values };
+}
+
+/** Materialised, so that a limit does not make the database hope for an early end where there is none. */
+export function lateStatement(tenantId: string, read: EventsRead, start: number): Statement {
+  const { conditions, values, bind } = conditionsOf(tenantId, read);
+  conditions.push(`position > ${bind(start)}`);
+  const text = `WITH late AS MATERIALIZED (
+      SELECT position FROM evidence_row WHERE ${conditions.join(' AND ')})
+    SELECT position FROM late ORDER BY position LIMIT ${bind(read.limit)}`;
+  return { text, values };
+}

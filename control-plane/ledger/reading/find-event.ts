@@ -1,0 +1,36 @@
+import type { Pool } from 'pg';
+import { idTimeMs } from '../../../shared/base/ids.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
+
+/**
+ * The stored text of an event by its bare id, and the name that it is stored under. Sidecars number
+ * their events themselves: theirs are stored under their own names.
+ */
+export async function findEvent(
+  pool: Pool,
+  tenantId: string,
+  id: string,
+): Promise<{ readonly key: string; readonly canonical: string }> {
+  const { rows } = await pool.query<{ event_id: string; canonical: string }>(statement, [
+    tenantId,
+    id,
+    (idTimeMs(id) ?? 0) / 1000,
+  ]);
+  const [row, another] = rows;
+  if (row === undefined) throw new GatewayError('evidence.event_not_found');
+  if (another !== undefined) {
+    throw new GatewayError('evidence.id_conflict', {
+      message: 'Several witnesses recorded an event under this id.',
+    });
+  }
+  return { key: row.event_id, canonical: row.canonical };
+}
+
+// An id says when it was made, which spares looking through the whole ledger.
+const statement = `
+SELECT event_id, canonical FROM evidence_row WHERE tenant_id = $1 AND event_id = $2
+UNION ALL
+SELECT event_id, canonical FROM evidence_row
+ WHERE tenant_id = $1 AND right(event_id, length($2) + 1) = '/' || $2
+   AND occurred_at BETWEEN to_timestamp($3::float8 - 5) AND to_timestamp($3::float8 + 5)
+LIMIT 2`;

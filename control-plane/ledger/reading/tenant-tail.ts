@@ -1,0 +1,167 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Platform } from '../../platform/platform.ts';
+import type { FilteredColumns } from './event-filter.ts';
+import { toRecord } from './list-events.ts';
+import { eventMessage } from './sse.ts';
+
+/** A row as every follower is sent it, and what filters need to know of it. */
+interface TailRow {
+  readonly position: number;
+  readonly columns: FilteredColumns;
+  readonly message: Buffer;
+}
+
+/** Rows that were read together: the ledger after one position, up to another. */
+export interface Segment {
+  readonly after: number;
+  readonly upTo: number;
+  readonly rows: readonly TailRow[];
+  /** All messages, one after the other. */
+  readonly messages: Buffer;
+}
+
+export type TailDeps = Pick<Platform, 'pool' | 'vault' | 'log'> & {
+  readonly pollMs: number;
+};
+
+const pageRows = 500;
+/** An event may take a megabyte: a page ends with the one that reaches this. */
+const pageBytesMax = 4 * 1_048_576;
+/** Between two looks at the database: what is sealed meanwhile goes out together. */
+const paceMs = 20;
+const keptBytesMax = 8 * 1_048_576;
+
+/**
+ * The newest stretch of one tenant's ledger, read once for all who follow it. Whoever is too slow for
+ * what is kept here reads the ledger instead: nobody waits for anybody, and memory has a bound.
+ */
+export class TenantTail {
+  readonly #tenantId: string;
+  readonly #deps: TailDeps;
+  readonly #waiting = new Set<() => void>();
+  readonly #poll: NodeJS.Timeout;
+  #segments: Segment[] = [];
+  #bytes = 0;
+  #tip: number;
+  #isAsked = false;
+  #reading: Promise<void> | undefined;
+  #isClosed = false;
+
+  constructor(tenantId: string, tip: number, deps: TailDeps) {
+    this.#tenantId = tenantId;
+    this.#tip = tip;
+    this.#deps = deps;
+    this.#poll = setInterval(() => this.nudge(), deps.pollMs).unref();
+  }
+
+  /** The segments that hold what follows a position; undefined: that is no longer kept. */
+  after(position: number): readonly Segment[] | undefined {
+    const first = this.#segments[0]?.after ?? this.#tip;
+    if (position < first) return undefined;
+    return this.#segments.filter(({ upTo }) => upTo > position);
+  }
+
+  /** Reads what was sealed, now or right after what is being read. */
+  nudge(): void {
+    this.#isAsked = true;
+    this.#reading ??= this.#read();
+  }
+
+  /** Resolves when there is more, the signal says so, or the time is over. */
+  async more(ms: number, signal: AbortSignal): Promise<void> {
+    if (signal.aborted || this.#isClosed) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, ms);
+    const onAbort = () => resolve();
+    this.#waiting.add(resolve);
+    signal.addEventListener('abort', onAbort);
+    await promise;
+    clearTimeout(timer);
+    this.#waiting.delete(resolve);
+    signal.removeEventListener('abort', onAbort);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearInterval(this.#poll);
+    this.#wake();
+    await this.#reading;
+  }
+
+  async #read(): Promise<void> {
+    while (this.#isAsked && !this.#isClosed) {
+      this.#isAsked = false;
+      try {
+        while ((await this.#readPage()) && !this.#isClosed);
+      } catch (err) {
+        this.#deps.log.warn({ err, tenantId: this.#tenantId }, 'followers wait: no rows were read');
+      }
+      await pause(paceMs);
+    }
+    this.#reading = undefined;
+  }
+
+  /** Whether there may be another page. */
+  async #readPage(): Promise<boolean> {
+    const rows = await readRows(this.#deps, this.#tenantId, this.#tip);
+    const last = rows.at(-1);
+    if (last === undefined) return false;
+    const messages = Buffer.concat(rows.map(({ message }) => message));
+    this.#keep({ after: this.#tip, upTo: last.position, rows, messages });
+    this.#tip = last.position;
+    this.#wake();
+    return rows.length === pageRows || messages.length >= pageBytesMax;
+  }
+
+  #keep(segment: Segment): void {
+    this.#segments.push(segment);
+    this.#bytes += segment.messages.length;
+    while (this.#bytes > keptBytesMax && this.#segments.length > 1) {
+      this.#bytes -= this.#segments.shift()?.messages.length ?? 0;
+    }
+  }
+
+  #wake(): void {
+    for (const resolve of this.#waiting) resolve();
+  }
+}
+
+type Row = [
+  ...place: [position: string, chainId: string, seq: string],
+  ...sealed: [prevHash: string, eventHash: string, canonical: string, sealedAt: Date],
+  type: string,
+  ...nullable: [string | null, string | null, string | null, string | null],
+  occurredAtMs: string,
+];
+
+async function readRows(
+  { pool, vault }: TailDeps,
+  tenantId: string,
+  after: number,
+): Promise<readonly TailRow[]> {
+  const { rows } = await pool.query<Row>({
+    text: `SELECT position, chain_id, seq, prev_hash, event_hash, canonical, sealed_at, type,
+                  agent_id, tool, decision, reason_code,
+                  (extract(epoch FROM occurred_at) * 1000)::bigint
+             FROM (SELECT *, sum(octet_length(canonical)) OVER (ORDER BY position)
+                             - octet_length(canonical) AS bytes_before
+                     FROM evidence_row WHERE tenant_id = $1 AND position > $2
+                    ORDER BY position LIMIT ${pageRows}) AS page
+            WHERE bytes_before < ${pageBytesMax} ORDER BY position`,
+    values: [tenantId, after],
+    rowMode: 'array',
+  });
+  return rows.map(([position, chainId, seq, prevHash, eventHash, canonical, sealedAt, ...rest]) => {
+    const [type, agentId, tool, decision, reasonCode, occurredAtMs] = rest;
+    const place = { tenantId, position: Number(position), chainId, seq: Number(seq) };
+    const record = toRecord(vault, { ...place, prevHash, eventHash, canonical });
+    return {
+      position: place.position,
+      columns: {
+        ...{ chainId, type, agentId, tool, decision, reasonCode },
+        occurredAtMs: Number(occurredAtMs),
+      },
+      message: Buffer.from(eventMessage({ ...record, sealed_at: sealedAt.toISOString() })),
+    };
+  });
+}

@@ -1,0 +1,61 @@
+import { canonicalEvent, type EventText, placedText } from '../../../shared/ledger/canonical.ts';
+import type { SealedEvent } from '../../../shared/ledger/event.ts';
+import type { SealableEvent } from './check-event.ts';
+import { flagDeadLetter, isFlagged, withoutFlag } from './dead-letter.ts';
+
+/** An event on its way into the ledger, and whoever waits for it. */
+export interface Entry extends SealableEvent {
+  /** Set where the event comes from the outbox, which its sealing empties. */
+  readonly outboxId?: string | undefined;
+  /** Whoever asks for it keeps it, and asks again until it is sealed. */
+  readonly isKept?: boolean | undefined;
+  settle(sealed: SealedEvent): void;
+  fail(error: Error): void;
+}
+
+interface SortedOut {
+  /** To be sealed, in order; each with the entries that ask for the very same event. */
+  readonly fresh: readonly Entry[];
+  readonly repeats: ReadonlyMap<Entry, readonly Entry[]>;
+  readonly alreadySealed: readonly { readonly entry: Entry; readonly sealed: SealedEvent }[];
+  /** Another event has their id. */
+  readonly conflicts: readonly Entry[];
+}
+
+/** Tells new events from ones that are sealed already, and both from others under the same id. */
+export function sortOut(
+  entries: readonly Entry[],
+  existing: ReadonlyMap<string, SealedEvent>,
+): SortedOut {
+  const firsts = new Map<string, Entry>();
+  const repeats = new Map<Entry, Entry[]>();
+  const alreadySealed: { entry: Entry; sealed: SealedEvent }[] = [];
+  const conflicts: Entry[] = [];
+  for (const entry of entries) {
+    const key = entry.columns.eventId;
+    const sealed = existing.get(key);
+    const first = firsts.get(key);
+    if (sealed !== undefined) {
+      if (isSealedAs(entry, sealed)) alreadySealed.push({ entry, sealed });
+      else conflicts.push(entry);
+    } else if (first === undefined) {
+      firsts.set(key, entry);
+    } else if (isSameText(first.text, entry.text)) {
+      repeats.set(first, [...(repeats.get(first) ?? []), entry]);
+    } else {
+      conflicts.push(entry);
+    }
+  }
+  return { fresh: [...firsts.values()], repeats, alreadySealed, conflicts };
+}
+
+/** The same bytes, once both stand in the same place; whether one of them was late or not. */
+function isSealedAs({ event, text }: Entry, sealed: SealedEvent): boolean {
+  if (placedText(text, sealed.position, sealed.seq) === sealed.canonical) return true;
+  const other = isFlagged(event) ? withoutFlag(event) : flagDeadLetter(event);
+  return canonicalEvent(other, sealed) === sealed.canonical;
+}
+
+function isSameText(one: EventText, other: EventText): boolean {
+  return one.head === other.head && one.middle === other.middle && one.tail === other.tail;
+}

@@ -1,0 +1,43 @@
+import type { Clock } from '../../../shared/base/clock.ts';
+import { newId } from '../../../shared/base/ids.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
+import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
+
+export interface NewEvent {
+  /** Default: a new one. */
+  readonly id?: string | undefined;
+  /** For example `policy.published`. */
+  readonly type: string;
+  /** `agent:<id>` for what an agent does, else `<area>:<name>`. */
+  readonly chainId: string;
+  readonly agentId?: string | undefined;
+  readonly userId?: string | undefined;
+  readonly tool?: string | undefined;
+  readonly resource?: string | undefined;
+  readonly decision?: string | undefined;
+  readonly reasonCode?: string | undefined;
+  readonly data: JsonObject;
+}
+
+/** An event seen by the control plane now, with its keys in canonical order. */
+export function newEvent(fields: NewEvent, clock: Clock): EvidenceEvent {
+  const nowMs = clock.now();
+  return {
+    agent_id: fields.agentId,
+    chain_id: fields.chainId,
+    data: fields.data,
+    decision: fields.decision,
+    id: fields.id ?? newId('ev', nowMs),
+    occurred_at: new Date(nowMs).toISOString(),
+    reason_code: fields.reasonCode,
+    resource: fields.resource,
+    source: 'control-plane',
+    tool: fields.tool,
+    type: fields.type,
+    user_id: fields.userId,
+  };
+}
+
+export function agentChain(agentId: string): string {
+  return `agent:${agentId}`;
+}

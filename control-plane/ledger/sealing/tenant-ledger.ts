@@ -1,0 +1,261 @@
+import type { Pool, PoolClient } from 'pg';
+import { type VerificationKeys, verificationKeys } from '../../../shared/crypto/signing-key.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
+import type { SealedEvent } from '../../../shared/ledger/event.ts';
+import { signHead, verifyHead } from '../../../shared/ledger/head.ts';
+import type { Frontier } from '../../../shared/ledger/merkle.ts';
+import type { SigningKeys } from '../../platform/signing-keys/signing-keys.ts';
+import { type Entry, sortOut } from './classify-entries.ts';
+import { type ConfirmedEnd, type End, noEnd } from './confirmed-end.ts';
+import { deleteFromOutbox } from './outbox.ts';
+import {
+  type ChainHead,
+  type LedgerState,
+  type PreparedBatch,
+  prepareBatch,
+} from './prepare-batch.ts';
+import { type Queryable, readState } from './read-state.ts';
+import { writeBatch } from './write-batch.ts';
+
+export interface TenantLedgerDeps {
+  readonly pool: Pool;
+  readonly signingKeys: SigningKeys;
+  /** Of this tenant's ledger, as long as the process lives. */
+  confirmedEnd(tenantId: string): ConfirmedEnd;
+  /** Up to where somebody accepted that the ledger was set back. */
+  acceptedPosition(tenantId: string): Promise<number>;
+  /** Told once when the ledger does not hold what it held before. */
+  onRolledBack(tenantId: string, lost: End, ledgerPosition: number): void;
+}
+
+interface Attempt {
+  /** Look first whether the events are sealed already. */
+  readonly isSuspicious: boolean;
+  /** Take the head's lock first: others were faster, again and again. */
+  readonly isLocking: boolean;
+  readonly isPlanKept: boolean;
+}
+
+/** What became of entries that were to be sealed together. */
+export interface Sealed {
+  /** Durable now. */
+  readonly results: readonly { readonly entry: Entry; readonly sealed: SealedEvent }[];
+  /** Did not fit into the batch. */
+  readonly left: readonly Entry[];
+  /** Another event has their id. */
+  readonly conflicts: readonly Entry[];
+}
+
+const chainsMax = 10_000;
+
+/**
+ * The end of one tenant's ledger as this process last knew it, and the way to add to it. What is
+ * known spares reading; that it still holds is the database's to say, by the head's position.
+ */
+export class TenantLedger {
+  readonly #tenantId: string;
+  readonly #deps: TenantLedgerDeps;
+  readonly #chains = new Map<string, ChainHead>();
+  readonly #confirmed: ConfirmedEnd;
+  #state: LedgerState | undefined;
+  #end: End | undefined;
+  #keys: VerificationKeys = new Map();
+
+  constructor(tenantId: string, deps: TenantLedgerDeps) {
+    this.#tenantId = tenantId;
+    this.#deps = deps;
+    this.#confirmed = deps.confirmedEnd(tenantId);
+  }
+
+  get position(): number {
+    return this.#state?.position ?? 0;
+  }
+
+  /** After a failure nothing is known any more: the batch may be in the ledger or not. */
+  forget(): void {
+    this.#state = undefined;
+    this.#end = undefined;
+    this.#chains.clear();
+  }
+
+  /** Seals entries, or returns undefined when another writer was first: then nothing happened. */
+  async seal(entries: readonly Entry[], attempt: Attempt): Promise<Sealed | undefined> {
+    // Before any connection is taken: what is read here may need the only one there is.
+    if (this.#confirmed.isLost) {
+      this.#confirmed.acceptLoss(await this.#deps.acceptedPosition(this.#tenantId));
+    }
+    const key = await this.#deps.signingKeys.active(this.#tenantId, 'checkpoint');
+    const sign = (batch: PreparedBatch, treeRoot: string) => ({
+      kid: key.kid,
+      jws: signHead(
+        { tenant: this.#tenantId, position: batch.after + batch.rows.length, tree_root: treeRoot },
+        key,
+      ),
+    });
+    if (attempt.isLocking) await this.#readKeys();
+    const seal = (connection: Queryable) => this.#sealOn(connection, entries, { ...attempt, sign });
+    const sealed = attempt.isLocking ? await this.#locked(seal) : await seal(this.#deps.pool);
+    // Only now: under the lock, what was written could still have been rolled back.
+    if (this.#end !== undefined) this.#confirmed.confirm(this.#end);
+    return sealed;
+  }
+
+  async #locked<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
+    const client = await this.#deps.pool.connect();
+    let failure: Error | undefined;
+    try {
+      await client.query('BEGIN');
+      await client.query('SELECT 1 FROM evidence_head WHERE tenant_id = $1 FOR UPDATE', [
+        this.#tenantId,
+      ]);
+      // Read under the lock, nobody can be faster.
+      this.forget();
+      const result = await work(client);
+      await client.query('COMMIT');
+      return result;
+    } catch (error) {
+      failure = error instanceof Error ? error : new Error(String(error));
+      throw error;
+    } finally {
+      // A connection in an unknown state is closed, which rolls back; it is not given back.
+      client.release(failure);
+    }
+  }
+
+  async #sealOn(
+    connection: Queryable,
+    entries: readonly Entry[],
+    attempt: SigningAttempt,
+  ): Promise<Sealed | undefined> {
+    const { state, existing } = await this.#load(connection, entries, attempt);
+    const { fresh, repeats, alreadySealed, conflicts } = sortOut(entries, existing);
+    const batch = prepareBatch(this.#tenantId, state, fresh);
+    const results = [...alreadySealed];
+    for (const [index, { sealed }] of batch.rows.entries()) {
+      for (const entry of withRepeats(fresh.slice(index, index + 1), repeats)) {
+        results.push({ entry, sealed });
+      }
+    }
+    const drained = results.flatMap(({ entry }) => entry.outboxId ?? []);
+    const isWritten = await this.#write(connection, batch, { drained, attempt });
+    if (!isWritten) return undefined;
+    return { results, left: withRepeats(fresh.slice(batch.rows.length), repeats), conflicts };
+  }
+
+  async #write(
+    connection: Queryable,
+    batch: PreparedBatch,
+    { drained, attempt }: { readonly drained: readonly string[]; readonly attempt: SigningAttempt },
+  ): Promise<boolean> {
+    if (batch.rows.length === 0) {
+      if (drained.length > 0) await deleteFromOutbox(connection, this.#tenantId, drained);
+      return true;
+    }
+    const treeRoot = rootText(batch.tree);
+    const rootBefore = this.#end?.treeRoot ?? noEnd.treeRoot;
+    const { isPlanKept } = attempt;
+    const signed = attempt.sign(batch, treeRoot);
+    if (
+      !(await writeBatch(connection, {
+        batch,
+        treeRoot,
+        rootBefore,
+        ...signed,
+        outboxIds: drained,
+        isPlanKept,
+      }))
+    ) {
+      this.forget();
+      return false;
+    }
+    for (const [chainId, head] of batch.moved) this.#chains.set(chainId, head);
+    this.#state = {
+      position: batch.after + batch.rows.length,
+      tree: batch.tree,
+      latestMs: batch.latestMs,
+      chains: this.#chains,
+    };
+    this.#end = { position: this.#state.position, treeRoot };
+    return true;
+  }
+
+  async #load(
+    connection: Queryable,
+    entries: readonly Entry[],
+    { isSuspicious, isLocking }: Attempt,
+  ) {
+    if (this.#chains.size > chainsMax) this.forget();
+    const chainIds = [...new Set(entries.map(({ event }) => event.chain_id))];
+    const eventIds = isSuspicious
+      ? [...new Set(entries.map(({ columns }) => columns.eventId))]
+      : [];
+    const unknown = chainIds.filter((chainId) => !this.#chains.has(chainId));
+    if (this.#state !== undefined && unknown.length === 0 && !isSuspicious) {
+      return { state: this.#state, existing: nothing };
+    }
+    const confirmedPosition = this.#confirmed.position;
+    const wanted = { chainIds: unknown, eventIds, confirmedPosition };
+    let read = await readState(connection, this.#tenantId, wanted);
+    if (this.#state !== undefined && this.#state.position !== read.position) {
+      // Another writer was here: the heads known so far are not of this position.
+      this.forget();
+      read = await readState(connection, this.#tenantId, { ...wanted, chainIds });
+    }
+    if (this.#state === undefined && !this.#isSigned(read)) {
+      // Another replica may have signed it with a key made meanwhile. Under the lock they are read.
+      if (!isLocking) await this.#readKeys();
+      if (!this.#isSigned(read)) throw new GatewayError('evidence.fork');
+    }
+    if (this.#state === undefined) this.#assertHeld(read);
+    for (const [chainId, head] of read.chains) this.#chains.set(chainId, head);
+    const { position, tree, latestMs } = read;
+    this.#state ??= { position, tree, latestMs, chains: this.#chains };
+    return { state: this.#state, existing: read.existing };
+  }
+
+  /** What is kept of the tree is signed with the next batch: it must be what the newest one signed. */
+  #isSigned(read: Awaited<ReturnType<typeof readState>>): boolean {
+    const { position, tree, treeRoot, signature = '' } = read;
+    const tree_root = rootText(tree);
+    // What is written next asks for this root.
+    if (treeRoot !== tree_root) return false;
+    if (position === 0) return true;
+    return verifyHead({ tenant: this.#tenantId, position, tree_root }, signature, this.#keys);
+  }
+
+  /** A ledger that was set back is signed, too: adding to it would cover up what is missing. */
+  #assertHeld(read: Awaited<ReturnType<typeof readState>>): void {
+    const { position, confirmedRoot } = read;
+    const end = { position, treeRoot: rootText(read.tree) };
+    this.#end = end;
+    if (this.#confirmed.isHeldBy({ ...end, confirmedRoot })) {
+      this.#confirmed.confirm(end);
+      return;
+    }
+    const lost = this.#confirmed.lose();
+    if (lost !== undefined) this.#deps.onRolledBack(this.#tenantId, lost, position);
+    throw new GatewayError('evidence.rolled_back');
+  }
+
+  async #readKeys(): Promise<void> {
+    const keys = await this.#deps.signingKeys.publicKeys(this.#tenantId, 'checkpoint');
+    this.#keys = verificationKeys(keys);
+  }
+}
+
+interface SigningAttempt extends Attempt {
+  sign(batch: PreparedBatch, treeRoot: string): { readonly kid: string; readonly jws: string };
+}
+
+function rootText(tree: Frontier): string {
+  return `sha256:${tree.root().toString('hex')}`;
+}
+
+const nothing: ReadonlyMap<string, SealedEvent> = new Map();
+
+function withRepeats(
+  entries: readonly Entry[],
+  repeats: ReadonlyMap<Entry, readonly Entry[]>,
+): readonly Entry[] {
+  return entries.flatMap((entry) => [entry, ...(repeats.get(entry) ?? [])]);
+}

@@ -1,0 +1,177 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Log } from '../../../shared/base/log.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
+import type { EvidenceEvent, SealedEvent } from '../../../shared/ledger/event.ts';
+import type { SealMeter } from '../../platform/telemetry/seal-metrics.ts';
+import { toSealable } from './check-event.ts';
+import type { Entry } from './classify-entries.ts';
+import { isFlagged, withoutFlag } from './dead-letter.ts';
+import { conflictIncident, lateIncident } from './incident.ts';
+import { batchRowsMax } from './prepare-batch.ts';
+import { sealErrorKind } from './seal-error.ts';
+import { type Sealed, TenantLedger, type TenantLedgerDeps } from './tenant-ledger.ts';
+
+export interface SealerDeps extends TenantLedgerDeps {
+  readonly log: Log;
+  /** Told after each commit how far the ledger reaches now. */
+  onSealed(tenantId: string, position: number): void;
+  /** The kept end of the ledger is not the one that was signed: nothing is added to it. */
+  onFork(tenantId: string): void;
+  readonly meter?: SealMeter | undefined;
+  /** Given what could not be sealed for a reason that may pass, and has nowhere else to wait. */
+  onDeadLetter(tenantId: string, event: EvidenceEvent, reason: string): void;
+}
+
+const triesMax = 3;
+const firstPauseMs = 50;
+/** Lost races before a batch takes the head's lock and waits its turn. */
+const racesMax = 3;
+
+/**
+ * Seals one tenant's events, a batch at a time: what arrives while a batch is on its way rides in
+ * the next one.
+ */
+export class TenantSealer {
+  readonly #tenantId: string;
+  readonly #deps: SealerDeps;
+  readonly #ledger: TenantLedger;
+  #queue: Entry[] = [];
+  #isPlanKept = true;
+  #running: Promise<void> | undefined;
+
+  constructor(tenantId: string, deps: SealerDeps) {
+    this.#tenantId = tenantId;
+    this.#deps = deps;
+    this.#ledger = new TenantLedger(tenantId, deps);
+  }
+
+  /** Undefined while nothing is to be sealed. */
+  get running(): Promise<void> | undefined {
+    return this.#running;
+  }
+
+  add(entry: Entry): void {
+    this.#queue.push(entry);
+    this.#running ??= this.#run();
+  }
+
+  async #run(): Promise<void> {
+    // Whatever the same turn of the event loop brings rides along.
+    await Promise.resolve();
+    while (this.#queue.length > 0) {
+      await this.#sealAll(this.#queue.splice(0, batchRowsMax));
+    }
+    this.#running = undefined;
+  }
+
+  /** Never rejects: every entry is settled or failed, or is in the queue again. */
+  async #sealAll(entries: readonly Entry[]): Promise<void> {
+    const startedAt = performance.now();
+    try {
+      const sealed = await this.#persist(entries);
+      this.#deps.meter?.sealed(sealed.results.length, (performance.now() - startedAt) / 1000);
+      this.#finish(sealed);
+    } catch (error) {
+      this.#ledger.forget();
+      if (sealErrorKind(error) === 'data') await this.#sealApart(entries, error);
+      else this.#failAll(entries, error);
+    }
+  }
+
+  /** Tries until the batch is in the ledger, or something is in the way that does not pass soon. */
+  async #persist(entries: readonly Entry[]): Promise<Sealed> {
+    let isSuspicious = false;
+    let races = 0;
+    for (let tries = 1; ; ) {
+      try {
+        const sealed = await this.#ledger.seal(entries, {
+          isSuspicious,
+          isLocking: races >= racesMax,
+          isPlanKept: this.#isPlanKept,
+        });
+        if (sealed !== undefined) return sealed;
+        races++;
+      } catch (error) {
+        this.#ledger.forget();
+        const kind = sealErrorKind(error);
+        if (kind === 'plan' && this.#isPlanKept) {
+          this.#isPlanKept = false;
+          continue;
+        }
+        if (kind === 'data' || tries === triesMax) throw error;
+        // After a failure the batch may be in the ledger all the same: look before sealing again.
+        isSuspicious = true;
+        if (kind === 'passing') await sleep(firstPauseMs * 5 ** (tries - 1));
+        tries++;
+      }
+    }
+  }
+
+  #finish({ results, left, conflicts }: Sealed): void {
+    this.#deps.onSealed(this.#tenantId, this.#ledger.position);
+    const reports = results.flatMap(({ entry, sealed }) => this.#reportLate(entry, sealed));
+    this.#queue = [
+      ...left,
+      ...conflicts.map((entry) => this.#reportConflict(entry)),
+      ...reports,
+      ...this.#queue,
+    ];
+    for (const { entry, sealed } of results) entry.settle(sealed);
+  }
+
+  /** Its own failure is told once the incident is on record, under the entry's place in the outbox. */
+  #reportConflict(entry: Entry): Entry {
+    const { event, text, outboxId } = entry;
+    const refuse = () =>
+      entry.fail(new GatewayError('evidence.id_conflict', { details: { event_id: event.id } }));
+    this.#deps.log.error(
+      { tenantId: this.#tenantId, eventId: event.id },
+      'another event has this id',
+    );
+    return this.#incident(conflictIncident(event, text), {
+      outboxId,
+      settle: refuse,
+      fail: refuse,
+    });
+  }
+
+  #reportLate({ event }: Entry, sealed: SealedEvent): readonly Entry[] {
+    if (!isFlagged(event) || isFlagged(JSON.parse(sealed.canonical))) return [];
+    return [this.#incident(lateIncident(event), { settle() {}, fail() {} })];
+  }
+
+  #incident(event: EvidenceEvent, outcome: Pick<Entry, 'outboxId' | 'settle' | 'fail'>): Entry {
+    return { ...toSealable(this.#tenantId, event), ...outcome };
+  }
+
+  /** One event that the database will never take must not keep the others out. */
+  async #sealApart(entries: readonly Entry[], error: unknown): Promise<void> {
+    const [first] = entries;
+    if (entries.length > 1) {
+      const half = Math.ceil(entries.length / 2);
+      await this.#sealAll(entries.slice(0, half));
+      await this.#sealAll(entries.slice(half));
+    } else if (first !== undefined) {
+      this.#deps.log.error({ err: error, eventId: first.event.id }, 'an event cannot be sealed');
+      first.fail(new GatewayError('evidence.event_invalid', { cause: error }));
+    }
+  }
+
+  #failAll(entries: readonly Entry[], error: unknown): void {
+    const reason = error instanceof Error ? error.message : String(error);
+    const events = entries.length;
+    this.#deps.meter?.failed(events);
+    this.#deps.log.error({ err: error, tenantId: this.#tenantId, events }, 'sealing failed');
+    if (error instanceof GatewayError && error.code === 'evidence.fork') {
+      this.#deps.onFork(this.#tenantId);
+    }
+    for (const entry of entries) {
+      // What waits in the outbox, or in a sidecar's spool, goes on waiting there.
+      if (entry.outboxId === undefined && entry.isKept !== true) {
+        const event = isFlagged(entry.event) ? withoutFlag(entry.event) : entry.event;
+        this.#deps.onDeadLetter(this.#tenantId, event, reason);
+      }
+      entry.fail(new GatewayError('evidence.seal_failed', { cause: error }));
+    }
+  }
+}

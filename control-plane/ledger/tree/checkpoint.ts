@@ -1,0 +1,151 @@
+import { verificationKeys } from '../../../shared/crypto/signing-key.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
+import { ledgerOrigin, openCheckpoint, signCheckpoint } from '../../../shared/ledger/checkpoint.ts';
+import { verifyHead } from '../../../shared/ledger/head.ts';
+import { consistencyRanges, emptyRoot, verifyConsistency } from '../../../shared/ledger/merkle.ts';
+import { vkeyOf } from '../../../shared/ledger/note.ts';
+import type { LedgerServices } from '../../ledger/ledger-services.ts';
+import type { SigningKeys } from '../../platform/signing-keys/signing-keys.ts';
+import type { Checkpoint } from './checkpoint-record.ts';
+import { refuseFork } from './fork.ts';
+import { fillNodes, MissingNodes, readRoots } from './nodes.ts';
+import { readNewest, readSignedEnd, type SignedEnd, type StoredNote } from './stored.ts';
+import { insertCheckpoint } from './write-checkpoint.ts';
+
+export type { Checkpoint } from './checkpoint-record.ts';
+
+export type CheckpointServices = Pick<
+  LedgerServices,
+  'config' | 'db' | 'pool' | 'signingKeys' | 'ledger' | 'vault' | 'clock' | 'log'
+>;
+
+const triesMax = 5;
+
+/**
+ * A checkpoint of the ledger as it is now: the newest one, or a new one where the ledger grew since.
+ * Signs only what extends the newest checkpoint; anything else is an incident and `evidence.fork`.
+ * Never call it inside a transaction.
+ */
+export async function checkpointNow(
+  services: CheckpointServices,
+  tenantId: string,
+): Promise<Checkpoint> {
+  for (let tries = 1; tries <= triesMax; tries++) {
+    const newest = await newestCheckpoint(services, tenantId);
+    const end = await readSignedEnd(services.pool, tenantId);
+    if (newest !== undefined && end.size === newest.size) {
+      return isSame(end, newest) ? newest : refuse(services, tenantId, newest, 'another root');
+    }
+    await checkExtends(services, tenantId, { newest, end });
+    const made = await sign(services, tenantId, { after: newest?.size, end });
+    // Another replica was first otherwise: then what extends its checkpoint is looked at anew.
+    if (made !== undefined) return made;
+  }
+  throw new GatewayError('store.unavailable', { message: 'Others made checkpoints; try again.' });
+}
+
+/** The newest checkpoint as it is kept, if there is one; one that no key of the tenant signed is an incident. */
+export async function newestCheckpoint(
+  services: CheckpointServices,
+  tenantId: string,
+): Promise<Checkpoint | undefined> {
+  const stored = await readNewest(services.pool, tenantId);
+  return stored && openStored(services, tenantId, stored);
+}
+
+/** A kept checkpoint, once its signature is verified. */
+export async function openStored(
+  services: CheckpointServices,
+  tenantId: string,
+  stored: StoredNote,
+): Promise<Checkpoint> {
+  const keys = await ownKeys(services.signingKeys, tenantId);
+  const opened = openCheckpoint(stored.note, keys);
+  if (opened?.head.size !== stored.size) {
+    return refuseFork(services, tenantId, {
+      size: stored.size,
+      problem: 'a stored checkpoint is not signed by a key of the tenant',
+    });
+  }
+  const { size, root } = opened.head;
+  const note = [stored.note, ...stored.cosignatures.map((line) => `${line}\n`)].join('');
+  return { note, size, root, kid: opened.kid, vkey: opened.vkey, createdAt: stored.createdAt };
+}
+
+/** Public halves of keys whose private half the vault opened: rows alone make no key. */
+async function ownKeys(signingKeys: SigningKeys, tenantId: string) {
+  const keys = await signingKeys.history(tenantId, 'checkpoint');
+  return keys.map(({ publicJwk }) => publicJwk);
+}
+
+interface Step {
+  readonly newest: Checkpoint | undefined;
+  readonly end: SignedEnd;
+}
+
+/** What is signed must be what a batch signed, be made of the rows, and extend what was signed before. */
+async function checkExtends(
+  services: CheckpointServices,
+  tenantId: string,
+  { newest, end }: Step,
+): Promise<void> {
+  const before = { size: newest?.size ?? 0, root: newest?.root ?? emptyRoot };
+  if (end.size < before.size) return refuse(services, tenantId, before, 'the ledger is shorter');
+  if (!(await isSignedEnd(services.signingKeys, tenantId, end))) {
+    return refuse(services, tenantId, before, 'the end of the ledger is not signed by its key');
+  }
+  try {
+    await fillNodes(services.pool, tenantId, end.size);
+    const steps = consistencyRanges(before.size, end.size);
+    const whole = { start: 0, end: end.size };
+    const [root, ...proof] = await readRoots(services.pool, tenantId, [whole, ...steps]);
+    if (root === undefined || !root.equals(end.root)) {
+      return refuse(services, tenantId, before, 'the rows are not those that were signed');
+    }
+    const claim = { before: before.size, beforeRoot: before.root, size: end.size, root: end.root };
+    if (verifyConsistency(claim, proof)) return;
+  } catch (error) {
+    if (!(error instanceof MissingNodes)) throw error;
+    return refuse(services, tenantId, before, error.message);
+  }
+  return refuse(services, tenantId, before, 'the ledger does not extend the checkpoint');
+}
+
+async function isSignedEnd(
+  signingKeys: SigningKeys,
+  tenantId: string,
+  { size, root, jws }: SignedEnd,
+): Promise<boolean> {
+  if (size === 0) return root.equals(emptyRoot);
+  const head = { tenant: tenantId, position: size, tree_root: `sha256:${root.toString('hex')}` };
+  return verifyHead(head, jws ?? '', verificationKeys(await ownKeys(signingKeys, tenantId)));
+}
+
+async function sign(
+  services: CheckpointServices,
+  tenantId: string,
+  { after, end }: { readonly after: number | undefined; readonly end: SignedEnd },
+): Promise<Checkpoint | undefined> {
+  const key = await services.signingKeys.active(tenantId, 'checkpoint');
+  const origin = ledgerOrigin(services.config.ledgerOrigin, tenantId);
+  const { size, root } = end;
+  const note = signCheckpoint({ origin, size, root }, key);
+  const vkey = vkeyOf(origin, key.publicJwk);
+  const createdAt = new Date(services.clock.now());
+  const checkpoint = { note, size, root, kid: key.kid, vkey, createdAt };
+  const isKept = await insertCheckpoint(services, tenantId, { checkpoint, after });
+  return isKept ? checkpoint : undefined;
+}
+
+function isSame(end: SignedEnd, { root }: Checkpoint): boolean {
+  return end.root.equals(root);
+}
+
+function refuse(
+  services: CheckpointServices,
+  tenantId: string,
+  { size }: { readonly size: number },
+  problem: string,
+): Promise<never> {
+  return refuseFork(services, tenantId, { size, problem });
+}

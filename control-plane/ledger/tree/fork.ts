@@ -1,0 +1,72 @@
+import type { JsonObject } from '../../../shared/base/json.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
+import type { LedgerServices } from '../../ledger/ledger-services.ts';
+import { derivedId } from '../../platform/integrity/incident-ids.ts';
+import { enqueue } from '../../platform/outbound/enqueue.ts';
+import { transaction } from '../../platform/store/transaction.ts';
+import { ledgerChain } from '../sealing/incident.ts';
+import { newEvent } from '../sealing/new-event.ts';
+import { readNewest } from './stored.ts';
+
+interface Fork {
+  /** Size of the newest checkpoint, which still stands. */
+  readonly size: number;
+  readonly problem: string;
+  /** Recorded once for each of these; default: for each checkpoint and problem. */
+  readonly once?: string | undefined;
+}
+
+type ForkServices = Pick<LedgerServices, 'db' | 'ledger' | 'vault' | 'clock' | 'log'>;
+
+/**
+ * The ledger is not the one that was signed: says so in the log, in the ledger, once for each
+ * checkpoint and problem, and to whoever asked, by `evidence.fork`.
+ */
+export async function refuseFork(
+  services: ForkServices,
+  tenantId: string,
+  fork: Fork,
+): Promise<never> {
+  services.log.error({ tenantId, ...fork }, 'the ledger is not the one that was signed before');
+  await recordFork(services, tenantId, fork).catch((err: unknown) => {
+    services.log.error({ err, tenantId }, 'the fork could not be recorded');
+  });
+  throw new GatewayError('evidence.fork');
+}
+
+/** Sealing found it: says so once, as far as it can be said. Never rejects. */
+export async function reportForkedEnd(
+  services: ForkServices & Pick<LedgerServices, 'pool'>,
+  tenantId: string,
+): Promise<void> {
+  try {
+    const size = (await readNewest(services.pool, tenantId))?.size ?? 0;
+    const problem = 'the kept end of the ledger is not the one that was signed';
+    await recordFork(services, tenantId, { size, problem });
+  } catch (err) {
+    services.log.error({ err, tenantId }, 'the fork waits to be recorded');
+  }
+}
+
+/** The incident, and word of it to whoever is notified. */
+export async function recordFork(
+  services: ForkServices,
+  tenantId: string,
+  { size, problem, once = `${size} ${problem}` }: Fork,
+): Promise<void> {
+  const { db, ledger, clock } = services;
+  const data: JsonObject = { checkpoint_size: size, problem };
+  const eventId = derivedId(`fork ${tenantId} ${once}`);
+  const isNew = await transaction(db, async (tx) => {
+    const where = { tenantId, eventId };
+    const sealed = await tx.evidenceRow.findUnique({ where: { tenantId_eventId: where } });
+    const waiting = await tx.eventOutbox.findUnique({ where: { tenantId_eventId: where } });
+    if (sealed !== null || waiting !== null) return false;
+    const fields = { type: 'evidence.fork', chainId: ledgerChain, reasonCode: 'evidence.fork' };
+    const event = newEvent({ ...fields, data }, clock);
+    await ledger.record(tx, tenantId, { ...event, id: eventId });
+    await enqueue(services, tx, tenantId, { type: 'evidence.fork', subject: eventId, data });
+    return true;
+  });
+  if (isNew) await ledger.sealed(tenantId, eventId);
+}

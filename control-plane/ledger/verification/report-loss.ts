@@ -1,0 +1,43 @@
+import type { JsonObject } from '../../../shared/base/json.ts';
+import type { LedgerServices } from '../../ledger/ledger-services.ts';
+import type { End } from '../sealing/confirmed-end.ts';
+import { raiseAlarm } from './alarm.ts';
+import { changeIn } from './verification-state.ts';
+
+interface Loss extends End {
+  /** Where the ledger ends now. */
+  readonly ledgerPosition: number;
+  /** Who knows it, and from what: ends the sentence. */
+  readonly witness: string;
+  readonly data?: JsonObject | undefined;
+}
+
+/** The ledger does not hold what it held before: sealed and told once for each end. Never rejects. */
+export async function reportLoss(
+  services: LedgerServices,
+  tenantId: string,
+  { position, treeRoot, ledgerPosition, witness, data = {} }: Loss,
+): Promise<void> {
+  await raiseAlarm(services, tenantId, {
+    type: 'evidence.rolled_back',
+    key: `${position} ${treeRoot}`,
+    isOnce: true,
+    data: {
+      ...data,
+      acknowledged_position: position,
+      ledger_position: ledgerPosition,
+      problem: {
+        kind: ledgerPosition < position ? 'rolled_back' : 'rewritten',
+        position: Math.min(ledgerPosition, position - 1) + 1,
+        chain_id: null,
+        message: `the ledger, which ends at ${ledgerPosition}, does not hold what ${witness} of ${position}`,
+      },
+      tree_root: treeRoot,
+    },
+    also: (tx) =>
+      changeIn(tx, services, {
+        tenantId,
+        change: (before) => ({ ...before, lostPosition: Math.max(before.lostPosition, position) }),
+      }),
+  });
+}

@@ -1,0 +1,139 @@
+import { z } from 'zod';
+import { Frontier } from '../../../shared/ledger/merkle.ts';
+import type { VerifiedUpTo } from '../../../shared/ledger/verification/ledger-source.ts';
+import { problemKinds } from '../../../shared/ledger/verification/problem.ts';
+import type { LedgerServices } from '../../ledger/ledger-services.ts';
+import { type EvidenceVerification, Prisma } from '../../platform/store/generated/client.ts';
+import type { Transaction } from '../../platform/store/transaction.ts';
+import { transaction } from '../../platform/store/transaction.ts';
+
+const problemForm = z.object({
+  kind: z.enum(problemKinds),
+  position: z.number().int(),
+  chain_id: z.string().nullable(),
+  message: z.string(),
+});
+type KnownProblem = z.output<typeof problemForm>;
+
+/** What is known of a ledger from the verifications before. */
+export interface VerificationState {
+  readonly upTo: VerifiedUpTo;
+  readonly verifiedAtMs: number;
+  /** When the whole ledger was read last. */
+  readonly wholeAtMs: number;
+  /** Found by the last verification of the whole; nothing but another one takes it back. */
+  readonly problem: KnownProblem | null;
+  /** The highest position that was acknowledged to a sidecar and is gone; 0: none. */
+  readonly lostPosition: number;
+  /** Up to here somebody accepted the loss. */
+  readonly acceptedPosition: number;
+}
+
+/** Before the first verification: nothing is known, and everything is due. */
+export const unverified: VerificationState = {
+  upTo: { tree: new Frontier(), latestMs: Number.NEGATIVE_INFINITY },
+  verifiedAtMs: 0,
+  wholeAtMs: 0,
+  problem: null,
+  lostPosition: 0,
+  acceptedPosition: 0,
+};
+
+type StateDeps = Pick<LedgerServices, 'db' | 'vault' | 'log'>;
+
+/** A row that somebody else wrote is as good as none: then the whole ledger is read again. */
+export async function readVerification(
+  services: StateDeps,
+  tenantId: string,
+  db: Pick<Transaction, 'evidenceVerification'> = services.db,
+): Promise<VerificationState> {
+  const row = await db.evidenceVerification.findUnique({ where: { tenantId } });
+  if (row === null) return unverified;
+  if (services.vault.mac(macPurpose, macText(row)) === row.mac) return toState(row);
+  services.log.error({ tenantId }, 'what was kept of the last verification was written by another');
+  return unverified;
+}
+
+/** Changes what is known, from what is known now, whoever else does so at the same time. */
+export async function changeVerification(
+  services: StateDeps,
+  tenantId: string,
+  change: (before: VerificationState) => VerificationState,
+): Promise<void> {
+  await transaction(services.db, (tx) => changeIn(tx, services, { tenantId, change }));
+}
+
+export async function changeIn(
+  tx: Transaction,
+  services: StateDeps,
+  {
+    tenantId,
+    change,
+  }: {
+    readonly tenantId: string;
+    readonly change: (before: VerificationState) => VerificationState;
+  },
+): Promise<void> {
+  await tx.$executeRaw`
+    select pg_advisory_xact_lock(hashtextextended(${`${tenantId} verification`}, 0))`;
+  const before = await readVerification(services, tenantId, tx);
+  const fields = toRow(tenantId, change(before));
+  const mac = services.vault.mac(macPurpose, macText(fields));
+  const problem = fields.problem ?? Prisma.DbNull;
+  const data = { ...fields, problem, mac };
+  await tx.evidenceVerification.deleteMany({ where: { tenantId } });
+  await tx.evidenceVerification.create({ data });
+}
+
+function toState(row: EvidenceVerification): VerificationState {
+  const roots = row.frontier.map((root) => Buffer.from(root, 'hex'));
+  return {
+    upTo: {
+      tree: new Frontier(Number(row.position), roots),
+      latestMs: row.latestAt?.getTime() ?? Number.NEGATIVE_INFINITY,
+    },
+    verifiedAtMs: row.verifiedAt.getTime(),
+    wholeAtMs: row.wholeAt.getTime(),
+    problem: row.problem === null ? null : problemForm.parse(row.problem),
+    lostPosition: Number(row.lostPosition),
+    acceptedPosition: Number(row.acceptedPosition),
+  };
+}
+
+type Row = Omit<EvidenceVerification, 'mac' | 'problem'> & {
+  readonly problem: KnownProblem | null;
+};
+
+function toRow(tenantId: string, state: VerificationState): Row {
+  const { tree, latestMs } = state.upTo;
+  return {
+    tenantId,
+    position: BigInt(tree.size),
+    frontier: tree.roots.map((root) => root.toString('hex')),
+    latestAt: Number.isFinite(latestMs) ? new Date(latestMs) : null,
+    verifiedAt: new Date(state.verifiedAtMs),
+    wholeAt: new Date(state.wholeAtMs),
+    problem: state.problem,
+    lostPosition: BigInt(state.lostPosition),
+    acceptedPosition: BigInt(state.acceptedPosition),
+  };
+}
+
+const macPurpose = 'evidence-verification';
+
+function macText(row: Omit<EvidenceVerification, 'mac'> | Row): string {
+  const problem = row.problem === null ? null : problemForm.safeParse(row.problem);
+  return JSON.stringify([
+    row.tenantId,
+    String(row.position),
+    row.frontier,
+    row.latestAt?.getTime() ?? null,
+    row.verifiedAt.getTime(),
+    row.wholeAt.getTime(),
+    problem?.success === true
+      ? [problem.data.kind, problem.data.position, problem.data.chain_id, problem.data.message]
+      : null,
+    String(row.lostPosition),
+    String(row.acceptedPosition),
+  ]);
+}

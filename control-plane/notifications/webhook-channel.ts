@@ -1,0 +1,43 @@
+import { webhookHeaders } from '../../shared/crypto/standard-webhooks.ts';
+import type { Guard } from '../../shared/upstream/address-guard.ts';
+import { guardedPost } from '../platform/outbound/guarded-post.ts';
+import { readWebhookSettings, secretsAt } from '../platform/outbound/webhook-settings.ts';
+import type { Channel, SendResult } from './channel.ts';
+import { retryAfterMs } from './schedule.ts';
+
+/** A tenant's own webhook, in the form of Standard Webhooks. */
+export function webhookChannel(
+  guard: Guard,
+  { timeoutMs = 15_000 }: { readonly timeoutMs?: number } = {},
+): Channel {
+  return {
+    name: 'webhook',
+    async send({ id, atMs, body }, text) {
+      try {
+        const settings = readWebhookSettings(text);
+        const { status, headers } = await guardedPost({
+          url: settings.url,
+          headers: {
+            'content-type': 'application/json',
+            'user-agent': 'sallyport',
+            ...webhookHeaders({ id, atMs, body }, secretsAt(settings, atMs)),
+          },
+          body,
+          guard,
+          timeoutMs,
+        });
+        return resultOf(status, retryAfterMs(headers['retry-after'], atMs));
+      } catch (error) {
+        return { outcome: 'failed', error: (error as Error).message };
+      }
+    },
+  };
+}
+
+/** 2xx only is success: a redirect is a misconfigured receiver, and is not followed. */
+function resultOf(status: number, waitMs: number | undefined): SendResult {
+  if (status >= 200 && status < 300) return { outcome: 'delivered', status };
+  const error = `the receiver answered ${status}`;
+  if (status === 410) return { outcome: 'gone', status, error };
+  return { outcome: 'failed', status, error, retryAfterMs: waitMs };
+}

@@ -1,0 +1,128 @@
+import { hash } from 'node:crypto';
+import { newId } from '../../shared/base/ids.ts';
+import { sidecarAudience } from '../../shared/passport/audience.ts';
+import type { PassportClaims } from '../../shared/passport/claims.ts';
+import { buildClaims, ttlSecondsMax } from '../../shared/passport/issue.ts';
+import type { RiskTier } from '../../shared/vocabulary/action.ts';
+import { riskTiers } from '../../shared/vocabulary/action.ts';
+import type { Approval } from '../platform/store/generated/client.ts';
+import type { LiveSidecar } from '../sync/live-sidecars.ts';
+import { passportIssuer } from './mint-passport.ts';
+
+/**
+ * The two passports that the control plane makes for a sidecar. Their claims are derived from
+ * rows, jti and times included, so that every control plane, and every later build, signs the
+ * same: nothing signed needs to be stored.
+ */
+
+export const leaseSeconds = 300;
+const leaseSize = 10_000_000;
+
+/** What of a passport's row says that it is its own beginning, and proves no user. */
+export const neverRenewed = {
+  ...{ renewedFrom: null, rootJti: null, rootIssuedAt: null },
+  attestedBy: null,
+};
+
+interface LeaseSource {
+  readonly sidecar: LiveSidecar;
+  readonly agent: { readonly goal: string | null; readonly capabilities: readonly string[] };
+  readonly policyHash: string;
+  readonly jti: string;
+  readonly issuedAt: Date;
+}
+
+/** The lease under which a plain agent's calls are made: everything its agent is registered for. */
+export function leaseClaims({
+  sidecar,
+  agent,
+  policyHash,
+  jti,
+  issuedAt,
+}: LeaseSource): PassportClaims {
+  const claims = buildClaims({
+    issuer: passportIssuer,
+    agentId: sidecar.agentId,
+    audience: sidecarAudience(sidecar.id),
+    tenantId: sidecar.tenantId,
+    userId: sidecar.userId,
+    goal: agent.goal ?? '',
+    allowedTools: agent.capabilities,
+    riskTier: 'low',
+    policyId: '',
+    policyHash,
+    ttlSeconds: leaseSeconds,
+    leaseSize,
+    nowMs: issuedAt.getTime(),
+  });
+  return { ...claims, jti };
+}
+
+export function newLeaseJti(nowMs: number): string {
+  return newId('pp', nowMs);
+}
+
+type GrantSource = Pick<
+  Approval,
+  | 'tenantId'
+  | 'id'
+  | 'agentId'
+  | 'userId'
+  | 'tool'
+  | 'resource'
+  | 'riskTier'
+  | 'goal'
+  | 'policyHash'
+> & {
+  readonly sidecarId: string;
+  readonly eventHash: string;
+  readonly decidedAt: Date;
+  readonly expiresAtMs: number;
+};
+
+/**
+ * The passport bound to an approval: for this tool and resource, for as long as the grant holds
+ * and no passport outlives its hour. Undefined when too little of that time is left.
+ */
+export function grantClaims(approval: GrantSource): PassportClaims | undefined {
+  const { decidedAt, expiresAtMs, riskTier } = approval;
+  const seconds = Math.floor(expiresAtMs / 1000) - Math.floor(decidedAt.getTime() / 1000);
+  if (seconds < 5) return undefined;
+  const claims = buildClaims({
+    issuer: passportIssuer,
+    agentId: approval.agentId,
+    audience: sidecarAudience(approval.sidecarId),
+    tenantId: approval.tenantId,
+    userId: approval.userId,
+    goal: approval.goal ?? '',
+    allowedTools: [approval.tool],
+    // The digest that the approval is bound to holds the resource in any case.
+    allowedResources: isResourceGlob(approval.resource) ? [approval.resource] : [],
+    riskTier: riskTierOf(riskTier),
+    policyId: '',
+    policyHash: approval.policyHash ?? '',
+    approvalHash: approval.eventHash,
+    ttlSeconds: Math.min(seconds, ttlSecondsMax),
+    nowMs: decidedAt.getTime(),
+  });
+  return { ...claims, jti: grantJti(approval) };
+}
+
+/** What a passport can name: text of some length, and no more. */
+function isResourceGlob(resource: string): boolean {
+  return resource !== '' && resource.length <= 1024;
+}
+
+function riskTierOf(stored: string): RiskTier {
+  return riskTiers.find((known) => known === stored) ?? 'critical';
+}
+
+/**
+ * A jti in the form of all others (design 5: its time says when it was issued), the random part
+ * taken from the decision's hash: one decision makes one passport, whoever issues it.
+ */
+function grantJti({ tenantId, id, eventHash, decidedAt }: GrantSource): string {
+  const bits = hash('sha256', `grant\n${tenantId}\n${id}\n${eventHash}`, 'hex');
+  const time = decidedAt.getTime().toString(16).padStart(12, '0');
+  return `pp_${time}7${bits.slice(0, 3)}8${bits.slice(3, 18)}`;
+}

@@ -1,0 +1,152 @@
+import { hash as digest } from 'node:crypto';
+import { isApiKey } from '../../../shared/crypto/api-key.ts';
+import type { Platform } from '../../platform/platform.ts';
+import type { Caller } from './caller.ts';
+import { parseDevKeys } from './dev-keys.ts';
+import { mintersOf } from './minters.ts';
+import { permissionsOf } from './roles.ts';
+
+/** How long a key that was looked up is believed: what a revocation may lag on other replicas. */
+const believedMs = 1_000;
+const cacheMax = 10_000;
+const lastUsedStepMs = 60_000;
+
+/** Who a key stands for; the address is the request's. */
+export type KeyHolder = Omit<Caller, 'address'>;
+
+interface Known {
+  readonly hash: string;
+  readonly holder: KeyHolder;
+  readonly expiresAtMs: number;
+  readonly readAt: number;
+}
+
+/** Finds who an API key stands for. */
+interface KeyDirectory {
+  /**
+   * The holder of a valid key, or undefined: unknown, revoked, expired, or not a key at all.
+   * `beforeUnknown` is called before a key is looked up that this process has not seen valid.
+   */
+  find(key: string, beforeUnknown?: () => Promise<void>): Promise<KeyHolder | undefined>;
+  /** When a key that was found just now expired, in ms since the epoch; undefined for all others. */
+  expiredAtMs(key: string): number | undefined;
+  /** Drops a key from memory, by its hash, so that its revocation holds here at once. */
+  forget(hash: string): void;
+}
+
+const directories = new WeakMap<Platform, KeyDirectory>();
+
+/** The key directory of these services: one, so that the use case that revokes reaches it. */
+export function keyDirectory(services: Platform): KeyDirectory {
+  const existing = directories.get(services);
+  if (existing !== undefined) return existing;
+  const made = createKeyDirectory(services);
+  directories.set(services, made);
+  return made;
+}
+
+/** What the database stores of a key. */
+export function hashApiKey(vault: Platform['vault'], key: string): string {
+  return vault.mac('api_key', key);
+}
+
+/** In memory keys are found by a plain hash: a tenth of the cost of the keyed one, on every request. */
+const indexOf = (key: string): string => digest('sha256', key, 'base64');
+
+function createKeyDirectory(services: Platform): KeyDirectory {
+  const { config, clock, vault } = services;
+  const devHolders = new Map(
+    parseDevKeys(config).map(
+      ({ key, ...holder }) => [indexOf(key), devHolder(hashApiKey(vault, key), holder)] as const,
+    ),
+  );
+  const cache = new Map<string, Known>();
+  // Counts revocations: what was read from the database before one is not remembered after it.
+  let revocations = 0;
+
+  const lookUp = async (key: string, index: string): Promise<Known | undefined> => {
+    if (!isApiKey(key)) return undefined;
+    const seen = revocations;
+    const known = await readKey(services, hashApiKey(vault, key));
+    if (seen === revocations) remember(cache, index, known);
+    return known;
+  };
+
+  return {
+    find: async (key, beforeUnknown) => {
+      const index = indexOf(key);
+      const dev = devHolders.get(index);
+      if (dev !== undefined) return dev;
+      const cached = cache.get(index);
+      const isFresh = cached !== undefined && clock.monotonic() - cached.readAt < believedMs;
+      if (cached === undefined) await beforeUnknown?.();
+      const known = isFresh ? cached : await lookUp(key, index);
+      return known !== undefined && known.expiresAtMs > clock.now() ? known.holder : undefined;
+    },
+    expiredAtMs: (key) => {
+      const known = cache.get(indexOf(key));
+      return known !== undefined && known.expiresAtMs <= clock.now()
+        ? known.expiresAtMs
+        : undefined;
+    },
+    forget: (hash) => {
+      revocations += 1;
+      for (const [index, known] of cache) if (known.hash === hash) cache.delete(index);
+    },
+  };
+}
+
+function devHolder(
+  hash: string,
+  { tenantId, role, scope, principal }: Pick<Caller, 'tenantId' | 'role' | 'scope' | 'principal'>,
+): KeyHolder {
+  const permissions = permissionsOf(role, false);
+  const keyId = `dev_${hash.slice(0, 16)}`;
+  return { kind: 'key', tenantId, principal, role, scope, permissions, keyId };
+}
+
+function remember(cache: Map<string, Known>, index: string, known: Known | undefined): void {
+  cache.delete(index);
+  if (known === undefined) return;
+  if (cache.size >= cacheMax) cache.clear();
+  cache.set(index, known);
+}
+
+async function readKey(services: Platform, hash: string): Promise<Known | undefined> {
+  const { db, clock, guard } = services;
+  const readAt = clock.monotonic();
+  const row = await db.apiKey.findUnique({ where: { hash } });
+  if (row === null) return undefined;
+  guard.assert('api_key', row);
+  if (row.revokedAt !== null) return undefined;
+  noteUse(services, row);
+  const agentId = row.agentId === null ? undefined : String(row.agentId);
+  return {
+    hash,
+    readAt,
+    expiresAtMs: row.expiresAt?.getTime() ?? Number.POSITIVE_INFINITY,
+    holder: {
+      kind: 'key',
+      tenantId: row.tenantId,
+      principal: row.principal,
+      mintedBy: await mintersOf(services, row),
+      role: row.role,
+      scope: row.scope === 'gateway' ? 'gateway' : 'tenant',
+      permissions: permissionsOf(row.role, agentId !== undefined),
+      keyId: row.id,
+      agentId,
+    },
+  };
+}
+
+/** Coarse on purpose, and never waited for: a write per request would cost more than it tells. */
+function noteUse(
+  { db, clock, log }: Platform,
+  { id, lastUsedAt }: { readonly id: string; readonly lastUsedAt: Date | null },
+): void {
+  const now = clock.now();
+  if (lastUsedAt !== null && now - lastUsedAt.getTime() < lastUsedStepMs) return;
+  db.apiKey
+    .update({ where: { id }, data: { lastUsedAt: new Date(now) } })
+    .catch((err: unknown) => log.debug({ err, keyId: id }, 'last use of a key was not noted'));
+}

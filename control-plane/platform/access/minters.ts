@@ -1,0 +1,64 @@
+import type { Platform } from '../../platform/platform.ts';
+import type { ApiKey } from '../store/generated/client.ts';
+import type { Transaction } from '../store/transaction.ts';
+import { parseDevKeys } from './dev-keys.ts';
+
+/** Whom a key names as its maker that has none: it was made on the database itself. */
+export const operator = 'operator';
+
+type Deps = Pick<Platform, 'config'> & { readonly db: Pick<Transaction, 'apiKey'> };
+
+/**
+ * The principals whose keys led to a key. It is recorded, signed, when the key is made; of an older
+ * one only its maker's name is known, and whose keys led to that is looked up among all keys of it.
+ */
+export async function mintersOf(
+  deps: Deps,
+  key: Pick<ApiKey, 'tenantId' | 'mintedBy' | 'createdBy' | 'principal'>,
+): Promise<readonly string[]> {
+  if (key.mintedBy.length > 0 || key.createdBy === operator) return key.mintedBy;
+  const found = new Set<string>();
+  const open = [key.createdBy];
+  for (let name = open.pop(); name !== undefined; name = open.pop()) {
+    if (found.has(name) || name === operator) continue;
+    const keys = await keysOf(deps, key.tenantId, name);
+    // A name that no key carries is a label, and nobody who could decide.
+    if (keys.length === 0) continue;
+    found.add(name);
+    open.push(...keys.flatMap(({ mintedBy, createdBy }) => [...mintedBy, createdBy]));
+  }
+  found.delete(key.principal);
+  return [...found];
+}
+
+async function keysOf({ db, config }: Deps, tenantId: string, principal: string) {
+  const stored = await db.apiKey.findMany({
+    where: { tenantId, principal },
+    select: { mintedBy: true, createdBy: true },
+  });
+  const given = parseDevKeys(config).some(
+    (key) => key.tenantId === tenantId && key.principal === principal,
+  );
+  return given ? [...stored, { mintedBy: [], createdBy: operator }] : stored;
+}
+
+/**
+ * Records who led to each key that was made before that was recorded, and signs it. From then on
+ * nobody who writes to the database can make a key somebody else's.
+ */
+export async function recordMinters(
+  services: Pick<Platform, 'db' | 'config' | 'guard'>,
+): Promise<void> {
+  const { db, guard, config } = services;
+  const older = await db.apiKey.findMany({
+    where: { mintedBy: { isEmpty: true }, createdBy: { not: operator } },
+  });
+  for (const key of older) {
+    const mintedBy = [...(await mintersOf({ db, config }, key))];
+    if (mintedBy.length === 0 || !guard.holds('api_key', key)) continue;
+    const { id } = key;
+    const mac = guard.sign('api_key', { ...key, mintedBy });
+    // Only while it is what was looked at: somebody may be revoking it.
+    await db.apiKey.updateMany({ where: { id, mac: key.mac }, data: { mintedBy, mac } });
+  }
+}

@@ -1,0 +1,81 @@
+import { isJsonObject, type JsonObject } from '../../../shared/base/json.ts';
+import {
+  sidecarTokenAudience,
+  sidecarTokenSecondsMax,
+  sidecarTokenType,
+} from '../../../shared/contract/sidecar-token.ts';
+import { verifyJwsAsync } from '../../../shared/crypto/jws.ts';
+import { parsePublicJwk, verificationKeys } from '../../../shared/crypto/signing-key.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
+import type { Platform } from '../../platform/platform.ts';
+import type { KeyHolder } from './key-directory.ts';
+
+/** How far the clocks of sidecar and control plane may differ. */
+const skewSeconds = 30;
+const tokenLengthMax = 4_096;
+const idForm = /^[0-9A-Za-z_-]{1,100}$/;
+
+/**
+ * The sidecar that a token proves: `iss` and `sub` are its id, `aud` is the control plane, it
+ * lives at most a minute, and the key enrolled for that sidecar signed it. Within its minute a
+ * token may be used for several requests. Throws 401 otherwise.
+ */
+export async function authenticateSidecar(
+  { db, clock, guard }: Pick<Platform, 'db' | 'clock' | 'guard'>,
+  token: string,
+): Promise<KeyHolder> {
+  const id = claimedId(token);
+  if (id === undefined) throw refused('the token does not name a sidecar');
+  const sidecar = await db.sidecar.findUnique({ where: { id } });
+  if (sidecar === null) throw refused('no such sidecar');
+  guard.assert('sidecar', sidecar);
+  const keys = verificationKeys([parsePublicJwk(sidecar.signingJwk)]);
+  const verified = await verifyJwsAsync(token, sidecarTokenType, keys);
+  if (!verified.ok) throw refused(verified.detail);
+  const problem = claimsProblem(verified.payload, id, Math.floor(clock.now() / 1000));
+  if (problem !== undefined) throw refused(problem);
+  if (sidecar.revokedAt !== null) throw new GatewayError('sidecar.revoked');
+  return {
+    kind: 'sidecar',
+    tenantId: sidecar.tenantId,
+    principal: `sidecar:${id}`,
+    role: 'sidecar',
+    scope: 'tenant',
+    permissions: new Set(),
+    agentId: sidecar.agentId,
+    sidecarId: id,
+  };
+}
+
+function refused(detail: string): GatewayError {
+  return new GatewayError('auth.sidecar_required', {
+    message: `The sidecar's token was refused: ${detail}.`,
+  });
+}
+
+/** Whom an unverified token claims to be from: only good for finding the key to verify it with. */
+function claimedId(token: string): string | undefined {
+  const [, body = '', signature] = token.length <= tokenLengthMax ? token.split('.') : [];
+  if (signature === undefined) return undefined;
+  try {
+    const claims: unknown = JSON.parse(Buffer.from(body, 'base64url').toString('utf8'));
+    const iss = isJsonObject(claims) ? claims.iss : undefined;
+    return typeof iss === 'string' && idForm.test(iss) ? iss : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function claimsProblem(claims: JsonObject, id: string, nowSeconds: number): string | undefined {
+  const { iss, sub, aud, iat, exp, jti } = claims;
+  if (iss !== id || sub !== id) return 'iss and sub must both be the sidecar';
+  if (aud !== sidecarTokenAudience) return `aud must be ${sidecarTokenAudience}`;
+  if (typeof jti !== 'string' || jti === '' || jti.length > 128) return 'jti is missing';
+  if (!Number.isSafeInteger(iat) || !Number.isSafeInteger(exp)) return 'iat and exp are missing';
+  const [issued, expires] = [Number(iat), Number(exp)];
+  if (expires <= issued || expires - issued > sidecarTokenSecondsMax) {
+    return `exp must be at most ${sidecarTokenSecondsMax} seconds after iat`;
+  }
+  if (issued > nowSeconds + skewSeconds) return 'it is from the future';
+  return expires <= nowSeconds - skewSeconds ? 'it has expired' : undefined;
+}

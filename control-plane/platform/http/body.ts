@@ -1,0 +1,239 @@
+import type { IncomingMessage } from 'node:http';
+import { argumentLimits, parseStrictJsonInSteps } from '../../../shared/base/strict-json.ts';
+import type { AnyOperation, BodyType } from '../../../shared/contract/base/operation.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
+import { inTurns, pauser } from '../scheduling/pauser.ts';
+
+export const bodyBytesMaxDefault = 1_048_576;
+const depthMax = 64;
+const discardBytesMax = 8 * 1_048_576;
+const ndjson = 'application/x-ndjson';
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/** What a request without a body may send all the same, white space included. */
+const emptyBytesMax = 1_024;
+const emptyObject = /^[ \t\r\n]*\{[ \t\r\n]*\}[ \t\r\n]*$/;
+
+/** Reads what an operation's request carries; of one without a body that is nothing, or `{}`. */
+export async function readBodyOf(operation: AnyOperation, req: IncomingMessage): Promise<Buffer> {
+  if (operation.body !== undefined || operation.bodyType === 'raw') {
+    return readBody(req, operation.bodyBytesMax ?? bodyBytesMaxDefault);
+  }
+  const { 'transfer-encoding': encoding, 'content-length': length } = req.headers;
+  if (encoding !== undefined || length !== undefined) await requireNoBody(req);
+  return Buffer.alloc(0);
+}
+
+async function requireNoBody(req: IncomingMessage): Promise<void> {
+  try {
+    const raw = await readBody(req, emptyBytesMax);
+    if (raw.length === 0) return;
+    if (isJson(mediaOf(req.headers['content-type'])) && emptyObject.test(raw.toString('latin1'))) {
+      return;
+    }
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+  }
+  throw new GatewayError('request.invalid', {
+    message: 'This operation takes no body: send none, or {}.',
+  });
+}
+
+/** Reads a body whole, refusing it as soon as it is known to be over `bytesMax`. */
+export async function readBody(req: IncomingMessage, bytesMax: number): Promise<Buffer> {
+  const encoding = req.headers['content-encoding'];
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
+    throw new GatewayError('args.encoding_invalid', {
+      message: `Content-Encoding ${encoding.slice(0, 40)} is not accepted: send the body unencoded.`,
+    });
+  }
+  if (Number(req.headers['content-length'] ?? 0) > bytesMax) throw tooLarge(bytesMax);
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  // Kept open when refused half-way, for the answer goes out on the same connection.
+  const arriving: AsyncIterable<Buffer> = req.iterator({ destroyOnReturn: false });
+  for await (const chunk of arriving) {
+    bytes += chunk.length;
+    if (bytes > bytesMax) throw tooLarge(bytesMax);
+    chunks.push(chunk);
+  }
+  return chunks.length === 1 ? (chunks[0] ?? Buffer.alloc(0)) : Buffer.concat(chunks, bytes);
+}
+
+/**
+ * Takes in and drops what is left of a request that was answered early: a connection closed with
+ * bytes unread is reset, and the client may never see the answer. Ends with the server's time for
+ * a request, or after `discardBytesMax`.
+ */
+export function discardRest(req: IncomingMessage): void {
+  let bytes = 0;
+  req.on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes > discardBytesMax) req.destroy();
+  });
+  req.on('error', () => undefined);
+}
+
+function tooLarge(bytesMax: number): GatewayError {
+  return new GatewayError('request.body_too_large', {
+    message: `The body is larger than ${bytesMax} bytes.`,
+  });
+}
+
+/** The value that a body carries, as its operation wants it; undefined for an empty body. */
+export async function parseBody(
+  raw: Buffer,
+  contentType: string | undefined,
+  operation: AnyOperation,
+): Promise<unknown> {
+  const bodyType = operation.bodyType ?? 'json';
+  if (raw.length === 0 || bodyType === 'raw') return undefined;
+  switch (bodyFormat(contentType, bodyType)) {
+    case 'ndjson':
+      return parseLines(raw);
+    case 'form':
+      return parseForm(raw);
+    case 'json':
+      return parseJson(raw, operation);
+  }
+}
+
+function bodyFormat(
+  contentType: string | undefined,
+  bodyType: Exclude<BodyType, 'raw'>,
+): 'json' | 'form' | 'ndjson' {
+  const media = mediaOf(contentType);
+  if (bodyType === 'ndjson') {
+    if (media === ndjson) return 'ndjson';
+    throw new GatewayError('request.invalid', { message: `Content-Type must be ${ndjson}.` });
+  }
+  if (bodyType !== 'form') {
+    if (isJson(media)) return 'json';
+  }
+  if (bodyType !== 'json') {
+    if (media === '' || media === 'application/x-www-form-urlencoded') return 'form';
+  }
+  const wanted = bodyType === 'form' ? 'application/x-www-form-urlencoded' : 'application/json';
+  throw new GatewayError('request.invalid', { message: `Content-Type must be ${wanted}.` });
+}
+
+function mediaOf(contentType: string | undefined): string {
+  return contentType?.split(';', 1)[0]?.trim().toLowerCase() ?? '';
+}
+
+function isJson(media: string): boolean {
+  return media === '' || media === 'application/json' || media.endsWith('+json');
+}
+
+/**
+ * JSON that every parser reads as the same value, as the sidecar does, and that can be stored: no
+ * U+0000 (which Postgres cannot keep), no `__proto__`.
+ */
+async function parseJson(
+  raw: Buffer,
+  { bodySize = argumentLimits }: AnyOperation,
+): Promise<unknown> {
+  const pause = pauser();
+  const value = await inTurns(parseStrictJsonInSteps(raw, { size: bodySize }), pause);
+  await pause();
+  // Paths are built only for what is refused: they cost more than the check.
+  if (!isKeepable(value, 1)) refuseUnkeepable(value, 'body');
+  return value;
+}
+
+function decode(raw: Buffer): string {
+  try {
+    return utf8.decode(raw);
+  } catch {
+    throw new GatewayError('args.encoding_invalid', { message: 'The body is not valid UTF-8.' });
+  }
+}
+
+function isKeepable(value: unknown, depth: number): boolean {
+  if (typeof value === 'string') return isKeepableText(value);
+  if (typeof value === 'number') {
+    return Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value);
+  }
+  if (typeof value !== 'object' || value === null) return true;
+  if (depth > depthMax) return false;
+  if (Array.isArray(value)) return value.every((item) => isKeepable(item, depth + 1));
+  for (const name of Object.keys(value)) {
+    if (name === '__proto__' || !isKeepableText(name)) return false;
+    if (!isKeepable((value as Record<string, unknown>)[name], depth + 1)) return false;
+  }
+  return true;
+}
+
+function isKeepableText(text: string): boolean {
+  return text.isWellFormed() && !text.includes('\0');
+}
+
+/** Refuses a value out of `JSON.parse` that could not be kept as it was meant. */
+export function refuseUnkeepable(value: unknown, path: string, depth = 1): void {
+  if (typeof value === 'string') {
+    refuseText(value, path);
+  } else if (typeof value === 'number') {
+    if (Number.isInteger(value) ? !Number.isSafeInteger(value) : !Number.isFinite(value)) {
+      throw new GatewayError('args.number_unsafe', {
+        message: `${path}: the number cannot be represented exactly; send it as a string.`,
+      });
+    }
+  } else if (typeof value === 'object' && value !== null) {
+    if (depth > depthMax) throw new GatewayError('args.too_deep');
+    if (Array.isArray(value)) {
+      value.forEach((item, index) => {
+        refuseUnkeepable(item, `${path}[${index}]`, depth + 1);
+      });
+    } else {
+      for (const [name, member] of Object.entries(value)) {
+        refuseName(name, path);
+        refuseUnkeepable(member, `${path}.${name}`, depth + 1);
+      }
+    }
+  }
+}
+
+function refuseName(name: string, path: string): void {
+  if (name === '__proto__') {
+    throw new GatewayError('args.schema_invalid', {
+      message: `${path}: a member may not be called __proto__.`,
+    });
+  }
+  refuseText(name, path);
+}
+
+/** Refuses text that cannot be stored: half a surrogate pair, U+0000. */
+export function refuseText(text: string, path: string): void {
+  if (isKeepableText(text)) return;
+  throw new GatewayError('args.encoding_invalid', {
+    message: `${path}: holds U+0000 or half of a surrogate pair.`,
+  });
+}
+
+/** What its lines mean is for the operation to say; they are kept as they came. */
+function parseLines(raw: Buffer): string[] {
+  const lines = decode(raw).split('\n');
+  // What ends in a line feed has no line after it.
+  if (lines.at(-1) === '') lines.pop();
+  for (const [index, line] of lines.entries()) refuseText(line, `line ${index + 1}`);
+  return lines;
+}
+
+function parseForm(raw: Buffer): Record<string, string> {
+  return readPairs(new URLSearchParams(decode(raw)), 'body');
+}
+
+/** Name and value pairs as an object; a name given twice has no one meaning and is refused. */
+export function readPairs(pairs: URLSearchParams, where: string): Record<string, string> {
+  const values: Record<string, string> = {};
+  for (const [name, value] of pairs) {
+    if (name === '__proto__' || Object.hasOwn(values, name)) {
+      throw new GatewayError('args.ambiguous', {
+        message: `${where}: ${name.slice(0, 100)} may be given once only.`,
+      });
+    }
+    refuseText(value, `${where}: ${name.slice(0, 100)}`);
+    values[name] = value;
+  }
+  return values;
+}

@@ -1,0 +1,149 @@
+import type { Response } from 'express';
+import type { AnyOperation, Budget } from '../../../shared/contract/base/operation.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
+import type { Platform } from '../../platform/platform.ts';
+import type { Caller } from '../access/caller.ts';
+
+const windowMs = 60_000;
+/** How long to count in process before the bus is asked again, so that an outage costs no waiting. */
+const retryBusMs = 5_000;
+const localCountersMax = 10_000;
+/** Budgets of callers without a tenant; no tenant can be called that. */
+const publicTenant = '_public';
+const nobody = { tenantId: '' };
+
+export interface BudgetLimits {
+  /** Requests a minute. */
+  readonly requestsPerMinute: Readonly<Record<Budget, number>>;
+  /** Keys that this process has not seen valid, per address and minute. Default 600. */
+  readonly unknownKeysPerMinute?: number;
+}
+
+const unknownKeysPerMinuteDefault = 600;
+
+export const defaultLimits: BudgetLimits = {
+  requestsPerMinute: { tenant: 600, control: 600, sidecar: 6_000, address: 120 },
+};
+
+/** Processor time that the request itself covers; each further slice begun counts as one request. */
+const timeSliceMs = 10;
+/** No request takes more than this part of a budget with its time: one must not lock out all others. */
+const timeShareMax = 0.1;
+
+interface Spent {
+  readonly count: number;
+  readonly resetMs: number;
+}
+
+export interface Budgets {
+  /** Counts one request and says in the answer's headers what is left; throws `rate_limited`. */
+  spend(operation: AnyOperation, caller: Caller, res: Response): Promise<void>;
+  /** Counts the processor time of a request that was counted already; never throws. */
+  spendTime(operation: AnyOperation, caller: Caller, processorMs: number): Promise<void>;
+  /** Counts a refused request against the tenant, whatever the operation's own budget is. */
+  spendRefused(caller: Caller, res: Response): Promise<void>;
+  /** Counts a key that is not known yet against the address it came from, before it is looked up. */
+  spendUnknownKey(address: string, res: Response): Promise<void>;
+}
+
+export function createBudgets(
+  { bus, clock, log }: Pick<Platform, 'bus' | 'clock' | 'log'>,
+  {
+    requestsPerMinute,
+    unknownKeysPerMinute = unknownKeysPerMinuteDefault,
+  }: BudgetLimits = defaultLimits,
+): Budgets {
+  const local = localCounters(() => clock.monotonic());
+  let busBackAt = 0;
+
+  const count = async (tenantId: string, key: string, by: number): Promise<Spent> => {
+    if (clock.monotonic() < busBackAt) return local(`${tenantId} ${key}`, by);
+    try {
+      return await bus.count(tenantId, key, windowMs, by);
+    } catch (error) {
+      busBackAt = clock.monotonic() + retryBusMs;
+      log.warn({ err: error }, 'request budgets are counted in this process: the bus is away');
+      return local(`${tenantId} ${key}`, by);
+    }
+  };
+
+  const charge = async (
+    name: string,
+    key: string,
+    max: number,
+    who: Pick<Caller, 'tenantId'>,
+    res: Response,
+  ) => {
+    const { count: used, resetMs } = await count(tenantOf(who), `budget:${key}`, 1);
+    const resetSeconds = Math.max(1, Math.ceil(resetMs / 1000));
+    res.setHeader('ratelimit-policy', `"${name}";q=${max};w=${windowMs / 1000}`);
+    res.setHeader('ratelimit', `"${name}";r=${Math.max(0, max - used)};t=${resetSeconds}`);
+    if (used <= max) return;
+    res.setHeader('retry-after', String(resetSeconds));
+    throw new GatewayError('rate_limited');
+  };
+
+  return {
+    spend: (operation, caller, res) => {
+      const { name, key, max } = counterOf(operation, caller, requestsPerMinute);
+      return charge(name, key, max, caller, res);
+    },
+    spendTime: async (operation, caller, processorMs) => {
+      const { key, max } = counterOf(operation, caller, requestsPerMinute);
+      const slices = Math.ceil(processorMs / timeSliceMs) - 1;
+      const by = Math.min(slices, Math.floor(max * timeShareMax));
+      if (by > 0) await count(tenantOf(caller), `budget:${key}`, by);
+    },
+    spendUnknownKey: (address, res) =>
+      charge('unknown_keys', `unknown_keys:${address}`, unknownKeysPerMinute, nobody, res),
+    spendRefused: (caller, res) =>
+      charge('tenant', 'tenant', requestsPerMinute.tenant, caller, res),
+  };
+}
+
+function tenantOf({ tenantId }: Pick<Caller, 'tenantId'>): string {
+  return tenantId === '' ? publicTenant : tenantId;
+}
+
+/** Which counter a request is counted in, and how far that may go. */
+function counterOf(
+  operation: AnyOperation,
+  caller: Caller,
+  requestsPerMinute: BudgetLimits['requestsPerMinute'],
+): { readonly name: string; readonly key: string; readonly max: number } {
+  const budget = operation.budget ?? defaultBudget(caller);
+  const own = operation.budgetPerMinute;
+  const name = own === undefined ? budget : operation.id;
+  return { name, key: keyOf(budget, name, caller), max: own ?? requestsPerMinute[budget] };
+}
+
+function defaultBudget(caller: Caller): Budget {
+  if (caller.kind === 'sidecar') return 'sidecar';
+  return caller.kind === 'anonymous' ? 'address' : 'tenant';
+}
+
+/** Sidecars and addresses each have a counter of their own. */
+function keyOf(budget: Budget, name: string, caller: Caller): string {
+  if (budget === 'address') return `${name}:${caller.address}`;
+  return budget === 'sidecar' ? `${name}:${caller.sidecarId ?? ''}` : name;
+}
+
+/** Counters of this process, bounded: when the table is full of live ones, everything is over budget. */
+function localCounters(now: () => number): (key: string, by: number) => Spent {
+  const counters = new Map<string, { count: number; endsAt: number }>();
+  return (key, by) => {
+    const found = counters.get(key);
+    if (found !== undefined && found.endsAt > now()) {
+      found.count += by;
+      return { count: found.count, resetMs: found.endsAt - now() };
+    }
+    if (found === undefined && counters.size >= localCountersMax) {
+      for (const [name, { endsAt }] of counters) if (endsAt <= now()) counters.delete(name);
+      if (counters.size >= localCountersMax) {
+        return { count: Number.MAX_SAFE_INTEGER, resetMs: windowMs };
+      }
+    }
+    counters.set(key, { count: by, endsAt: now() + windowMs });
+    return { count: by, resetMs: windowMs };
+  };
+}

@@ -1,0 +1,72 @@
+import { sha256 } from '../../../shared/crypto/hash.ts';
+import { canonicalJson } from '../../../shared/crypto/jcs.ts';
+import type { Platform } from '../../platform/platform.ts';
+import type { Vault } from '../vault/vault.ts';
+
+/** How long an answer is kept for an idempotency key. */
+export const keptMs = 24 * 60 * 60 * 1000;
+
+/** What an idempotency key is unique within, and the key. */
+export interface RowKey {
+  readonly tenantId: string;
+  readonly keyId: string;
+  readonly agentId: string;
+  readonly operation: string;
+  readonly key: string;
+}
+
+/** The keys whose effect is under way in this process, by the id of their result's event. */
+const underWay = new Set<string>();
+
+/**
+ * The id of the event that records the effect of a request: derived from its key, so that the
+ * ledger, which is never rewritten unseen, witnesses what a deleted row would have repeated.
+ * A key is taken again after `keptMs` at the earliest, and then in another period.
+ */
+export function resultIdOf(
+  vault: Pick<Vault, 'mac'>,
+  { tenantId, keyId, agentId, operation, key }: RowKey,
+  takenAtMs: number,
+): string {
+  const period = Math.floor(takenAtMs / keptMs);
+  const named = canonicalJson([tenantId, keyId, agentId, operation, key, period]);
+  return `ev_${vault.mac('idempotency_result', named).slice(0, 32)}`;
+}
+
+/** Runs a request's effect; until it has ended, this process itself is the witness. */
+export async function witnessed<Result>(
+  resultId: string,
+  run: () => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await run();
+  } finally {
+    underWay.delete(resultId);
+  }
+}
+
+export function noteUnderWay(resultId: string): void {
+  underWay.add(resultId);
+}
+
+/** Throws when the effect of this key is under way or recorded although its row does not exist. */
+export async function assertNotPerformed(
+  { db, vault, guard }: Pick<Platform, 'db' | 'vault' | 'guard'>,
+  rowKey: RowKey,
+  nowMs: number,
+): Promise<void> {
+  const { tenantId, operation, key } = rowKey;
+  const ids = [nowMs, nowMs - keptMs].map((atMs) => resultIdOf(vault, rowKey, atMs));
+  const isUnderWay = ids.some((id) => underWay.has(id));
+  if (!isUnderWay) {
+    const since = new Date(nowMs - keptMs);
+    const where = { tenantId, eventId: { in: ids } };
+    const sealed = await db.evidenceRow.count({ where: { ...where, occurredAt: { gt: since } } });
+    const waiting = await db.eventOutbox.count({ where });
+    if (sealed + waiting === 0) return;
+  }
+  throw guard.forged({
+    ...{ tenantId, table: 'idempotency', found: 'missing' },
+    key: `${operation} ${sha256(key)}`,
+  });
+}

@@ -1,0 +1,312 @@
+import { randomUUID } from 'node:crypto';
+import { z } from 'zod';
+import { canonicalJson } from '../../../shared/crypto/jcs.ts';
+import { type ErrorCode, errorKinds, isErrorCode } from '../../../shared/errors/error-kinds.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
+import type { Platform } from '../../platform/platform.ts';
+import type { Caller } from '../access/caller.ts';
+import type { Transaction } from '../store/transaction.ts';
+import type { SealedPlace } from '../vault/vault.ts';
+import {
+  assertNotPerformed,
+  keptMs,
+  noteUnderWay,
+  type RowKey,
+  resultIdOf,
+  witnessed,
+} from './idempotency-witness.ts';
+import { nextChance } from './next-chance.ts';
+
+const abandonedMsDefault = 120_000;
+const waitMs = 30_000;
+/** How often to look without having been told: less and less. */
+const pollMsMin = 100;
+const pollMsMax = 1_000;
+/** They are part of a primary key, whose size the database bounds. */
+const keyLengthMax = 300;
+
+export interface IdempotentCall {
+  readonly services: Pick<Platform, 'db' | 'vault' | 'clock' | 'bus' | 'log' | 'guard'>;
+  readonly caller: Caller;
+  /** Id of the operation, aliases under one name. */
+  readonly operation: string;
+  readonly agentId: string;
+  /** The caller's `idempotency_key`. */
+  readonly key: string;
+  /** What was asked, without the key itself. */
+  readonly payload: object;
+  /** A request that has not answered after this is taken to have died with its process. */
+  readonly abandonedMs?: number;
+  /** Told of a request that died after it had begun: calls `settle` in a transaction of its own. */
+  readonly onLost?: (lost: LostCall) => Promise<void>;
+}
+
+/** A request that had begun its outside effect when its process died. */
+export interface LostCall {
+  /** What it said it would be answered with in this case. */
+  readonly answer: KeptAnswer;
+  /** The id for the event that records how it ended. */
+  readonly resultId: string;
+  /** Keeps that answer; false when somebody else just did. */
+  settle(tx: Pick<Transaction, 'idempotency'>): Promise<boolean>;
+}
+
+/**
+ * Called before an outside effect begins, with what a repeat is answered should this process die
+ * from here on; gives the id for the event that records the effect. Throws where the key has passed
+ * to another request: then nothing may begin.
+ */
+export type Begin = (ifLost: KeptAnswer) => Promise<string>;
+
+/** An answer as it can be given again. */
+export interface KeptAnswer {
+  readonly status: number;
+  readonly body: unknown;
+  /** It rests on an outage: whoever tries again gets another. */
+  readonly isPassing?: boolean;
+}
+
+/**
+ * Runs a call at most once per (tenant, API key, agent, operation, idempotency key), over all
+ * replicas and restarts, for 24 hours: a repeat gets the first one's answer, refusals included,
+ * and waits for it while it is in flight. A first request that died is run again only if it had not
+ * begun an outside effect; else a repeat is told what it left for that case. The same key with another payload is
+ * `args.idempotency_conflict`. What failed with 5xx or 429, or rests on an outage, is not kept and
+ * may be tried again.
+ */
+export async function idempotent(
+  call: IdempotentCall,
+  run: (begin: Begin) => Promise<KeptAnswer>,
+): Promise<KeptAnswer> {
+  const { services, caller, operation, agentId, key, payload } = call;
+  const { tenantId, keyId = caller.principal } = caller;
+  const rowKey: RowKey = { tenantId, keyId, agentId, operation, key };
+  if (key.length > keyLengthMax || agentId.length > keyLengthMax) {
+    throw new GatewayError('args.schema_invalid', {
+      message: `idempotency_key and agent_id: at most ${keyLengthMax} characters.`,
+    });
+  }
+  // Keyed, so that payloads cannot be guessed from the table.
+  const fingerprint = services.vault.mac('idempotency', canonicalJson(payload));
+  const deadline = performance.now() + waitMs;
+  let pollMs = pollMsMin;
+  let mayBeFree = true;
+  for (;;) {
+    const claim = mayBeFree ? await begin(services, rowKey, fingerprint) : undefined;
+    if (claim !== undefined) return carryOut({ call, rowKey, claim }, run);
+    const found = await lookUp(call, rowKey, fingerprint);
+    if (found.state === 'settled') return replay(found.outcome);
+    if (found.state === 'taken-over') return carryOut({ call, rowKey, claim: found.claim }, run);
+    if (performance.now() > deadline) throw new GatewayError('args.idempotency_in_flight');
+    mayBeFree = found.state === 'gone';
+    if (found.state !== 'in-flight') continue;
+    await nextChance(services.bus, topicOf(rowKey), pollMs);
+    pollMs = Math.min(pollMs * 2, pollMsMax);
+  }
+}
+
+/** Deletes what is past its time. */
+export async function sweepIdempotency({
+  db,
+  clock,
+}: Pick<Platform, 'db' | 'clock'>): Promise<number> {
+  const { count } = await db.idempotency.deleteMany({
+    where: { expiresAt: { lte: new Date(clock.now()) } },
+  });
+  return count;
+}
+
+/** Takes the key if nobody has. */
+async function begin(
+  services: IdempotentCall['services'],
+  rowKey: RowKey,
+  fingerprint: string,
+): Promise<Claim | undefined> {
+  const { db, clock } = services;
+  const claim = newClaim(clock.now());
+  const { count } = await db.idempotency.createMany({
+    data: [{ ...rowKey, fingerprint, ...claim }],
+    skipDuplicates: true,
+  });
+  if (count === 0) return undefined;
+  try {
+    await assertNotPerformed(services, rowKey, clock.now());
+    return claim;
+  } catch (error) {
+    await db.idempotency.deleteMany({ where: { ...rowKey, owner: claim.owner } });
+    throw error;
+  }
+}
+
+type Claim = ReturnType<typeof newClaim>;
+
+function newClaim(now: number) {
+  return { owner: randomUUID(), createdAt: new Date(now), expiresAt: new Date(now + keptMs) };
+}
+
+type Found =
+  | { readonly state: 'settled'; readonly outcome: Outcome }
+  | { readonly state: 'taken-over'; readonly claim: Claim }
+  | { readonly state: 'in-flight' }
+  /** It had died and is settled now: look again. */
+  | { readonly state: 'looked-after' }
+  /** There is nothing any more: the key may be taken. */
+  | { readonly state: 'gone' };
+
+/** What became of the first request. Throws for another payload under the same key. */
+async function lookUp(
+  { services: { db, vault, clock }, abandonedMs = abandonedMsDefault, onLost }: IdempotentCall,
+  rowKey: RowKey,
+  fingerprint: string,
+): Promise<Found> {
+  const row = await db.idempotency.findFirst({ where: rowKey });
+  if (row === null) return { state: 'gone' };
+  const now = clock.now();
+  const { owner, status, body } = row;
+  if (row.expiresAt.getTime() <= now) {
+    await db.idempotency.deleteMany({ where: { ...rowKey, owner } });
+    return { state: 'gone' };
+  }
+  if (row.fingerprint !== fingerprint) throw new GatewayError('args.idempotency_conflict');
+  if (status !== null && body !== null) {
+    return { state: 'settled', outcome: openOutcome(vault, rowKey, body) };
+  }
+  if (row.createdAt.getTime() > now - abandonedMs) return { state: 'in-flight' };
+  if (body !== null) {
+    const answer = replay(openOutcome(vault, rowKey, body));
+    const settle: LostCall['settle'] = async (tx) => {
+      const where = { ...rowKey, owner, status: null };
+      const data = { status: answer.status, owner: randomUUID() };
+      return (await tx.idempotency.updateMany({ where, data })).count === 1;
+    };
+    const resultId = resultIdOf(vault, rowKey, row.expiresAt.getTime() - keptMs);
+    await (onLost === undefined ? settle(db) : onLost({ answer, resultId, settle }));
+    return { state: 'looked-after' };
+  }
+  const claim = newClaim(now);
+  const { count } = await db.idempotency.updateMany({
+    // Only while it has not begun: what was sent is never sent again.
+    where: { ...rowKey, owner, status: null, body: null },
+    data: claim,
+  });
+  return count === 1 ? { state: 'taken-over', claim } : { state: 'in-flight' };
+}
+
+interface Holding {
+  readonly call: IdempotentCall;
+  readonly rowKey: RowKey;
+  readonly claim: Claim;
+}
+
+/** Runs, and keeps the answer before it is given. */
+async function carryOut(
+  holding: Holding,
+  run: (begin: Begin) => Promise<KeptAnswer>,
+): Promise<KeptAnswer> {
+  const { call, rowKey, claim } = holding;
+  const resultId = resultIdOf(call.services.vault, rowKey, claim.createdAt.getTime());
+  let begun: Outcome | undefined;
+  let answer: KeptAnswer;
+  try {
+    const begin: Begin = async ({ status, body }) => {
+      const ifLost: Outcome = { kind: 'answer', status, body };
+      await noteBeginning(holding, ifLost);
+      begun = ifLost;
+      noteUnderWay(resultId);
+      return resultId;
+    };
+    answer = await witnessed(resultId, () => run(begin));
+  } catch (thrown) {
+    // What has begun may have had its effect, whatever broke afterwards.
+    await settle(holding, begun ?? outcomeOf(thrown));
+    throw thrown;
+  }
+  const { status, body, isPassing = false } = answer;
+  const settled = settle(holding, { kind: 'answer', status, body }, isPassing);
+  // An effect that is known is told, even where it cannot be kept: a repeat then learns less.
+  await (begun === undefined ? settled : settled.catch((err) => noteUnkept(holding, err)));
+  return { status, body };
+}
+
+/** Fenced by the owner: of two that both hold themselves for the first request, one may begin. */
+async function noteBeginning(
+  { call: { services }, rowKey, claim: { owner } }: Holding,
+  ifLost: Outcome,
+): Promise<void> {
+  const { db, vault, clock } = services;
+  const { count } = await db.idempotency.updateMany({
+    where: { ...rowKey, owner, status: null, body: null },
+    data: { body: sealOutcome(vault, rowKey, ifLost), createdAt: new Date(clock.now()) },
+  });
+  if (count === 0) throw new GatewayError('args.idempotency_in_flight');
+}
+
+function noteUnkept({ call: { services } }: Holding, err: unknown): void {
+  services.log.error({ err }, 'the answer of a call that was performed could not be kept');
+}
+
+const outcomeForm = z.union([
+  z.object({ kind: z.literal('answer'), status: z.number(), body: z.unknown() }),
+  z.object({
+    kind: z.literal('error'),
+    status: z.number(),
+    code: z.string(),
+    message: z.string(),
+    details: z.record(z.string(), z.unknown()).optional(),
+  }),
+]);
+type Outcome = z.output<typeof outcomeForm>;
+
+function sealOutcome(vault: Platform['vault'], rowKey: RowKey, outcome: Outcome): string {
+  return vault.seal(JSON.stringify(outcome), placeOf(rowKey));
+}
+
+function openOutcome(vault: Platform['vault'], rowKey: RowKey, sealed: string): Outcome {
+  return outcomeForm.parse(JSON.parse(vault.open(sealed, placeOf(rowKey)).toString('utf8')));
+}
+
+function outcomeOf(thrown: unknown): Outcome {
+  const error = thrown instanceof GatewayError ? thrown : new GatewayError('internal.unexpected');
+  const { code, message, details } = error;
+  const status = errorKinds[code].status;
+  return { kind: 'error', status, code, message, ...(details && { details: { ...details } }) };
+}
+
+async function settle(
+  { call: { services }, rowKey, claim: { owner } }: Holding,
+  outcome: Outcome,
+  isPassing = false,
+): Promise<void> {
+  const { db, vault, bus, log } = services;
+  const isKept = !isPassing && outcome.status < 500 && outcome.status !== 429;
+  if (isKept) {
+    await db.idempotency.updateMany({
+      where: { ...rowKey, owner },
+      data: {
+        status: outcome.status,
+        body: sealOutcome(vault, rowKey, outcome),
+      },
+    });
+  } else {
+    await db.idempotency.deleteMany({ where: { ...rowKey, owner } });
+  }
+  await bus
+    .notify(topicOf(rowKey), 'settled')
+    .catch((err: unknown) => log.debug({ err }, 'those who wait for an answer will poll for it'));
+}
+
+function replay(outcome: Outcome): KeptAnswer {
+  if (outcome.kind === 'answer') return { status: outcome.status, body: outcome.body };
+  const { message, details, code } = outcome;
+  const known: ErrorCode = isErrorCode(code) ? code : 'internal.unexpected';
+  throw new GatewayError(known, details === undefined ? { message } : { message, details });
+}
+
+function topicOf({ tenantId, keyId, agentId, operation, key }: RowKey): string {
+  return `idempotency ${canonicalJson([tenantId, keyId, agentId, operation, key])}`;
+}
+
+function placeOf({ tenantId, keyId, agentId, operation, key }: RowKey): SealedPlace {
+  const id = canonicalJson([keyId, agentId, operation, key]);
+  return { tenantId, purpose: 'idempotency', id, version: 1 };
+}

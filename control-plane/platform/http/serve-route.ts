@@ -1,0 +1,111 @@
+import type { Request, RequestHandler, Response } from 'express';
+import type { AnyOperation } from '../../../shared/contract/base/operation.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
+import { type Authenticate, authorise } from '../access/authenticate.ts';
+import type { Caller } from '../access/caller.ts';
+import { pauser } from '../scheduling/pauser.ts';
+import { WorkMeter } from '../scheduling/work-meter.ts';
+import { discardRest, parseBody, readBodyOf } from './body.ts';
+import type { Budgets } from './budget.ts';
+import { sendError, toAnswerable } from './errors.ts';
+import { refuseRepeatedHeaders } from './repeated-headers.ts';
+import { recordOf } from './request-log.ts';
+import type { RequestFacts, Route } from './route.ts';
+import { send } from './send.ts';
+import { validateInput } from './validate.ts';
+
+export interface Doorkeepers {
+  readonly authenticate: Authenticate;
+  readonly budgets: Budgets;
+}
+
+/**
+ * The story of a request: who calls, may they, is their budget left, what do they ask, do it,
+ * answer. Nothing of the body is read before the first three are settled.
+ */
+export function serveRoute({ operation, handle }: Route, doors: Doorkeepers): RequestHandler {
+  return async (req, res) => {
+    const record = recordOf(res);
+    record.operationId = operation.id;
+    record.isDecision = operation.isDecision === true;
+    const meter = new WorkMeter();
+    try {
+      refuseRepeatedHeaders(req);
+      const caller = await doors.authenticate(operation, req, (address) =>
+        doors.budgets.spendUnknownKey(address, res),
+      );
+      record.caller = caller;
+      await admit(operation, caller, { res, budgets: doors.budgets });
+      const rawBody = await readBodyOf(operation, req);
+      const type = req.headers['content-type'];
+      const body = await meter.measure(() => parseBody(rawBody, type, operation));
+      const pause = pauser();
+      const input = meter.measure(() => validateInput(operation, req, body));
+      await pause();
+      const facts = factsOf(req, res, rawBody);
+      const reply = await meter.measure(() => handle(input, caller, facts));
+      await meter.measure(() => send(res, operation, reply));
+    } catch (thrown) {
+      answerError(req, res, thrown);
+    } finally {
+      const { caller } = record;
+      if (caller !== undefined) await doors.budgets.spendTime(operation, caller, meter.ms);
+    }
+  };
+}
+
+/** A refused caller spends the tenant's budget too, so that knocking is not free. */
+async function admit(
+  operation: AnyOperation,
+  caller: Caller,
+  { res, budgets }: { readonly res: Response; readonly budgets: Budgets },
+): Promise<void> {
+  try {
+    authorise(operation, caller);
+  } catch (refusal) {
+    await budgets.spendRefused(caller, res);
+    throw refusal;
+  }
+  await budgets.spend(operation, caller, res);
+}
+
+function factsOf(req: Request, res: Response, rawBody: Buffer): RequestFacts {
+  const { requestId, traceparent } = recordOf(res);
+  const gone = new AbortController();
+  res.once('close', () => {
+    if (!res.writableFinished) gone.abort();
+  });
+  return { requestId, traceparent, headers: req.headers, rawBody, signal: gone.signal };
+}
+
+/** Answers with an error, unless the answer has begun: then the connection is cut. */
+export function answerError(req: Request, res: Response, thrown: unknown): void {
+  const error = toAnswerable(thrown);
+  if (isClientGone(thrown)) return;
+  const record = recordOf(res);
+  record.error = error;
+  if (res.headersSent) {
+    res.destroy();
+    return;
+  }
+  if (!req.complete) discardRest(req);
+  sendError(res, error, {
+    tokenSent: req.headers.authorization !== undefined,
+    isDecision: record.isDecision === true,
+  });
+}
+
+function isClientGone(thrown: unknown): boolean {
+  const code = thrown instanceof Error && 'code' in thrown ? thrown.code : undefined;
+  return code === 'ERR_STREAM_PREMATURE_CLOSE' || code === 'ECONNABORTED' || isAborted(thrown);
+}
+
+function isAborted(thrown: unknown): boolean {
+  return (
+    thrown instanceof Error &&
+    !(thrown instanceof GatewayError) &&
+    thrown.message === 'aborted' &&
+    'code' in thrown &&
+    thrown.code === 'ECONNRESET'
+  );
+}

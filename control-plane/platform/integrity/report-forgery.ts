@@ -1,0 +1,81 @@
+import type { Pool } from 'pg';
+import type { Clock } from '../../../shared/base/clock.ts';
+import { newId } from '../../../shared/base/ids.ts';
+import type { Log } from '../../../shared/base/log.ts';
+import { messageText, notified, payloadPlace } from '../outbound/enqueue.ts';
+import type { Vault } from '../vault/vault.ts';
+import { derivedId, integrityChain } from './incident-ids.ts';
+import { outboxMac } from './outbox-mac.ts';
+import type { Forgery } from './row-guard.ts';
+
+interface Deps {
+  readonly pool: Pool;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly vault: Pick<Vault, 'mac' | 'seal'>;
+}
+
+const reportedMax = 10_000;
+
+/**
+ * Seals that a row is not ours, once for what was found, however often and by whichever process it
+ * is found again. Nobody waits for it: it is met inside transactions, which may hold the only
+ * connection, and the row is refused either way. What cannot be written now is written the next time.
+ */
+export function reportForgery(deps: Deps, forgery: Forgery, reported: Set<string>): void {
+  const { pool, clock, log, vault } = deps;
+  const { tenantId, table, key, found } = forgery;
+  // Keyed: rows hold addresses and roles that could be guessed from a plain hash.
+  const fingerprint = vault.mac('forged_row', found);
+  const id = derivedId(`forged ${tenantId} ${table} ${key} ${fingerprint}`);
+  if (reported.has(id)) return;
+  if (reported.size >= reportedMax) reported.clear();
+  reported.add(id);
+  log.error(
+    { tenantId, table, id: key },
+    'a row that gives authority was not written by us: refused',
+  );
+  const event = {
+    chain_id: integrityChain,
+    data: { fingerprint, row_id: key, table },
+    id,
+    occurred_at: new Date(clock.now()).toISOString(),
+    reason_code: 'integrity.forged_row',
+    source: 'control-plane',
+    type: 'integrity.forged_row',
+  };
+  const message = messageTo(deps, tenantId, event);
+  const text = JSON.stringify(event);
+  const mac = outboxMac(vault, { tenantId, eventId: id, event: text });
+  pool.query(insertOnce, [tenantId, id, text, ...message, mac]).catch((err: unknown) => {
+    reported.delete(id);
+    log.error({ err, table, id: key }, 'a forged row could not be recorded');
+  });
+}
+
+type Told = Readonly<Record<'type', string>> & { readonly data: Readonly<Record<string, string>> };
+
+/** What whoever is to be told of everything gets, sealed for each channel that there may be. */
+function messageTo(
+  { clock, vault }: Deps,
+  tenantId: string,
+  { type, data }: Told,
+): readonly [string, Date, readonly string[], readonly string[], readonly string[]] {
+  const now = new Date(clock.now());
+  const text = messageText({ type, data }, now);
+  const ids = notified.map(() => newId('msg', now.getTime()));
+  const sealed = ids.map((id) => vault.seal(text, payloadPlace(tenantId, id)));
+  return [type, now, notified, ids, sealed];
+}
+
+/** The event, and with it, told once as well, the messages to the channels that the tenant has. */
+const insertOnce = `
+with recorded as (
+  insert into event_outbox (tenant_id, event_id, event, mac)
+  select $1, $2, $3, $9
+  where not exists (select 1 from evidence_row where tenant_id = $1 and event_id = $2)
+  on conflict do nothing returning event_id)
+insert into delivery (id, tenant_id, channel, kind, subject, sealed, next_attempt_at, created_at)
+select m.id, $1, m.channel, $4, 'integrity', m.sealed, $5, $5
+  from recorded, unnest($6::text[], $7::text[], $8::text[]) as m (channel, id, sealed)
+  join install i on i.tenant_id = $1 and i.channel = m.channel and i.status = 'active'`;

@@ -1,0 +1,127 @@
+import { timingSafeEqual } from 'node:crypto';
+import type { Pool } from 'pg';
+import type { Clock } from '../../../shared/base/clock.ts';
+import type { Log } from '../../../shared/base/log.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
+import type { SignedRow, SignedTable } from '../store/signed-rows.ts';
+import type { ForgeryMeter } from '../telemetry/forgery-metrics.ts';
+import type { Vault } from '../vault/vault.ts';
+import type { Armed } from './armed.ts';
+import type { KnownLedgers } from './known-ledgers.ts';
+import { reportForgery } from './report-forgery.ts';
+import { rowKey, rowText } from './row-text.ts';
+
+/** Tells the rows that the control plane wrote from those that somebody else did. */
+export interface RowGuard {
+  /** The keyed hash for a row, with the values that it will have in the database. */
+  sign<Table extends SignedTable>(table: Table, row: Omit<SignedRow<Table>, 'mac'>): string;
+  /** False for a row that this system did not write: never to be used. It is sealed and counted. */
+  holds<Table extends SignedTable>(table: Table, row: SignedRow<Table>): boolean;
+  /** Throws `integrity.forged_row` for such a row. */
+  assert<Table extends SignedTable>(table: Table, row: SignedRow<Table>): void;
+  /** What this process has read of the ledgers, to compare rows with. */
+  readonly known: KnownLedgers;
+  /**
+   * The rows, by tenant, in which something is wrong that no decision meets, and the kill switches
+   * that are armed: all of them, as of now.
+   */
+  suspect(rows: ReadonlyMap<string, readonly string[]>, armed: ReadonlyMap<string, Armed>): void;
+  /** The kill switches that were armed when the ledger ended at this position. */
+  armedIn(tenantId: string): Armed;
+  /** Those of a tenant, as `<table> <key>`. */
+  suspectsOf(tenantId: string): readonly string[];
+  /** Throws `integrity.forged_row` for one of them. */
+  assertTrusted(tenantId: string): void;
+  /** For what proves itself otherwise, a binding: seals and counts it, and gives the error to throw. */
+  forged(forgery: Forgery): GatewayError;
+}
+
+/** A row that is not ours. */
+export interface Forgery {
+  readonly tenantId: string;
+  readonly table: string;
+  readonly key: string;
+  /** The row as it was found. */
+  readonly found: string;
+}
+
+interface GuardDeps {
+  readonly pool: Pool;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly vault: Pick<Vault, 'mac' | 'seal'>;
+  readonly meter?: ForgeryMeter | undefined;
+}
+
+/** Rows that were found good, by all that was looked at: most decisions read the same few again. */
+const knownMax = 20_000;
+const noneArmed: Armed = { ids: [], position: 0 };
+const macForm = /^[0-9a-f]{64}$/;
+
+export function createRowGuard(deps: GuardDeps): RowGuard {
+  const { vault, meter } = deps;
+  const known = new Set<string>();
+  const reported = new Set<string>();
+  let suspects: ReadonlyMap<string, readonly string[]> = new Map();
+  let armed: ReadonlyMap<string, Armed> = new Map();
+  const knownLedgers: KnownLedgers = new Map();
+
+  const isGood = (table: SignedTable, text: string, mac: string | null): boolean => {
+    // Of one form only: what is remembered could otherwise be read in two ways.
+    if (mac === null || !macForm.test(mac)) return false;
+    const seen = `${table} ${mac} ${text}`;
+    if (known.has(seen)) return true;
+    if (!isSame(mac, vault.mac(`row/${table}`, text))) return false;
+    if (known.size >= knownMax) known.clear();
+    known.add(seen);
+    return true;
+  };
+
+  const forged = (forgery: Forgery): GatewayError => {
+    meter?.refused(forgery.table);
+    reportForgery(deps, forgery, reported);
+    return forgedRow(`${forgery.table} ${forgery.key} was not written by this system`);
+  };
+
+  const problemOf = <Table extends SignedTable>(table: Table, row: SignedRow<Table>) => {
+    const text = rowText(table, row);
+    if (isGood(table, text, row.mac)) return undefined;
+    const found = `${text} ${row.mac}`;
+    return forged({ tenantId: tenantOf(row), table, key: rowKey(table, row), found });
+  };
+
+  return {
+    sign: (table, row) => vault.mac(`row/${table}`, rowText(table, row)),
+    holds: (table, row) => problemOf(table, row) === undefined,
+    assert: (table, row) => {
+      const problem = problemOf(table, row);
+      if (problem !== undefined) throw problem;
+    },
+    known: knownLedgers,
+    suspect: (rows, armedNow) => {
+      suspects = rows;
+      armed = armedNow;
+    },
+    armedIn: (tenantId) => armed.get(tenantId) ?? noneArmed,
+    suspectsOf: (tenantId) => suspects.get(tenantId) ?? [],
+    assertTrusted: (tenantId) => {
+      if (suspects.has(tenantId)) throw forgedRow('rows of the tenant were taken out of force');
+    },
+    forged,
+  };
+}
+
+/** What exactly is wrong is for the log and the ledger, not for whoever asks. */
+function forgedRow(what: string): GatewayError {
+  return new GatewayError('integrity.forged_row', { cause: new Error(what) });
+}
+
+function isSame(mac: string, expected: string): boolean {
+  return mac.length === expected.length && timingSafeEqual(Buffer.from(mac), Buffer.from(expected));
+}
+
+/** A tenant's own row has no other tenant than itself. */
+function tenantOf(row: object): string {
+  const { tenantId, id } = row as { readonly tenantId?: string; readonly id?: string };
+  return tenantId ?? id ?? '';
+}

@@ -1,0 +1,88 @@
+import {
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type RequestOptions,
+  request as requestHttp,
+} from 'node:http';
+import { request as requestHttps } from 'node:https';
+import { type Guard, literalRefusal } from '../../../shared/upstream/address-guard.ts';
+
+interface Post {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  readonly guard: Guard;
+  readonly timeoutMs: number;
+}
+
+/** What is read of an answer, so that the receiver is not cut off in the middle of a short one. */
+const answerBytesMax = 64 * 1024;
+
+interface Answer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+}
+
+/** The same with the whole of a short answer; a longer one is an error. */
+export async function guardedExchange(post: Post): Promise<Answer & { readonly body: string }> {
+  const res = await open(post);
+  const chunks: Buffer[] = [];
+  let left = answerBytesMax;
+  for await (const chunk of res as AsyncIterable<Buffer>) {
+    left -= chunk.length;
+    if (left < 0) throw new Error(`the answer is longer than ${answerBytesMax} bytes`);
+    chunks.push(chunk);
+  }
+  return { ...headOf(res), body: Buffer.concat(chunks).toString('utf8') };
+}
+
+/**
+ * Posts to a place that a tenant named. The address is judged where it is dialled, so that a name
+ * which changes its mind reaches nothing private; redirects are not followed, and of the answer
+ * only the head counts. Rejects with an error that says what went wrong.
+ */
+export async function guardedPost(post: Post): Promise<Answer> {
+  const res = await open(post);
+  passOver(res);
+  return headOf(res);
+}
+
+function headOf({ statusCode = 0, headers }: IncomingMessage): Answer {
+  return { status: statusCode, headers };
+}
+
+function open({ url, headers, body, guard, timeoutMs }: Post): Promise<IncomingMessage> {
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+  const target = new URL(url);
+  const host = target.hostname.replace(/^\[|\]$/g, '');
+  const port = Number(target.port || (target.protocol === 'https:' ? 443 : 80));
+  // Sockets do not look up literal addresses: those are judged here.
+  const refused = literalRefusal(guard, host, port);
+  if (refused !== undefined) {
+    reject(refused);
+    return promise;
+  }
+  const options: RequestOptions = {
+    method: 'POST',
+    headers: { ...headers, 'content-length': Buffer.byteLength(body) },
+    agent: false,
+    lookup: guard.lookup(port),
+    signal: AbortSignal.timeout(timeoutMs),
+  };
+  const request = target.protocol === 'https:' ? requestHttps : requestHttp;
+  const req = request(target, options, resolve);
+  req.on('error', (error: Error) => {
+    reject(error.name === 'AbortError' ? new Error(`no answer within ${timeoutMs} ms`) : error);
+  });
+  req.end(body);
+  return promise;
+}
+
+function passOver(res: IncomingMessage): void {
+  let left = answerBytesMax;
+  res.on('error', () => {});
+  res.on('data', (chunk: Buffer) => {
+    left -= chunk.length;
+    if (left < 0) res.destroy();
+  });
+}

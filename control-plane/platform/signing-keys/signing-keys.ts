@@ -1,0 +1,142 @@
+import type { Clock } from '../../../shared/base/clock.ts';
+import type { PublicJwk } from '../../../shared/crypto/signing-key.ts';
+import {
+  exportPrivateKey,
+  generateSigningKey,
+  importPrivateKey,
+  parsePublicJwk,
+  type SigningAlgorithm,
+  type SigningKey,
+} from '../../../shared/crypto/signing-key.ts';
+import type { RowGuard } from '../integrity/row-guard.ts';
+import type { PrismaClient } from '../store/generated/client.ts';
+import type { Transaction } from '../store/transaction.ts';
+import type { SealedPlace, Vault } from '../vault/vault.ts';
+
+const keyPurposes = ['passport', 'sync', 'checkpoint', 'export', 'report', 'certificate'] as const;
+export type KeyPurpose = (typeof keyPurposes)[number];
+
+/** A tenant's signing keys: one active per purpose, made at first use, private halves in the vault. */
+export interface SigningKeys {
+  active(tenantId: string, purpose: KeyPurpose, alg?: SigningAlgorithm): Promise<SigningKey>;
+  /** Every key there was, oldest first, the active one last. */
+  history(tenantId: string, purpose: KeyPurpose): Promise<readonly SigningKey[]>;
+  /** Active and retired public keys, the active one first. */
+  publicKeys(tenantId: string, purpose: KeyPurpose): Promise<readonly PublicJwk[]>;
+  /** After a rotation has committed: the next use asks the database which key is active. */
+  rotated?(tenantId: string, purpose: KeyPurpose): void;
+}
+
+/** How long the choice of the active key is believed; a retired key still verifies, so a lag is harmless. */
+const believedMs = 1_000;
+
+interface Deps {
+  readonly db: PrismaClient;
+  readonly vault: Vault;
+  readonly clock: Clock;
+  readonly guard: RowGuard;
+}
+
+/** Reports are signed with ES256 (contract 5.8), everything else with Ed25519. */
+export function algorithmOf(purpose: KeyPurpose): SigningAlgorithm {
+  return purpose === 'report' ? 'ES256' : 'EdDSA';
+}
+
+/**
+ * Signing keys in the database, private halves sealed by the vault. Call `active` before a
+ * transaction, not inside one: embedded mode has a single connection.
+ */
+export function createSigningKeys({ db, vault, clock, guard }: Deps): SigningKeys {
+  const choices = new Map<string, { readonly key: SigningKey; readonly readAt: number }>();
+  // Private keys by kid never change.
+  const opened = new Map<string, SigningKey>();
+
+  const open = (tenantId: string, kid: string, sealed: string): SigningKey => {
+    const name = `${tenantId} ${kid}`;
+    const key =
+      opened.get(name) ?? importPrivateKey(vault.open(sealed, signingKeyPlace(tenantId, kid)));
+    opened.set(name, key);
+    return key;
+  };
+
+  const readActive = async (tenantId: string, purpose: KeyPurpose) => {
+    const row = await db.signingKey.findFirst({ where: { tenantId, purpose, state: 'active' } });
+    if (row === null) return undefined;
+    guard.assert('signing_key', row);
+    return open(tenantId, row.kid, row.sealed);
+  };
+
+  return {
+    active: async (tenantId, purpose, alg = algorithmOf(purpose)) => {
+      const name = `${tenantId} ${purpose}`;
+      const chosen = choices.get(name);
+      const readAt = clock.monotonic();
+      // Sidecars believe the active sync key only: a retired one must not sign a moment longer.
+      const isBelieved = purpose !== 'sync' && chosen !== undefined;
+      if (isBelieved && readAt - chosen.readAt < believedMs) return chosen.key;
+      const key =
+        (await readActive(tenantId, purpose)) ??
+        // Undefined when another replica was first: the unique index on active keys lets one in.
+        (await insertActiveKey(db, { vault, clock, guard }, { tenantId, purpose, alg })) ??
+        (await readActive(tenantId, purpose));
+      if (key === undefined) throw new Error(`no active ${purpose} key could be made`);
+      choices.set(name, { key, readAt });
+      return key;
+    },
+    history: async (tenantId, purpose) => {
+      const rows = await db.signingKey.findMany({
+        where: { tenantId, purpose },
+        orderBy: [{ createdAt: 'asc' }, { retiredAt: { sort: 'asc', nulls: 'last' } }],
+      });
+      for (const row of rows) guard.assert('signing_key', row);
+      return rows.map(({ kid, sealed }) => open(tenantId, kid, sealed));
+    },
+    publicKeys: async (tenantId, purpose) => {
+      const found = await db.signingKey.findMany({
+        where: { tenantId, purpose },
+        orderBy: { createdAt: 'desc' },
+      });
+      const rows = found.filter((row) => guard.holds('signing_key', row));
+      const active = rows.filter(({ state }) => state === 'active');
+      const retired = rows.filter(({ state }) => state !== 'active');
+      return [...active, ...retired].map(({ publicJwk }) => parsePublicJwk(publicJwk));
+    },
+    rotated: (tenantId, purpose) => {
+      choices.delete(`${tenantId} ${purpose}`);
+    },
+  };
+}
+
+/** Where the private half of a signing key is sealed. */
+export function signingKeyPlace(tenantId: string, kid: string): SealedPlace {
+  return { tenantId, purpose: 'signing_key', id: kid, version: 1 };
+}
+
+interface NewKey {
+  readonly tenantId: string;
+  readonly purpose: KeyPurpose;
+  readonly alg: SigningAlgorithm;
+}
+
+/** Stores a new active key, unless the tenant has one for this purpose. */
+export async function insertActiveKey(
+  tx: Pick<Transaction, 'signingKey'>,
+  { vault, clock, guard }: Omit<Deps, 'db'>,
+  { tenantId, purpose, alg }: NewKey,
+): Promise<SigningKey | undefined> {
+  const key = generateSigningKey(alg);
+  const { kid } = key;
+  const row = { tenantId, kid, purpose, alg, publicJwk: { ...key.publicJwk }, state: 'active' };
+  const { count } = await tx.signingKey.createMany({
+    data: [
+      {
+        ...row,
+        sealed: vault.seal(exportPrivateKey(key), signingKeyPlace(tenantId, kid)),
+        createdAt: new Date(clock.now()),
+        mac: guard.sign('signing_key', { ...row, retiredAt: null }),
+      },
+    ],
+    skipDuplicates: true,
+  });
+  return count === 1 ? key : undefined;
+}

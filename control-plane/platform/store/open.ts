@@ -1,0 +1,131 @@
+import { PrismaPg } from '@prisma/adapter-pg';
+import pg from 'pg';
+import type { Log } from '../../../shared/base/log.ts';
+import { startEmbedded } from './embedded.ts';
+import { PrismaClient } from './generated/client.ts';
+import { migrate } from './migrate.ts';
+import { StoreError } from './store-error.ts';
+
+export interface Store {
+  readonly db: PrismaClient;
+  /** The pool under `db`. Embedded it has one connection: whoever holds it must not wait for another. */
+  readonly pool: pg.Pool;
+  readonly kind: 'embedded' | 'postgres';
+  close(): Promise<void>;
+}
+
+interface StoreOptions {
+  /** Undefined: Postgres embedded in this process, on disk under `dataDir`. */
+  readonly databaseUrl: string | undefined;
+  readonly dataDir: string;
+  readonly log: Log;
+}
+
+/** Opens the database and brings its schema up to date, or throws a `StoreError` for the operator. */
+export async function openStore(options: StoreOptions): Promise<Store> {
+  return options.databaseUrl === undefined
+    ? openEmbedded(options)
+    : openPostgres(options.databaseUrl, options.log);
+}
+
+async function openPostgres(databaseUrl: string, log: Log): Promise<Store> {
+  refuseWrongUrl(databaseUrl);
+  const pool = new pg.Pool({
+    connectionString: databaseUrl,
+    max: 16,
+    connectionTimeoutMillis: 10_000,
+    idleTimeoutMillis: 60_000,
+    keepAlive: true,
+    // A process that hangs in a transaction must not hold a tenant's ledger for ever.
+    idle_in_transaction_session_timeout: 30_000,
+    statement_timeout: 60_000,
+    application_name: 'sallyport',
+  });
+  return prepare({ pool, kind: 'postgres', log, end: () => pool.end() });
+}
+
+async function openEmbedded({ dataDir, log }: StoreOptions): Promise<Store> {
+  const server = await startEmbedded(dataDir);
+  const pool = new pg.Pool({
+    host: server.host,
+    user: 'postgres',
+    database: 'postgres',
+    max: 1,
+    connectionTimeoutMillis: 30_000,
+    // A connection that comes and goes with the load would only cost its making.
+    idleTimeoutMillis: 0,
+  });
+  const end = async () => {
+    await pool.end();
+    await server.close();
+  };
+  return prepare({ pool, kind: 'embedded', log, end });
+}
+
+interface Preparation {
+  readonly pool: pg.Pool;
+  readonly kind: Store['kind'];
+  readonly log: Log;
+  readonly end: () => Promise<void>;
+}
+
+async function prepare({ pool, kind, log, end }: Preparation): Promise<Store> {
+  // A connection that breaks while idle is replaced at its next use; unheard, it would end the process.
+  pool.on('error', (error) => log.warn({ err: error }, 'a database connection broke'));
+  try {
+    await bringUpToDate(pool, log);
+  } catch (error) {
+    await end();
+    throw toStoreError(error);
+  }
+  const adapter = new PrismaPg(pool);
+  const db = new PrismaClient({
+    adapter,
+    transactionOptions: { maxWait: 10_000, timeout: 20_000 },
+  });
+  const close = async () => {
+    await db.$disconnect();
+    await end();
+  };
+  return { db, pool, kind, close };
+}
+
+async function bringUpToDate(pool: pg.Pool, log: Log): Promise<void> {
+  const client = await pool.connect();
+  try {
+    const applied = await migrate(client);
+    if (applied.length > 0) log.info({ migrations: applied }, 'migrated the database');
+  } finally {
+    client.release();
+  }
+}
+
+function refuseWrongUrl(databaseUrl: string): void {
+  // Never quoted back: it holds the password.
+  const scheme = /^([a-z]+):\/\//i.exec(databaseUrl)?.[1]?.toLowerCase();
+  if (scheme === 'postgres' || scheme === 'postgresql') return;
+  throw new StoreError(
+    'DATABASE_URL must begin with postgresql://, as in postgresql://user:password@host:5432/name.',
+  );
+}
+
+function toStoreError(error: unknown): StoreError {
+  if (error instanceof StoreError) return error;
+  const reason = error instanceof Error ? reasonOf(error) : String(error);
+  return new StoreError(
+    `The database cannot be used: ${reason}. Check DATABASE_URL and that the server runs.`,
+    {
+      cause: error,
+    },
+  );
+}
+
+/** `AggregateError` (several addresses refused) has its text in its parts. */
+function reasonOf(error: Error): string {
+  if (error instanceof AggregateError) {
+    return error.errors
+      .map((part) => (part instanceof Error ? part.message : String(part)))
+      .join(', ');
+  }
+  return error.message;
+}

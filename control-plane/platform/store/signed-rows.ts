@@ -1,0 +1,154 @@
+import type {
+  Agent,
+  ApiKey,
+  Approval,
+  ApprovalVote,
+  BindingRemoval,
+  DirectoryUser,
+  EnrolmentToken,
+  KillSwitch,
+  Passport,
+  Policy,
+  ServiceAccount,
+  Sidecar,
+  SigningKey,
+  Tenant,
+  Tool,
+} from './generated/client.ts';
+
+/** The rows that give authority, by table. Bindings and credentials carry proofs of their own. */
+interface SignedTables {
+  readonly agent: Agent;
+  readonly api_key: ApiKey;
+  readonly approval: Approval;
+  /** What the vote was for stands in the ledger alone, and is bound to it here. */
+  readonly approval_vote: ApprovalVote & {
+    readonly effectiveDigest: string | undefined;
+    readonly grantAsked: unknown;
+  };
+  readonly binding_removal: BindingRemoval;
+  readonly directory_user: DirectoryUser;
+  readonly enrolment_token: EnrolmentToken;
+  readonly kill_switch: KillSwitch;
+  readonly passport: Passport;
+  readonly policy: Policy;
+  readonly service_account: ServiceAccount;
+  readonly sidecar: Sidecar;
+  readonly signing_key: SigningKey;
+  readonly tenant: Tenant;
+  readonly tool: Tool;
+}
+
+export type SignedTable = keyof SignedTables;
+
+/**
+ * How a table's row is found, and what of it is signed: everything that its readers act upon.
+ * `added` lists columns that came after rows of the table had been signed. They are signed by name
+ * and only where they are set, so that older signatures stay valid and a set value cannot be emptied.
+ */
+export const signedColumns = {
+  agent: {
+    key: ['tenantId', 'id'],
+    signed: ['name', 'kind', 'goal', 'blastRadius', 'capabilities', 'disabledAt'],
+    added: ['disabledByRole'],
+  },
+  api_key: {
+    key: ['tenantId', 'id'],
+    signed: ['hash', 'role', 'scope', 'principal', 'agentId', 'expiresAt', 'revokedAt'],
+    added: ['mintedBy'],
+  },
+  approval: {
+    key: ['tenantId', 'id'],
+    signed: [
+      ...(['kind', 'status', 'agentId', 'userId', 'tool', 'resource', 'riskTier'] as const),
+      ...(['policyHash', 'manifestHash', 'actionDigest', 'effectiveDigest'] as const),
+      ...(['minRole', 'quorum', 'sidecarId', 'expiresAt', 'reauthRequiredAt'] as const),
+      ...(['escalatedBy', 'decidedBy', 'decidedAt', 'eventId', 'grantExpiresAt'] as const),
+      ...(['grantLimits', 'grantScope', 'grantUses', 'usesSpent', 'grantRevokedAt'] as const),
+      ...(['usedAt', 'goal', 'summary', 'reasonCode'] as const),
+    ],
+    added: ['requestedBy', 'deciderRole', 'deciderCount', 'agentComment'],
+  },
+  approval_vote: {
+    key: ['tenantId', 'id'],
+    signed: [
+      ...(['approvalId', 'principal', 'role', 'action', 'source', 'eventId'] as const),
+      ...(['votedAt', 'effectiveDigest', 'grantAsked'] as const),
+    ],
+    added: ['mintedBy'],
+  },
+  binding_removal: { key: ['tenantId', 'name'], signed: ['eventId', 'removedAt'] },
+  directory_user: { key: ['tenantId', 'id'], signed: ['email', 'role'] },
+  enrolment_token: {
+    key: ['tenantId', 'hash'],
+    signed: ['agentId', 'userId', 'environment', 'usesLeft', 'createdBy', 'expiresAt'],
+  },
+  kill_switch: {
+    key: ['tenantId', 'id'],
+    signed: ['kind', 'tool', 'agentId', 'mode', 'reason', 'expiresAt', 'disarmedAt'],
+  },
+  passport: {
+    key: ['tenantId', 'jti'],
+    signed: [
+      ...(['kind', 'agentId', 'userId', 'audience', 'riskTier', 'approvalHash'] as const),
+      ...(['sidecarId', 'issuedAt', 'expiresAt'] as const),
+      ...(['renewedFrom', 'rootJti', 'rootIssuedAt'] as const),
+    ],
+    added: ['attestedBy'],
+  },
+  policy: {
+    key: ['tenantId', 'id'],
+    // The definition is bound by its hash, which is recomputed wherever it is read to be used.
+    signed: ['definitionId', 'version', 'lifecycle', 'policyHash'],
+  },
+  service_account: { key: ['tenantId', 'id'], signed: ['agentId', 'name', 'revokedAt'] },
+  sidecar: {
+    key: ['tenantId', 'id'],
+    signed: ['agentId', 'userId', 'environment', 'signingJwk', 'encryptionJwk', 'revokedAt'],
+  },
+  signing_key: {
+    key: ['tenantId', 'kid'],
+    signed: ['purpose', 'alg', 'publicJwk', 'state', 'retiredAt'],
+  },
+  tenant: { key: ['id'], signed: ['name', 'mode', 'plan', 'approvalSlaSeconds'] },
+  tool: {
+    key: ['tenantId', 'name'],
+    signed: ['manifestHash', 'approvedHash', 'approvalStatus', 'riskTier', 'driftReason'],
+  },
+} as const satisfies {
+  readonly [Table in SignedTable]: {
+    readonly key: readonly (keyof SignedTables[Table])[];
+    readonly signed: readonly (keyof SignedTables[Table])[];
+    readonly added?: readonly (keyof SignedTables[Table])[];
+  };
+};
+
+type AddedColumnOf<Table extends SignedTable> = (typeof signedColumns)[Table] extends {
+  readonly added: readonly (infer Column)[];
+}
+  ? Column
+  : never;
+
+type ColumnOf<Table extends SignedTable> =
+  | (typeof signedColumns)[Table]['key'][number]
+  | (typeof signedColumns)[Table]['signed'][number]
+  | AddedColumnOf<Table>;
+
+/** The columns of a table that were added to its signed ones. */
+export function addedColumns(table: SignedTable): readonly string[] {
+  const columns: { readonly signed: readonly string[]; readonly added?: readonly string[] } =
+    signedColumns[table];
+  return columns.added ?? [];
+}
+
+/** A timestamp as the driver gives it, or as milliseconds where SQL made JSON of the row. */
+type Given<Value> = Date extends Value ? Value | number : Value;
+
+/** What of a row is needed to tell whether the control plane wrote it. */
+export type SignedRow<Table extends SignedTable> = {
+  readonly [Column in ColumnOf<Table> & keyof SignedTables[Table]]: Given<
+    SignedTables[Table][Column]
+  >;
+} & { readonly mac: string | null };
+
+export const signedTables = Object.keys(signedColumns) as readonly SignedTable[];

@@ -1,0 +1,137 @@
+import type { Dispatcher } from 'undici';
+import { type ConnectionFailure, classifyFailure } from '../../../shared/upstream/failure.ts';
+import type { ResponseFilter } from '../../../shared/upstream/response-filter.ts';
+
+type Controller = Dispatcher.DispatchController;
+type ParsedHeaders = Parameters<NonNullable<Dispatcher.DispatchHandler['onResponseStart']>>[2];
+export type AnswerHeaders = Readonly<Record<string, string | readonly string[]>>;
+
+/** How a request to an upstream ended. */
+export interface UpstreamOutcome {
+  /** `unknown`: it was put on a connection, and no answer came. */
+  readonly executed: boolean | 'unknown';
+  readonly answer?: UpstreamAnswer | undefined;
+  readonly failure?: ConnectionFailure | 'credential.reflected' | 'execution.interrupted';
+  /** For the evidence: never holds a secret. */
+  readonly detail?: string | undefined;
+}
+
+export interface UpstreamAnswer {
+  readonly status: number;
+  /** None where the answer was cut for a secret in it. */
+  readonly headers: AnswerHeaders;
+  /** As it came; what was read of a longer one. */
+  readonly body: Buffer;
+  readonly truncated: boolean;
+}
+
+interface CollectorSettings {
+  readonly bytesMax: number;
+  readonly filter: ResponseFilter | undefined;
+  readonly resolve: (outcome: UpstreamOutcome) => void;
+}
+
+const nothing = Buffer.alloc(0);
+
+/** Takes in one answer, up to a limit, and says once how that ended. */
+export class AnswerCollector implements Dispatcher.DispatchHandler {
+  readonly #settings: CollectorSettings;
+  #controller: Controller | undefined;
+  #isSettled = false;
+  #status: number | undefined;
+  #headers: AnswerHeaders = {};
+  #mode: 'pass' | 'stream' | 'buffer' = 'pass';
+  #chunks: Buffer[] = [];
+  #bytes = 0;
+
+  constructor(settings: CollectorSettings) {
+    this.#settings = settings;
+  }
+
+  onRequestStart(controller: Controller): void {
+    this.#controller = controller;
+    if (this.#isSettled) controller.abort(new Error('No longer wanted.'));
+  }
+
+  onResponseStart(_controller: Controller, status: number, headers: ParsedHeaders): void {
+    // Interim answers are between the upstream and this hop (RFC 9110 section 15.2).
+    if (status < 200 || this.#isSettled) return;
+    this.#status = status;
+    const seen = headersOf(headers);
+    const mode = this.#settings.filter?.head(status, seen) ?? 'pass';
+    if (mode === 'cut') this.#cut();
+    else {
+      this.#mode = mode;
+      this.#headers = seen;
+    }
+  }
+
+  onResponseData(_controller: Controller, chunk: Buffer): void {
+    if (this.#isSettled) return;
+    const left = this.#settings.bytesMax - this.#bytes;
+    this.#chunks.push(chunk.length > left ? chunk.subarray(0, left) : chunk);
+    this.#bytes += Math.min(chunk.length, left);
+    if (chunk.length > left) this.#end(true);
+  }
+
+  onResponseEnd(): void {
+    this.#end(false);
+  }
+
+  onResponseError(_controller: Controller, error: Error): void {
+    const { failure, detail } = classifyFailure(error, this.#controller !== undefined);
+    this.stop(failure, detail);
+  }
+
+  /** Ends it without a whole answer. */
+  stop(failure: NonNullable<UpstreamOutcome['failure']>, detail: string): void {
+    const hasAnswer = this.#status !== undefined;
+    const executed = hasAnswer ? true : this.#controller === undefined ? false : 'unknown';
+    const answer = hasAnswer ? this.#answer(nothing, true) : undefined;
+    this.#settle({ executed, answer, failure, detail });
+  }
+
+  #end(truncated: boolean): void {
+    if (this.#isSettled) return;
+    const body = this.#filtered(Buffer.concat(this.#chunks), truncated);
+    if (body === 'cut') this.#cut();
+    else this.#settle({ executed: true, answer: this.#answer(body, truncated) });
+  }
+
+  /** Of a truncated body without what could be the beginning of a secret. */
+  #filtered(body: Buffer, truncated: boolean): Buffer | 'cut' {
+    const { filter } = this.#settings;
+    try {
+      if (this.#mode === 'stream') return filter?.chunk?.(body, !truncated) ?? body;
+      // Encoded, although it was asked not to be: a part of it cannot be read, and so not judged.
+      if (this.#mode === 'buffer') return truncated ? nothing : (filter?.whole?.(body) ?? body);
+      return body;
+    } catch {
+      // A filter that throws has judged nothing.
+      return 'cut';
+    }
+  }
+
+  /** Nothing of such an answer goes on, its headers neither. */
+  #cut(): void {
+    this.#headers = {};
+    this.stop('credential.reflected', 'The upstream sent the credential back.');
+  }
+
+  #answer(body: Buffer, truncated: boolean): UpstreamAnswer {
+    return { status: this.#status ?? 0, headers: this.#headers, body, truncated };
+  }
+
+  #settle(outcome: UpstreamOutcome): void {
+    if (this.#isSettled) return;
+    this.#isSettled = true;
+    this.#settings.resolve(outcome);
+    this.#controller?.abort(new Error('No longer wanted.'));
+  }
+}
+
+function headersOf(headers: ParsedHeaders): AnswerHeaders {
+  const kept: Record<string, string | readonly string[]> = {};
+  for (const [name, value] of Object.entries(headers)) if (value !== undefined) kept[name] = value;
+  return kept;
+}

@@ -1,0 +1,124 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import Agent from 'undici/lib/dispatcher/agent.js';
+import { formatAuthority } from '../../../shared/base/host.ts';
+import { createGuard, type Guard } from '../../../shared/upstream/address-guard.ts';
+import { reflectionFilter } from '../../../shared/upstream/credential-guard.ts';
+import { guardedConnector } from '../../../shared/upstream/dial.ts';
+import { outboundHeaders, withHeader } from '../../../shared/upstream/headers.ts';
+import type { Outgoing } from '../../../shared/upstream/outgoing.ts';
+import { portsOf } from '../../../shared/upstream/own-ports.ts';
+import { secretScanner } from '../../../shared/upstream/secret-scanner.ts';
+import type { Config } from '../config/config.ts';
+import { AnswerCollector, type UpstreamOutcome } from './answer-collector.ts';
+
+/** The control plane's way out to servers that are not ours. */
+export interface Upstream {
+  /** Takes more ports of our own, as servers begin to listen. */
+  readonly guard: Guard;
+  /** Sends one request, at most once, and waits for its answer within the limits. Never rejects. */
+  send(outgoing: Outgoing, secrets: readonly string[]): Promise<UpstreamOutcome>;
+  /** Lets `close` wait until this has ended, too. */
+  track<Result>(work: () => Promise<Result>): Promise<Result>;
+  /** Breaks off what is under way, and waits until that was recorded. */
+  close(): Promise<void>;
+}
+
+type Settings = Pick<
+  Config,
+  | 'allowPrivate'
+  | 'upstreamConnectMs'
+  | 'upstreamTimeoutMs'
+  | 'answerBytesMax'
+  | 'apiPort'
+  | 'databaseUrl'
+  | 'redisUrl'
+>;
+
+interface UpstreamOptions {
+  /** PEM certificates of authorities to trust besides those that Node trusts. */
+  readonly ca?: readonly string[] | undefined;
+  /** Default: one by the settings, over the system's resolver. */
+  readonly guard?: Guard | undefined;
+}
+
+/** How long breaking off and recording may take. */
+const recordedMs = 10_000;
+const answerHeaderBytesMax = 64 * 1024;
+
+export function openUpstream(settings: Settings, options: UpstreamOptions = {}): Upstream {
+  const { upstreamConnectMs: connectTimeoutMs, upstreamTimeoutMs: timeoutMs } = settings;
+  const guard = options.guard ?? guardFor(settings);
+  const agent = new Agent({
+    connect: guardedConnector({ guard, connectTimeoutMs, ca: options.ca }),
+    // A connection for each call: one that is kept open may end just as a request goes out on it,
+    // and then nobody could tell whether that was performed.
+    pipelining: 0,
+    allowH2: false,
+    maxHeaderSize: answerHeaderBytesMax,
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  });
+  const stopping = new AbortController();
+  const underWay = new Set<Promise<unknown>>();
+
+  const send: Upstream['send'] = (outgoing, secrets) => {
+    const { promise, resolve } = Promise.withResolvers<UpstreamOutcome>();
+    const filter = secrets.length === 0 ? undefined : reflectionFilter(secrets);
+    const collector = new AnswerCollector({ bytesMax: settings.answerBytesMax, filter, resolve });
+    const onStop = () => collector.stop('execution.interrupted', 'The control plane ended.');
+    const timer = setTimeout(() => {
+      collector.stop('upstream.timeout', 'The upstream did not answer whole in time.');
+    }, connectTimeoutMs + timeoutMs);
+    stopping.signal.addEventListener('abort', onStop, { once: true });
+    dispatch(agent, outgoing, collector);
+    return promise.then((outcome) => {
+      clearTimeout(timer);
+      stopping.signal.removeEventListener('abort', onStop);
+      return withoutSecrets(outcome, secrets);
+    });
+  };
+
+  return {
+    guard,
+    send,
+    track: (work) => {
+      const running = work();
+      underWay.add(running);
+      const forget = () => underWay.delete(running);
+      running.then(forget, forget);
+      return running;
+    },
+    async close() {
+      stopping.abort();
+      // Those who wait for the answer of another replica are not waited for.
+      await Promise.race([
+        Promise.allSettled(underWay),
+        delay(recordedMs, undefined, { ref: false }),
+      ]);
+      await agent.destroy();
+    },
+  };
+}
+
+/** What went wrong may be told in an upstream's own words, and those may be anything. */
+function withoutSecrets(outcome: UpstreamOutcome, secrets: readonly string[]): UpstreamOutcome {
+  const said = Buffer.from(outcome.detail ?? '');
+  const isClean = secrets.every((secret) => !secretScanner(secret).finds(said));
+  return isClean ? outcome : { ...outcome, detail: undefined };
+}
+
+function guardFor({ allowPrivate, apiPort, databaseUrl, redisUrl }: Settings): Guard {
+  const ownPorts = portsOf([databaseUrl, redisUrl]);
+  return createGuard({ allowPrivate, ownPorts: apiPort === 0 ? ownPorts : [...ownPorts, apiPort] });
+}
+
+function dispatch(agent: Agent, outgoing: Outgoing, collector: AnswerCollector): void {
+  const { scheme, method, path, body } = outgoing;
+  const authority = formatAuthority(outgoing, scheme === 'https' ? 443 : 80);
+  const headers = withHeader(outboundHeaders(outgoing.headers), 'accept-encoding', 'identity');
+  try {
+    agent.dispatch({ origin: `${scheme}://${authority}`, path, method, headers, body }, collector);
+  } catch (error) {
+    collector.onResponseError(undefined as never, error as Error);
+  }
+}

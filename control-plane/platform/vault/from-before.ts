@@ -1,0 +1,38 @@
+import type { ClientBase } from 'pg';
+import { signedTables } from '../store/signed-rows.ts';
+import { StoreError } from '../store/store-error.ts';
+
+/** Tables whose rows had keyed hashes when the master key was their root. */
+const hashedBefore: readonly string[] = ['approval', 'policy'];
+
+/**
+ * Refuses a database that had a root secret and lost it: it is not one from before there was any,
+ * and a master key in the root's place would be believed by whoever knows it. Rows were signed only
+ * since there is a root.
+ */
+export async function assertFromBefore(client: ClientBase): Promise<void> {
+  const signed = signedTables
+    .filter((table) => !hashedBefore.includes(table))
+    .map((table) => [`signed rows in ${table}`, `SELECT FROM ${table} WHERE mac IS NOT NULL`]);
+  const others = [
+    ['the marker of signed rows', 'SELECT FROM integrity_baseline'],
+    ['control planes that held its keys', 'SELECT FROM vault_holder'],
+    ['events of its master keys', eventsLike('master_key.%')],
+    ['events of its signed rows', eventsLike('integrity.%')],
+  ];
+  const found: string[] = [];
+  for (const [what = '', sql = ''] of [...signed, ...others]) {
+    const { rows } = await client.query<{ exists: boolean }>(`SELECT EXISTS (${sql})`);
+    if (rows[0]?.exists !== false) found.push(what);
+  }
+  if (found.length === 0) return;
+  throw new StoreError(
+    'The root secret of the vault and the record of its master keys are missing (tables vault_root and vault_key), ' +
+      `but the database has ${found.join(', ')}: it had them. Restore both tables from one backup.`,
+  );
+}
+
+function eventsLike(pattern: string): string {
+  return `SELECT FROM evidence_row WHERE type LIKE '${pattern}' UNION ALL
+    SELECT FROM event_outbox WHERE event::jsonb ->> 'type' LIKE '${pattern}'`;
+}

@@ -1,0 +1,39 @@
+import type { Pool } from 'pg';
+import { newId } from '../../../shared/base/ids.ts';
+import type { Log } from '../../../shared/base/log.ts';
+import { type Rounds, startRounds } from '../scheduling/rounds.ts';
+import { type OpenKeys, refreshKeys } from './open-keys.ts';
+
+const intervalMs = 2_000;
+
+interface Holding {
+  readonly pool: Pool;
+  readonly log: Log;
+}
+
+/**
+ * Keeps a process among those that hold the vault's keys: it says what it knows, and hears which
+ * key wraps from now on. Resolves once it is counted; before that it must seal nothing.
+ */
+export async function holdKeys(keys: OpenKeys, { pool, log }: Holding): Promise<Rounds> {
+  const holderId = newId('holder', Date.now());
+  const deps = { pool, log, holderId };
+  await refreshKeys(keys, deps);
+  await pool.query(`DELETE FROM vault_holder WHERE seen_at < clock_timestamp() - interval '1 day'`);
+  const round = async () => {
+    try {
+      await refreshKeys(keys, deps);
+    } catch (err) {
+      log.warn({ err }, 'the master keys in force could not be read');
+    }
+  };
+  const rounds = startRounds(round, intervalMs);
+  return {
+    async close() {
+      await rounds.close();
+      await pool
+        .query('DELETE FROM vault_holder WHERE id = $1', [holderId])
+        .catch((err: unknown) => log.debug({ err }, 'the holder of keys stays on record'));
+    },
+  };
+}

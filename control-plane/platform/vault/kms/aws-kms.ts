@@ -1,0 +1,70 @@
+import { z } from 'zod';
+import { SettingsError } from '../../../../shared/base/settings.ts';
+import type { KmsAccess } from '../../config/config.ts';
+import type { Kms } from './kms.ts';
+import { postJson, requireTls } from './post-json.ts';
+import { signAwsRequest } from './sign-aws-request.ts';
+
+const arnForm = /^arn:aws[\w-]*:kms:(?<region>[a-z0-9-]+):\d{12}:(key|alias)\/[\w/-]+$/;
+
+const madeForm = z.object({ Plaintext: z.base64(), CiphertextBlob: z.base64() });
+const decryptedForm = z.object({ Plaintext: z.base64() });
+const rewrappedForm = z.object({ CiphertextBlob: z.base64() });
+
+/** Bound into what AWS wraps, so that a data key made for something else is no master key of ours. */
+const context = { purpose: 'sallyport-master-key' };
+
+/**
+ * AWS KMS, by the ARN of a key. The caller needs `kms:GenerateDataKey`, `kms:Decrypt` and, to wrap
+ * anew, `kms:ReEncrypt*` on it.
+ */
+export function awsKms(arn: string, access: KmsAccess): Kms {
+  const { region } = arnForm.exec(arn)?.groups ?? {};
+  if (region === undefined) {
+    throw new SettingsError(
+      'SALLYPORT_KMS_KEY: a key of AWS is named by its ARN, as in aws:arn:aws:kms:eu-central-1:111122223333:key/…',
+    );
+  }
+  const { accessKeyId, secretAccessKey, sessionToken } = access;
+  if (accessKeyId === undefined || secretAccessKey === undefined) {
+    throw new SettingsError('AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are missing.');
+  }
+  const url = URL.parse(access.endpoint ?? `https://kms.${region}.amazonaws.com/`);
+  if (url === null) throw new SettingsError('AWS_ENDPOINT_URL_KMS must be a URL.');
+  requireTls(url);
+  const ask = <Form extends z.ZodType>(operation: string, fields: object, form: Form) => {
+    const body = JSON.stringify(fields);
+    const headers = {
+      'content-type': 'application/x-amz-json-1.1',
+      'x-amz-target': `TrentService.${operation}`,
+    };
+    const signed = signAwsRequest(
+      { url, headers, body, region, service: 'kms', at: new Date() },
+      { accessKeyId, secretAccessKey, sessionToken },
+    );
+    return postJson('AWS KMS', { url, headers: signed, body }, form);
+  };
+  return {
+    name: `aws:${arn}`,
+    async makeKey() {
+      const fields = { KeyId: arn, KeySpec: 'AES_256', EncryptionContext: context };
+      const { Plaintext, CiphertextBlob } = await ask('GenerateDataKey', fields, madeForm);
+      return { key: Buffer.from(Plaintext, 'base64'), wrapped: CiphertextBlob };
+    },
+    async unwrap(wrapped) {
+      // KeyId is named so that a ciphertext of another key is refused.
+      const fields = { KeyId: arn, CiphertextBlob: wrapped, EncryptionContext: context };
+      return Buffer.from((await ask('Decrypt', fields, decryptedForm)).Plaintext, 'base64');
+    },
+    async rewrap(wrapped) {
+      const fields = {
+        CiphertextBlob: wrapped,
+        SourceKeyId: arn,
+        SourceEncryptionContext: context,
+        DestinationKeyId: arn,
+        DestinationEncryptionContext: context,
+      };
+      return (await ask('ReEncrypt', fields, rewrappedForm)).CiphertextBlob;
+    },
+  };
+}

@@ -1,0 +1,55 @@
+import type { z } from 'zod';
+import { SettingsError } from '../../../../shared/base/settings.ts';
+import { KmsError } from './kms-error.ts';
+
+const timeoutMs = 10_000;
+const answerBytesMax = 65_536;
+
+interface Post {
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/** Asks a KMS. What it answers is read only when it is a success: errors may repeat what was sent. */
+export async function postJson<Form extends z.ZodType>(
+  who: string,
+  { url, headers, body }: Post,
+  form: Form,
+): Promise<z.output<Form>> {
+  try {
+    const response = await fetch(url, {
+      method: 'POST',
+      headers,
+      body,
+      // A key is shown to the one that was named, and to nobody that it names.
+      redirect: 'error',
+      signal: AbortSignal.timeout(timeoutMs),
+    });
+    if (!response.ok) {
+      await response.body?.cancel();
+      throw new KmsError(`${who} answered ${response.status}`);
+    }
+    const text = await response.text();
+    if (text.length > answerBytesMax) throw new KmsError(`${who} answered too much`);
+    const answer = form.safeParse(JSON.parse(text));
+    if (!answer.success) throw new KmsError(`${who} answered something else`);
+    return answer.data;
+  } catch (cause) {
+    if (cause instanceof KmsError) throw cause;
+    throw new KmsError(`${who} cannot be asked: ${reasonOf(cause)}`);
+  }
+}
+
+/** Names the failure without its text, which may quote an answer. */
+function reasonOf(error: unknown): string {
+  const { cause, name } = error as Error & { readonly cause?: { readonly code?: string } };
+  return cause?.code ?? name;
+}
+
+/** Refuses a KMS that keys would be sent to in the clear, unless it is on this machine. */
+export function requireTls(url: URL): void {
+  const isLocal = ['127.0.0.1', '[::1]', 'localhost'].includes(url.hostname);
+  if (url.protocol === 'https:' || (url.protocol === 'http:' && isLocal)) return;
+  throw new SettingsError('SALLYPORT_KMS_KEY: the KMS must be reached by https.');
+}

@@ -1,0 +1,133 @@
+import { randomBytes } from 'node:crypto';
+import {
+  chmodSync,
+  closeSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { SettingsError } from '../../../shared/base/settings.ts';
+import type { Config } from '../config/config.ts';
+
+const keyBytes = 32;
+const fileName = 'master.key';
+const nextName = 'master.key.next';
+
+/** The master keys that the operator gives. */
+export interface MasterKeys {
+  /** The one that is to wrap everything; undefined where a KMS is to make it. */
+  readonly current: Buffer | undefined;
+  /** Also known, so that what it wrapped can be opened: a master key is being replaced. */
+  readonly others: readonly Buffer[];
+}
+
+type Given = Pick<
+  Config,
+  'masterKey' | 'masterKeyPrevious' | 'kmsKey' | 'dataDir' | 'databaseUrl' | 'production'
+>;
+
+/**
+ * The 32 bytes that protect everything at rest: from `SALLYPORT_MASTER_KEY` (or `_FILE`), or, in
+ * embedded mode, from the data directory, where the first start makes them. With a database of
+ * its own, or in production, a missing key is an error, unless a KMS has one: one made on the
+ * side would be lost with the container, and every secret with it.
+ */
+export function loadMasterKeys(given: Given): MasterKeys {
+  const { masterKey, masterKeyPrevious, kmsKey, dataDir } = given;
+  const previous =
+    masterKeyPrevious === undefined
+      ? []
+      : [decode(masterKeyPrevious, 'SALLYPORT_MASTER_KEY_PREVIOUS')];
+  if (masterKey !== undefined) {
+    return { current: decode(masterKey, 'SALLYPORT_MASTER_KEY'), others: previous };
+  }
+  if (kmsKey !== undefined) return { current: undefined, others: previous };
+  if (!isKeyFiled(given)) {
+    throw new SettingsError(
+      'SALLYPORT_MASTER_KEY is missing: set it, or SALLYPORT_MASTER_KEY_FILE, to 32 random bytes in base64 (openssl rand -base64 32), and keep a copy. Only embedded mode makes one by itself.',
+    );
+  }
+  const filed = readOwn(join(dataDir, fileName)) ?? makeFile(dataDir, fileName);
+  const next = readOwn(join(dataDir, nextName));
+  return next === undefined
+    ? { current: filed, others: previous }
+    : { current: next, others: [filed, ...previous] };
+}
+
+/** True where the master key is a file that Sallyport keeps itself. */
+export function isKeyFiled({
+  masterKey,
+  kmsKey,
+  databaseUrl,
+  production,
+}: Omit<Given, 'masterKeyPrevious' | 'dataDir'>): boolean {
+  return (
+    masterKey === undefined && kmsKey === undefined && databaseUrl === undefined && !production
+  );
+}
+
+/** Makes the key that is to follow on the one in the data directory, unless it is made already. */
+export function makeNextMasterKey(dataDir: string): void {
+  if (readOwn(join(dataDir, nextName)) === undefined) makeFile(dataDir, nextName);
+}
+
+/** Once nothing needs the old one any more: the next one is the master key. */
+export function adoptNextMasterKey(dataDir: string): void {
+  renameSync(join(dataDir, nextName), join(dataDir, fileName));
+  syncFolder(dataDir);
+}
+
+function decode(text: string, from: string): Buffer {
+  const trimmed = text.trim();
+  const key = Buffer.from(trimmed, 'base64');
+  const isBase64 = /^[A-Za-z0-9+/_-]{43}=?$/.test(trimmed);
+  if (isBase64 && key.length === keyBytes) return key;
+  throw new SettingsError(`${from} must be base64 of exactly ${keyBytes} bytes.`);
+}
+
+function readOwn(path: string): Buffer | undefined {
+  const stats = statSync(path, { throwIfNoEntry: false });
+  if (stats === undefined) return undefined;
+  if ((stats.mode & 0o077) !== 0) {
+    throw new SettingsError(`${path} can be read by others: chmod 600 it, and consider it known.`);
+  }
+  return decode(readFileSync(path, 'utf8'), path);
+}
+
+/** Made whole beside its place and linked there: of two processes that start at once one wins, and nobody reads half a key. */
+function makeFile(dataDir: string, name: string): Buffer {
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  const path = join(dataDir, name);
+  const draft = `${path}.${randomBytes(6).toString('hex')}`;
+  writeFileSync(draft, `${randomBytes(keyBytes).toString('base64')}\n`, {
+    mode: 0o600,
+    flag: 'wx',
+    flush: true,
+  });
+  chmodSync(draft, 0o600);
+  try {
+    linkSync(draft, path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  } finally {
+    rmSync(draft);
+  }
+  syncFolder(dataDir);
+  const made = readOwn(path);
+  if (made === undefined) throw new SettingsError(`${path} could not be made.`);
+  return made;
+}
+
+/** A key whose name was lost with the power would take with it all that it has wrapped. */
+function syncFolder(folder: string): void {
+  const handle = openSync(folder, 'r');
+  fsyncSync(handle);
+  closeSync(handle);
+}

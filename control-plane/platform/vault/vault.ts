@@ -1,0 +1,112 @@
+import { z } from 'zod';
+import {
+  deriveKey,
+  type Envelope,
+  openEnvelope,
+  rewrapEnvelope,
+  sealEnvelope,
+  type WrappingKey,
+} from '../../../shared/crypto/envelope.ts';
+import { hmacSha256 } from '../../../shared/crypto/hash.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
+
+import { Keyring } from './keyring.ts';
+
+/** What a ciphertext belongs to; a ciphertext moved to another place does not open. */
+export interface SealedPlace {
+  readonly tenantId: string;
+  /** For example `credential`, `approval_args`, `signing_key`, `evidence_salt`. */
+  readonly purpose: string;
+  readonly id: string;
+  readonly version: number;
+}
+
+/** Secrets at rest: envelope encryption under the master key (design 10). */
+export interface Vault {
+  /** Encrypts; the result is JSON text for a database column. */
+  seal(plaintext: string | Uint8Array, place: SealedPlace): string;
+  /** Decrypts, or throws `credential.unreadable`. */
+  open(sealed: string, place: SealedPlace): Buffer;
+  /** A keyed hash, hex, under a key derived from the master key for this purpose alone. */
+  mac(purpose: string, data: string): string;
+}
+
+const storedEnvelope = z.object({
+  v: z.literal(1),
+  kek_id: z.string(),
+  wrapped_dek: z.string(),
+  iv: z.string(),
+  ct: z.string(),
+  tag: z.string(),
+});
+
+/** What a vault works with: who wraps, and the secret that keyed hashes are made under. */
+export interface VaultKeys {
+  readonly keyring: Keyring;
+  /** 32 bytes. It outlives master keys: hashes of API keys must stay what they are. */
+  readonly root: Buffer;
+}
+
+/**
+ * The vault over its keys, or over a master key alone, which is then the root, too. Neither
+ * encrypts anything itself: what wraps and what authenticates is derived, a key per purpose.
+ */
+export function createVault(given: Buffer | VaultKeys): Vault {
+  const { keyring, root } = Buffer.isBuffer(given)
+    ? { keyring: new Keyring(given), root: given }
+    : given;
+  const macKeys = new Map<string, Buffer>();
+  const macKey = (purpose: string): Buffer => {
+    const key = macKeys.get(purpose) ?? deriveKey(root, `mac/${purpose}`);
+    macKeys.set(purpose, key);
+    return key;
+  };
+  return {
+    seal: (plaintext, place) =>
+      JSON.stringify(
+        sealEnvelope(
+          typeof plaintext === 'string' ? Buffer.from(plaintext, 'utf8') : plaintext,
+          place,
+          keyring.active,
+        ),
+      ),
+    open: (sealed, place) => {
+      try {
+        const envelope = readEnvelope(sealed);
+        return openEnvelope(envelope, place, wrapperOf(keyring, envelope));
+      } catch (cause) {
+        throw new GatewayError('credential.unreadable', { cause });
+      }
+    },
+    mac: (purpose, data) => hmacSha256(macKey(purpose), data),
+  };
+}
+
+/**
+ * A stored secret with its data key wrapped by the key now in force. `id` is that of its place.
+ * Throws `credential.unreadable` for what no known key has wrapped.
+ */
+export function rewrap(keyring: Keyring, sealed: string, id: string): string {
+  try {
+    const envelope = readEnvelope(sealed);
+    const from = wrapperOf(keyring, envelope);
+    return JSON.stringify(rewrapEnvelope(envelope, id, { from, to: keyring.active }));
+  } catch (cause) {
+    throw new GatewayError('credential.unreadable', { cause });
+  }
+}
+
+/** Which key wrapped a stored secret. */
+export function wrappedBy(sealed: string): string {
+  return readEnvelope(sealed).kek_id;
+}
+
+function readEnvelope(sealed: string): Envelope {
+  return storedEnvelope.parse(JSON.parse(sealed));
+}
+
+function wrapperOf(keyring: Keyring, { kek_id: id }: Envelope): WrappingKey {
+  const wrapping = keyring.find(id);
+  if (wrapping === undefined) throw new TypeError('sealed under another master key');
+  return wrapping;
+}

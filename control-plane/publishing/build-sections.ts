@@ -1,0 +1,234 @@
+import { isJsonObject, type JsonObject } from '../../shared/base/json.ts';
+import { parsePublicJwk } from '../../shared/crypto/signing-key.ts';
+import type { KillSwitch } from '../../shared/decision/state.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import { formHash, surfaceHash } from '../../shared/manifest/hash.ts';
+import type { PublishedPolicy } from '../../shared/policy/language/published-policy.ts';
+import type { PublishedTool, SectionBodies } from '../../shared/sync/sections.ts';
+import { modes, riskTiers } from '../../shared/vocabulary/action.ts';
+import { approvalStatuses } from '../../shared/vocabulary/tool-record.ts';
+import { bindingForgery, bindingOf } from '../bindings/stored-binding.ts';
+import { keptArguments } from '../ledger/privacy/arguments-setting.ts';
+import type { RowGuard } from '../platform/integrity/row-guard.ts';
+import { signedJson } from '../platform/integrity/signed-json.ts';
+import { pauser } from '../platform/scheduling/pauser.ts';
+import { Prisma } from '../platform/store/generated/client.ts';
+import type { KillSwitchModel } from '../platform/store/generated/models/KillSwitch.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import type { Vault } from '../platform/vault/vault.ts';
+import { signedPolicy } from '../policies/load-published.ts';
+import { storedDefinition } from '../policies/stored-definition.ts';
+import { tenantCredentialsVersion } from '../sidecars/credentials-version.ts';
+import { manifestOf } from '../tools/records/stored-manifest.ts';
+import type { StoredTool } from '../tools/records/tool-record.ts';
+
+export interface BuildContext {
+  /** A transaction with one view of the database: version and data belong together. */
+  readonly tx: Transaction;
+  readonly tenantId: string;
+  readonly nowMs: number;
+  readonly vault: Vault;
+  readonly guard: RowGuard;
+}
+
+const killSwitchKinds = ['block_tool', 'block_agent', 'force_mode'] as const;
+
+/** A revocation whose passport's expiry is not known is kept longer than any passport lives. */
+const unknownExpiryMs = 25 * 3_600_000;
+
+/** How each section is read from the database. Throws when something stored cannot be believed. */
+export const builders: {
+  readonly [Name in keyof SectionBodies]: (context: BuildContext) => Promise<SectionBodies[Name]>;
+} = {
+  async tenant({ tx, tenantId, guard }) {
+    const row = await tx.tenant.findUniqueOrThrow({ where: { id: tenantId } });
+    guard.assert('tenant', row);
+    const { id, name, mode } = row;
+    const evidence = await keptArguments(tx, tenantId);
+    return {
+      ...{ id, name, mode: oneOf(modes, mode, 'tenant.mode') },
+      credentialsVersion: await tenantCredentialsVersion(tx, tenantId),
+      // Left out where nothing is kept, for sidecars of before would refuse what they do not know.
+      ...(evidence === undefined ? {} : { evidence }),
+    };
+  },
+
+  async policies({ tx, tenantId, guard }) {
+    const rows = await tx.policy.findMany({
+      where: { tenantId, lifecycle: 'published' },
+      orderBy: { id: 'asc' },
+      select: { ...signedPolicy, definition: true },
+    });
+    for (const row of rows) guard.assert('policy', row);
+    const pause = pauser();
+    const policies: PublishedPolicy[] = [];
+    for (const { id, policyHash: hash, definition } of rows) {
+      // The replica's compiler checks the hash before anything runs.
+      policies.push({ id, hash, definition: storedDefinition(definition) });
+      await pause();
+    }
+    return { policies };
+  },
+
+  async tools({ tx, tenantId, guard }) {
+    const rows = await tx.$queryRaw<{ readonly tool: StoredTool }[]>`
+      select ${toolJson} as tool
+      from tool t
+      left join tool_version v
+        on v.tenant_id = t.tenant_id and v.name = t.name and v.hash = t.approved_hash
+      where t.tenant_id = ${tenantId}
+      order by t.name`;
+    return { tools: rows.map(({ tool }) => publishedTool(tool, guard)) };
+  },
+
+  async agents({ tx, tenantId, guard }) {
+    const enabled = await tx.agent.findMany({
+      where: { tenantId, disabledAt: null },
+      orderBy: { id: 'asc' },
+    });
+    const directory = await tx.directoryUser.findMany({
+      where: { tenantId },
+      orderBy: { id: 'asc' },
+    });
+    // One that is left out may nothing: unknown agents are refused, unknown users have no role.
+    const agents = enabled.filter((row) => guard.holds('agent', row));
+    const users = directory.filter((row) => guard.holds('directory_user', row));
+    return {
+      agents: agents.map(({ id, name, goal, capabilities }) => ({
+        id: String(id),
+        name,
+        capabilities,
+        ...given({ goal }),
+      })),
+      users: users.map(({ id, email, role }) => ({ id, ...given({ email, role }) })),
+    };
+  },
+
+  async bindings({ tx, tenantId, vault, guard }) {
+    const rows = await tx.binding.findMany({ where: { tenantId }, orderBy: { name: 'asc' } });
+    const bindings = rows.map((row) => {
+      // Left out, its host would count as unbound and more would be reachable, not less.
+      const binding = bindingOf(row, vault);
+      if (binding === undefined) throw guard.forged(bindingForgery(row));
+      return binding;
+    });
+    return { bindings };
+  },
+
+  async kill_switches({ tx, tenantId, nowMs, guard }) {
+    const rows = await tx.killSwitch.findMany({
+      where: {
+        tenantId,
+        disarmedAt: null,
+        OR: [{ expiresAt: null }, { expiresAt: { gt: new Date(nowMs) } }],
+      },
+      orderBy: { id: 'asc' },
+    });
+    for (const row of rows) guard.assert('kill_switch', row);
+    return { killSwitches: rows.map(killSwitchOf) };
+  },
+
+  async revocations({ tx, tenantId, nowMs, guard }) {
+    const revoked = await tx.passportRevocation.findMany({
+      where: {
+        tenantId,
+        OR: [
+          { expiresAt: { gt: new Date(nowMs) } },
+          { expiresAt: null, revokedAt: { gt: new Date(nowMs - unknownExpiryMs) } },
+        ],
+      },
+      orderBy: { jti: 'asc' },
+      select: { jti: true },
+    });
+    const allAgents = await tx.agent.findMany({ where: { tenantId }, orderBy: { id: 'asc' } });
+    const allSidecars = await tx.sidecar.findMany({ where: { tenantId }, orderBy: { id: 'asc' } });
+    // One whose row is not ours is held for revoked.
+    const agents = allAgents.filter((row) => row.disabledAt !== null || !guard.holds('agent', row));
+    const sidecars = allSidecars.filter(
+      (row) => row.revokedAt !== null || !guard.holds('sidecar', row),
+    );
+    return {
+      jtis: revoked.map(({ jti }) => jti),
+      agentIds: agents.map(({ id }) => String(id)),
+      sidecarIds: sidecars.map(({ id }) => id),
+    };
+  },
+
+  async keys({ tx, tenantId, nowMs, guard }) {
+    const rows = await tx.signingKey.findMany({
+      where: {
+        tenantId,
+        purpose: 'passport',
+        // A retired key stays until no passport that it signed can be valid.
+        OR: [{ state: 'active' }, { retiredAt: { gt: new Date(nowMs - unknownExpiryMs) } }],
+      },
+      orderBy: [{ state: 'asc' }, { createdAt: 'desc' }],
+    });
+    const ours = rows.filter((row) => guard.holds('signing_key', row));
+    return { passportKeys: ours.map(({ publicJwk }) => parsePublicJwk(publicJwk)) };
+  },
+};
+
+function killSwitchOf(row: KillSwitchModel): KillSwitch {
+  const { id, tool, agentId, mode, reason, expiresAt } = row;
+  const kind = oneOf(killSwitchKinds, row.kind, 'kill_switch.kind');
+  return {
+    id,
+    kind,
+    reason,
+    ...given({ tool, agentId }),
+    // A forced mode that cannot be read forces the strictest.
+    ...(kind === 'force_mode' ? { mode: modes.find((known) => known === mode) ?? 'strict' } : {}),
+    ...(expiresAt === null ? {} : { expiresAtMs: expiresAt.getTime() }),
+  };
+}
+
+const toolJson = Prisma.raw(signedJson('tool', 't', ["'approvedManifest', v.manifest"]));
+
+function publishedTool(row: StoredTool, guard: RowGuard): PublishedTool {
+  const { name, approvedHash, approvedManifest: text } = row;
+  // A tool that is left out would be unregistered, which policy may allow.
+  if (!guard.holds('tool', row)) return stoppedTool(row);
+  if (approvedHash !== null && text === null)
+    throw invalid(`the approved manifest of ${name} is gone`);
+  const manifest =
+    approvedHash === null || text === null
+      ? undefined
+      : (manifestOf(approvedHash, text) as unknown as JsonObject);
+  const inputSchema = manifest?.inputSchema;
+  return {
+    name,
+    manifestHash: row.manifestHash,
+    // What cannot be read is taken for the worst.
+    approvalStatus:
+      approvalStatuses.find((known) => known === row.approvalStatus) ?? 'reapproval_required',
+    riskTier: riskTiers.find((known) => known === row.riskTier) ?? 'critical',
+    ...given({ approvedHash, driftReason: row.driftReason }),
+    ...(manifest === undefined
+      ? {}
+      : { approvedSurfaceHash: surfaceHash(manifest), approvedFormHash: formHash(manifest) }),
+    ...(isJsonObject(inputSchema) ? { inputSchema } : {}),
+  };
+}
+
+function stoppedTool({ name, manifestHash }: StoredTool): PublishedTool {
+  return { name, manifestHash, approvalStatus: 'reapproval_required', riskTier: 'critical' };
+}
+
+/** Nulls of the database are fields that are not there. */
+function given<Fields extends Readonly<Record<string, string | null>>>(
+  fields: Fields,
+): { [Name in keyof Fields]?: string } {
+  const there = Object.entries(fields).filter(([, value]) => value !== null);
+  return Object.fromEntries(there) as { [Name in keyof Fields]?: string };
+}
+
+function oneOf<Word extends string>(words: readonly Word[], word: string, what: string): Word {
+  const known = words.find((candidate) => candidate === word);
+  if (known === undefined) throw invalid(`${what} is ${word}`);
+  return known;
+}
+
+function invalid(what: string): GatewayError {
+  return new GatewayError('internal.unexpected', { cause: new Error(what) });
+}

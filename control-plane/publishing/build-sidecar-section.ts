@@ -1,0 +1,111 @@
+import type { Log } from '../../shared/base/log.ts';
+import type { SigningKey } from '../../shared/crypto/signing-key.ts';
+import { signPassport } from '../../shared/passport/issue.ts';
+import { policySetHash } from '../../shared/policy/language/hash.ts';
+import type { DeliveredApproval, SidecarSectionBody } from '../../shared/sync/sections.ts';
+import { agentRowId } from '../agents/records/agent-row-id.ts';
+import { leaseClaims } from '../passports/sidecar-passports.ts';
+import { credentialsVersion } from '../sidecars/credentials-version.ts';
+import type { BuildContext } from './build-sections.ts';
+import {
+  deliveredApproval,
+  grantOf,
+  type ProvenApproval,
+  readApprovals,
+} from './delivered-approvals.ts';
+import { currentLease } from './leases.ts';
+
+interface SidecarContext extends BuildContext {
+  readonly passportKey: SigningKey;
+  readonly log: Log;
+}
+
+const nothing: SidecarSectionBody = { approvals: [], credentialsVersion: 0 };
+
+interface BuiltSidecarSection {
+  readonly body: SidecarSectionBody;
+  /** Some approval was granted whose passport was not issued yet: not to be published like this. */
+  readonly lacksGrants: boolean;
+}
+
+/** What one sidecar alone reads. A revoked one, or none at all, is told nothing. */
+export async function buildSidecarSection(
+  context: SidecarContext,
+  sidecarId: string,
+): Promise<BuiltSidecarSection> {
+  const { tx, tenantId, guard } = context;
+  const sidecar = await tx.sidecar.findUnique({
+    where: { tenantId_id: { tenantId, id: sidecarId } },
+  });
+  const isServed =
+    sidecar !== null && sidecar.revokedAt === null && guard.holds('sidecar', sidecar);
+  if (!isServed) return { body: nothing, lacksGrants: false };
+  const lease = await buildLease(context, sidecar);
+  const { approvals, lacksGrants } = await buildApprovals(context, sidecar);
+  const body = {
+    ...(lease === undefined ? {} : { lease }),
+    approvals,
+    credentialsVersion: await credentialsVersion(tx, tenantId, sidecar.agentId),
+  };
+  return { body, lacksGrants };
+}
+
+async function buildLease(
+  { tx, tenantId, nowMs, passportKey, guard }: SidecarContext,
+  sidecar: { readonly id: string; readonly agentId: string; readonly userId: string },
+): Promise<string | undefined> {
+  const row = await currentLease({ tx, guard }, { tenantId, sidecarId: sidecar.id, nowMs });
+  const id = agentRowId(sidecar.agentId);
+  if (row === undefined || id === undefined) return undefined;
+  const agent = await tx.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
+  if (agent === null || agent.disabledAt !== null) return undefined;
+  if (!guard.holds('agent', agent)) return undefined;
+  const published = await tx.policy.findMany({
+    where: { tenantId, lifecycle: 'published' },
+    select: { policyHash: true },
+  });
+  const policyHash = policySetHash(published.map(({ policyHash }) => policyHash));
+  const { jti, issuedAt } = row;
+  const claims = leaseClaims({
+    sidecar: { ...sidecar, tenantId },
+    agent,
+    policyHash,
+    jti,
+    issuedAt,
+  });
+  return signPassport(claims, passportKey);
+}
+
+async function buildApprovals(
+  context: SidecarContext,
+  { id: sidecarId, agentId }: { readonly id: string; readonly agentId: string },
+): Promise<{ readonly approvals: readonly DeliveredApproval[]; readonly lacksGrants: boolean }> {
+  const { tx, tenantId, nowMs, guard } = context;
+  const proven = await readApprovals({ tx, guard, tenantId, sidecarId, agentId, nowMs });
+  const jtis = proven.flatMap((one) => grantOf(one, nowMs)?.jti ?? []);
+  const rows =
+    jtis.length === 0
+      ? []
+      : await tx.passport.findMany({
+          where: { tenantId, jti: { in: jtis } },
+        });
+  const ours = rows.filter((row) => row.kind === 'grant' && guard.holds('passport', row));
+  const issued = new Set(ours.map(({ jti }) => jti));
+  // What is there and not ours is not made again: its approval waits, and holds up no other.
+  const known = new Set(rows.map(({ jti }) => jti));
+  const approvals = proven.map((one) => deliver(one, { ...context, issued }));
+  return { approvals, lacksGrants: jtis.some((jti) => !known.has(jti)) };
+}
+
+/** One approval whose arguments cannot be read must not keep the others, or the lease, back. */
+function deliver(
+  proven: ProvenApproval,
+  granting: SidecarContext & { readonly issued: ReadonlySet<string> },
+): DeliveredApproval {
+  try {
+    return deliveredApproval(proven, granting);
+  } catch (error) {
+    granting.log.error({ err: error, approval: proven.approval.id }, 'a grant cannot be delivered');
+    return deliveredApproval(proven, { ...granting, issued: new Set() });
+  }
+}

@@ -1,0 +1,161 @@
+import type { SigningKey } from '../../shared/crypto/signing-key.ts';
+import type { PassportClaims } from '../../shared/passport/claims.ts';
+import { signPassport } from '../../shared/passport/issue.ts';
+import type { DeliveredApproval } from '../../shared/sync/sections.ts';
+import type { ApprovalProof } from '../../shared/vocabulary/approval-proof.ts';
+import { openEffectiveArgs } from '../approvals/approval-args.ts';
+import { approvalProof } from '../approvals/approval-proof.ts';
+import { deliveredMs, openStates } from '../approvals/open-states.ts';
+import { inForce } from '../approvals/standing-grants.ts';
+import { grantClaims } from '../passports/sidecar-passports.ts';
+import type { RowGuard } from '../platform/integrity/row-guard.ts';
+import type { Approval } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import type { Vault } from '../platform/vault/vault.ts';
+
+const decided = ['approved', 'modified', 'denied'] as const;
+
+interface Delivery {
+  readonly tx: Transaction;
+  readonly guard: RowGuard;
+  readonly tenantId: string;
+  readonly sidecarId: string;
+  /** Whose standing grants it may use and whose denials it keeps to; undefined: neither is asked for. */
+  readonly agentId?: string | undefined;
+  readonly nowMs: number;
+}
+
+/** An approval with what the ledger proves about it. */
+export interface ProvenApproval {
+  readonly approval: Approval;
+  readonly proof: ApprovalProof | undefined;
+}
+
+/** The approvals that a sidecar waits for or may act on: open, or decided not long ago. */
+export async function readApprovals(delivery: Delivery): Promise<readonly ProvenApproval[]> {
+  const { tx, guard, tenantId, sidecarId, agentId, nowMs } = delivery;
+  const since = new Date(nowMs - deliveredMs);
+  const found = await tx.approval.findMany({
+    where: {
+      tenantId,
+      kind: 'action',
+      OR: [
+        { sidecarId, status: { in: [...openStates] } },
+        { sidecarId, status: { notIn: [...openStates] }, decidedAt: { gt: since } },
+        { sidecarId, status: 'expired', decidedAt: null, expiresAt: { gt: since } },
+        ...(agentId === undefined
+          ? []
+          : [
+              { agentId, ...inForce(nowMs) },
+              { agentId, status: 'denied', decidedAt: { gt: since } },
+            ]),
+      ],
+    },
+    orderBy: { id: 'asc' },
+  });
+  // What is not ours is not waited for, granted or denied: its sidecar asks again.
+  const approvals = found.filter((row) => guard.holds('approval', row));
+  const canonical = await readCanonical(tx, tenantId, approvals);
+  return approvals.map((approval) => ({
+    approval,
+    proof: proofOf(delivery, approval, canonical),
+  }));
+}
+
+async function readCanonical(
+  tx: Transaction,
+  tenantId: string,
+  approvals: readonly Approval[],
+): Promise<ReadonlyMap<string, string>> {
+  const hashes = new Map(
+    approvals.flatMap(({ eventId, eventHash }) =>
+      eventId === null || eventHash === null ? [] : [[eventId, eventHash]],
+    ),
+  );
+  if (hashes.size === 0) return new Map();
+  const rows = await tx.evidenceRow.findMany({
+    where: { tenantId, eventId: { in: [...hashes.keys()] } },
+    select: { eventId: true, eventHash: true, canonical: true },
+  });
+  return new Map(
+    rows
+      .filter(({ eventId, eventHash }) => hashes.get(eventId) === eventHash)
+      .map(({ eventHash, canonical }) => [eventHash, canonical]),
+  );
+}
+
+function proofOf(
+  services: { readonly guard: RowGuard },
+  approval: Approval,
+  canonical: ReadonlyMap<string, string>,
+): ApprovalProof | undefined {
+  const { eventHash } = approval;
+  const text = eventHash === null ? undefined : canonical.get(eventHash);
+  if (eventHash === null || text === undefined) return undefined;
+  return approvalProof(services, approval, { eventHash, canonical: text });
+}
+
+/** The claims of the grant that an approval proves; undefined when it proves none that can be used. */
+export function grantOf(
+  { approval, proof }: ProvenApproval,
+  nowMs: number,
+): PassportClaims | undefined {
+  const { sidecarId, decidedAt } = approval;
+  if (proof === undefined || !proof.granted || proof.used || proof.expiresAtMs <= nowMs) {
+    return undefined;
+  }
+  // What was taken back gives none, and a standing grant needs none: see `DeliveredApproval.grant`.
+  if (proof.revoked === true || proof.standing !== undefined) return undefined;
+  if (sidecarId === null || decidedAt === null) return undefined;
+  const { eventHash, expiresAtMs } = proof;
+  return grantClaims({ ...approval, sidecarId, decidedAt, eventHash, expiresAtMs });
+}
+
+interface Granting {
+  readonly nowMs: number;
+  readonly vault: Vault;
+  readonly passportKey: SigningKey;
+  /** The grants that were issued, by jti: no other is handed out. */
+  readonly issued: ReadonlySet<string>;
+}
+
+/** An approval as its sidecar is told of it. What it may do comes from the ledger, not from the row. */
+export function deliveredApproval(proven: ProvenApproval, granting: Granting): DeliveredApproval {
+  const { approval, proof } = proven;
+  const { id, actionDigest } = approval;
+  const status = statusOf(approval, granting.nowMs);
+  const waiting = { id, actionDigest, expiresAtMs: approval.expiresAt.getTime() };
+  if (status !== 'approved' && status !== 'modified') {
+    return { ...waiting, status, ...commentOf(approval) };
+  }
+  // Waited for until the decision is sealed and its passport issued: without, it grants nothing.
+  if (proof?.granted !== true) return { ...waiting, status: 'pending' };
+  if (proof.revoked === true) return { ...waiting, status: 'expired' };
+  const { eventHash, expiresAtMs, used, actionDigest: effectiveDigest, standing, deciders } = proof;
+  const granted = { id, actionDigest, status, expiresAtMs, eventHash, effectiveDigest, deciders };
+  if (used || expiresAtMs <= granting.nowMs) return { ...granted, used };
+  if (standing !== undefined) return { ...granted, grant: standing };
+  const claims = grantOf(proven, granting.nowMs);
+  if (claims === undefined || !granting.issued.has(claims.jti)) {
+    return { ...waiting, status: 'pending' };
+  }
+  const args = status === 'modified' ? openEffectiveArgs(granting, approval) : undefined;
+  return {
+    ...granted,
+    ...(args === undefined ? {} : { effectiveArgs: args }),
+    passport: signPassport(claims, granting.passportKey),
+  };
+}
+
+/** Nothing else that a human wrote travels. */
+function commentOf({ status, agentComment }: Approval): { readonly comment?: string } {
+  const isTold = status === 'denied' || status === 'context_requested';
+  return isTold && agentComment !== null ? { comment: agentComment } : {};
+}
+
+function statusOf({ status, expiresAt }: Approval, nowMs: number): DeliveredApproval['status'] {
+  if (openStates.some((open) => open === status)) {
+    return expiresAt.getTime() > nowMs ? 'pending' : 'expired';
+  }
+  return decided.find((known) => known === status) ?? 'expired';
+}

@@ -1,0 +1,155 @@
+import { sidecarAudience } from '../../shared/passport/audience.ts';
+import { sidecarSection } from '../../shared/sync/sections.ts';
+import { agentRowId } from '../agents/records/agent-row-id.ts';
+import type { Services } from '../core/services.ts';
+import type { Ledger } from '../ledger/sealing/ledger.ts';
+import { agentChain, newEvent } from '../ledger/sealing/new-event.ts';
+import { leaseSeconds, neverRenewed, newLeaseJti } from '../passports/sidecar-passports.ts';
+import type { RowGuard } from '../platform/integrity/row-guard.ts';
+import type { Passport } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import type { LiveSidecar } from '../sync/live-sidecars.ts';
+import { moveSections } from '../sync/section-versions.ts';
+
+type Deps = Pick<Services, 'db' | 'clock' | 'guard'> & { readonly ledger: Pick<Ledger, 'record'> };
+
+/** How many leases a sidecar that asks for them gets in a minute. */
+const askedPerMinuteMax = 10;
+
+interface Whose {
+  readonly tenantId: string;
+  readonly sidecarId: string;
+  readonly nowMs: number;
+}
+
+interface Reading {
+  readonly tx: Pick<Transaction, 'passport'>;
+  readonly guard: RowGuard;
+}
+
+/** The lease that a sidecar works under: the one issued last, while it is valid. */
+export async function currentLease(reading: Reading, whose: Whose): Promise<Passport | undefined> {
+  const [latest] = await validLeases(reading, whose);
+  return latest;
+}
+
+async function validLeases(
+  { tx, guard }: Reading,
+  { tenantId, sidecarId, nowMs }: Whose,
+): Promise<readonly Passport[]> {
+  const rows = await tx.passport.findMany({
+    where: { tenantId, kind: 'lease', sidecarId, expiresAt: { gt: new Date(nowMs) } },
+    orderBy: [{ issuedAt: 'desc' }, { jti: 'desc' }],
+  });
+  return rows.filter((row) => guard.holds('passport', row));
+}
+
+/** The sidecars whose lease is half over, or missing: named by id. */
+export async function withoutLease(
+  { db, guard }: Pick<Services, 'guard'> & { readonly db: Pick<Transaction, 'passport'> },
+  sidecars: readonly LiveSidecar[],
+  nowMs: number,
+): Promise<readonly LiveSidecar[]> {
+  if (sidecars.length === 0) return [];
+  const halfLater = new Date(nowMs + (leaseSeconds / 2) * 1000);
+  const rows = await db.passport.findMany({
+    where: { kind: 'lease', expiresAt: { gt: halfLater } },
+  });
+  // One that is not ours serves nobody: its sidecar would be left without.
+  const ours = rows.filter((row) => guard.holds('passport', row));
+  const served = new Set(ours.map(({ tenantId, sidecarId }) => `${tenantId} ${sidecarId}`));
+  return sidecars.filter(({ tenantId, id }) => !served.has(`${tenantId} ${id}`));
+}
+
+/**
+ * Issues a lease and moves the sidecar's section, in one transaction. Of control planes that try
+ * at once, one does; `asked` is for a sidecar that has none it may use, up to a number a minute.
+ */
+export async function renewLease(
+  { db, clock, guard, ledger }: Deps,
+  sidecar: LiveSidecar,
+  { asked }: { readonly asked: boolean },
+): Promise<boolean> {
+  const { id: sidecarId, tenantId } = sidecar;
+  return db.$transaction(async (tx) => {
+    const locked = await tx.$queryRaw<unknown[]>`
+      select id from sidecar where tenant_id = ${tenantId} and id = ${sidecarId}
+        and revoked_at is null for no key update skip locked`;
+    if (locked.length === 0) return false;
+    const row = await tx.sidecar.findUniqueOrThrow({ where: { id: sidecarId } });
+    if (!guard.holds('sidecar', row)) return false;
+    const nowMs = clock.now();
+    const leases = await validLeases({ tx, guard }, { tenantId, sidecarId, nowMs });
+    // The row that was found to be ours, and not what was read of it before.
+    if (!isDue(leases, { asked, nowMs }) || !(await isAgentEnabled(tx, guard, row))) return false;
+    // After the one before it also by a clock that is behind: the latest is the one in use.
+    const issuedAtMs = Math.max(nowMs, (leases[0]?.issuedAt.getTime() ?? 0) + 1);
+    await issue({ tx, guard, ledger, clock }, row, issuedAtMs);
+    await moveSections(tx, tenantId, [sidecarSection(sidecarId)]);
+    return true;
+  });
+}
+
+function isDue(
+  leases: readonly Passport[],
+  { asked, nowMs }: { readonly asked: boolean; readonly nowMs: number },
+): boolean {
+  if (asked) {
+    const lately = leases.filter(({ issuedAt }) => issuedAt.getTime() > nowMs - 60_000);
+    return lately.length < askedPerMinuteMax;
+  }
+  const [latest] = leases;
+  return latest === undefined || latest.expiresAt.getTime() <= nowMs + (leaseSeconds / 2) * 1000;
+}
+
+async function isAgentEnabled(
+  tx: Transaction,
+  guard: RowGuard,
+  { tenantId, agentId }: LiveSidecar,
+) {
+  const id = agentRowId(agentId);
+  if (id === undefined) return false;
+  const agent = await tx.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
+  return agent !== null && agent.disabledAt === null && guard.holds('agent', agent);
+}
+
+async function issue(
+  {
+    tx,
+    guard,
+    ledger,
+    clock,
+  }: Pick<Deps, 'guard' | 'ledger' | 'clock'> & { readonly tx: Transaction },
+  { tenantId, id: sidecarId, agentId, userId }: LiveSidecar,
+  nowMs: number,
+): Promise<void> {
+  const jti = newLeaseJti(nowMs);
+  const expiresAt = new Date((Math.floor(nowMs / 1000) + leaseSeconds) * 1000);
+  const audience = sidecarAudience(sidecarId);
+  const row = {
+    tenantId,
+    jti,
+    kind: 'lease',
+    agentId,
+    userId,
+    audience,
+    riskTier: 'low',
+    approvalHash: null,
+    sidecarId,
+    issuedAt: new Date(nowMs),
+    expiresAt,
+    ...neverRenewed,
+  };
+  await tx.passport.create({ data: { ...row, mac: guard.sign('passport', row) } });
+  const event = newEvent(
+    {
+      type: 'passport.issued',
+      chainId: agentChain(agentId),
+      agentId,
+      userId,
+      data: { audience, expires_at: expiresAt.toISOString(), jti, kind: 'lease' },
+    },
+    clock,
+  );
+  await ledger.record(tx, tenantId, event);
+}

@@ -1,0 +1,177 @@
+import type { Log } from '../../shared/base/log.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { SectionName } from '../../shared/sync/sections.ts';
+import { isTenantSection, signSection } from '../../shared/sync/signed-section.ts';
+import type { Services } from '../core/services.ts';
+import { queryIn } from '../integrity/active-versions.ts';
+import { findMissing } from '../integrity/find-missing.ts';
+import type { Ledger } from '../ledger/sealing/ledger.ts';
+import type { SyncKeys } from '../platform/signing-keys/sync-keys.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import {
+  moveBeyond,
+  notePublished,
+  pendingSections,
+  readSections,
+} from '../sync/section-versions.ts';
+import { builders } from './build-sections.ts';
+import { buildSidecarSection } from './build-sidecar-section.ts';
+import { issueGrants } from './grants.ts';
+import { publishSection } from './publish-section.ts';
+
+type Deps = Pick<Services, 'db' | 'bus' | 'clock' | 'vault' | 'guard'> & {
+  readonly ledger: Pick<Ledger, 'record'>;
+  readonly log: Log;
+};
+
+interface Work {
+  readonly tenantId: string;
+  readonly names: readonly string[];
+  readonly keys: SyncKeys;
+}
+
+interface Buildings {
+  readonly built: readonly Built[];
+  readonly failures: ReadonlyMap<string, unknown>;
+}
+
+interface Built {
+  readonly name: SectionName;
+  readonly version: number;
+  readonly body: object;
+  readonly lacksGrants: boolean;
+}
+
+const ownPrefix = 'sidecar:';
+const triesMax = 3;
+const sidecarsAtOnce = 4;
+const batchesMin = 10;
+
+/** Whose section this is, if it is a sidecar's own. */
+export function sidecarIdOf(name: string): string | undefined {
+  return name.startsWith(ownPrefix) ? name.slice(ownPrefix.length) : undefined;
+}
+
+/**
+ * Carries to the bus what of a tenant has moved. What concerns all sidecars goes first, and is
+ * looked for again between the sidecars' own sections, a few at a time: a kill switch does not
+ * wait for a fleet's leases. Rejects, when all else is done, if some section cannot be built.
+ */
+export async function carryPending(deps: Deps, tenantId: string, keys: SyncKeys): Promise<void> {
+  const failures = new Map<string, unknown>();
+  // Bounded, for where changes never end somebody still has to give heartbeats.
+  let batchesLeft = batchesMin;
+  for (let batch = 0; batch < batchesLeft; batch++) {
+    const pending = (await pendingSections(deps.db, tenantId)).get(tenantId) ?? [];
+    if (batch === 0) batchesLeft += pending.length;
+    const names = nextBatch(pending.filter((name) => !failures.has(name)));
+    if (names.length === 0) break;
+    const failed = await publishTenant(deps, { tenantId, names, keys });
+    for (const [name, cause] of failed) failures.set(name, cause);
+  }
+  if (failures.size === 0) return;
+  throw new AggregateError(failures.values(), `cannot publish ${[...failures.keys()].join(', ')}`);
+}
+
+function nextBatch(pending: readonly string[]): readonly string[] {
+  const ofTenant = pending.filter((name) => sidecarIdOf(name) === undefined);
+  return ofTenant.length > 0 ? ofTenant : pending.slice(0, sidecarsAtOnce);
+}
+
+/** Publishes the named sections; returns those that cannot be, and why. */
+async function publishTenant(deps: Deps, work: Work): Promise<ReadonlyMap<string, unknown>> {
+  const { built, failures } = await buildWithGrants(deps, work);
+  const done = new Set<string>();
+  for (const section of built) {
+    await publish(deps, { ...work, section });
+    done.add(section.name);
+  }
+  const left = work.names.filter((name) => !done.has(name));
+  return new Map(left.map((name) => [name, failures.get(name) ?? new Error('to be built again')]));
+}
+
+/**
+ * A section that lacks grants is never published, for nothing would move it again: its grants are
+ * issued and it is built once more. What still lacks some (another decision came) stays pending.
+ */
+async function buildWithGrants(deps: Deps, work: Work): Promise<Buildings> {
+  const { tenantId } = work;
+  for (let tries = 1; ; tries++) {
+    const { built, failures } = await buildSections(deps, work);
+    const lacking = built.filter(({ lacksGrants }) => lacksGrants);
+    if (lacking.length === 0 || tries === triesMax) {
+      return { built: built.filter(({ lacksGrants }) => !lacksGrants), failures };
+    }
+    for (const { name } of lacking) {
+      await issueGrants(deps, { tenantId, sidecarId: sidecarIdOf(name) ?? '' });
+    }
+  }
+}
+
+async function publish(
+  { db, bus }: Deps,
+  { tenantId, section, keys }: Pick<Work, 'tenantId' | 'keys'> & { readonly section: Built },
+): Promise<void> {
+  const { name, version, body } = section;
+  const token = signSection({ tenant: tenantId, section: name, version, body }, keys.signing);
+  const onBus = await publishSection({
+    ...{ bus, keys: keys.verification, tenantId, name, version, token },
+  });
+  await notePublished(db, tenantId, { name, ...onBus });
+  if (onBus.version > version) {
+    // Faster than this process, and then the row has moved too; or the database was set back.
+    await moveBeyond(db, tenantId, { name, from: version, above: onBus.version });
+  }
+}
+
+/**
+ * Reads versions and data in one view of the database: a version never goes out with data of
+ * before or after it. A section that cannot be built is left where it is and named in `failures`.
+ */
+async function buildSections(deps: Deps, work: Work): Promise<Buildings> {
+  const { tenantId, names } = work;
+  return deps.db.$transaction(
+    async (tx) => {
+      const built: Built[] = [];
+      const failures = new Map<string, unknown>();
+      if (names.some(isTenantSection) && (await isRowMissing(tx, deps, tenantId))) {
+        const cause = new GatewayError('integrity.forged_row');
+        return { built, failures: new Map(names.map((name) => [name, cause])) };
+      }
+      for (const { name, version } of await readSections(tx, tenantId, names)) {
+        try {
+          const made = await buildBody(tx, deps, { ...work, name });
+          if (made !== undefined) built.push({ name: name as SectionName, version, ...made });
+        } catch (cause) {
+          failures.set(name, cause);
+        }
+      }
+      return { built, failures };
+    },
+    { isolationLevel: 'RepeatableRead' },
+  );
+}
+
+/**
+ * Looks in the same view of the database: a binding that was deleted past the API a moment ago
+ * would otherwise be published as removed before any sweep.
+ */
+async function isRowMissing(tx: Transaction, deps: Deps, tenantId: string): Promise<boolean> {
+  const { clock, guard, vault } = deps;
+  const rows = { db: tx, query: queryIn(tx), guard, vault };
+  const { suspects } = await findMissing(rows, clock.now(), tenantId);
+  return suspects.has(tenantId);
+}
+
+async function buildBody(
+  tx: Transaction,
+  { clock, vault, guard, log }: Deps,
+  { tenantId, keys, name }: Work & { readonly name: string },
+): Promise<Pick<Built, 'body' | 'lacksGrants'> | undefined> {
+  guard.assertTrusted(tenantId);
+  const context = { tx, tenantId, nowMs: clock.now(), vault, guard };
+  if (isTenantSection(name)) return { body: await builders[name](context), lacksGrants: false };
+  const sidecarId = sidecarIdOf(name);
+  if (sidecarId === undefined) return undefined;
+  return buildSidecarSection({ ...context, passportKey: keys.passport, log }, sidecarId);
+}

@@ -1,0 +1,211 @@
+import type { Subscription } from '../../shared/bus/bus.ts';
+import { tenantTopic } from '../../shared/bus/tenant-keys.ts';
+import type { VerificationKeys } from '../../shared/crypto/signing-key.ts';
+import { leaseTopic } from '../../shared/sync/sections.ts';
+import { heartbeatSection } from '../../shared/sync/signed-heartbeat.ts';
+import type { Services } from '../core/services.ts';
+import type { Ledger } from '../ledger/sealing/ledger.ts';
+import { syncKeys } from '../platform/signing-keys/sync-keys.ts';
+import { type LiveSidecar, liveSidecars } from '../sync/live-sidecars.ts';
+import type { Publisher } from '../sync/publisher.ts';
+import { ensureSections, moveSections, pendingSections } from '../sync/section-versions.ts';
+import { auditBus } from './audit-bus.ts';
+import { beat } from './heartbeat.ts';
+import { renewLease, withoutLease } from './leases.ts';
+import { eachOf, OneAtATime } from './one-at-a-time.ts';
+import { carryPending, sidecarIdOf } from './publish-tenant.ts';
+
+export interface PublisherDeps
+  extends Pick<Services, 'db' | 'bus' | 'clock' | 'log' | 'vault' | 'guard' | 'signingKeys'> {
+  readonly ledger: Pick<Ledger, 'record'>;
+  /** How often the publisher looks by itself, and beats. Default: once a second. */
+  readonly roundMs?: number | undefined;
+  /** How often the bus is held against the database. */
+  readonly auditMs?: number | undefined;
+}
+
+export interface RunningPublisher extends Publisher {
+  /** One round now, after the one under way; resolves when it is over. Never rejects. */
+  round(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/**
+ * Starts this process' publisher. Every process runs one: each carries whatever it finds to be
+ * carried, and the compare-and-set on the bus keeps them from undoing each other.
+ */
+export function createPublisher(deps: PublisherDeps): RunningPublisher {
+  return new LoopingPublisher(deps);
+}
+
+class LoopingPublisher implements RunningPublisher {
+  readonly #deps: PublisherDeps;
+  readonly #roundMs: number;
+  readonly #auditMs: number;
+  /** By tenant: when it was last held against the bus, and last served with a beat in mind. */
+  readonly #auditedAtMs = new Map<string, number>();
+  readonly #servedAtMs = new Map<string, number>();
+  readonly #live = new Map<string, Set<string>>();
+  readonly #topics = new Map<string, Subscription>();
+  /** Sidecars that asked for a lease, as `<tenant> <id>`. */
+  readonly #asked = new Set<string>();
+  readonly #failing = new Set<string>();
+  #allAudited = false;
+  /** Carrying what has moved is kept apart from the rest, so that a change never waits for leases. */
+  readonly #carrying = new OneAtATime(() => this.#carryAll());
+  readonly #rounds = new OneAtATime(() => this.#round());
+  #timer: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(deps: PublisherDeps) {
+    this.#deps = deps;
+    this.#roundMs = deps.roundMs ?? 1_000;
+    this.#auditMs = deps.auditMs ?? 10_000;
+    this.#schedule(0);
+  }
+
+  readonly changed: Publisher['changed'] = (tx, tenantId, ...sections) =>
+    moveSections(tx, tenantId, sections);
+
+  nudge(): void {
+    void this.#carrying.run();
+  }
+
+  round(): Promise<void> {
+    return this.#rounds.run();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    await Promise.all([this.#carrying.close(), this.#rounds.close()]);
+    await Promise.all([...this.#topics.values()].map((topic) => topic.close()));
+  }
+
+  #schedule(inMs: number): void {
+    this.#timer = setTimeout(() => {
+      void this.round().then(() => {
+        if (!this.#closed) this.#schedule(this.#roundMs);
+      });
+    }, inMs);
+  }
+
+  async #carryAll(): Promise<void> {
+    const { db, signingKeys } = this.#deps;
+    await this.#attempt('carrying', async () => {
+      const pending = await pendingSections(db);
+      await eachOf(pending, ([tenantId, names]) =>
+        this.#attempt(`tenant ${tenantId}`, async () => {
+          await carryPending(this.#deps, tenantId, await syncKeys(signingKeys, tenantId));
+          // A sidecar that has just been enrolled waits for its first lease.
+          if (names.some((name) => this.#isNew(tenantId, name))) void this.round();
+        }),
+      );
+    });
+  }
+
+  #isNew(tenantId: string, name: string): boolean {
+    const id = sidecarIdOf(name);
+    return id !== undefined && this.#live.get(tenantId)?.has(id) !== true;
+  }
+
+  async #round(): Promise<void> {
+    const { db, clock } = this.#deps;
+    await this.#attempt('round', async () => {
+      await ensureSections(db);
+      const live = await liveSidecars(db, clock.now());
+      this.#noteLive(live);
+      await this.#renewLeases(live);
+      await eachOf(await this.#tenantsDue(), (tenantId) => this.#serve(tenantId));
+    });
+  }
+
+  #noteLive(live: readonly LiveSidecar[]): void {
+    this.#live.clear();
+    for (const { tenantId, id } of live) {
+      const ids = this.#live.get(tenantId);
+      if (ids === undefined) this.#live.set(tenantId, new Set([id]));
+      else ids.add(id);
+      this.#listen(tenantId);
+    }
+  }
+
+  /**
+   * Whom to serve in this round: first whoever has changes, then the tenants with live sidecars
+   * whose beat is due, then, until all were held against the bus once, the others.
+   */
+  async #tenantsDue(): Promise<readonly string[]> {
+    const { db, clock } = this.#deps;
+    const pending = [...(await pendingSections(db)).keys()];
+    const nowMs = clock.monotonic();
+    const due = [...this.#live.keys()].filter(
+      (tenantId) => nowMs - (this.#servedAtMs.get(tenantId) ?? -Infinity) >= this.#roundMs * 0.9,
+    );
+    const others = this.#allAudited ? [] : await db.tenant.findMany({ select: { id: true } });
+    const unaudited = others.map(({ id }) => id).filter((id) => !this.#auditedAtMs.has(id));
+    if (unaudited.length === 0) this.#allAudited = true;
+    return [...new Set([...pending, ...due, ...unaudited])];
+  }
+
+  #listen(tenantId: string): void {
+    if (this.#topics.has(tenantId)) return;
+    const topic = this.#deps.bus.subscribe(tenantTopic(tenantId, leaseTopic), (sidecarId) => {
+      // Anybody on the bus can ask; only for sidecars that are known to live is it worth a round.
+      if (this.#live.get(tenantId)?.has(sidecarId) !== true) return;
+      this.#asked.add(`${tenantId} ${sidecarId}`);
+      void this.round();
+    });
+    this.#topics.set(tenantId, topic);
+  }
+
+  async #renewLeases(live: readonly LiveSidecar[]): Promise<void> {
+    const asking = live.filter(({ tenantId, id }) => this.#asked.has(`${tenantId} ${id}`));
+    // Whoever still needs one asks again.
+    this.#asked.clear();
+    const due = await withoutLease(this.#deps, live, this.#deps.clock.now());
+    await eachOf(new Set([...asking, ...due]), (sidecar) =>
+      this.#attempt(`lease ${sidecar.id}`, async () => {
+        await renewLease(this.#deps, sidecar, { asked: asking.includes(sidecar) });
+      }),
+    );
+  }
+
+  async #serve(tenantId: string): Promise<void> {
+    await this.#attempt(`tenant ${tenantId}`, async () => {
+      const { signingKeys, clock } = this.#deps;
+      const keys = await syncKeys(signingKeys, tenantId);
+      await this.#audit(tenantId, keys.verification);
+      const publishPending = () => carryPending(this.#deps, tenantId, keys);
+      await publishPending();
+      if (!this.#live.has(tenantId)) return;
+      this.#servedAtMs.set(tenantId, clock.monotonic());
+      const notWithinMs = this.#roundMs * 0.9;
+      await beat(this.#deps, { tenantId, keys, notWithinMs, publishPending });
+    });
+  }
+
+  async #audit(tenantId: string, keys: VerificationKeys): Promise<void> {
+    const { bus, clock } = this.#deps;
+    const live = this.#live.get(tenantId) ?? new Set();
+    const nowMs = clock.monotonic();
+    const due = nowMs - (this.#auditedAtMs.get(tenantId) ?? -Infinity) >= this.#auditMs;
+    // Once there were heartbeats, a missing one says that the bus was emptied.
+    if (!due && (live.size === 0 || (await bus.read(tenantId, heartbeatSection)) !== undefined)) {
+      return;
+    }
+    await auditBus(this.#deps, { tenantId, sidecarIds: [...live], keys });
+    this.#auditedAtMs.set(tenantId, nowMs);
+  }
+
+  /** One failure must not keep the others from being served; each is logged when it begins. */
+  async #attempt(what: string, work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+      if (this.#failing.delete(what)) this.#deps.log.info({ what }, 'publishing works again');
+    } catch (error) {
+      if (this.#failing.has(what)) return;
+      this.#failing.add(what);
+      this.#deps.log.error({ err: error, what }, 'publishing failed; trying again');
+    }
+  }
+}

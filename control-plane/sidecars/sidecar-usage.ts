@@ -1,0 +1,73 @@
+import type { Bucket } from '../../shared/usage/buckets.ts';
+import { keptMs, minuteOf } from '../../shared/usage/buckets.ts';
+import { usageSource } from '../../shared/usage/tally.ts';
+import type { Services } from '../core/services.ts';
+import type { Caller } from '../platform/access/caller.ts';
+import { bucketOf } from '../usage/read-usage.ts';
+import { ownSidecar } from './fleet.ts';
+
+interface UsageElsewhere {
+  /** Everything that counts up to this position of the ledger is known to whoever asks. */
+  readonly position: number;
+  /** Buckets changed after that position; 0: all there are. */
+  readonly after: number;
+  readonly buckets: readonly (Bucket & { readonly tool: string })[];
+}
+
+// One statement is one snapshot: rows and position belong together. A ledger that ends before what
+// was asked for was put back from a copy: then everything is told anew.
+const statement = `
+with asked as (
+  select coalesce(head.position, 0) as position,
+         case when $5::bigint > coalesce(head.position, 0) then 0 else $5::bigint end as after
+    from (select 1) as one left join evidence_head as head on head.tenant_id = $1
+), changed as (
+  select distinct tool, minute from usage_minute
+   where tenant_id = $1 and agent_id = $2 and source <> $3 and minute >= $4
+     and position > (select after from asked)
+), summed as (
+  select tool, minute, path, sum(amount) as amount
+    from usage_minute join changed using (tool, minute)
+   where tenant_id = $1 and agent_id = $2 and source <> $3
+   group by tool, minute, path
+), minutes as (
+  select tool, minute, json_object_agg(path, amount) as amounts from summed group by tool, minute
+)
+select asked.position, asked.after, coalesce(json_agg(minutes) filter (where minutes.tool is not null), '[]') as minutes
+  from asked left join minutes on true group by asked.position, asked.after`;
+
+interface AnswerRow {
+  readonly position: string;
+  readonly after: string;
+  readonly minutes: readonly {
+    readonly tool: string;
+    readonly minute: number;
+    readonly amounts: Readonly<Record<string, number>>;
+  }[];
+}
+
+/** What the agent of a sidecar did elsewhere: by its other sidecars, by the control plane, and by earlier runs of this one. */
+export async function sidecarUsage(
+  services: Services,
+  caller: Caller,
+  { run, after }: { readonly run: string; readonly after: number },
+): Promise<UsageElsewhere> {
+  const { tenantId, agentId, id } = await ownSidecar(services, caller);
+  const { rows } = await services.pool.query<AnswerRow>({
+    text: statement,
+    values: [
+      tenantId,
+      agentId,
+      usageSource(`sidecar:${id}`, run),
+      minuteOf(services.clock.now() - keptMs),
+      after,
+    ],
+  });
+  const [row] = rows;
+  if (row === undefined) throw new Error('the usage query gave no row');
+  return {
+    position: Number(row.position),
+    after: Number(row.after),
+    buckets: row.minutes.map(({ tool, ...minute }) => ({ tool, ...bucketOf(minute) })),
+  };
+}

@@ -1,0 +1,38 @@
+import { z } from 'zod';
+import { isJsonObject } from '../../../shared/base/json.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
+import { manifestHash } from '../../../shared/manifest/hash.ts';
+import type { NormalisedManifest } from '../../../shared/manifest/manifest.ts';
+import { riskTiers } from '../../../shared/vocabulary/action.ts';
+import { readTextColumn } from '../../platform/store/read-column.ts';
+
+const text = z.string().optional();
+const object = z.custom(isJsonObject).optional();
+const texts = z.array(z.string()).optional();
+const members = z.looseObject({
+  name: z.string(),
+  ...{ title: text, description: text, serverOrigin: text, protocol: text },
+  ...{ publisherIdentity: text, publisherVerified: z.literal(true).optional() },
+  ...{ inputSchema: object, outputSchema: object, annotations: object },
+  ...{ oauthScopes: texts, sideEffectProfile: texts },
+  riskTier: z.enum(riskTiers).optional(),
+  ...{ executionCapability: text, sensitiveDataExposure: text },
+});
+/** The value itself, not a copy: its hash is compared. */
+const storedForm = z.custom<NormalisedManifest>((value) => members.safeParse(value).success);
+
+export function readManifest(stored: string): NormalisedManifest {
+  return readTextColumn(storedForm, stored, 'tool_version.manifest');
+}
+
+/**
+ * The manifest of a stored version, if its text is what the hash stands for: the hash is what a
+ * human approved, and what the tool's row is signed with.
+ */
+export function manifestOf(hash: string, stored: string): NormalisedManifest {
+  const manifest = readManifest(stored);
+  if (manifestHash(manifest) === hash) return manifest;
+  throw new GatewayError('integrity.forged_row', {
+    message: 'The stored manifest of the tool is not the one that was approved: it is not used.',
+  });
+}

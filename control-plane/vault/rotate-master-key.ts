@@ -1,0 +1,246 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { SettingsError } from '../../shared/base/settings.ts';
+import type { Services } from '../core/services.ts';
+import { newEvent } from '../ledger/sealing/new-event.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import { lockFor, transaction } from '../platform/store/transaction.ts';
+import type { Kms } from '../platform/vault/kms/kms.ts';
+import { liveHolders } from '../platform/vault/live-holders.ts';
+import { type OpenKeys, unwrapKey } from '../platform/vault/open-keys.ts';
+import { assertOwnKeys, type KeyState, keyMac } from '../platform/vault/own-keys.ts';
+import { countWrapped, rewrapColumn } from '../platform/vault/rewrap-column.ts';
+import { sealedColumns } from '../platform/vault/sealed-columns.ts';
+import type { Vault } from '../platform/vault/vault.ts';
+import { createVault, type VaultKeys } from '../platform/vault/vault.ts';
+
+export interface Rotation {
+  /** The key in force. */
+  readonly active: string;
+  /** Keys that nothing is wrapped by any more. */
+  readonly retired: readonly string[];
+  readonly rewrapped: number;
+  /** Rows that could not be read, by any key: they were lost before. */
+  readonly unreadable: readonly string[];
+}
+
+type Deps = Pick<Services, 'db' | 'pool' | 'clock' | 'ledger'>;
+
+interface Options {
+  /** How long control planes may take to follow. Default: a minute. */
+  readonly patienceMs?: number;
+  /** Given what is being waited for, whenever that changes. */
+  readonly onProgress?: (step: string) => void;
+}
+
+const pollMs = 250;
+const sweepsMax = 50;
+
+/**
+ * Replaces the master key while everything runs: announces the new one, puts it in force when
+ * every control plane knows it, and wraps all data keys anew. It may be ended at any point and
+ * begun again; it goes on where it was. Throws a `SettingsError` for what the operator must do first.
+ */
+export async function rotateMasterKey(
+  keys: OpenKeys,
+  deps: Deps,
+  { patienceMs = 60_000, onProgress = () => {} }: Options = {},
+): Promise<Rotation> {
+  const all = (what: string, isSo: (holder: Holder) => boolean) =>
+    untilHolders(deps.pool, { what, isSo, patienceMs, onProgress });
+  const target = await nextKey(keys, deps);
+  if (target !== keys.keyring.active.id) {
+    await all(`know ${target}`, (holder) => holder.keys.includes(target));
+    await putInForce(keys, deps, target);
+  }
+  keys.keyring.activate(target);
+  await all(`wrap by ${target}`, ({ active }) => active === target);
+  onProgress(`wrapping all data keys under ${target}`);
+  const { rewrapped, unreadable } = await rewrapAll(keys, deps);
+  const retired = await retireOthers(keys, deps, { target, rewrapped, unreadable });
+  return { active: target, retired, rewrapped, unreadable };
+}
+
+/** The key that is to be in force; a rotation that was broken off is finished before another. */
+async function nextKey(keys: OpenKeys, deps: Deps): Promise<string> {
+  return transaction(deps.db, async (tx) => {
+    await lockFor(tx, '', 'vault_key');
+    const rows = await tx.vaultKey.findMany();
+    assertOwnKeys(createVault(keys), rows);
+    const active = rows.find(({ state }) => state === 'active');
+    if (active !== undefined && rows.some(({ state }) => state === 'retiring')) {
+      keys.keyring.activate(active.id);
+      return active.id;
+    }
+    const { givenId } = keys;
+    const given = rows.find(({ id }) => id === givenId)?.state ?? 'new';
+    if (givenId !== undefined && ['new', 'announced'].includes(given)) {
+      return announceGiven(tx, keys, givenId);
+    }
+    if (keys.kms !== undefined) return announceMade(tx, { ...keys, kms: keys.kms });
+    if (givenId !== undefined && given === 'active') return givenId;
+    throw new SettingsError(
+      `SALLYPORT_MASTER_KEY is ${givenId}, which was replaced before: give a new one.`,
+    );
+  });
+}
+
+async function announceGiven(tx: Transaction, keys: OpenKeys, id: string): Promise<string> {
+  // One that was announced and never used is not the one that is meant now.
+  await tx.vaultKey.deleteMany({ where: { state: 'announced', id: { not: id } } });
+  const row = { ...announced(keys, id), provider: 'environment' };
+  await tx.vaultKey.createMany({ data: [row], skipDuplicates: true });
+  return id;
+}
+
+/** A key of the KMS: the one that was announced when this was broken off, or a new one. */
+async function announceMade(
+  tx: Transaction,
+  keys: VaultKeys & { readonly kms: Kms },
+): Promise<string> {
+  const { keyring, kms } = keys;
+  const where = { state: 'announced', wrapped: { not: null } };
+  const before = await tx.vaultKey.findFirst({ where });
+  if (before?.wrapped != null) {
+    const { id, wrapped } = before;
+    keyring.add(await unwrapKey(kms, { id, wrapped }));
+    return id;
+  }
+  const { key, wrapped } = await kms.makeKey();
+  const id = keyring.add(key);
+  const provider = kms.name;
+  await tx.vaultKey.create({ data: { ...announced(keys, id), provider, wrapped } });
+  return id;
+}
+
+function announced(keys: VaultKeys, id: string) {
+  const state = { id, state: 'announced', activatedAt: null };
+  return { ...state, mac: keyMac(createVault(keys), state) };
+}
+
+async function putInForce(keys: OpenKeys, deps: Deps, target: string): Promise<void> {
+  const from = keys.keyring.active.id;
+  const vault = createVault(keys);
+  await transaction(deps.db, async (tx) => {
+    await lockFor(tx, '', 'vault_key');
+    const rows = await tx.vaultKey.findMany();
+    assertOwnKeys(vault, rows);
+    const times = rows.map(({ activatedAt }) => activatedAt?.getTime() ?? 0);
+    for (const row of rows.filter(({ state }) => state === 'active')) {
+      await change(tx, vault, { ...row, state: 'retiring' });
+    }
+    // After every one before it, also by a clock that is behind.
+    const activatedAt = new Date(Math.max(deps.clock.now(), ...times.map((time) => time + 1)));
+    await change(tx, vault, { id: target, state: 'active', activatedAt });
+    await tellTenants(tx, deps, 'master_key.rotation_began', { from, to: target });
+  });
+}
+
+async function retireOthers(
+  keys: VaultKeys,
+  deps: Deps,
+  {
+    target,
+    rewrapped,
+    unreadable,
+  }: { target: string } & Pick<Rotation, 'rewrapped' | 'unreadable'>,
+): Promise<readonly string[]> {
+  return transaction(deps.db, async (tx) => {
+    await lockFor(tx, '', 'vault_key');
+    const rows = await tx.vaultKey.findMany();
+    assertOwnKeys(createVault(keys), rows);
+    const retiring = rows.filter(({ state }) => state === 'retiring');
+    if (retiring.length === 0) return [];
+    const ids = retiring.map(({ id }) => id);
+    const retiredAt = new Date(deps.clock.now());
+    for (const row of retiring) {
+      await change(tx, createVault(keys), { ...row, state: 'retired', retiredAt });
+    }
+    const data = { from: ids.join(' '), to: target, rewrapped, unreadable: unreadable.length };
+    await tellTenants(tx, deps, 'master_key.rotated', data);
+    return ids;
+  });
+}
+
+async function change(
+  tx: Transaction,
+  vault: Pick<Vault, 'mac'>,
+  { id, state, activatedAt, retiredAt = null }: KeyState & { readonly retiredAt?: Date | null },
+): Promise<void> {
+  const mac = keyMac(vault, { id, state, activatedAt });
+  await tx.vaultKey.update({ where: { id }, data: { state, activatedAt, retiredAt, mac } });
+}
+
+/** Each tenant's ledger says what was done to the keys of its secrets. */
+async function tellTenants(
+  tx: Transaction,
+  { ledger, clock }: Deps,
+  type: string,
+  data: Readonly<Record<string, string | number>>,
+): Promise<void> {
+  const tenants = await tx.tenant.findMany({ select: { id: true } });
+  for (const { id } of tenants) {
+    const fields = { type, chainId: 'keys:master', data: { by: 'operator', ...data } };
+    await ledger.record(tx, id, newEvent(fields, clock));
+  }
+}
+
+type Holder = Awaited<ReturnType<typeof liveHolders>>[number];
+
+/** Waits for the control planes that run; one that was killed is forgotten after half a minute. */
+async function untilHolders(
+  pool: Deps['pool'],
+  {
+    what,
+    isSo,
+    patienceMs,
+    onProgress,
+  }: { readonly what: string; readonly isSo: (holder: Holder) => boolean } & Required<Options>,
+): Promise<void> {
+  const giveUpAt = performance.now() + patienceMs;
+  let reported = '';
+  for (;;) {
+    const others = (await liveHolders(pool)).filter((holder) => !isSo(holder));
+    if (others.length === 0) return;
+    const step = `waiting until these control planes ${what}: ${others.map(({ id }) => id).join(', ')}`;
+    if (step !== reported) onProgress(step);
+    reported = step;
+    if (performance.now() > giveUpAt) {
+      throw new SettingsError(
+        `Of the control planes that run, ${others.length} do not ${what} yet (${others.map(({ id }) => id).join(', ')}). ` +
+          'Give all of them the new key as SALLYPORT_MASTER_KEY and the old one as SALLYPORT_MASTER_KEY_PREVIOUS, or the same KMS, restart them, and run this again. Nothing is broken meanwhile.',
+      );
+    }
+    await delay(pollMs);
+  }
+}
+
+/** Again and again until nothing is left: rows that were being written are met the next time. */
+async function rewrapAll(
+  { keyring }: OpenKeys,
+  { pool }: Deps,
+): Promise<Pick<Rotation, 'rewrapped' | 'unreadable'>> {
+  let rewrapped = 0;
+  for (let sweep = 1; sweep <= sweepsMax; sweep++) {
+    const unreadable: string[] = [];
+    for (const column of sealedColumns) {
+      const done = await rewrapColumn(pool, keyring, column);
+      rewrapped += done.rewrapped;
+      unreadable.push(...done.unreadable);
+    }
+    if ((await countOthers(pool, keyring.active.id)) === unreadable.length) {
+      return { rewrapped, unreadable };
+    }
+    await delay(pollMs);
+  }
+  throw new SettingsError('Secrets are still being wrapped by the old key: run this again.');
+}
+
+async function countOthers(pool: Deps['pool'], activeId: string): Promise<number> {
+  let count = 0;
+  for (const column of sealedColumns) {
+    for (const [id, wrapped] of await countWrapped(pool, column)) {
+      if (id !== activeId) count += wrapped;
+    }
+  }
+  return count;
+}

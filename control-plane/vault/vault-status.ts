@@ -1,0 +1,65 @@
+import type { Services } from '../core/services.ts';
+import { liveHolders } from '../platform/vault/live-holders.ts';
+import type { OpenKeys } from '../platform/vault/open-keys.ts';
+import { countWrapped } from '../platform/vault/rewrap-column.ts';
+import { sealedColumns } from '../platform/vault/sealed-columns.ts';
+
+export interface VaultStatus {
+  /** The master key in force. */
+  readonly active: string;
+  readonly keys: readonly {
+    readonly id: string;
+    readonly provider: string;
+    readonly state: string;
+    readonly created_at: string;
+    readonly retired_at: string | null;
+    /** How many data keys it wraps. */
+    readonly secrets: number;
+  }[];
+  /** Secrets that no key of this installation wraps. */
+  readonly foreign_secrets: number;
+  /** The control planes that run. */
+  readonly control_planes: readonly {
+    readonly id: string;
+    readonly keys: readonly string[];
+    readonly active: string;
+  }[];
+  /** Whether nothing needs any key but the active one. */
+  readonly is_settled: boolean;
+}
+
+/** Which master keys there are, what they wrap, and who knows them. Reads every secret's wrapping. */
+export async function vaultStatus(
+  { keyring }: Pick<OpenKeys, 'keyring'>,
+  { db, pool }: Pick<Services, 'db' | 'pool'>,
+): Promise<VaultStatus> {
+  const rows = await db.vaultKey.findMany({ orderBy: [{ createdAt: 'asc' }, { id: 'asc' }] });
+  const counts = new Map<string, number>();
+  for (const column of sealedColumns) {
+    for (const [id, count] of await countWrapped(pool, column)) {
+      counts.set(id, (counts.get(id) ?? 0) + count);
+    }
+  }
+  const keys = rows.map(({ id, provider, state, createdAt, retiredAt }) => ({
+    id,
+    provider,
+    state,
+    created_at: createdAt.toISOString(),
+    retired_at: retiredAt?.toISOString() ?? null,
+    secrets: counts.get(id) ?? 0,
+  }));
+  const known = new Set(rows.map(({ id }) => id));
+  const foreign = [...counts].filter(([id]) => !known.has(id));
+  const active = rows.find(({ state }) => state === 'active')?.id ?? keyring.active.id;
+  const holders = await liveHolders(pool);
+  return {
+    active,
+    keys,
+    foreign_secrets: foreign.reduce((sum, [, count]) => sum + count, 0),
+    control_planes: holders,
+    is_settled:
+      [...counts].every(([id]) => id === active) &&
+      keys.every(({ state }) => state !== 'retiring') &&
+      holders.every((holder) => holder.active === active),
+  };
+}
