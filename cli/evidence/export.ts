@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util';
 import { SettingsError } from '../../shared/base/settings.ts';
 import { exportEvidence } from '../../shared/contract/evidence/evidence-export.ts';
 import { type ExportStatement, exportFormats } from '../../shared/ledger/bundle/statement.ts';
-import { siemDialects } from '../../shared/siem/dialects.ts';
+import { siemDialects } from '../../shared/ledger/siem/dialects.ts';
 import { apiClient, apiOptions } from '../api-client.ts';
 import { count } from '../policy/say.ts';
 import { visible } from '../table.ts';

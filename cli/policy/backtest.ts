@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util';
 import { SettingsError } from '../../shared/base/settings.ts';
 import type { CallInput, Client } from '../../shared/contract/base/client.ts';
 import { type BacktestReport, backtestPolicy } from '../../shared/contract/policies/trials.ts';
-import { readPolicyFile } from '../../shared/policy/cases/read-policy.ts';
+import { readPolicyFile } from '../../shared/policy-cases/read-policy.ts';
 import { apiClient, apiOptions } from '../api-client.ts';
 import { table, visible } from '../table.ts';
 import { readFile } from './files.ts';

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import type { PolicyFile } from '../../shared/policy/cases/read-policy.ts';
+import type { PolicyFile } from '../../shared/policy-cases/read-policy.ts';
 import { apiClient, apiOptions } from '../api-client.ts';
 import { describeChanges, type PolicyChange } from './changes.ts';
 import { readPolicies } from './files.ts';

@@ -1,8 +1,8 @@
 import fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { SettingsError } from '../../shared/base/settings.ts';
-import { type PolicyFile, readPolicyFile } from '../../shared/policy/cases/read-policy.ts';
-import type { SourceFile } from '../../shared/policy/cases/source.ts';
+import { type PolicyFile, readPolicyFile } from '../../shared/policy-cases/read-policy.ts';
+import type { SourceFile } from '../../shared/policy-cases/source.ts';
 
 const policyForm = /\.policy\.(ya?ml|json)$/;
 const caseForm = /\.cases\.(ya?ml|json)$/;

@@ -1,9 +1,9 @@
-import type { PolicyFile } from '../../shared/policy/cases/read-policy.ts';
-import type { SourceError } from '../../shared/policy/cases/source.ts';
 import { ruleLabel } from '../../shared/policy/engine/rule.ts';
 import type { PolicyDefinition } from '../../shared/policy/language/definition.ts';
 import { lintPolicies } from '../../shared/policy/lint/lint.ts';
 import type { LintFinding, LintSeverity } from '../../shared/policy/lint/lint-finding.ts';
+import type { PolicyFile } from '../../shared/policy-cases/read-policy.ts';
+import type { SourceError } from '../../shared/policy-cases/source.ts';
 
 /** Something amiss in a file, or in a published policy together with a file. */
 export interface FileFinding {

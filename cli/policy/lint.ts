@@ -1,8 +1,8 @@
 import { parseArgs } from 'node:util';
 import { SettingsError } from '../../shared/base/settings.ts';
-import { readCaseFile } from '../../shared/policy/cases/read-cases.ts';
-import { type PolicyFile, readPolicyFile } from '../../shared/policy/cases/read-policy.ts';
-import { SourceError } from '../../shared/policy/cases/source.ts';
+import { readCaseFile } from '../../shared/policy-cases/read-cases.ts';
+import { type PolicyFile, readPolicyFile } from '../../shared/policy-cases/read-policy.ts';
+import { SourceError } from '../../shared/policy-cases/source.ts';
 import { apiClient, apiOptions } from '../api-client.ts';
 import { findFiles, readFile, refuseTwins } from './files.ts';
 import {

@@ -7,7 +7,7 @@ import {
   type PolicyRecord,
   updatePolicy,
 } from '../../shared/contract/policies/policies.ts';
-import type { PolicyFile } from '../../shared/policy/cases/read-policy.ts';
+import type { PolicyFile } from '../../shared/policy-cases/read-policy.ts';
 import { apiClient, apiOptions } from '../api-client.ts';
 import { readPolicies } from './files.ts';
 import { countBySeverity, type FileFinding, findingLines, lintFiles } from './findings.ts';

@@ -1,11 +1,11 @@
 import { dirname, isAbsolute, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { SettingsError } from '../../shared/base/settings.ts';
-import type { CaseFile } from '../../shared/policy/cases/policy-case.ts';
-import { readCaseFile } from '../../shared/policy/cases/read-cases.ts';
-import { type PolicyFile, readPolicyFile } from '../../shared/policy/cases/read-policy.ts';
-import { type CaseResult, runCases } from '../../shared/policy/cases/run-cases.ts';
 import { ruleLabel } from '../../shared/policy/engine/rule.ts';
+import type { CaseFile } from '../../shared/policy-cases/policy-case.ts';
+import { readCaseFile } from '../../shared/policy-cases/read-cases.ts';
+import { type PolicyFile, readPolicyFile } from '../../shared/policy-cases/read-policy.ts';
+import { type CaseResult, runCases } from '../../shared/policy-cases/run-cases.ts';
 import { findFiles, policiesBeside, readFile, refuseTwins } from './files.ts';
 import { count, say, sayJson } from './say.ts';
 

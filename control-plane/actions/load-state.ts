@@ -9,12 +9,12 @@ import { revocationId } from '../../shared/passport/single-use.ts';
 import type { PassportReading } from '../../shared/passport/verify.ts';
 import type { Action, Environment } from '../../shared/vocabulary/action.ts';
 import { modes } from '../../shared/vocabulary/action.ts';
-import { agentRowId } from '../agents/records/agent-row-id.ts';
 import { approvalProof } from '../approvals/approval-proof.ts';
 import type { Services } from '../core/services.ts';
 import { readPresented } from '../passports/read-passport.ts';
 import { compiledPolicies } from '../policies/load-published.ts';
-import { toolRecord } from '../tools/records/tool-record.ts';
+import { agentRowId } from '../records/agent-row-id.ts';
+import { toolRecord } from '../records/tool-record.ts';
 import { readUsage } from '../usage/read-usage.ts';
 import { queryState, type StateRow } from './state-query.ts';
 

@@ -2,7 +2,7 @@ import type { Pool } from 'pg';
 import { signedJson } from '../platform/integrity/signed-json.ts';
 import { queryKept } from '../platform/store/kept-plan.ts';
 import type { SignedRow } from '../platform/store/signed-rows.ts';
-import type { StoredTool } from '../tools/records/tool-record.ts';
+import type { StoredTool } from '../records/tool-record.ts';
 
 /** What a decision needs to know about one action; everything is looked up within the tenant. */
 export interface StateKeys {

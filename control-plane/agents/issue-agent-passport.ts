@@ -9,7 +9,7 @@ import { assertMayIssue } from '../passports/issue-passport.ts';
 import { type MintedPassport, mintPassport } from '../passports/mint-passport.ts';
 import { stampedPolicyHash } from '../passports/stamped-policy-hash.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import { assertEnabled, holdEnabled, loadAgent } from './records/load-agent.ts';
+import { assertEnabled, holdEnabled, loadAgent } from '../records/load-agent.ts';
 
 /** In `policy_id`: not one policy, but all that are published; `policy_hash` says which. */
 const publishedSet = 'published';

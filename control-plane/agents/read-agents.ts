@@ -2,7 +2,7 @@ import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { assertOwnAgent } from '../platform/access/own-agent.ts';
 import type { Agent } from '../platform/store/generated/client.ts';
-import { loadAgent } from './records/load-agent.ts';
+import { loadAgent } from '../records/load-agent.ts';
 import { type ListedServiceAccount, listServiceAccounts } from './service-account.ts';
 
 type Deps = Pick<Services, 'db' | 'clock' | 'guard'>;

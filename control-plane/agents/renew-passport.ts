@@ -21,7 +21,7 @@ import { stampedPolicyHash } from '../passports/stamped-policy-hash.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { assertOwnAgent } from '../platform/access/own-agent.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
-import { assertEnabled, holdEnabled, loadAgent } from './records/load-agent.ts';
+import { assertEnabled, holdEnabled, loadAgent } from '../records/load-agent.ts';
 
 /** Renewals of renewals end here: what somebody once delegated must be delegated again. */
 const renewableForMs = 12 * 3_600_000;

@@ -11,7 +11,7 @@ import { permissionsOf } from '../platform/access/roles.ts';
 import type { Agent, ServiceAccount } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { lockFor } from '../platform/store/transaction.ts';
-import { assertEnabled, holdEnabled, loadAgent } from './records/load-agent.ts';
+import { assertEnabled, holdEnabled, loadAgent } from '../records/load-agent.ts';
 
 type Deps = Pick<Services, 'db' | 'clock'>;
 

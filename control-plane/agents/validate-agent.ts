@@ -6,7 +6,7 @@ import { examinePassport } from '../passports/examine-passport.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { assertOwnAgent } from '../platform/access/own-agent.ts';
 import type { Agent } from '../platform/store/generated/client.ts';
-import { loadAgent } from './records/load-agent.ts';
+import { loadAgent } from '../records/load-agent.ts';
 
 interface AgentReport {
   readonly agent: Agent;

@@ -4,7 +4,7 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Services } from '../core/services.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
-import { toolRecord } from '../tools/records/tool-record.ts';
+import { toolRecord } from '../records/tool-record.ts';
 import { openProposal } from './approval-args.ts';
 import type { ApprovalDecision } from './decision.ts';
 import { toolApprovalDigest } from './tool-approval-digest.ts';

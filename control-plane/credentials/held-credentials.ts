@@ -2,9 +2,9 @@ import { setImmediate } from 'node:timers/promises';
 import type { HeldCredential } from '../../shared/binding/binding.ts';
 import { matchesAnyGlob } from '../../shared/glob/glob.ts';
 import { globsSurelyMeet } from '../../shared/glob/glob-intersection.ts';
-import { agentRowId } from '../agents/records/agent-row-id.ts';
 import type { Services } from '../core/services.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
+import { agentRowId } from '../records/agent-row-id.ts';
 import { openCredential } from './stored-credential.ts';
 
 interface Deps extends Pick<Services, 'vault'> {

@@ -5,12 +5,12 @@ import type {
   KillSwitchRecord,
 } from '../../shared/contract/kill-switches.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import { agentRowId } from '../agents/records/agent-row-id.ts';
 import { commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { idempotent } from '../platform/http/idempotency.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
+import { agentRowId } from '../records/agent-row-id.ts';
 import { killSwitchRecordOf } from './kill-switch-record.ts';
 
 type Wanted = Omit<z.output<NonNullable<(typeof armOperation)['body']>>, 'wait_ms'>;

@@ -1,8 +1,8 @@
 import { type PassportFailure, passportFailures } from '../../shared/passport/check.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';
 import { revocationId } from '../../shared/passport/single-use.ts';
-import { agentRowId } from '../agents/records/agent-row-id.ts';
 import type { Services } from '../core/services.ts';
+import { agentRowId } from '../records/agent-row-id.ts';
 import { approvalFailure } from './approval-failure.ts';
 import { lookUpUse } from './look-up-use.ts';
 import { readPresented } from './read-passport.ts';

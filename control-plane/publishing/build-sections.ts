@@ -18,9 +18,9 @@ import type { Transaction } from '../platform/store/transaction.ts';
 import type { Vault } from '../platform/vault/vault.ts';
 import { signedPolicy } from '../policies/load-published.ts';
 import { storedDefinition } from '../policies/stored-definition.ts';
+import { manifestOf } from '../records/stored-manifest.ts';
+import type { StoredTool } from '../records/tool-record.ts';
 import { tenantCredentialsVersion } from '../sidecars/credentials-version.ts';
-import { manifestOf } from '../tools/records/stored-manifest.ts';
-import type { StoredTool } from '../tools/records/tool-record.ts';
 
 export interface BuildContext {
   /** A transaction with one view of the database: version and data belong together. */

@@ -3,8 +3,8 @@ import type { SigningKey } from '../../shared/crypto/signing-key.ts';
 import { signPassport } from '../../shared/passport/issue.ts';
 import { policySetHash } from '../../shared/policy/language/hash.ts';
 import type { DeliveredApproval, SidecarSectionBody } from '../../shared/sync/sections.ts';
-import { agentRowId } from '../agents/records/agent-row-id.ts';
 import { leaseClaims } from '../passports/sidecar-passports.ts';
+import { agentRowId } from '../records/agent-row-id.ts';
 import { credentialsVersion } from '../sidecars/credentials-version.ts';
 import type { BuildContext } from './build-sections.ts';
 import {

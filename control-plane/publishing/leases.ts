@@ -1,6 +1,5 @@
 import { sidecarAudience } from '../../shared/passport/audience.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
-import { agentRowId } from '../agents/records/agent-row-id.ts';
 import type { Services } from '../core/services.ts';
 import type { Ledger } from '../ledger/sealing/ledger.ts';
 import { agentChain, newEvent } from '../ledger/sealing/new-event.ts';
@@ -8,6 +7,7 @@ import { leaseSeconds, neverRenewed, newLeaseJti } from '../passports/sidecar-pa
 import type { RowGuard } from '../platform/integrity/row-guard.ts';
 import type { Passport } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
+import { agentRowId } from '../records/agent-row-id.ts';
 import type { LiveSidecar } from '../sync/live-sidecars.ts';
 import { moveSections } from '../sync/section-versions.ts';
 

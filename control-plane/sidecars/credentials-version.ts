@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { agentRowId } from '../agents/records/agent-row-id.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
+import { agentRowId } from '../records/agent-row-id.ts';
 
 const versionBytes = 6;
 

@@ -1,7 +1,6 @@
 import { hash, randomBytes } from 'node:crypto';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Environment } from '../../shared/vocabulary/action.ts';
-import { agentRowId } from '../agents/records/agent-row-id.ts';
 import { commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import { agentChain } from '../ledger/sealing/new-event.ts';
@@ -10,6 +9,7 @@ import { assertOwnAgent } from '../platform/access/own-agent.ts';
 import type { Agent } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { lockFor } from '../platform/store/transaction.ts';
+import { agentRowId } from '../records/agent-row-id.ts';
 import { assertMayGrant } from './assert-may-grant.ts';
 
 const lifeMs = 10 * 60_000;

@@ -13,7 +13,7 @@ import type { Services } from '../core/services.ts';
 import type { Sidecar, Tool } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { lockFor } from '../platform/store/transaction.ts';
-import { readManifest } from './records/stored-manifest.ts';
+import { readManifest } from '../records/stored-manifest.ts';
 import { registerVersion } from './register-version.ts';
 import { approvedManifest, assertUsable } from './tool-version.ts';
 

@@ -8,7 +8,7 @@ import { openStates } from '../approvals/open-states.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import type { Approval, Tool } from '../platform/store/generated/client.ts';
-import { readManifest } from './records/stored-manifest.ts';
+import { readManifest } from '../records/stored-manifest.ts';
 
 type Deps = Pick<Services, 'db' | 'clock' | 'guard'>;
 

@@ -2,7 +2,7 @@ import type { JsonObject } from '../../shared/base/json.ts';
 import { sameButName } from '../../shared/manifest/hash.ts';
 import type { NormalisedManifest } from '../../shared/manifest/manifest.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
-import { readManifest } from './records/stored-manifest.ts';
+import { readManifest } from '../records/stored-manifest.ts';
 
 /** Newest first; a tool that was renamed was seen not long ago. */
 const comparedMax = 1000;

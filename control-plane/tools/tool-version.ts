@@ -3,7 +3,7 @@ import type { NormalisedManifest } from '../../shared/manifest/manifest.ts';
 import { schemaProblem } from '../../shared/manifest/validator.ts';
 import type { Tool } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
-import { manifestOf } from './records/stored-manifest.ts';
+import { manifestOf } from '../records/stored-manifest.ts';
 
 /** The manifest that a human stands behind, if there is one. */
 export async function approvedManifest(

@@ -32,7 +32,7 @@ const noReasonCode: Readonly<Record<string, readonly string[]>> = {
   'proxy/enforce/tool-server.ts': ['/^mcp\\.[^.]*\\./'],
   'shared/policy/language/usage-path.ts': ["summed?.startsWith('args.')"],
   'shared/policy/lint/lint-rules.ts': ['/^tool(\\.|$)/'],
-  'shared/siem/record.ts': ['/^evidence\\.(fork|id_conflict)$/', '/^integrity\\./'],
+  'shared/ledger/siem/record.ts': ['/^evidence\\.(fork|id_conflict)$/', '/^integrity\\./'],
 };
 
 interface Source {

@@ -4,7 +4,7 @@ import type {
 } from '../../../shared/contract/evidence/evidence-export.ts';
 import type { BundleEvent } from '../../../shared/ledger/bundle/layout.ts';
 import { type ExportPlan, writeExport } from '../../../shared/ledger/bundle/write.ts';
-import { dialects } from '../../../shared/siem/dialects.ts';
+import { dialects } from '../../../shared/ledger/siem/dialects.ts';
 import type { Services } from '../../core/services.ts';
 import { InclusionProofs } from '../../ledger/export/proofs.ts';
 import { type ExportRow, readChainEnds, readRows } from '../../ledger/export/rows.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { exportFormats } from '../../ledger/bundle/statement.ts';
-import { siemDialects } from '../../siem/dialects.ts';
+import { siemDialects } from '../../ledger/siem/dialects.ts';
 import { operation } from '../base/operation.ts';
 import { rotatablePurposes } from '../keys.ts';
 import { evidenceFilters, isInOrder } from './evidence.ts';

@@ -1,5 +1,5 @@
-import type { SiemRecord } from '../../siem/record.ts';
 import { csvCell } from '../list-text.ts';
+import type { SiemRecord } from '../siem/record.ts';
 
 const columns = [
   'position',

@@ -1,5 +1,5 @@
-import type { SiemRecord } from '../../siem/record.ts';
 import { markdownText } from '../list-text.ts';
+import type { SiemRecord } from '../siem/record.ts';
 import type { ExportFilters } from './statement.ts';
 
 interface MarkdownFacts {

@@ -1,7 +1,7 @@
 import { canonicalJson } from '../../crypto/jcs.ts';
 import { type ObjectSignature, signObject, verifyObject } from '../../crypto/signed-object.ts';
 import type { PublicJwk, SigningKey, VerificationKeys } from '../../crypto/signing-key.ts';
-import type { SiemDialect } from '../../siem/dialects.ts';
+import type { SiemDialect } from '../siem/dialects.ts';
 
 export const exportFormats = ['json', 'md', 'csv', 'siem'] as const;
 export type ExportFormat = (typeof exportFormats)[number];

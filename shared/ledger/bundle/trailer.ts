@@ -1,10 +1,10 @@
 import { isJsonObject } from '../../base/json.ts';
 import { canonicalJson } from '../../crypto/jcs.ts';
 import { isObjectSignature } from '../../crypto/signed-object.ts';
-import { cefText, syslogFrame } from '../../siem/cef.ts';
-import type { SiemDialect } from '../../siem/dialects.ts';
-import { ecsIndex } from '../../siem/ecs.ts';
-import { gatewayName, product } from '../../siem/product.ts';
+import { cefText, syslogFrame } from '../siem/cef.ts';
+import type { SiemDialect } from '../siem/dialects.ts';
+import { ecsIndex } from '../siem/ecs.ts';
+import { gatewayName, product } from '../siem/product.ts';
 import { bundleStart } from './layout.ts';
 import {
   type ExportStatement,

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { PublicJwk, SigningKey } from '../../crypto/signing-key.ts';
-import { dialects, type SiemDialect } from '../../siem/dialects.ts';
-import type { SiemRecord } from '../../siem/record.ts';
+import { dialects, type SiemDialect } from '../siem/dialects.ts';
+import type { SiemRecord } from '../siem/record.ts';
 import { csvHead, csvRow } from './csv.ts';
 import {
   type BundleChain,

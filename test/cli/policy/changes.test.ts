@@ -2,10 +2,10 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import { describeChanges } from '../../../cli/policy/changes.ts';
-import { readPolicyFile } from '../../../shared/policy/cases/read-policy.ts';
 import type { PolicyDefinition } from '../../../shared/policy/language/definition.ts';
 import { policyHash } from '../../../shared/policy/language/hash.ts';
 import { parsePolicy } from '../../../shared/policy/language/validate.ts';
+import { readPolicyFile } from '../../../shared/policy-cases/read-policy.ts';
 import { policies } from '../../support/policy-arbitraries.ts';
 import { condition, policy, rule } from '../../support/policy-drafts.ts';
 

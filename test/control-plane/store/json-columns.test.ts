@@ -6,7 +6,7 @@ import { bindingOf } from '../../../control-plane/bindings/stored-binding.ts';
 import { readSealed } from '../../../control-plane/ledger/reading/sealed-text.ts';
 import { readColumn } from '../../../control-plane/platform/store/read-column.ts';
 import { storedDefinition } from '../../../control-plane/policies/stored-definition.ts';
-import { readManifest } from '../../../control-plane/tools/records/stored-manifest.ts';
+import { readManifest } from '../../../control-plane/records/stored-manifest.ts';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 
 const root = resolve(import.meta.dirname, '../../..');

@@ -3,9 +3,9 @@ import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../../shared/base/json.ts';
 import { contractVersion } from '../../../shared/contract/base/openapi.ts';
 import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
-import { dialects, type SiemDialect, siemDialects } from '../../../shared/siem/dialects.ts';
-import { product } from '../../../shared/siem/product.ts';
-import type { SiemRecord } from '../../../shared/siem/record.ts';
+import { dialects, type SiemDialect, siemDialects } from '../../../shared/ledger/siem/dialects.ts';
+import { product } from '../../../shared/ledger/siem/product.ts';
+import type { SiemRecord } from '../../../shared/ledger/siem/record.ts';
 import { anEvent } from '../../support/ledger.ts';
 
 const occurred_at = '2026-11-20T10:00:00.123Z';

@@ -4,7 +4,7 @@ import type { EvidenceJwk } from '../../../../shared/contract/evidence/evidence-
 import { rotateSigningKey } from '../../../../shared/contract/keys.ts';
 import { generateSigningKey } from '../../../../shared/crypto/signing-key.ts';
 import { verifyExport } from '../../../../shared/ledger/bundle/verify.ts';
-import { siemDialects } from '../../../../shared/siem/dialects.ts';
+import { siemDialects } from '../../../../shared/ledger/siem/dialects.ts';
 import { startApi, type TestApi } from '../../../support/api.ts';
 import { fileOf } from '../../../support/exported.ts';
 import { anEvent, tamper } from '../../../support/ledger.ts';

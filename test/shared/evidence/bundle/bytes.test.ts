@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { verifyExport } from '../../../../shared/ledger/bundle/verify.ts';
-import { siemDialects } from '../../../../shared/siem/dialects.ts';
+import { siemDialects } from '../../../../shared/ledger/siem/dialects.ts';
 import type { PaperExport } from '../../../support/exported.ts';
 import { exportOf, fileOf, paperLedger, proved, verifyBytes } from '../../../support/exported.ts';
 import { anEvent } from '../../../support/ledger.ts';

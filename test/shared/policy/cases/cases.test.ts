@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { readCaseFile } from '../../../../shared/policy/cases/read-cases.ts';
-import { runCases } from '../../../../shared/policy/cases/run-cases.ts';
 import { parsePolicy } from '../../../../shared/policy/language/validate.ts';
+import { readCaseFile } from '../../../../shared/policy-cases/read-cases.ts';
+import { runCases } from '../../../../shared/policy-cases/run-cases.ts';
 import { condition, policy, rule } from '../../../support/policy-drafts.ts';
 import { loadPolicyVectors } from '../../../support/policy-vectors.ts';
 

@@ -8,10 +8,10 @@ import {
   type Scalar,
   type YAMLMap,
 } from 'yaml';
-import type { JsonValue } from '../../base/json.ts';
-import { parseStrictJson } from '../../base/strict-json.ts';
-import { GatewayError } from '../../errors/gateway-error.ts';
-import { joinPath, show } from '../language/json-bounds.ts';
+import type { JsonValue } from '../base/json.ts';
+import { parseStrictJson } from '../base/strict-json.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+import { joinPath, show } from '../policy/language/json-bounds.ts';
 
 /** A part of a YAML document that is refused, and where it begins. */
 export class UnreadableNode extends Error {

@@ -1,7 +1,7 @@
-import { GatewayError } from '../../../shared/errors/gateway-error.ts';
-import type { Services } from '../../core/services.ts';
-import type { Agent } from '../../platform/store/generated/client.ts';
-import type { Transaction } from '../../platform/store/transaction.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { Services } from '../core/services.ts';
+import type { Agent } from '../platform/store/generated/client.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
 import { agentRowId } from './agent-row-id.ts';
 
 /** The registered agent, or undefined; throws `agent.load_failed` when that cannot be told. */

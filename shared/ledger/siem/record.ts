@@ -1,5 +1,5 @@
-import type { JsonValue } from '../base/json.ts';
-import type { EvidenceEvent } from '../ledger/event.ts';
+import type { JsonValue } from '../../base/json.ts';
+import type { EvidenceEvent } from '../event.ts';
 
 /** A sealed event as it goes to a SIEM: what its canonical text says, and its links. */
 export interface SiemRecord {

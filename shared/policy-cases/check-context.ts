@@ -1,6 +1,6 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
-import { fieldAt } from '../language/context-fields.ts';
-import { joinPath, refuse, show } from '../language/json-bounds.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
+import { fieldAt } from '../policy/language/context-fields.ts';
+import { joinPath, refuse, show } from '../policy/language/json-bounds.ts';
 
 /**
  * Refuses a context that no decision can have: a misspelt field would make a case pass because

@@ -1,9 +1,9 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
-import { environments, modes } from '../../vocabulary/action.ts';
-import { decisions } from '../../vocabulary/verdict.ts';
-import type { PolicyContext } from '../language/context.ts';
-import { joinPath, refuse, show } from '../language/json-bounds.ts';
-import { readLabel, readList, readObject, readOneOf, readText } from '../language/shape.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
+import type { PolicyContext } from '../policy/language/context.ts';
+import { joinPath, refuse, show } from '../policy/language/json-bounds.ts';
+import { readLabel, readList, readObject, readOneOf, readText } from '../policy/language/shape.ts';
+import { environments, modes } from '../vocabulary/action.ts';
+import { decisions } from '../vocabulary/verdict.ts';
 import { checkContext } from './check-context.ts';
 import type { CaseAction, CaseExpectation, CaseFile, PolicyCase } from './policy-case.ts';
 import { atLine, readSource, type SourceFile } from './source.ts';

@@ -1,11 +1,11 @@
-import { decide } from '../../decision/decide.ts';
-import type { DecisionState } from '../../decision/state.ts';
-import type { Action } from '../../vocabulary/action.ts';
-import type { Decision } from '../../vocabulary/verdict.ts';
-import { compilePolicies } from '../engine/compile.ts';
-import type { PolicySet } from '../engine/policy-set.ts';
-import type { PolicyDefinition } from '../language/definition.ts';
-import { policyHash } from '../language/hash.ts';
+import { decide } from '../decision/decide.ts';
+import type { DecisionState } from '../decision/state.ts';
+import { compilePolicies } from '../policy/engine/compile.ts';
+import type { PolicySet } from '../policy/engine/policy-set.ts';
+import type { PolicyDefinition } from '../policy/language/definition.ts';
+import { policyHash } from '../policy/language/hash.ts';
+import type { Action } from '../vocabulary/action.ts';
+import type { Decision } from '../vocabulary/verdict.ts';
 import type { CaseAction, CaseExpectation, PolicyCase } from './policy-case.ts';
 
 interface CaseOutcome {

@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { isJsonObject } from '../../../shared/base/json.ts';
-import { GatewayError } from '../../../shared/errors/gateway-error.ts';
-import { manifestHash } from '../../../shared/manifest/hash.ts';
-import type { NormalisedManifest } from '../../../shared/manifest/manifest.ts';
-import { riskTiers } from '../../../shared/vocabulary/action.ts';
-import { readTextColumn } from '../../platform/store/read-column.ts';
+import { isJsonObject } from '../../shared/base/json.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import { manifestHash } from '../../shared/manifest/hash.ts';
+import type { NormalisedManifest } from '../../shared/manifest/manifest.ts';
+import { riskTiers } from '../../shared/vocabulary/action.ts';
+import { readTextColumn } from '../platform/store/read-column.ts';
 
 const text = z.string().optional();
 const object = z.custom(isJsonObject).optional();

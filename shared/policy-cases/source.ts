@@ -1,9 +1,9 @@
 import { isUtf8 } from 'node:buffer';
 import { LineCounter, parseDocument } from 'yaml';
-import type { JsonValue } from '../../base/json.ts';
-import { parseStrictJson } from '../../base/strict-json.ts';
-import { GatewayError } from '../../errors/gateway-error.ts';
-import { snapshotJson } from '../language/json-bounds.ts';
+import type { JsonValue } from '../base/json.ts';
+import { parseStrictJson } from '../base/strict-json.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+import { snapshotJson } from '../policy/language/json-bounds.ts';
 import { yamlProblem } from './yaml-problem.ts';
 import { jsonOf, UnreadableNode } from './yaml-value.ts';
 

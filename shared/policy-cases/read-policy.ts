@@ -1,7 +1,7 @@
-import type { JsonObject } from '../../base/json.ts';
-import type { PolicyDefinition } from '../language/definition.ts';
-import { policyHash } from '../language/hash.ts';
-import { parsePolicy } from '../language/validate.ts';
+import type { JsonObject } from '../base/json.ts';
+import type { PolicyDefinition } from '../policy/language/definition.ts';
+import { policyHash } from '../policy/language/hash.ts';
+import { parsePolicy } from '../policy/language/validate.ts';
 import { atLine, readSource, type Source, type SourceFile } from './source.ts';
 
 /** A valid policy that was read from a file. */

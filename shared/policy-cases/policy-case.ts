@@ -1,7 +1,7 @@
-import type { JsonObject } from '../../base/json.ts';
-import type { Environment, Mode } from '../../vocabulary/action.ts';
-import type { Decision } from '../../vocabulary/verdict.ts';
-import type { PolicyContext } from '../language/context.ts';
+import type { JsonObject } from '../base/json.ts';
+import type { PolicyContext } from '../policy/language/context.ts';
+import type { Environment, Mode } from '../vocabulary/action.ts';
+import type { Decision } from '../vocabulary/verdict.ts';
 
 /** An action as preflight takes it, without passport. Only the tool must be named. */
 export interface CaseAction {
