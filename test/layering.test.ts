@@ -139,19 +139,58 @@ describe('import rules', () => {
   });
 
   it('no import runs in a circle', () => {
-    const graph = new Map(files.map((file) => [file.path, file.imports]));
-    const done = new Set<string>();
-    const circles: string[] = [];
-    const visit = (path: string, trail: readonly string[]) => {
-      if (trail.includes(path)) {
-        circles.push([...trail.slice(trail.indexOf(path)), path].join(' -> '));
-        return;
-      }
-      if (done.has(path)) return;
-      for (const next of graph.get(path) ?? []) visit(next, [...trail, path]);
-      done.add(path);
-    };
-    for (const path of graph.keys()) visit(path, []);
-    expect(circles).toEqual([]);
+    expect(circlesIn(new Map(files.map((file) => [file.path, file.imports])))).toEqual([]);
+  });
+
+  it('folders do not import each other in a circle', () => {
+    const judged = files.filter(({ path }) => /^(shared|control-plane)\//.test(path));
+    expect(circlesIn(folderGraph(judged, dirname))).toEqual([]);
+    for (const program of ['shared', 'control-plane']) {
+      const topFolder = (path: string) => path.split('/').slice(0, 2).join('/');
+      const group = (path: string) => (dirname(path) === program ? program : topFolder(path));
+      const own = judged.filter(({ path }) => isIn(path, program));
+      expect(circlesIn(folderGraph(own, group))).toEqual([]);
+    }
+  });
+
+  it('no folder holds more than 25 files', () => {
+    const sizes = new Map<string, number>();
+    for (const { path } of files) sizes.set(dirname(path), (sizes.get(dirname(path)) ?? 0) + 1);
+    expect([...sizes].filter(([, size]) => size > 25)).toEqual([]);
   });
 });
+
+/** Which folder imports which; `folderOf` gives the folder of a file. */
+function folderGraph(
+  sources: readonly SourceFile[],
+  folderOf: (path: string) => string,
+): ReadonlyMap<string, readonly string[]> {
+  const graph = new Map<string, Set<string>>();
+  const own = new Set(sources.map(({ path }) => path));
+  for (const { path, imports } of sources) {
+    const from = folderOf(path);
+    const targets = graph.get(from) ?? new Set();
+    graph.set(from, targets);
+    for (const to of imports) {
+      if (own.has(to) && folderOf(to) !== from) targets.add(folderOf(to));
+    }
+  }
+  return new Map([...graph].map(([folder, targets]) => [folder, [...targets]]));
+}
+
+/** Every circle that a walk of the graph meets first. */
+function circlesIn(graph: ReadonlyMap<string, readonly string[]>): string[] {
+  const done = new Set<string>();
+  const circles: string[] = [];
+  const visit = (node: string, trail: readonly string[]) => {
+    if (trail.includes(node)) {
+      circles.push([...trail.slice(trail.indexOf(node)), node].join(' -> '));
+      return;
+    }
+    if (done.has(node)) return;
+    for (const next of graph.get(node) ?? []) visit(next, [...trail, node]);
+    done.add(node);
+  };
+  for (const node of graph.keys()) visit(node, []);
+  return circles;
+}

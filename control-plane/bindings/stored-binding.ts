@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Binding } from '../../shared/binding/binding.ts';
 import type { BindingRecord } from '../../shared/contract/bindings.ts';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
-import type { Forgery } from '../platform/integrity/row-guard.ts';
+import type { Forgery } from '../platform/integrity/report-forgery.ts';
 import type { BindingModel } from '../platform/store/generated/models/Binding.ts';
 import { readColumn } from '../platform/store/read-column.ts';
 import type { Vault } from '../platform/vault/vault.ts';

@@ -6,7 +6,15 @@ import { messageText, notified, payloadPlace } from '../outbound/enqueue.ts';
 import type { Vault } from '../vault/vault.ts';
 import { derivedId, integrityChain } from './incident-ids.ts';
 import { outboxMac } from './outbox-mac.ts';
-import type { Forgery } from './row-guard.ts';
+
+/** A row that is not ours. */
+export interface Forgery {
+  readonly tenantId: string;
+  readonly table: string;
+  readonly key: string;
+  /** The row as it was found. */
+  readonly found: string;
+}
 
 interface Deps {
   readonly pool: Pool;

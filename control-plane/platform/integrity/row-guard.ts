@@ -8,7 +8,7 @@ import type { ForgeryMeter } from '../telemetry/forgery-metrics.ts';
 import type { Vault } from '../vault/vault.ts';
 import type { Armed } from './armed.ts';
 import type { KnownLedgers } from './known-ledgers.ts';
-import { reportForgery } from './report-forgery.ts';
+import { type Forgery, reportForgery } from './report-forgery.ts';
 import { rowKey, rowText } from './row-text.ts';
 
 /** Tells the rows that the control plane wrote from those that somebody else did. */
@@ -34,15 +34,6 @@ export interface RowGuard {
   assertTrusted(tenantId: string): void;
   /** For what proves itself otherwise, a binding: seals and counts it, and gives the error to throw. */
   forged(forgery: Forgery): GatewayError;
-}
-
-/** A row that is not ours. */
-export interface Forgery {
-  readonly tenantId: string;
-  readonly table: string;
-  readonly key: string;
-  /** The row as it was found. */
-  readonly found: string;
 }
 
 interface GuardDeps {
