@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import { parseArgs } from 'node:util';
 import type { Services } from '../control-plane/core/services.ts';
-import { createOperatorKey } from '../control-plane/keys/create-operator-key.ts';
+import { createOperatorKey } from '../control-plane/keys/create-key.ts';
 import { openServices } from '../control-plane/main.ts';
 import { type Config, readConfig } from '../control-plane/platform/config/config.ts';
 import { createTenant } from '../control-plane/tenants/create-tenant.ts';

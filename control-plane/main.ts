@@ -7,7 +7,7 @@ import { programLog } from '../shared/base/program-log.ts';
 import { ignoreInsecureTls, insecureTlsIgnored, SettingsError } from '../shared/base/settings.ts';
 import type { Bus } from '../shared/bus/bus.ts';
 import { openBus } from '../shared/bus/open.ts';
-import { startExpirySweep } from './approvals/expiry-sweep.ts';
+import { startExpirySweep } from './approvals/expire-approvals.ts';
 import { OwnUsage } from './core/own-usage.ts';
 import type { Services } from './core/services.ts';
 import { signOldRows } from './integrity/baseline.ts';
@@ -19,7 +19,7 @@ import { createLedger } from './ledger/sealing/ledger.ts';
 import { reportForkedEnd } from './ledger/tree/fork.ts';
 import { sealingWitness } from './ledger/verification/sealing-witness.ts';
 import { startSelfVerification } from './ledger/verification/self-verify.ts';
-import { startDeliveryWorker } from './notifications/delivery-worker.ts';
+import { startDeliveryWorker } from './notifications/drain-deliveries.ts';
 import { channelsOf } from './notifications/routes.ts';
 import { openClaimStore, sweepClaims } from './passports/claim-store.ts';
 import { recordMinters } from './platform/access/minters.ts';
@@ -40,7 +40,7 @@ import { createPublisher } from './publishing/publisher.ts';
 import { serve } from './serve.ts';
 import { createStateMetrics } from './telemetry/state-metrics.ts';
 import { ensureDevelopmentTenants } from './tenants/create-tenant.ts';
-import { sweepUsage } from './usage/sweep-usage.ts';
+import { sweepUsage } from './usage/read-usage.ts';
 
 const version = '0.1.0';
 

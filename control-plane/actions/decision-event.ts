@@ -1,6 +1,6 @@
-import { seenRecord } from '../../shared/decision/seen-facts.ts';
+import { seenRecord } from '../../shared/decision/context.ts';
+import { usageEvidence } from '../../shared/decision/reach-verdict.ts';
 import type { DecisionState } from '../../shared/decision/state.ts';
-import { usageEvidence } from '../../shared/decision/usage-evidence.ts';
 import { argumentsEvidence } from '../../shared/ledger/privacy/arguments.ts';
 import type { ArgumentsSetting } from '../../shared/ledger/privacy/arguments-setting.ts';
 import type { Action, Environment } from '../../shared/vocabulary/action.ts';

@@ -14,7 +14,7 @@ import { openApproval } from '../approvals/open-approval.ts';
 import { spendApproval } from '../approvals/spend-approval.ts';
 import { standingGrantsFor } from '../approvals/standing-grants.ts';
 import type { Services } from '../core/services.ts';
-import { claimDurably } from '../passports/claim-durably.ts';
+import { claimDurably } from '../passports/claim-store.ts';
 import { userPresence } from '../passports/user-presence.ts';
 import { measureWork } from '../platform/scheduling/work-meter.ts';
 

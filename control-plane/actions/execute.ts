@@ -3,12 +3,15 @@ import type {
   ActionResponse,
   ExecuteResponse,
 } from '../../shared/contract/actions.ts';
+import { blockingSwitch } from '../../shared/decision/kill-switch.ts';
+import { effectiveMode } from '../../shared/decision/mode.ts';
 import { stepsFor } from '../../shared/decision/next-steps.ts';
+import type { DecisionState } from '../../shared/decision/state.ts';
 import { type ErrorCode, errorKinds } from '../../shared/errors/error-kinds.ts';
-import type { GatewayError } from '../../shared/errors/gateway-error.ts';
-import type { Action } from '../../shared/vocabulary/action.ts';
-import { mayProceed } from '../../shared/vocabulary/verdict.ts';
-import { requestersOf } from '../approvals/requesters.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import { type Action, stricterMode } from '../../shared/vocabulary/action.ts';
+import { mayProceed, type Verdict } from '../../shared/vocabulary/verdict.ts';
+import { requestersOf } from '../approvals/approval-request.ts';
 import { commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
@@ -23,10 +26,10 @@ import type { UpstreamOutcome } from '../platform/upstream/answer-collector.ts';
 import { describeAnswer } from './describe-answer.ts';
 import { type ExecutionEnd, executionEvent, executionFields } from './execution-event.ts';
 import { type JudgedAction, type Judging, judgeAction } from './judge-action.ts';
+import { loadState, type StateRequest } from './load-state.ts';
 import { actionOf, answerOf, restsOnOutage } from './preflight.ts';
 import { type PreparedExecution, prepareExecution } from './prepare-execution.ts';
 import { sealSalted } from './seal-salted.ts';
-import { assertStillPermitted } from './still-permitted.ts';
 
 /** What may pass between sending and the stored answer, beside the upstream's own time. */
 const marginMs = 60_000;
@@ -199,4 +202,36 @@ async function recordLost(
     const fields = executionFields(action, 'execution.outcome_unknown', data);
     await notes.event({ ...fields, id: resultId });
   });
+}
+
+/**
+ * Asked right before an action is sent: throws when what was decided a moment ago no longer holds,
+ * because a kill switch was armed, the agent disabled, the passport revoked, or the tool changed.
+ */
+async function assertStillPermitted(
+  services: Services,
+  request: StateRequest,
+  verdict: Verdict,
+): Promise<void> {
+  const { action } = request;
+  const state = await loadState(services, request);
+  const now = services.clock.now();
+  if (state.agentDisabled === true) throw new GatewayError('agent.disabled');
+  if (state.agent === undefined) throw new GatewayError('agent.not_found');
+  const armed = blockingSwitch(state.killSwitches, action, now);
+  if (armed !== undefined) throw new GatewayError('runtime.kill_switch');
+  const mode = effectiveMode(action, state, now);
+  if (stricterMode(mode, verdict.mode) !== verdict.mode) {
+    throw new GatewayError('runtime.kill_switch', {
+      message: `The mode ${mode} came into force after the decision was made.`,
+    });
+  }
+  if (verdict.enforced) assertUnchanged(state, verdict);
+}
+
+function assertUnchanged({ passport, tool }: DecisionState, verdict: Verdict): void {
+  if (passport?.form === 'signed' && passport.revoked) throw new GatewayError('passport.revoked');
+  const isSame = tool?.manifestHash === verdict.toolManifestHash;
+  const isApproved = tool === undefined || tool.approvalStatus === 'approved';
+  if (!isSame || !isApproved) throw new GatewayError('tool.manifest_changed');
 }

@@ -6,7 +6,7 @@ import { passportStatus } from '../../shared/decision/passport-status.ts';
 import { errorKindOf, isErrorCode } from '../../shared/errors/error-kinds.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Action } from '../../shared/vocabulary/action.ts';
-import { requestersOf } from '../approvals/requesters.ts';
+import { requestersOf } from '../approvals/approval-request.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { assertOwnAgent } from '../platform/access/own-agent.ts';

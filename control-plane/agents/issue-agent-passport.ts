@@ -4,10 +4,13 @@ import { clampTools } from '../../shared/glob/glob.ts';
 import { anyUser } from '../../shared/passport/claims.ts';
 import { type RiskTier, riskTiers } from '../../shared/vocabulary/action.ts';
 import type { Services } from '../core/services.ts';
-import { attestationOf } from '../passports/attestation.ts';
 import { assertMayIssue } from '../passports/issue-passport.ts';
-import { type MintedPassport, mintPassport } from '../passports/mint-passport.ts';
-import { stampedPolicyHash } from '../passports/stamped-policy-hash.ts';
+import {
+  type MintedPassport,
+  mintPassport,
+  stampedPolicyHash,
+} from '../passports/mint-passport.ts';
+import { attestationOf } from '../passports/user-presence.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { assertEnabled, holdEnabled, loadAgent } from '../records/load-agent.ts';
 

@@ -1,3 +1,5 @@
+import type { AgentAnswer } from '../../shared/contract/agents.ts';
+import { riskTiers } from '../../shared/vocabulary/action.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { assertOwnAgent } from '../platform/access/own-agent.ts';
@@ -45,4 +47,24 @@ export async function readAgent(
   assertOwnAgent(caller, String(id));
   const agent = await loadAgent(services, caller.tenantId, id);
   return { agent, serviceAccounts: await listServiceAccounts(services, agent) };
+}
+
+/** A registered agent as callers see it. */
+export function agentRecord(agent: Agent): AgentAnswer {
+  const { disabledAt, disabledBy, disabledReason } = agent;
+  return {
+    agent_id: agent.id,
+    name: agent.name,
+    kind: agent.kind,
+    capabilities: agent.capabilities,
+    goal: agent.goal ?? undefined,
+    // What cannot be read is taken for the worst.
+    blast_radius: riskTiers.find((known) => known === agent.blastRadius) ?? 'critical',
+    status: disabledAt === null ? 'active' : 'disabled',
+    disabled_at: disabledAt?.toISOString(),
+    disabled_by: disabledBy ?? undefined,
+    disabled_reason: disabledReason ?? undefined,
+    created_at: agent.createdAt.toISOString(),
+    updated_at: agent.updatedAt.toISOString(),
+  };
 }

@@ -15,9 +15,9 @@ import {
   type MintedPassport,
   mintPassport,
   type RenewedPassport,
+  stampedPolicyHash,
 } from '../passports/mint-passport.ts';
 import { lockRenewals } from '../passports/revoke-passport.ts';
-import { stampedPolicyHash } from '../passports/stamped-policy-hash.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { assertOwnAgent } from '../platform/access/own-agent.ts';
 import type { Transaction } from '../platform/store/transaction.ts';

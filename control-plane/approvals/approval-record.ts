@@ -1,11 +1,12 @@
+import { z } from 'zod';
 import type { ApprovalRecord } from '../../shared/contract/approvals.ts';
 import type { RiskTier } from '../../shared/vocabulary/action.ts';
 import type { ApprovalState } from '../../shared/vocabulary/approval-states.ts';
+import { type GrantLimits, grantScopes } from '../../shared/vocabulary/grant-terms.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import type { Approval, ApprovalVote } from '../platform/store/generated/client.ts';
 import { openEffectiveArgs, openProposal } from './approval-args.ts';
-import { grantLimitsOf } from './grant-limits.ts';
 
 export type ApprovalWithVotes = Approval & { readonly votes: readonly ApprovalVote[] };
 
@@ -107,4 +108,17 @@ function voteRecord(vote: ApprovalVote) {
     comment: vote.comment ?? undefined,
     voted_at: vote.votedAt.toISOString(),
   };
+}
+
+const storedLimits = z.object({
+  uses: z.number().int().min(1),
+  ttlSeconds: z.number().int().min(1),
+  scope: z.enum(grantScopes),
+});
+
+/** How far a standing grant may reach, as the rules said when the approval was opened. */
+export function grantLimitsOf({
+  grantLimits,
+}: Pick<Approval, 'grantLimits'>): GrantLimits | undefined {
+  return grantLimits === null ? undefined : storedLimits.parse(grantLimits);
 }

@@ -1,5 +1,7 @@
 import { actionDigest } from '../../shared/approval/action-digest.ts';
 import type { JsonObject } from '../../shared/base/json.ts';
+import { sha256 } from '../../shared/crypto/hash.ts';
+import { canonicalJson } from '../../shared/crypto/jcs.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Services } from '../core/services.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
@@ -7,7 +9,6 @@ import type { Transaction } from '../platform/store/transaction.ts';
 import { toolRecord } from '../records/tool-record.ts';
 import { openProposal } from './approval-args.ts';
 import type { ApprovalDecision } from './decision.ts';
-import { toolApprovalDigest } from './tool-approval-digest.ts';
 
 /**
  * The digest of what an approving act stands for; undefined for an act that grants nothing.
@@ -72,4 +73,9 @@ async function assertArgsFitTool(
   const problem = record.validateArgs?.(args);
   if (problem === undefined) return;
   throw new GatewayError('args.schema_invalid', { message: `modified_args: ${problem}` });
+}
+
+/** What an approval of kind `tool` binds to: this tenant's tool in this version and no other. */
+export function toolApprovalDigest(tenantId: string, tool: string, manifestHash: string): string {
+  return sha256(canonicalJson({ manifest_hash: manifestHash, tenant: tenantId, tool }));
 }

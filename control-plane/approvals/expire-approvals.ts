@@ -2,10 +2,12 @@ import { sidecarSection } from '../../shared/sync/sections.ts';
 import { isOpen, stateAt } from '../../shared/vocabulary/approval-states.ts';
 import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
+import { type Rounds, startRounds } from '../platform/scheduling/rounds.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { notifyApproval } from './notify-approval.ts';
 import { openStates } from './open-states.ts';
+import { settleEventHashes } from './settle-event-hashes.ts';
 
 const batchSize = 200;
 
@@ -92,4 +94,26 @@ function isOverdue(row: Approval, nowMs: number): boolean {
   const status = row.status as Parameters<typeof isOpen>[0];
   const expiresAtMs = row.expiresAt.getTime();
   return isOpen(status) && stateAt({ status, expiresAtMs }, nowMs) === 'expired';
+}
+
+const intervalMs = 15_000;
+
+/**
+ * Expires what nobody decided in time without waiting for somebody to look, and settles
+ * decisions whose sealing had to wait. A failed round is logged and the next one tries again.
+ */
+export function startExpirySweep(services: Services): Rounds {
+  return startRounds(() => sweep(services), intervalMs);
+}
+
+async function sweep(services: Services): Promise<void> {
+  try {
+    const tenants = await services.db.tenant.findMany({ select: { id: true } });
+    for (const { id } of tenants) {
+      await expireApprovals(services, id);
+      await settleEventHashes(services, id);
+    }
+  } catch (err) {
+    services.log.error({ err }, 'overdue approvals could not be expired');
+  }
 }

@@ -7,8 +7,8 @@ import { stricterRole } from '../../shared/vocabulary/roles.ts';
 import type { ChangeNotes } from '../core/commit-change.ts';
 import { type Approval, Prisma } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
+import { grantLimitsOf } from './approval-record.ts';
 import type { ApprovalRequest } from './approval-request.ts';
-import { grantLimitsOf } from './grant-limits.ts';
 
 /**
  * What a later presentation of the same action changes: who asked and who waits, that its user is

@@ -9,8 +9,7 @@ import type { ChangeNotes } from '../core/commit-change.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
 import { readTextColumn } from '../platform/store/read-column.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
-import type { ApprovalWithVotes } from './approval-record.ts';
-import { grantLimitsOf } from './grant-limits.ts';
+import { type ApprovalWithVotes, grantLimitsOf } from './approval-record.ts';
 
 type Facts = Pick<DecisionAttempt, 'approval' | 'reauthenticated' | 'manifestApproved' | 'votes'>;
 

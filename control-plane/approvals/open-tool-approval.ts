@@ -2,11 +2,11 @@ import type { RiskTier } from '../../shared/vocabulary/action.ts';
 import type { ChangeNotes } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
+import { toolApprovalDigest } from './effective-digest.ts';
 import { expireApproval } from './expire-approvals.ts';
 import { addRequesters } from './join-approval.ts';
 import { notifyApproval } from './notify-approval.ts';
 import { openStates } from './open-states.ts';
-import { toolApprovalDigest } from './tool-approval-digest.ts';
 
 interface ToolApprovalRequest {
   readonly tenantId: string;

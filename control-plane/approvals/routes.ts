@@ -5,8 +5,7 @@ import { type Route, route } from '../platform/http/route.ts';
 import { approvalRecord, grantRecord } from './approval-record.ts';
 import { decideApproval } from './decide-approval.ts';
 import { expireApprovals } from './expire-approvals.ts';
-import { getApproval } from './get-approval.ts';
-import { listApprovals } from './list-approvals.ts';
+import { getApproval, listApprovals } from './list-approvals.ts';
 import { revokeGrant } from './revoke-grant.ts';
 import { settleEventHashes } from './settle-event-hashes.ts';
 

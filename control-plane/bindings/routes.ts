@@ -1,9 +1,8 @@
 import * as contract from '../../shared/contract/bindings.ts';
 import type { Services } from '../core/services.ts';
 import { type Route, route } from '../platform/http/route.ts';
-import { deleteBinding } from './delete-binding.ts';
-import { listBindings } from './list-bindings.ts';
-import { putBinding } from './put-binding.ts';
+import { deleteBinding, putBinding } from './put-binding.ts';
+import { listBindings } from './stored-binding.ts';
 
 export function bindingRoutes(services: Services): readonly Route[] {
   return [

@@ -2,6 +2,8 @@ import { z } from 'zod';
 import type { Binding } from '../../shared/binding/binding.ts';
 import type { BindingRecord } from '../../shared/contract/bindings.ts';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
+import type { Services } from '../core/services.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import type { Forgery } from '../platform/integrity/report-forgery.ts';
 import type { BindingModel } from '../platform/store/generated/models/Binding.ts';
 import { readColumn } from '../platform/store/read-column.ts';
@@ -67,4 +69,18 @@ export function bindingRecordOf(row: BindingModel): BindingRecord {
     updated_by: row.updatedBy,
     updated_at: row.updatedAt.toISOString(),
   };
+}
+
+/** The tenant's bindings, by name. */
+export async function listBindings(
+  { db, vault, guard }: Pick<Services, 'db' | 'vault' | 'guard'>,
+  { tenantId }: Caller,
+): Promise<readonly BindingRecord[]> {
+  const rows = await db.binding.findMany({ where: { tenantId }, orderBy: { name: 'asc' } });
+  const ours = rows.filter((row) => {
+    if (bindingOf(row, vault) !== undefined) return true;
+    guard.forged(bindingForgery(row));
+    return false;
+  });
+  return ours.map(bindingRecordOf);
 }

@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import { modes } from '../../shared/vocabulary/action.ts';
 import type { Services } from '../core/services.ts';
-import { killSwitchRecordOf } from '../kill-switches/kill-switch-record.ts';
-import { killSwitchRows } from '../kill-switches/list-kill-switches.ts';
+import { killSwitchRecordOf, killSwitchRows } from '../kill-switches/list-kill-switches.ts';
 import type { KillSwitch } from '../platform/store/generated/client.ts';
 import { type Assessment, type Control, type Finding, findingOn, insufficient } from './control.ts';
 

@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import { type KeyPersons, personsOf } from '../../shared/approval/persons.ts';
 import { newId } from '../../shared/base/ids.ts';
 import { nameProblem } from '../../shared/base/principal.ts';
+import { SettingsError } from '../../shared/base/settings.ts';
 import type { createKey as createKeyOperation, KeyRecord } from '../../shared/contract/keys.ts';
 import { generateApiKey } from '../../shared/crypto/api-key.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
@@ -13,7 +14,7 @@ import { operator } from '../platform/access/minters.ts';
 import { isReservedPrincipal } from '../platform/access/reserved-principals.ts';
 import { permissionsOf } from '../platform/access/roles.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
-import { keyRecordOf } from './key-record.ts';
+import { keyRecordOf } from './list-keys.ts';
 
 type Wanted = z.output<NonNullable<(typeof createKeyOperation)['body']>>;
 
@@ -181,4 +182,50 @@ export async function insertKey(
     },
   });
   return { key, record: keyRecordOf(row) };
+}
+
+/** The roles of persons. Machines get their keys over the API. */
+const roles = ['owner', 'admin', 'developer', 'approver', 'auditor'] as const;
+
+interface OperatorKey {
+  readonly tenantId: string;
+  readonly role: string;
+  readonly principal: string;
+}
+
+/**
+ * Makes a key that no key of the tenant led to. Keys that one person made count as that person, so
+ * that this is how a second person who decides comes to a tenant.
+ */
+export async function createOperatorKey(
+  services: Services,
+  { tenantId, role: wanted, principal }: OperatorKey,
+): Promise<string> {
+  const role = roles.find((known) => known === wanted);
+  if (role === undefined) {
+    throw new SettingsError(`Role ${wanted}: use one of ${roles.join(', ')}.`);
+  }
+  if (principal.trim() === '' || principal.length > 100 || isReservedPrincipal(principal)) {
+    throw new SettingsError(
+      `Principal ${JSON.stringify(principal.slice(0, 100))}: use the name of a person, of at most 100 characters.`,
+    );
+  }
+  if ((await services.db.tenant.findUnique({ where: { id: tenantId } })) === null) {
+    throw new SettingsError(`There is no tenant ${tenantId}.`);
+  }
+  const { result } = await commitChange(services, tenantId, (tx, notes) =>
+    insertKey(
+      tx,
+      { ...services, notes },
+      {
+        tenantId,
+        by: undefined,
+        wantedKey: {
+          ...{ name: principal, role, scope: 'tenant', principal },
+          ...{ agentId: undefined, expiresAt: undefined },
+        },
+      },
+    ),
+  );
+  return result.key;
 }

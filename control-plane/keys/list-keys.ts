@@ -1,7 +1,7 @@
 import type { KeyRecord } from '../../shared/contract/keys.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import { keyRecordOf } from './key-record.ts';
+import type { ApiKeyModel } from '../platform/store/generated/models/ApiKey.ts';
 
 /** Every key of the caller's tenant, oldest first, revoked ones included. */
 export async function listKeys(
@@ -13,4 +13,24 @@ export async function listKeys(
     orderBy: [{ createdAt: 'asc' }, { id: 'asc' }],
   });
   return rows.filter((row) => guard.holds('api_key', row)).map(keyRecordOf);
+}
+
+/** A stored key as callers see it. */
+export function keyRecordOf(row: ApiKeyModel): KeyRecord {
+  return {
+    id: row.id,
+    name: row.name,
+    role: row.role as KeyRecord['role'],
+    scope: row.scope as KeyRecord['scope'],
+    principal: row.principal,
+    ...(row.agentId === null ? {} : { agent_id: row.agentId }),
+    hash: row.hash,
+    start: row.start,
+    last4: row.last4,
+    created_by: row.createdBy,
+    created_at: row.createdAt.toISOString(),
+    expires_at: row.expiresAt?.toISOString() ?? null,
+    last_used_at: row.lastUsedAt?.toISOString() ?? null,
+    revoked_at: row.revokedAt?.toISOString() ?? null,
+  };
 }

@@ -4,7 +4,7 @@ import { commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { keyDirectory } from '../platform/access/key-directory.ts';
-import { keyRecordOf } from './key-record.ts';
+import { keyRecordOf } from './list-keys.ts';
 
 /** Revokes a key. It is refused here as soon as this answers, on other replicas within a second. */
 export async function revokeKey(

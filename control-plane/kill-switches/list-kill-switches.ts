@@ -2,7 +2,7 @@ import type { KillSwitchRecord } from '../../shared/contract/kill-switches.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import type { KillSwitch } from '../platform/store/generated/client.ts';
-import { killSwitchRecordOf } from './kill-switch-record.ts';
+import type { KillSwitchModel } from '../platform/store/generated/models/KillSwitch.ts';
 
 /** The tenant's kill switches, newest first: those in force, or all that ever were. */
 export async function listKillSwitches(
@@ -31,4 +31,30 @@ export async function killSwitchRows(
     orderBy: [{ armedAt: 'desc' }, { id: 'desc' }],
     take: limit,
   });
+}
+
+/** A kill switch as callers see it at this time. */
+export function killSwitchRecordOf(row: KillSwitchModel, nowMs: number): KillSwitchRecord {
+  return {
+    id: row.id,
+    kind: row.kind as KillSwitchRecord['kind'],
+    status: statusOf(row, nowMs),
+    tool: row.tool ?? undefined,
+    agent_id: row.agentId ?? undefined,
+    mode: row.mode ?? undefined,
+    reason: row.reason,
+    armed_by: row.armedBy,
+    armed_at: row.armedAt.toISOString(),
+    expires_at: row.expiresAt?.toISOString(),
+    disarmed_by: row.disarmedBy ?? undefined,
+    disarmed_at: row.disarmedAt?.toISOString(),
+  };
+}
+
+function statusOf(
+  { disarmedAt, expiresAt }: KillSwitchModel,
+  nowMs: number,
+): KillSwitchRecord['status'] {
+  if (disarmedAt !== null) return 'disarmed';
+  return expiresAt !== null && expiresAt.getTime() <= nowMs ? 'expired' : 'armed';
 }

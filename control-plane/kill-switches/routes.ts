@@ -2,9 +2,8 @@ import * as contract from '../../shared/contract/kill-switches.ts';
 import type { Services } from '../core/services.ts';
 import { type Route, route } from '../platform/http/route.ts';
 import { warnUnknownTools } from '../tools/warn-unknown-tools.ts';
-import { armKillSwitch } from './arm-kill-switch.ts';
+import { armKillSwitch, disarmKillSwitch } from './arm-kill-switch.ts';
 import { confirmationIn } from './confirmation.ts';
-import { disarmKillSwitch } from './disarm-kill-switch.ts';
 import { listKillSwitches } from './list-kill-switches.ts';
 
 export function killSwitchRoutes(services: Services): readonly Route[] {

@@ -2,9 +2,9 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import { type AttemptOutcome, attemptDelivery } from './attempt-delivery.ts';
+import { type Rounds, startRounds } from '../platform/scheduling/rounds.ts';
+import { type AttemptOutcome, attemptDelivery, claimDeliveries } from './attempt-delivery.ts';
 import type { Channel } from './channel.ts';
-import { claimDeliveries } from './claim-deliveries.ts';
 
 /** What one call attempts at most; its caller waits for all of it. */
 const drainMax = 100;
@@ -55,4 +55,41 @@ export async function replayDelivery(
       data: { by: principal, delivery_id: id },
     });
   });
+}
+
+const underWayMax = 20;
+
+/**
+ * Delivers what is due, all the time. Any number of replicas may do so on one database; none
+ * waits for another, nor for a receiver that stalls. A failed round is logged, the next tries again.
+ */
+export function startDeliveryWorker(
+  services: Services,
+  channels: readonly Channel[],
+  intervalMs = 1_000,
+): Rounds {
+  const underWay = new Set<Promise<unknown>>();
+  const begin = async () => {
+    const max = underWayMax - underWay.size;
+    if (max === 0) return;
+    for (const delivery of await claimDeliveries(services, { max })) {
+      const attempt: Promise<unknown> = attemptDelivery(services, channels, delivery)
+        .catch((err: unknown) => services.log.warn({ err }, 'a delivery could not be settled'))
+        .finally(() => underWay.delete(attempt));
+      underWay.add(attempt);
+    }
+  };
+  const rounds = startRounds(
+    () =>
+      begin().catch((err: unknown) =>
+        services.log.warn({ err }, 'due deliveries could not be read'),
+      ),
+    intervalMs,
+  );
+  return {
+    async close() {
+      await rounds.close();
+      await Promise.all(underWay);
+    },
+  };
 }

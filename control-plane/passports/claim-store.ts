@@ -1,5 +1,10 @@
 import type { ClaimStore } from '../../shared/bus/memory.ts';
-import { isClaimKey } from '../../shared/passport/single-use-claim.ts';
+import {
+  claimKey,
+  claimMarginMs,
+  isClaimKey,
+  type PassportClaim,
+} from '../../shared/passport/single-use-claim.ts';
 import type { Services } from '../core/services.ts';
 
 const epochKey = { tenantId: '', key: 'epoch' };
@@ -29,4 +34,38 @@ export async function sweepClaims({ db, clock }: Pick<Services, 'db' | 'clock'>)
   const expired = { expiresAt: { lte: new Date(clock.now()) } };
   await db.busClaim.deleteMany({ where: { ...expired, tenantId: { not: epochKey.tenantId } } });
   await db.passportUse.deleteMany({ where: expired });
+}
+
+/** What became of a passport's one use, without taking it. */
+export async function lookUpUse(
+  { bus, db, log }: Pick<Services, 'bus' | 'db' | 'log'>,
+  tenantId: string,
+  jti: string,
+): Promise<'unclaimed' | 'replayed' | 'unavailable'> {
+  const used = await db.passportUse.count({ where: { tenantId, jti } });
+  if (used > 0) return 'replayed';
+  try {
+    return (await bus.isTaken(tenantId, claimKey(jti))) ? 'replayed' : 'unclaimed';
+  } catch (cause) {
+    log.warn({ err: cause, jti }, 'whether a passport was used cannot be told');
+    return 'unavailable';
+  }
+}
+
+/** The second lock on single use: true for exactly one caller, for as long as the row exists. */
+export async function claimDurably(
+  { db, clock }: Pick<Services, 'db' | 'clock'>,
+  tenantId: string,
+  { jti, expiresAtMs }: Omit<PassportClaim, 'durable'>,
+): Promise<boolean> {
+  const { count } = await db.passportUse.createMany({
+    data: {
+      tenantId,
+      jti,
+      usedAt: new Date(clock.now()),
+      expiresAt: new Date(expiresAtMs + claimMarginMs),
+    },
+    skipDuplicates: true,
+  });
+  return count === 1;
 }

@@ -1,10 +1,11 @@
 import { type PassportFailure, passportFailures } from '../../shared/passport/check.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';
 import { revocationId } from '../../shared/passport/single-use.ts';
+import { proofOf } from '../approvals/approval-proof.ts';
 import type { Services } from '../core/services.ts';
+import type { Caller } from '../platform/access/caller.ts';
 import { agentRowId } from '../records/agent-row-id.ts';
-import { approvalFailure } from './approval-failure.ts';
-import { lookUpUse } from './look-up-use.ts';
+import { lookUpUse } from './claim-store.ts';
 import { readPresented } from './read-passport.ts';
 
 interface Examined {
@@ -79,4 +80,51 @@ async function isRevoked(
   ]);
   const isStopped = agent !== null && (agent.disabledAt !== null || !guard.holds('agent', agent));
   return revocations > 0 || isStopped;
+}
+
+/** A passport that rests on an approval is worth no more than the approval. */
+async function approvalFailure(
+  services: Services,
+  tenantId: string,
+  { approval_hash }: PassportClaims,
+): Promise<PassportFailure | undefined> {
+  if (approval_hash === null) return undefined;
+  const { db, clock } = services;
+  const approval = await db.approval.findFirst({ where: { tenantId, eventHash: approval_hash } });
+  const proof = approval === null ? undefined : await proofOf(services, db, approval);
+  const check = 'approval';
+  if (proof?.granted !== true) {
+    return {
+      check,
+      reason_code: 'approval.invalid',
+      message: 'No granted approval has this hash.',
+    };
+  }
+  if (proof.revoked === true) {
+    return { check, reason_code: 'approval.grant_revoked', message: 'The grant was revoked.' };
+  }
+  if (proof.used) {
+    return { check, reason_code: 'approval.used', message: 'The approval was already used.' };
+  }
+  if (proof.expiresAtMs <= clock.now()) {
+    return { check, reason_code: 'approval.expired', message: 'The grant has expired.' };
+  }
+  return undefined;
+}
+
+interface PassportReport {
+  readonly valid: boolean;
+  readonly errors: readonly PassportFailure[];
+  /** What it says, when its signature holds. */
+  readonly claims?: PassportClaims;
+}
+
+/** Says all that is wrong with a passport. A key bound to an agent reads that agent's only. */
+export async function verifyPassport(
+  services: Services,
+  { tenantId, agentId }: Caller,
+  { passport, audience }: { readonly passport: string; readonly audience?: string | undefined },
+): Promise<PassportReport> {
+  const found = await examinePassport(services, tenantId, { passport, audience, agentId });
+  return { valid: found.errors.length === 0, ...found };
 }

@@ -7,9 +7,8 @@ import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { assertOwnAgent } from '../platform/access/own-agent.ts';
 import { assertEnabled, findAgent, holdEnabled } from '../records/load-agent.ts';
-import { attestationOf } from './attestation.ts';
-import { type MintedPassport, mintPassport } from './mint-passport.ts';
-import { stampedPolicyHash } from './stamped-policy-hash.ts';
+import { type MintedPassport, mintPassport, stampedPolicyHash } from './mint-passport.ts';
+import { attestationOf } from './user-presence.ts';
 
 interface PassportRequest {
   readonly tenantId: string;

@@ -6,6 +6,7 @@ import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import { agentChain } from '../ledger/sealing/new-event.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
+import { loadPublishedPolicies } from '../policies/load-published.ts';
 
 export const passportIssuer = 'sallyport';
 
@@ -146,4 +147,16 @@ function issuedData(claims: PassportClaims, issuedBy: string): JsonObject {
     policy_id: claims.policy_id,
     risk_tier: claims.risk_tier,
   };
+}
+
+/** The hash of the policies that are published now, as passports carry it. */
+export async function stampedPolicyHash(
+  services: Pick<Services, 'db' | 'guard'>,
+  tenantId: string,
+): Promise<string> {
+  try {
+    return (await loadPublishedPolicies(services, tenantId)).hash;
+  } catch (cause) {
+    throw new GatewayError('policy.load_failed', { cause });
+  }
 }

@@ -1,10 +1,10 @@
 import * as contract from '../../shared/contract/passports.ts';
 import type { Services } from '../core/services.ts';
 import { type Route, route } from '../platform/http/route.ts';
+import { verifyPassport } from './examine-passport.ts';
 import { issuePassport } from './issue-passport.ts';
 import { passportKeySet } from './public-keys.ts';
 import { revokePassport } from './revoke-passport.ts';
-import { verifyPassport } from './verify-passport.ts';
 
 export function passportRoutes(services: Services): Route[] {
   return [

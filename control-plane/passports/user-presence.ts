@@ -1,6 +1,8 @@
 import { idTimeMs } from '../../shared/base/ids.ts';
+import { foldPrincipal } from '../../shared/base/principal.ts';
 import { revocationId } from '../../shared/passport/single-use.ts';
 import type { Services } from '../core/services.ts';
+import type { Caller } from '../platform/access/caller.ts';
 
 interface PresentedPassport {
   readonly tenantId: string;
@@ -29,4 +31,18 @@ export async function userPresence(
   if (!isTheirs) return undefined;
   const isAttested = passport.attestedBy !== null;
   return { atMs: isAttested ? idTimeMs(passport.rootJti ?? passport.jti) : undefined };
+}
+
+/**
+ * Whose word it is that a passport's user is there as it is issued: the user's own, by a key of
+ * theirs, or that of somebody who may attest it. Undefined for all others, an agent's key first of
+ * all: otherwise an agent could authenticate its user again by itself.
+ */
+export function attestationOf(
+  { principal, role, agentId, permissions }: Caller,
+  userId: string,
+): string | undefined {
+  if (role === 'agent' || agentId !== undefined) return undefined;
+  const isTheUser = foldPrincipal(principal) === foldPrincipal(userId);
+  return isTheUser || permissions.has('reauth.attest') ? principal : undefined;
 }

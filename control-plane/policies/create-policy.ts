@@ -1,14 +1,14 @@
 import { policyHash } from '../../shared/policy/language/hash.ts';
 import { parsePolicyInSteps } from '../../shared/policy/language/validate.ts';
-import { commitChange } from '../core/commit-change.ts';
+import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
+import { assertWithinPlan } from '../core/plan.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { inTurns, pauser } from '../platform/scheduling/pauser.ts';
 import type { Policy } from '../platform/store/generated/client.ts';
-import { lockFor } from '../platform/store/transaction.ts';
-import { insertDraft } from './insert-draft.ts';
-import { assertMayPublish } from './policy-record.ts';
-import { publishDraft } from './publish-policy.ts';
+import { lockFor, type Transaction } from '../platform/store/transaction.ts';
+import { assertMayPublish, lifecycleInvalid, lockPolicy } from './policy-record.ts';
+import { notePolicy, publishDraft } from './publish-policy.ts';
 
 interface NewPolicy {
   readonly name: string;
@@ -48,4 +48,72 @@ export async function createPolicy(
 /** The stored version starts at the definition's own, as far as that counts versions. */
 function firstVersion(version: number): number {
   return Number.isInteger(version) && version >= 1 && version <= 1_000_000_000 ? version : 1;
+}
+
+/** Makes a draft of a policy that is published or archived, and so cannot change itself. */
+export async function versionPolicy(
+  services: Services,
+  { tenantId, principal }: Caller,
+  id: number,
+): Promise<Policy> {
+  const now = new Date(services.clock.now());
+  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
+    await lockFor(tx, tenantId, 'policies');
+    const source = await lockPolicy(tx, tenantId, id);
+    if (source.lifecycle === 'draft') {
+      throw lifecycleInvalid(source, 'cloned', `PUT /v1/policies/${id} changes it`);
+    }
+    notes.assertOurs('policy', source);
+    const { name, definitionId, definition, policyHash } = source;
+    return insertDraft(
+      { tx, notes, principal, now },
+      {
+        ...{ tenantId, name, definitionId, definition, policyHash },
+        version: await nextVersion(tx, source),
+        clonedFrom: id,
+      },
+    );
+  });
+  return result;
+}
+
+interface NewDraft
+  extends Pick<Policy, 'tenantId' | 'name' | 'definitionId' | 'definition' | 'policyHash'> {
+  readonly version: number;
+  readonly clonedFrom?: number;
+}
+
+interface Insertion {
+  readonly tx: Transaction;
+  readonly notes: ChangeNotes;
+  readonly principal: string;
+  readonly now: Date;
+}
+
+/** Stores a new draft, if the tenant's plan has room; call it under the lock for `policies`. */
+export async function insertDraft(
+  { tx, notes, principal, now }: Insertion,
+  draft: NewDraft,
+): Promise<Policy> {
+  const { tenantId } = draft;
+  const present = await tx.policy.count({ where: { tenantId, lifecycle: { not: 'archived' } } });
+  await assertWithinPlan(tx, tenantId, { feature: 'policies', present, notes });
+  const created = await tx.policy.create({
+    data: { ...draft, createdBy: principal, createdAt: now, updatedAt: now },
+  });
+  const row = await notes.signed('policy', created);
+  await notePolicy(notes, 'policy.created', row, principal);
+  return row;
+}
+
+/** One more than any policy with this definition id ever had. */
+export async function nextVersion(
+  tx: Transaction,
+  { tenantId, definitionId }: Pick<Policy, 'tenantId' | 'definitionId'>,
+): Promise<number> {
+  const { _max } = await tx.policy.aggregate({
+    where: { tenantId, definitionId },
+    _max: { version: true },
+  });
+  return (_max.version ?? 0) + 1;
 }

@@ -3,10 +3,14 @@ import type { PolicyDefinition } from '../../shared/policy/language/definition.t
 import { parsePolicyInSteps } from '../../shared/policy/language/validate.ts';
 import { lintInSteps } from '../../shared/policy/lint/lint.ts';
 import { countFindings, type LintFinding } from '../../shared/policy/lint/lint-finding.ts';
+import { toolsNamedBy } from '../../shared/policy/lint/named-tools.ts';
+import { boundedWarnings } from '../core/bounded-warnings.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { inTurns, type Pause, pauser } from '../platform/scheduling/pauser.ts';
-import { storedDefinitionInSteps } from './stored-definition.ts';
+import type { Policy } from '../platform/store/generated/client.ts';
+import { warnUnknownTools } from '../tools/warn-unknown-tools.ts';
+import { storedDefinitionInSteps } from './policy-record.ts';
 
 interface LintReport {
   readonly findings: readonly LintFinding[];
@@ -75,4 +79,26 @@ function over(
 async function lint(definitions: readonly PolicyDefinition[], pause: Pause): Promise<LintReport> {
   const findings = await inTurns(lintInSteps(definitions), pause);
   return { findings, counts: countFindings(findings) };
+}
+
+const textMax = 1_000;
+
+/**
+ * The probable mistakes in a stored policy: what lint reports as an error or a warning of this policy
+ * alone, and tools that match no known one. The policy is stored all the same.
+ */
+export async function policyWarnings(
+  services: Services,
+  { tenantId, definition }: Pick<Policy, 'tenantId' | 'definition'>,
+): Promise<{ readonly warnings?: string[] }> {
+  const pause = pauser(services.clock);
+  const parsed = await inTurns(storedDefinitionInSteps(definition), pause);
+  const findings = await inTurns(lintInSteps([parsed]), pause);
+  const linted = findings
+    .filter(({ severity }) => severity !== 'info')
+    .map(({ path, kind, message, fix }) =>
+      `${path}: ${message} ${fix} (${kind})`.slice(0, textMax),
+    );
+  const { warnings = [] } = await warnUnknownTools(services, tenantId, toolsNamedBy(parsed));
+  return boundedWarnings([...linted, ...warnings]);
 }

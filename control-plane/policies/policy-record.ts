@@ -1,7 +1,10 @@
 import { z } from 'zod';
 import { isJsonObject, type JsonObject } from '../../shared/base/json.ts';
+import { finish, type Steps } from '../../shared/base/steps.ts';
 import type { PolicyLifecycle, PolicyRecord } from '../../shared/contract/policies/policies.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { PolicyDefinition } from '../../shared/policy/language/definition.ts';
+import { parsePolicyInSteps } from '../../shared/policy/language/validate.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import type { Policy } from '../platform/store/generated/client.ts';
 import { readTextColumn } from '../platform/store/read-column.ts';
@@ -55,4 +58,18 @@ export function lifecycleInvalid(
   return new GatewayError('policy.lifecycle_invalid', {
     message: `Policy ${row.id} is ${row.lifecycle}: it cannot be ${wish}. ${instead}.`,
   });
+}
+
+/** The definition of a stored policy. A text that is none was not stored by this system. */
+export function storedDefinition(text: string): PolicyDefinition {
+  return finish(storedDefinitionInSteps(text));
+}
+
+/** The same, one rule a step. */
+export function* storedDefinitionInSteps(text: string): Steps<PolicyDefinition> {
+  try {
+    return yield* parsePolicyInSteps(text);
+  } catch (cause) {
+    throw new GatewayError('integrity.forged_row', { cause });
+  }
 }

@@ -4,18 +4,16 @@ import { installPolicyPack, listPolicyPacks } from '../../shared/contract/polici
 import type { Services } from '../core/services.ts';
 import { type Route, route } from '../platform/http/route.ts';
 import type { Policy } from '../platform/store/generated/client.ts';
-import { createPolicy } from './create-policy.ts';
+import { createPolicy, versionPolicy } from './create-policy.ts';
 import { deletePolicy } from './delete-policy.ts';
 import { policyTag } from './expected-policy.ts';
 import { installPack } from './install-pack.ts';
-import { lintCandidates, lintStored } from './lint-policies.ts';
+import { lintCandidates, lintStored, policyWarnings } from './lint-policies.ts';
 import { loadPacks } from './load-packs.ts';
 import { policyRecord } from './policy-record.ts';
-import { policyWarnings } from './policy-warnings.ts';
 import { getPolicy, listPolicies } from './read-policies.ts';
 import { replayDefinition } from './replay-definition.ts';
 import { updatePolicy } from './update-policy.ts';
-import { versionPolicy } from './version-policy.ts';
 
 export function policyRoutes(services: Services): Route[] {
   return [...lintRoutes(services), ...packRoutes(services), ...storedPolicyRoutes(services)];

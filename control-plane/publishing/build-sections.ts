@@ -17,7 +17,7 @@ import type { KillSwitchModel } from '../platform/store/generated/models/KillSwi
 import type { Transaction } from '../platform/store/transaction.ts';
 import type { Vault } from '../platform/vault/vault.ts';
 import { signedPolicy } from '../policies/load-published.ts';
-import { storedDefinition } from '../policies/stored-definition.ts';
+import { storedDefinition } from '../policies/policy-record.ts';
 import { manifestOf } from '../records/stored-manifest.ts';
 import type { StoredTool } from '../records/tool-record.ts';
 import { tenantCredentialsVersion } from '../sidecars/credentials-version.ts';

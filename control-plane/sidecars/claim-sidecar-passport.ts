@@ -1,7 +1,7 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { revocationId } from '../../shared/passport/single-use.ts';
 import type { Services } from '../core/services.ts';
-import { claimDurably } from '../passports/claim-durably.ts';
+import { claimDurably } from '../passports/claim-store.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { assertAgent } from './enrolment-token.ts';
 

@@ -1,7 +1,9 @@
 import { z } from 'zod';
 import type { JsonObject } from '../../shared/base/json.ts';
+import { report as reportForm } from '../../shared/contract/sidecars.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { sidecarSection, tenantSections } from '../../shared/sync/sections.ts';
+import type { Environment } from '../../shared/vocabulary/action.ts';
 import { commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
@@ -166,4 +168,31 @@ export async function ownSidecar(
 function ownId({ sidecarId }: Caller): string {
   if (sidecarId === undefined) throw new GatewayError('auth.sidecar_required');
   return sidecarId;
+}
+
+/** A sidecar as the fleet report shows it; its keys are nobody's business. */
+export function sidecarRecord({ sidecar: row, incidents, agentDisabledAt }: FleetMember) {
+  return {
+    id: row.id,
+    agent_id: row.agentId,
+    user_id: row.userId,
+    environment: row.environment as Environment,
+    enrolled_at: row.enrolledAt.toISOString(),
+    last_seen_at: row.lastSeenAt?.toISOString(),
+    revoked_at: row.revokedAt?.toISOString(),
+    agent_disabled_at: agentDisabledAt?.toISOString(),
+    acked_record: Number(row.ackedRecord),
+    evidence_incidents: incidents?.count ?? 0,
+    ...(incidents === undefined
+      ? {}
+      : {
+          last_evidence_incident: {
+            type: incidents.last.type,
+            at: incidents.last.at.toISOString(),
+          },
+        }),
+    ...(row.report === null
+      ? {}
+      : { report: readColumn(reportForm, row.report, 'sidecar.report') }),
+  };
 }

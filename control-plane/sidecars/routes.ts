@@ -1,16 +1,20 @@
 import * as calls from '../../shared/contract/sidecar-calls.ts';
 import * as contract from '../../shared/contract/sidecars.ts';
 import type { Services } from '../core/services.ts';
-import type { Route } from '../platform/http/route.ts';
-import { route } from '../platform/http/route.ts';
+import { type Route, route } from '../platform/http/route.ts';
 import { claimSidecarPassport } from './claim-sidecar-passport.ts';
 import { enrolSidecar } from './enrol-sidecar.ts';
 import { createEnrolmentToken } from './enrolment-token.ts';
-import { currentVersions, listSidecars, reportSidecar, revokeSidecar } from './fleet.ts';
+import {
+  currentVersions,
+  listSidecars,
+  reportSidecar,
+  revokeSidecar,
+  sidecarRecord,
+} from './fleet.ts';
 import { keySuccession } from './key-succession.ts';
+import { sidecarCredentials } from './seal-deliveries.ts';
 import { openSidecarApproval, spendSidecarApproval } from './sidecar-approvals.ts';
-import { sidecarCredentials } from './sidecar-credentials.ts';
-import { sidecarRecord } from './sidecar-record.ts';
 import { sidecarUsage } from './sidecar-usage.ts';
 import { uploadEvidence } from './upload-evidence.ts';
 import { uploadIn } from './uploaded-segment.ts';

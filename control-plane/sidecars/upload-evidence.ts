@@ -1,4 +1,6 @@
 import type { JsonObject } from '../../shared/base/json.ts';
+import { spoolRecord } from '../../shared/contract/spool-record.ts';
+import { canonicalJson } from '../../shared/crypto/jcs.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { eventKey } from '../../shared/ledger/columns.ts';
 import type { EvidenceEvent } from '../../shared/ledger/event.ts';
@@ -7,6 +9,7 @@ import type { SpoolPosition } from '../../shared/ledger/spool-head.ts';
 import type { Services } from '../core/services.ts';
 import { keepApart } from '../ledger/privacy/store-salts.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import { refuseUnkeepable } from '../platform/http/body.ts';
 import type { Sidecar } from '../platform/store/generated/client.ts';
 import { noteObservedDrift } from '../tools/note-observed-drift.ts';
 import { ownSidecar } from './fleet.ts';
@@ -15,7 +18,6 @@ import { claimedSalt, putAside } from './quarantine.ts';
 import { reportIncident } from './report-incident.ts';
 import { noteOrder } from './spool-order.ts';
 import { Speakers } from './uploaded-event.ts';
-import { readRecord } from './uploaded-record.ts';
 import { readUpload, type Upload } from './uploaded-segment.ts';
 
 /** A record on its way into the ledger: as the event that it holds, or as one that was put aside. */
@@ -179,4 +181,33 @@ async function acknowledge(
       lastSeenAt: new Date(clock.now()),
     },
   });
+}
+
+/** One record of the spool. */
+interface UploadedRecord {
+  readonly event: EvidenceEvent;
+  /** What the digest of the arguments is keyed with, base64. */
+  readonly salt?: string | undefined;
+  /** The arguments as the sidecar redacted them. */
+  readonly args?: JsonObject | undefined;
+}
+
+/** Reads a line of a spool, or says why the ledger cannot take it. */
+function readRecord(line: string): UploadedRecord | { readonly problem: string } {
+  try {
+    const value: unknown = JSON.parse(line);
+    refuseUnkeepable(value, 'record');
+    const parsed = spoolRecord.safeParse(value);
+    if (!parsed.success) {
+      const [issue] = parsed.error.issues;
+      return {
+        problem: `${issue?.path.join('.') ?? 'record'}: ${issue?.message ?? 'is not valid'}`,
+      };
+    }
+    // A text with a second reading, such as a key given twice, is nobody's record.
+    if (canonicalJson(parsed.data) !== line) return { problem: 'it is not written canonically' };
+    return parsed.data;
+  } catch (error) {
+    return { problem: error instanceof GatewayError ? error.message : 'it is not readable JSON' };
+  }
 }

@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../shared/base/json.ts';
 import { type NextStanding, nextStatus } from '../../shared/manifest/approval-status.ts';
 import { classifyDrift, type Drift } from '../../shared/manifest/drift.ts';
-import { manifestHash, surfaceHash } from '../../shared/manifest/hash.ts';
+import { manifestHash, sameButName, surfaceHash } from '../../shared/manifest/hash.ts';
 import { type NormalisedManifest, riskTierOf } from '../../shared/manifest/manifest.ts';
 import { parseManifest } from '../../shared/manifest/normalise.ts';
 import type { ApprovalStatus } from '../../shared/vocabulary/tool-record.ts';
@@ -9,10 +9,9 @@ import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import type { Tool } from '../platform/store/generated/client.ts';
-import type { Transaction } from '../platform/store/transaction.ts';
-import { lockFor } from '../platform/store/transaction.ts';
+import { lockFor, type Transaction } from '../platform/store/transaction.ts';
+import { readManifest } from '../records/stored-manifest.ts';
 import { type Judgement, registerVersion, type Submission } from './register-version.ts';
-import { renamedFrom } from './renamed-from.ts';
 import { approvedManifest, assertUsable } from './tool-version.ts';
 
 interface IngestedTool {
@@ -94,4 +93,23 @@ function standingOf(tool: Tool) {
     approvedHash: tool.approvedHash ?? undefined,
     approvalStatus: tool.approvalStatus as ApprovalStatus,
   };
+}
+
+/** Newest first; a tool that was renamed was seen not long ago. */
+const comparedMax = 1000;
+
+/** The name under which the same tool was registered before, if it shows the same but for its name. */
+async function renamedFrom(
+  tx: Transaction,
+  tenantId: string,
+  manifest: NormalisedManifest,
+): Promise<string | undefined> {
+  const versions = await tx.toolVersion.findMany({
+    where: { tenantId, name: { not: manifest.name } },
+    orderBy: { ingestedAt: 'desc' },
+    take: comparedMax,
+    select: { name: true, manifest: true },
+  });
+  const shown = { ...manifest } as JsonObject;
+  return versions.find((version) => sameButName(readManifest(version.manifest), shown))?.name;
 }

@@ -1,7 +1,9 @@
 import type { JsonObject } from '../../shared/base/json.ts';
 import type { ToolRecord } from '../../shared/contract/tools.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import { classifyDrift, type Drift } from '../../shared/manifest/drift.ts';
+import { classifyDrift, type Drift, isMaterial } from '../../shared/manifest/drift.ts';
+import { manifestHash } from '../../shared/manifest/hash.ts';
+import { parseManifest } from '../../shared/manifest/normalise.ts';
 import { riskTiers } from '../../shared/vocabulary/action.ts';
 import { approvalStatuses } from '../../shared/vocabulary/tool-record.ts';
 import { openStates } from '../approvals/open-states.ts';
@@ -92,5 +94,24 @@ function recordOf(
     submitted_by: submittedBy,
     updated_at: updatedAt.toISOString(),
     ...(waiting === undefined ? {} : { approval_request_id: String(waiting.id) }),
+  };
+}
+
+interface ToolDiff {
+  readonly beforeHash: string;
+  readonly afterHash: string;
+  readonly material: boolean;
+  readonly drift: readonly Drift[];
+}
+
+/** Classifies what changed from one manifest to the other; nothing is looked up or stored. */
+export function diffTools(before: JsonObject, after: JsonObject): ToolDiff {
+  const [old, now] = [parseManifest(before), parseManifest(after)];
+  const drift = classifyDrift(old, now);
+  return {
+    beforeHash: manifestHash(old),
+    afterHash: manifestHash(now),
+    material: isMaterial(drift),
+    drift,
   };
 }

@@ -4,9 +4,8 @@ import { driftSentence } from '../../shared/manifest/drift-sentence.ts';
 import { riskTierOf } from '../../shared/manifest/manifest.ts';
 import type { Services } from '../core/services.ts';
 import { type Route, route } from '../platform/http/route.ts';
-import { diffTools } from './diff-tools.ts';
 import { ingestTool } from './ingest-tool.ts';
-import { listTools, readTool } from './read-tools.ts';
+import { diffTools, listTools, readTool } from './read-tools.ts';
 
 export function toolRoutes(services: Services): Route[] {
   return [

@@ -8,8 +8,7 @@ import { readCursor, writeCursor } from '../ledger/reading/cursor.ts';
 import { inTurns, pauser } from '../platform/scheduling/pauser.ts';
 import { measureWork } from '../platform/scheduling/work-meter.ts';
 import { decisionPages, type SealedDecision } from './decision-pages.ts';
-import { isDecision, rejudge } from './rejudge.ts';
-import type { Rejudged } from './rejudged.ts';
+import { isDecision, type Rejudged, rejudge } from './rejudge.ts';
 import { trialPolicies } from './trial-policies.ts';
 
 /** After this long the answer says how far it came; the caller goes on from there. */

@@ -9,8 +9,8 @@ import type { Caller } from '../platform/access/caller.ts';
 import { pauser } from '../platform/scheduling/pauser.ts';
 import { measureWork } from '../platform/scheduling/work-meter.ts';
 import type { Policy } from '../platform/store/generated/client.ts';
+import { storedDefinition } from '../policies/policy-record.ts';
 import { getPolicy } from '../policies/read-policies.ts';
-import { storedDefinition } from '../policies/stored-definition.ts';
 import { decisionPages, type SealedDecision } from './decision-pages.ts';
 
 const budgetMs = 10_000;

@@ -7,8 +7,6 @@ import type {
 } from '../../shared/policy/uncertain/uncertain-policies.ts';
 import { type Decision, decisions } from '../../shared/vocabulary/verdict.ts';
 import type { SealedDecision } from './decision-pages.ts';
-import type { Rejudged } from './rejudged.ts';
-import { inRaisedMode } from './strict-mode.ts';
 
 /** Whether the passport of a decision was bound to an approval. */
 type Binding = 'bound' | 'unbound' | 'unsure';
@@ -110,4 +108,43 @@ function inMode(judged: Rejudged, { data }: SealedDecision): Rejudged {
   const { decision } = judged;
   if (data.mode !== 'warn' || decision === 'unknown' || isPermit(decision)) return judged;
   return { ...judged, decision: 'warn' };
+}
+
+type Judge = (event: SealedDecision) => Rejudged;
+
+/**
+ * Judges a stored decision in the mode that the policies raise it to. A decision that was made in
+ * `strict` has met what that mode asks for.
+ */
+function inRaisedMode(event: SealedDecision, policies: UncertainPolicies, judge: Judge): Rejudged {
+  if (event.data.mode === 'strict') return judge(event);
+  const isStrict = policies.strict(knownContext(event));
+  if (isStrict === false) return judge(event);
+  const raised = judgeStrictly(event, judge);
+  if (isStrict === true) return raised;
+  const asBefore = judge(event);
+  const isSame = asBefore.decision === raised.decision && asBefore.reasonCode === raised.reasonCode;
+  return isSame ? asBefore : { ...asBefore, decision: 'unknown', reasonCode: undefined };
+}
+
+/** In the order of `decide`: a registered agent, a passport, a registered tool. */
+function judgeStrictly(event: SealedDecision, judge: Judge): Rejudged {
+  const { seen, passport_jti, manifest_hash } = event.data;
+  if (!isJsonObject(seen)) return refused('unknown');
+  if (seen.agent_name === undefined) return refused('deny', 'agent.not_found');
+  if (passport_jti === undefined) return refused('deny', 'passport.missing');
+  if (manifest_hash === undefined) return refused('deny', 'tool.unregistered');
+  return judge({ ...event, data: { ...event.data, mode: 'strict' } });
+}
+
+function refused(decision: 'deny' | 'unknown', reasonCode?: string): Rejudged {
+  return { decision, reasonCode, matchedRules: [], unsureRules: [] };
+}
+
+/** What other policies make of a stored decision. */
+export interface Rejudged {
+  readonly decision: Decision | 'unknown';
+  readonly reasonCode?: string | undefined;
+  readonly matchedRules: readonly string[];
+  readonly unsureRules: readonly string[];
 }

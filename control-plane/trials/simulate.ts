@@ -20,7 +20,7 @@ import { loadState } from '../actions/load-state.ts';
 import { actionOf } from '../actions/preflight.ts';
 import { standingGrantsFor } from '../approvals/standing-grants.ts';
 import type { Services } from '../core/services.ts';
-import { lookUpUse } from '../passports/look-up-use.ts';
+import { lookUpUse } from '../passports/claim-store.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { inTurns, type Pause, pauser } from '../platform/scheduling/pauser.ts';
 import { measureWork } from '../platform/scheduling/work-meter.ts';

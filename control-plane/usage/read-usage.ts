@@ -49,3 +49,13 @@ export function bucketOf({ minute, amounts }: MinuteRow): Bucket {
   const { '': calls = 0, ...sums } = amounts;
   return { minute, calls, sums };
 }
+
+/** Removes what no window reaches any more; returns how many rows. */
+export async function sweepUsage({
+  pool,
+  clock,
+}: Pick<Services, 'pool' | 'clock'>): Promise<number> {
+  const oldest = minuteOf(clock.now() - keptMs);
+  const { rowCount } = await pool.query('delete from usage_minute where minute < $1', [oldest]);
+  return rowCount ?? 0;
+}

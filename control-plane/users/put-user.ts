@@ -1,9 +1,10 @@
 import type { z } from 'zod';
-import type { putUser as putOperation } from '../../shared/contract/users.ts';
+import type { getUser, putUser as putOperation } from '../../shared/contract/users.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import { type UserRecord, userRecordOf } from './user-record.ts';
+import type { DirectoryUserModel } from '../platform/store/generated/models/DirectoryUser.ts';
 
 type Fields = z.output<NonNullable<(typeof putOperation)['body']>>;
 
@@ -36,4 +37,22 @@ export async function putUser(
     return row;
   });
   return userRecordOf(result);
+}
+
+export type UserRecord = z.input<NonNullable<(typeof getUser)['success']['schema']>>;
+
+export function userRecordOf({ id, email, role, updatedAt }: DirectoryUserModel): UserRecord {
+  return { id, email, role, updated_at: updatedAt.toISOString() };
+}
+
+/** What policies know of a user. */
+export async function readUser(
+  { db, guard }: Pick<Services, 'db' | 'guard'>,
+  { tenantId }: Caller,
+  id: string,
+): Promise<UserRecord> {
+  const row = await db.directoryUser.findUnique({ where: { tenantId_id: { tenantId, id } } });
+  if (row === null) throw new GatewayError('user.not_found');
+  guard.assert('directory_user', row);
+  return userRecordOf(row);
 }

@@ -1,8 +1,7 @@
 import * as contract from '../../shared/contract/users.ts';
 import type { Services } from '../core/services.ts';
 import { type Route, route } from '../platform/http/route.ts';
-import { putUser } from './put-user.ts';
-import { readUser } from './read-user.ts';
+import { putUser, readUser } from './put-user.ts';
 
 export function userRoutes(services: Services): readonly Route[] {
   return [

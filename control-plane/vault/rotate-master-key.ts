@@ -2,16 +2,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { SettingsError } from '../../shared/base/settings.ts';
 import type { Services } from '../core/services.ts';
 import { newEvent } from '../ledger/sealing/new-event.ts';
-import type { Transaction } from '../platform/store/transaction.ts';
-import { lockFor, transaction } from '../platform/store/transaction.ts';
+import { lockFor, type Transaction, transaction } from '../platform/store/transaction.ts';
+import { liveHolders } from '../platform/vault/hold-keys.ts';
 import type { Kms } from '../platform/vault/kms/kms.ts';
-import { liveHolders } from '../platform/vault/live-holders.ts';
 import { type OpenKeys, unwrapKey } from '../platform/vault/open-keys.ts';
 import { assertOwnKeys, type KeyState, keyMac } from '../platform/vault/own-keys.ts';
 import { countWrapped, rewrapColumn } from '../platform/vault/rewrap-column.ts';
 import { sealedColumns } from '../platform/vault/sealed-columns.ts';
-import type { Vault } from '../platform/vault/vault.ts';
-import { createVault, type VaultKeys } from '../platform/vault/vault.ts';
+import { createVault, type Vault, type VaultKeys } from '../platform/vault/vault.ts';
 
 export interface Rotation {
   /** The key in force. */

@@ -1,5 +1,5 @@
 import type { Services } from '../core/services.ts';
-import { liveHolders } from '../platform/vault/live-holders.ts';
+import { liveHolders } from '../platform/vault/hold-keys.ts';
 import type { OpenKeys } from '../platform/vault/open-keys.ts';
 import { countWrapped } from '../platform/vault/rewrap-column.ts';
 import { sealedColumns } from '../platform/vault/sealed-columns.ts';

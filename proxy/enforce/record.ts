@@ -1,8 +1,8 @@
 import type { Clock } from '../../shared/base/clock.ts';
 import { newId } from '../../shared/base/ids.ts';
 import type { JsonObject } from '../../shared/base/json.ts';
-import { seenRecord } from '../../shared/decision/seen-facts.ts';
-import { usageEvidence } from '../../shared/decision/usage-evidence.ts';
+import { seenRecord } from '../../shared/decision/context.ts';
+import { usageEvidence } from '../../shared/decision/reach-verdict.ts';
 import type { ErrorCode } from '../../shared/errors/error-kinds.ts';
 import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 import { argumentsEvidence } from '../../shared/ledger/privacy/arguments.ts';

@@ -2,6 +2,7 @@ import type { JsonObject, JsonValue } from '../base/json.ts';
 import type { PolicyContext } from '../policy/language/context.ts';
 import type { Action } from '../vocabulary/action.ts';
 import { parseResource } from '../vocabulary/resource.ts';
+import type { SeenFacts } from '../vocabulary/verdict.ts';
 import type { DecisionState, DirectoryUser } from './state.ts';
 
 /**
@@ -84,4 +85,26 @@ function customerOf(type: string | undefined, id: string, args: JsonObject): Jso
 /** Text or a number only: what an object turns into as text is the agent's to choose, or to make fail. */
 function isWrittenAs(value: JsonValue, id: string): boolean {
   return value === id || (typeof value === 'number' && String(value) === id);
+}
+
+/** What evidence keeps of the state that an action was judged by. */
+export function seenFacts(action: Action, state: DecisionState): SeenFacts {
+  const { agent, passport } = state;
+  return {
+    agentName: agent?.name,
+    isGoalRegistered: agent?.goal !== undefined,
+    userRole: directoryUserOf(action, state)?.role,
+    isApprovalBound: passport?.form === 'signed' && passport.claims.approval_hash !== null,
+  };
+}
+
+/** The same in a decision's event, its members in canonical order. */
+export function seenRecord(seen: SeenFacts | undefined): JsonObject | undefined {
+  if (seen === undefined) return undefined;
+  return {
+    agent_name: seen.agentName,
+    approval_bound: seen.isApprovalBound || undefined,
+    goal_registered: seen.isGoalRegistered || undefined,
+    user_role: seen.userRole,
+  };
 }

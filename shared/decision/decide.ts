@@ -9,12 +9,12 @@ import {
   mayProceed,
   type Verdict,
 } from '../vocabulary/verdict.ts';
+import { seenFacts } from './context.ts';
 import { deny, type Finding, fromOutcome, satisfied, withReset } from './finding.ts';
 import { judgeGrant, riskOf } from './grant.ts';
 import { blockingSwitch } from './kill-switch.ts';
 import { effectiveMode, isEnforcing } from './mode.ts';
 import { stepsFor, stepsForDecision } from './next-steps.ts';
-import { seenFacts } from './seen-facts.ts';
 import type { DecisionState } from './state.ts';
 import { countEffect, evaluateWithUsage } from './usage.ts';
 

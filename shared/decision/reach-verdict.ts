@@ -1,3 +1,4 @@
+import type { JsonObject } from '../base/json.ts';
 import type { PassportState } from '../passport/passport-state.ts';
 import type { GiveBack } from '../usage/usage-book.ts';
 import type { ApprovalProof } from '../vocabulary/approval-proof.ts';
@@ -86,4 +87,13 @@ function withoutGrant({ passport, grant }: Authority): Authority {
         : passport,
     grant: grant && { ...grant, used: true },
   };
+}
+
+/**
+ * What the event of a decision says of budgets: there where the call counts, with the values that
+ * it adds, so that the ledger explains every sum. `run` names who counted it.
+ */
+export function usageEvidence(verdict: Verdict, run: string): JsonObject {
+  const effect = effectIn(verdict, 'count_usage');
+  return effect === undefined ? {} : { usage: effect.sums, usage_run: run };
 }

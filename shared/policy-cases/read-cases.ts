@@ -1,10 +1,10 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import type { PolicyContext } from '../policy/language/context.ts';
+import { fieldAt } from '../policy/language/context-fields.ts';
 import { joinPath, refuse, show } from '../policy/language/json-bounds.ts';
 import { readLabel, readList, readObject, readOneOf, readText } from '../policy/language/shape.ts';
 import { environments, modes } from '../vocabulary/action.ts';
 import { decisions } from '../vocabulary/verdict.ts';
-import { checkContext } from './check-context.ts';
 import type { CaseAction, CaseExpectation, CaseFile, PolicyCase } from './policy-case.ts';
 import { atLine, readSource, type SourceFile } from './source.ts';
 
@@ -114,4 +114,35 @@ function readNames(value: JsonValue, path: string): readonly string[] {
   return readList(value, path, { max: namesMax, of: 'names' }).map((name, index) =>
     readLabel(name, `${path}[${index}]`, 400),
   );
+}
+
+/**
+ * Refuses a context that no decision can have: a misspelt field would make a case pass because
+ * the rule it is about never matches.
+ */
+function checkContext(context: JsonObject, path: string): void {
+  checkMembers(context, path, '');
+}
+
+function checkMembers(object: JsonObject, path: string, place: string): void {
+  for (const [name, value] of Object.entries(object)) {
+    if (value === undefined) continue;
+    const below = place === '' ? name : `${place}.${name}`;
+    checkField(value, joinPath(path, name), below);
+  }
+}
+
+function checkField(value: JsonValue, path: string, place: string): void {
+  const field = fieldAt(place);
+  if (field === undefined)
+    refuse(path, 'no context has this field; docs/how-to/write-policies.md lists the fields');
+  if (field.kind === 'text') {
+    if (typeof value !== 'string') refuse(path, `${show(value)} is not text; quote it`);
+    if (field.words !== undefined && !field.words.includes(value)) {
+      refuse(path, `${show(value)} is not one of ${field.words.join(', ')}`);
+    }
+  } else if (field.kind === 'object') {
+    if (!isJsonObject(value)) refuse(path, `${show(value)} is not an object`);
+    if (field.fields !== undefined) checkMembers(value, path, place);
+  }
 }

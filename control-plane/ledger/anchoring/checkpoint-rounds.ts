@@ -1,5 +1,5 @@
-import type { LedgerServices } from '../../ledger/ledger-services.ts';
 import { type Rounds, startRounds } from '../../platform/scheduling/rounds.ts';
+import type { LedgerServices } from '../ledger-services.ts';
 import { checkpointNow } from '../tree/checkpoint.ts';
 import { WitnessRound } from './witness-round.ts';
 

@@ -2,8 +2,8 @@ import {
   type ArgumentsSetting,
   digestOnly,
 } from '../../../shared/ledger/privacy/arguments-setting.ts';
-import type { LedgerServices } from '../../ledger/ledger-services.ts';
 import type { Transaction } from '../../platform/store/transaction.ts';
+import type { LedgerServices } from '../ledger-services.ts';
 
 /** How long a setting that was read is believed: it would otherwise be read with every decision. */
 const believedMs = 1_000;

@@ -1,8 +1,8 @@
 import type { JsonObject } from '../../../shared/base/json.ts';
 import { eventKey } from '../../../shared/ledger/columns.ts';
 import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
-import type { LedgerServices } from '../../ledger/ledger-services.ts';
 import type { SealedPlace } from '../../platform/vault/vault.ts';
+import type { LedgerServices } from '../ledger-services.ts';
 
 /** An event that holds salted digests of arguments, and what is kept apart from it. */
 export interface SaltedEvent {

@@ -1,10 +1,10 @@
 import { eventHash, placedText } from '../../../shared/ledger/canonical.ts';
 import type { EventColumns } from '../../../shared/ledger/columns.ts';
-import type { SealedEvent } from '../../../shared/ledger/event.ts';
+import type { EvidenceEvent, SealedEvent } from '../../../shared/ledger/event.ts';
 import { type Frontier, leafOf } from '../../../shared/ledger/merkle.ts';
-import type { Tally } from '../../../shared/usage/tally.ts';
-import { BatchTally } from './batch-tally.ts';
+import { type Tally, tallyOf } from '../../../shared/usage/tally.ts';
 import { eventCharactersMax, type SealableEvent } from './check-event.ts';
+import { isFlagged } from './dead-letter.ts';
 
 export interface ChainHead {
   readonly seq: number;
@@ -91,4 +91,27 @@ export function stateAfter(state: LedgerState, batch: PreparedBatch): LedgerStat
     latestMs: batch.latestMs,
     chains: { get: (chainId) => batch.moved.get(chainId) ?? state.chains.get(chainId) },
   };
+}
+
+/** What a batch of events adds to budgets: one row a key. */
+class BatchTally {
+  readonly #rows = new Map<string, Tally>();
+
+  /**
+   * Whoever asked for an event that was sealed late was refused: it counts for nothing, unless the
+   * answer was kept, for then whoever asks again gets it.
+   */
+  add(event: EvidenceEvent): void {
+    if (isFlagged(event) && event.data.answer_kept !== true) return;
+    for (const tally of tallyOf(event)) {
+      const { amount, ...key } = tally;
+      const text = JSON.stringify(key);
+      const known = this.#rows.get(text);
+      this.#rows.set(text, known ? { ...known, amount: known.amount + amount } : tally);
+    }
+  }
+
+  rows(): readonly Tally[] {
+    return [...this.#rows.values()];
+  }
 }

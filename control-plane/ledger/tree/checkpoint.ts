@@ -4,13 +4,15 @@ import { ledgerOrigin, openCheckpoint, signCheckpoint } from '../../../shared/le
 import { verifyHead } from '../../../shared/ledger/head.ts';
 import { consistencyRanges, emptyRoot, verifyConsistency } from '../../../shared/ledger/merkle.ts';
 import { vkeyOf } from '../../../shared/ledger/note.ts';
-import type { LedgerServices } from '../../ledger/ledger-services.ts';
+import { enqueue, installPlace } from '../../platform/outbound/enqueue.ts';
+import { readWebhookSettings } from '../../platform/outbound/webhook-settings.ts';
 import type { SigningKeys } from '../../platform/signing-keys/signing-keys.ts';
-import type { Checkpoint } from './checkpoint-record.ts';
+import { type Transaction, transaction } from '../../platform/store/transaction.ts';
+import type { LedgerServices } from '../ledger-services.ts';
+import { type Checkpoint, checkpointRecord } from './checkpoint-record.ts';
 import { refuseFork } from './fork.ts';
 import { fillNodes, MissingNodes, readRoots } from './nodes.ts';
 import { readNewest, readSignedEnd, type SignedEnd, type StoredNote } from './stored.ts';
-import { insertCheckpoint } from './write-checkpoint.ts';
 
 export type { Checkpoint } from './checkpoint-record.ts';
 
@@ -148,4 +150,70 @@ function refuse(
   problem: string,
 ): Promise<never> {
   return refuseFork(services, tenantId, { size, problem });
+}
+
+interface NewCheckpoint {
+  readonly checkpoint: Checkpoint;
+  /** The size of the checkpoint that it was held against; undefined: there was none. */
+  readonly after: number | undefined;
+}
+
+/**
+ * Keeps a checkpoint and queues it for the tenant's webhook, unless a newer one than it was held
+ * against is there: false then, and nothing happened.
+ */
+async function insertCheckpoint(
+  services: Pick<LedgerServices, 'db' | 'vault' | 'clock' | 'log'>,
+  tenantId: string,
+  { checkpoint, after }: NewCheckpoint,
+): Promise<boolean> {
+  const { size, note, createdAt } = checkpoint;
+  return transaction(services.db, async (tx) => {
+    const newest = await tx.evidenceCheckpoint.findFirst({
+      where: { tenantId },
+      orderBy: { size: 'desc' },
+      select: { size: true },
+    });
+    if ((newest === null ? undefined : Number(newest.size)) !== after) return false;
+    const data = [{ tenantId, size, note, createdAt }];
+    const { count } = await tx.evidenceCheckpoint.createMany({ data, skipDuplicates: true });
+    if (count === 0) return false;
+    await pushCheckpoint(services, tx, tenantId, checkpoint);
+    return true;
+  });
+}
+
+type PushServices = Pick<LedgerServices, 'vault' | 'clock' | 'log'>;
+
+const channel = 'webhook';
+
+/** Queues a new checkpoint for the tenant's webhook, if that keeps checkpoints. */
+async function pushCheckpoint(
+  services: PushServices,
+  tx: Transaction,
+  tenantId: string,
+  checkpoint: Checkpoint,
+): Promise<void> {
+  const install = await tx.install.findUnique({
+    where: { tenantId_channel: { tenantId, channel } },
+    select: { sealed: true, status: true },
+  });
+  if (install?.status !== 'active' || install.sealed === null) return;
+  if (!keepsCheckpoints(services, tenantId, install.sealed)) return;
+  await enqueue(services, tx, tenantId, {
+    type: 'evidence.checkpoint',
+    subject: `checkpoint:${checkpoint.size}`,
+    data: checkpointRecord(checkpoint),
+  });
+}
+
+/** A webhook that cannot be read must not keep a ledger from being signed. */
+function keepsCheckpoints({ vault, log }: PushServices, tenantId: string, sealed: string): boolean {
+  try {
+    const text = vault.open(sealed, installPlace(tenantId, channel)).toString('utf8');
+    return readWebhookSettings(text).checkpoints === true;
+  } catch (err) {
+    log.error({ err, tenantId }, 'the webhook cannot be read: a checkpoint is not sent to it');
+    return false;
+  }
 }

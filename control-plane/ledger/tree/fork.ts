@@ -1,9 +1,9 @@
 import type { JsonObject } from '../../../shared/base/json.ts';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
-import type { LedgerServices } from '../../ledger/ledger-services.ts';
 import { derivedId } from '../../platform/integrity/incident-ids.ts';
 import { enqueue } from '../../platform/outbound/enqueue.ts';
 import { transaction } from '../../platform/store/transaction.ts';
+import type { LedgerServices } from '../ledger-services.ts';
 import { ledgerChain } from '../sealing/incident.ts';
 import { newEvent } from '../sealing/new-event.ts';
 import { readNewest } from './stored.ts';

@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../../shared/base/json.ts';
-import type { LedgerServices } from '../../ledger/ledger-services.ts';
 import { enqueue } from '../../platform/outbound/enqueue.ts';
 import { type Transaction, transaction } from '../../platform/store/transaction.ts';
+import type { LedgerServices } from '../ledger-services.ts';
 import { ledgerChain } from '../sealing/incident.ts';
 import { newEvent } from '../sealing/new-event.ts';
 

@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../../shared/base/json.ts';
-import type { LedgerServices } from '../../ledger/ledger-services.ts';
+import type { LedgerServices } from '../ledger-services.ts';
 import type { End } from '../sealing/confirmed-end.ts';
 import { raiseAlarm } from './alarm.ts';
 import { changeIn } from './verification-state.ts';

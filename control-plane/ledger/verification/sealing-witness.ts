@@ -1,4 +1,4 @@
-import type { LedgerServices } from '../../ledger/ledger-services.ts';
+import type { LedgerServices } from '../ledger-services.ts';
 import type { End } from '../sealing/confirmed-end.ts';
 import { reportLoss } from './report-loss.ts';
 import { readVerification } from './verification-state.ts';

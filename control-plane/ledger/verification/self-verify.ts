@@ -1,5 +1,5 @@
-import type { LedgerServices } from '../../ledger/ledger-services.ts';
 import { type Rounds, startRounds } from '../../platform/scheduling/rounds.ts';
+import type { LedgerServices } from '../ledger-services.ts';
 import { headPosition } from '../reading/read-ledger.ts';
 import { readVerification } from './verification-state.ts';
 import { noteVerified, reportFailure, verifyChain } from './verify-chain.ts';

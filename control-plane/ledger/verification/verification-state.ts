@@ -2,10 +2,9 @@ import { z } from 'zod';
 import { Frontier } from '../../../shared/ledger/merkle.ts';
 import type { VerifiedUpTo } from '../../../shared/ledger/verification/ledger-source.ts';
 import { problemKinds } from '../../../shared/ledger/verification/problem.ts';
-import type { LedgerServices } from '../../ledger/ledger-services.ts';
 import { type EvidenceVerification, Prisma } from '../../platform/store/generated/client.ts';
-import type { Transaction } from '../../platform/store/transaction.ts';
-import { transaction } from '../../platform/store/transaction.ts';
+import { type Transaction, transaction } from '../../platform/store/transaction.ts';
+import type { LedgerServices } from '../ledger-services.ts';
 
 const problemForm = z.object({
   kind: z.enum(problemKinds),

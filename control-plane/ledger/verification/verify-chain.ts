@@ -4,7 +4,7 @@ import type {
   VerifiedUpTo,
 } from '../../../shared/ledger/verification/ledger-source.ts';
 import type { Problem, VerificationReport } from '../../../shared/ledger/verification/problem.ts';
-import type { LedgerServices } from '../../ledger/ledger-services.ts';
+import type { LedgerServices } from '../ledger-services.ts';
 import { raiseAlarm } from './alarm.ts';
 import { readCheckpoint } from './read-checkpoint.ts';
 import { changeVerification, readVerification } from './verification-state.ts';

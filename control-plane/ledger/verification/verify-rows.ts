@@ -8,7 +8,7 @@ import type {
 } from '../../../shared/ledger/verification/ledger-source.ts';
 import type { VerificationReport } from '../../../shared/ledger/verification/problem.ts';
 import { verifyLedger } from '../../../shared/ledger/verification/verify.ts';
-import type { LedgerServices } from '../../ledger/ledger-services.ts';
+import type { LedgerServices } from '../ledger-services.ts';
 import {
   type BesideReader,
   headPosition,

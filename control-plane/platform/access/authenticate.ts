@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { AnyOperation } from '../../../shared/contract/base/operation.ts';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
-import type { Platform } from '../../platform/platform.ts';
+import type { Platform } from '../platform.ts';
 import type { Caller } from './caller.ts';
 import { keyDirectory } from './key-directory.ts';
 import { authenticateSidecar } from './sidecar-token.ts';

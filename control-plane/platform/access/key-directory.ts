@@ -1,6 +1,6 @@
 import { hash as digest } from 'node:crypto';
 import { isApiKey } from '../../../shared/crypto/api-key.ts';
-import type { Platform } from '../../platform/platform.ts';
+import type { Platform } from '../platform.ts';
 import type { Caller } from './caller.ts';
 import { parseDevKeys } from './dev-keys.ts';
 import { mintersOf } from './minters.ts';

@@ -1,4 +1,4 @@
-import type { Platform } from '../../platform/platform.ts';
+import type { Platform } from '../platform.ts';
 import type { ApiKey } from '../store/generated/client.ts';
 import type { Transaction } from '../store/transaction.ts';
 import { parseDevKeys } from './dev-keys.ts';

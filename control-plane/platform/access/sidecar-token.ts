@@ -7,7 +7,7 @@ import {
 import { verifyJwsAsync } from '../../../shared/crypto/jws.ts';
 import { parsePublicJwk, verificationKeys } from '../../../shared/crypto/signing-key.ts';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
-import type { Platform } from '../../platform/platform.ts';
+import type { Platform } from '../platform.ts';
 import type { KeyHolder } from './key-directory.ts';
 
 /** How far the clocks of sidecar and control plane may differ. */

@@ -1,8 +1,8 @@
 import type { Response } from 'express';
 import type { AnyOperation, Budget } from '../../../shared/contract/base/operation.ts';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
-import type { Platform } from '../../platform/platform.ts';
 import type { Caller } from '../access/caller.ts';
+import type { Platform } from '../platform.ts';
 
 const windowMs = 60_000;
 /** How long to count in process before the bus is asked again, so that an outage costs no waiting. */

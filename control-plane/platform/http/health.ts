@@ -1,7 +1,7 @@
 import type { RequestHandler } from 'express';
 import type { DiskWatch } from '../../../shared/base/disk-watch.ts';
 import type { ReadyAnswer } from '../../../shared/contract/base/health.ts';
-import type { Platform } from '../../platform/platform.ts';
+import type { Platform } from '../platform.ts';
 
 const checkMs = 2_000;
 

@@ -1,6 +1,6 @@
 import { sha256 } from '../../../shared/crypto/hash.ts';
 import { canonicalJson } from '../../../shared/crypto/jcs.ts';
-import type { Platform } from '../../platform/platform.ts';
+import type { Platform } from '../platform.ts';
 import type { Vault } from '../vault/vault.ts';
 
 /** How long an answer is kept for an idempotency key. */

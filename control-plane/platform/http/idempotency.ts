@@ -3,8 +3,8 @@ import { z } from 'zod';
 import { canonicalJson } from '../../../shared/crypto/jcs.ts';
 import { type ErrorCode, errorKinds, isErrorCode } from '../../../shared/errors/error-kinds.ts';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
-import type { Platform } from '../../platform/platform.ts';
 import type { Caller } from '../access/caller.ts';
+import type { Platform } from '../platform.ts';
 import type { Transaction } from '../store/transaction.ts';
 import type { SealedPlace } from '../vault/vault.ts';
 import {

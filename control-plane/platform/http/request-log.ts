@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import type { GatewayError } from '../../../shared/errors/gateway-error.ts';
-import type { Platform } from '../../platform/platform.ts';
 import type { Caller } from '../access/caller.ts';
+import type { Platform } from '../platform.ts';
 import type { Metrics } from './metrics.ts';
 
 /** What is known of a request while it is served; its access log line is made from it. */

@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import type { Request, RequestHandler, Response } from 'express';
 import type { AnyOperation } from '../../../shared/contract/base/operation.ts';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
@@ -8,7 +9,6 @@ import { WorkMeter } from '../scheduling/work-meter.ts';
 import { discardRest, parseBody, readBodyOf } from './body.ts';
 import type { Budgets } from './budget.ts';
 import { sendError, toAnswerable } from './errors.ts';
-import { refuseRepeatedHeaders } from './repeated-headers.ts';
 import { recordOf } from './request-log.ts';
 import type { RequestFacts, Route } from './route.ts';
 import { send } from './send.ts';
@@ -108,4 +108,33 @@ function isAborted(thrown: unknown): boolean {
     'code' in thrown &&
     thrown.code === 'ECONNRESET'
   );
+}
+
+/**
+ * Headers that decide who calls and how the body is read. Parsers disagree on which of two counts
+ * (RFC 9110, section 5.3): a proxy may check one, and Node reads the other.
+ */
+const once: ReadonlySet<string> = new Set([
+  'authorization',
+  'content-encoding',
+  'content-length',
+  'content-type',
+  'host',
+  'idempotency-key',
+  'transfer-encoding',
+]);
+
+/** Refuses a request that repeats such a header. */
+function refuseRepeatedHeaders({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>): void {
+  const seen = new Set<string>();
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = (rawHeaders[index] ?? '').toLowerCase();
+    if (!once.has(name)) continue;
+    if (seen.has(name)) {
+      throw new GatewayError('request.header_repeated', {
+        message: `The header ${name} is given more than once; send it once.`,
+      });
+    }
+    seen.add(name);
+  }
 }

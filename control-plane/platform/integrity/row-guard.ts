@@ -2,14 +2,19 @@ import { timingSafeEqual } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { Clock } from '../../../shared/base/clock.ts';
 import type { Log } from '../../../shared/base/log.ts';
+import { canonicalJson } from '../../../shared/crypto/jcs.ts';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
-import type { SignedRow, SignedTable } from '../store/signed-rows.ts';
+import {
+  addedColumns,
+  type SignedRow,
+  type SignedTable,
+  signedColumns,
+} from '../store/signed-rows.ts';
 import type { ForgeryMeter } from '../telemetry/forgery-metrics.ts';
 import type { Vault } from '../vault/vault.ts';
 import type { Armed } from './armed.ts';
 import type { KnownLedgers } from './known-ledgers.ts';
 import { type Forgery, reportForgery } from './report-forgery.ts';
-import { rowKey, rowText } from './row-text.ts';
 
 /** Tells the rows that the control plane wrote from those that somebody else did. */
 export interface RowGuard {
@@ -115,4 +120,45 @@ function isSame(mac: string, expected: string): boolean {
 function tenantOf(row: object): string {
   const { tenantId, id } = row as { readonly tenantId?: string; readonly id?: string };
   return tenantId ?? id ?? '';
+}
+
+type Plain = Readonly<Record<string, unknown>>;
+
+/** What names a row within its table, as text: for evidence and logs. */
+function rowKey<Table extends SignedTable>(table: Table, row: Partial<SignedRow<Table>>): string {
+  const columns: readonly string[] = signedColumns[table].key;
+  const { tenantId, ...rest } = row as Plain;
+  const own = columns.filter((column) => column !== 'tenantId');
+  return own.map((column) => String(rest[column])).join(' ');
+}
+
+/**
+ * The signed part of a row as text: its values in the order of the table above, so that no value
+ * can pass for another column's, and no row for one of another table or tenant.
+ */
+function rowText<Table extends SignedTable>(
+  table: Table,
+  row: Omit<SignedRow<Table>, 'mac'>,
+): string {
+  const { key, signed } = signedColumns[table];
+  const values = row as Plain;
+  const columns: readonly string[] = [...key, ...signed];
+  const added = addedColumns(table).filter((column) => isSet(values[column]));
+  return JSON.stringify([
+    ...columns.map((column) => plain(values[column])),
+    ...added.map((column) => [column, plain(values[column])]),
+  ]);
+}
+
+function isSet(value: unknown): boolean {
+  if (Array.isArray(value)) return value.length > 0;
+  return value !== undefined && value !== null;
+}
+
+/** Timestamps as milliseconds, JSON columns canonical: jsonb keeps no order of members. */
+function plain(value: unknown): unknown {
+  if (value === undefined || value === null) return null;
+  if (value instanceof Date) return value.getTime();
+  if (Array.isArray(value) || typeof value !== 'object') return value;
+  return canonicalJson(JSON.parse(JSON.stringify(value)));
 }

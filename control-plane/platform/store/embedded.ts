@@ -1,9 +1,9 @@
-import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { PGlite } from '@electric-sql/pglite';
 import { PGLiteSocketServer } from '@electric-sql/pglite-socket';
-import { lockFolder } from './folder-lock.ts';
 import { ownFolder } from './own-folder.ts';
 import { StoreError } from './store-error.ts';
 
@@ -65,4 +65,40 @@ function socketFolder(folder: string): string {
   mkdirSync(inside, { recursive: true, mode: 0o700 });
   chmodSync(inside, 0o700);
   return inside;
+}
+
+interface FolderLock {
+  release(): void;
+}
+
+/**
+ * Takes the data directory for this process alone, or throws a `StoreError` that names who has
+ * it. The lock is one of the operating system, reached through SQLite: it ends with its process,
+ * however that ends, so there is no stale lock to judge, and no process id that another program
+ * has come to bear. `postgres.pid` beside it is for the error message.
+ */
+function lockFolder(dataDir: string): FolderLock {
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  const pidFile = join(dataDir, 'postgres.pid');
+  const database = new DatabaseSync(join(dataDir, 'postgres.lock'));
+  try {
+    database.exec('PRAGMA busy_timeout = 0; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE');
+  } catch (cause) {
+    database.close();
+    throw new StoreError(
+      `The data directory ${dataDir} is in use by another Sallyport (process ${holder(pidFile)}). ` +
+        'Stop that one, or set SALLYPORT_DATA_DIR to another directory.',
+      { cause },
+    );
+  }
+  writeFileSync(pidFile, `${process.pid}\n`, { mode: 0o600 });
+  return { release: () => database.close() };
+}
+
+function holder(pidFile: string): string {
+  try {
+    return readFileSync(pidFile, 'utf8').trim();
+  } catch {
+    return 'unknown';
+  }
 }

@@ -1,6 +1,7 @@
-import { randomUUID } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { ClientBase } from 'pg';
-import { type Migration, readMigrations } from './migrations.ts';
 import { StoreError } from './store-error.ts';
 
 // The key that Prisma's own tool locks while it migrates, so that the two exclude each other.
@@ -126,4 +127,26 @@ async function apply(client: ClientBase, { name, sql, checksum }: Migration): Pr
      VALUES ($1, $2, $3, $4, clock_timestamp(), 1)`,
     [randomUUID(), checksum, name, rows[0]?.at],
   );
+}
+
+export interface Migration {
+  /** The folder's name, which begins with a time stamp and so gives the order. */
+  readonly name: string;
+  readonly sql: string;
+  /** SHA-256 of the file, hex, as Prisma keeps it. */
+  readonly checksum: string;
+}
+
+const migrationsFolder = join(import.meta.dirname, '../../../prisma/migrations');
+
+/** The migrations of this version, in the order they apply. */
+export function readMigrations(folder: string = migrationsFolder): readonly Migration[] {
+  return readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => entry.name)
+    .sort()
+    .map((name) => {
+      const sql = readFileSync(join(folder, name, 'migration.sql'), 'utf8');
+      return { name, sql, checksum: hash('sha256', sql, 'hex') };
+    });
 }

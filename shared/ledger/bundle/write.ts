@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { PublicJwk, SigningKey } from '../../crypto/signing-key.ts';
+import { csvCell, markdownText } from '../list-text.ts';
 import { dialects, type SiemDialect } from '../siem/dialects.ts';
 import type { SiemRecord } from '../siem/record.ts';
-import { csvHead, csvRow } from './csv.ts';
 import {
   type BundleChain,
   type BundleEvent,
@@ -10,7 +10,6 @@ import {
   bundleMiddle,
   startLine,
 } from './layout.ts';
-import { markdownHead, markdownRow } from './markdown.ts';
 import { type ExportFilters, type ExportFormat, signStatement } from './statement.ts';
 import { writeTrailer } from './trailer.ts';
 
@@ -131,4 +130,89 @@ function toRecord({
 }: BundleEvent): SiemRecord {
   // Sealing wrote this text; it holds every member of an event.
   return { event: JSON.parse(canonical) as SiemRecord['event'], prevHash, eventHash };
+}
+
+const columns = [
+  'position',
+  'chain_id',
+  'seq',
+  'id',
+  'occurred_at',
+  'type',
+  'source',
+  'agent_id',
+  'user_id',
+  'tool',
+  'resource',
+  'decision',
+  'reason_code',
+  'prev_hash',
+  'event_hash',
+  'data',
+] as const;
+
+const csvHead = `${columns.join(',')}\r\n`;
+
+/** A row as RFC 4180 has it. */
+function csvRow({ event, prevHash, eventHash }: SiemRecord): string {
+  const values = { ...event, prev_hash: prevHash, event_hash: eventHash };
+  const cells = columns.map((name) =>
+    csvCell(name === 'data' ? JSON.stringify(event.data) : String(values[name] ?? '')),
+  );
+  return `${cells.join(',')}\r\n`;
+}
+
+interface MarkdownFacts {
+  readonly tenant: string;
+  readonly createdAt: string;
+  readonly filters: ExportFilters;
+  /** The checkpoint’s size and root (`sha256:<hex>`). */
+  readonly size: number;
+  readonly root: string;
+}
+
+const head = [
+  '#',
+  'When',
+  'Type',
+  'Agent',
+  'User',
+  'Tool',
+  'Resource',
+  'Decision',
+  'Reason',
+  'Hash',
+];
+
+function markdownHead({ tenant, createdAt, filters, size, root }: MarkdownFacts): string {
+  const given = Object.entries(filters).map(
+    ([name, value]) => `${name} = ${markdownText(String(value))}`,
+  );
+  return [
+    `# Evidence of ${markdownText(tenant)}`,
+    '',
+    `- Exported: ${createdAt}`,
+    `- Events: ${given.length === 0 ? 'all' : given.join(', ')}`,
+    `- Ledger: ${size} events, tree root ${root}`,
+    '',
+    `| ${head.join(' | ')} |`,
+    `|${' --- |'.repeat(head.length)}`,
+    '',
+  ].join('\n');
+}
+
+function markdownRow({ event, eventHash }: SiemRecord): string {
+  const cells = [
+    String(event.position),
+    event.occurred_at,
+    event.type,
+    event.agent_id,
+    event.user_id,
+    event.tool,
+    event.resource,
+    event.decision,
+    event.reason_code,
+    eventHash,
+  ];
+  return `| ${cells.map((value) => markdownText(value ?? '')).join(' | ')} |\n`;
 }

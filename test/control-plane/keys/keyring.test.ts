@@ -3,8 +3,7 @@ import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createRowGuard } from '../../../control-plane/platform/integrity/row-guard.ts';
 import { createSigningKeys } from '../../../control-plane/platform/signing-keys/signing-keys.ts';
-import { migrate } from '../../../control-plane/platform/store/migrate.ts';
-import { readMigrations } from '../../../control-plane/platform/store/migrations.ts';
+import { migrate, readMigrations } from '../../../control-plane/platform/store/migrate.ts';
 import { StoreError } from '../../../control-plane/platform/store/store-error.ts';
 import { holdKeys } from '../../../control-plane/platform/vault/hold-keys.ts';
 import {

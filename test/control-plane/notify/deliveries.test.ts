@@ -1,8 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { notifyApproval } from '../../../control-plane/approvals/notify-approval.ts';
-import { attemptDelivery } from '../../../control-plane/notifications/attempt-delivery.ts';
-import { claimDeliveries, leaseMs } from '../../../control-plane/notifications/claim-deliveries.ts';
-import { startDeliveryWorker } from '../../../control-plane/notifications/delivery-worker.ts';
+import {
+  attemptDelivery,
+  claimDeliveries,
+  leaseMs,
+} from '../../../control-plane/notifications/attempt-delivery.ts';
+import { startDeliveryWorker } from '../../../control-plane/notifications/drain-deliveries.ts';
 import { channelsOf } from '../../../control-plane/notifications/routes.ts';
 import { webhookChannel } from '../../../control-plane/notifications/webhook-channel.ts';
 import {

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { bindingOf } from '../../../control-plane/bindings/stored-binding.ts';
 import { readSealed } from '../../../control-plane/ledger/reading/sealed-text.ts';
 import { readColumn } from '../../../control-plane/platform/store/read-column.ts';
-import { storedDefinition } from '../../../control-plane/policies/stored-definition.ts';
+import { storedDefinition } from '../../../control-plane/policies/policy-record.ts';
 import { readManifest } from '../../../control-plane/records/stored-manifest.ts';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 

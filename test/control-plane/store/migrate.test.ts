@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { migrate } from '../../../control-plane/platform/store/migrate.ts';
 import {
   type Migration,
+  migrate,
   readMigrations,
-} from '../../../control-plane/platform/store/migrations.ts';
+} from '../../../control-plane/platform/store/migrate.ts';
 import { StoreError } from '../../../control-plane/platform/store/store-error.ts';
 import { freshDatabase } from '../../support/postgres.ts';
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeEach, describe, expect, it } from 'vitest';
 import { preflight as preflightAction } from '../../../control-plane/actions/preflight.ts';
 import { OwnUsage } from '../../../control-plane/core/own-usage.ts';
-import { sweepUsage } from '../../../control-plane/usage/sweep-usage.ts';
+import { sweepUsage } from '../../../control-plane/usage/read-usage.ts';
 import type { JsonObject } from '../../../shared/base/json.ts';
 import { preflight } from '../../../shared/contract/actions.ts';
 import { hourMs, minuteMs, minuteOf } from '../../../shared/usage/buckets.ts';

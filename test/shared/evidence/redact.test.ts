@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../../shared/base/json.ts';
-import { redactArguments } from '../../../shared/ledger/privacy/redact.ts';
-import { redactText } from '../../../shared/ledger/privacy/redact-text.ts';
+import { redactArguments, redactText } from '../../../shared/ledger/privacy/redact.ts';
 
 const redact = (args: JsonObject, fields: readonly string[] = []) => redactArguments(args, fields);
 
