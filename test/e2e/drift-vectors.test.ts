@@ -51,12 +51,17 @@ async function called(tool: string): Promise<string> {
 const shown = (form: 'before' | 'after') =>
   vectors.map((vector) => ({ name: vector.tool, ...vector[form] }));
 
+/** Registered last and never shown as registered: a list without it comes from a sidecar that knows all. */
+const marker = { name: 'registered_last', description: 'as registered', inputSchema: {} };
+
 beforeAll(async () => {
   bench = await startMcpBench();
   url = await bench.serve('golden', server.http);
-  server.behave(listing(() => shown('before')));
-  for (const { tool, before } of vectors) {
-    const manifest = { name: `mcp.golden.${tool}`, ...before };
+  const changedMarker = { ...marker, description: 'as shown' };
+  server.behave(listing(() => [...shown('before'), changedMarker]));
+  const registered = vectors.map(({ tool, before }) => ({ name: tool, ...before }));
+  for (const tool of [...registered, marker]) {
+    const manifest = { ...tool, name: `mcp.golden.${tool.name}` };
     const { body } = await bench.api('POST', '/v1/tools/ingest', { manifest });
     expect(body).toMatchObject({ approval_status: 'approved' });
   }
@@ -64,7 +69,8 @@ beforeAll(async () => {
 afterAll(() => bench?.close());
 
 it('a server that shows what was approved loses nothing', async () => {
-  await until('the sidecar knows all', async () => (await listed()).length === vectors.length);
+  await until('the sidecar knows all', async () => !(await listed()).includes(marker.name));
+  expect(await listed()).toHaveLength(vectors.length);
   expect(vectors.length).toBeGreaterThanOrEqual(75);
 });
 

@@ -7,7 +7,7 @@ import type { ForgeryMeter } from '../../platform/telemetry/forgery-metrics.ts';
 import type { SealMeter } from '../../platform/telemetry/seal-metrics.ts';
 import { toSealable } from './check-event.ts';
 import { ConfirmedEnd, type End } from './confirmed-end.ts';
-import { DeadLetters } from './dead-letter.ts';
+import { DeadLetters } from './dead-letters.ts';
 import { recordEvent, tenantsWithOutbox } from './outbox.ts';
 import { OutboxDrain } from './outbox-drain.ts';
 import { type SealerDeps, TenantSealer } from './tenant-sealer.ts';
