@@ -4,7 +4,13 @@ import { silentLog } from '../../../shared/base/log.ts';
 import { freshDatabase } from '../../support/postgres.ts';
 import { until } from '../../support/until.ts';
 import { renewalStage } from '../agents/renewal-stage.ts';
-import { endStage, own, ownSection, passportOf, sectionStage } from '../sync/section-stage.ts';
+import {
+  endStage,
+  own,
+  ownSection,
+  passportOf,
+  sectionStage,
+} from '../publishing/section-stage.ts';
 import { incidentsOf } from './forgery-stage.ts';
 
 const { gateway, issue, renew, refused } = await renewalStage();

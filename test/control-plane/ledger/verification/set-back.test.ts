@@ -1,0 +1,200 @@
+import { describe, expect, it } from 'vitest';
+import { acceptLoss } from '../../../../control-plane/evidence/accept-loss.ts';
+import { readVerification } from '../../../../control-plane/ledger/verification/verification-state.ts';
+import { verifyChain } from '../../../../control-plane/ledger/verification/verify-chain.ts';
+import type { Caller } from '../../../../control-plane/platform/access/caller.ts';
+import { type Forger, forger } from '../../../support/forged-ledger.ts';
+import { anEvent } from '../../../support/ledger.ts';
+import { oneDatabase } from '../../../support/one-database.ts';
+import { eventsOf, type TestServices } from '../../../support/services.ts';
+import { until } from '../../../support/until.ts';
+
+const database = oneDatabase();
+const { begin, endAll } = database;
+let tenants = 0;
+
+const three = () => Array.from({ length: 3 }, () => anEvent());
+
+interface Stage {
+  readonly tenantId: string;
+  readonly services: TestServices;
+  readonly forge: Forger;
+  readonly restore: () => Promise<void>;
+}
+
+/** Six events at a process that lives on; a copy of the database as it was after three. */
+async function aLedger(): Promise<Stage> {
+  const tenantId = `tenant_${++tenants}`;
+  const services = await begin();
+  await services.ledger.sealAll(tenantId, three());
+  const forge = forger(database.url, services.pool, tenantId);
+  const restore = await forge.backup();
+  await services.ledger.sealAll(tenantId, three());
+  return { tenantId, services, forge, restore };
+}
+
+const callerOf = (tenantId: string): Caller => ({
+  ...{ tenantId, keyId: 'key_test', kind: 'key', principal: 'ada', role: 'owner' },
+  ...{ scope: 'tenant', permissions: new Set(), address: '127.0.0.1' },
+});
+
+async function refused({ services, tenantId }: Stage, by = services): Promise<void> {
+  const [outcome] = await by.ledger.sealKept(tenantId, [anEvent()]);
+  expect(outcome).toMatchObject({ reason: { cause: { code: 'evidence.rolled_back' } } });
+}
+
+const alarms = async ({ services, tenantId }: Stage) =>
+  (await eventsOf(services, tenantId)).filter(({ type }) => type === 'evidence.rolled_back');
+const told = (stage: Stage) =>
+  until(async () => (await alarms(stage)).length > 0, { what: 'the alarm is kept' });
+const sealedCount = async ({ services, tenantId }: Stage) =>
+  services.db.evidenceRow.count({ where: { tenantId } });
+
+describe('a database that is set back while a control plane runs', () => {
+  it('takes nothing from it, tells once, and goes on when the loss is accepted', async () => {
+    const stage = await aLedger();
+    const { services, tenantId } = stage;
+    await stage.restore();
+    await refused(stage);
+    await told(stage);
+    await refused(stage);
+    const waiting = anEvent();
+    await expect(services.ledger.seal(tenantId, waiting)).rejects.toMatchObject({
+      code: 'evidence.seal_failed',
+    });
+    await services.ledger.retry(tenantId);
+    expect(await sealedCount(stage)).toBe(3);
+    const problem = { kind: 'rolled_back', position: 4 };
+    expect(await alarms(stage)).toMatchObject([
+      { data: { acknowledged_position: 6, ledger_position: 3, problem } },
+    ]);
+    expect(await readVerification(services, tenantId)).toMatchObject({ lostPosition: 6 });
+    // Less than what is lost does not do.
+    const tooLittle = { position: 5, reason: 'a restore' };
+    await expect(acceptLoss(services, callerOf(tenantId), tooLittle)).rejects.toMatchObject({
+      code: 'evidence.seal_failed',
+    });
+    await refused(stage);
+    await acceptLoss(services, callerOf(tenantId), { position: 6, reason: 'a restore' });
+    await services.ledger.seal(tenantId, anEvent());
+    await services.ledger.retry(tenantId);
+    const ids = (await eventsOf(services, tenantId)).map(({ id }) => id);
+    expect(ids).toContain(waiting.id);
+    expect(await services.db.eventOutbox.count({ where: { tenantId } })).toBe(0);
+    expect(await alarms(stage)).toHaveLength(1);
+    expect(await verifyChain(services, tenantId)).toMatchObject({ ok: true });
+  });
+
+  it('is taken again as soon as it holds what it held before', async () => {
+    const stage = await aLedger();
+    const forward = await stage.forge.backup();
+    await stage.restore();
+    await refused(stage);
+    await told(stage);
+    await forward();
+    await stage.services.ledger.seal(stage.tenantId, anEvent());
+    expect(await alarms(stage)).toHaveLength(1);
+    expect(await verifyChain(stage.services, stage.tenantId)).toMatchObject({ ok: true });
+  });
+
+  it('is noticed when another process wrote on beyond where it was', async () => {
+    const stage = await aLedger();
+    await stage.restore();
+    const other = await begin();
+    for (let n = 0; n < 3; n++) await other.ledger.sealAll(stage.tenantId, three());
+    await refused(stage);
+    await told(stage);
+    const problem = { kind: 'rewritten' };
+    expect(await alarms(stage)).toMatchObject([{ data: { acknowledged_position: 6, problem } }]);
+  });
+
+  it('is noticed when another process wrote on exactly as far as it was', async () => {
+    const stage = await aLedger();
+    await stage.restore();
+    const other = await begin();
+    await other.ledger.sealAll(stage.tenantId, three());
+    await refused(stage);
+    expect(await sealedCount(stage)).toBe(6);
+  });
+
+  it('is noticed when its ledger is gone whole', async () => {
+    const stage = await aLedger();
+    const own = `WHERE tenant_id = '${stage.tenantId}'`;
+    const tables = ['evidence_row', 'evidence_head', 'evidence_chain', 'evidence_batch'];
+    await stage.forge.run(...tables.map((table) => `DELETE FROM ${table} ${own}`));
+    await refused(stage);
+    expect(await sealedCount(stage)).toBe(0);
+  });
+
+  it('is not known to a process that starts, which goes on', async () => {
+    const stage = await aLedger();
+    await endAll();
+    await stage.restore();
+    const services = await begin();
+    await services.ledger.seal(stage.tenantId, anEvent());
+    expect(await alarms({ ...stage, services })).toEqual([]);
+  });
+
+  it('raises no alarm at processes that seal in turns, nor at one that lost many races', async () => {
+    const tenantId = `tenant_${++tenants}`;
+    const [one, two] = [await begin(), await begin()];
+    for (let n = 0; n < 5; n++) {
+      await Promise.all([one, two].map(({ ledger }) => ledger.sealAll(tenantId, three())));
+    }
+    const events = await eventsOf(one, tenantId);
+    expect(events).toHaveLength(30);
+    expect(events.filter(({ type }) => type !== 'decision')).toEqual([]);
+  });
+});
+
+describe('the kept end of a chain', () => {
+  const fake = `sha256:${'a'.repeat(64)}`;
+
+  it.each([
+    ['another hash', `UPDATE evidence_chain SET event_hash = '${fake}'`],
+    ['another number', 'UPDATE evidence_chain SET seq = seq + 1'],
+    ['a smaller number', 'UPDATE evidence_chain SET seq = seq - 1'],
+    ['nothing', 'DELETE FROM evidence_chain'],
+  ])('that says %s is not linked to', async (_name, change) => {
+    const { tenantId, forge } = await aLedger();
+    await endAll();
+    const own = `WHERE tenant_id = '${tenantId}' AND chain_id = 'agent:7'`;
+    await forge.run(
+      `CREATE TABLE IF NOT EXISTS kept_chain AS SELECT * FROM evidence_chain ${own}`,
+      `${change} ${own}`,
+    );
+    const after = await begin();
+    const outcome = await after.ledger.sealKept(tenantId, [anEvent()]);
+    expect(outcome).toMatchObject([{ reason: { cause: { code: 'evidence.fork' } } }]);
+    expect(await after.db.evidenceRow.count({ where: { tenantId } })).toBe(6);
+    const type = 'evidence.fork';
+    await until(
+      async () => (await eventsOf(after, tenantId)).some((event) => event.type === type),
+      { what: 'the incident is kept' },
+    );
+    // Put right, everything goes on.
+    await forge.run(
+      `DELETE FROM evidence_chain ${own}`,
+      'INSERT INTO evidence_chain SELECT * FROM kept_chain',
+      'DROP TABLE kept_chain',
+    );
+    await after.ledger.retry(tenantId);
+    await after.ledger.seal(tenantId, anEvent());
+    expect(await verifyChain(after, tenantId)).toMatchObject({ ok: true });
+  });
+
+  it('that was made to fit a row behind the end is not linked to', async () => {
+    const { tenantId, forge } = await aLedger();
+    await endAll();
+    const own = `WHERE tenant_id = '${tenantId}'`;
+    await forge.run(
+      `INSERT INTO evidence_row SELECT tenant_id, 7, chain_id, seq + 1, event_hash, '${fake}', canonical,
+         'ev_forged', type, source, agent_id, tool, decision, reason_code, occurred_at, sealed_at
+         FROM evidence_row ${own} AND position = 6`,
+      `UPDATE evidence_chain SET seq = seq + 1, event_hash = '${fake}' ${own}`,
+    );
+    const after = await begin();
+    const outcome = await after.ledger.sealKept(tenantId, [anEvent()]);
+    expect(outcome).toMatchObject([{ reason: { cause: { code: 'evidence.fork' } } }]);
+  });
+});

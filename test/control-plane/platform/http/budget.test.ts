@@ -1,0 +1,131 @@
+import type { Response } from 'express';
+import { describe, expect, it } from 'vitest';
+import type { Caller } from '../../../../control-plane/platform/access/caller.ts';
+import { createBudgets } from '../../../../control-plane/platform/http/budget.ts';
+import { silentLog } from '../../../../shared/base/log.ts';
+import { openMemoryBus } from '../../../../shared/bus/memory.ts';
+import { manualClock } from '../../../support/manual-clock.ts';
+import { probe } from '../../../support/probe-routes.ts';
+
+const limits = { requestsPerMinute: { tenant: 3, control: 2, sidecar: 2, address: 2 } };
+const caller = (more: Partial<Caller> = {}): Caller => ({
+  kind: 'key',
+  tenantId: 't1',
+  principal: 'p',
+  role: 'owner',
+  scope: 'tenant',
+  permissions: new Set(),
+  address: '127.0.0.1',
+  ...more,
+});
+/** The part of an answer that budgets write to. */
+const answer = () => ({ setHeader: () => undefined }) as unknown as Response;
+
+async function refusals(times: number, spend: () => Promise<void>): Promise<string[]> {
+  const outcomes: string[] = [];
+  for (let count = 0; count < times; count++) {
+    outcomes.push(
+      await spend().then(
+        () => 'ok',
+        (error) => error.code,
+      ),
+    );
+  }
+  return outcomes;
+}
+
+async function wide() {
+  const clock = manualClock();
+  const bus = openMemoryBus({ clock, log: silentLog });
+  const requestsPerMinute = { tenant: 40, control: 40, sidecar: 40, address: 40 };
+  const budgets = createBudgets({ bus, clock, log: silentLog }, { requestsPerMinute });
+  return {
+    bus,
+    spend: () => budgets.spend(probe.search, caller(), answer()),
+    spendTime: (ms: number) => budgets.spendTime(probe.search, caller(), ms),
+  };
+}
+
+describe('request budgets', () => {
+  it('are one for all replicas on a bus', async () => {
+    const clock = manualClock();
+    const bus = openMemoryBus({ clock, log: silentLog });
+    const replicas = [1, 2].map(() => createBudgets({ bus, clock, log: silentLog }, limits));
+    const outcomes = [];
+    for (let round = 0; round < 2; round++) {
+      for (const budgets of replicas) {
+        outcomes.push(
+          ...(await refusals(1, () => budgets.spend(probe.search, caller(), answer()))),
+        );
+      }
+    }
+    expect(outcomes).toEqual(['ok', 'ok', 'ok', 'rate_limited']);
+    await bus.close();
+  });
+
+  it('hold, counted in this process, while the bus is away', async () => {
+    const clock = manualClock();
+    const bus = openMemoryBus({ clock, log: silentLog });
+    await bus.close();
+    const budgets = createBudgets({ bus, clock, log: silentLog }, limits);
+    const spend = () => budgets.spend(probe.search, caller(), answer());
+    expect(await refusals(4, spend)).toEqual(['ok', 'ok', 'ok', 'rate_limited']);
+    const other = () => budgets.spend(probe.search, caller({ tenantId: 't2' }), answer());
+    expect(await refusals(1, other)).toEqual(['ok']);
+    clock.advance(60_000);
+    expect(await refusals(1, spend)).toEqual(['ok']);
+  });
+
+  it('run out for everyone, rather than for none, when too many are counted in this process', async () => {
+    const clock = manualClock();
+    const bus = openMemoryBus({ clock, log: silentLog });
+    await bus.close();
+    const budgets = createBudgets({ bus, clock, log: silentLog }, limits);
+    const from = (address: number) =>
+      budgets.spend(
+        probe.open,
+        caller({ kind: 'anonymous', tenantId: '', address: String(address) }),
+        answer(),
+      );
+    for (let address = 0; address < 10_000; address++) await from(address);
+    expect(await refusals(1, () => from(10_001))).toEqual(['rate_limited']);
+    clock.advance(60_000);
+    expect(await refusals(1, () => from(10_001))).toEqual(['ok']);
+  });
+
+  it('charge each slice of processor time begun after the first as one more request', async () => {
+    const { spend, spendTime } = await wide();
+    expect(await refusals(1, spend)).toEqual(['ok']);
+    await spendTime(10);
+    expect(await refusals(1, spend)).toEqual(['ok']);
+    await spendTime(10.1);
+    await spendTime(49);
+    // Two requests, one slice and four slices of 40: thirty-three requests are left.
+    expect(await refusals(34, spend)).toEqual([...Array(33).fill('ok'), 'rate_limited']);
+  });
+
+  it('lose no more than a tenth to the time of one request', async () => {
+    const { spend, spendTime } = await wide();
+    await spendTime(60_000);
+    expect(await refusals(37, spend)).toEqual([...Array(36).fill('ok'), 'rate_limited']);
+  });
+
+  it('charge processor time in this process while the bus is away', async () => {
+    const { bus, spend, spendTime } = await wide();
+    await bus.close();
+    expect(await refusals(1, spend)).toEqual(['ok']);
+    await spendTime(60_000);
+    expect(await refusals(36, spend)).toEqual([...Array(35).fill('ok'), 'rate_limited']);
+  });
+
+  it('are each sidecar’s own', async () => {
+    const clock = manualClock();
+    const bus = openMemoryBus({ clock, log: silentLog });
+    const budgets = createBudgets({ bus, clock, log: silentLog }, limits);
+    const by = (sidecarId: string) => () =>
+      budgets.spend(probe.sidecar, caller({ kind: 'sidecar', sidecarId }), answer());
+    expect(await refusals(3, by('sc_1'))).toEqual(['ok', 'ok', 'rate_limited']);
+    expect(await refusals(2, by('sc_2'))).toEqual(['ok', 'ok']);
+    await bus.close();
+  });
+});

@@ -1,0 +1,47 @@
+import type { Log } from '../../../../shared/base/log.ts';
+import { startApi } from '../../../support/api.ts';
+import { probeRoutes } from '../../../support/probe-routes.ts';
+import { testServices } from '../../../support/services.ts';
+
+interface Line {
+  readonly level: keyof Log;
+  readonly fields: Record<string, unknown>;
+}
+
+const boundless = { tenant: 1e6, control: 1e6, sidecar: 1e6, address: 1e6 };
+
+/** The API over the probe routes: what it logs is kept, and what it fails with is a test's choice. */
+export async function startProbeApi(requestsPerMinute = boundless, unknownKeysPerMinute = 1e6) {
+  const lines: Line[] = [];
+  const record = (level: keyof Log) => (fields: object) => {
+    lines.push({ level, fields: { ...fields } });
+  };
+  const log: Log = {
+    debug: record('debug'),
+    info: record('info'),
+    warn: record('warn'),
+    error: record('error'),
+  };
+  const probe: {
+    /** What the failing route throws. */
+    failure: unknown;
+    /** What the streaming route sends. */
+    streamed: (signal: AbortSignal) => AsyncIterable<string>;
+  } = {
+    failure: undefined,
+    streamed: async function* () {
+      yield '';
+    },
+  };
+  const services = await testServices({ log });
+  const api = await startApi(
+    probeRoutes({ fail: () => probe.failure, stream: (signal) => probe.streamed(signal) }),
+    services,
+    { limits: { requestsPerMinute, unknownKeysPerMinute } },
+  );
+  const close = async () => {
+    await api.close();
+    await services.close();
+  };
+  return { api, services, lines, log, probe, key: await api.key(), close };
+}

@@ -1,0 +1,237 @@
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { holdKeys } from '../../../../control-plane/platform/vault/hold-keys.ts';
+import { openKms } from '../../../../control-plane/platform/vault/kms/open-kms.ts';
+import { signAwsRequest } from '../../../../control-plane/platform/vault/kms/sign-aws-request.ts';
+import { createVault } from '../../../../control-plane/platform/vault/vault.ts';
+import { renewWrapping } from '../../../../control-plane/vault/renew-wrapping.ts';
+import { vaultStatus } from '../../../../control-plane/vault/vault-status.ts';
+import { silentLog } from '../../../../shared/base/log.ts';
+import { type AwsKmsServer, startAwsKmsServer } from '../../../support/aws-kms-server.ts';
+import { Cleanup, testAuthority } from '../../../support/proxy.ts';
+import { testConfig } from '../../../support/services.ts';
+import { startTransitServer, type TransitServer } from '../../../support/transit-server.ts';
+import { startUpstream } from '../../../support/upstream.ts';
+import {
+  masterKey,
+  startVaultWorld,
+  tablesUnder,
+  type VaultWorld,
+} from '../../../support/vault-world.ts';
+
+const place = { tenantId: 't', purpose: 'credential', id: 'c', version: 1 };
+const cleanup = new Cleanup();
+const trusted = getCACertificates('default');
+let company: string;
+let tls: { readonly key: string; readonly cert: string };
+let world: VaultWorld;
+let transit: TransitServer;
+let aws: AwsKmsServer;
+
+beforeAll(() => {
+  const authority = testAuthority(cleanup);
+  const { key, cert } = authority.leafFor('127.0.0.1');
+  tls = { key, cert };
+  company = authority.certPem;
+  setDefaultCACertificates([...trusted, company]);
+});
+afterAll(async () => {
+  setDefaultCACertificates(trusted);
+  await cleanup.run();
+});
+const worlds = () => {
+  beforeEach(async () => {
+    [world, transit, aws] = await Promise.all([
+      startVaultWorld(),
+      startTransitServer(tls),
+      startAwsKmsServer(tls),
+    ]);
+  });
+  afterEach(async () => {
+    await Promise.all([world.close(), transit.close(), aws.close()]);
+  });
+};
+
+type Env = Readonly<Record<string, string>>;
+const vaultEnv = (): Env => ({
+  SALLYPORT_KMS_KEY: transit.key,
+  SALLYPORT_KMS_TOKEN: transit.token,
+});
+const awsEnv = (): Env => ({
+  SALLYPORT_KMS_KEY: `aws:${aws.arn}`,
+  AWS_ACCESS_KEY_ID: aws.accessKeyId,
+  AWS_SECRET_ACCESS_KEY: aws.secretAccessKey,
+  AWS_ENDPOINT_URL_KMS: aws.endpoint,
+});
+const kinds: readonly [string, () => Env][] = [
+  ['Vault’s transit engine', vaultEnv],
+  ['AWS KMS', awsEnv],
+];
+
+/** A secret in a row, as any other. */
+async function store(env: Env): Promise<void> {
+  const sealed = createVault(await world.open(env)).seal('hunter2', place);
+  const common = { tenantId: 't', createdBy: 'p', inject: {}, tools: [], hosts: [] };
+  await world.store.db.credential.create({ data: { ...common, id: 'c', name: 'n', sealed } });
+}
+async function stored(env: Env): Promise<string> {
+  const { sealed } = await world.store.db.credential.findUniqueOrThrow({ where: { id: 'c' } });
+  return createVault(await world.open(env))
+    .open(sealed, place)
+    .toString();
+}
+const activeId = async (env: Env) => (await world.open(env)).keyring.active.id;
+
+describe.each(kinds)('a master key of %s', (_name, env) => {
+  worlds();
+
+  it('is made once and had again at each start; the database holds no key', async () => {
+    const opened = await Promise.all([world.open(env()), world.open(env())]);
+    expect(new Set(opened.map(({ keyring }) => keyring.active.id)).size).toBe(1);
+    await store(env());
+    expect(await stored(env())).toBe('hunter2');
+    const asked = [...transit.asked, ...aws.asked];
+    expect(asked.filter((what) => /^(datakey|Generate)/.test(what))).toHaveLength(1);
+  });
+
+  it('is replaced by another of its making, which those that run learn of by themselves', async () => {
+    await store(env());
+    const { pool } = world.store;
+    const keys = await world.open(env());
+    const before = keys.keyring.active.id;
+    const running = await holdKeys(keys, { pool, log: silentLog });
+    const { active } = await world.rotate(env());
+    expect(active).not.toBe(before);
+    expect(keys.keyring.active.id).toBe(active);
+    expect(await tablesUnder(world, before)).toEqual([]);
+    expect(await stored(env())).toBe('hunter2');
+    await running.close();
+  });
+
+  it('follows on the operator’s, and is followed by it', async () => {
+    const given = { SALLYPORT_MASTER_KEY: masterKey() };
+    await store(given);
+    await world.rotate({ ...given, ...env() });
+    expect(await stored(env())).toBe('hunter2');
+    const next = { SALLYPORT_MASTER_KEY: masterKey() };
+    await world.rotate({ ...next, ...env() });
+    expect(await stored(next)).toBe('hunter2');
+    expect(await tablesUnder(world, await activeId(next))).toContain('credential');
+  });
+
+  it('is wrapped anew without a change of what it wraps', async () => {
+    await store(env());
+    const keys = await world.open(env());
+    const rows = () => world.store.db.vaultKey.findMany({ select: { id: true, wrapped: true } });
+    const before = await rows();
+    transit.rotate();
+    expect(await renewWrapping(keys, world.store)).toEqual([keys.keyring.active.id]);
+    expect((await rows()).map(({ id }) => id)).toEqual(before.map(({ id }) => id));
+    expect((await rows())[0]?.wrapped).not.toBe(before[0]?.wrapped);
+    transit.forgetOlder();
+    expect(await stored(env())).toBe('hunter2');
+    expect((await vaultStatus(keys, world.store)).is_settled).toBe(true);
+  });
+
+  it('put in the place of another is refused, though the KMS gives it', async () => {
+    await store(env());
+    const first = await world.store.db.vaultKey.findFirstOrThrow();
+    await world.rotate(env());
+    await world.store.pool.query('UPDATE vault_key SET wrapped = $1', [first.wrapped]);
+    await expect(world.open(env())).rejects.toThrow('gives another master key');
+  });
+
+  it('that the KMS does not give is no start, and no word of what was asked or answered', async () => {
+    await store(env());
+    const { wrapped } = await world.store.db.vaultKey.findFirstOrThrow();
+    await world.store.pool.query(`UPDATE vault_key SET wrapped = 'vault:v1:AAAA'`);
+    const failed = await world.open(env()).catch((error: Error) => error);
+    expect(String(failed)).toMatch(/^KmsError: (Vault|AWS KMS) answered 400$/);
+    await world.store.pool.query('UPDATE vault_key SET wrapped = $1', [wrapped]);
+    expect(await stored(env())).toBe('hunter2');
+  });
+
+  it('cannot be had with other access', async () => {
+    await store(env());
+    const wrong = { SALLYPORT_KMS_TOKEN: 'hvs.wrong', AWS_SECRET_ACCESS_KEY: 'wrong' };
+    const names = Object.keys(env()).filter((name) => name in wrong);
+    const changed = Object.fromEntries(
+      names.map((name) => [name, wrong[name as keyof typeof wrong]]),
+    );
+    await expect(world.open({ ...env(), ...changed })).rejects.toThrow(/answered 40[03]/);
+  });
+});
+
+describe('a KMS', () => {
+  worlds();
+
+  it('that shows a certificate of nobody known is not told the token', async () => {
+    setDefaultCACertificates(trusted);
+    await expect(world.open(vaultEnv())).rejects.toThrow(/cannot be asked: \w*CERT|SIGNATURE/);
+    expect(transit.asked).toEqual([]);
+    setDefaultCACertificates([...trusted, company]);
+  });
+
+  it('is not followed elsewhere', async () => {
+    const other = await startUpstream({ tls });
+    const astray = await startUpstream({ tls });
+    astray.behave((_req, res) => {
+      res.writeHead(307, { location: `https://127.0.0.1:${other.port}/` }).end();
+    });
+    const key = `vault:https://127.0.0.1:${astray.port}/v1/transit/keys/sallyport`;
+    await expect(world.open({ ...vaultEnv(), SALLYPORT_KMS_KEY: key })).rejects.toThrow(
+      'cannot be asked',
+    );
+    expect(other.seen).toEqual([]);
+    await other.close();
+    await astray.close();
+  });
+
+  it('and a key of the operator at a first start are one too many', async () => {
+    const both = { ...vaultEnv(), SALLYPORT_MASTER_KEY: masterKey() };
+    await expect(world.open(both)).rejects.toThrow('set one of them');
+  });
+});
+
+describe('the name of a KMS', () => {
+  it.each([
+    ['of no known kind', { SALLYPORT_KMS_KEY: 'gcp:projects/x' }, 'must begin with vault: or aws:'],
+    ['without a path', { SALLYPORT_KMS_KEY: 'vault:https://vault.example' }, 'is named as in'],
+    [
+      'in the clear',
+      {
+        SALLYPORT_KMS_KEY: 'vault:http://vault.example/v1/transit/keys/k',
+        SALLYPORT_KMS_TOKEN: 't',
+      },
+      'https',
+    ],
+    [
+      'without a token',
+      { SALLYPORT_KMS_KEY: 'vault:https://vault.example/v1/transit/keys/k' },
+      'SALLYPORT_KMS_TOKEN is missing',
+    ],
+    ['without an ARN', { SALLYPORT_KMS_KEY: 'aws:alias/x' }, 'by its ARN'],
+    [
+      'without AWS keys',
+      { SALLYPORT_KMS_KEY: 'aws:arn:aws:kms:eu-central-1:111122223333:key/x' },
+      'AWS_ACCESS_KEY_ID',
+    ],
+  ])('%s is refused at start', (_what, env, message) => {
+    expect(() => openKms(testConfig(env))).toThrow(message);
+  });
+});
+
+it('AWS KMS is asked with the signature of AWS’s own test suite (post-vanilla)', () => {
+  const request = {
+    url: new URL('https://example.amazonaws.com/'),
+    ...{ headers: {}, body: '', region: 'us-east-1', service: 'service' },
+    at: new Date('2015-08-30T12:36:00Z'),
+  };
+  const { authorization } = signAwsRequest(request, {
+    accessKeyId: 'AKIDEXAMPLE',
+    secretAccessKey: 'wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY',
+  });
+  expect(authorization).toBe(
+    'AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, SignedHeaders=host;x-amz-date, Signature=5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b',
+  );
+});

@@ -1,0 +1,58 @@
+import { randomBytes } from 'node:crypto';
+import { expect, it } from 'vitest';
+import { createVault } from '../../../../control-plane/platform/vault/vault.ts';
+import { GatewayError } from '../../../../shared/errors/gateway-error.ts';
+
+const place = { tenantId: 't1', purpose: 'credential', id: 'cred_1', version: 1 };
+
+function codeOf(run: () => unknown): string {
+  try {
+    run();
+  } catch (error) {
+    return error instanceof GatewayError ? error.code : String(error);
+  }
+  return 'nothing';
+}
+
+it('opens after a restart what it sealed', () => {
+  const master = randomBytes(32);
+  const sealed = createVault(master).seal('hunter2', place);
+  expect(createVault(master).open(sealed, place).toString()).toBe('hunter2');
+  expect(sealed).not.toContain('hunter2');
+  expect(JSON.parse(sealed)).toMatchObject({ v: 1, kek_id: expect.stringMatching(/^kek_/) });
+});
+
+it.each([
+  ['another tenant', { ...place, tenantId: 't2' }],
+  ['another row', { ...place, id: 'cred_2' }],
+  ['another version', { ...place, version: 2 }],
+])('opens nothing that was moved to %s', (_where, elsewhere) => {
+  const vault = createVault(randomBytes(32));
+  const sealed = vault.seal('hunter2', place);
+  expect(codeOf(() => vault.open(sealed, elsewhere))).toBe('credential.unreadable');
+});
+
+it.each(['', 'x', '{}', 'null', '{"v":2}'])('calls %j unreadable', (text) => {
+  expect(codeOf(() => createVault(randomBytes(32)).open(text, place))).toBe(
+    'credential.unreadable',
+  );
+});
+
+it('does not say in its error what it was opening', () => {
+  const vault = createVault(randomBytes(32));
+  const sealed = createVault(randomBytes(32)).seal('hunter2', place);
+  expect(() => vault.open(sealed, place)).toThrow('A stored secret could not be decrypted.');
+});
+
+it('gives one hash per purpose and master key', () => {
+  const master = randomBytes(32);
+  const vault = createVault(master);
+  expect(vault.mac('api_key', 'x')).toMatch(/^[0-9a-f]{64}$/);
+  expect(vault.mac('api_key', 'x')).toBe(createVault(master).mac('api_key', 'x'));
+  expect(vault.mac('api_key', 'x')).not.toBe(vault.mac('binding', 'x'));
+  expect(vault.mac('api_key', 'x')).not.toBe(createVault(randomBytes(32)).mac('api_key', 'x'));
+});
+
+it('takes a master key of 32 bytes and no other', () => {
+  expect(() => createVault(randomBytes(16))).toThrow('16 bytes');
+});

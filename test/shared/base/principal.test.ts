@@ -1,0 +1,60 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { foldPrincipal, nameProblem } from '../../../shared/base/principal.ts';
+
+describe('the form in which principals are compared', () => {
+  it.each([
+    ['alice', 'Alice'],
+    ['alice', 'ＡＬＩＣＥ'],
+    ['alice', 'al\u200bice'],
+    ['alice', 'alice\u00ad'],
+    ['alice', '\u202ealice'],
+    ['alice', ' alice\u00a0'],
+    ['ann lee', 'ann\u3000\tlee'],
+    ['ann lee', 'Ann  Lee'],
+    ['straße', 'STRASSE'],
+    ['ﬁona', 'fiona'],
+    ['andré', 'andre\u0301'],
+  ])('is the same for %j and %j', (one, other) => {
+    expect(foldPrincipal(other)).toBe(foldPrincipal(one));
+  });
+
+  it('differs for different people', () => {
+    expect(new Set(['ann', 'anna', 'an n', 'an.n', 'ann1'].map(foldPrincipal)).size).toBe(5);
+  });
+
+  it('does not change when it is folded again', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'grapheme' }), (text) => {
+        expect(foldPrincipal(foldPrincipal(text))).toBe(foldPrincipal(text));
+      }),
+    );
+  });
+});
+
+describe('a new name', () => {
+  it.each(['alice', 'Ann Lee', 'andré', 'user@example.org', '李雷', 'ci-runner_2'])(
+    'may be %j',
+    (name) => {
+      expect(nameProblem(name)).toBeUndefined();
+    },
+  );
+
+  it.each([
+    ['a control character', 'al\u0007ice'],
+    ['a zero-width space', 'al\u200bice'],
+    ['a soft hyphen', 'alice\u00ad'],
+    ['a direction mark', '\u202ealice'],
+    ['a Hangul filler', 'alice\u3164'],
+    ['a no-break space', 'ann\u00a0lee'],
+    ['an ideographic space', 'ann\u3000lee'],
+    ['two spaces', 'ann  lee'],
+    ['a space at its end', 'alice '],
+    ['full-width letters', 'ａlice'],
+    ['a ligature', 'ﬁona'],
+    ['a letter and a combining mark that have one letter', 'andre\u0301'],
+    ['half a surrogate pair', 'alice\ud83d'],
+  ])('is refused with %s', (_what, name) => {
+    expect(nameProblem(name)).toBeTypeOf('string');
+  });
+});

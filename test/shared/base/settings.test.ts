@@ -1,0 +1,100 @@
+import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import {
+  milliseconds,
+  parseSettings,
+  port,
+  redisUrl,
+  SettingsError,
+} from '../../../shared/base/settings.ts';
+
+const shape = z.object({
+  SALLYPORT_API_PORT: port(8080),
+  SALLYPORT_HOLD_MS: milliseconds(25_000),
+  SALLYPORT_MASTER_KEY: z.string().optional(),
+});
+
+const noFile = () => {
+  throw new Error('ENOENT');
+};
+const read = (env: Record<string, string>, readFile: (path: string) => string = noFile) =>
+  parseSettings(shape, { env, readFile });
+
+describe('parseSettings', () => {
+  it('gives defaults where nothing is set, or only emptiness', () => {
+    expect(read({ SALLYPORT_API_PORT: '' })).toEqual({
+      SALLYPORT_API_PORT: 8080,
+      SALLYPORT_HOLD_MS: 25_000,
+    });
+  });
+
+  it('refuses an unknown name and offers the nearest known one', () => {
+    expect(() => read({ SALLYPORT_API_PROT: '1' })).toThrow(
+      new SettingsError('SALLYPORT_API_PROT is not a setting. Did you mean SALLYPORT_API_PORT?'),
+    );
+  });
+
+  it('refuses a REDIS_URL that is no URL of Redis, and says how one begins', () => {
+    const withRedis = (url: string) =>
+      parseSettings(z.object({ REDIS_URL: redisUrl }), {
+        env: { REDIS_URL: url },
+        readFile: noFile,
+      });
+    expect(withRedis('rediss://user:secret@host:6379/1').REDIS_URL).toContain('rediss://');
+    for (const url of ['localhost', 'localhost:6379', 'http://host', 'redis://']) {
+      expect(() => withRedis(url)).toThrow(/REDIS_URL: must begin with redis:/);
+    }
+  });
+
+  it('accepts a setting that only the other program knows', () => {
+    expect(read({ SALLYPORT_PROXY_PORT: '1' }).SALLYPORT_API_PORT).toBe(8080);
+  });
+
+  it('ignores what Kubernetes sets for services, and only that', () => {
+    const service = {
+      SALLYPORT_API_SERVICE_HOST: '10.0.0.1',
+      SALLYPORT_API_SERVICE_PORT: '80',
+      SALLYPORT_API_SERVICE_PORT_HTTP: '80',
+      SALLYPORT_API_PORT_80_TCP: 'tcp://10.0.0.1:80',
+      SALLYPORT_API_PORT_80_TCP_ADDR: '10.0.0.1',
+    };
+    expect(read(service).SALLYPORT_API_PORT).toBe(8080);
+    expect(() => read({ SALLYPORT_OTHER_PORT_80_TCP: 'x' })).toThrow(/is not a setting/);
+  });
+
+  it('names the setting that is malformed', () => {
+    expect(() => read({ SALLYPORT_API_PORT: 'eighty' })).toThrow(/^SALLYPORT_API_PORT: /);
+    expect(() => read({ SALLYPORT_API_PORT: '70000' })).toThrow(/^SALLYPORT_API_PORT: /);
+    expect(() => read({ SALLYPORT_HOLD_MS: '-1' })).toThrow(/^SALLYPORT_HOLD_MS: /);
+  });
+
+  it('says what may be written instead, and refuses times that a timer cannot keep', () => {
+    expect(() => read({ SALLYPORT_API_PORT: '99999' })).toThrow(
+      'SALLYPORT_API_PORT: must be a port from 1 to 65535, or 0 for any free one',
+    );
+    for (const wrong of ['soon', '1.5', '3000000000']) {
+      expect(() => read({ SALLYPORT_HOLD_MS: wrong })).toThrow(
+        'SALLYPORT_HOLD_MS: must be a whole number of milliseconds from 0 to 86400000',
+      );
+    }
+  });
+
+  it('reads a secret from the file that its _FILE form names', () => {
+    const settings = read(
+      { SALLYPORT_MASTER_KEY_FILE: '/run/key' },
+      (path) => `${path} holds it\n`,
+    );
+    expect(settings.SALLYPORT_MASTER_KEY).toBe('/run/key holds it');
+  });
+
+  it('refuses a secret given twice, and a file that cannot be read', () => {
+    expect(() => read({ SALLYPORT_MASTER_KEY: 'a', SALLYPORT_MASTER_KEY_FILE: 'b' })).toThrow(
+      /not both/,
+    );
+    expect(() => read({ SALLYPORT_MASTER_KEY_FILE: 'gone' })).toThrow(/cannot be read: gone/);
+  });
+
+  it('knows no _FILE form of what is no secret', () => {
+    expect(() => read({ SALLYPORT_API_PORT_FILE: 'x' })).toThrow(/is not a setting/);
+  });
+});

@@ -1,0 +1,191 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { compileGlob } from '../../../shared/glob/glob.ts';
+import {
+  globsMayMeet,
+  globsSurelyMeet,
+  intersectGlobs,
+} from '../../../shared/glob/glob-intersection.ts';
+import type { GlobKind } from '../../../shared/glob/glob-tokens.ts';
+
+const meet = (one: string, other: string, kind: GlobKind = 'tool') =>
+  intersectGlobs(one, other, kind).kind === 'common';
+
+const kinds = fc.constantFrom<GlobKind>('tool', 'resource');
+const marks = fc.constantFrom('a', 'b', '.', '/', ':', '*', '**');
+const globsOf = (maxLength: number) =>
+  fc.array(marks, { maxLength }).map((parts) => parts.join(''));
+const globs = globsOf(7);
+
+/** Every text over the alphabet, shortest first. */
+function* textsUpTo(length: number, alphabet: readonly string[]): Generator<string> {
+  let layer = [''];
+  yield '';
+  for (let size = 1; size <= length; size += 1) {
+    layer = layer.flatMap((text) => alphabet.map((char) => text + char));
+    yield* layer;
+  }
+}
+
+/** A concrete text of a glob: each star filled with one of the fillings that it may stand for. */
+function filled(glob: string, fillings: readonly string[], kind: GlobKind): string {
+  const apart = kind === 'tool' ? /\./g : /[/:]/g;
+  let next = 0;
+  return glob.replaceAll(/\*+/g, (run) => {
+    const filling = fillings[next++ % fillings.length] ?? 'x';
+    const crosses = run.length > 1 || /^\*+$/.test(glob);
+    return (crosses ? filling : filling.replaceAll(apart, '')) || 'x';
+  });
+}
+
+/** Turns the chosen ranges of a text into stars that match them. */
+function generalised(text: string, ranges: readonly (readonly [number, number])[], kind: GlobKind) {
+  const apart = kind === 'tool' ? /\./ : /[/:]/;
+  let glob = '';
+  let at = 0;
+  for (const [from, length] of ranges.toSorted(([a], [b]) => a - b)) {
+    const begins = Math.max(at, from);
+    const part = text.slice(begins, begins + length);
+    if (part === '' || begins >= text.length) continue;
+    glob += `${text.slice(at, begins)}${apart.test(part) ? '**' : '*'}`;
+    at = begins + part.length;
+  }
+  return glob + text.slice(at);
+}
+
+describe('the intersection of two globs', () => {
+  it.each([
+    ['notes.*', 'payments.*', false],
+    ['notes.*', 'notes.read', true],
+    ['notes.*', '*', true],
+    ['notes.*', '**', true],
+    ['notes.*', '**.read', true],
+    ['notes.*', '*.read', true],
+    ['notes.*', '*.read.all', false],
+    ['notes.**', '*.read.all', true],
+    ['*.refund', 'payments.*', true],
+    ['payments.*.refund', 'payments.eu.*', true],
+    ['payments.*.refund', 'payments.*', false],
+    ['mcp.pay.*', 'mcp.*.refund', true],
+    ['mcp.a*', 'mcp.b*', false],
+    ['mcp.*a', 'mcp.*b', false],
+    ['mcp.a*', 'mcp.*b', true],
+    ['a*a', 'a', false],
+    ['a*', 'a', false],
+    ['a*', 'a**', true],
+    ['*', '', true],
+    ['', 'a*', false],
+    ['Notes.*', 'notes.*', false],
+  ])('%s and %s: %s', (one, other, expected) => {
+    expect(meet(one, other)).toBe(expected);
+    expect(meet(other, one)).toBe(expected);
+  });
+
+  it('counts / and : as separators in resources only', () => {
+    expect(meet('repo:*', 'repo:**/app', 'resource')).toBe(false);
+    expect(meet('repo:*', 'repo:**/app', 'tool')).toBe(true);
+  });
+
+  it('exists exactly if some text is matched by both', () => {
+    fc.assert(
+      fc.property(globsOf(3), globsOf(3), kinds, (one, other, kind) => {
+        const [first, second] = [compileGlob(one, kind), compileGlob(other, kind)];
+        // Each character of a shortest common text consumes a token: six tokens, six characters.
+        const alphabet = [...new Set([...`${one}${other}`.replaceAll('*', ''), 'x'])];
+        const isFound = textsUpTo(6, alphabet).some((text) => first(text) && second(text));
+        expect([one, other, meet(one, other, kind)]).toEqual([one, other, isFound]);
+      }),
+      { numRuns: 1_500 },
+    );
+  });
+
+  it('comes with a text that both globs match', () => {
+    fc.assert(
+      fc.property(globs, globs, kinds, (one, other, kind) => {
+        const found = intersectGlobs(one, other, kind);
+        expect(found.kind).not.toBe('undecided');
+        if (found.kind !== 'common') return;
+        expect([found.text, compileGlob(one, kind)(found.text)]).toEqual([found.text, true]);
+        expect([found.text, compileGlob(other, kind)(found.text)]).toEqual([found.text, true]);
+      }),
+      { numRuns: 20_000 },
+    );
+  });
+
+  it('is never denied for two globs of one text, whatever became a star', () => {
+    const text = fc.string({
+      unit: fc.constantFrom('a', 'b', '.', '/', ':'),
+      minLength: 1,
+      maxLength: 20,
+    });
+    const ranges = fc.array(fc.tuple(fc.nat(19), fc.integer({ min: 1, max: 6 })), { maxLength: 4 });
+    fc.assert(
+      fc.property(text, ranges, ranges, kinds, (id, first, second, kind) => {
+        const [one, other] = [generalised(id, first, kind), generalised(id, second, kind)];
+        expect(compileGlob(one, kind)(id) && compileGlob(other, kind)(id)).toBe(true);
+        expect([one, other, meet(one, other, kind)]).toEqual([one, other, true]);
+      }),
+      { numRuns: 10_000 },
+    );
+  });
+
+  it('is never contradicted by a random text of either glob', () => {
+    const fillings = fc.array(
+      fc.string({ unit: fc.constantFrom('a', 'b', '.', '/', ':'), maxLength: 5 }),
+      { minLength: 1, maxLength: 4 },
+    );
+    fc.assert(
+      fc.property(globs, globs, fillings, kinds, (one, other, parts, kind) => {
+        for (const text of [filled(one, parts, kind), filled(other, parts, kind)]) {
+          const isCommon = compileGlob(one, kind)(text) && compileGlob(other, kind)(text);
+          if (isCommon)
+            expect([one, other, text, meet(one, other, kind)]).toEqual([one, other, text, true]);
+        }
+      }),
+      { numRuns: 20_000 },
+    );
+  });
+
+  it('does not depend on the order of the two globs', () => {
+    fc.assert(
+      fc.property(globs, globs, kinds, (one, other, kind) => {
+        expect(meet(one, other, kind)).toBe(meet(other, one, kind));
+      }),
+      { numRuns: 5_000 },
+    );
+  });
+});
+
+describe('an intersection that exceeds its budget', () => {
+  const long = `${'*a'.repeat(100)}b`;
+  const apart = `${'*a'.repeat(100)}.*b`;
+  const few = () => ({ steps: 1_000 });
+
+  it('counts as no where secrets are handed out, and as yes where they are invalidated', () => {
+    expect(globsSurelyMeet([long], [long.replace('b', '*b')], 'tool', few())).toBe(false);
+    expect(globsMayMeet([long], [apart], 'tool', few())).toBe(true);
+  });
+
+  it('is decided exactly within the default budget, for the longest globs', () => {
+    expect(globsSurelyMeet([long], [long.replace('b', '*b')], 'tool')).toBe(true);
+    expect(globsMayMeet([long], [apart], 'tool')).toBe(false);
+  });
+
+  it('shares one budget over all pairs of a question', () => {
+    const many = Array.from({ length: 1_000 }, (_, index) => `${index}*${long}`);
+    const budget = { steps: 10_000 };
+    expect(
+      globsSurelyMeet(
+        many,
+        many.map((glob) => `*${glob}c`),
+        'tool',
+        budget,
+      ),
+    ).toBe(false);
+    expect(budget.steps).toBeLessThanOrEqual(0);
+  });
+
+  it('still finds a certain meeting among undecided pairs', () => {
+    expect(globsSurelyMeet(['pay.refund', long], ['pay.*'], 'tool', few())).toBe(true);
+  });
+});

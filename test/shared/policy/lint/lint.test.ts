@@ -1,0 +1,332 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { compilePolicies } from '../../../../shared/policy/engine/compile.ts';
+import type {
+  PolicyDefinition,
+  PolicyRule,
+} from '../../../../shared/policy/language/definition.ts';
+import { lintPolicies } from '../../../../shared/policy/lint/lint.ts';
+import { context, policies, publish } from '../../../support/policy-arbitraries.ts';
+import {
+  conditions,
+  kinds,
+  lint,
+  over,
+  policy,
+  refund,
+  rule,
+  type Terse,
+  upTo,
+} from '../../../support/terse-policies.ts';
+
+describe('lint of one rule', () => {
+  it('has nothing to say about a rule in order', () => {
+    expect(lint(rule('ok', 'allow', refund, upTo(50), ['environment', '==', 'prod']))).toEqual([]);
+  });
+
+  it.each<[string, Terse, RegExp]>([
+    ['an object against a string', ['tool', '==', 'pay.refund'], /tool is an object/],
+    ['an object among strings', ['args', 'not_in', ['a']], /args is an object/],
+    ['an empty list', ['args.currency', 'in', []], /Nothing is in an empty list/],
+    ['an order among words', ['args.grade', '>', 'b'], /compares numbers, and "b" is none/],
+    [
+      'a word the environment cannot be',
+      ['environment', '==', 'production'],
+      /one of dev, staging, prod/,
+    ],
+    ['a number where a string is', ['tool.name', '==', 5], /tool.name is a string, never 5/],
+    ['tiers that do not exist', ['tool.risk_tier', 'in', ['severe', 'HIGH']], /one of low, medium/],
+    ['a root that does not exist', ['tool_name', '==', 'pay.refund'], /No context has tool_name/],
+    ['a field that does not exist', ['agent.role', '==', 'a'], /No context has agent.role/],
+    [
+      'a path through a string',
+      ['environment.name', '==', 'prod'],
+      /No context has environment.name/,
+    ],
+    [
+      'a $ref that leads nowhere',
+      ['args.owner', '==', { $ref: 'user.name' }],
+      /No context has user.name/,
+    ],
+  ])('finds a condition that never matches: %s', (_, condition, reason) => {
+    const [finding, ...others] = lint(rule('r', 'deny', refund, condition));
+    expect(others).toEqual([]);
+    expect(finding).toMatchObject({
+      kind: 'never_matches',
+      rule: 'p/r',
+      path: 'rules[0].when.all[1]',
+      message: expect.stringMatching(reason),
+    });
+    expect(finding?.fix).not.toBe('');
+  });
+
+  it.each<[string, Terse[]]>([
+    ['a range that is upside down', [over(100), upTo(50)]],
+    ['a range of no width', [over(100), ['args.amount', '<=', '100']]],
+    ['two values at once', [refund, ['tool.name', '==', 'pay.charge']]],
+    [
+      'a value that its own list leaves out',
+      [
+        ['args.c', 'in', ['a', 'b']],
+        ['args.c', 'not_in', ['b', 'a']],
+      ],
+    ],
+    ['a value outside the range', [['args.amount', '==', 5], over(5)]],
+    ['a word that its own pattern does not find', [refund, ['tool.name', 'matches', '^mail']]],
+    [
+      'two paths that are equal and are not',
+      [
+        ['args.a', '==', { $ref: 'args.b' }],
+        ['args.a', '!=', { $ref: 'args.b' }],
+      ],
+    ],
+  ])('finds conditions that exclude each other: %s', (_, all) => {
+    expect(lint(rule('r', 'deny', ...all))).toMatchObject([
+      { kind: 'never_matches', path: 'rules[0].when' },
+    ]);
+  });
+
+  it.each<[string, Terse[]]>([
+    ['a range of one value', [['args.amount', '>=', 5], upTo(5)]],
+    ['a number and its text', [['args.amount', '==', '5'], upTo(5)]],
+    [
+      'a list and a pattern',
+      [
+        ['tool.name', 'in', ['a', 'mail.send']],
+        ['tool.name', 'matches', '^mail'],
+      ],
+    ],
+    ['free-form constraints', [['passport.resource_constraints.max', '>', 5]]],
+    [
+      'two paths',
+      [
+        ['args.a', '<=', { $ref: 'args.b' }],
+        ['args.a', '>=', { $ref: 'args.b' }],
+      ],
+    ],
+  ])('does not call impossible what is possible: %s', (_, all) => {
+    expect(kinds(lint(rule('r', 'deny', ...all)))).not.toContain('never_matches');
+  });
+
+  it('finds an allow that rests on what an optional value is not', () => {
+    const findings = lint(
+      rule('r', 'allow', refund, ['args.region', '!=', 'us'], ['user.role', 'not_in', ['guest']]),
+      rule('certain', 'allow', refund, ['environment', '!=', 'prod']),
+      rule('refusing', 'deny', ['args.region', '!=', 'eu'], ['tool.name', '==', 'mail.send']),
+    );
+    expect(findings).toMatchObject([
+      { kind: 'permits_by_difference', rule: 'p/r', path: 'rules[0].when.all[1]' },
+      { kind: 'permits_by_difference', rule: 'p/r', path: 'rules[0].when.all[2]' },
+    ]);
+  });
+
+  it.each(['TODO', 'n/a', '-', 'deny', 'xxx', '...'])('finds the missing reason %s', (reason) => {
+    expect(lint({ ...rule('r', 'deny', refund), reason })).toMatchObject([
+      { kind: 'missing_reason', path: 'rules[0].reason' },
+    ]);
+  });
+});
+
+describe('lint of applies_to', () => {
+  const scoped = (applies_to: PolicyDefinition['applies_to'], ...rules: PolicyRule[]) =>
+    lintPolicies([policy(rules, { applies_to })]);
+
+  it('finds lists that name nothing', () => {
+    expect(scoped({}, rule('r', 'allow', refund))).toMatchObject([
+      { kind: 'unused_applies_to', rule: 'p', path: 'applies_to' },
+    ]);
+    expect(scoped({ tools: [], agents: [] }, rule('r', 'allow', refund))).toHaveLength(1);
+  });
+
+  it('finds a tool that no rule can match', () => {
+    const findings = scoped({ tools: ['pay.refund', 'mail.send'] }, rule('r', 'allow', refund));
+    expect(findings).toMatchObject([{ kind: 'unused_applies_to', path: 'applies_to.tools[1]' }]);
+  });
+
+  it('finds a rule for a tool outside of it', () => {
+    const findings = scoped({ tools: ['mail.*'] }, rule('r', 'allow', refund));
+    expect(findings).toMatchObject([{ kind: 'never_matches', path: 'rules[0].when' }]);
+  });
+
+  it('accepts what its rules use', () => {
+    const prod = rule('r', 'allow', ['environment', '==', 'prod']);
+    expect(scoped({ tools: ['pay.refund', 'mail.*'], agents: ['1'] }, prod)).toEqual([]);
+  });
+});
+
+describe('lint of two rules', () => {
+  it('finds an allow and a deny that can both match', () => {
+    const findings = lint(
+      rule('a', 'allow', refund, upTo(100)),
+      rule('b', 'deny', refund, over(50)),
+    );
+    expect(findings).toMatchObject([
+      { kind: 'contradiction', severity: 'warning', rule: 'p/a', other: 'p/b', path: 'rules[0]' },
+    ]);
+  });
+
+  it('finds an allow that the same conditions deny, as contradiction and as shadowed', () => {
+    const findings = lint(rule('a', 'allow', refund, upTo(9)), rule('b', 'deny', refund, upTo(9)));
+    expect(kinds(findings)).toEqual(['shadowed_rule', 'contradiction']);
+  });
+
+  it('finds them across policies', () => {
+    const one = policy([rule('a', 'allow', refund)], { id: 'one' });
+    const two = policy([rule('b', 'deny', refund)], { id: 'two', mode: 'strict' });
+    expect(lintPolicies([one, two])).toMatchObject([
+      { kind: 'shadowed_rule', rule: 'one/a', other: 'two/b' },
+      { kind: 'contradiction', rule: 'one/a', other: 'two/b' },
+    ]);
+  });
+
+  it.each([
+    ['pay.*', '*.refund', ['contradiction']],
+    ['pay.*.get', 'pay.eu.*', ['contradiction']],
+    ['pay.*', 'mail.*', []],
+    ['pay.*', 'pay.*.refund', []],
+  ])('decides exactly whether policies for %s and for %s can meet', (one, two, expected) => {
+    const scoped = (id: string, decision: 'allow' | 'deny', glob: string) =>
+      policy([rule(id, decision, ['environment', '==', 'prod'])], {
+        id,
+        applies_to: { tools: [glob] },
+      });
+    const findings = lintPolicies([scoped('one', 'allow', one), scoped('two', 'deny', two)]);
+    expect(kinds(findings)).toEqual(expected);
+  });
+
+  it('only notes a deny that cuts a piece out of an allow', () => {
+    const mail: Terse = ['args.kind', '==', 'gift'];
+    const findings = lint(rule('a', 'allow', refund), rule('b', 'deny', refund, mail));
+    expect(findings).toMatchObject([{ kind: 'contradiction', severity: 'info' }]);
+  });
+
+  it('is silent where the two exclude each other', () => {
+    expect(lint(rule('a', 'allow', refund, upTo(50)), rule('b', 'deny', refund, over(50)))).toEqual(
+      [],
+    );
+    const mail = rule('b', 'deny', ['tool.name', '==', 'mail.send']);
+    expect(lint(rule('a', 'allow', refund), mail)).toEqual([]);
+  });
+
+  it('is silent where the deny is for everything but the allow for one tool, and they may not meet', () => {
+    const findings = lint(rule('a', 'allow', refund, upTo(50)), rule('b', 'deny', over(100)));
+    expect(findings).toEqual([]);
+  });
+
+  it('does not let policies that do not decide contradict anybody', () => {
+    const allow = policy([rule('a', 'allow', refund)], { id: 'one' });
+    for (const mode of ['monitor', 'warn'] as const) {
+      const deny = policy([rule('b', 'deny', refund)], { id: 'two', mode });
+      expect(lintPolicies([allow, deny])).toEqual([]);
+    }
+  });
+
+  it.each<[string, PolicyRule, PolicyRule]>([
+    [
+      'a narrower range',
+      rule('a', 'allow', refund, upTo(50)),
+      rule('b', 'require_approval', refund, upTo(100)),
+    ],
+    [
+      'a value of a list',
+      rule('a', 'warn', refund),
+      rule('b', 'deny', ['tool.name', 'in', ['pay.refund', 'x']]),
+    ],
+    [
+      'a number that is not excluded',
+      rule('a', 'allow', refund, over(5)),
+      rule('b', 'deny', refund, ['args.amount', '!=', 3]),
+    ],
+    [
+      'a smaller exclusion',
+      rule('a', 'require_approval', ['args.r', 'not_in', [1, 2]]),
+      rule('b', 'deny', ['args.r', '!=', 1]),
+    ],
+    [
+      'a word that the pattern finds',
+      rule('a', 'allow', refund),
+      rule('b', 'deny', ['tool.name', 'matches', '^pay']),
+    ],
+    [
+      'one more condition',
+      rule('a', 'allow', refund, ['args.n', 'contains', 'x'], upTo(1)),
+      rule('b', 'require_reauth', ['args.n', 'contains', 'x']),
+    ],
+    [
+      'one of the alternatives',
+      rule('a', 'allow', refund),
+      { ...rule('b', 'deny'), when: { any: conditions([upTo(1), refund]) } },
+    ],
+  ])('finds a rule that a more restrictive one overshadows: %s', (_, subject, rival) => {
+    const shadowed = lint(subject, rival).filter(({ kind }) => kind === 'shadowed_rule');
+    expect(shadowed).toMatchObject([{ rule: 'p/a', other: 'p/b' }]);
+  });
+
+  it.each<[string, PolicyRule, PolicyRule]>([
+    [
+      'a wider range',
+      rule('a', 'allow', refund, upTo(100)),
+      rule('b', 'require_approval', refund, upTo(50)),
+    ],
+    [
+      'the limit itself',
+      rule('a', 'allow', refund, ['args.amount', '>=', 5]),
+      rule('b', 'deny', refund, over(5)),
+    ],
+    [
+      'a text that is in the range too',
+      rule('a', 'warn', refund, over(1)),
+      rule('b', 'deny', refund, ['args.amount', '!=', '3']),
+    ],
+    ['a less restrictive rule', rule('a', 'deny', refund), rule('b', 'require_approval', refund)],
+    [
+      'another path',
+      rule('a', 'warn', ['args.a', '==', 1]),
+      rule('b', 'deny', ['args.b', '==', 1]),
+    ],
+    [
+      'a test of a value that may be absent',
+      rule('a', 'require_approval', ['args.a', '!=', 1]),
+      rule('b', 'deny', ['args.a', '!=', 2]),
+    ],
+  ])('does not call overshadowed what is not: %s', (_, subject, rival) => {
+    const shadowed = lint(subject, rival).filter(({ kind }) => kind === 'shadowed_rule');
+    expect(shadowed.map(({ rule: label }) => label)).not.toContain('p/a');
+  });
+});
+
+describe('lint of anything', () => {
+  it('never claims what a context disproves', () => {
+    fc.assert(
+      fc.property(
+        policies,
+        fc.array(context, { minLength: 20, maxLength: 20 }),
+        (published, seen) => {
+          const findings = lintPolicies(published.map(({ definition }) => definition));
+          const all = published.map(({ id, definition }) =>
+            publish(id, { ...definition, mode: 'enforce' }),
+          );
+          const set = compilePolicies(all);
+          for (const at of seen) {
+            const matched = set.evaluate(at).matchedRules;
+            for (const { kind, rule: label, path, other = '' } of findings) {
+              if (kind === 'never_matches' && path.endsWith('.when'))
+                expect(matched).not.toContain(label);
+              if (kind === 'shadowed_rule' && matched.includes(label))
+                expect(matched).toContain(other);
+            }
+          }
+        },
+      ),
+      { numRuns: 500 },
+    );
+  });
+
+  it('stops where it would take long, and says where', () => {
+    const rules = Array.from({ length: 2000 }, (_, index) =>
+      rule(`r${index}`, index % 2 ? 'allow' : 'deny', over(index), ['args.x', 'in', [1, 2, 3]]),
+    );
+    const findings = lintPolicies([policy(rules)]);
+    expect(findings.at(-1)).toMatchObject({ kind: 'not_compared', severity: 'info' });
+  });
+});
