@@ -2,6 +2,6 @@
 import { writeFileSync } from 'node:fs';
 import { referencePages } from './reference-pages.ts';
 
-for (const [name, content] of Object.entries(referencePages())) {
+for (const [name, content] of Object.entries(await referencePages())) {
   writeFileSync(new URL(`../docs/reference/${name}`, import.meta.url), content);
 }

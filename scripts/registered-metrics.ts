@@ -1,0 +1,47 @@
+// Prints the metrics that each program registers, as JSON: starts both programs in one process, and
+// notes each registration. Metrics without a value yet have labels only in the metric itself.
+import fs from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Registry } from 'prom-client';
+import { startEmbedded } from '../cli/embedded.ts';
+
+export interface RegisteredMetric {
+  readonly name: string;
+  readonly help: string;
+  readonly type: 'counter' | 'gauge' | 'histogram' | 'summary';
+  readonly labelNames: readonly string[];
+}
+
+/** Lists of the control plane, which starts first, and of the sidecar. */
+export type MetricsOfPrograms = readonly [
+  controlPlane: readonly RegisteredMetric[],
+  sidecar: readonly RegisteredMetric[],
+];
+
+const registered = new Map<Registry, RegisteredMetric[]>();
+const register = Registry.prototype.registerMetric;
+Registry.prototype.registerMetric = function noteMetric(metric) {
+  // Read at the end: the type is set after registration.
+  const noted = metric as unknown as RegisteredMetric;
+  registered.set(this, [...(registered.get(this) ?? []), noted]);
+  return register.call(this, metric);
+};
+
+const folder = fs.mkdtempSync(join(tmpdir(), 'metrics-'));
+const anyPort = '0';
+const embedded = await startEmbedded({
+  SALLYPORT_DATA_DIR: folder,
+  SALLYPORT_API_PORT: anyPort,
+  SALLYPORT_PROXY_PORT: anyPort,
+  SALLYPORT_PROXY_ADMIN_PORT: anyPort,
+  SALLYPORT_LOG_LEVEL: 'silent',
+  // Tracing has a metric of its own. Nothing is traced here, so nothing is sent.
+  OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9',
+});
+await embedded.close();
+fs.rmSync(folder, { recursive: true });
+const [controlPlane = [], sidecar = []] = [...registered.values()].map((metrics) =>
+  metrics.map(({ name, help, type, labelNames }) => ({ name, help, type, labelNames })),
+);
+process.stdout.write(JSON.stringify([controlPlane, sidecar] satisfies MetricsOfPrograms));
