@@ -1,7 +1,7 @@
-import { hash } from 'node:crypto';
 import type { JsonObject } from '../../shared/base/json.ts';
+import { commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
-import { newEvent } from '../ledger/sealing/new-event.ts';
+import { isFirst, onceId } from '../ledger/sealing/once.ts';
 import type { Sidecar } from '../platform/store/generated/client.ts';
 
 /** What can be wrong with a sidecar's evidence, as events on its own chain. */
@@ -18,12 +18,9 @@ export const evidenceIncidents = [
 
 const onceMs = 24 * 60 * 60_000;
 
-/**
- * Seals that something is wrong with a sidecar's evidence: once per case, for a sidecar tries
- * again. Where it cannot be told whether it was reported, it is reported again.
- */
+/** Seals that something is wrong with a sidecar's evidence: once a day per case, because a sidecar retries. */
 export async function reportIncident(
-  { bus, clock, ledger, log }: Services,
+  services: Services,
   { tenantId, id, agentId }: Sidecar,
   incident: {
     readonly type: (typeof evidenceIncidents)[number];
@@ -31,14 +28,14 @@ export async function reportIncident(
     readonly data: JsonObject;
   },
 ): Promise<void> {
+  const { clock, log, vault } = services;
   const { type, key, data } = incident;
   log.error({ sidecar: id, type, ...data }, 'a sidecar’s evidence is not in order');
-  const name = `incident:${id}:${hash('sha256', `${type} ${key}`, 'hex')}`;
-  const first = await bus.claim(tenantId, name, onceMs).catch(() => ({ status: 'claimed' }));
-  if (first.status === 'taken') return;
-  const event = newEvent(
-    { type, chainId: `sidecar:${id}`, agentId, data: { ...data, sidecar_id: id } },
-    clock,
-  );
-  await ledger.seal(tenantId, event);
+  const day = Math.floor(clock.now() / onceMs);
+  const eventId = onceId(vault, { tenantId, about: `incident ${id} ${day} ${type} ${key}` });
+  await commitChange(services, tenantId, async (tx, notes) => {
+    if (!(await isFirst(tx, tenantId, eventId))) return;
+    const fields = { type, chainId: `sidecar:${id}`, agentId, data: { ...data, sidecar_id: id } };
+    await notes.event({ ...fields, id: eventId });
+  });
 }

@@ -1,11 +1,11 @@
 import type { JsonObject } from '../../../shared/base/json.ts';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
-import { derivedId } from '../../platform/integrity/incident-ids.ts';
 import { enqueue } from '../../platform/outbound/enqueue.ts';
 import { transaction } from '../../platform/store/transaction.ts';
 import type { LedgerServices } from '../ledger-services.ts';
 import { ledgerChain } from '../sealing/incident.ts';
 import { newEvent } from '../sealing/new-event.ts';
+import { isFirst, onceId } from '../sealing/once.ts';
 import { readNewest } from './stored.ts';
 
 interface Fork {
@@ -54,14 +54,11 @@ export async function recordFork(
   tenantId: string,
   { size, problem, once = `${size} ${problem}` }: Fork,
 ): Promise<void> {
-  const { db, ledger, clock } = services;
+  const { db, ledger, clock, vault } = services;
   const data: JsonObject = { checkpoint_size: size, problem };
-  const eventId = derivedId(`fork ${tenantId} ${once}`);
+  const eventId = onceId(vault, { tenantId, about: `fork ${once}` });
   const isNew = await transaction(db, async (tx) => {
-    const where = { tenantId, eventId };
-    const sealed = await tx.evidenceRow.findUnique({ where: { tenantId_eventId: where } });
-    const waiting = await tx.eventOutbox.findUnique({ where: { tenantId_eventId: where } });
-    if (sealed !== null || waiting !== null) return false;
+    if (!(await isFirst(tx, tenantId, eventId))) return false;
     const fields = { type: 'evidence.fork', chainId: ledgerChain, reasonCode: 'evidence.fork' };
     const event = newEvent({ ...fields, data }, clock);
     await ledger.record(tx, tenantId, { ...event, id: eventId });

@@ -4,16 +4,17 @@ import { type Transaction, transaction } from '../../platform/store/transaction.
 import type { LedgerServices } from '../ledger-services.ts';
 import { ledgerChain } from '../sealing/incident.ts';
 import { newEvent } from '../sealing/new-event.ts';
+import { isFirst, onceId } from '../sealing/once.ts';
 
 interface Alarm {
   /** Of the event and of the message. */
   readonly type: 'chain_verification_failed' | 'evidence.rolled_back';
-  /** What tells this case from another: the same one is not told again for an hour. */
+  /** Identifies the case: webhooks get one message about it in an hour. */
   readonly key: string;
   readonly data: JsonObject;
-  /** The event, too, is recorded once for the case. */
+  /** The event is recorded once for the case, and the message sent once. */
   readonly isOnce?: boolean | undefined;
-  /** Changed with it, in the same transaction. */
+  /** Changed with it, in the same transaction, each time. */
   readonly also?: ((tx: Transaction) => Promise<void>) | undefined;
 }
 
@@ -22,29 +23,37 @@ const quietMs = 60 * 60_000;
 /**
  * Something is wrong with the ledger itself: an event on its own chain, and a message to whoever
  * the tenant wants told. Both are committed before sealing is tried, for a ledger that is damaged
- * may take nothing more. Never rejects.
+ * may take nothing more. The first event of a case has an id that the case determines, so that
+ * repeats are recognised in the database. Never rejects.
  */
 export async function raiseAlarm(
   services: LedgerServices,
   tenantId: string,
   { type, key, data, isOnce = false, also }: Alarm,
 ): Promise<void> {
-  services.log.error({ tenantId, type, ...data }, 'the ledger is not in order');
-  const told = `alarm:${type}:${key}`;
-  const first = await services.bus.claim(tenantId, told, quietMs).catch(() => undefined);
-  if (isOnce && first?.status === 'taken') return;
+  const { db, ledger, log, vault, clock } = services;
+  log.error({ tenantId, type, ...data }, 'the ledger is not in order');
+  const hour = isOnce ? '' : ` ${Math.floor(clock.now() / quietMs)}`;
+  const id = onceId(vault, { tenantId, about: `${type} ${key}${hour}` });
   try {
-    const event = newEvent({ type, chainId: ledgerChain, data }, services.clock);
-    await transaction(services.db, async (tx) => {
-      await services.ledger.record(tx, tenantId, event);
+    let eventId: string | undefined;
+    await transaction(db, async (tx) => {
+      const isNew = await isFirst(tx, tenantId, id);
+      if (isNew || !isOnce) {
+        const event = newEvent(
+          { type, chainId: ledgerChain, data, id: isNew ? id : undefined },
+          clock,
+        );
+        await ledger.record(tx, tenantId, event);
+        eventId = event.id;
+      }
       await also?.(tx);
-      // Where the bus cannot say whether it was told, it is told again.
-      if (first?.status === 'taken') return;
+      if (!isNew) return;
       const messageType = type.startsWith('evidence.') ? type : `evidence.${type}`;
       await enqueue(services, tx, tenantId, { type: messageType, subject: 'ledger', data });
     });
-    await services.ledger.sealed(tenantId, event.id);
+    if (eventId !== undefined) await ledger.sealed(tenantId, eventId);
   } catch (error) {
-    services.log.error({ err: error, tenantId, type }, 'the alarm could not be recorded whole');
+    log.error({ err: error, tenantId, type }, 'the alarm could not be recorded whole');
   }
 }

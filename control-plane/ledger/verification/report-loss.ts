@@ -2,7 +2,7 @@ import type { JsonObject } from '../../../shared/base/json.ts';
 import type { LedgerServices } from '../ledger-services.ts';
 import type { End } from '../sealing/confirmed-end.ts';
 import { raiseAlarm } from './alarm.ts';
-import { changeIn } from './verification-state.ts';
+import { changeIn, readVerification } from './verification-state.ts';
 
 interface Loss extends End {
   /** Where the ledger ends now. */
@@ -34,10 +34,13 @@ export async function reportLoss(
       },
       tree_root: treeRoot,
     },
-    also: (tx) =>
-      changeIn(tx, services, {
+    also: async (tx) => {
+      const { lostPosition } = await readVerification(services, tenantId, tx);
+      if (lostPosition >= position) return;
+      await changeIn(tx, services, {
         tenantId,
         change: (before) => ({ ...before, lostPosition: Math.max(before.lostPosition, position) }),
-      }),
+      });
+    },
   });
 }

@@ -9,11 +9,15 @@ const hourMs = 3_600_000;
 /** How often it is looked what is due. */
 const roundMs = 30_000;
 
+/** By tenant: since when this process has left a verification that is due to another one. */
+type Left = Map<string, number>;
+
 /** Verifies every tenant's ledger again and again, whether anybody asks or not. */
 export function startSelfVerification(services: LedgerServices, intervalMs = roundMs): Rounds {
+  const left: Left = new Map();
   return startRounds(
     () =>
-      verifyDue(services).catch((err: unknown) =>
+      verifyDue(services, left).catch((err: unknown) =>
         services.log.warn({ err }, 'ledgers could not be verified'),
       ),
     intervalMs,
@@ -21,25 +25,30 @@ export function startSelfVerification(services: LedgerServices, intervalMs = rou
 }
 
 /** One tenant after another: nobody waits for it. Every replica may do so at the same time. */
-export async function verifyDue(services: LedgerServices): Promise<void> {
+export async function verifyDue(services: LedgerServices, left: Left = new Map()): Promise<void> {
   const { rows } = await services.pool.query<{ tenant_id: string }>(
     'SELECT tenant_id FROM evidence_head ORDER BY tenant_id',
   );
-  for (const { tenant_id: tenantId } of rows) await verifyIfDue(services, tenantId);
+  for (const { tenant_id: tenantId } of rows) {
+    // A ledger that cannot be read must not keep the others from being verified.
+    await verifyIfDue(services, tenantId, left).catch((err: unknown) =>
+      services.log.warn({ err, tenantId }, 'a ledger could not be verified'),
+    );
+  }
 }
 
-async function verifyIfDue(services: LedgerServices, tenantId: string): Promise<void> {
-  const { config, clock, bus, pool } = services;
+async function verifyIfDue(services: LedgerServices, tenantId: string, left: Left): Promise<void> {
+  const { config, clock, pool } = services;
   const state = await readVerification(services, tenantId);
   const nowMs = clock.now();
   const isWholeDue = nowMs - state.wholeAtMs >= config.verifyWholeHours * hourMs;
   // What is known to be wrong stays so until the whole was read again.
   const isDue = state.problem === null && nowMs - state.verifiedAtMs >= config.verifyMs;
-  if (!isWholeDue && !isDue) return;
-  // One replica, once an interval: whoever dies over it leaves it to whoever comes in the next.
-  const turn = `verification:${Math.floor(nowMs / config.verifyMs)}`;
-  const claimed = await bus.claim(tenantId, turn, 2 * config.verifyMs);
-  if (claimed.status === 'taken') return;
+  if (!isWholeDue && !isDue) {
+    left.delete(tenantId);
+    return;
+  }
+  if (!(await takeTurn(services, tenantId, left))) return;
   const position = await headPosition(pool, tenantId);
   if (isWholeDue || position < state.upTo.tree.size) {
     await verifyChain(services, tenantId, { isPatient: true });
@@ -53,4 +62,26 @@ async function verifyIfDue(services: LedgerServices, tenantId: string): Promise<
   const { report, upTo } = await verifyRows(services, { tenantId, from, isPatient: true });
   await reportFailure(services, tenantId, report);
   await noteVerified(services, tenantId, { upTo, problem: report.problem, isWhole: false });
+}
+
+/**
+ * One replica verifies in an interval: if it dies, another one does in the next. The bus only
+ * shares the work out. After two intervals without a verification its answer no longer counts,
+ * because otherwise a writer in Redis could prevent all verification.
+ */
+async function takeTurn(
+  { bus, clock, config: { verifyMs } }: LedgerServices,
+  tenantId: string,
+  left: Left,
+): Promise<boolean> {
+  const nowMs = clock.now();
+  const turn = `verification:${Math.floor(nowMs / verifyMs)}`;
+  const claimed = await bus.claim(tenantId, turn, 2 * verifyMs).catch(() => undefined);
+  const leftAtMs = left.get(tenantId) ?? nowMs;
+  if (claimed?.status === 'taken' && nowMs - leftAtMs < 2 * verifyMs) {
+    left.set(tenantId, leftAtMs);
+    return false;
+  }
+  left.delete(tenantId);
+  return true;
 }
