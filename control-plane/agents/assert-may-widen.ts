@@ -22,7 +22,7 @@ const stepsMax = 2_000_000;
  * enrolment tokens. The registry's lock is held, so that no token is made meanwhile.
  */
 export async function assertMayWiden(
-  services: Pick<Services, 'vault' | 'clock'>,
+  services: Pick<Services, 'vault' | 'clock' | 'guard'>,
   tx: Transaction,
   { tenantId, permissions }: Caller,
   { name, known, capabilities }: Widening,
@@ -34,7 +34,7 @@ export async function assertMayWiden(
     throw refused(name, `gains "${gained[0]}" while it has sidecars or enrolment tokens`);
   }
   const budget = { steps: stepsMax };
-  const credentials = await boundTools({ db: tx, vault: services.vault }, tenantId);
+  const credentials = await boundTools(services, tx, tenantId);
   for (const { name: credential, tools } of credentials) {
     const reaching = gained.find((one) => globsMayMeet([one], tools, 'tool', budget));
     if (reaching !== undefined) {

@@ -3,14 +3,13 @@ import type { HeldCredential } from '../../shared/binding/binding.ts';
 import { matchesAnyGlob } from '../../shared/glob/glob.ts';
 import { globsSurelyMeet } from '../../shared/glob/glob-intersection.ts';
 import type { Services } from '../core/services.ts';
+import { queryIn, queryOn } from '../integrity/active-versions.ts';
+import { type CredentialDeps, currentCredentials } from '../integrity/current-credentials.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { agentRowId } from '../records/agent-row-id.ts';
 import { openCredential } from './stored-credential.ts';
 
-interface Deps extends Pick<Services, 'vault'> {
-  readonly db: Pick<Transaction, 'credential'>;
-}
-type GuardedDeps = Pick<Services, 'db' | 'vault' | 'guard'>;
+type Deps = Pick<Services, 'db' | 'pool' | 'vault' | 'guard'>;
 
 const stepsPerCredential = 1_000_000;
 
@@ -20,7 +19,7 @@ const stepsPerCredential = 1_000_000;
  * are not known to meet the agent's capabilities is withheld.
  */
 export async function credentialsOfAgent(
-  deps: GuardedDeps,
+  deps: Deps,
   tenantId: string,
   agentId: string,
 ): Promise<readonly HeldCredential[]> {
@@ -56,15 +55,17 @@ export async function credentialForCall(
 
 /** The name and the tool globs of every credential, as they are sealed. */
 export async function boundTools(
-  { db, vault }: Deps,
+  { vault, guard }: Pick<Services, 'vault' | 'guard'>,
+  tx: Transaction,
   tenantId: string,
 ): Promise<readonly { readonly name: string; readonly tools: readonly string[] }[]> {
-  const rows = await db.credential.findMany({ where: { tenantId }, orderBy: { name: 'asc' } });
+  const deps: CredentialDeps = { db: tx, query: queryIn(tx), vault, guard };
+  const rows = await currentCredentials(deps, tenantId);
   return rows.map((row) => ({ name: row.name, tools: openCredential(vault, row).bind.tools }));
 }
 
 /** What is sealed counts, not the columns, so that all are opened before any is chosen. */
-async function openAll({ db, vault }: Deps, tenantId: string): Promise<readonly HeldCredential[]> {
-  const rows = await db.credential.findMany({ where: { tenantId }, orderBy: { name: 'asc' } });
-  return rows.map((row) => openCredential(vault, row));
+async function openAll(deps: Deps, tenantId: string): Promise<readonly HeldCredential[]> {
+  const rows = await currentCredentials({ ...deps, query: queryOn(deps.pool) }, tenantId);
+  return rows.map((row) => openCredential(deps.vault, row));
 }

@@ -1,8 +1,9 @@
 import * as contract from '../../shared/contract/credentials.ts';
 import type { Services } from '../core/services.ts';
 import { type Route, route } from '../platform/http/route.ts';
-import { removeCredential, storeCredential } from './store-credential.ts';
-import { listCredentials } from './stored-credential.ts';
+import { listCredentials } from './list-credentials.ts';
+import { removeCredential } from './remove-credential.ts';
+import { storeCredential } from './store-credential.ts';
 import { warnCredential } from './warn-credential.ts';
 
 export function credentialRoutes(services: Services): readonly Route[] {

@@ -1,18 +1,26 @@
 import type { z } from 'zod';
 import { newId } from '../../shared/base/ids.ts';
-import type { CredentialInjection } from '../../shared/binding/binding.ts';
 import { boundHost } from '../../shared/binding/match.ts';
 import type {
   CredentialRecord,
   storeCredential as storeOperation,
 } from '../../shared/contract/credentials.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import { globsMayMeet } from '../../shared/glob/glob-intersection.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
-import { commitChange } from '../core/commit-change.ts';
+import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
+import { queryIn } from '../integrity/active-versions.ts';
+import {
+  credentialStandings,
+  outdatedAs,
+  reportOutdated,
+} from '../integrity/current-credentials.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import type { Credential } from '../platform/store/generated/client.ts';
 import { lockFor, type Transaction } from '../platform/store/transaction.ts';
+import { affectedSidecars } from './affected-sidecars.ts';
+import { injectionProblem } from './injection.ts';
+import { removalOf } from './remove-credential.ts';
 import { credentialRecordOf, sealCredential } from './stored-credential.ts';
 
 type Wanted = z.output<NonNullable<(typeof storeOperation)['body']>>;
@@ -30,7 +38,7 @@ export async function storeCredential(
     // The version is part of what the ciphertext is bound to: one writer at a time.
     await lockFor(tx, tenantId, `credential ${name}`);
     const where = { tenantId_name: { tenantId, name } };
-    const before = await tx.credential.findUnique({ where });
+    const before = await usableBefore(services, tx, { tenantId, principal, name, notes });
     const id = before?.id ?? newId('cred', clock.now());
     const version = (before?.version ?? 0) + 1;
     const sealed = sealCredential(
@@ -58,6 +66,39 @@ export async function storeCredential(
   return credentialRecordOf(result);
 }
 
+interface Storing {
+  readonly tenantId: string;
+  readonly principal: string;
+  readonly name: string;
+  readonly notes: ChangeNotes;
+}
+
+/**
+ * The row to make a new version of. One that was put back in the database is deleted instead.
+ * Without a row, ids that the ledger still knows under the name are removed for good: the new
+ * credential gets another id, and a database writer could put theirs back in its place.
+ */
+async function usableBefore(
+  { guard, vault }: Services,
+  tx: Transaction,
+  { tenantId, principal, name, notes }: Storing,
+): Promise<Credential | null> {
+  const row = await tx.credential.findUnique({ where: { tenantId_name: { tenantId, name } } });
+  const deps = { db: tx, query: queryIn(tx), guard, vault };
+  const standings = await credentialStandings(deps, tenantId);
+  if (row !== null) {
+    const as = outdatedAs(standings, row);
+    if (as === undefined) return row;
+    reportOutdated(deps, row, as);
+    await tx.credential.delete({ where: { id: row.id } });
+  }
+  for (const [id, standing] of standings) {
+    if (standing.isRemoved || standing.name !== name) continue;
+    await notes.event(removalOf({ id, name, version: standing.version }, principal));
+  }
+  return null;
+}
+
 /** Tools and hosts in the form that is compared; throws `credential.invalid` for what can never fit. */
 function readBind({ secret, inject, bind }: Wanted): { tools: string[]; hosts: string[] } {
   const problems: string[] = [];
@@ -77,115 +118,4 @@ function readBind({ secret, inject, bind }: Wanted): { tools: string[]; hosts: s
     throw new GatewayError('credential.invalid', { message: `${problems.join('; ')}.` });
   }
   return { tools: [...new Set(bind.tools)], hosts: [...new Set(hosts)] };
-}
-
-const neverCarriers =
-  /^(connection|keep-alive|te|trailer|transfer-encoding|upgrade|host|content-length|expect|http2-settings|(proxy|sallyport|action)-.*)$/i;
-const place = '{secret}';
-
-/**
- * What is wrong with putting this secret where the injection says, if anything: a secret that
- * cannot stand there must be refused now, not when the first call fails. Never names the secret.
- */
-function injectionProblem(
-  { in: where, name, format }: CredentialInjection,
-  secret: string,
-): string | undefined {
-  // A control character ends a header line somewhere; a lone surrogate has no bytes.
-  if (/[\p{Cc}\p{Cs}]/u.test(secret)) return 'secret: must not hold control characters';
-  if (format !== undefined && format.split(place).length !== 2) {
-    return `inject.format: must hold ${place} exactly once`;
-  }
-  switch (where) {
-    case 'bearer':
-      return unnamed(where, name) ?? headerValueProblem(secret, format);
-    case 'basic':
-      return unnamed(where, name) ?? basicProblem(secret, format);
-    case 'header':
-      if (name === undefined) return 'inject.name: the header must be named';
-      if (neverCarriers.test(name)) return `inject.name: ${name} cannot carry a credential`;
-      return headerValueProblem(secret, format);
-    case 'query':
-      return name === undefined ? 'inject.name: the parameter must be named' : undefined;
-  }
-}
-
-function unnamed(where: string, name: string | undefined): string | undefined {
-  return name === undefined
-    ? undefined
-    : `inject.name: ${where} goes into Authorization; leave name out`;
-}
-
-function headerValueProblem(secret: string, format = place): string | undefined {
-  const isPrintable = /^[\x20-\x7e]+$/.test(format.replace(place, () => secret));
-  const isTrimmed = secret.trim() === secret;
-  return isPrintable && isTrimmed
-    ? undefined
-    : 'secret: must be printable ASCII without space around it to go into a header';
-}
-
-/** RFC 7617: the user name ends at the first colon. */
-function basicProblem(secret: string, format: string | undefined): string | undefined {
-  if (format !== undefined && format.indexOf(':') > format.indexOf(place)) {
-    return `inject.format: the user name and a colon go before ${place}`;
-  }
-  return format?.includes(':') === false
-    ? `inject.format: must be user:${place}`
-    : secret.length > 4_096
-      ? 'secret: is too long for basic'
-      : undefined;
-}
-
-/**
- * The live sidecars whose agents may call tools that these globs name. Their credentials are
- * invalidated, so that an undecided intersection counts as one.
- */
-export async function affectedSidecars(
-  tx: Pick<Transaction, 'sidecar' | 'agent'>,
-  tenantId: string,
-  globs: readonly string[],
-): Promise<readonly string[]> {
-  const sidecars = await tx.sidecar.findMany({
-    where: { tenantId, revokedAt: null },
-    select: { id: true, agentId: true },
-  });
-  const agentIds = [...new Set(sidecars.map(({ agentId }) => Number(agentId)))];
-  const agents = await tx.agent.findMany({
-    where: { tenantId, id: { in: agentIds.filter(Number.isSafeInteger) } },
-    select: { id: true, capabilities: true },
-  });
-  const reached = new Set(
-    agents
-      .filter(({ capabilities }) => globsMayMeet(capabilities, globs, 'tool'))
-      .map(({ id }) => String(id)),
-  );
-  return sidecars.filter(({ agentId }) => reached.has(agentId)).map(({ id }) => id);
-}
-
-/** Removes a credential with its secret, and answers with what it was. */
-export async function removeCredential(
-  services: Services,
-  { tenantId, principal }: Caller,
-  id: string,
-): Promise<CredentialRecord> {
-  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
-    const where = { tenantId, id };
-    const found = await tx.credential.findFirst({ where, select: { name: true } });
-    if (found === null) throw new GatewayError('credential.not_found');
-    const { name } = found;
-    await lockFor(tx, tenantId, `credential ${name}`);
-    // Read again under the lock: another caller may have removed it or stored a new version.
-    const row = await tx.credential.findFirst({ where });
-    if (row === null) throw new GatewayError('credential.not_found');
-    await tx.credential.delete({ where: { id } });
-    await notes.event({
-      type: 'credential.removed',
-      chainId: `credentials:${name}`,
-      data: { by: principal, credential_id: id, name, version: row.version },
-    });
-    const sidecars = await affectedSidecars(tx, tenantId, row.tools);
-    notes.sections('tenant', ...sidecars.map(sidecarSection));
-    return row;
-  });
-  return credentialRecordOf(result);
 }

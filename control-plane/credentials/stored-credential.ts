@@ -1,8 +1,6 @@
 import { z } from 'zod';
 import type { HeldCredential } from '../../shared/binding/binding.ts';
 import type { CredentialRecord } from '../../shared/contract/credentials.ts';
-import type { Services } from '../core/services.ts';
-import type { Caller } from '../platform/access/caller.ts';
 import type { CredentialModel } from '../platform/store/generated/models/Credential.ts';
 import { readColumn } from '../platform/store/read-column.ts';
 import type { SealedPlace, Vault } from '../platform/vault/vault.ts';
@@ -55,13 +53,4 @@ export function credentialRecordOf(row: CredentialModel): CredentialRecord {
     created_at: row.createdAt.toISOString(),
     updated_at: row.updatedAt.toISOString(),
   };
-}
-
-/** The tenant's credentials as metadata, by name. */
-export async function listCredentials(
-  { db }: Pick<Services, 'db'>,
-  { tenantId }: Caller,
-): Promise<readonly CredentialRecord[]> {
-  const rows = await db.credential.findMany({ where: { tenantId }, orderBy: { name: 'asc' } });
-  return rows.map(credentialRecordOf);
 }

@@ -1,3 +1,4 @@
+import type { Pool } from 'pg';
 import type { KnownLedgers, Said } from '../platform/integrity/known-ledgers.ts';
 import { outboxMac } from '../platform/integrity/outbox-mac.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
@@ -13,6 +14,13 @@ const kinds = [
   // A user without a row has no role, and a policy that denies by role does not match.
   { table: 'directory_user', prefix: 'users:', began: 'user.written', ended: undefined },
   { table: 'passport_revocation', prefix: '', began: 'passport.revoked', ended: undefined },
+  // Its id comes from the event: the name in the row is not signed.
+  {
+    table: 'credential',
+    prefix: 'credentials:',
+    began: 'credential.stored',
+    ended: 'credential.removed',
+  },
 ] as const;
 
 /** Longer than any passport lives: a revocation matters no longer. */
@@ -28,6 +36,7 @@ interface Row {
   readonly occurred_at: Date;
   /** What the event is about, where its chain does not name it. */
   readonly subject: string | null;
+  readonly version: string | null;
   readonly position: string | bigint;
 }
 
@@ -36,6 +45,11 @@ export type Query = <Found extends object>(
   text: string,
   values: readonly unknown[],
 ) => Promise<readonly Found[]>;
+
+/** Each statement on its own. */
+export function queryOn(pool: Pick<Pool, 'query'>): Query {
+  return async (text, values) => (await pool.query(text, [...values])).rows;
+}
 
 /** Within a transaction of Prisma's. */
 export function queryIn(tx: Pick<Transaction, '$queryRawUnsafe'>): Query {
@@ -68,18 +82,40 @@ export async function saidInForce(
  * `offset 0` keeps the planner from joining the whole ledger instead.
  */
 export const sinceStatement = `
-select t.id as tenant_id, e.chain_id, e.type, e.event_id, e.occurred_at, e.subject, e.position
+select t.id as tenant_id, e.chain_id, e.type, e.event_id, e.occurred_at, e.subject,
+       e.version, e.position
   from tenant t
   left join unnest($1::text[], $2::bigint[]) as known (tenant_id, position) on known.tenant_id = t.id
   cross join lateral (
     select chain_id, type, event_id, occurred_at, position,
            case type when 'user.written' then canonical::jsonb ->> 'user_id'
-                     when 'passport.revoked' then canonical::jsonb #>> '{data,jti}' end as subject
+                     when 'passport.revoked' then canonical::jsonb #>> '{data,jti}'
+                     when 'credential.stored' then canonical::jsonb #>> '{data,credential_id}'
+                     when 'credential.removed' then canonical::jsonb #>> '{data,credential_id}'
+           end as subject,
+           case type when 'credential.stored' then canonical::jsonb #>> '{data,version}'
+           end as version
       from evidence_row
      where tenant_id = t.id and type = any($3::text[]) and position > coalesce(known.position, 0)
        and source = 'control-plane' offset 0) e
  where $4::text is null or t.id = $4::text
  order by e.position`;
+
+/** The same of one tenant, without looking at the others: for what is read with each call. */
+export async function saidOfTenant(
+  query: Query,
+  known: KnownLedgers,
+  tenantId: string,
+): Promise<readonly Said[]> {
+  const own: KnownLedgers = new Map();
+  const before = known.get(tenantId);
+  if (before !== undefined) own.set(tenantId, before);
+  const said = await saidInForce(query, own, tenantId);
+  const after = own.get(tenantId);
+  if (after === undefined) known.delete(tenantId);
+  else known.set(tenantId, after);
+  return said;
+}
 
 /** A ledger that ends before what is known of it was restored from a backup, and its rows with it. */
 async function forgetWoundBack(query: Query, known: KnownLedgers): Promise<void> {
@@ -103,8 +139,13 @@ function note(known: KnownLedgers, row: Row): void {
   const { table, prefix, ended } = kind;
   const key = row.subject ?? chainId.slice(prefix.length);
   const occurredAtMs = new Date(row.occurred_at).getTime();
-  const isEnded = type === ended;
-  said.set(`${table} ${key}`, { tenantId, table, key, chainId, isEnded, eventId, occurredAtMs });
+  const one = { tenantId, table, key, chainId, isEnded: type === ended, eventId, occurredAtMs };
+  const name = `${table} ${key}`;
+  const before = said.get(name);
+  const version = Math.max(Number(row.version ?? 0), before?.version ?? 0);
+  // Pages may be read twice and out of order: a removed credential stays removed.
+  const isEnded = one.isEnded || (table === 'credential' && before?.isEnded === true);
+  said.set(name, { ...one, isEnded, version });
 }
 
 /** Forgets what matters no longer. */

@@ -6,9 +6,10 @@ import type { Transaction } from '../platform/store/transaction.ts';
 import type { Vault } from '../platform/vault/vault.ts';
 import { signedPolicy } from '../policies/load-published.ts';
 import { forgetOld, isWaiting, type Query, saidInForce } from './active-versions.ts';
+import { outdatedAs, reportOutdated, standingsOf } from './current-credentials.ts';
 
 type WitnessedTable =
-  | ('killSwitch' | 'policy' | 'binding' | 'bindingRemoval')
+  | ('killSwitch' | 'policy' | 'binding' | 'bindingRemoval' | 'credential')
   | ('tool' | 'directoryUser' | 'passportRevocation');
 
 interface Deps {
@@ -60,8 +61,15 @@ export async function findMissing(deps: Deps, nowMs: number, tenantId?: string):
     ...(await othersPresent(db, where, said)),
   ]);
   const removals = await db.bindingRemoval.findMany({ where });
+  await reportOutdatedRows(deps, where, said);
   for (const one of said) {
-    if (present.has(nameOf(one)) || (await isRemoved(deps, one, removals))) continue;
+    // A credential that is missing is not injected: it gives no authority.
+    if (
+      one.table === 'credential' ||
+      present.has(nameOf(one)) ||
+      (await isRemoved(deps, one, removals))
+    )
+      continue;
     const { tenantId, table, key } = one;
     guard.forged({ tenantId, table, key, found: 'missing' });
     suspect(one, `${table} ${key}`);
@@ -99,6 +107,20 @@ async function othersPresent(
       nameOf({ tenantId, table: 'passport_revocation', key }),
     ),
   ];
+}
+
+/** Credentials that were put back. They are not used, so that the tenant is not stopped. */
+async function reportOutdatedRows(
+  { db, guard }: Deps,
+  where: { readonly tenantId?: string },
+  said: readonly Said[],
+): Promise<void> {
+  const standings = standingsOf(said);
+  if (standings.size === 0) return;
+  for (const row of await db.credential.findMany({ where })) {
+    const as = outdatedAs(standings, row);
+    if (as !== undefined) reportOutdated({ guard }, row, as);
+  }
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { Services } from '../core/services.ts';
 import { type Rounds, startRounds } from '../platform/scheduling/rounds.ts';
-import type { Query } from './active-versions.ts';
+import { queryOn } from './active-versions.ts';
 import { findMissing } from './find-missing.ts';
 
 type Deps = Pick<Services, 'db' | 'pool' | 'clock' | 'guard' | 'vault' | 'log'>;
@@ -28,7 +28,7 @@ export async function sweepRows({
   guard,
   vault,
 }: Omit<Deps, 'log'>): Promise<void> {
-  const query: Query = async (text, values) => (await pool.query(text, [...values])).rows;
-  const { suspects, armed } = await findMissing({ db, query, guard, vault }, clock.now());
+  const deps = { db, query: queryOn(pool), guard, vault };
+  const { suspects, armed } = await findMissing(deps, clock.now());
   guard.suspect(suspects, armed);
 }

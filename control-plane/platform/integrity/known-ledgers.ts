@@ -3,10 +3,13 @@ export interface Said {
   readonly tenantId: string;
   readonly table:
     | ('kill_switch' | 'policy' | 'binding')
-    | ('tool' | 'directory_user' | 'passport_revocation');
+    | ('tool' | 'directory_user' | 'passport_revocation' | 'credential');
+  /** Of a credential its id, because a removed one never returns under the same id. */
   readonly key: string;
   readonly chainId: string;
   readonly isEnded: boolean;
+  /** Of a credential: the newest that was stored; 0 for other rows. */
+  readonly version: number;
   /** The event that said so. */
   readonly eventId: string;
   readonly occurredAtMs: number;

@@ -6,8 +6,9 @@ export interface ForgeryMeter {
 }
 
 const tables = [
-  ...['agent', 'api_key', 'approval', 'approval_vote', 'binding', 'directory_user'],
-  ...['enrolment_token', 'kill_switch', 'policy', 'service_account', 'sidecar', 'signing_key'],
+  ...['agent', 'api_key', 'approval', 'approval_vote', 'binding', 'binding_removal', 'credential'],
+  ...['directory_user', 'enrolment_token', 'event_outbox', 'idempotency', 'kill_switch'],
+  ...['passport', 'passport_revocation', 'policy', 'service_account', 'sidecar', 'signing_key'],
   ...['tenant', 'tool', 'tool_version'],
 ];
 

@@ -1,0 +1,145 @@
+import { z } from 'zod';
+import type { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { Said } from '../platform/integrity/known-ledgers.ts';
+import { type OutboxVault, outboxMac } from '../platform/integrity/outbox-mac.ts';
+import type { RowGuard } from '../platform/integrity/row-guard.ts';
+import type { CredentialModel } from '../platform/store/generated/models/Credential.ts';
+import type { Transaction } from '../platform/store/transaction.ts';
+import { type Query, saidOfTenant } from './active-versions.ts';
+
+export interface CredentialDeps {
+  readonly db: Pick<Transaction, 'credential'>;
+  readonly query: Query;
+  readonly guard: Pick<RowGuard, 'known' | 'forged'>;
+  readonly vault: OutboxVault;
+}
+
+/** What the ledger says of a credential. */
+interface Standing {
+  readonly isRemoved: boolean;
+  /** The newest version that was stored. */
+  readonly version: number;
+  readonly name: string;
+}
+
+type Standings = ReadonlyMap<string, Standing>;
+type OutdatedAs = 'removed' | 'replaced' | 'renamed';
+
+const prefix = 'credentials:';
+
+/**
+ * The credentials of a tenant that the ledger does not call removed, by name. The envelope of a row
+ * proves who sealed it, but not that it is the newest: a database writer can put back a whole row
+ * of earlier. A removed one is left out. An older version throws `integrity.forged_row`, because
+ * the secret that replaced it is lost. Both are reported.
+ */
+export async function currentCredentials(
+  deps: CredentialDeps,
+  tenantId: string,
+): Promise<readonly CredentialModel[]> {
+  const { current, outdated } = await sortCredentials(deps, tenantId);
+  for (const { row, as } of outdated) {
+    const error = reportOutdated(deps, row, as);
+    if (as !== 'removed') throw error;
+  }
+  return current;
+}
+
+interface Sorted {
+  readonly current: readonly CredentialModel[];
+  readonly outdated: readonly { readonly row: CredentialModel; readonly as: OutdatedAs }[];
+}
+
+/** Reports nothing. */
+export async function sortCredentials(deps: CredentialDeps, tenantId: string): Promise<Sorted> {
+  const read = () => deps.db.credential.findMany({ where: { tenantId }, orderBy: { name: 'asc' } });
+  const rows = await read();
+  if (rows.length === 0) return { current: [], outdated: [] };
+  const standings = await credentialStandings(deps, tenantId);
+  const sorted = sort(rows, standings);
+  // A row that changed meanwhile is newer than what was read first, and is no forgery.
+  return sorted.outdated.length === 0 ? sorted : sort(await read(), standings);
+}
+
+function sort(rows: readonly CredentialModel[], standings: Standings): Sorted {
+  const judged = rows.map((row) => ({ row, as: outdatedAs(standings, row) }));
+  return {
+    current: judged.flatMap(({ row, as }) => (as === undefined ? [row] : [])),
+    outdated: judged.flatMap(({ row, as }) => (as === undefined ? [] : [{ row, as }])),
+  };
+}
+
+/** Undefined for a row that may be used. A credential that the ledger does not know may be. */
+export function outdatedAs(
+  standings: Standings,
+  { id, name, version }: Pick<CredentialModel, 'id' | 'name' | 'version'>,
+): OutdatedAs | undefined {
+  const standing = standings.get(id);
+  if (standing === undefined) return undefined;
+  if (standing.isRemoved) return 'removed';
+  if (version < standing.version) return 'replaced';
+  // The name decides which of two credentials is used for a call.
+  return name === standing.name ? undefined : 'renamed';
+}
+
+/** Seals and counts that the row was put back; returns the error for who depends on it. */
+export function reportOutdated(
+  { guard }: Pick<CredentialDeps, 'guard'>,
+  { tenantId, id, version, name, sealed }: CredentialModel,
+  as: OutdatedAs,
+): GatewayError {
+  const found = JSON.stringify([as, name, version, sealed]);
+  return guard.forged({ tenantId, table: 'credential', key: id, found });
+}
+
+/** By id: what is sealed, and what waits to be sealed. */
+export async function credentialStandings(
+  { query, guard, vault }: Omit<CredentialDeps, 'db'>,
+  tenantId: string,
+): Promise<Standings> {
+  // The outbox first: an event that is sealed in between is then found in the ledger.
+  const waiting = await waitingEvents(query, vault, tenantId);
+  const said = await saidOfTenant(query, guard.known, tenantId);
+  const standings = standingsOf(said);
+  for (const { type, data } of waiting) {
+    const { credential_id: id, version, name } = data;
+    const before = standings.get(id);
+    standings.set(id, {
+      isRemoved: before?.isRemoved === true || type === 'credential.removed',
+      version: Math.max(before?.version ?? 0, version),
+      name,
+    });
+  }
+  return standings;
+}
+
+/** By id: what is sealed. */
+export function standingsOf(said: readonly Said[]): Map<string, Standing> {
+  const credentials = said.filter(({ table }) => table === 'credential');
+  return new Map(
+    credentials.map(({ key, isEnded, version, chainId }) => [
+      key,
+      { isRemoved: isEnded, version, name: chainId.slice(prefix.length) },
+    ]),
+  );
+}
+
+const credentialEvent = z.object({
+  type: z.enum(['credential.stored', 'credential.removed']),
+  data: z.object({ credential_id: z.string(), name: z.string(), version: z.number() }),
+});
+
+async function waitingEvents(query: Query, vault: OutboxVault, tenantId: string) {
+  const rows = await query<{ event_id: string; event: string; mac: string | null }>(
+    `select event_id, event, mac from event_outbox
+      where tenant_id = $1 and (strpos(event, '"credential.stored"') > 0
+                             or strpos(event, '"credential.removed"') > 0)
+      order by id`,
+    [tenantId],
+  );
+  return rows.flatMap(({ event_id: eventId, event, mac }) => {
+    if (mac !== outboxMac(vault, { tenantId, eventId, event })) return [];
+    const read = credentialEvent.safeParse(JSON.parse(event));
+    return read.success ? [read.data] : [];
+  });
+}
