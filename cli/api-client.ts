@@ -1,13 +1,13 @@
 import fs from 'node:fs';
 import { z } from 'zod';
-import { parseSettings, SettingsError } from '../shared/base/settings.ts';
+import { httpUrl, parseSettings, SettingsError } from '../shared/base/settings.ts';
 import { type Client, createClient } from '../shared/contract/base/client.ts';
 import { errorKindOf, errorKinds } from '../shared/errors/error-kinds.ts';
 import { GatewayError } from '../shared/errors/gateway-error.ts';
 import { findRunning } from './running-instance.ts';
 
 const schema = z.object({
-  SALLYPORT_CONTROL_PLANE_URL: z.url().optional(),
+  SALLYPORT_CONTROL_PLANE_URL: httpUrl('http://127.0.0.1:8080').optional(),
   SALLYPORT_API_KEY: z.string().optional(),
 });
 
@@ -44,8 +44,10 @@ export function apiClient({ url, 'key-file': keyFile }: ApiArguments): Client {
     /\/+(api\/?)?$/,
     '',
   );
-  if (!URL.canParse(origin) || !/^https?:/.test(origin)) {
-    throw new SettingsError(`--url: ${origin} is not an address such as http://127.0.0.1:8080.`);
+  if (!URL.canParse(origin) || !/^https?:\/\//i.test(origin)) {
+    throw new SettingsError(
+      `--url: ${origin} must begin with http:// or https://, as in http://127.0.0.1:8080.`,
+    );
   }
   const client = createClient({ baseUrl: `${origin}/api`, authorization: () => `Bearer ${key}` });
   return {

@@ -7,6 +7,7 @@ import { ownFolder } from '../control-plane/platform/store/own-folder.ts';
 import { readConfig as readSidecarConfig } from '../proxy/config.ts';
 import { type Sidecar, startSidecar } from '../proxy/main.ts';
 import type { DecisionSink } from '../proxy/telemetry/decision-log.ts';
+import { SettingsError } from '../shared/base/settings.ts';
 import { generateApiKey } from '../shared/crypto/api-key.ts';
 import { portsOf } from '../shared/upstream/own-ports.ts';
 import { sidecarFolder, tokenFor } from './embedded-sidecar.ts';
@@ -127,7 +128,19 @@ function bootstrapKey(dataDir: string, env: Environment): string {
   if (!fs.existsSync(path)) {
     fs.writeFileSync(path, `${generateApiKey()}\n`, { mode: 0o600 });
   }
-  return `${readFile(path).trim()}=${env.SALLYPORT_TENANT ?? 'default'}:owner:gateway:owner`;
+  return `${readKey(path)}=${env.SALLYPORT_TENANT ?? 'default'}:owner:gateway:owner`;
+}
+
+function readKey(path: string): string {
+  const remedy = 'Remove it, and the next start makes another owner key.';
+  let text: string;
+  try {
+    text = readFile(path).trim();
+  } catch (cause) {
+    throw new SettingsError(`The owner's API key ${path} cannot be read. ${remedy}`, { cause });
+  }
+  if (/^apk_[\w-]{4,}$/.test(text)) return text;
+  throw new SettingsError(`The file ${path} does not hold an API key (apk_…). ${remedy}`);
 }
 
 function firstKey(devKeys: string): string {

@@ -1,3 +1,4 @@
+import { describeFileError } from '../shared/base/file-error.ts';
 import { SettingsError } from '../shared/base/settings.ts';
 import { visible } from './table.ts';
 
@@ -8,7 +9,8 @@ import { visible } from './table.ts';
 export function explain(error: Error & { readonly code?: string }): boolean {
   const misused = error.code?.startsWith('ERR_PARSE_ARGS') === true;
   const operators = misused || error instanceof SettingsError || mendable.includes(error.name);
-  console.error(operators ? `sallyport: ${printable(error.message)}` : error.stack);
+  const message = operators ? error.message : describeFileError(error);
+  console.error(message === undefined ? error.stack : `sallyport: ${printable(message)}`);
   return misused;
 }
 

@@ -2,6 +2,7 @@ import fs from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { Registry } from 'prom-client';
 import { systemClock } from '../shared/base/clock.ts';
+import { describeFileError } from '../shared/base/file-error.ts';
 import type { Log } from '../shared/base/log.ts';
 import { programLog } from '../shared/base/program-log.ts';
 import { ignoreInsecureTls, insecureTlsIgnored, SettingsError } from '../shared/base/settings.ts';
@@ -229,7 +230,8 @@ async function main(): Promise<void> {
 if (import.meta.main) {
   main().catch((error: Error) => {
     const isOperators = [SettingsError, StoreError, KmsError].some((kind) => error instanceof kind);
-    process.stderr.write(`sallyport: ${isOperators ? error.message : error.stack}\n`);
+    const message = isOperators ? error.message : describeFileError(error);
+    process.stderr.write(`sallyport: ${message ?? error.stack}\n`);
     process.exit(1);
   });
 }

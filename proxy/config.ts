@@ -2,6 +2,7 @@ import { z } from 'zod';
 import {
   asSetting,
   choice,
+  httpUrl,
   limit,
   logLevel,
   milliseconds,
@@ -50,9 +51,9 @@ const schema = z.object({
   SALLYPORT_PROXY_HOST: z.string().default('127.0.0.1'),
   SALLYPORT_PROXY_TOKEN: z.string().min(16, 'must have at least 16 characters').optional(),
   SALLYPORT_DATA_DIR: z.string().default('.sallyport'),
-  SALLYPORT_CONTROL_PLANE_URL: z
-    .url('must be a URL, as in https://sallyport.example')
-    .default('http://127.0.0.1:8080'),
+  SALLYPORT_CONTROL_PLANE_URL: httpUrl('https://sallyport.example').default(
+    'http://127.0.0.1:8080',
+  ),
   SALLYPORT_ENROLMENT_TOKEN: z.string().optional(),
   SALLYPORT_ALLOW_PRIVATE: z.string().default(''),
   SALLYPORT_CA_NAME_CONSTRAINTS: z.string().optional(),

@@ -2,6 +2,7 @@ import fs from 'node:fs';
 import { join } from 'node:path';
 import { Registry } from 'prom-client';
 import { systemClock } from '../shared/base/clock.ts';
+import { describeFileError } from '../shared/base/file-error.ts';
 import type { Log } from '../shared/base/log.ts';
 import { programLog } from '../shared/base/program-log.ts';
 import { ignoreInsecureTls, insecureTlsIgnored, SettingsError } from '../shared/base/settings.ts';
@@ -184,8 +185,8 @@ function endOnSignal(
 /** Runs the program: `start.ts` does, faster and in less memory than this file run by itself. */
 export function run(): Promise<void> {
   return main().catch((error: Error) => {
-    const text = error instanceof SettingsError ? error.message : error.stack;
-    process.stderr.write(`sallyport: ${text}\n`);
+    const text = error instanceof SettingsError ? error.message : describeFileError(error);
+    process.stderr.write(`sallyport: ${text ?? error.stack}\n`);
     process.exit(1);
   });
 }

@@ -10,6 +10,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from '../../shared/base/clock.ts';
+import { SettingsError } from '../../shared/base/settings.ts';
 import { authorityCertificate, hasConstraints, readPrivateKey } from './certificate.ts';
 import type { NameConstraints } from './name-constraints.ts';
 
@@ -84,8 +85,8 @@ function readCertificate(pem: string): X509Certificate | undefined {
   }
 }
 
-function unusable(file: string): Error {
-  return new Error(`${file} holds no authority of ours. Delete it, and a new one is made.`);
+function unusable(file: string): SettingsError {
+  return new SettingsError(`${file} holds no authority of ours. Delete it, and a new one is made.`);
 }
 
 function readOptional(file: string): string | undefined {

@@ -111,6 +111,12 @@ export const redisUrl = z
   .regex(/^rediss?:\/\/./, 'must begin with redis:// or rediss://, as in redis://host:6379')
   .optional();
 
+/** Where an HTTP server is. A name and port alone would be read as a URL with the name as scheme. */
+export function httpUrl(example: string) {
+  const error = `must begin with http:// or https://, as in ${example}`;
+  return z.url({ protocol: /^https?$/, error }).regex(/^https?:\/\/[^/]/i, error);
+}
+
 /** A limit: a whole number of `unit`, within what the program can keep. */
 export function limit(
   unit: string,

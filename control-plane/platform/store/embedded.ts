@@ -1,9 +1,11 @@
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { PGlite } from '@electric-sql/pglite';
 import { PGLiteSocketServer } from '@electric-sql/pglite-socket';
+import { describeFileError } from '../../../shared/base/file-error.ts';
+import { lockFolder } from './folder-lock.ts';
+import { assertOpenable, engineProblem } from './inspect-folder.ts';
 import { ownFolder } from './own-folder.ts';
 import { StoreError } from './store-error.ts';
 
@@ -30,14 +32,15 @@ export async function startEmbedded(dataDir: string): Promise<EmbeddedPostgres> 
   } catch (cause) {
     lock.release();
     if (cause instanceof StoreError) throw cause;
-    throw new StoreError(`The embedded database in ${folder} cannot be opened: ${String(cause)}`, {
+    const found = describeFileError(cause) ?? String(cause);
+    throw new StoreError(`The embedded database in ${folder} cannot be opened: ${found}`, {
       cause,
     });
   }
 }
 
 async function serve(folder: string, release: () => void): Promise<EmbeddedPostgres> {
-  const database = await PGlite.create(join(folder, 'postgres'));
+  const database = await openDatabase(join(folder, 'postgres'));
   // PGlite sets modes of its own on the files that a new database begins with.
   ownFolder(folder);
   const host = socketFolder(folder);
@@ -57,6 +60,16 @@ async function serve(folder: string, release: () => void): Promise<EmbeddedPostg
   };
 }
 
+/** The engine throws values of its own, some of which are no errors. */
+async function openDatabase(folder: string): Promise<PGlite> {
+  assertOpenable(folder);
+  try {
+    return await PGlite.create(folder);
+  } catch (cause) {
+    throw engineProblem(folder, cause);
+  }
+}
+
 function socketFolder(folder: string): string {
   const inside = join(folder, 'run');
   if (Buffer.byteLength(join(inside, socketName)) > socketPathBytesMax) {
@@ -65,40 +78,4 @@ function socketFolder(folder: string): string {
   mkdirSync(inside, { recursive: true, mode: 0o700 });
   chmodSync(inside, 0o700);
   return inside;
-}
-
-interface FolderLock {
-  release(): void;
-}
-
-/**
- * Takes the data directory for this process alone, or throws a `StoreError` that names who has
- * it. The lock is one of the operating system, reached through SQLite: it ends with its process,
- * however that ends, so there is no stale lock to judge, and no process id that another program
- * has come to bear. `postgres.pid` beside it is for the error message.
- */
-function lockFolder(dataDir: string): FolderLock {
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  const pidFile = join(dataDir, 'postgres.pid');
-  const database = new DatabaseSync(join(dataDir, 'postgres.lock'));
-  try {
-    database.exec('PRAGMA busy_timeout = 0; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE');
-  } catch (cause) {
-    database.close();
-    throw new StoreError(
-      `The data directory ${dataDir} is in use by another Sallyport (process ${holder(pidFile)}). ` +
-        'Stop that one, or set SALLYPORT_DATA_DIR to another directory.',
-      { cause },
-    );
-  }
-  writeFileSync(pidFile, `${process.pid}\n`, { mode: 0o600 });
-  return { release: () => database.close() };
-}
-
-function holder(pidFile: string): string {
-  try {
-    return readFileSync(pidFile, 'utf8').trim();
-  } catch {
-    return 'unknown';
-  }
 }

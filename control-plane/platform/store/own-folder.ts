@@ -1,6 +1,7 @@
 import fs from 'node:fs';
 import { join } from 'node:path';
 import { isMainThread } from 'node:worker_threads';
+import { describeFileError } from '../../../shared/base/file-error.ts';
 import { StoreError } from './store-error.ts';
 
 const folderMode = 0o700;
@@ -13,7 +14,16 @@ const fileMode = 0o600;
  */
 export function ownFolder(dataDir: string): void {
   if (isMainThread) process.umask(0o077);
-  fs.mkdirSync(dataDir, { recursive: true, mode: folderMode });
+  try {
+    fs.mkdirSync(dataDir, { recursive: true, mode: folderMode });
+  } catch (cause) {
+    const problem = describeFileError(cause, dataDir);
+    if (problem === undefined) throw cause;
+    throw new StoreError(
+      `The data directory: ${problem} Or set SALLYPORT_DATA_DIR to another directory.`,
+      { cause },
+    );
+  }
   // A link to the directory is the operator's choice; inside it there is none.
   own(fs.realpathSync(dataDir));
 }

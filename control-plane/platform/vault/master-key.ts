@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import {
   chmodSync,
   closeSync,
+  existsSync,
   fsyncSync,
   linkSync,
   mkdirSync,
@@ -13,6 +14,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import { describeFileError } from '../../../shared/base/file-error.ts';
 import { SettingsError } from '../../../shared/base/settings.ts';
 import type { Config } from '../config/config.ts';
 
@@ -73,6 +75,12 @@ export function isKeyFiled({
   );
 }
 
+/** Throws where the key that Sallyport keeps is gone: a new one would not open what it protected. */
+export function assertFilePresent(dataDir: string): void {
+  const path = join(dataDir, fileName);
+  if (!existsSync(path) && !existsSync(join(dataDir, nextName))) throw unusable(path, 'is missing');
+}
+
 /** Makes the key that is to follow on the one in the data directory, unless it is made already. */
 export function makeNextMasterKey(dataDir: string): void {
   if (readOwn(join(dataDir, nextName)) === undefined) makeFile(dataDir, nextName);
@@ -98,7 +106,26 @@ function readOwn(path: string): Buffer | undefined {
   if ((stats.mode & 0o077) !== 0) {
     throw new SettingsError(`${path} can be read by others: chmod 600 it, and consider it known.`);
   }
-  return decode(readFileSync(path, 'utf8'), path);
+  if (!stats.isFile()) throw unusable(path, 'is not a file');
+  const text = readText(path);
+  if (text.trim() === '') throw unusable(path, 'is empty');
+  return decode(text, path);
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (cause) {
+    throw unusable(path, describeFileError(cause, path) ?? 'cannot be read', cause);
+  }
+}
+
+/** Nothing else opens the secrets: it is not made again. */
+function unusable(path: string, found: string, cause?: unknown): SettingsError {
+  return new SettingsError(
+    `The master key ${path} ${found}. It protects every secret in the data directory: restore it from a backup.`,
+    { cause },
+  );
 }
 
 /** Made whole beside its place and linked there: of two processes that start at once one wins, and nobody reads half a key. */

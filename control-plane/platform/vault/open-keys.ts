@@ -7,10 +7,9 @@ import { assertFromBefore } from './from-before.ts';
 import { Keyring, wrappingKeyOf } from './keyring.ts';
 import type { Kms } from './kms/kms.ts';
 import { openKms } from './kms/open-kms.ts';
-import { loadMasterKeys } from './master-key.ts';
+import { assertFilePresent, isKeyFiled, loadMasterKeys } from './master-key.ts';
 import { assertOwnKeys, type KeyState, keyMac } from './own-keys.ts';
-import type { SealedPlace } from './vault.ts';
-import { createVault, rewrap, type VaultKeys, wrappedBy } from './vault.ts';
+import { createVault, rewrap, type SealedPlace, type VaultKeys, wrappedBy } from './vault.ts';
 
 /** The vault's keys as a control plane holds them, and where new master keys come from. */
 export interface OpenKeys extends VaultKeys {
@@ -49,6 +48,8 @@ type Deps = Pick<Config, 'kmsKey' | 'kmsAccess'> & Parameters<typeof loadMasterK
  */
 export async function openKeys(pool: Pool, config: Deps): Promise<OpenKeys> {
   const kms = openKms(config);
+  const { rowCount } = await pool.query('SELECT 1 FROM vault_key LIMIT 1');
+  if (rowCount !== 0 && isKeyFiled(config)) assertFilePresent(config.dataDir);
   const { current, others } = loadMasterKeys(config);
   const given = [...(current === undefined ? [] : [current]), ...others];
   const client = await pool.connect();
