@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import { enrolledIdentity } from '../proxy/enrolment.ts';
-import type { Identity } from '../proxy/identity.ts';
+import type { Identity } from '../proxy/base/identity.ts';
+import { enrolledIdentity } from '../proxy/control-plane/enrolment.ts';
 import { SettingsError } from '../shared/base/settings.ts';
 import { registerAgent } from '../shared/contract/agents.ts';
 import { createClient } from '../shared/contract/base/client.ts';

@@ -1,6 +1,6 @@
 import { Agent, request } from 'node:http';
 import { text } from 'node:stream/consumers';
-import type { Config } from '../proxy/config.ts';
+import type { Config } from '../proxy/settings/config.ts';
 import { SettingsError } from '../shared/base/settings.ts';
 
 /** A sidecar that answers, decides, and takes this caller. */

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import { constants } from 'node:os';
 import { isatty } from 'node:tty';
-import { readConfig } from '../proxy/config.ts';
+import { readConfig } from '../proxy/settings/config.ts';
 import { agentEnvironment, asShell, changed, type EnvironmentChange } from './agent-environment.ts';
 import { findSidecar } from './find-sidecar.ts';
 import { findRunning } from './running-instance.ts';

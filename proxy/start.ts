@@ -9,13 +9,13 @@ enableCompileCache(join(import.meta.dirname, '../node_modules/.cache/sallyport')
 
 const { run } = await import('./main.ts');
 await run();
-giveBackMemory();
+releaseMemory();
 
 /**
  * Loading a program takes more than running it; the runtime would keep the difference for ever. A
  * collection of last resort would make every later call dearer (docs/decisions/0041).
  */
-function giveBackMemory(): void {
+function releaseMemory(): void {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as (options: object) => void;
   setFlagsFromString('--no-expose-gc');

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import { writeMcpHeaders } from '../../proxy/recognise/mcp-headers.ts';
+import { writeMcpHeaders } from '../../proxy/mcp/headers.ts';
 import { isJsonObject, type JsonObject } from '../../shared/base/json.ts';
 import { eventsOf } from './events.ts';
 import { type Envelope, failure, idKey, readEnvelope } from './message.ts';

@@ -1,10 +1,10 @@
-import type { Exchange } from '../ingress/exchange.ts';
-import type { RecognisedAction } from '../recognise/recognition.ts';
-import { credentialFor } from './credential-for.ts';
+import type { CallFacts } from '../call/call-facts.ts';
+import type { Exchange } from '../call/exchange.ts';
+import type { RecognisedAction } from '../call/recognition.ts';
+import { refusedError } from '../mcp/refusal.ts';
+import { type CallContext, decisionHeader } from './call-context.ts';
+import { credentialFor } from './credential.ts';
 import { perform } from './perform.ts';
-import { decisionHeader, type Way } from './progress.ts';
-import type { CallFacts } from './record.ts';
-import { refusedError } from './refuse-mcp.ts';
 
 /**
  * Refuses what a client answers to a question of its MCP server. The server receives an error in
@@ -18,7 +18,7 @@ export async function answerInstead(
     readonly evidenceId: string;
     readonly reasonCode: string;
   },
-  way: Way,
+  context: CallContext,
 ): Promise<void> {
   const { insteadOf } = call;
   if (insteadOf === undefined) throw new TypeError('nothing goes in the place of this call');
@@ -30,10 +30,10 @@ export async function answerInstead(
       outgoing: insteadOf({ code: refusedError, message }),
       facts,
       binding: call.binding,
-      credential: await credentialFor(call, way.deps),
+      credential: await credentialFor(call, context.deps),
       evidenceId,
       responseHeaders: decisionHeader('deny', reasonCode, evidenceId),
     },
-    way,
+    context,
   );
 }

@@ -1,7 +1,7 @@
 import type { Clock } from '../../shared/base/clock.ts';
 import { blockingSwitch } from '../../shared/decision/kill-switch.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import type { Identity } from '../identity.ts';
+import type { Identity } from '../base/identity.ts';
 import type { Replica } from '../replica/replica.ts';
 
 interface UnblockedDeps {

@@ -1,22 +1,21 @@
 import type { DeliveredApproval } from '../../shared/sync/sections.ts';
-import type { Spool } from '../evidence/spool.ts';
-import type { RecogniseDeps } from '../recognise/recognition.ts';
+import type { RecogniseDeps } from '../call/recognition.ts';
+import type { Tracing } from '../call/tracing.ts';
+import type { InternalHostDeps } from '../internal-host/internal-host.ts';
+import type { StreamOpenings } from '../mcp/stream-openings.ts';
+import type { DenialThrottle } from '../records/denial-throttle.ts';
 import type { Credentials } from '../replica/credentials.ts';
 import type { OpenedApprovals } from '../replica/opened-approvals.ts';
+import type { Spool } from '../spool/spool.ts';
 import type { DecisionSink } from '../telemetry/decision-log.ts';
 import type { DecisionMetrics } from '../telemetry/decision-metrics.ts';
-import type { Tracing } from '../telemetry/tracing.ts';
 import type { TrafficMetrics } from '../telemetry/traffic-metrics.ts';
 import type { Forward } from '../upstream/forwarding.ts';
-import type { TunnelUpgrade } from '../upstream/passthrough.ts';
-import type { DenialThrottle } from './denial-throttle.ts';
-import type { InternalHostDeps } from './internal-host.ts';
+import type { TunnelUpgrade } from '../upstream/websocket-tunnel.ts';
+import type { CallsInFlight, StoppableCalls } from './calls-in-flight.ts';
+import type { ConcurrencyLimit } from './concurrency-limit.ts';
+import type { MissingCredentials } from './credential.ts';
 import type { JudgeDeps } from './judge.ts';
-import type { LiveCalls } from './live-calls.ts';
-import type { MissingCredentials } from './missing-credential.ts';
-import type { Places } from './places.ts';
-import type { StreamOpenings } from './stream-openings.ts';
-import type { Underway } from './underway.ts';
 
 /** What enforcement is given; built in `main.ts`. */
 export interface EnforceDeps extends JudgeDeps {
@@ -25,13 +24,13 @@ export interface EnforceDeps extends JudgeDeps {
   readonly missingCredentials: MissingCredentials;
   readonly forward: Forward;
   readonly tunnelUpgrade: TunnelUpgrade;
-  /** Places for tunnels of every kind. */
-  readonly tunnels: Places;
-  /** Places for calls that wait for a human. */
-  readonly held: Places;
+  /** ConcurrencyLimit for tunnels of every kind. */
+  readonly tunnels: ConcurrencyLimit;
+  /** ConcurrencyLimit for calls that wait for a human. */
+  readonly held: ConcurrencyLimit;
   /** Bounds the records of denied calls; everything that denies a call asks it first. */
   readonly denials: DenialThrottle;
-  readonly live: LiveCalls;
+  readonly live: StoppableCalls;
   readonly streamOpenings: StreamOpenings;
   /** Requests to humans that are being opened, by action digest. */
   readonly openingApprovals: Map<string, Promise<Pick<DeliveredApproval, 'id' | 'expiresAtMs'>>>;
@@ -49,5 +48,5 @@ export interface EnforceDeps extends JudgeDeps {
   readonly holdMsMax: number;
   /** Aborted when the sidecar ends: held calls are answered then, and what has no end is ended. */
   readonly stopping: AbortSignal;
-  readonly underway: Underway;
+  readonly callsInFlight: CallsInFlight;
 }

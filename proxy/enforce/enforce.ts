@@ -4,32 +4,33 @@ import { GatewayError, toGatewayError } from '../../shared/errors/gateway-error.
 import type { Outgoing } from '../../shared/upstream/outgoing.ts';
 import type { Action } from '../../shared/vocabulary/action.ts';
 import { mayProceed, type Verdict } from '../../shared/vocabulary/verdict.ts';
-import type { Exchange } from '../ingress/exchange.ts';
+import { internalHost } from '../base/internal-host-name.ts';
+import type { CallFacts } from '../call/call-facts.ts';
+import type { Exchange } from '../call/exchange.ts';
+import type { RecognisedAction, RecognisedRefusal, RefusalForm } from '../call/recognition.ts';
+import type { Refusal } from '../call/refusal.ts';
+import { answerInternal } from '../internal-host/internal-host.ts';
 import { recognise } from '../recognise/recognise.ts';
-import type { RecognisedAction, RecognisedRefusal, RefusalForm } from '../recognise/recognition.ts';
+import { orThrottled, throttled, throttledRetrySeconds } from '../records/denial-throttle.ts';
+import { recordDecision, recordRefusal, reportThrottled } from '../records/record-decision.ts';
 import { answerInstead } from './answer-instead.ts';
-import { beginHeldStream } from './begin-held-stream.ts';
-import { causeOf } from './cause.ts';
-import { credentialFor } from './credential-for.ts';
-import { orThrottled, throttled, throttledRetrySeconds } from './denial-throttle.ts';
+import { type CallContext, decisionHeader, factsOf, type Progress } from './call-context.ts';
+import { credentialFor } from './credential.ts';
 import type { EnforceDeps } from './deps.ts';
 import {
   awaitDecision,
+  beginHeldStream,
   type HoldOutcome,
   type HoldTime,
   holdTime,
   openApproval,
   outcomeOf,
 } from './hold.ts';
-import { answerInternal, internalHost } from './internal-host.ts';
 import { type Judgement, judge, judgeByApproval } from './judge.ts';
 import { withJudged } from './judged-details.ts';
 import { passOn, watchTools } from './pass-on.ts';
 import { perform } from './perform.ts';
-import { decisionHeader, factsOf, type Progress, type Way } from './progress.ts';
-import type { CallFacts } from './record.ts';
-import { type Refusal, refusalMessage, refuse } from './refuse.ts';
-import { recordRefusal, reportThrottled, writeDown } from './write-down.ts';
+import { refusalMessage, refuse } from './refuse.ts';
 
 /**
  * What happens to one request of the agent: understood, judged, written down, and only then
@@ -58,7 +59,7 @@ export async function enforce(exchange: Exchange, deps: EnforceDeps): Promise<vo
     const recognition = await recognise(exchange, deps.recognition());
     advance({ form: recognition.form });
     trace?.understood(recognition);
-    const way = {
+    const context = {
       deps,
       advance,
       trace,
@@ -67,11 +68,11 @@ export async function enforce(exchange: Exchange, deps: EnforceDeps): Promise<vo
     };
     switch (recognition.kind) {
       case 'refusal':
-        return await refuseUnjudged(exchange, { ...progress, refusal: recognition }, way);
+        return await refuseUnjudged(exchange, { ...progress, refusal: recognition }, context);
       case 'pass':
-        return await passOn(exchange, recognition, way);
+        return await passOn(exchange, recognition, context);
       case 'action':
-        return await enforceAction(exchange, recognition, way);
+        return await enforceAction(exchange, recognition, context);
     }
   } catch (thrown) {
     await refuseFailed(exchange, progress, { thrown, deps, trace, facts: () => progress.facts });
@@ -82,14 +83,18 @@ export async function enforce(exchange: Exchange, deps: EnforceDeps): Promise<vo
 }
 
 /** A tool call: judged on its arguments, held where a human must agree. */
-async function enforceAction(exchange: Exchange, call: RecognisedAction, way: Way): Promise<void> {
-  const { deps, advance } = way;
+async function enforceAction(
+  exchange: Exchange,
+  call: RecognisedAction,
+  context: CallContext,
+): Promise<void> {
+  const { deps, advance } = context;
   const facts = factsOf(exchange, call);
   advance({ facts });
   deps.replica.assertFresh();
   let judgement = await judge(actionOf(call, deps), call.hints.passport, deps);
   assertNotThrottled(judgement, deps);
-  let evidenceId = await writeDown(judgement, facts, way);
+  let evidenceId = await recordDecision(judgement, facts, context);
   const time = holdTime(call.hints, deps);
   let appliedHeaders = {};
   if (judgement.verdict.decision === 'require_approval' && judgement.verdict.enforced) {
@@ -98,25 +103,29 @@ async function enforceAction(exchange: Exchange, call: RecognisedAction, way: Wa
     if (held.outcome !== 'granted') {
       if (call.insteadOf !== undefined) {
         const reasonCode = `approval.${held.outcome}`;
-        return answerInstead(exchange, call, { facts, evidenceId, reasonCode }, way);
+        return answerInstead(exchange, call, { facts, evidenceId, reasonCode }, context);
       }
       const { headers } = time;
-      return answerHeld(exchange, { form: call.form, verdict, evidenceId, headers, ...held }, way);
+      return answerHeld(
+        exchange,
+        { form: call.form, verdict, evidenceId, headers, ...held },
+        context,
+      );
     }
     appliedHeaders = time.headers;
     deps.replica.assertFresh();
     const sinceMs = deps.clock.monotonic();
     judgement = await judgeByApproval(judgement, deps);
-    evidenceId = await writeDown(judgement, facts, { ...way, sinceMs });
+    evidenceId = await recordDecision(judgement, facts, { ...context, sinceMs });
   }
   const { verdict, action } = judgement;
   if (!mayProceed(verdict)) {
     const { reasonCode } = verdict;
     if (call.insteadOf !== undefined) {
-      return answerInstead(exchange, call, { facts, evidenceId, reasonCode }, way);
+      return answerInstead(exchange, call, { facts, evidenceId, reasonCode }, context);
     }
     const refusal = { form: call.form, evidenceEventId: evidenceId, ...refusalBy(verdict) };
-    return answerRefusal(exchange, refusal, way);
+    return answerRefusal(exchange, refusal, context);
   }
   const credential = await credentialFor(call, deps);
   await perform(
@@ -133,14 +142,14 @@ async function enforceAction(exchange: Exchange, call: RecognisedAction, way: Wa
         ...appliedHeaders,
       },
     },
-    way,
+    context,
   );
 }
 
 /** A call that may proceed is always recorded by itself. */
-function assertNotThrottled({ verdict, giveBack }: Judgement, { denials }: EnforceDeps): void {
+function assertNotThrottled({ verdict, release }: Judgement, { denials }: EnforceDeps): void {
   if (mayProceed(verdict) || denials.admit(verdict.reasonCode)) return;
-  giveBack();
+  release();
   throw throttled(verdict.reasonCode);
 }
 
@@ -171,7 +180,7 @@ async function hold(
   if (judgement.approval !== undefined && known !== 'pending') {
     return { outcome: signal.aborted ? 'pending' : known, approvalId: judgement.approval.id };
   }
-  const giveBack = deps.held.take();
+  const release = deps.held.acquire();
   try {
     const approval = judgement.approval ?? (await openApproval(judgement, deps));
     const { waitMs, headers } = time;
@@ -186,7 +195,7 @@ async function hold(
     return { outcome: signal.aborted ? 'pending' : outcome, approvalId: approval.id };
   } finally {
     exchange.held?.stopProgress();
-    giveBack();
+    release();
   }
 }
 
@@ -207,25 +216,25 @@ function answerHeld(
     readonly approvalId: number;
     readonly headers: Readonly<Record<string, string>>;
   },
-  way: Way,
+  context: CallContext,
 ): void {
   const { form, evidenceId, approvalId, outcome, verdict, headers } = held;
-  const comment = way.deps.replica.approvalById(approvalId)?.comment;
+  const comment = context.deps.replica.approvalById(approvalId)?.comment;
   const common = { form, approvalId, evidenceEventId: evidenceId, headers };
   if (outcome === 'pending') {
     const message = `${verdict.summary} It was not performed yet.`;
     const pending = { decision: 'require_approval', reasonCode: 'approval.pending' } as const;
     const details = refusalDetails(verdict, comment);
-    answerRefusal(exchange, { ...common, ...pending, message, details }, way);
+    answerRefusal(exchange, { ...common, ...pending, message, details }, context);
     return;
   }
   const reasonCode = outcome === 'denied' ? 'approval.denied' : 'approval.expired';
-  answerRefusal(exchange, { ...common, reasonCode, details: refusalDetails({}, comment) }, way);
+  answerRefusal(exchange, { ...common, reasonCode, details: refusalDetails({}, comment) }, context);
 }
 
-function answerRefusal({ res, held }: Exchange, refusal: Refusal, way: FailedWay): void {
-  way.trace?.refused(refusal);
-  const told = withJudged(refusal, way);
+function answerRefusal({ res, held }: Exchange, refusal: Refusal, context: FailedContext): void {
+  context.trace?.refused(refusal);
+  const told = withJudged(refusal, context);
   if (held === undefined) refuse(res, told);
   else held.end(refusalMessage(told));
 }
@@ -240,40 +249,58 @@ function refusalBy(verdict: Verdict): Omit<Refusal, 'form'> {
 async function refuseUnjudged(
   exchange: Exchange,
   { refusal, facts }: Progress & { readonly refusal: RecognisedRefusal },
-  way: Way,
+  context: CallContext,
 ): Promise<void> {
   const { code, message, form, cause } = refusal;
-  if (cause !== undefined) logUnexpected(cause, facts, way.deps);
-  if (!way.deps.denials.admit(code)) throw throttled(code);
-  const evidenceEventId = await recordRefusal(code, facts, way);
-  answerRefusal(exchange, { form, reasonCode: code, message, evidenceEventId }, way);
+  if (cause !== undefined) logUnexpected(cause, facts, context.deps);
+  if (!context.deps.denials.admit(code)) throw throttled(code);
+  const evidenceEventId = await recordRefusal(code, facts, context);
+  answerRefusal(exchange, { form, reasonCode: code, message, evidenceEventId }, context);
 }
 
-type FailedWay = Pick<Way, 'deps' | 'trace' | 'facts'>;
+type FailedContext = Pick<CallContext, 'deps' | 'trace' | 'facts'>;
 
 /** Anything that went wrong before an answer began: denied for its own reason, and recorded. */
 async function refuseFailed(
   exchange: Exchange,
   { form, facts, evidenceId }: Progress,
-  { thrown, ...way }: FailedWay & { readonly thrown: unknown },
+  { thrown, ...context }: FailedContext & { readonly thrown: unknown },
 ): Promise<void> {
   const failure = toGatewayError(thrown);
-  if (failure.code === 'internal.unexpected') logUnexpected(thrown, facts, way.deps);
+  if (failure.code === 'internal.unexpected') logUnexpected(thrown, facts, context.deps);
   // A call that was allowed is recorded to its end.
-  const error = evidenceId === undefined ? orThrottled(failure, way.deps) : failure;
+  const error = evidenceId === undefined ? orThrottled(failure, context.deps) : failure;
   const { code: reasonCode, message } = error;
   if (reasonCode === 'rate_limited.denials') {
     const retryAfterSeconds = throttledRetrySeconds;
-    reportThrottled(way);
-    return answerRefusal(exchange, { form, reasonCode, message, retryAfterSeconds }, way);
+    reportThrottled(context);
+    return answerRefusal(exchange, { form, reasonCode, message, retryAfterSeconds }, context);
   }
-  const recorded = evidenceId ?? (await recordRefusal(reasonCode, facts, way));
+  const recorded = evidenceId ?? (await recordRefusal(reasonCode, facts, context));
   if (evidenceId !== undefined && error.kind.isOutcome !== true) {
-    await recordRefusal(reasonCode, facts, way);
+    await recordRefusal(reasonCode, facts, context);
   }
-  answerRefusal(exchange, { form, reasonCode, message, evidenceEventId: recorded }, way);
+  answerRefusal(exchange, { form, reasonCode, message, evidenceEventId: recorded }, context);
 }
 
 function logUnexpected(thrown: unknown, { host, method }: CallFacts, { log }: EnforceDeps): void {
   log.error({ ...causeOf(thrown), host, method }, 'a call failed unexpectedly');
+}
+
+/** What an exception was and where it came from, for the log. */
+interface Cause {
+  readonly error: string;
+  readonly at: readonly string[];
+}
+
+const framesMax = 8;
+
+/**
+ * The kind of an exception and its frames, never its message: parsers and engines quote in it what
+ * they were given, which here are the arguments of a call.
+ */
+function causeOf(thrown: unknown): Cause {
+  if (!(thrown instanceof Error)) return { error: typeof thrown, at: [] };
+  const frames = (thrown.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line));
+  return { error: thrown.name, at: frames.slice(0, framesMax).map((line) => line.trim()) };
 }

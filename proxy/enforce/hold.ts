@@ -1,9 +1,10 @@
 import { digestOf } from '../../shared/approval/action-digest.ts';
 import { errorFamily } from '../../shared/errors/error-kinds.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import type { DeliveredApproval } from '../../shared/sync/sections.ts';
-import { sidecarSection } from '../../shared/sync/sections.ts';
-import type { RecognisedAction } from '../recognise/recognition.ts';
+import { type DeliveredApproval, sidecarSection } from '../../shared/sync/sections.ts';
+import type { Exchange } from '../call/exchange.ts';
+import { HeldStream } from '../call/held-stream.ts';
+import type { RecognisedAction } from '../call/recognition.ts';
 import { assertUnblocked } from './assert-unblocked.ts';
 import type { EnforceDeps } from './deps.ts';
 import type { Judgement } from './judge.ts';
@@ -121,4 +122,32 @@ export function outcomeOf(approval: DeliveredApproval | undefined): HoldOutcome 
     case undefined:
       return 'pending';
   }
+}
+
+/** Answers an MCP call that reads progress by an event stream, from now on until it is decided. */
+export function beginHeldStream(
+  exchange: Exchange,
+  { form, hints, insteadOf }: Pick<RecognisedAction, 'form' | 'hints' | 'insteadOf'>,
+  {
+    message,
+    headers,
+  }: { readonly message: string; readonly headers: Readonly<Record<string, string>> },
+): void {
+  const { req, res } = exchange;
+  const { progressToken } = hints;
+  if (form.kind !== 'mcp' || progressToken === undefined || res.destroyed) return;
+  // Its refusal is an answer to the server.
+  if (insteadOf !== undefined) return;
+  if (!acceptsEvents(req.headers.accept ?? '')) return;
+  exchange.held = new HeldStream(res, form);
+  exchange.held.begin(progressToken, message, headers);
+}
+
+/** Whether an `Accept` header names event streams (RFC 9110, section 12.5.1). */
+function acceptsEvents(accept: string): boolean {
+  return accept.split(',').some((range) => {
+    const [type = '', ...parameters] = range.split(';');
+    const isRefused = parameters.some((one) => /^\s*q\s*=\s*0(?:\.0*)?\s*$/i.test(one));
+    return type.trim().toLowerCase() === 'text/event-stream' && !isRefused;
+  });
 }

@@ -16,12 +16,12 @@ import type { GiveBack } from '../../shared/usage/usage-book.ts';
 import type { Action } from '../../shared/vocabulary/action.ts';
 import type { ApprovalProof } from '../../shared/vocabulary/approval-proof.ts';
 import type { Verdict } from '../../shared/vocabulary/verdict.ts';
-import type { ControlPlane } from '../control-plane.ts';
-import type { Identity } from '../identity.ts';
+import type { Identity } from '../base/identity.ts';
+import type { ControlPlane } from '../control-plane/client.ts';
+import type { LiveDrift } from '../mcp/live-drift.ts';
+import { recordedTool } from '../records/call-records.ts';
 import type { Replica } from '../replica/replica.ts';
-import type { UsageCounter } from '../usage/usage-counter.ts';
-import type { LiveDrift } from './live-drift.ts';
-import { recordedTool } from './record.ts';
+import type { UsageCounter } from '../replica/usage-counter.ts';
 import type { UsedPassports } from './used-passports.ts';
 
 export interface JudgeDeps {
@@ -47,7 +47,7 @@ export interface Judgement {
   /** The approval that this action waits for, was refused by, or rests on. */
   readonly approval?: DeliveredApproval | undefined;
   /** Takes the call out of the budgets again, should it not go through. */
-  readonly giveBack: GiveBack;
+  readonly release: GiveBack;
   /** The passport that the agent presented, compact JWS; its one use is taken. */
   readonly presented?: string | undefined;
 }
@@ -112,7 +112,7 @@ export async function judgeByApproval(first: Judgement, deps: JudgeDeps): Promis
       : action;
   const passport = await readPresented(approval.passport, deps);
   // The grant's one use is taken by spending the approval, which this passport stands for.
-  first.giveBack();
+  first.release();
   return { ...(await judgeWith(granted, { passport: claimed(passport) }, deps)), approval };
 }
 
@@ -121,7 +121,7 @@ export async function judgeByApproval(first: Judgement, deps: JudgeDeps): Promis
  * is not overruled by a grant for whatever the arguments.
  */
 async function judgeByStandingGrant(
-  { action, presented, giveBack, verdict }: Judgement,
+  { action, presented, release, verdict }: Judgement,
   digest: string,
   deps: JudgeDeps,
 ): Promise<Judgement | undefined> {
@@ -134,10 +134,10 @@ async function judgeByStandingGrant(
     const passport = await heldPassport(presented, deps);
     const judged = await judgeWith(action, { passport, grant: proofOf(approval) }, deps);
     if (judged.verdict.decision !== 'require_approval') {
-      giveBack();
+      release();
       return { ...judged, presented, approval };
     }
-    judged.giveBack();
+    judged.release();
   }
   return undefined;
 }
@@ -168,7 +168,7 @@ async function judgeWith(
   deps: JudgeDeps,
 ): Promise<Judgement> {
   const { bus, controlPlane, identity, clock, log } = deps;
-  const { verdict, giveBack } = await reachVerdict(authority, {
+  const { verdict, giveBack: release } = await reachVerdict(authority, {
     decideWith: ({ passport = noLease, grant }) =>
       decide(action, { ...stateFor(action, passport, deps), grant }, clock.now()),
     claim: async (claim) => {
@@ -186,7 +186,7 @@ async function judgeWith(
     spend: ({ approvalId }) => spendApproval(approvalId, deps),
     count: ({ sums }) => deps.usage.count(recordedTool(action.tool), sums),
   });
-  return { verdict, action, giveBack };
+  return { verdict, action, release };
 }
 
 /** Uses up a granted approval; false when it was used before. Anything else that fails is thrown. */

@@ -3,12 +3,12 @@ import type { Binding } from '../../shared/binding/binding.ts';
 import { authorityKey, mcpPathByDefault } from '../../shared/binding/match.ts';
 import { hostDistance, namedHost } from '../../shared/binding/near-host.ts';
 import { errorKindOf } from '../../shared/errors/error-kinds.ts';
-import type { Identity } from '../identity.ts';
+import type { Identity } from '../base/identity.ts';
+import type { CallFacts } from '../call/call-facts.ts';
+import type { Refusal } from '../call/refusal.ts';
+import { visibleBindings } from '../internal-host/agent-manifest.ts';
 import type { Replica } from '../replica/replica.ts';
-import { visibleBindings } from './agent-manifest.ts';
-import type { Way } from './progress.ts';
-import type { CallFacts } from './record.ts';
-import type { Refusal } from './refuse.ts';
+import type { CallContext } from './call-context.ts';
 
 interface JudgedDeps {
   readonly replica: Pick<Replica, 'bindings' | 'agent'>;
@@ -56,7 +56,7 @@ function detailsOf({ tool, resource, host, bound, nearest }: Judged): JsonObject
 /** The refusal with what it judged in `details`, and in words where nothing matched the call. */
 export function withJudged(
   refusal: Refusal,
-  { deps, facts }: Pick<Way, 'deps' | 'facts'>,
+  { deps, facts }: Pick<CallContext, 'deps' | 'facts'>,
 ): Refusal {
   const judged = facts === undefined ? undefined : judgedOrNone(facts(), deps);
   if (judged === undefined) return refusal;

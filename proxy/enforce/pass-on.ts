@@ -1,22 +1,26 @@
 import type { Binding } from '../../shared/binding/binding.ts';
 import { splitTarget } from '../../shared/binding/path.ts';
 import type { ResponseFilter } from '../../shared/upstream/response-filter.ts';
-import type { Exchange } from '../ingress/exchange.ts';
-import type { RecognisedPass } from '../recognise/recognition.ts';
-import { toolsListFilter } from '../recognise/tools-list.ts';
+import type { Exchange } from '../call/exchange.ts';
+import type { RecognisedPass } from '../call/recognition.ts';
+import { toolsListFilter } from '../mcp/tools-list.ts';
+import { recordPass } from '../records/record-decision.ts';
 import { assertUnblocked } from './assert-unblocked.ts';
-import { credentialForServer } from './credential-for.ts';
+import { type CallContext, decisionHeader, factsOf } from './call-context.ts';
+import { credentialForServer } from './credential.ts';
 import type { EnforceDeps } from './deps.ts';
 import { perform } from './perform.ts';
-import { decisionHeader, factsOf, type Way } from './progress.ts';
-import { writeDownPass } from './write-down.ts';
 
 /**
  * What carries no arguments to judge: an MCP server's handshake and lists, a model provider's
  * stream. It needs a fresh replica and no kill switch against it, and is recorded like any call.
  */
-export async function passOn(exchange: Exchange, pass: RecognisedPass, way: Way): Promise<void> {
-  const { deps, advance } = way;
+export async function passOn(
+  exchange: Exchange,
+  pass: RecognisedPass,
+  context: CallContext,
+): Promise<void> {
+  const { deps, advance } = context;
   const isMcp = pass.binding.protocol === 'mcp';
   if (pass.what === 'mcp/stream') deps.streamOpenings.begin(exchange);
   // Without the query, in which some clients send their own keys: the ledger keeps what it is told.
@@ -25,7 +29,7 @@ export async function passOn(exchange: Exchange, pass: RecognisedPass, way: Way)
   advance({ facts });
   assertUnblocked(facts.tool, deps);
   const reasonCode = isMcp ? 'binding.mcp_passed' : 'binding.passthrough';
-  const evidenceId = await writeDownPass({ facts, reasonCode }, way);
+  const evidenceId = await recordPass({ facts, reasonCode }, context);
   await perform(
     exchange,
     {
@@ -37,7 +41,7 @@ export async function passOn(exchange: Exchange, pass: RecognisedPass, way: Way)
       filter: watchTools(pass.binding, deps),
       responseHeaders: decisionHeader('allow', reasonCode, evidenceId),
     },
-    way,
+    context,
   );
 }
 

@@ -6,16 +6,17 @@ import { withHeader } from '../../shared/upstream/headers.ts';
 import { withCredential } from '../../shared/upstream/inject.ts';
 import type { Outgoing } from '../../shared/upstream/outgoing.ts';
 import type { ResponseFilter } from '../../shared/upstream/response-filter.ts';
-import type { Exchange } from '../ingress/exchange.ts';
-import { combineFilters } from '../upstream/filters.ts';
+import type { CallFacts, CallOutcome } from '../call/call-facts.ts';
+import type { Exchange } from '../call/exchange.ts';
+import { outcomeRecord } from '../records/call-records.ts';
+import { combineFilters } from '../upstream/combine-filters.ts';
 import type { Outcome } from '../upstream/forwarding.ts';
 import { assertUnblocked } from './assert-unblocked.ts';
+import type { CallContext } from './call-context.ts';
+import { stopOf } from './calls-in-flight.ts';
+import { lacksCredential } from './credential.ts';
 import type { EnforceDeps } from './deps.ts';
 import { endWhenSilent } from './end-when-silent.ts';
-import { stopOf } from './live-calls.ts';
-import { lacksCredential } from './missing-credential.ts';
-import type { Way } from './progress.ts';
-import { type CallFacts, type CallOutcome, outcomeRecord } from './record.ts';
 
 /** A call that may be performed: judged, and its decision written down. */
 export interface PermittedCall {
@@ -37,7 +38,7 @@ export interface PermittedCall {
 export async function perform(
   exchange: Exchange,
   call: PermittedCall,
-  { deps, trace }: Pick<Way, 'deps' | 'trace'>,
+  { deps, trace }: Pick<CallContext, 'deps' | 'trace'>,
 ): Promise<void> {
   const { identity, clock, live, forward, streamOpenings } = deps;
   const subject = { tool: call.facts.tool, agentId: identity.agentId };
@@ -87,7 +88,7 @@ async function tunnel(
   { outgoing, call, signal, deps }: Tunnelled,
 ): Promise<Outcome> {
   if (upgrade === undefined) throw new TypeError('the exchange has no connection to tunnel');
-  const giveBack = deps.tunnels.take();
+  const release = deps.tunnels.acquire();
   let leave = () => {};
   try {
     return await deps.tunnelUpgrade(
@@ -105,7 +106,7 @@ async function tunnel(
     );
   } finally {
     leave();
-    giveBack();
+    release();
   }
 }
 

@@ -1,32 +1,11 @@
 import type { ServerResponse } from 'node:http';
 import type { JsonObject } from '../../shared/base/json.ts';
-import type { RefusalDetails } from '../../shared/decision/explain.ts';
 import { readTheComment, stepsFor } from '../../shared/decision/next-steps.ts';
 import { errorKindOf, isErrorCode } from '../../shared/errors/error-kinds.ts';
-import type { Decision } from '../../shared/vocabulary/verdict.ts';
-import type { RefusalForm } from '../recognise/recognition.ts';
-import { internalHost } from './internal-host.ts';
-import { type McpRefusal, mcpRefusal } from './refuse-mcp.ts';
-
-/** Why a call does not go through, and what the agent can do about it. */
-export interface Refusal {
-  readonly form: RefusalForm;
-  /** A code of `shared/errors/gateway-error.ts`, or one that a policy stamped. */
-  readonly reasonCode: string;
-  /** Default `deny`. */
-  readonly decision?: Decision | undefined;
-  /** What happened, in a sentence. Default: the code's own text. */
-  readonly message?: string | undefined;
-  readonly nextSteps?: readonly string[] | undefined;
-  readonly details?: RefusalDetails | JsonObject | undefined;
-  readonly approvalId?: string | number | undefined;
-  readonly evidenceEventId?: string | undefined;
-  /** Default: 202 for a pending approval, the code's own for malformed calls and upstream failures, else 403. */
-  readonly status?: number | undefined;
-  readonly retryAfterSeconds?: number | undefined;
-  /** For this answer only, for example `Allow` or `Proxy-Authenticate`. */
-  readonly headers?: Readonly<Record<string, string>> | undefined;
-}
+import { internalHost } from '../base/internal-host-name.ts';
+import type { RefusalForm } from '../call/recognition.ts';
+import type { Refusal } from '../call/refusal.ts';
+import { type McpRefusal, mcpRefusal } from '../mcp/refusal.ts';
 
 /** How long an agent should wait before it asks again whether a human has decided. */
 const approvalRetrySeconds = 5;
@@ -130,7 +109,7 @@ function commonHeaders(
     'X-Content-Type-Options': 'nosniff',
     ...(retryAfter === undefined ? {} : { 'Retry-After': String(Math.ceil(retryAfter)) }),
     ...(isPending(refusal) ? { Location: approvalLocation(refusal.approvalId ?? '') } : {}),
-    // A body that is still on its way will not be read: the connection cannot be used again.
+    // The rest of the body is not read, so the connection cannot be used again.
     ...(res.req.complete ? {} : { Connection: 'close' }),
   };
 }

@@ -1,15 +1,16 @@
 import { formatAuthority } from '../../shared/base/host.ts';
 import { GatewayError, toGatewayError } from '../../shared/errors/gateway-error.ts';
+import type { CallFacts, CallOutcome } from '../call/call-facts.ts';
 import type { Tunnel } from '../ingress/tunnel.ts';
+import { outcomeRecord } from '../records/call-records.ts';
+import { orThrottled } from '../records/denial-throttle.ts';
+import { recordPass, recordRefusal, reportThrottled } from '../records/record-decision.ts';
 import { assertUnblocked } from './assert-unblocked.ts';
-import { orThrottled } from './denial-throttle.ts';
+import type { CallContext } from './call-context.ts';
+import { stopOf } from './calls-in-flight.ts';
 import type { EnforceDeps } from './deps.ts';
 import { endWhenSilent } from './end-when-silent.ts';
-import { stopOf } from './live-calls.ts';
 import { passedTool } from './pass-on.ts';
-import type { Way } from './progress.ts';
-import { type CallFacts, type CallOutcome, outcomeRecord } from './record.ts';
-import { recordRefusal, reportThrottled, writeDownPass } from './write-down.ts';
 
 /**
  * A tunnel to a passthrough host: unread, but only on a fresh replica, recorded before it stands
@@ -25,29 +26,29 @@ export async function enforceTunnel(tunnel: Tunnel, deps: EnforceDeps): Promise<
     host,
     method: 'CONNECT',
   };
-  let giveBack = () => {};
+  let release = () => {};
   let isAllowed = false;
   const sinceMs = deps.clock.monotonic();
-  const way = { deps, advance: () => {}, trace: undefined, sinceMs };
+  const context = { deps, advance: () => {}, trace: undefined, sinceMs };
   try {
     assertUnblocked(facts.tool, deps);
-    giveBack = deps.tunnels.take();
+    release = deps.tunnels.acquire();
     const pass = { facts, reasonCode: 'binding.passthrough' };
-    const evidenceId = await writeDownPass(pass, way);
+    const evidenceId = await recordPass(pass, context);
     isAllowed = true;
     // Again: what changed meanwhile found no tunnel to end.
     assertUnblocked(facts.tool, deps);
     if (!isPassthrough(deps, tunnel.host, tunnel.port)) {
       throw new GatewayError('proxy.unbound_call');
     }
-    const followed = follow(tunnel, { facts, evidenceId, way });
-    void deps.underway.add(followed.finally(giveBack));
+    const followed = follow(tunnel, { facts, evidenceId, context });
+    void deps.callsInFlight.add(followed.finally(release));
   } catch (thrown) {
-    giveBack();
+    release();
     const failure = toGatewayError(thrown);
     const error = isAllowed ? failure : orThrottled(failure, deps);
-    if (error === failure) await recordRefusal(error.code, facts, way);
-    else reportThrottled(way);
+    if (error === failure) await recordRefusal(error.code, facts, context);
+    else reportThrottled(context);
     throw error;
   }
 }
@@ -62,15 +63,15 @@ function endWhenUnbound(tunnel: Tunnel, deps: EnforceDeps): () => void {
 interface Followed {
   readonly facts: CallFacts;
   readonly evidenceId: string;
-  readonly way: Way;
+  readonly context: CallContext;
 }
 
 /**
  * Ends the tunnel on a kill switch or revocation, and records how it ended. A tunnel that was
  * refused for the TLS inside it is recorded as denied, too. Never rejects.
  */
-async function follow(tunnel: Tunnel, { facts, evidenceId, way }: Followed): Promise<void> {
-  const { deps } = way;
+async function follow(tunnel: Tunnel, { facts, evidenceId, context }: Followed): Promise<void> {
+  const { deps } = context;
   const startedAt = deps.clock.monotonic();
   const unsubscribe = endWhenUnbound(tunnel, deps);
   let failure: CallOutcome['failure'];
@@ -93,7 +94,7 @@ async function follow(tunnel: Tunnel, { facts, evidenceId, way }: Followed): Pro
   unsubscribe();
   leave();
   const { sni } = end;
-  if (end.refusal !== undefined) await recordRefusal(end.refusal, facts, { ...way, sni });
+  if (end.refusal !== undefined) await recordRefusal(end.refusal, facts, { ...context, sni });
   const outcome = {
     requestBytes: end.sentBytes,
     responseBytes: end.receivedBytes,

@@ -2,15 +2,13 @@ import type { IncomingMessage } from 'node:http';
 import { type Authority, splitAuthority } from '../../shared/base/host.ts';
 import type { ErrorCode } from '../../shared/errors/error-kinds.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import { internalHost } from '../base/internal-host-name.ts';
 
 /** The control data of a request that the ingress judges itself. */
 interface RequestHead {
   readonly host: string | undefined;
   readonly proxyAuthorization: string | undefined;
 }
-
-/** The host that the sidecar itself answers. */
-export const internalHost = 'sallyport.internal';
 
 const refuse = (code: ErrorCode, message?: string) =>
   new GatewayError(code, message === undefined ? {} : { message });

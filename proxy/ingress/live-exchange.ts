@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { HeldStream } from '../enforce/held-stream.ts';
-import type { Exchange } from './exchange.ts';
+import type { Exchange } from '../call/exchange.ts';
+import type { HeldStream } from '../call/held-stream.ts';
 import type { Target } from './head.ts';
 
 const agentGone = new Error('The agent went away.');

@@ -9,10 +9,10 @@ import { splitTarget } from '../../shared/binding/path.ts';
 import { requireResource } from '../../shared/binding/resource.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Outgoing } from '../../shared/upstream/outgoing.ts';
-import type { Exchange } from '../ingress/exchange.ts';
+import type { Exchange } from '../call/exchange.ts';
+import type { RecogniseDeps, RecognisedAction, RecogniseLimits } from '../call/recognition.ts';
 import { readHints, refuseOverrides } from './agent-headers.ts';
 import { readBody, requireMediaType, requireNoBody } from './read-body.ts';
-import type { RecogniseDeps, RecognisedAction, RecogniseLimits } from './recognition.ts';
 
 /**
  * A REST call that a binding covers. Its arguments come from path, query and body; each name may

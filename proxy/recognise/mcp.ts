@@ -5,9 +5,15 @@ import { allowedHeaders } from '../../shared/binding/headers.ts';
 import { mcpPathByDefault } from '../../shared/binding/match.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Outgoing } from '../../shared/upstream/outgoing.ts';
-import type { Exchange } from '../ingress/exchange.ts';
-import { readHints } from './agent-headers.ts';
-import { judgedHeaders } from './judged-headers.ts';
+import type { Exchange } from '../call/exchange.ts';
+import {
+  type RecogniseDeps,
+  type RecognisedAction,
+  type RecognisedPass,
+  type Recognition,
+  type RefusalForm,
+  refusalOf,
+} from '../call/recognition.ts';
 import {
   type Agreement,
   agree,
@@ -15,27 +21,20 @@ import {
   readMcpHeaders,
   sessionHeaders,
   writeMcpHeaders,
-} from './mcp-headers.ts';
-import { passingParams, passingResult, readParts } from './mcp-members.ts';
+} from '../mcp/headers.ts';
+import { passingParams, passingResult, readParts } from '../mcp/members.ts';
 import {
   type McpMessage,
   malformed,
   parseMessage,
+  progressTokenOf,
   refuseLookalikes,
   salvageId,
   writeMessage,
-} from './mcp-message.ts';
-import { methodResource, readToolCall, toolResource } from './mcp-methods.ts';
-import { progressTokenOf } from './progress-token.ts';
+} from '../mcp/message.ts';
+import { methodResource, readToolCall, toolResource } from '../mcp/methods.ts';
+import { judgedHeaders, readHints } from './agent-headers.ts';
 import { readBody, requireMediaType, requireNoBody } from './read-body.ts';
-import type {
-  RecogniseDeps,
-  RecognisedAction,
-  RecognisedPass,
-  Recognition,
-  RefusalForm,
-} from './recognition.ts';
-import { refusalOf } from './refusal.ts';
 
 type McpRequest = Extract<McpMessage, { kind: 'request' }>;
 type McpNotification = Extract<McpMessage, { kind: 'notification' }>;

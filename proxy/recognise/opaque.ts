@@ -3,11 +3,11 @@ import type { Binding } from '../../shared/binding/binding.ts';
 import { splitTarget } from '../../shared/binding/path.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Outgoing } from '../../shared/upstream/outgoing.ts';
-import type { Exchange } from '../ingress/exchange.ts';
+import type { Exchange } from '../call/exchange.ts';
+import type { RecognisedAction, RecognisedPass } from '../call/recognition.ts';
 import { forwardedHeaders, readHints, refuseOverrides } from './agent-headers.ts';
 import { canonicalPath, opaqueQuery } from './opaque-path.ts';
 import { announcesBody } from './read-body.ts';
-import type { RecognisedAction, RecognisedPass } from './recognition.ts';
 
 /**
  * A call on a host without bindings: `http.<method>.<host>` on its path. The body is opaque and

@@ -1,13 +1,19 @@
+import type { IncomingMessage } from 'node:http';
 import { argumentLimits } from '../../shared/base/strict-json.ts';
 import { splitPath, splitTarget } from '../../shared/binding/path.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import type { Exchange } from '../ingress/exchange.ts';
+import type { Exchange } from '../call/exchange.ts';
+import {
+  type RecogniseDeps,
+  type RecogniseLimits,
+  type Recognition,
+  refusalOf,
+} from '../call/recognition.ts';
+import { singleHeader } from './agent-headers.ts';
 import { recogniseCall } from './http.ts';
 import { recogniseMcp } from './mcp.ts';
 import { recogniseOpaque, recognisePassthrough } from './opaque.ts';
-import type { RecogniseDeps, RecogniseLimits, Recognition } from './recognition.ts';
-import { refusalOf } from './refusal.ts';
-import { requireWebSocket } from './websocket.ts';
+import { announcesBody } from './read-body.ts';
 
 export const limitsByDefault: RecogniseLimits = {
   bodyBytesMax: 1_048_576,
@@ -46,4 +52,28 @@ function recogniseRequest(
   const call = bound.callAt(exchange.method, segments);
   if (call !== undefined) return recogniseCall(exchange, call, deps);
   throw new GatewayError('proxy.unbound_call');
+}
+
+// RFC 6455 section 4.1: sixteen bytes in base64; RFC 9110 section 5.6.2: what a token is made of.
+const keyForm = /^[+/0-9A-Za-z]{21}[AQgw]==$/;
+const tokensForm = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:[ \t]*,[ \t]*[!#$%&'*+.^_`|~0-9A-Za-z-]+)*$/;
+
+/** Refuses every upgrade but the opening of a WebSocket as RFC 6455 section 4.2.1 wants it. */
+function requireWebSocket(req: IncomingMessage): void {
+  const header = (name: string) => singleHeader(req, name);
+  const connection = (header('connection') ?? '').toLowerCase().split(',');
+  const protocols = header('sec-websocket-protocol');
+  const isOpening =
+    req.method === 'GET' &&
+    req.httpVersion === '1.1' &&
+    header('upgrade')?.toLowerCase() === 'websocket' &&
+    connection.some((token) => token.trim() === 'upgrade') &&
+    header('sec-websocket-version') === '13' &&
+    keyForm.test(header('sec-websocket-key') ?? '') &&
+    (protocols === undefined || tokensForm.test(protocols)) &&
+    !announcesBody(req);
+  if (isOpening) return;
+  throw new GatewayError('proxy.upgrade_refused', {
+    message: 'Only the opening handshake of a WebSocket (RFC 6455, version 13) can be an upgrade.',
+  });
 }

@@ -9,9 +9,9 @@ import {
   trace,
 } from '@opentelemetry/api';
 import { W3CTraceContextPropagator } from '@opentelemetry/core';
-import type { Exchange } from '../ingress/exchange.ts';
-import type { Recognition } from '../recognise/recognition.ts';
-import type { CallTrace, SentCall } from './tracing.ts';
+import type { Exchange } from '../call/exchange.ts';
+import type { Recognition } from '../call/recognition.ts';
+import type { CallTrace, SentCall } from '../call/tracing.ts';
 
 const propagator = new W3CTraceContextPropagator();
 const standardMethods = /^(?:CONNECT|DELETE|GET|HEAD|OPTIONS|PATCH|POST|PUT|TRACE)$/;

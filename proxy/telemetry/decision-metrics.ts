@@ -5,9 +5,9 @@ import { isErrorCode } from '../../shared/errors/error-kinds.ts';
 
 interface Observed {
   readonly live: { readonly size: number };
-  /** Places that are taken by tunnels, and by calls that wait for a human. */
-  readonly tunnels: { readonly taken: number };
-  readonly held: { readonly taken: number };
+  /** Slots in use by tunnels, and by calls that wait for a human. */
+  readonly tunnels: { readonly inUse: number };
+  readonly held: { readonly inUse: number };
   readonly clock: Pick<Clock, 'now'>;
 }
 
@@ -49,12 +49,12 @@ export function createDecisionMetrics(
   gauge(
     registry,
     { name: 'sallyport_held_calls', help: 'Calls that wait for a human decision now' },
-    () => held.taken,
+    () => held.inUse,
   );
   gauge(
     registry,
     { name: 'sallyport_tunnels', help: 'Tunnels that stand now, WebSockets among them' },
-    () => tunnels.taken,
+    () => tunnels.inUse,
   );
   gauge(
     registry,

@@ -2,7 +2,7 @@ import type { Registry } from 'prom-client';
 import type { Clock } from '../../shared/base/clock.ts';
 import { counter, gauge } from '../../shared/base/observed-metric.ts';
 import type { EvidenceEvent } from '../../shared/ledger/event.ts';
-import { segmentsIn } from '../evidence/segment.ts';
+import { segmentsIn } from '../spool/segment.ts';
 
 interface Evidence {
   readonly spool: { readonly depth: number; readonly folder: string };

@@ -1,6 +1,6 @@
-import type { TracingSettings } from '../config.ts';
+import type { Tracing } from '../call/tracing.ts';
+import type { TracingSettings } from '../settings/config.ts';
 import type { TracingOptions } from './otlp.ts';
-import type { Tracing } from './tracing.ts';
 
 /** Starts tracing where a collector is named; elsewhere not even its libraries are loaded. */
 export async function openTracing({

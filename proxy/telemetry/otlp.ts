@@ -18,9 +18,9 @@ import {
 } from '@opentelemetry/sdk-trace';
 import { Counter, type Registry } from 'prom-client';
 import type { Log } from '../../shared/base/log.ts';
-import type { TracingSettings } from '../config.ts';
+import type { Tracing } from '../call/tracing.ts';
+import type { TracingSettings } from '../settings/config.ts';
 import { beginCallTrace } from './call-trace.ts';
-import type { Tracing } from './tracing.ts';
 
 export interface TracingOptions {
   readonly settings: TracingSettings;

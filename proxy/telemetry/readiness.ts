@@ -1,8 +1,7 @@
 import type { DiskWatch } from '../../shared/base/disk-watch.ts';
-import type { EnforceDeps } from '../enforce/deps.ts';
-import { knownRevocation } from '../replica/known-revocation.ts';
-import type { Revocation } from '../replica/replica.ts';
-import { explainRevocation } from './explain-revocation.ts';
+import type { Identity } from '../base/identity.ts';
+import type { Replica, Revocation } from '../replica/replica.ts';
+import { explainRevocation, knownRevocation } from './revocation.ts';
 
 export interface Readiness {
   readonly ready: boolean;
@@ -12,9 +11,16 @@ export interface Readiness {
   readonly reasons: readonly string[];
 }
 
+interface ReadinessParts {
+  readonly replica: Pick<Replica, 'revocationOf' | 'hasLease' | 'freshness'>;
+  readonly identity: Identity;
+  /** Aborted when the sidecar ends. */
+  readonly stopping: AbortSignal;
+}
+
 /** Whether calls can be allowed now. A revocation comes first: it takes the passports with it. */
 export async function readiness(
-  { replica, stopping, identity }: Pick<EnforceDeps, 'replica' | 'stopping' | 'identity'>,
+  { replica, stopping, identity }: ReadinessParts,
   disk: Pick<DiskWatch, 'isWritable'>,
 ): Promise<Readiness> {
   if (stopping.aborted) return { ready: false, reasons: ['The sidecar is shutting down.'] };

@@ -1,8 +1,8 @@
 import type { Log } from '../../shared/base/log.ts';
 import { tenantSections } from '../../shared/sync/sections.ts';
-import type { ControlPlane } from '../control-plane.ts';
-import type { Spool } from '../evidence/spool.ts';
+import type { ControlPlane } from '../control-plane/client.ts';
 import type { Replica } from '../replica/replica.ts';
+import type { Spool } from '../spool/spool.ts';
 import type { DecisionMetrics } from './decision-metrics.ts';
 
 const everyMs = 10_000;

@@ -9,6 +9,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import { getCACertificates } from 'node:tls';
 import type { Clock } from '../../shared/base/clock.ts';
 import { SettingsError } from '../../shared/base/settings.ts';
 import { authorityCertificate, hasConstraints, readPrivateKey } from './certificate.ts';
@@ -138,4 +139,12 @@ function create(
     rmSync(draft, { force: true });
   }
   return file;
+}
+
+/**
+ * The authorities that this process trusts and the local one, as one PEM file: most clients
+ * replace their own list by the file they are given (`SSL_CERT_FILE`, `REQUESTS_CA_BUNDLE`, …).
+ */
+export function trustBundle(certPem: string): string {
+  return [certPem, ...getCACertificates('default')].map((pem) => `${pem.trim()}\n`).join('');
 }

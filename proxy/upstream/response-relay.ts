@@ -4,10 +4,9 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { classifyFailure } from '../../shared/upstream/failure.ts';
 import { withHeader } from '../../shared/upstream/headers.ts';
 import type { ResponseFilter } from '../../shared/upstream/response-filter.ts';
-import { answerHeaders, filterView } from './answer-headers.ts';
-import { AnswerOpening } from './answer-opening.ts';
-import { bufferLimit } from './filters.ts';
+import { bufferLimit } from './combine-filters.ts';
 import { cutDetails, type ForwardOptions, type Outcome } from './forwarding.ts';
+import { AnswerOpening, answerHeaders, filterView } from './response-head.ts';
 
 type Controller = Dispatcher.DispatchController;
 type ParsedHeaders = Parameters<NonNullable<Dispatcher.DispatchHandler['onResponseStart']>>[2];

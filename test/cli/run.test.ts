@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import { join, resolve } from 'node:path';
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { answerInternal } from '../../proxy/enforce/internal-host.ts';
+import { answerInternal } from '../../proxy/internal-host/internal-host.ts';
 import { createAdmin } from '../../proxy/telemetry/admin.ts';
 import { until } from '../support/processes.ts';
 import {

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { connect, createServer } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readConfig } from '../../proxy/config.ts';
+import { readConfig } from '../../proxy/settings/config.ts';
 import { answerOnce, connectWithHello } from '../support/client-hello.ts';
 import { startProgram, until } from '../support/processes.ts';
 import { listening } from '../support/proxy.ts';

@@ -2,12 +2,12 @@ import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
-import { readConfig } from '../../proxy/config.ts';
-import { LiveCalls } from '../../proxy/enforce/live-calls.ts';
-import { LiveDrift } from '../../proxy/enforce/live-drift.ts';
-import { Spool } from '../../proxy/evidence/spool.ts';
+import { StoppableCalls } from '../../proxy/enforce/calls-in-flight.ts';
 import { type Sidecar, startSidecar } from '../../proxy/main.ts';
+import { LiveDrift } from '../../proxy/mcp/live-drift.ts';
 import { Credentials } from '../../proxy/replica/credentials.ts';
+import { readConfig } from '../../proxy/settings/config.ts';
+import { Spool } from '../../proxy/spool/spool.ts';
 import { type Log, silentLog } from '../../shared/base/log.ts';
 import { ArgumentSet } from '../../shared/binding/args.ts';
 import { type AgentClient, agentClient } from '../support/agent-client.ts';
@@ -60,7 +60,7 @@ describe('an exception anywhere inside enforcement', () => {
   it.each([
     ['judging', () => vi.spyOn(LiveDrift.prototype, 'recordOf').mockImplementation(fail)],
     ['the credentials', () => vi.spyOn(Credentials.prototype, 'forCall').mockImplementation(fail)],
-    ['performing', () => vi.spyOn(LiveCalls.prototype, 'track').mockImplementation(fail)],
+    ['performing', () => vi.spyOn(StoppableCalls.prototype, 'track').mockImplementation(fail)],
     ['recognising', () => vi.spyOn(ArgumentSet.prototype, 'add').mockImplementation(fail)],
     [
       'writing down the decision',

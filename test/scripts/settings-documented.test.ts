@@ -1,8 +1,8 @@
 import fs from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, it } from 'vitest';
-import { readConfig } from '../../proxy/config.ts';
-import { limitSettings } from '../../proxy/limits.ts';
+import { readConfig } from '../../proxy/settings/config.ts';
+import { limitSettings } from '../../proxy/settings/limits.ts';
 import { settingNames } from '../../shared/base/settings.ts';
 
 const page = resolve(import.meta.dirname, '../../docs/reference/settings.md');

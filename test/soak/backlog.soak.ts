@@ -1,9 +1,9 @@
 import fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { decisionRecord } from '../../proxy/enforce/record.ts';
-import { enrol } from '../../proxy/enrolment.ts';
-import { Spool } from '../../proxy/evidence/spool.ts';
+import { enrol } from '../../proxy/control-plane/enrolment.ts';
+import { decisionRecord } from '../../proxy/records/call-records.ts';
+import { Spool } from '../../proxy/spool/spool.ts';
 import { systemClock } from '../../shared/base/clock.ts';
 import { silentLog } from '../../shared/base/log.ts';
 import type { Verdict } from '../../shared/vocabulary/verdict.ts';

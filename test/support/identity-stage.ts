@@ -1,8 +1,8 @@
 import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { readConfig } from '../../proxy/config.ts';
 import { type Sidecar, startSidecar } from '../../proxy/main.ts';
+import { readConfig } from '../../proxy/settings/config.ts';
 import { systemClock } from '../../shared/base/clock.ts';
 import { silentLog } from '../../shared/base/log.ts';
 import { openBus } from '../../shared/bus/open.ts';

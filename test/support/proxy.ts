@@ -4,7 +4,7 @@ import { createServer as createTlsServer } from 'node:https';
 import { connect, type Server as NetServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Exchange } from '../../proxy/ingress/exchange.ts';
+import type { Exchange } from '../../proxy/call/exchange.ts';
 import { createIngress, type Ingress } from '../../proxy/ingress/ingress.ts';
 import type { IngressOptions } from '../../proxy/ingress/options.ts';
 import type { Tunnel } from '../../proxy/ingress/tunnel.ts';

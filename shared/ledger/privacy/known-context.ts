@@ -22,7 +22,7 @@ export interface StoredDecision {
 
 const text: PartialValue = { kinds: ['string'] };
 const perhapsText: PartialValue = { kinds: ['string', 'absent'] };
-// As sidecars cut them (proxy/enforce/record.ts); what is shorter is whole.
+// As sidecars cut them (proxy/records/call-records.ts); what is shorter is whole.
 const toolCharsMax = 256;
 const resourceCharsMax = 1024;
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { decisionRecord } from '../../../proxy/enforce/record.ts';
+import { decisionRecord } from '../../../proxy/records/call-records.ts';
 import { issuePassport } from '../../../shared/contract/passports.ts';
 import { canonicalJson } from '../../../shared/crypto/jcs.ts';
 import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';

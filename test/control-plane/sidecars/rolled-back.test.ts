@@ -3,8 +3,8 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Spool } from '../../../proxy/evidence/spool.ts';
-import { Uploader } from '../../../proxy/evidence/uploader.ts';
+import { Spool } from '../../../proxy/spool/spool.ts';
+import { Uploader } from '../../../proxy/spool/uploader.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 import { putWebhook } from '../../../shared/contract/deliveries.ts';
 import {

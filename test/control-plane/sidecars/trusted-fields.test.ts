@@ -4,7 +4,7 @@ import type { Services } from '../../../control-plane/core/services.ts';
 import { allRoutes } from '../../../control-plane/routes.ts';
 import { trustedFields } from '../../../control-plane/sidecars/trusted-fields.ts';
 import { firstLine } from '../../../control-plane/sidecars/uploaded-segment.ts';
-import type { SpoolRecord } from '../../../proxy/evidence/spool.ts';
+import type { SpoolRecord } from '../../../proxy/spool/spool.ts';
 import { actionDigest } from '../../../shared/approval/action-digest.ts';
 import { newId } from '../../../shared/base/ids.ts';
 import type { JsonObject } from '../../../shared/base/json.ts';

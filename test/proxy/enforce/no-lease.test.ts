@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { judge } from '../../../proxy/enforce/judge.ts';
-import { LiveDrift } from '../../../proxy/enforce/live-drift.ts';
 import { UsedPassports } from '../../../proxy/enforce/used-passports.ts';
-import { UsageCounter } from '../../../proxy/usage/usage-counter.ts';
+import { LiveDrift } from '../../../proxy/mcp/live-drift.ts';
+import { UsageCounter } from '../../../proxy/replica/usage-counter.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 import type { Mode } from '../../../shared/vocabulary/action.ts';
 import { mayProceed } from '../../../shared/vocabulary/verdict.ts';

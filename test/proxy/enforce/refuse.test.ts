@@ -3,8 +3,9 @@ import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { request } from 'undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Refusal, refuse } from '../../../proxy/enforce/refuse.ts';
-import type { RefusalForm } from '../../../proxy/recognise/recognition.ts';
+import type { RefusalForm } from '../../../proxy/call/recognition.ts';
+import type { Refusal } from '../../../proxy/call/refusal.ts';
+import { refuse } from '../../../proxy/enforce/refuse.ts';
 
 const http = { kind: 'http' } as const;
 const call: RefusalForm = { kind: 'mcp', id: 7, method: 'tools/call', tool: 'mcp.payments.refund' };

@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { fetch, ProxyAgent } from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { internalHost } from '../../../proxy/ingress/head.ts';
+import { internalHost } from '../../../proxy/base/internal-host-name.ts';
 import type { Authority } from '../../../proxy/tls/authority.ts';
 import {
   asItCame,

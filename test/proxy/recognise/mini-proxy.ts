@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { createServer, request, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { Exchange } from '../../../proxy/call/exchange.ts';
+import type { RecognisedAction } from '../../../proxy/call/recognition.ts';
 import { refuse } from '../../../proxy/enforce/refuse.ts';
-import type { Exchange } from '../../../proxy/ingress/exchange.ts';
+import { type ListedTool, toolsListFilter } from '../../../proxy/mcp/tools-list.ts';
 import { limitsByDefault, recognise } from '../../../proxy/recognise/recognise.ts';
-import type { RecognisedAction } from '../../../proxy/recognise/recognition.ts';
-import { type ListedTool, toolsListFilter } from '../../../proxy/recognise/tools-list.ts';
 import { compileBindings } from '../../../shared/binding/match.ts';
 import type { Outgoing } from '../../../shared/upstream/outgoing.ts';
 import type { ResponseFilter } from '../../../shared/upstream/response-filter.ts';

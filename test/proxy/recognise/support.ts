@@ -1,13 +1,13 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
-import type { Exchange } from '../../../proxy/ingress/exchange.ts';
-import { limitsByDefault, recognise } from '../../../proxy/recognise/recognise.ts';
+import type { Exchange } from '../../../proxy/call/exchange.ts';
 import type {
   RecogniseDeps,
   RecognisedAction,
   Recognition,
-} from '../../../proxy/recognise/recognition.ts';
+} from '../../../proxy/call/recognition.ts';
+import { limitsByDefault, recognise } from '../../../proxy/recognise/recognise.ts';
 import type { Binding } from '../../../shared/binding/binding.ts';
 import { compileBindings } from '../../../shared/binding/match.ts';
 import type { Outgoing } from '../../../shared/upstream/outgoing.ts';

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { connect, createServer } from 'node:tls';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { loadAuthority } from '../../../proxy/tls/authority.ts';
-import { trustBundle } from '../../../proxy/tls/trust-bundle.ts';
+import { trustBundle } from '../../../proxy/tls/authority-file.ts';
 import { systemClock } from '../../../shared/base/clock.ts';
 import { Cleanup, listening, temporaryFolder } from '../../support/proxy.ts';
 import { hosts, strictOpenssl, strictPython } from './strict-clients.ts';

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ProxyAgent, request } from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { readConfig } from '../../../proxy/config.ts';
+import { readConfig } from '../../../proxy/settings/config.ts';
 import { loadAuthority } from '../../../proxy/tls/authority.ts';
 import { leafCertificate, readPrivateKey } from '../../../proxy/tls/certificate.ts';
 import { systemClock } from '../../../shared/base/clock.ts';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Outcome } from '../../../proxy/upstream/forwarding.ts';
-import { createTunnelUpgrade } from '../../../proxy/upstream/passthrough.ts';
+import { createTunnelUpgrade } from '../../../proxy/upstream/websocket-tunnel.ts';
 import { reflectionFilter } from '../../../shared/upstream/credential-guard.ts';
 import { Cleanup, raw, startProxy, until } from '../../support/proxy.ts';
 import { rawUpstream } from './raw-upstream.ts';

@@ -8,7 +8,7 @@ import { embeddedMajor } from '../../../../control-plane/platform/store/inspect-
 import { openStore } from '../../../../control-plane/platform/store/open.ts';
 import { loadMasterKeys } from '../../../../control-plane/platform/vault/master-key.ts';
 import { openKeys } from '../../../../control-plane/platform/vault/open-keys.ts';
-import { lockFolder } from '../../../../proxy/folder-lock.ts';
+import { lockFolder } from '../../../../proxy/boot/folder-lock.ts';
 import { silentLog } from '../../../../shared/base/log.ts';
 import { testConfig } from '../../../support/services.ts';
 

@@ -1,22 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decisionEvent } from '../../../../control-plane/actions/decision-event.ts';
-import { decisionRecord } from '../../../../proxy/enforce/record.ts';
+import { decisionRecord } from '../../../../proxy/records/call-records.ts';
 import type { JsonObject, JsonValue } from '../../../../shared/base/json.ts';
 import { buildContext } from '../../../../shared/decision/context.ts';
 import { decide } from '../../../../shared/decision/decide.ts';
 import type { DecisionState } from '../../../../shared/decision/state.ts';
 import type { EvidenceEvent } from '../../../../shared/ledger/event.ts';
-import {
-  knownContext,
-  type StoredDecision,
-} from '../../../../shared/ledger/privacy/known-context.ts';
+import { knownContext, type StoredDecision } from '../../../../shared/ledger/privacy/known-context.ts';
 import { compilePolicies } from '../../../../shared/policy/engine/compile.ts';
-import {
-  admits,
-  type PartialValue,
-  readPartial,
-} from '../../../../shared/policy/uncertain/partial-value.ts';
+import { admits, type PartialValue, readPartial } from '../../../../shared/policy/uncertain/partial-value.ts';
 import type { Action } from '../../../../shared/vocabulary/action.ts';
 import { manualClock } from '../../../support/manual-clock.ts';
 

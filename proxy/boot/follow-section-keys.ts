@@ -1,0 +1,27 @@
+import { systemClock } from '../../shared/base/clock.ts';
+import { pinSectionKey } from '../control-plane/enrolment.ts';
+import { SectionKeys } from '../replica/section-keys.ts';
+import type { Parts } from './build-enforcement.ts';
+
+/** Lets the replica believe the section keys that the control plane goes over to. */
+export function followSectionKeys({
+  dataDir,
+  enrolment,
+  controlPlane,
+  replica,
+  log,
+}: Pick<Parts, 'enrolment' | 'controlPlane' | 'replica' | 'log'> & {
+  readonly dataDir: string;
+}): SectionKeys {
+  const sectionKeys = new SectionKeys({
+    tenantId: enrolment.identity.tenantId,
+    pinned: enrolment.sectionKeys,
+    fetch: controlPlane.keySuccession,
+    pin: (key) => pinSectionKey(dataDir, key),
+    onChange: (keys) => replica.trust(keys),
+    clock: systemClock,
+    log,
+  });
+  replica.onUnknownSigner(() => sectionKeys.follow());
+  return sectionKeys;
+}

@@ -1,0 +1,80 @@
+import type { Log } from '../../shared/base/log.ts';
+import { tenantSections } from '../../shared/sync/sections.ts';
+import type { ControlPlane } from '../control-plane/client.ts';
+import type { Replica } from '../replica/replica.ts';
+import type { UsageCounter } from '../replica/usage-counter.ts';
+import type { Spool } from '../spool/spool.ts';
+
+const everyMs = 1_000;
+/** While an earlier run's records are on their way. */
+const soonMs = 100;
+/** Asked whole now and then, so that what no window reaches goes away. */
+const wholeEveryMs = 3_600_000;
+
+interface FollowOptions {
+  readonly counter: UsageCounter;
+  readonly replica: Replica;
+  readonly controlPlane: Pick<ControlPlane, 'usage'>;
+  readonly spool: Pick<Spool, 'acked' | 'written'>;
+  readonly log: Log;
+}
+
+/**
+ * Asks the control plane what the agent did elsewhere: every second while a published policy has a
+ * budget, and never else. What an earlier run left in the spool is uploaded first: the answer then
+ * holds all of that run.
+ */
+export function followUsage({ counter, replica, controlPlane, spool, log }: FollowOptions): {
+  close(): void;
+} {
+  const leftBehind = spool.written.record;
+  const { clock } = replica;
+  let timer: NodeJS.Timeout | undefined;
+  let isFollowing = false;
+  let isClosed = false;
+  let wholeAtMs = Number.NEGATIVE_INFINITY;
+  const plan = (inMs: number) => {
+    clearTimeout(timer);
+    timer = isClosed ? undefined : setTimeout(look, inMs).unref();
+  };
+  const look = () => {
+    isFollowing = hasBudgets(replica);
+    if (!isFollowing) counter.rest();
+    else if (spool.acked.record < leftBehind) plan(soonMs);
+    else void ask().finally(() => plan(everyMs));
+  };
+  const ask = async () => {
+    const askedAtMs = clock.monotonic();
+    const isWhole = askedAtMs - wholeAtMs > wholeEveryMs;
+    try {
+      const after = isWhole ? 0 : counter.position;
+      counter.takeOver(await controlPlane.usage(counter.run, after), askedAtMs);
+      if (isWhole) wholeAtMs = askedAtMs;
+    } catch (err) {
+      counter.triedOnce();
+      log.debug({ err }, 'what the agent did elsewhere could not be learnt');
+    }
+  };
+  const unsubscribe = tenantSections.map((section) =>
+    replica.onChange(section, () => {
+      if (!isFollowing) plan(0);
+    }),
+  );
+  plan(0);
+  return {
+    close() {
+      isClosed = true;
+      clearTimeout(timer);
+      for (const stop of unsubscribe) stop();
+    },
+  };
+}
+
+/** False as well while no policies are held. */
+function hasBudgets(replica: Replica): boolean {
+  try {
+    return !replica.policies.usage.isEmpty;
+  } catch {
+    return false;
+  }
+}

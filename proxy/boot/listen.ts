@@ -1,0 +1,107 @@
+import type { Registry } from 'prom-client';
+import type { DiskWatch } from '../../shared/base/disk-watch.ts';
+import type { Log } from '../../shared/base/log.ts';
+import type { Guard } from '../../shared/upstream/address-guard.ts';
+import type { Closing } from '../base/closing.ts';
+import type { EnforceDeps } from '../enforce/deps.ts';
+import { enforce } from '../enforce/enforce.ts';
+import { enforceTunnel, isPassthrough } from '../enforce/tunnels.ts';
+import { enforceUpgrade } from '../enforce/upgrades.ts';
+import { createIngress } from '../ingress/ingress.ts';
+import type { IngressLimits } from '../ingress/limits.ts';
+import { DenialThrottle } from '../records/denial-throttle.ts';
+import type { Config } from '../settings/config.ts';
+import { createAdmin } from '../telemetry/admin.ts';
+import { type DecisionSink, logDecision } from '../telemetry/decision-log.ts';
+import { readiness } from '../telemetry/readiness.ts';
+import type { Authority } from '../tls/authority.ts';
+
+/** For what was broken off to be recorded. */
+const lastWordsMs = 2_000;
+
+interface ListenParts {
+  readonly authority: Authority;
+  readonly guard: Guard;
+  readonly registry: Registry;
+  /** Connections of the agent; told once the ingress stands. */
+  readonly agentSide: { connections: () => number };
+  readonly stopping: AbortController;
+  readonly disk: Pick<DiskWatch, 'isWritable'>;
+  readonly log: Log;
+  readonly onDecision?: DecisionSink['onDecision'];
+  readonly closing: Closing;
+}
+
+/** Opens the ports: the proxy for the agent, and the admin port for health and metrics. */
+export async function listen(
+  config: Config,
+  deps: EnforceDeps,
+  parts: ListenParts,
+): Promise<{ readonly proxyUrl: string; readonly adminUrl: string }> {
+  const { authority, guard, log, registry, closing } = parts;
+  const refusals = throttleRefusals(config, { log, clock: deps.clock });
+  closing.add(() => refusals.close());
+  const ingress = createIngress({
+    authority,
+    guard,
+    log,
+    token: config.proxyToken,
+    limits: ingressLimits(config),
+    handle: (exchange) => deps.callsInFlight.add(enforce(exchange, deps)),
+    passthrough: (host, port) => (isPassthrough(deps, host, port) ? 'tunnel' : 'intercept'),
+    onTunnel: (tunnel) => enforceTunnel(tunnel, deps),
+    onUpgrade: (upgrade) => deps.callsInFlight.add(enforceUpgrade(upgrade, deps)),
+    onRefusal: ({ code, host }) => {
+      deps.metrics.decided('deny', code);
+      if (refusals.admit(code)) logDecision(parts, { decision: 'deny', reasonCode: code, host });
+    },
+  });
+  const proxy = await ingress.listen(config.proxyPort, config.proxyHost);
+  parts.agentSide.connections = () => ingress.connections();
+  const admin = await createAdmin({
+    port: config.adminPort,
+    host: config.proxyHost,
+    registry,
+    caPem: authority.certPem,
+    ready: () => readiness(deps, parts.disk),
+  });
+  // Whoever asks learns of the drain, up to its end.
+  closing.add(() => admin.close());
+  closing.add(() => deps.callsInFlight.settled(lastWordsMs));
+  closing.add(() => ingress.close(config.limits.drainMs));
+  closing.add(() => parts.stopping.abort());
+  guard.ownPorts.add(proxy.port);
+  guard.ownPorts.add(admin.port);
+  const host = config.proxyHost.includes(':') ? `[${config.proxyHost}]` : config.proxyHost;
+  return { proxyUrl: `http://${host}:${proxy.port}`, adminUrl: `http://${host}:${admin.port}` };
+}
+
+/**
+ * Bounds the log lines of what the ingress refuses. It has a bucket of its own, because a caller
+ * without the proxy's token must not consume the agent's.
+ */
+function throttleRefusals(
+  { limits }: Config,
+  { log, clock }: Pick<EnforceDeps, 'log' | 'clock'>,
+): DenialThrottle {
+  return new DenialThrottle({
+    perSecond: limits.denialsPerSecond,
+    burst: limits.denialsBurst,
+    clock,
+    report: async ({ total, counts }) => {
+      log.warn({ total, denied: Object.fromEntries(counts) }, 'refused requests were throttled');
+    },
+  });
+}
+
+function ingressLimits({ limits }: Config): Partial<IngressLimits> {
+  return {
+    connectionsMax: limits.connectionsMax,
+    headerBytesMax: limits.headerBytesMax,
+    headerCountMax: limits.headersMax,
+    headMs: limits.headMs,
+    bodyIdleMs: limits.bodyIdleMs,
+    connectMs: limits.upstreamConnectMs,
+    tunnelIdleMs: limits.tunnelIdleMs,
+  };
+}

@@ -1,0 +1,23 @@
+import type { ErrorCode } from '../../shared/errors/error-kinds.ts';
+import type { Revocation } from '../replica/replica.ts';
+import type { Outcome } from '../upstream/forwarding.ts';
+
+/** What is written down about a call, apart from the verdict on it. */
+export interface CallFacts {
+  readonly tool: string;
+  readonly resource: string;
+  readonly host: string;
+  readonly method: string;
+}
+
+/** Why calls under way are ended from here. */
+export type Stop = 'runtime.kill_switch' | Revocation;
+
+/** How a performed call ended. */
+export type CallOutcome = Omit<Outcome, 'failure'> & {
+  readonly failure?: Outcome['failure'] | Stop | ErrorCode;
+  /** The server name that TLS in a tunnel asked for, as sent. */
+  readonly sni?: string | undefined;
+  /** Set for a call on a bound host that was sent without a stored credential. */
+  readonly credential?: 'none' | undefined;
+};

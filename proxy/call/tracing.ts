@@ -1,0 +1,42 @@
+import type { Outgoing } from '../../shared/upstream/outgoing.ts';
+import type { Exchange } from './exchange.ts';
+import type { Recognition } from './recognition.ts';
+import type { Refusal } from './refusal.ts';
+
+/** What a trace is told of a decision. */
+export interface TracedDecision {
+  readonly decision: string;
+  readonly reasonCode: string;
+  readonly enforced: boolean;
+  readonly evidenceId: string | undefined;
+}
+
+/** The request to the upstream, as one span. */
+export interface SentCall {
+  /** By these the upstream's spans become children of this one. */
+  readonly headers: Readonly<Record<string, string>>;
+  ended(outcome: {
+    readonly status?: number | undefined;
+    readonly failure?: string | undefined;
+  }): void;
+}
+
+/**
+ * The spans of one call. It is given what it may show and no more: neither headers nor arguments,
+ * resources, paths or queries.
+ */
+export interface CallTrace {
+  readonly traceId: string;
+  understood(recognition: Recognition): void;
+  decided(decision: TracedDecision): void;
+  refused(refusal: Pick<Refusal, 'form' | 'decision' | 'reasonCode'>): void;
+  sent(target: Pick<Outgoing, 'scheme' | 'host' | 'port' | 'method'>): SentCall;
+  /** The answer is out, or the connection gone. */
+  ended(exchange: Pick<Exchange, 'res'>): void;
+}
+
+export interface Tracing {
+  begin(exchange: Exchange): CallTrace;
+  /** Sends what is left, for a short while at most. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,83 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { blockingSwitch } from '../../shared/decision/kill-switch.ts';
+import type { KillSwitch } from '../../shared/decision/state.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { Stop } from '../call/call-facts.ts';
+import type { Revocation } from '../replica/replica.ts';
+
+/** What is being answered or recorded now, so that nothing is closed under it. */
+export class CallsInFlight {
+  readonly #running = new Set<Promise<void>>();
+
+  add(work: Promise<void>): Promise<void> {
+    this.#running.add(work);
+    const done = () => this.#running.delete(work);
+    work.then(done, done);
+    return work;
+  }
+
+  /** Resolves when all has ended, or after `atMostMs`. */
+  async settled(atMostMs: number): Promise<void> {
+    const patience = new AbortController();
+    const { signal } = patience;
+    await Promise.race([
+      Promise.allSettled(this.#running),
+      delay(atMostMs, undefined, { signal }).catch(() => {}),
+    ]);
+    patience.abort();
+  }
+}
+
+/** Why a call was ended from here; undefined when it was not, as when its agent went away. */
+export function stopOf({ reason }: AbortSignal): Stop | undefined {
+  return reason instanceof Stopped ? reason.stop : undefined;
+}
+
+class Stopped extends GatewayError {
+  readonly stop: Stop;
+
+  constructor(stop: Stop) {
+    super(stop);
+    this.stop = stop;
+  }
+}
+
+interface LiveCall {
+  readonly tool: string;
+  readonly agentId: string;
+  readonly abort: AbortController;
+}
+
+/** The calls in flight, so that a kill switch ends those that it blocks, and a revocation ends all. */
+export class StoppableCalls {
+  readonly #calls = new Set<LiveCall>();
+
+  get size(): number {
+    return this.#calls.size;
+  }
+
+  /** Runs a call that a switch or a revocation aborts, unless its agent has gone away before. */
+  track<Result>(call: LiveCall, run: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
+    const ended = run(call.abort.signal);
+    this.#calls.add(call);
+    const forget = () => this.#calls.delete(call);
+    ended.then(forget, forget);
+    return ended;
+  }
+
+  /** Ends every call that the switches block; returns how many. */
+  endBlocked(switches: readonly KillSwitch[], nowMs: number): number {
+    const blocked = [...this.#calls].filter(
+      (call) => blockingSwitch(switches, call, nowMs) !== undefined,
+    );
+    for (const { abort } of blocked) abort.abort(new Stopped('runtime.kill_switch'));
+    return blocked.length;
+  }
+
+  /** Ends every call, for nothing may be done here any more; returns how many. */
+  endAll(revocation: Revocation): number {
+    const calls = [...this.#calls];
+    for (const { abort } of calls) abort.abort(new Stopped(revocation));
+    return calls.length;
+  }
+}

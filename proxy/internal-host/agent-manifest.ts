@@ -1,0 +1,77 @@
+import type { JsonObject } from '../../shared/base/json.ts';
+import type { Binding } from '../../shared/binding/binding.ts';
+import { usageSoFar } from '../../shared/decision/usage.ts';
+import { matchesAnyGlob } from '../../shared/glob/glob.ts';
+import { globsSurelyMeet } from '../../shared/glob/glob-intersection.ts';
+import type { Identity } from '../base/identity.ts';
+import { recordedTool } from '../records/call-records.ts';
+import type { Replica } from '../replica/replica.ts';
+import type { UsageCounter } from '../replica/usage-counter.ts';
+
+interface ManifestDeps {
+  readonly replica: Replica;
+  readonly identity: Identity;
+  readonly usage: Pick<UsageCounter, 'of'>;
+}
+
+/**
+ * What this agent may call: its capabilities, the tools that are bound, and what the policies say
+ * of each before its arguments are known; `reason_code` if every call is denied. Nothing of other
+ * agents, and no hosts' secrets.
+ */
+export function agentManifest(sidecar: ManifestDeps): JsonObject {
+  const { replica, identity } = sidecar;
+  const agent = replica.agent(identity.agentId);
+  const revocation = replica.revocationOf(identity.agentId);
+  return {
+    agent_id: identity.agentId,
+    user_id: identity.userId,
+    environment: identity.environment,
+    mode: replica.tenant.mode,
+    ...(revocation === undefined ? {} : { reason_code: revocation }),
+    capabilities: [...(agent?.capabilities ?? [])],
+    tools: visibleBindings(replica, identity.agentId).map((binding) => describe(binding, sidecar)),
+  };
+}
+
+/** The bindings that an agent is shown: those that its capabilities could reach. */
+export function visibleBindings(
+  replica: Pick<Replica, 'bindings' | 'agent'>,
+  agentId: string,
+): readonly Binding[] {
+  const capabilities = replica.agent(agentId)?.capabilities ?? [];
+  return replica.bindings.filter((binding) => concerns(binding, capabilities));
+}
+
+/** Where other agents' tools are is none of this one's business. */
+function concerns({ protocol, name, tool }: Binding, capabilities: readonly string[]): boolean {
+  switch (protocol) {
+    case 'passthrough':
+      return true;
+    case 'http':
+      return tool !== undefined && matchesAnyGlob(capabilities, tool, 'tool');
+    case 'mcp':
+      // Which tools there are only the server knows: enough that one could be covered.
+      return globsSurelyMeet(capabilities, [`mcp.${name}.**`, `mcp.${name}/**`], 'tool');
+  }
+}
+
+function describe(
+  { name, protocol, tool, host, method, path }: Binding,
+  { replica, identity: { agentId }, usage: counter }: ManifestDeps,
+): JsonObject {
+  const where = { name, protocol, host, ...(method && { method }), ...(path && { path }) };
+  if (tool === undefined) return where;
+  const { policies, clock } = replica;
+  const usage = usageSoFar(
+    { tool, agentId },
+    { policies, usage: counter.of(recordedTool(tool)) },
+    clock.now(),
+  );
+  const { decision, reasonCode } = policies.evaluate({
+    tool: { name: tool },
+    args: {},
+    ...(usage === undefined ? {} : { usage }),
+  });
+  return { ...where, tool, without_arguments: { decision, reason_code: reasonCode } };
+}

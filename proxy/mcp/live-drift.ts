@@ -1,0 +1,137 @@
+import type { JsonObject } from '../../shared/base/json.ts';
+import { sha256 } from '../../shared/crypto/hash.ts';
+import { canonicalJson } from '../../shared/crypto/jcs.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import { formHash, surfaceHash, surfaceOf } from '../../shared/manifest/hash.ts';
+import type { ToolRecord } from '../../shared/vocabulary/tool-record.ts';
+import type { Replica } from '../replica/replica.ts';
+import { BoundedNames, ReportedForms, serverOf } from './bounded-names.ts';
+import type { ListedTool } from './tools-list.ts';
+
+/** A tool that a server describes otherwise than was approved, or under another name. */
+export type ToolReport =
+  | {
+      readonly kind: 'drifted';
+      readonly tool: string;
+      /** Hash of the approved surface. */
+      readonly approved: string;
+      readonly observed: string;
+      /** What the server shows now, as canonical JSON; undefined when it cannot be read or is too long. */
+      readonly surface: string | undefined;
+    }
+  | {
+      readonly kind: 'renamed';
+      readonly tool: string;
+      readonly renamedFrom: string;
+      readonly observed: string;
+    };
+
+interface LiveDriftOptions {
+  readonly replica: Pick<Replica, 'tool' | 'publishedTool' | 'toolsOfForm'>;
+  /** Whether calls of this tool are refused, whatever their arguments. */
+  readonly isOutOfReach: (tool: string) => boolean;
+  /** Told once of each form that a tool takes, and of no more than a few forms of one tool. */
+  readonly report: (report: ToolReport) => void;
+}
+
+const surfaceCharsMax = 32_768;
+/** Renamed tools are looked for among so many unknown ones of a server; the rest is left to policy. */
+const unknownToolsMax = 1_000;
+
+/**
+ * What servers say about their tools, held against what was approved. A tool that changed is
+ * withheld from lists and stops working until its new form is approved through the control
+ * plane; what a server says is never approved by itself.
+ */
+export class LiveDrift {
+  readonly #options: LiveDriftOptions;
+  /** Surface hash seen last, of tools that differ from their approved form. */
+  readonly #changed = new Map<string, string>();
+  readonly #withOutputSchema = new BoundedNames();
+  readonly #unknown = new BoundedNames(unknownToolsMax);
+  readonly #reported = new ReportedForms();
+
+  constructor(options: LiveDriftOptions) {
+    this.#options = options;
+  }
+
+  observe({ tool, definition }: ListedTool): 'keep' | 'withhold' {
+    if (definition.outputSchema === undefined) this.#withOutputSchema.delete(tool);
+    else this.#withOutputSchema.add(tool);
+    const published = this.#options.replica.publishedTool(tool);
+    const approved = published?.approvedSurfaceHash;
+    if (published === undefined) this.#noteRename(tool, definition);
+    else if (approved !== undefined && !this.#isAsApproved(tool, definition, approved)) {
+      return 'withhold';
+    }
+    // What waits for a human is not shown to a model: its description may be an instruction.
+    return this.#options.isOutOfReach(tool) ? 'withhold' : 'keep';
+  }
+
+  /** Registered tools changed: what was unknown may be one of them under another name. */
+  toolsChanged(): void {
+    this.#unknown.clear();
+  }
+
+  /** Whether the agent's client has been told of an `outputSchema`, against which it checks results. */
+  hasOutputSchema(tool: string): boolean {
+    return this.#withOutputSchema.has(tool);
+  }
+
+  /** The tool as decisions must see it: its record, or the fact that it is no longer what was approved. */
+  recordOf(tool: string): ToolRecord | undefined {
+    const record = this.#options.replica.tool(tool);
+    const observed = this.#changed.get(tool);
+    // What the control plane refuses by itself it can explain better.
+    if (record?.approvalStatus !== 'approved' || observed === undefined) return record;
+    if (this.#options.replica.publishedTool(tool)?.approvedSurfaceHash === observed) {
+      this.#changed.delete(tool);
+      return record;
+    }
+    return {
+      ...record,
+      approvalStatus: 'reapproval_required',
+      driftReason: 'tool.manifest_changed',
+    };
+  }
+
+  #isAsApproved(tool: string, definition: JsonObject, approved: string): boolean {
+    const listed = { ...definition, name: tool };
+    const hash = readable(() => surfaceHash(listed));
+    // What cannot be read has no normal form; it is told apart by what came.
+    const observed = hash ?? sha256(JSON.stringify(definition));
+    if (observed === approved) {
+      this.#changed.delete(tool);
+      return true;
+    }
+    this.#changed.set(tool, observed);
+    if (this.#reported.isNew(tool, { approved, observed })) {
+      const text = hash === undefined ? undefined : canonicalJson(surfaceOf(listed));
+      const surface = text === undefined || text.length > surfaceCharsMax ? undefined : text;
+      this.#options.report({ kind: 'drifted', tool, approved, observed, surface });
+    }
+    return false;
+  }
+
+  #noteRename(tool: string, definition: JsonObject): void {
+    if (this.#unknown.has(tool) || this.#unknown.isFull(tool)) return;
+    this.#unknown.add(tool);
+    const listed = { ...definition, name: tool };
+    const form = readable(() => formHash(listed));
+    if (form === undefined) return;
+    const renamedFrom = this.#options.replica
+      .toolsOfForm(form)
+      .find((name) => serverOf(name) === serverOf(tool));
+    if (renamedFrom === undefined) return;
+    this.#options.report({ kind: 'renamed', tool, renamedFrom, observed: surfaceHash(listed) });
+  }
+}
+
+function readable<Value>(read: () => Value): Value | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof GatewayError) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,56 @@
+import { isJsonObject, type JsonObject } from '../../shared/base/json.ts';
+import type { Binding } from '../../shared/binding/binding.ts';
+import { fillResource } from '../../shared/binding/resource.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import { malformed } from './message.ts';
+
+// One to 128 characters; segments between dots and slashes are never empty, and no wildcard fits,
+// so that a tool's name spells one tool id only.
+const toolNameForm = /^(?=.{1,128}$)[A-Za-z0-9_-]+(?:[./][A-Za-z0-9_-]+)*$/;
+
+/** Whether a tool of this name can be called at all. */
+export function isToolName(name: string): boolean {
+  return toolNameForm.test(name);
+}
+
+/** What a `tools/call` asks for. */
+interface ToolCall {
+  readonly name: string;
+  readonly args: JsonObject;
+}
+
+/** Reads the members that the protocol defines for `tools/call`; others are dropped. */
+export function readToolCall({ name, arguments: args = {} }: JsonObject): ToolCall {
+  if (typeof name !== 'string' || !isToolName(name)) {
+    throw malformed('params.name must be a tool name of letters, digits, "_", "-", "." and "/"');
+  }
+  if (!isJsonObject(args)) throw malformed('params.arguments must be an object');
+  return { name, args };
+}
+
+/** The resource of a tool call: by the binding's template where its arguments are there. */
+export function toolResource(binding: Binding, name: string, args: JsonObject): string {
+  const filled = binding.resource === undefined ? undefined : fillResource(binding.resource, args);
+  return filled ?? `tool:${name}`;
+}
+
+/** The resource of any other method: the URI or name that it is about, else the method. */
+export function methodResource(method: string, params: JsonObject): string {
+  const { uri, name } = params;
+  if (typeof uri === 'string' && uri !== '') {
+    refuseUnclearUri(uri);
+    return uri;
+  }
+  return method === 'prompts/get' && typeof name === 'string' && name !== ''
+    ? `prompt:${name}`
+    : `method:${method}`;
+}
+
+/** Globs over resources must not be walked out of by dot segments. */
+function refuseUnclearUri(uri: string): void {
+  const segments = uri.replaceAll(/%2e/gi, '.').split(/[/\\?#]|%2f|%5c/i);
+  if (!segments.includes('.') && !segments.includes('..')) return;
+  throw new GatewayError('proxy.path_refused', {
+    message: 'The URI has a dot segment; write it without.',
+  });
+}

@@ -1,0 +1,107 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/base/json.ts';
+import { errorKindOf } from '../../shared/errors/error-kinds.ts';
+import type { RefusalForm } from '../call/recognition.ts';
+
+type McpForm = Extract<RefusalForm, { kind: 'mcp' }>;
+
+/** An answer with its framing. */
+export interface McpRefusal {
+  readonly status: number;
+  readonly contentType: string;
+  readonly text: string;
+}
+
+interface McpRefusalParts {
+  readonly body: JsonObject;
+  /** What the same refusal would be in plain HTTP. */
+  readonly httpStatus: number;
+  /** The `Accept` header of the call. */
+  readonly accept: string;
+}
+
+/** Where the verdict stands in `_meta`; the prefix is a reversed domain, as MCP asks. */
+export const verdictKey = 'internal.sallyport/decision';
+
+// JSON-RPC 2.0, section 5.1, and MCP 2026-07-28 for disagreeing headers.
+const rpcCodes = {
+  parse_error: -32_700,
+  invalid_request: -32_600,
+  invalid_params: -32_602,
+  header_mismatch: -32_020,
+} as const;
+/** Outside what JSON-RPC reserves (-32768 to -32000): refused by policy. */
+export const refusedError = -31_403;
+
+/**
+ * A refusal as MCP: a tool result that the model can read for `tools/call`, a JSON-RPC error for
+ * everything else. It comes with status 200, because a client takes any other for the end of its
+ * session; only a message without a usable id, which no client could find in a 200, and
+ * disagreeing headers (as the revision demands) keep their HTTP status.
+ */
+export function mcpRefusal(form: McpForm, parts: McpRefusalParts): McpRefusal {
+  const code = String(parts.body.reason_code);
+  const message: JsonObject =
+    form.tool === undefined || form.id === null
+      ? { jsonrpc: '2.0', id: form.id, error: rpcError(parts.body) }
+      : { jsonrpc: '2.0', id: form.id, result: toolResult(form, parts.body) };
+  const keepsStatus = form.id === null || errorKindOf(code)?.isHttpError === true;
+  const status = keepsStatus ? Math.max(parts.httpStatus, 400) : 200;
+  const text = JSON.stringify(message);
+  return acceptsEventsOnly(parts.accept)
+    ? { status, contentType: 'text/event-stream', text: `event: message\ndata: ${text}\n\n` }
+    : { status, contentType: 'application/json', text };
+}
+
+function rpcError(body: JsonObject): JsonObject {
+  return { code: rpcCode(String(body.reason_code)), message: summary(body), data: body };
+}
+
+function rpcCode(reasonCode: string): number {
+  const rpc = errorKindOf(reasonCode)?.rpc;
+  return rpc === undefined ? refusedError : rpcCodes[rpc];
+}
+
+function toolResult(form: McpForm, body: JsonObject): JsonObject {
+  const content: JsonValue = [{ type: 'text', text: explanation(body) }];
+  return {
+    ...(form.isStateless ? { resultType: 'complete' } : {}),
+    content,
+    isError: true,
+    // Clients hold structured content against the tool's own outputSchema.
+    ...(form.hasOutputSchema ? { _meta: { [verdictKey]: body } } : { structuredContent: body }),
+  };
+}
+
+/** What happened and what to do, for a model to read. */
+function explanation(body: JsonObject): string {
+  const steps = Array.isArray(body.next_steps) ? (body.next_steps as readonly JsonValue[]) : [];
+  const todo = steps.map((step) => `- ${String(step)}`).join('\n');
+  const said = `${summary(body)}${quotedComment(body)}`;
+  return todo === '' ? said : `${said}\nWhat to do:\n${todo}`;
+}
+
+/** A human's words are data: quoted, on one line, and said to be theirs. */
+function quotedComment({ details }: JsonObject): string {
+  const comment = isJsonObject(details) ? details.approver_comment : undefined;
+  return typeof comment === 'string' ? `\nThe approver's comment: ${JSON.stringify(comment)}` : '';
+}
+
+const words: Readonly<Record<string, string>> = {
+  require_approval: 'Waiting for a human decision',
+  require_tool_reapproval: 'Waiting for the tool to be approved again',
+};
+
+function summary(body: JsonObject): string {
+  const word = words[String(body.decision)] ?? 'Denied';
+  return `${word}: ${String(body.reason_code)}. ${String(body.error)}`;
+}
+
+/** JSON is what clients read best; events only for one that accepts nothing else. */
+function acceptsEventsOnly(accept: string): boolean {
+  const types = accept
+    .split(',')
+    .filter((range) => !/;\s*q=0(?:\.0*)?\s*$/i.test(range))
+    .map((range) => (range.split(';', 1)[0] ?? '').trim().toLowerCase());
+  if (!types.includes('text/event-stream')) return false;
+  return !types.some((type) => ['application/json', 'application/*', '*/*'].includes(type));
+}

@@ -1,0 +1,130 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/base/json.ts';
+import { parseStrictJson } from '../../shared/base/strict-json.ts';
+import { foldCase } from '../../shared/binding/args.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { ResponseFilter } from '../../shared/upstream/response-filter.ts';
+import { isToolName } from './methods.ts';
+import { SseFilter } from './sse-filter.ts';
+
+/** A tool as its server describes it in an answer to `tools/list`. */
+export interface ListedTool {
+  /** Tool id: `mcp.<server>.<name>`. */
+  readonly tool: string;
+  /** As it came, under its bare name. */
+  readonly definition: JsonObject;
+}
+
+interface ToolsListOptions {
+  /** The name of the binding. */
+  readonly server: string;
+  /** Called for every tool of every answer; what is withheld does not reach the agent. */
+  readonly observe: (tool: ListedTool) => 'keep' | 'withhold';
+  /** Longest answer, or event of a stream, in bytes. Default 8 MiB. */
+  readonly bytesMax?: number;
+}
+
+const bytesMaxByDefault = 8_388_608;
+
+/**
+ * Reads the lists of tools in an MCP server's answers as they pass, as JSON or as an event
+ * stream, page by page, and takes out the tools that are to be withheld. It needs no request to
+ * go with: any message with `result.tools` is one, on whichever stream it arrives. What cannot
+ * be read is cut, for a client might read it otherwise.
+ */
+export function toolsListFilter(options: ToolsListOptions): ResponseFilter {
+  const bytesMax = options.bytesMax ?? bytesMaxByDefault;
+  let cause: 'mcp.answer_refused' | 'mcp.transport_unsupported' = 'mcp.answer_refused';
+  const stream = new SseFilter((data, type) => {
+    // How a server of 2024-11-05 says where messages go: to an address that nobody bound.
+    if (type === 'endpoint') cause = 'mcp.transport_unsupported';
+    return type === 'endpoint' ? 'cut' : filterAnswer(data, options);
+  }, bytesMax);
+  return {
+    bytesMax,
+    head: (status, headers) => {
+      // Clients take a result from a 2xx answer only.
+      if (status < 200 || status > 299) return 'pass';
+      const type = headerText(headers, 'content-type');
+      if (isEncoded(headers) || !isPlainType(type)) return 'cut';
+      return type.startsWith('text/event-stream') ? 'stream' : 'buffer';
+    },
+    chunk: (bytes) => stream.push(bytes),
+    whole: (bytes) => {
+      if (bytes.length > bytesMax) return 'cut';
+      return bytes.length === 0 ? bytes : filterAnswer(bytes, options);
+    },
+    cause: () => cause,
+  };
+}
+
+type Headers = Readonly<Record<string, string | readonly string[]>>;
+
+function headerText(headers: Headers, wanted: string): string {
+  const found = Object.entries(headers).find(([name]) => name.toLowerCase() === wanted);
+  return found === undefined ? '' : String(found[1]).trim().toLowerCase();
+}
+
+const charsets: readonly string[] = ['utf-8', 'utf8', 'us-ascii'];
+
+/**
+ * One media type, in UTF-8. Of two types a client may believe the other one, and in another
+ * charset the same bytes are another text: some clients decode by what the header says.
+ */
+function isPlainType(type: string): boolean {
+  if (type.includes(',')) return false;
+  return [...type.matchAll(/charset\*?\s*=\s*["']?([^"';\s]*)/g)].every(([, charset = '']) =>
+    charsets.includes(charset),
+  );
+}
+
+/** Encoded answers were not asked for, and cannot be read. */
+function isEncoded(headers: Headers): boolean {
+  const coding = headerText(headers, 'content-encoding');
+  return coding !== '' && coding !== 'identity';
+}
+
+/** The message without withheld tools; unchanged bytes when it lists none. */
+function filterAnswer(data: Buffer, options: ToolsListOptions): Buffer | 'cut' {
+  try {
+    const value = parseStrictJson(data, { depthMax: 128, numbers: 'rounded' });
+    const messages = Array.isArray(value) ? (value as readonly JsonValue[]) : [value];
+    const filtered = messages.map((message) => filterMessage(message, options));
+    if (filtered.every((message, index) => message === messages[index])) return data;
+    return Buffer.from(JSON.stringify(Array.isArray(value) ? filtered : filtered[0]));
+  } catch (error) {
+    if (error instanceof GatewayError) return 'cut';
+    throw error;
+  }
+}
+
+function filterMessage(message: JsonValue, options: ToolsListOptions): JsonValue {
+  if (!isJsonObject(message)) return message;
+  refuseLookalike(message, 'result');
+  const { result } = message;
+  if (!isJsonObject(result)) return message;
+  refuseLookalike(result, 'tools');
+  const { tools } = result;
+  if (tools === undefined) return message;
+  if (!Array.isArray(tools)) throw new GatewayError('mcp.malformed');
+  const named = new Map<string, JsonObject>();
+  for (const definition of tools as readonly JsonValue[]) {
+    // Without the name of a tool no client could call it, and no policy could speak of it. Of two
+    // of one name only the first is shown, so that what was observed is what the agent sees.
+    if (!isJsonObject(definition) || typeof definition.name !== 'string') continue;
+    if (!isToolName(definition.name) || named.has(definition.name)) continue;
+    named.set(definition.name, definition);
+  }
+  const kept = [...named].flatMap(([name, definition]) =>
+    options.observe({ tool: `mcp.${options.server}.${name}`, definition }) === 'keep'
+      ? [definition]
+      : [],
+  );
+  return { ...message, result: { ...result, tools: kept } };
+}
+
+/** Some clients match member names without regard to case. */
+function refuseLookalike(object: JsonObject, name: string): void {
+  for (const member of Object.keys(object)) {
+    if (member !== name && foldCase(member) === name) throw new GatewayError('mcp.malformed');
+  }
+}

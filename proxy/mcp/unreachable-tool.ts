@@ -1,0 +1,44 @@
+import type { Clock } from '../../shared/base/clock.ts';
+import { blockingSwitch } from '../../shared/decision/kill-switch.ts';
+import { isEnforcing } from '../../shared/decision/mode.ts';
+import { matchesAnyGlob } from '../../shared/glob/glob.ts';
+import type { CallTarget } from '../../shared/policy/engine/strict-scope.ts';
+import { type Mode, stricterMode } from '../../shared/vocabulary/action.ts';
+import type { Identity } from '../base/identity.ts';
+import type { Replica } from '../replica/replica.ts';
+
+interface ReachDeps {
+  readonly replica: Pick<
+    Replica,
+    'killSwitches' | 'tenant' | 'agent' | 'policies' | 'publishedTool'
+  >;
+  readonly identity: Pick<Identity, 'agentId'>;
+  readonly clock: Clock;
+}
+
+/**
+ * True for a tool that this agent's calls never reach, whatever their arguments: a kill switch
+ * blocks it, it waits for approval or was rejected, or the agent's capabilities do not cover it.
+ * Where neither the tenant's mode nor a policy in `strict` stops calls, only a kill switch does.
+ */
+export function isOutOfReach(tool: string, { replica, identity, clock }: ReachDeps): boolean {
+  const { agentId } = identity;
+  if (blockingSwitch(replica.killSwitches, { tool, agentId }, clock.now()) !== undefined) {
+    return true;
+  }
+  const mode = modeFor(replica, { tool, agentId });
+  if (!isEnforcing(mode)) return false;
+  const published = replica.publishedTool(tool);
+  const status = published?.approvalStatus ?? unregisteredIn(mode);
+  if (status !== 'approved') return true;
+  return !matchesAnyGlob(replica.agent(agentId)?.capabilities ?? [], tool, 'tool');
+}
+
+function modeFor({ tenant, policies }: ReachDeps['replica'], target: CallTarget): Mode {
+  return stricterMode(tenant.mode, policies.strict.covers(target) ? 'strict' : 'monitor');
+}
+
+/** Unregistered tools are left to policy, but not in mode `strict`. */
+function unregisteredIn(mode: Mode): 'approved' | 'rejected' {
+  return mode === 'strict' ? 'rejected' : 'approved';
+}

@@ -1,0 +1,218 @@
+import type { Clock } from '../../shared/base/clock.ts';
+import { newId } from '../../shared/base/ids.ts';
+import type { JsonObject } from '../../shared/base/json.ts';
+import { seenRecord } from '../../shared/decision/context.ts';
+import { usageEvidence } from '../../shared/decision/reach-verdict.ts';
+import type { EvidenceEvent } from '../../shared/ledger/event.ts';
+import { argumentsEvidence } from '../../shared/ledger/privacy/arguments.ts';
+import type { ArgumentsSetting } from '../../shared/ledger/privacy/arguments-setting.ts';
+import { recordableText } from '../../shared/ledger/privacy/recordable-text.ts';
+import type { Action } from '../../shared/vocabulary/action.ts';
+import type { Verdict } from '../../shared/vocabulary/verdict.ts';
+import type { Identity } from '../base/identity.ts';
+import type { CallFacts, CallOutcome } from '../call/call-facts.ts';
+import type { ToolReport } from '../mcp/live-drift.ts';
+import type { SpoolRecord } from '../spool/spool.ts';
+import type { DenialSummary } from './denial-throttle.ts';
+
+// As the control plane takes them (shared/contract/base/fields.ts).
+const toolCharsMax = 256;
+const resourceCharsMax = 1024;
+// It may quote what an upstream said, a certificate's names for one.
+const detailCharsMax = 512;
+
+interface Witness {
+  readonly identity: Identity;
+  readonly clock: Clock;
+}
+
+/** The record of a decision on an action. */
+export function decisionRecord(
+  {
+    action,
+    verdict,
+    facts,
+    approvalId,
+    usageRun,
+    setting,
+  }: {
+    readonly action: Action;
+    readonly verdict: Verdict;
+    readonly facts: CallFacts;
+    readonly approvalId?: number | undefined;
+    /** Names the run that counts the call for budgets. */
+    readonly usageRun: string;
+    /** What the tenant keeps of arguments. */
+    readonly setting?: ArgumentsSetting | undefined;
+  },
+  witness: Witness,
+): SpoolRecord {
+  const { evidence, salt, kept } = argumentsEvidence(action.args, setting, action.mcp);
+  const { decision, reasonCode } = verdict;
+  const event = eventOf('decision', witness, {
+    facts,
+    decision,
+    reasonCode,
+    data: {
+      acted_for: action.userId === witness.identity.userId ? undefined : action.userId,
+      approval_id: approvalId,
+      args_digest: evidence.args_digest,
+      args_kept_digest: evidence.args_kept_digest,
+      args_shape: evidence.args_shape,
+      enforced: verdict.enforced,
+      environment: witness.identity.environment,
+      goal: action.goal,
+      host: facts.host,
+      manifest_hash: verdict.toolManifestHash,
+      matched_rules: verdict.matchedRules,
+      mcp_digest: evidence.mcp_digest,
+      mcp_shape: evidence.mcp_shape,
+      method: facts.method,
+      mode: verdict.mode,
+      observed: verdict.observed.length === 0 ? undefined : [...verdict.observed],
+      passport_jti: verdict.passportJti,
+      policy_hash: verdict.policyHash,
+      risk_tier: verdict.riskTier,
+      seen: seenRecord(verdict.seen),
+      ...usageEvidence(verdict, usageRun),
+    } as JsonObject,
+  });
+  return kept === undefined ? { event, salt } : { args: kept, event, salt };
+}
+
+/** The record of what was decided without looking at arguments: refusals of form, and passes. */
+export function plainRecord(
+  {
+    facts,
+    decision,
+    reasonCode,
+    sni,
+  }: {
+    readonly facts: CallFacts;
+    readonly decision: 'allow' | 'deny';
+    readonly reasonCode: string;
+    readonly sni?: string | undefined;
+  },
+  witness: Witness,
+): SpoolRecord {
+  const { host, method } = facts;
+  const data = { host, method, ...(sni && { sni: recordable(sni, detailCharsMax) }) };
+  return { event: eventOf('decision', witness, { facts, decision, reasonCode, data }) };
+}
+
+/** The record of how a performed call ended. */
+export function outcomeRecord(
+  {
+    decisionId,
+    facts,
+    outcome,
+    durationMs,
+  }: {
+    readonly decisionId: string;
+    readonly facts: CallFacts;
+    readonly outcome: CallOutcome;
+    readonly durationMs: number;
+  },
+  witness: Witness,
+): SpoolRecord {
+  const data = {
+    credential: outcome.credential,
+    decision_event_id: decisionId,
+    detail: outcome.detail && recordable(outcome.detail, detailCharsMax),
+    duration_ms: Math.round(durationMs),
+    request_bytes: outcome.requestBytes,
+    response_bytes: outcome.responseBytes,
+    sni: outcome.sni && recordable(outcome.sni, detailCharsMax),
+    status: outcome.status ?? null,
+  } as JsonObject;
+  const { failure } = outcome;
+  return { event: eventOf('execution.result', witness, { facts, reasonCode: failure, data }) };
+}
+
+/** The record of a tool whose server describes it otherwise than was approved, or names it anew. */
+export function toolReportRecord(report: ToolReport, witness: Witness): SpoolRecord {
+  const { tool, observed } = report;
+  const facts = { tool, resource: `tool:${tool}`, host: '', method: '' };
+  if (report.kind === 'renamed') {
+    const data = { observed_surface_hash: observed, renamed_from: report.renamedFrom };
+    return { event: eventOf('tool.renamed', witness, { facts, data }) };
+  }
+  const data = {
+    approved_surface_hash: report.approved,
+    // As text: no depth or number of a server's schema is then the ledger's concern.
+    ...(report.surface === undefined ? {} : { observed_surface: report.surface }),
+    observed_surface_hash: observed,
+  };
+  const reasonCode = 'tool.manifest_changed';
+  return { event: eventOf('tool.drifted', witness, { facts, reasonCode, data }) };
+}
+
+/** The record of denied calls that have no record of their own. */
+export function denialSummaryRecord(
+  { sinceMs, total, counts }: DenialSummary,
+  { identity, clock }: Witness,
+): SpoolRecord {
+  const now = clock.now();
+  const reasons = [...counts].toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return {
+    event: {
+      agent_id: identity.agentId,
+      chain_id: `agent:${identity.agentId}`,
+      data: {
+        denied: reasons.map(([reasonCode, count]) => ({ count, reason_code: reasonCode })),
+        since: new Date(sinceMs).toISOString(),
+        total,
+      },
+      id: newId('ev', now),
+      occurred_at: new Date(now).toISOString(),
+      reason_code: 'rate_limited.denials',
+      source: `sidecar:${identity.sidecarId}`,
+      type: 'sidecar.throttled',
+      user_id: identity.userId,
+    },
+  };
+}
+
+interface Happening {
+  readonly facts: CallFacts;
+  readonly decision?: string;
+  readonly reasonCode?: string | undefined;
+  readonly data: JsonObject;
+}
+
+/** Members in canonical order, so that writing it down need not sort them. */
+function eventOf(
+  type: string,
+  { identity, clock }: Witness,
+  { facts, decision, reasonCode, data }: Happening,
+): EvidenceEvent {
+  const now = clock.now();
+  return {
+    agent_id: identity.agentId,
+    chain_id: `agent:${identity.agentId}`,
+    data,
+    decision,
+    id: newId('ev', now),
+    occurred_at: new Date(now).toISOString(),
+    reason_code: reasonCode,
+    resource: recordable(facts.resource, resourceCharsMax),
+    source: `sidecar:${identity.sidecarId}`,
+    tool: recordedTool(facts.tool),
+    type,
+    user_id: identity.userId,
+  };
+}
+
+/** A tool's name as the ledger has it. */
+export function recordedTool(tool: string): string {
+  return recordable(tool, toolCharsMax);
+}
+
+/**
+ * A text as the ledger takes it, whatever an agent wrote: one event that is refused there would
+ * hold up all that come after it.
+ */
+function recordable(text: string, charsMax: number): string {
+  const plain = recordableText(text.slice(0, charsMax));
+  return plain === '' ? '-' : plain;
+}

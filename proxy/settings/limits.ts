@@ -1,0 +1,81 @@
+import { limit, milliseconds } from '../../shared/base/settings.ts';
+
+/** The settings that bound what one agent, or an upstream, may take up. */
+export const limitSettings = {
+  SALLYPORT_MAX_CONNECTIONS: limit('connections', { from: 1, to: 65_536, byDefault: 1024 }),
+  SALLYPORT_MAX_TUNNELS: limit('tunnels', { from: 0, to: 65_536, byDefault: 256 }),
+  SALLYPORT_MAX_HELD_CALLS: limit('calls', { from: 0, to: 65_536, byDefault: 128 }),
+  SALLYPORT_DENIALS_PER_SECOND: limit('denials', { from: 1, to: 1_000_000, byDefault: 50 }),
+  SALLYPORT_DENIALS_BURST: limit('denials', { from: 1, to: 1_000_000, byDefault: 200 }),
+  SALLYPORT_MAX_HEADER_BYTES: limit('bytes', { from: 1_024, to: 1_048_576, byDefault: 32_768 }),
+  SALLYPORT_MAX_HEADERS: limit('headers', { from: 10, to: 2_000, byDefault: 200 }),
+  SALLYPORT_MAX_BODY_BYTES: limit('bytes', { from: 1, to: 16_777_216, byDefault: 1_048_576 }),
+  SALLYPORT_BUFFER_BYTES_MAX: limit('bytes', {
+    from: 1_048_576,
+    to: 17_179_869_184,
+    byDefault: 67_108_864,
+  }),
+  SALLYPORT_HEAD_TIMEOUT_MS: milliseconds(20_000, 1),
+  SALLYPORT_BODY_IDLE_MS: milliseconds(60_000, 1),
+  SALLYPORT_TUNNEL_IDLE_MS: milliseconds(600_000, 1),
+  SALLYPORT_UPSTREAM_CONNECT_MS: milliseconds(10_000, 1),
+  SALLYPORT_UPSTREAM_TIMEOUT_MS: milliseconds(60_000, 1),
+  SALLYPORT_UPSTREAM_IDLE_MS: milliseconds(120_000, 1),
+  SALLYPORT_DRAIN_MS: milliseconds(10_000),
+};
+
+type LimitSettings = {
+  readonly [Name in keyof typeof limitSettings]: number;
+};
+
+/** What one agent, and the upstreams it calls, may take up. */
+export interface Limits {
+  readonly connectionsMax: number;
+  /** WebSockets and connections that pass unread, together. */
+  readonly tunnelsMax: number;
+  /** Calls that wait for a human at once. */
+  readonly heldCallsMax: number;
+  /** Denials that are recorded one by one: so many a second, and so many at once. */
+  readonly denialsPerSecond: number;
+  readonly denialsBurst: number;
+  readonly headerBytesMax: number;
+  readonly headersMax: number;
+  /** Of bodies that are judged. */
+  readonly bodyBytesMax: number;
+  /** Of all bodies that are judged at once. */
+  readonly bufferBytesMax: number;
+  /** From the first byte of a request to the end of its head. */
+  readonly headMs: number;
+  /** Silence within a request's body. */
+  readonly bodyIdleMs: number;
+  /** Silence in a tunnel. */
+  readonly tunnelIdleMs: number;
+  readonly upstreamConnectMs: number;
+  /** How long an upstream may take to begin its answer. */
+  readonly upstreamTimeoutMs: number;
+  /** Silence within an upstream's answer; event streams may be silent. */
+  readonly upstreamIdleMs: number;
+  /** How long calls under way may take to finish once the sidecar ends. */
+  readonly drainMs: number;
+}
+
+export function readLimits(settings: LimitSettings): Limits {
+  return {
+    connectionsMax: settings.SALLYPORT_MAX_CONNECTIONS,
+    tunnelsMax: settings.SALLYPORT_MAX_TUNNELS,
+    heldCallsMax: settings.SALLYPORT_MAX_HELD_CALLS,
+    denialsPerSecond: settings.SALLYPORT_DENIALS_PER_SECOND,
+    denialsBurst: settings.SALLYPORT_DENIALS_BURST,
+    headerBytesMax: settings.SALLYPORT_MAX_HEADER_BYTES,
+    headersMax: settings.SALLYPORT_MAX_HEADERS,
+    bodyBytesMax: settings.SALLYPORT_MAX_BODY_BYTES,
+    bufferBytesMax: settings.SALLYPORT_BUFFER_BYTES_MAX,
+    headMs: settings.SALLYPORT_HEAD_TIMEOUT_MS,
+    bodyIdleMs: settings.SALLYPORT_BODY_IDLE_MS,
+    tunnelIdleMs: settings.SALLYPORT_TUNNEL_IDLE_MS,
+    upstreamConnectMs: settings.SALLYPORT_UPSTREAM_CONNECT_MS,
+    upstreamTimeoutMs: settings.SALLYPORT_UPSTREAM_TIMEOUT_MS,
+    upstreamIdleMs: settings.SALLYPORT_UPSTREAM_IDLE_MS,
+    drainMs: settings.SALLYPORT_DRAIN_MS,
+  };
+}

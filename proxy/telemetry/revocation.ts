@@ -1,0 +1,50 @@
+import type { Log } from '../../shared/base/log.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { Identity } from '../base/identity.ts';
+import type { Replica, Revocation } from '../replica/replica.ts';
+
+/** Why every call of this agent is refused, as far as the replica knows; it need not be complete. */
+export function knownRevocation(
+  replica: Pick<Replica, 'revocationOf'>,
+  agentId: string,
+): Revocation | undefined {
+  try {
+    return replica.revocationOf(agentId);
+  } catch (error) {
+    if (error instanceof GatewayError && error.code === 'sync.no_snapshot') return undefined;
+    throw error;
+  }
+}
+
+/** For the operator: what was revoked, and how calls become possible again. */
+export function explainRevocation(
+  cause: Revocation,
+  { agentId, sidecarId }: Pick<Identity, 'agentId' | 'sidecarId'>,
+): string {
+  switch (cause) {
+    case 'agent.disabled':
+      return `agent.disabled: agent ${agentId} is disabled, so every call is denied; enable it with PATCH /v1/agents/${agentId} and {"disabled": false}.`;
+    case 'sidecar.revoked':
+      return `sidecar.revoked: sidecar ${sidecarId} was revoked for good, so every call is denied. To enrol another one, stop the program, move enrolment.json out of the sidecar’s data directory, and start it again with a token from \`sallyport sidecars token\` (\`npm start\` needs none). Keep everything else in that directory: in the embedded mode it holds the database and the keys.`;
+  }
+}
+
+interface RevocationLog {
+  readonly replica: Pick<Replica, 'revocationOf' | 'onChange'>;
+  readonly identity: Pick<Identity, 'agentId' | 'sidecarId'>;
+  readonly log: Log;
+}
+
+/** Logs once that the agent was disabled or the sidecar revoked, and once that this is over. */
+export function logRevocation({ replica, identity, log }: RevocationLog): () => void {
+  let logged: string | undefined;
+  const look = () => {
+    const cause = knownRevocation(replica, identity.agentId);
+    if (cause === logged) return;
+    if (cause === undefined) log.info({ was: logged }, 'calls of the agent are decided again');
+    else log.warn({ reason_code: cause }, explainRevocation(cause, identity));
+    logged = cause;
+  };
+  look();
+  return replica.onChange('revocations', look);
+}

@@ -1,0 +1,114 @@
+import { expect, it } from 'vitest';
+import { lacksCredential, MissingCredentials } from '../../../proxy/enforce/credential.ts';
+import { silentLog } from '../../../shared/base/log.ts';
+import type { Binding } from '../../../shared/binding/binding.ts';
+import { manualClock } from '../../support/manual-clock.ts';
+
+const binding: Binding = { name: 'pay', protocol: 'http', host: '127.0.0.1:9000' };
+
+type Bound = readonly [tools: string, ...hosts: string[]];
+
+/** Credentials that are bound to these hosts, each with its tools as a prefix of tool ids. */
+function reporting(credentials: readonly Bound[]) {
+  const clock = manualClock();
+  const warned: unknown[] = [];
+  const log = { ...silentLog, warn: (fields: unknown) => void warned.push(fields) };
+  const bound = () =>
+    credentials.map(([tools, ...hosts]) => ({
+      hosts,
+      matchesTool: (tool: string) => tool.startsWith(tools),
+    }));
+  const missing = new MissingCredentials({ credentials: { bound }, clock, log });
+  return { clock, warned, missing };
+}
+
+it.each([
+  ['another port', '127.0.0.1:9001', '127.0.0.1:9000'],
+  ['another name of this machine', 'localhost:9000', '127.0.0.1:9000'],
+  ['the IPv6 loopback', '[::1]:9000', '127.0.0.1:9000'],
+  ['the port of https', 'api.example', 'api.example:8443'],
+  ['the same host and other tools', 'api.example', 'api.example'],
+])('warns if a credential is bound to %s', (_what, bound, host) => {
+  const { missing, warned } = reporting([['other', 'other.example', bound]]);
+  missing.report({ ...binding, host }, { tool: 'payments.refund', status: 200 });
+  expect(warned).toEqual([{ binding: 'pay', host, credential_host: bound, status: 200 }]);
+});
+
+it.each<readonly [string, readonly Bound[], string]>([
+  [
+    'whose tools match the tool, before one on another port',
+    [
+      ['mcp.crm.', '127.0.0.1:9100'],
+      ['payments.', '127.0.0.1:9000'],
+    ],
+    '127.0.0.1:9000',
+  ],
+  [
+    'whose tools match the tool, before one on the same port',
+    [
+      ['mcp.crm.', '127.0.0.1:9000'],
+      ['payments.', '127.0.0.1:9100'],
+    ],
+    '127.0.0.1:9100',
+  ],
+  [
+    'on the same port, if the tools of both match',
+    [
+      ['payments.', 'localhost:9100'],
+      ['payments.', '127.0.0.1:9000'],
+    ],
+    '127.0.0.1:9000',
+  ],
+  [
+    'of the nearest name, if tools and port do not decide',
+    [
+      ['payments.', 'api.example:9000'],
+      ['payments.', '127.0.0.1:9000'],
+    ],
+    '127.0.0.1:9000',
+  ],
+])('names the host of the credential %s', (_what, credentials, nearest) => {
+  const { missing, warned } = reporting(credentials);
+  missing.report({ ...binding, host: 'localhost:9000' }, { tool: 'payments.refund', status: 200 });
+  expect(warned).toMatchObject([{ credential_host: nearest }]);
+});
+
+it('names a credential for the tool on any host if the upstream answers 401', () => {
+  const { missing, warned } = reporting([['payments.', 'api.example']]);
+  missing.report(binding, { tool: 'payments.refund', status: 401 });
+  expect(warned).toMatchObject([{ credential_host: 'api.example' }]);
+});
+
+it.each([401, 403])('warns without a near credential if the upstream answers %i', (status) => {
+  const { missing, warned } = reporting([]);
+  missing.report(binding, { tool: 'payments.refund', status });
+  expect(warned).toEqual([
+    { binding: 'pay', host: '127.0.0.1:9000', credential_host: null, status },
+  ]);
+});
+
+it.each([200, 404, 500, undefined])(
+  'is silent about a public upstream that answers %s',
+  (status) => {
+    const { missing, warned } = reporting([['other', 'other.example']]);
+    missing.report(binding, { tool: 'payments.refund', status });
+    expect(warned).toEqual([]);
+  },
+);
+
+it('warns once a minute for each binding', () => {
+  const { missing, warned, clock } = reporting([]);
+  for (let count = 0; count < 10; count++)
+    missing.report(binding, { tool: 'payments.refund', status: 401 });
+  missing.report({ ...binding, name: 'other' }, { tool: 'payments.refund', status: 401 });
+  expect(warned).toHaveLength(2);
+  clock.advance(60_000);
+  missing.report(binding, { tool: 'payments.refund', status: 401 });
+  expect(warned).toHaveLength(3);
+});
+
+it('does not concern unbound hosts and hosts that are passed through', () => {
+  expect(lacksCredential(undefined, undefined)).toBe(false);
+  expect(lacksCredential({ ...binding, protocol: 'passthrough' }, undefined)).toBe(false);
+  expect(lacksCredential(binding, undefined)).toBe(true);
+});

@@ -1,0 +1,143 @@
+import { describe, expect, it } from 'vitest';
+import { LiveDrift, type ToolReport } from '../../../proxy/mcp/live-drift.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
+import { formHash, surfaceHash } from '../../../shared/manifest/hash.ts';
+import type { PublishedTool } from '../../../shared/sync/sections.ts';
+
+const tool = 'mcp.crm.find';
+const shown = (description: string): JsonObject => ({ name: 'find', description });
+const hashOf = (description: string) => surfaceHash({ ...shown(description), name: tool });
+
+const approved: PublishedTool = {
+  name: tool,
+  manifestHash: 'sha256:m',
+  approvedHash: 'sha256:m',
+  approvedSurfaceHash: hashOf('Finds.'),
+  approvedFormHash: formHash(shown('Finds.')),
+  approvalStatus: 'approved',
+  riskTier: 'low',
+};
+
+function build(published: PublishedTool | undefined) {
+  const reports: ToolReport[] = [];
+  const state = { published, outOfReach: new Set<string>() };
+  const find = (name: string) => (state.published?.name === name ? state.published : undefined);
+  const drift = new LiveDrift({
+    replica: {
+      tool: find,
+      publishedTool: find,
+      toolsOfForm: (hash) =>
+        hash === state.published?.approvedFormHash ? [state.published?.name ?? ''] : [],
+    },
+    isOutOfReach: (name) => state.outOfReach.has(name),
+    report: (told) => reports.push(told),
+  });
+  const observe = (description: string, more: JsonObject = {}) =>
+    drift.observe({ tool, definition: { ...shown(description), ...more } });
+  return { drift, reports, state, observe };
+}
+
+describe('a tool that is registered', () => {
+  it('is kept where it is listed as it was approved', () => {
+    const { drift, observe, reports } = build(approved);
+    expect(observe('Finds.')).toBe('keep');
+    expect(drift.recordOf(tool)?.approvalStatus).toBe('approved');
+    expect(reports).toEqual([]);
+  });
+
+  it('is withheld once it changed, stops working, and is reported once per form with what it shows', () => {
+    const { drift, observe, reports } = build(approved);
+    expect(observe('Finds all.')).toBe('withhold');
+    expect(observe('Finds all.')).toBe('withhold');
+    expect(drift.recordOf(tool)).toMatchObject({
+      approvalStatus: 'reapproval_required',
+      driftReason: 'tool.manifest_changed',
+    });
+    expect(reports).toEqual([
+      {
+        kind: 'drifted',
+        tool,
+        approved: hashOf('Finds.'),
+        observed: hashOf('Finds all.'),
+        surface: JSON.stringify({ description: 'Finds all.', name: tool }),
+      },
+    ]);
+    observe('Finds more.');
+    observe('Finds all.');
+    expect(reports).toHaveLength(2);
+  });
+
+  it('is reported in a few forms only, and withheld in all', () => {
+    const { observe, reports } = build(approved);
+    for (let form = 0; form < 1_000; form++) expect(observe(`Form ${form}`)).toBe('withhold');
+    expect(reports).toHaveLength(8);
+  });
+
+  it('works again once the server lists the approved form', () => {
+    const { drift, observe } = build(approved);
+    observe('Finds all.');
+    expect(observe('Finds.')).toBe('keep');
+    expect(drift.recordOf(tool)?.approvalStatus).toBe('approved');
+  });
+
+  it('works again once its new form is approved, before it is listed again', () => {
+    const { drift, observe, state } = build(approved);
+    observe('Finds all.');
+    state.published = { ...approved, approvedSurfaceHash: hashOf('Finds all.') };
+    expect(drift.recordOf(tool)?.approvalStatus).toBe('approved');
+  });
+
+  it.each([
+    ['that cannot be read', { inputSchema: 'none' }],
+    ['that is longer than a report', { inputSchema: { enum: ['x'.repeat(40_000)] } }],
+  ])('is withheld in a form %s, and reported without it', (_what, more) => {
+    const { observe, reports } = build(approved);
+    expect(observe('Finds.', more)).toBe('withhold');
+    expect(reports).toMatchObject([{ kind: 'drifted', surface: undefined }]);
+  });
+
+  it('is withheld where no call of it gets through', () => {
+    const { observe, reports, state } = build(approved);
+    state.outOfReach.add(tool);
+    expect(observe('Finds.')).toBe('withhold');
+    expect(reports).toEqual([]);
+  });
+});
+
+describe('a tool that nobody registered', () => {
+  it('is kept, for policy to judge', () => {
+    const { drift, observe, reports } = build(undefined);
+    expect(observe('Finds.')).toBe('keep');
+    expect(drift.recordOf('mcp.crm.other')).toBeUndefined();
+    expect(reports).toEqual([]);
+  });
+
+  it('is reported as renamed, once, where it shows what an approved tool of its server shows', () => {
+    const { drift, reports } = build(approved);
+    const definition = { ...shown('Finds.'), name: 'search' };
+    for (let time = 0; time < 3; time++) {
+      expect(drift.observe({ tool: 'mcp.crm.search', definition })).toBe('keep');
+    }
+    drift.observe({ tool: 'mcp.other.search', definition });
+    expect(reports).toEqual([
+      {
+        kind: 'renamed',
+        tool: 'mcp.crm.search',
+        renamedFrom: tool,
+        observed: surfaceHash({ ...definition, name: 'mcp.crm.search' }),
+      },
+    ]);
+  });
+
+  it('in any number costs no more memory, and pushes out none of another server', () => {
+    const { drift } = build(undefined);
+    const outputSchema = { type: 'object' };
+    drift.observe({ tool: 'mcp.good.report', definition: { name: 'report', outputSchema } });
+    for (let index = 0; index < 20_000; index++) {
+      drift.observe({ tool: `mcp.evil.t${index}`, definition: { name: 't', outputSchema } });
+    }
+    expect(drift.hasOutputSchema('mcp.good.report')).toBe(true);
+    expect(drift.hasOutputSchema('mcp.evil.t19999')).toBe(true);
+    expect(drift.hasOutputSchema('mcp.evil.t17999')).toBe(false);
+  });
+});

@@ -1,0 +1,179 @@
+import fs from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Spool, type SpoolRecord } from '../../../proxy/spool/spool.ts';
+import { silentLog } from '../../../shared/base/log.ts';
+import { type SmallDisk, smallDisk } from '../../support/small-disk.ts';
+import { textsOf } from '../../support/spool-lines.ts';
+
+const failed = { code: 'evidence.seal_failed' };
+const opened: Spool[] = [];
+let disk: SmallDisk;
+let folder: string;
+let logged: string[];
+
+beforeEach(() => {
+  disk = smallDisk();
+  folder = join(disk.folder, 'spool');
+  logged = [];
+});
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((spool) => spool.close()));
+  disk.close();
+});
+
+function open(options: { segmentBytesMax?: number; fsync?: boolean } = {}): Spool {
+  const log = { ...silentLog, error: (_fields: object, text: string) => void logged.push(text) };
+  const spool = Spool.open({ folder, log, fsync: false, ...options });
+  opened.push(spool);
+  return spool;
+}
+
+const record = (n: number, bytes = 300): SpoolRecord => ({
+  event: {
+    id: `ev_${n}`,
+    type: 'decision',
+    chain_id: 'agent:1',
+    occurred_at: '2026-11-20T10:00:00.000Z',
+    source: 'sidecar:sc_1',
+    data: { padding: 'x'.repeat(bytes) },
+  },
+});
+
+async function write(spool: Spool, from: number, to: number): Promise<void> {
+  for (let n = from; n <= to; n++) await spool.append(record(n));
+}
+
+/** Appends until it is refused; returns the ids that were accepted. */
+async function writeUntilRefused(spool: Spool, from: number): Promise<string[]> {
+  for (let n = from; ; n++) {
+    try {
+      await spool.append(record(n));
+    } catch (error) {
+      expect(error).toMatchObject(failed);
+      return ids(from, n - 1);
+    }
+  }
+}
+
+const ids = (from: number, to: number) =>
+  Array.from({ length: Math.max(to - from + 1, 0) }, (_, index) => `ev_${from + index}`);
+
+function drain(spool: Spool): string[] {
+  const sent: string[] = [];
+  while (spool.depth > 0) {
+    const { after, lines, last } = spool.pending(50, 1e6);
+    expect(after.record).toBe(spool.acked.record);
+    sent.push(...textsOf(lines).map((line) => (JSON.parse(line) as SpoolRecord).event.id));
+    spool.acknowledge(last);
+  }
+  return sent;
+}
+
+describe.each([false, true])('a full disk (fsync %s)', (fsync) => {
+  it('refuses, logs it, keeps what it accepted, and goes on by itself when there is room', async () => {
+    const spool = open({ fsync });
+    await write(spool, 1, 5);
+    disk.fill();
+    const accepted = await writeUntilRefused(spool, 6);
+    await expect(spool.append(record(900, 9_000))).rejects.toMatchObject(failed);
+    expect(logged).toContain('the evidence spool could not be written');
+    disk.free();
+    await write(spool, 901, 903);
+    expect(drain(spool)).toEqual([...ids(1, 5), ...accepted, ...ids(901, 903)]);
+  });
+
+  it('leaves no torn record behind, for itself or for the next run', async () => {
+    const spool = open({ fsync });
+    await write(spool, 1, 3);
+    disk.fill(3 * 4096);
+    // Part of it fits.
+    await expect(spool.append(record(4, 30_000))).rejects.toMatchObject(failed);
+    await spool.append(record(5));
+    const next = open({ fsync });
+    disk.free();
+    await next.append(record(6));
+    expect(drain(next)).toEqual(['ev_1', 'ev_2', 'ev_3', 'ev_5', 'ev_6']);
+    expect(logged).not.toContain('the evidence spool is damaged');
+  });
+
+  it('of records written together keeps none, when not all fit', async () => {
+    const spool = open({ fsync });
+    await write(spool, 1, 1);
+    disk.fill(2 * 4096);
+    const together = await Promise.allSettled(
+      Array.from({ length: 40 }, (_, n) => spool.append(record(100 + n))),
+    );
+    expect(together.map(({ status }) => status)).toEqual(together.map(() => 'rejected'));
+    disk.free();
+    expect(drain(spool)).toEqual(['ev_1']);
+  });
+});
+
+describe('a disk that is full while records are acknowledged', () => {
+  it('makes room by what was sealed, and a position that is not stored costs a second upload only', async () => {
+    const spool = open({ segmentBytesMax: 2_000 });
+    await write(spool, 1, 100);
+    disk.fill();
+    expect(drain(spool)).toEqual(ids(1, 100));
+    await write(spool, 101, 103);
+    const next = open();
+    expect(drain(next).slice(-3)).toEqual(ids(101, 103));
+    expect(fs.readdirSync(folder).filter((name) => name.startsWith('segment-'))).toHaveLength(1);
+  });
+});
+
+describe('no more files can be made', () => {
+  it('a segment that is full is not overrun, and the next begins when it can', async () => {
+    const spool = open({ segmentBytesMax: 2_000 });
+    await write(spool, 1, 2);
+    disk.takeInodes();
+    const accepted = await writeUntilRefused(spool, 3);
+    await expect(spool.append(record(99))).rejects.toMatchObject(failed);
+    disk.free();
+    await write(spool, 100, 101);
+    expect(drain(spool)).toEqual([...ids(1, 2), ...accepted, ...ids(100, 101)]);
+  });
+
+  it('what was sealed goes away all the same, which makes room for a file', async () => {
+    const spool = open({ segmentBytesMax: 2_000 });
+    await write(spool, 1, 20);
+    disk.takeInodes();
+    await writeUntilRefused(spool, 21);
+    const { last } = spool.pending(15, 1e6);
+    spool.acknowledge(last);
+    await spool.append(record(200));
+    expect(drain(spool).at(-1)).toBe('ev_200');
+  });
+});
+
+describe('the folder became read-only', () => {
+  it('refuses where a new file is needed, loses nothing, and goes on when it can be written', async () => {
+    const spool = open({ segmentBytesMax: 2_000 });
+    await write(spool, 1, 4);
+    const thaw = disk.freeze(folder);
+    let accepted: string[];
+    try {
+      accepted = await writeUntilRefused(spool, 5);
+      const { lines } = spool.pending(50, 1e6);
+      expect(lines).toHaveLength(4 + accepted.length);
+      spool.acknowledge(spool.pending(2, 1e6).last);
+      expect(logged).toContain('the acknowledged position could not be stored');
+    } finally {
+      thaw();
+    }
+    await write(spool, 100, 101);
+    expect(drain(spool)).toEqual([...ids(3, 4), ...accepted, ...ids(100, 101)]);
+  });
+
+  it('from the start: it does not open, and says why', () => {
+    fs.mkdirSync(folder);
+    const thaw = disk.freeze(folder);
+    try {
+      expect(() => open()).toThrow(/EROFS|read-only/);
+    } finally {
+      thaw();
+    }
+    expect(open().depth).toBe(0);
+  });
+});
