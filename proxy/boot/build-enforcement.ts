@@ -14,7 +14,7 @@ import { CallsInFlight, StoppableCalls } from '../enforce/calls-in-flight.ts';
 import { ConcurrencyLimit } from '../enforce/concurrency-limit.ts';
 import { MissingCredentials } from '../enforce/credential.ts';
 import type { EnforceDeps } from '../enforce/deps.ts';
-import { UsedPassports } from '../enforce/used-passports.ts';
+import { UsedPassports } from '../enforce/presented-passport.ts';
 import { internalFacts } from '../internal-host/internal-host.ts';
 import { LiveDrift } from '../mcp/live-drift.ts';
 import { StreamOpenings } from '../mcp/stream-openings.ts';
@@ -87,7 +87,7 @@ export function buildEnforcement(config: Config, parts: Parts): EnforceDeps {
     onDecision: parts.onDecision,
     live,
     liveDrift,
-    spentApprovals: new Set(),
+    consumedApprovals: new Set(),
     usedPassports: new UsedPassports(),
     usage,
     openingApprovals: new Map(),

@@ -6,9 +6,9 @@ import type { Closing } from '../base/closing.ts';
 import type { EnforceDeps } from '../enforce/deps.ts';
 import { enforce } from '../enforce/enforce.ts';
 import { enforceTunnel, isPassthrough } from '../enforce/tunnels.ts';
-import { enforceUpgrade } from '../enforce/upgrades.ts';
 import { createIngress } from '../ingress/ingress.ts';
 import type { IngressLimits } from '../ingress/limits.ts';
+import { upgradeExchange } from '../ingress/live-exchange.ts';
 import { DenialThrottle } from '../records/denial-throttle.ts';
 import type { Config } from '../settings/config.ts';
 import { createAdmin } from '../telemetry/admin.ts';
@@ -50,7 +50,7 @@ export async function listen(
     handle: (exchange) => deps.callsInFlight.add(enforce(exchange, deps)),
     passthrough: (host, port) => (isPassthrough(deps, host, port) ? 'tunnel' : 'intercept'),
     onTunnel: (tunnel) => enforceTunnel(tunnel, deps),
-    onUpgrade: (upgrade) => deps.callsInFlight.add(enforceUpgrade(upgrade, deps)),
+    onUpgrade: (upgrade) => deps.callsInFlight.add(enforce(upgradeExchange(upgrade), deps)),
     onRefusal: ({ code, host }) => {
       deps.metrics.decided('deny', code);
       if (refusals.admit(code)) logDecision(parts, { decision: 'deny', reasonCode: code, host });

@@ -1,26 +1,41 @@
+import { splitTarget } from '../../shared/binding/path.ts';
 import type { CallFacts } from '../call/call-facts.ts';
 import type { Exchange } from '../call/exchange.ts';
-import type { RefusalForm } from '../call/recognition.ts';
+import type { Recognition, RefusalForm } from '../call/recognition.ts';
 import type { CallTrace } from '../call/tracing.ts';
 import type { EnforceDeps } from './deps.ts';
 
-/** How far a request got, so that whatever goes wrong is refused and recorded as what it is. */
-export interface Progress {
-  readonly form: RefusalForm;
-  readonly facts: CallFacts;
-  /** Id of the decision's event, once it is written down. */
-  readonly evidenceId: string | undefined;
-}
-
-export interface CallContext {
+/**
+ * One request of the agent and how far it got. Each stage writes what it learns here, so that a
+ * failure is refused in the right form and recorded under the right names.
+ */
+export class CallContext {
+  readonly exchange: Exchange;
   readonly deps: EnforceDeps;
-  readonly advance: (step: Partial<Progress>) => void;
-  /** Undefined where tracing is off. */
+  /** Undefined while tracing is off. */
   readonly trace: CallTrace | undefined;
-  /** Since when the sidecar has worked on this step, on the monotonic clock. */
-  readonly sinceMs: number;
-  /** What is known of the call so far, for its refusal. */
-  readonly facts?: (() => CallFacts) | undefined;
+  form: RefusalForm = { kind: 'http' };
+  facts: CallFacts;
+  /** Id of the decision's event, once it is recorded. */
+  evidenceId: string | undefined;
+  /** Start of the current decision, on the monotonic clock. */
+  sinceMs = 0;
+
+  constructor(exchange: Exchange, deps: EnforceDeps) {
+    this.exchange = exchange;
+    this.deps = deps;
+    this.trace = deps.tracing?.begin(exchange);
+    this.facts = factsOf(exchange, {
+      tool: `http.${exchange.method.toLowerCase()}.${exchange.host}`,
+      resource: splitTarget(exchange.target).path,
+    });
+  }
+
+  understood(recognition: Recognition): void {
+    this.form = recognition.form;
+    this.trace?.understood(recognition);
+    this.sinceMs = this.deps.clock.monotonic();
+  }
 }
 
 export function factsOf(
@@ -35,7 +50,7 @@ export function factsOf(
   };
 }
 
-/** Queries of calls that were not understood may hold anything, secrets included. */
+/** The query of a call that was not understood may hold anything, secrets included. */
 function withoutQuery(resource: string): string {
   return resource.split('?')[0] ?? '';
 }

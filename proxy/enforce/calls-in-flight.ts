@@ -56,13 +56,12 @@ export class StoppableCalls {
     return this.#calls.size;
   }
 
-  /** Runs a call that a switch or a revocation aborts, unless its agent has gone away before. */
-  track<Result>(call: LiveCall, run: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
-    const ended = run(call.abort.signal);
+  /** Adds a call that may be ended from here; returns a function that removes it. */
+  add(call: LiveCall): () => void {
     this.#calls.add(call);
-    const forget = () => this.#calls.delete(call);
-    ended.then(forget, forget);
-    return ended;
+    return () => {
+      this.#calls.delete(call);
+    };
   }
 
   /** Ends every call that the switches block; returns how many. */

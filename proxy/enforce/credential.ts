@@ -113,21 +113,21 @@ interface CredentialDeps {
   readonly identity: Pick<Identity, 'agentId'>;
 }
 
-/** An answer to an MCP server's question belongs to its session, like the handshake. */
-export async function credentialFor(
+/** The credential for a call; a response to an MCP server's question gets that of its session. */
+export function credentialFor(
   { binding, tool, insteadOf }: RecognisedAction,
   deps: CredentialDeps,
-): Promise<HeldCredential | undefined> {
+): HeldCredential | undefined | Promise<HeldCredential | undefined> {
   if (binding === undefined) return undefined;
   return insteadOf === undefined
     ? deps.credentials.forCall(tool, binding)
     : credentialForServer(binding, deps);
 }
 
-/** The credential for what an MCP server is asked besides calls. */
+/** The credential for requests to an MCP server that are no calls. */
 export function credentialForServer(
   binding: Binding,
   { credentials, replica, identity }: CredentialDeps,
-): Promise<HeldCredential | undefined> {
+): HeldCredential | undefined | Promise<HeldCredential | undefined> {
   return credentials.forServer(binding, replica.agent(identity.agentId)?.capabilities ?? []);
 }

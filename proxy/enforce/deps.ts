@@ -15,7 +15,7 @@ import type { TunnelUpgrade } from '../upstream/websocket-tunnel.ts';
 import type { CallsInFlight, StoppableCalls } from './calls-in-flight.ts';
 import type { ConcurrencyLimit } from './concurrency-limit.ts';
 import type { MissingCredentials } from './credential.ts';
-import type { JudgeDeps } from './judge.ts';
+import type { JudgeDeps } from './reach-judgement.ts';
 
 /** What enforcement is given; built in `main.ts`. */
 export interface EnforceDeps extends JudgeDeps {

@@ -1,4 +1,5 @@
 import { digestOf } from '../../shared/approval/action-digest.ts';
+import { refusalDetails } from '../../shared/decision/explain.ts';
 import { errorFamily } from '../../shared/errors/error-kinds.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { type DeliveredApproval, sidecarSection } from '../../shared/sync/sections.ts';
@@ -6,19 +7,84 @@ import type { Exchange } from '../call/exchange.ts';
 import { HeldStream } from '../call/held-stream.ts';
 import type { RecognisedAction } from '../call/recognition.ts';
 import { assertUnblocked } from './assert-unblocked.ts';
+import { type CallContext, decisionHeader } from './call-context.ts';
 import type { EnforceDeps } from './deps.ts';
-import type { Judgement } from './judge.ts';
+import type { Judgement } from './reach-judgement.ts';
+import { answerRefusal, refuseResponse } from './refuse-call.ts';
 
-/** How a held call may go on. */
+/** A call that a human must allow. */
+interface HeldCall {
+  readonly call: RecognisedAction;
+  readonly judgement: Judgement;
+  readonly time: HoldTime;
+  readonly evidenceId: string;
+}
+
+interface HoldAnswer {
+  readonly outcome: HoldOutcome;
+  readonly approvalId: number;
+}
+
+/** Asks a human, or joins a request that is open already, and waits for the decision. */
+export async function holdForApproval(
+  { exchange, deps }: CallContext,
+  { call, judgement, time, evidenceId }: HeldCall,
+): Promise<HoldAnswer> {
+  const known = outcomeOf(judgement.approval);
+  const { signal } = exchange.abort;
+  if (judgement.approval !== undefined && known !== 'pending') {
+    return { outcome: signal.aborted ? 'pending' : known, approvalId: judgement.approval.id };
+  }
+  const release = deps.held.acquire();
+  try {
+    const approval = judgement.approval ?? (await openApproval(judgement, deps));
+    const { waitMs, headers } = time;
+    const { decision, reasonCode } = judgement.verdict;
+    beginHeldStream(exchange, call, {
+      message: `Waiting for a human decision (approval ${approval.id}).`,
+      headers: { ...decisionHeader(decision, reasonCode, evidenceId), ...headers },
+    });
+    const held = { approvalId: approval.id, tool: judgement.action.tool, waitMs, signal };
+    const outcome = await awaitDecision(held, deps);
+    // A grant is not consumed for a response that nobody waits for.
+    return { outcome: signal.aborted ? 'pending' : outcome, approvalId: approval.id };
+  } finally {
+    exchange.held?.stopProgress();
+    release();
+  }
+}
+
+/** Answers a held call that was not granted. */
+export async function answerHeld(
+  context: CallContext,
+  { call, judgement: { verdict }, time: { headers }, evidenceId }: HeldCall,
+  { outcome, approvalId }: HoldAnswer,
+): Promise<void> {
+  if (call.insteadOf !== undefined) {
+    return refuseResponse(context, call, { evidenceId, reasonCode: `approval.${outcome}` });
+  }
+  const comment = context.deps.replica.approvalById(approvalId)?.comment;
+  const common = { form: call.form, approvalId, evidenceEventId: evidenceId, headers };
+  if (outcome === 'pending') {
+    const message = `${verdict.summary} It was not performed yet.`;
+    const pending = { decision: 'require_approval', reasonCode: 'approval.pending' } as const;
+    const details = refusalDetails(verdict, comment);
+    return answerRefusal(context, { ...common, ...pending, message, details });
+  }
+  const reasonCode = outcome === 'denied' ? 'approval.denied' : 'approval.expired';
+  answerRefusal(context, { ...common, reasonCode, details: refusalDetails({}, comment) });
+}
+
+/** How a hold ended. */
 export type HoldOutcome = 'granted' | 'denied' | 'expired' | 'pending';
 
 type Opened = Pick<DeliveredApproval, 'id' | 'expiresAtMs'>;
 
 /**
- * Asks a human: opens the approval for exactly this action, or joins the one already open. Of the
- * same call many times at once the control plane is asked once.
+ * Opens an approval for exactly this action, or joins the one that is open. Concurrent calls of the
+ * same action share one request to the control plane.
  */
-export function openApproval(
+function openApproval(
   judgement: Judgement,
   deps: Pick<EnforceDeps, 'controlPlane' | 'replica' | 'openingApprovals' | 'openedApprovals'>,
 ): Promise<Opened> {
@@ -48,12 +114,12 @@ async function ask(
 }
 
 /**
- * Waits for the human's decision to come over the bus, for `waitMs` at most and only while the
- * agent is still there. `pending` means that nobody decided yet. Rejects as soon as the call could
- * not go on whatever was decided: a kill switch was armed, the sidecar or its agent revoked.
+ * Waits for the human's decision to arrive over the bus, for `waitMs` at most and only while the
+ * agent is connected. `pending` means that nobody decided yet. Rejects as soon as no decision could
+ * allow the call: a kill switch was armed, the sidecar or its agent was revoked.
  */
 export function awaitDecision(
-  { approvalId, tool, waitMs, signal }: HeldCall,
+  { approvalId, tool, waitMs, signal }: AwaitedDecision,
   deps: HoldDeps,
 ): Promise<HoldOutcome> {
   const { replica, identity, stopping } = deps;
@@ -83,18 +149,18 @@ export function awaitDecision(
   });
 }
 
-interface HeldCall {
+interface AwaitedDecision {
   readonly approvalId: number;
   readonly tool: string;
   readonly waitMs: number;
-  /** Aborted when the agent goes away. */
+  /** Aborted when the agent disconnects. */
   readonly signal: AbortSignal;
 }
 
 type HoldDeps = Pick<EnforceDeps, 'replica' | 'identity' | 'clock' | 'stopping'>;
 
-/** How long a call is held, and the header of its answer that confirms what its agent asked for. */
-export interface HoldTime {
+/** How long a call is held, and the response header that confirms the wait that its agent asked for. */
+interface HoldTime {
   readonly waitMs: number;
   readonly headers: Readonly<Record<string, string>>;
 }
@@ -109,7 +175,7 @@ export function holdTime(
   return { waitMs: seconds * 1_000, headers: { 'Preference-Applied': `wait=${seconds}` } };
 }
 
-export function outcomeOf(approval: DeliveredApproval | undefined): HoldOutcome {
+function outcomeOf(approval: DeliveredApproval | undefined): HoldOutcome {
   switch (approval?.status) {
     case 'approved':
     case 'modified':
@@ -124,8 +190,8 @@ export function outcomeOf(approval: DeliveredApproval | undefined): HoldOutcome 
   }
 }
 
-/** Answers an MCP call that reads progress by an event stream, from now on until it is decided. */
-export function beginHeldStream(
+/** Answers an MCP call that reads progress with an event stream, from now until it is decided. */
+function beginHeldStream(
   exchange: Exchange,
   { form, hints, insteadOf }: Pick<RecognisedAction, 'form' | 'hints' | 'insteadOf'>,
   {
@@ -136,7 +202,7 @@ export function beginHeldStream(
   const { req, res } = exchange;
   const { progressToken } = hints;
   if (form.kind !== 'mcp' || progressToken === undefined || res.destroyed) return;
-  // Its refusal is an answer to the server.
+  // The refusal of a client's response is sent to the server.
   if (insteadOf !== undefined) return;
   if (!acceptsEvents(req.headers.accept ?? '')) return;
   exchange.held = new HeldStream(res, form);

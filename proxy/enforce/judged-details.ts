@@ -8,7 +8,6 @@ import type { CallFacts } from '../call/call-facts.ts';
 import type { Refusal } from '../call/refusal.ts';
 import { visibleBindings } from '../internal-host/agent-manifest.ts';
 import type { Replica } from '../replica/replica.ts';
-import type { CallContext } from './call-context.ts';
 
 interface JudgedDeps {
   readonly replica: Pick<Replica, 'bindings' | 'agent'>;
@@ -56,9 +55,9 @@ function detailsOf({ tool, resource, host, bound, nearest }: Judged): JsonObject
 /** The refusal with what it judged in `details`, and in words where nothing matched the call. */
 export function withJudged(
   refusal: Refusal,
-  { deps, facts }: Pick<CallContext, 'deps' | 'facts'>,
+  { deps, facts }: { readonly deps: JudgedDeps; readonly facts: CallFacts },
 ): Refusal {
-  const judged = facts === undefined ? undefined : judgedOrNone(facts(), deps);
+  const judged = judgedOrNone(facts, deps);
   if (judged === undefined) return refusal;
   const details = { ...refusal.details, ...detailsOf(judged) };
   const { reasonCode } = refusal;

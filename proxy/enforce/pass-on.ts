@@ -1,7 +1,6 @@
 import type { Binding } from '../../shared/binding/binding.ts';
 import { splitTarget } from '../../shared/binding/path.ts';
 import type { ResponseFilter } from '../../shared/upstream/response-filter.ts';
-import type { Exchange } from '../call/exchange.ts';
 import type { RecognisedPass } from '../call/recognition.ts';
 import { toolsListFilter } from '../mcp/tools-list.ts';
 import { recordPass } from '../records/record-decision.ts';
@@ -12,37 +11,28 @@ import type { EnforceDeps } from './deps.ts';
 import { perform } from './perform.ts';
 
 /**
- * What carries no arguments to judge: an MCP server's handshake and lists, a model provider's
- * stream. It needs a fresh replica and no kill switch against it, and is recorded like any call.
+ * Forwards a request without arguments to judge: an MCP server's handshake and lists, a model
+ * provider's stream. It needs a fresh replica and no kill switch, and is recorded like any call.
  */
-export async function passOn(
-  exchange: Exchange,
-  pass: RecognisedPass,
-  context: CallContext,
-): Promise<void> {
-  const { deps, advance } = context;
-  const isMcp = pass.binding.protocol === 'mcp';
+export async function passOn(context: CallContext, pass: RecognisedPass): Promise<void> {
+  const { exchange, deps } = context;
+  const { binding, outgoing } = pass;
+  const isMcp = binding.protocol === 'mcp';
   if (pass.what === 'mcp/stream') deps.streamOpenings.begin(exchange);
-  // Without the query, in which some clients send their own keys: the ledger keeps what it is told.
+  // The query is left out because some clients send their own keys in it, and the ledger keeps all.
   const resource = splitTarget(exchange.target).path;
-  const facts = factsOf(exchange, { tool: passedTool(pass), resource });
-  advance({ facts });
-  assertUnblocked(facts.tool, deps);
+  context.facts = factsOf(exchange, { tool: passedTool(pass), resource });
+  assertUnblocked(context.facts.tool, deps);
   const reasonCode = isMcp ? 'binding.mcp_passed' : 'binding.passthrough';
-  const evidenceId = await recordPass({ facts, reasonCode }, context);
-  await perform(
-    exchange,
-    {
-      outgoing: pass.outgoing,
-      facts,
-      binding: pass.binding,
-      credential: isMcp ? await credentialForServer(pass.binding, deps) : undefined,
-      evidenceId,
-      filter: watchTools(pass.binding, deps),
-      responseHeaders: decisionHeader('allow', reasonCode, evidenceId),
-    },
-    context,
-  );
+  const evidenceId = await recordPass(reasonCode, context);
+  await perform(context, {
+    outgoing,
+    binding,
+    credential: isMcp ? await credentialForServer(binding, deps) : undefined,
+    evidenceId,
+    filter: watchTools(binding, deps),
+    responseHeaders: decisionHeader('allow', reasonCode, evidenceId),
+  });
 }
 
 /** `mcp.<server>/<method>`, or `passthrough.<binding>`. */
@@ -52,7 +42,7 @@ export function passedTool({ binding, what }: Pick<RecognisedPass, 'binding' | '
     : `passthrough.${binding.name}`;
 }
 
-/** Holds every tool that an MCP server lists, on whichever answer, against its approved form. */
+/** Compares every tool that an MCP server lists, in any response, with its approved form. */
 export function watchTools(
   binding: Binding | undefined,
   { liveDrift }: Pick<EnforceDeps, 'liveDrift'>,

@@ -6,9 +6,9 @@ import { withHeader } from '../../shared/upstream/headers.ts';
 import { withCredential } from '../../shared/upstream/inject.ts';
 import type { Outgoing } from '../../shared/upstream/outgoing.ts';
 import type { ResponseFilter } from '../../shared/upstream/response-filter.ts';
-import type { CallFacts, CallOutcome } from '../call/call-facts.ts';
+import type { CallOutcome } from '../call/call-facts.ts';
 import type { Exchange } from '../call/exchange.ts';
-import { outcomeRecord } from '../records/call-records.ts';
+import { recordOutcome } from '../records/record-decision.ts';
 import { combineFilters } from '../upstream/combine-filters.ts';
 import type { Outcome } from '../upstream/forwarding.ts';
 import { assertUnblocked } from './assert-unblocked.ts';
@@ -18,44 +18,68 @@ import { lacksCredential } from './credential.ts';
 import type { EnforceDeps } from './deps.ts';
 import { endWhenSilent } from './end-when-silent.ts';
 
-/** A call that may be performed: judged, and its decision written down. */
-export interface PermittedCall {
+/** A call that may be performed: its decision is recorded. */
+interface PermittedCall {
   readonly outgoing: Outgoing;
-  readonly facts: CallFacts;
   readonly binding: Binding | undefined;
   readonly credential: HeldCredential | undefined;
   /** Id of the decision's event. */
   readonly evidenceId: string;
-  /** Looks at the answer as it passes, besides the guard against reflected secrets. */
+  /** Reads the response as it passes, besides the guard against reflected secrets. */
   readonly filter?: ResponseFilter | undefined;
   readonly responseHeaders: Readonly<Record<string, string>>;
 }
 
 /**
- * Performs a permitted call and writes down how it ended. Rejects when nothing has been
- * answered yet, so that the caller can refuse in the right form.
+ * Performs a permitted call and records how it ended. Rejects if no response was begun, so that the
+ * caller can refuse in the right form.
  */
-export async function perform(
-  exchange: Exchange,
-  call: PermittedCall,
-  { deps, trace }: Pick<CallContext, 'deps' | 'trace'>,
-): Promise<void> {
-  const { identity, clock, live, forward, streamOpenings } = deps;
-  const subject = { tool: call.facts.tool, agentId: identity.agentId };
+export async function perform(context: CallContext, call: PermittedCall): Promise<void> {
+  const { exchange, deps, facts } = context;
+  const { clock, streamOpenings } = deps;
   const streams = streamOpenings.before(exchange);
   if (streams !== undefined) await streams;
   streamOpenings.leaves(exchange);
-  // Again: it may have taken a while to spend an approval or to fetch a credential.
-  assertUnblocked(subject.tool, deps);
+  // Checked again because consuming an approval or fetching a credential takes time.
+  assertUnblocked(facts.tool, deps);
 
+  const startedAt = clock.monotonic();
+  const outcome = await send(context, call);
+  const { binding, credential } = call;
+  const lacksIts = lacksCredential(binding, credential);
+  if (lacksIts) {
+    deps.missingCredentials.report(binding, { tool: facts.tool, status: outcome.status });
+  }
+  const recorded = {
+    decisionId: call.evidenceId,
+    facts,
+    outcome: lacksIts ? { ...outcome, credential: 'none' as const } : outcome,
+    durationMs: clock.monotonic() - startedAt,
+  };
+  await recordOutcome(recorded, deps);
+  const { failure } = outcome;
+  if (failure !== undefined && failure !== 'client_gone' && !isAnswered(exchange, outcome)) {
+    throw new GatewayError(failure);
+  }
+}
+
+/** Sends the call to its upstream, where kill switches and revocations can still stop it. */
+async function send(
+  { exchange, deps, facts, trace }: CallContext,
+  call: PermittedCall,
+): Promise<CallOutcome> {
+  const { clock, streamOpenings } = deps;
+  const { abort } = exchange;
+  const { signal } = abort;
   const startedAt = clock.monotonic();
   const permitted = withCredential(call.outgoing, call.credential);
   const sent = trace?.sent(permitted);
   const outgoing = sent === undefined ? permitted : withHeaders(permitted, sent.headers);
-  const outcome = await live.track({ ...subject, abort: exchange.abort }, async (signal) => {
+  const remove = deps.live.add({ tool: facts.tool, agentId: deps.identity.agentId, abort });
+  try {
     const ended =
       exchange.upgrade === undefined
-        ? await forward(outgoing, exchange.res, {
+        ? await deps.forward(outgoing, exchange.res, {
             signal,
             ending: deps.stopping,
             onHead: () => streamOpenings.over(exchange),
@@ -64,14 +88,11 @@ export async function perform(
           })
         : await tunnel(exchange, { outgoing, call, signal, deps });
     deps.traffic.forwarded(ended, (clock.monotonic() - startedAt) / 1000);
-    return nameStop(ended, signal);
-  });
-  sent?.ended(outcome);
-  reportMissingCredential(call, outcome, deps);
-  await recordOutcome(call, outcome, clock.monotonic() - startedAt, deps);
-  const { failure } = outcome;
-  if (failure !== undefined && failure !== 'client_gone' && !isAnswered(exchange, outcome)) {
-    throw new GatewayError(failure);
+    const outcome = nameStop(ended, signal);
+    sent?.ended(outcome);
+    return outcome;
+  } finally {
+    remove();
   }
 }
 
@@ -82,7 +103,7 @@ interface Tunnelled {
   readonly deps: EnforceDeps;
 }
 
-/** Once it is open the connection carries another protocol: the answer kept for a refusal lets go of it. */
+/** Opens a tunnel. Once it is open, the response that was kept for a refusal lets go of the socket. */
 async function tunnel(
   { req, res, upgrade }: Exchange,
   { outgoing, call, signal, deps }: Tunnelled,
@@ -117,7 +138,7 @@ function isAnswered(exchange: Exchange, outcome: CallOutcome): boolean {
   return res.headersSent || hasOpened(exchange, outcome);
 }
 
-/** Last of all filters, because the others read what the upstream sent. */
+/** The held stream's filter runs last, because the others read the bytes of the upstream. */
 function intoHeld(
   { held }: Exchange,
   filter: ResponseFilter | undefined,
@@ -130,7 +151,7 @@ function hasOpened({ upgrade }: Exchange, { requestBytes }: CallOutcome): boolea
   return upgrade !== undefined && requestBytes !== undefined;
 }
 
-/** To whoever forwards, a call that is ended from here looks as if its agent had left. */
+/** Names why the sidecar ended a call, which the forwarder reports as a disconnected agent. */
 function nameStop(ended: Outcome, signal: AbortSignal): CallOutcome {
   const stop = stopOf(signal);
   return ended.failure === 'client_gone' && stop !== undefined
@@ -138,19 +159,11 @@ function nameStop(ended: Outcome, signal: AbortSignal): CallOutcome {
     : ended;
 }
 
-/** Tells the agent's side why an upstream may refuse the call. */
+/** Reports to the agent why an upstream may refuse the call. */
 function responseHeadersOf({ binding, credential, responseHeaders }: PermittedCall) {
   return lacksCredential(binding, credential)
     ? { ...responseHeaders, 'Sallyport-Credential': 'none' }
     : responseHeaders;
-}
-
-function reportMissingCredential(
-  { binding, credential, facts: { tool } }: PermittedCall,
-  { status }: CallOutcome,
-  { missingCredentials }: EnforceDeps,
-): void {
-  if (lacksCredential(binding, credential)) missingCredentials.report(binding, { tool, status });
 }
 
 function withHeaders(outgoing: Outgoing, set: Readonly<Record<string, string>>): Outgoing {
@@ -165,27 +178,4 @@ function filterFor({ credential, filter }: PermittedCall): ResponseFilter | unde
   if (credential === undefined) return filter;
   const guard = reflectionFilter([credential.secret]);
   return filter === undefined ? guard : combineFilters(guard, filter);
-}
-
-/** The call has happened: if its outcome cannot be written down, that is an incident for the log. */
-async function recordOutcome(
-  call: PermittedCall,
-  outcome: CallOutcome,
-  durationMs: number,
-  deps: EnforceDeps,
-): Promise<void> {
-  const { facts, evidenceId, binding, credential } = call;
-  const ended = lacksCredential(binding, credential)
-    ? { ...outcome, credential: 'none' as const }
-    : outcome;
-  try {
-    await deps.spool.append(
-      outcomeRecord({ decisionId: evidenceId, facts, outcome: ended, durationMs }, deps),
-    );
-  } catch (error) {
-    deps.log.error(
-      { err: error, evidenceId },
-      'the outcome of a performed call could not be recorded',
-    );
-  }
 }

@@ -2,11 +2,14 @@ import { formatAuthority } from '../../shared/base/host.ts';
 import { GatewayError, toGatewayError } from '../../shared/errors/gateway-error.ts';
 import type { CallFacts, CallOutcome } from '../call/call-facts.ts';
 import type { Tunnel } from '../ingress/tunnel.ts';
-import { outcomeRecord } from '../records/call-records.ts';
 import { orThrottled } from '../records/denial-throttle.ts';
-import { recordPass, recordRefusal, reportThrottled } from '../records/record-decision.ts';
+import {
+  recordOutcome,
+  recordPass,
+  recordRefusal,
+  reportThrottled,
+} from '../records/record-decision.ts';
 import { assertUnblocked } from './assert-unblocked.ts';
-import type { CallContext } from './call-context.ts';
 import { stopOf } from './calls-in-flight.ts';
 import type { EnforceDeps } from './deps.ts';
 import { endWhenSilent } from './end-when-silent.ts';
@@ -29,25 +32,24 @@ export async function enforceTunnel(tunnel: Tunnel, deps: EnforceDeps): Promise<
   let release = () => {};
   let isAllowed = false;
   const sinceMs = deps.clock.monotonic();
-  const context = { deps, advance: () => {}, trace: undefined, sinceMs };
+  const context = { deps, facts, trace: undefined, sinceMs, evidenceId: undefined };
   try {
     assertUnblocked(facts.tool, deps);
     release = deps.tunnels.acquire();
-    const pass = { facts, reasonCode: 'binding.passthrough' };
-    const evidenceId = await recordPass(pass, context);
+    const evidenceId = await recordPass('binding.passthrough', context);
     isAllowed = true;
     // Again: what changed meanwhile found no tunnel to end.
     assertUnblocked(facts.tool, deps);
     if (!isPassthrough(deps, tunnel.host, tunnel.port)) {
       throw new GatewayError('proxy.unbound_call');
     }
-    const followed = follow(tunnel, { facts, evidenceId, context });
+    const followed = follow(tunnel, { facts, evidenceId, deps });
     void deps.callsInFlight.add(followed.finally(release));
   } catch (thrown) {
     release();
     const failure = toGatewayError(thrown);
     const error = isAllowed ? failure : orThrottled(failure, deps);
-    if (error === failure) await recordRefusal(error.code, facts, context);
+    if (error === failure) await recordRefusal(error.code, context);
     else reportThrottled(context);
     throw error;
   }
@@ -63,15 +65,14 @@ function endWhenUnbound(tunnel: Tunnel, deps: EnforceDeps): () => void {
 interface Followed {
   readonly facts: CallFacts;
   readonly evidenceId: string;
-  readonly context: CallContext;
+  readonly deps: EnforceDeps;
 }
 
 /**
  * Ends the tunnel on a kill switch or revocation, and records how it ended. A tunnel that was
  * refused for the TLS inside it is recorded as denied, too. Never rejects.
  */
-async function follow(tunnel: Tunnel, { facts, evidenceId, context }: Followed): Promise<void> {
-  const { deps } = context;
+async function follow(tunnel: Tunnel, { facts, evidenceId, deps }: Followed): Promise<void> {
   const startedAt = deps.clock.monotonic();
   const unsubscribe = endWhenUnbound(tunnel, deps);
   let failure: CallOutcome['failure'];
@@ -82,19 +83,19 @@ async function follow(tunnel: Tunnel, { facts, evidenceId, context }: Followed):
       tunnel.close();
     },
   });
-  const subject = { tool: facts.tool, agentId: deps.identity.agentId };
-  const end = await deps.live.track({ ...subject, abort: new AbortController() }, (signal) => {
-    const stop = () => {
-      failure = stopOf(signal);
-      tunnel.close();
-    };
-    signal.addEventListener('abort', stop, { once: true });
-    return tunnel.ended;
-  });
+  const abort = new AbortController();
+  const stop = () => {
+    failure = stopOf(abort.signal);
+    tunnel.close();
+  };
+  abort.signal.addEventListener('abort', stop, { once: true });
+  const remove = deps.live.add({ tool: facts.tool, agentId: deps.identity.agentId, abort });
+  const end = await tunnel.ended.finally(remove);
   unsubscribe();
   leave();
   const { sni } = end;
-  if (end.refusal !== undefined) await recordRefusal(end.refusal, facts, { ...context, sni });
+  if (end.refusal !== undefined)
+    await recordRefusal(end.refusal, { deps, facts, trace: undefined, sni });
   const outcome = {
     requestBytes: end.sentBytes,
     responseBytes: end.receivedBytes,
@@ -103,13 +104,7 @@ async function follow(tunnel: Tunnel, { facts, evidenceId, context }: Followed):
     sni,
   };
   const durationMs = deps.clock.monotonic() - startedAt;
-  try {
-    await deps.spool.append(
-      outcomeRecord({ decisionId: evidenceId, facts, outcome, durationMs }, deps),
-    );
-  } catch (error) {
-    deps.log.error({ err: error, evidenceId }, 'the end of a tunnel could not be recorded');
-  }
+  await recordOutcome({ decisionId: evidenceId, facts, outcome, durationMs }, deps);
 }
 
 /** Without a verified snapshot no host is known to be one: it is read, and refused in good form. */

@@ -1,10 +1,10 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { listenError } from '../../shared/base/listen-error.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import { tokenCheck } from './authentication.ts';
 import { createConnects } from './connects.ts';
 import { isIgnoredUpgrade } from './head.ts';
 import { defaultLimits, type IngressLimits } from './limits.ts';
@@ -208,4 +208,24 @@ function parserRefusal(error: NodeJS.ErrnoException): GatewayError | undefined {
 
 function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(?:\.\d{1,3}){3}$/.test(host);
+}
+
+const digest = (text: string) => createHash('sha256').update(text).digest();
+
+/**
+ * Whether a `Proxy-Authorization` value proves the token: as `Bearer <token>`, or by Basic as the
+ * password, or as the user name without a password (`http://token@proxy`).
+ */
+function tokenCheck(token: string): (authorization: string | undefined) => boolean {
+  const expected = digest(token);
+  const isToken = (candidate: string) => timingSafeEqual(digest(candidate), expected);
+  return (authorization) => {
+    const parts = /^(bearer|basic) +([^\s]+)$/i.exec(authorization ?? '');
+    const credentials = parts?.[2] ?? '';
+    if (parts?.[1]?.toLowerCase() === 'bearer') return isToken(credentials);
+    const pair = Buffer.from(credentials, 'base64').toString();
+    const colon = pair.indexOf(':');
+    const [user, password] = colon < 0 ? [pair, ''] : [pair.slice(0, colon), pair.slice(colon + 1)];
+    return isToken(password === '' ? user : password);
+  };
 }

@@ -1,7 +1,9 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Exchange } from '../call/exchange.ts';
 import type { HeldStream } from '../call/held-stream.ts';
 import type { Target } from './head.ts';
+import type { Upgrade } from './options.ts';
 
 const agentGone = new Error('The agent went away.');
 
@@ -42,4 +44,33 @@ export class LiveExchange implements Exchange {
     this.#broken = true;
     this.#abort?.abort(agentGone);
   }
+}
+
+const lingerMs = 1_000;
+
+/** Discards what still arrives for a moment, so that the response reaches the agent, then closes. */
+function linger(socket: Upgrade['socket']): void {
+  socket.resume();
+  const timer = setTimeout(() => socket.destroy(), lingerMs);
+  socket.once('close', () => clearTimeout(timer));
+}
+
+/**
+ * The exchange of a request to change protocols. The request has left the HTTP server, so it gets a
+ * response of its own for a refusal; if it is allowed, the connection is tunnelled.
+ */
+export function upgradeExchange({ target, req, socket, head }: Upgrade): Exchange {
+  const res = new ServerResponse(req);
+  res.shouldKeepAlive = false;
+  res.assignSocket(socket as Socket);
+  res.once('finish', () => {
+    res.detachSocket(socket as Socket);
+    socket.end();
+    linger(socket);
+  });
+  const abort = new AbortController();
+  socket.once('close', () => abort.abort());
+  const { scheme, host, port, path } = target;
+  const method = req.method ?? 'GET';
+  return { scheme, host, port, method, target: path, req, res, upgrade: { socket, head }, abort };
 }

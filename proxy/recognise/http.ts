@@ -1,6 +1,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/base/json.ts';
 import { decodeUtf8, parseStrictJson } from '../../shared/base/strict-json.ts';
 import { ArgumentSet } from '../../shared/binding/args.ts';
+import type { Binding } from '../../shared/binding/binding.ts';
 import { bodyKind, buildRequest } from '../../shared/binding/build.ts';
 import { parseForm } from '../../shared/binding/form.ts';
 import type { BoundCall } from '../../shared/binding/match.ts';
@@ -10,32 +11,60 @@ import { requireResource } from '../../shared/binding/resource.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Outgoing } from '../../shared/upstream/outgoing.ts';
 import type { Exchange } from '../call/exchange.ts';
-import type { RecogniseDeps, RecognisedAction, RecogniseLimits } from '../call/recognition.ts';
+import type {
+  RecogniseDeps,
+  RecognisedAction,
+  RecogniseLimits,
+  Recognition,
+} from '../call/recognition.ts';
 import { readHints, refuseOverrides } from './agent-headers.ts';
-import { readBody, requireMediaType, requireNoBody } from './read-body.ts';
+import {
+  readBody,
+  requireMediaType,
+  requireNoBody,
+  type UnreadCall,
+  whenRead,
+} from './read-body.ts';
 
 /**
  * A REST call that a binding covers. Its arguments come from path, query and body; each name may
  * be given once, in the place where the builder would put it.
  */
-export async function recogniseCall(
+export function recogniseCall(
   exchange: Exchange,
   call: BoundCall,
   { limits, buffers }: Pick<RecogniseDeps, 'limits' | 'buffers'>,
-): Promise<RecognisedAction> {
+): Recognition | UnreadCall {
   const { binding } = call;
-  if (binding.tool === undefined) throw new GatewayError('proxy.unbound_call');
+  const { tool } = binding;
+  if (tool === undefined) throw new GatewayError('proxy.unbound_call');
   refuseOverrides(exchange.req);
   const set = new ArgumentSet();
   addTarget(set, exchange, call);
-  const kind = bodyKind(binding);
-  if (kind === 'none') await requireNoBody(exchange.req);
-  else {
-    const charge = buffers?.open(exchange.res);
-    const body = await readBody(exchange.req, limits.bodyBytesMax, charge);
-    addBody(set, body, { exchange, call, limits });
+  const form = { kind: 'http' } as const;
+  if (bodyKind(binding) === 'none') {
+    return whenRead(requireNoBody(exchange.req), form, () =>
+      boundAction(exchange, { binding, tool, args: set.args }),
+    );
   }
-  const { args } = set;
+  const charge = buffers?.open(exchange.res);
+  return whenRead(readBody(exchange.req, limits.bodyBytesMax, charge), form, (body) => {
+    addBody(set, body, { exchange, call, limits });
+    return boundAction(exchange, { binding, tool, args: set.args });
+  });
+}
+
+interface BoundArguments {
+  readonly binding: Binding;
+  readonly tool: string;
+  readonly args: JsonObject;
+}
+
+/** The action of a call whose arguments are complete. */
+function boundAction(
+  exchange: Exchange,
+  { binding, tool, args }: BoundArguments,
+): RecognisedAction {
   refuseMethodOverride(Object.keys(args));
   const build = (judged: JsonObject): Outgoing => ({
     scheme: exchange.scheme,
@@ -43,7 +72,7 @@ export async function recogniseCall(
     port: exchange.port,
     ...buildRequest(binding, judged, { agentHeaders: exchange.req.rawHeaders }),
   });
-  // Built at once: what cannot be written is refused before it is judged.
+  // Built before the judgement, so that a request that cannot be written is refused first.
   const asJudged = build(args);
   const written = (judged: JsonObject) => (judged === args ? asJudged : build(judged));
   const resourceOf = (judged: JsonObject) =>
@@ -53,7 +82,7 @@ export async function recogniseCall(
   return {
     kind: 'action',
     binding,
-    tool: binding.tool,
+    tool,
     resource: resourceOf(args),
     resourceOf,
     args,
@@ -63,7 +92,7 @@ export async function recogniseCall(
   };
 }
 
-/** What path and query say. */
+/** Adds the arguments in path and query. */
 function addTarget(
   set: ArgumentSet,
   { target }: Exchange,

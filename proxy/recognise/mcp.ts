@@ -34,7 +34,13 @@ import {
 } from '../mcp/message.ts';
 import { methodResource, readToolCall, toolResource } from '../mcp/methods.ts';
 import { judgedHeaders, readHints } from './agent-headers.ts';
-import { readBody, requireMediaType, requireNoBody } from './read-body.ts';
+import {
+  readBody,
+  requireMediaType,
+  requireNoBody,
+  type UnreadCall,
+  whenRead,
+} from './read-body.ts';
 
 type McpRequest = Extract<McpMessage, { kind: 'request' }>;
 type McpNotification = Extract<McpMessage, { kind: 'notification' }>;
@@ -50,52 +56,70 @@ interface McpCall<Message extends McpMessage> {
   readonly message: Message;
 }
 
-/** A request to an MCP endpoint over Streamable HTTP, of whichever revision. */
-export async function recogniseMcp(
+/** A request to an MCP endpoint over Streamable HTTP, of any revision. */
+export function recogniseMcp(
   exchange: Exchange,
   binding: Binding,
   deps: RecogniseDeps,
-): Promise<Recognition> {
+): Recognition | UnreadCall {
   if (exchange.method !== 'POST') return recogniseStream(exchange, binding);
-  let body: Buffer | undefined;
+  const form = { kind: 'mcp', id: null, method: '' } as const;
   try {
     requireMediaType(exchange.req, 'application/json');
     const charge = deps.buffers?.open(exchange.res);
-    body = await readBody(exchange.req, deps.limits.bodyBytesMax, charge);
-    const message = parseMessage(body, deps.limits);
+    const body = readBody(exchange.req, deps.limits.bodyBytesMax, charge);
+    return whenRead(body, form, (bytes) => recognisePost({ exchange, binding, bytes }, deps));
+  } catch (error) {
+    return refusalOf(error, form);
+  }
+}
+
+interface PostedMessage {
+  readonly exchange: Exchange;
+  readonly binding: Binding;
+  readonly bytes: Buffer;
+}
+
+function recognisePost(
+  { exchange, binding, bytes }: PostedMessage,
+  deps: RecogniseDeps,
+): Recognition {
+  try {
+    const message = parseMessage(bytes, deps.limits);
     const headers = readMcpHeaders(exchange.req.rawHeaders);
     const agreement = agree(headers, message);
     return recogniseMessage({ exchange, binding, headers, agreement, message }, deps);
   } catch (error) {
-    const id = body === undefined ? null : salvageId(body);
-    return refusalOf(error, { kind: 'mcp', id, method: '' });
+    return refusalOf(error, { kind: 'mcp', id: salvageId(bytes), method: '' });
   }
 }
 
 /** GET opens the server's stream and DELETE ends the session, in revisions that have them. */
-async function recogniseStream(exchange: Exchange, binding: Binding): Promise<RecognisedPass> {
+function recogniseStream(exchange: Exchange, binding: Binding): Recognition | UnreadCall {
   const { method, req } = exchange;
   if (method !== 'GET' && method !== 'DELETE') {
     throw new GatewayError('proxy.method_refused', {
       message: 'An MCP endpoint answers POST, GET and DELETE.',
     });
   }
-  await requireNoBody(req);
-  const ofSession = sessionHeaders(readMcpHeaders(req.rawHeaders));
-  if (ofSession.length === 0) throw namesNoSession();
-  const headers = [...allowedHeaders(req.rawHeaders, binding.headers), ...ofSession];
-  return {
-    kind: 'pass',
-    binding,
-    what: method === 'GET' ? 'mcp/stream' : 'mcp/session-end',
-    form: { kind: 'http' },
-    outgoing: { ...destination(exchange, binding), method, headers, body: null },
-  };
+  const form = { kind: 'http' } as const;
+  return whenRead(requireNoBody(req), form, () => {
+    const ofSession = sessionHeaders(readMcpHeaders(req.rawHeaders));
+    if (ofSession.length === 0) throw namesNoSession();
+    const headers = [...allowedHeaders(req.rawHeaders, binding.headers), ...ofSession];
+    return {
+      kind: 'pass',
+      binding,
+      what: method === 'GET' ? 'mcp/stream' : 'mcp/session-end',
+      form,
+      outgoing: { ...destination(exchange, binding), method, headers, body: null },
+    };
+  });
 }
 
 /**
- * The older transport opens with a GET that says nothing of MCP, and would be told an address for
- * its messages that nobody bound. No other client needs such a GET: a server may always refuse it.
+ * The HTTP+SSE transport opens with a GET without MCP headers, and the server answers it with an
+ * address for messages that has no binding. Other clients need no such GET: a server may refuse it.
  */
 function namesNoSession(): GatewayError {
   return new GatewayError('mcp.transport_unsupported', {
@@ -104,7 +128,7 @@ function namesNoSession(): GatewayError {
   });
 }
 
-/** What a binding with `list_actions` has policy decide. `tools/list` is filtered tool by tool. */
+/** Lists that policy decides on for a binding with `list_actions`; `tools/list` is filtered instead. */
 const listsOfData: ReadonlySet<string> = new Set([
   'resources/list',
   'resources/templates/list',
@@ -146,7 +170,7 @@ function toolCall(call: McpCall<McpRequest>, deps: RecogniseDeps): RecognisedAct
   });
 }
 
-/** Every other request, and notifications that no table knows. */
+/** Any other request, or a notification that no table lists. */
 function otherMethod(call: McpCall<McpRequest | McpNotification>): RecognisedAction {
   const { binding, message } = call;
   const { judged: mcp, wire, others: args } = readParts(message.params ?? {});
@@ -163,8 +187,8 @@ function otherMethod(call: McpCall<McpRequest | McpNotification>): RecognisedAct
 }
 
 /**
- * What the client answers to a question of the server. Within a call that was approved it decides
- * what is performed, as `inputResponses` does in later revisions, so that it is an action, too.
+ * The client's response to a question of the server. Within an approved call it decides what is
+ * performed, as `inputResponses` does in later revisions, so it is an action, too.
  */
 function recogniseResponse(call: McpCall<McpResponse>): Recognition {
   const { binding, message } = call;
@@ -218,7 +242,7 @@ function action(
   const { binding, exchange, message } = call;
   const params = message.kind === 'response' ? undefined : message.params;
   const build = (judged: JsonObject) => send({ ...call, message: rewrite(judged) });
-  // Built at once: what cannot be written is refused before it is judged.
+  // Built before the judgement, so that a message that cannot be written is refused first.
   const asJudged = build(parts.args);
   const headers = judgedHeaders(exchange.req.rawHeaders, binding.headers);
   return {
@@ -232,7 +256,7 @@ function action(
   };
 }
 
-/** The message written anew, with headers that say the same. */
+/** Writes the message again, with headers that agree with it. */
 function send({ exchange, binding, headers, message, agreement }: McpCall<McpMessage>): Outgoing {
   return {
     ...destination(exchange, binding),
@@ -247,7 +271,7 @@ function send({ exchange, binding, headers, message, agreement }: McpCall<McpMes
   };
 }
 
-/** The endpoint as the binding writes it, however the agent spelled it. */
+/** The endpoint as the binding spells it. */
 function destination(
   { scheme, host, port }: Exchange,
   binding: Binding,

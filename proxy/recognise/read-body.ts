@@ -1,6 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { Recognition, RefusalForm } from '../call/recognition.ts';
 import { singleHeader } from './agent-headers.ts';
+
+const nothing = Buffer.alloc(0);
 
 /** True when the request announces a body; it may still turn out to be empty. */
 export function announcesBody(req: IncomingMessage): boolean {
@@ -20,7 +23,7 @@ export function readBody(
 ): Buffer | Promise<Buffer> {
   refuseEncoding(req);
   if (Number(req.headers['content-length'] ?? 0) > bytesMax) throw tooLarge(bytesMax);
-  return announcesBody(req) ? collect(req, bytesMax, charge) : Buffer.alloc(0);
+  return announcesBody(req) ? collect(req, bytesMax, charge) : nothing;
 }
 
 function collect(
@@ -49,22 +52,42 @@ function collect(
       if (!req.readableEnded) reject(brokenOff());
     };
     if (req.destroyed) return reject(brokenOff());
-    // They stay: a request has one end, and taking listeners away costs as much as adding them.
+    // The listeners stay: a request ends once, and removing them costs as much as adding them.
     req.on('data', onData).on('end', onEnd).on('error', onBreak).on('close', onBreak);
   });
 }
 
-/** Refuses a body where the binding knows none; an empty one, however framed, is no body. */
-export async function requireNoBody(req: IncomingMessage): Promise<void> {
-  if (!announcesBody(req)) return;
+/** Refuses a body where the binding has none; an empty one, however framed, is no body. */
+export function requireNoBody(req: IncomingMessage): Buffer | Promise<Buffer> {
+  return announcesBody(req) ? readNothing(req) : nothing;
+}
+
+async function readNothing(req: IncomingMessage): Promise<Buffer> {
   try {
-    await readBody(req, 0);
+    return await readBody(req, 0);
   } catch (error) {
     if (!(error instanceof GatewayError && error.code === 'args.too_large')) throw error;
     throw new GatewayError('proxy.content_type_refused', {
       message: 'The binding of this call takes no body; send the arguments in the query.',
     });
   }
+}
+
+/** A call whose body is still arriving. */
+export interface UnreadCall {
+  readonly body: Promise<Buffer>;
+  /** The form of the refusal if the body cannot be read. */
+  readonly form: RefusalForm;
+  readonly understand: (body: Buffer) => Recognition;
+}
+
+/** Understands a call at once if its body is complete, else once it is. */
+export function whenRead(
+  body: Buffer | Promise<Buffer>,
+  form: RefusalForm,
+  understand: (body: Buffer) => Recognition,
+): Recognition | UnreadCall {
+  return body instanceof Promise ? { body, form, understand } : understand(body);
 }
 
 /** Content codings would hide from judgement what the upstream sees. */

@@ -13,7 +13,7 @@ import { singleHeader } from './agent-headers.ts';
 import { recogniseCall } from './http.ts';
 import { recogniseMcp } from './mcp.ts';
 import { recogniseOpaque, recognisePassthrough } from './opaque.ts';
-import { announcesBody } from './read-body.ts';
+import { announcesBody, type UnreadCall } from './read-body.ts';
 
 export const limitsByDefault: RecogniseLimits = {
   bodyBytesMax: 1_048_576,
@@ -22,26 +22,26 @@ export const limitsByDefault: RecogniseLimits = {
 };
 
 /**
- * Says what a request means: an action to be judged, something that passes, or a refusal. Never
- * rejects; whatever cannot be understood in exactly one way is a refusal.
+ * Turns a request into an action to be judged, a message to be forwarded, or a refusal. Never
+ * rejects or throws; a request that cannot be understood in exactly one way is a refusal. Returns a
+ * promise only if the body is still arriving.
  */
-export async function recognise(exchange: Exchange, deps: RecogniseDeps): Promise<Recognition> {
+export function recognise(
+  exchange: Exchange,
+  deps: RecogniseDeps,
+): Recognition | Promise<Recognition> {
   try {
     if (exchange.upgrade !== undefined) requireWebSocket(exchange.req);
-    const recognition = await recogniseRequest(exchange, deps);
-    const mayUpgrade = recognition.kind === 'action' && recognition.binding?.upgrade === true;
-    if (exchange.upgrade !== undefined && !mayUpgrade)
-      throw new GatewayError('proxy.upgrade_refused');
-    return recognition;
+    const recognised = recogniseRequest(exchange, deps);
+    return 'understand' in recognised
+      ? recogniseRead(exchange, recognised)
+      : admitUpgrade(exchange, recognised);
   } catch (error) {
     return refusalOf(error, { kind: 'http' });
   }
 }
 
-function recogniseRequest(
-  exchange: Exchange,
-  deps: RecogniseDeps,
-): Recognition | Promise<Recognition> {
+function recogniseRequest(exchange: Exchange, deps: RecogniseDeps): Recognition | UnreadCall {
   const bound = deps.index.forHost(exchange.host, exchange.port);
   if (bound === undefined) return recogniseOpaque(exchange);
   if (bound.passthrough !== undefined) return recognisePassthrough(exchange, bound.passthrough);
@@ -52,6 +52,27 @@ function recogniseRequest(
   const call = bound.callAt(exchange.method, segments);
   if (call !== undefined) return recogniseCall(exchange, call, deps);
   throw new GatewayError('proxy.unbound_call');
+}
+
+async function recogniseRead(
+  exchange: Exchange,
+  { body, form, understand }: UnreadCall,
+): Promise<Recognition> {
+  let refusalForm = form;
+  try {
+    const bytes = await body;
+    refusalForm = { kind: 'http' };
+    return admitUpgrade(exchange, understand(bytes));
+  } catch (error) {
+    return refusalOf(error, refusalForm);
+  }
+}
+
+/** Refuses an upgrade unless the binding of the action allows it. */
+function admitUpgrade(exchange: Exchange, recognition: Recognition): Recognition {
+  if (exchange.upgrade === undefined) return recognition;
+  if (recognition.kind === 'action' && recognition.binding?.upgrade === true) return recognition;
+  throw new GatewayError('proxy.upgrade_refused');
 }
 
 // RFC 6455 section 4.1: sixteen bytes in base64; RFC 9110 section 5.6.2: what a token is made of.

@@ -2,13 +2,13 @@ import type { Clock } from '../../shared/base/clock.ts';
 import type { Action } from '../../shared/vocabulary/action.ts';
 import type { Verdict } from '../../shared/vocabulary/verdict.ts';
 import type { Identity } from '../base/identity.ts';
-import type { CallFacts } from '../call/call-facts.ts';
+import type { CallFacts, CallOutcome } from '../call/call-facts.ts';
 import type { CallTrace } from '../call/tracing.ts';
 import type { Replica } from '../replica/replica.ts';
 import type { Spool, SpoolRecord } from '../spool/spool.ts';
 import { type DecisionSink, logDecision } from '../telemetry/decision-log.ts';
 import type { DecisionMetrics } from '../telemetry/decision-metrics.ts';
-import { decisionRecord, plainRecord } from './call-records.ts';
+import { decisionRecord, outcomeRecord, plainRecord } from './call-records.ts';
 
 interface RecordDeps extends DecisionSink {
   readonly identity: Identity;
@@ -24,8 +24,10 @@ interface RecordDeps extends DecisionSink {
 interface RecordContext {
   readonly deps: RecordDeps;
   readonly trace: CallTrace | undefined;
+  readonly facts: CallFacts;
   readonly sinceMs: number;
-  readonly advance: (step: { readonly evidenceId: string }) => void;
+  /** Set to the id of the decision's event once it is recorded. */
+  evidenceId: string | undefined;
 }
 
 interface Judged {
@@ -39,17 +41,16 @@ interface Judged {
 /** Appends a verdict to the spool. The call continues only after that, under the event's id. */
 export async function recordDecision(
   { verdict, action, approval, release }: Judged,
-  facts: CallFacts,
   context: RecordContext,
 ): Promise<string> {
-  const { deps } = context;
-  const { enforced } = verdict;
+  const { deps, facts } = context;
   const approvalId = approval?.id;
   try {
     const usageRun = deps.usage.run;
     const setting = deps.replica.tenant.evidence;
     const record = decisionRecord({ action, verdict, facts, approvalId, usageRun, setting }, deps);
-    return await append(record, { facts, enforced, approvalId }, context);
+    await deps.spool.append(record);
+    return reportRecorded(record, { enforced: verdict.enforced, approvalId }, context);
   } catch (error) {
     release();
     throw error;
@@ -57,51 +58,47 @@ export async function recordDecision(
 }
 
 /** Appends the record of a call that is forwarded without a decision on its arguments. */
-export async function recordPass(
-  { facts, reasonCode }: { readonly facts: CallFacts; readonly reasonCode: string },
-  context: RecordContext,
-): Promise<string> {
-  const record = plainRecord({ facts, decision: 'allow', reasonCode }, context.deps);
-  return append(record, { facts }, context);
+export async function recordPass(reasonCode: string, context: RecordContext): Promise<string> {
+  const { deps, facts } = context;
+  const record = plainRecord({ facts, decision: 'allow', reasonCode }, deps);
+  await deps.spool.append(record);
+  return reportRecorded(record, { enforced: true, approvalId: undefined }, context);
 }
 
-async function append(
+/** Reports a decision on disk to metrics, trace and log; returns the id of its event. */
+function reportRecorded(
   record: SpoolRecord,
-  about: {
-    readonly facts: CallFacts;
-    readonly enforced?: boolean;
-    readonly approvalId?: number | undefined;
-  },
-  { deps, advance, trace, sinceMs }: RecordContext,
-): Promise<string> {
-  await deps.spool.append(record);
+  { enforced, approvalId }: { readonly enforced: boolean; readonly approvalId: number | undefined },
+  context: RecordContext,
+): string {
+  const { deps, facts, trace, sinceMs } = context;
   const { id, decision = '', reason_code: reasonCode = '' } = record.event;
-  advance({ evidenceId: id });
+  context.evidenceId = id;
   const durationMs = deps.clock.monotonic() - sinceMs;
   deps.metrics.decided(decision, reasonCode, durationMs / 1000);
-  trace?.decided({ decision, reasonCode, evidenceId: id, enforced: about.enforced ?? true });
+  trace?.decided({ decision, reasonCode, evidenceId: id, enforced });
   logDecision(deps, {
-    ...namesOf(record, about.facts),
+    ...namesOf(record, facts),
     decision,
     reasonCode,
-    enforced: about.enforced,
+    enforced,
     evidenceId: id,
-    approvalId: about.approvalId,
+    approvalId,
     durationMs,
     traceId: trace?.traceId,
   });
   return id;
 }
 
+interface RefusedContext extends Pick<RecordContext, 'deps' | 'trace' | 'facts'> {
+  /** The server name that TLS in a tunnel asked for, as sent. */
+  readonly sni?: string | undefined;
+}
+
 /** Resolves with the event's id, or undefined if it could not be recorded; the call is refused anyway. */
 export async function recordRefusal(
   reasonCode: string,
-  facts: CallFacts,
-  {
-    deps,
-    trace,
-    sni,
-  }: Pick<RecordContext, 'deps' | 'trace'> & { readonly sni?: string | undefined },
+  { deps, trace, facts, sni }: RefusedContext,
 ): Promise<string | undefined> {
   const record = plainRecord({ facts, decision: 'deny', reasonCode, sni }, deps);
   deps.metrics.decided('deny', reasonCode);
@@ -141,4 +138,22 @@ async function appendRefusal(
 /** Names for the log: the record's tool name has a bounded length. */
 function namesOf({ event }: SpoolRecord, { host, method }: CallFacts) {
   return { tool: event.tool, resource: event.resource, host, method };
+}
+
+interface PerformedCall {
+  /** Id of the decision's event. */
+  readonly decisionId: string;
+  readonly facts: CallFacts;
+  readonly outcome: CallOutcome;
+  readonly durationMs: number;
+}
+
+/** Appends how a call ended. Never rejects: the call was performed, so a failure goes to the log. */
+export async function recordOutcome(performed: PerformedCall, deps: RecordDeps): Promise<void> {
+  try {
+    await deps.spool.append(outcomeRecord(performed, deps));
+  } catch (err) {
+    const { decisionId: evidenceId } = performed;
+    deps.log.error({ err, evidenceId }, 'the outcome of a performed call could not be recorded');
+  }
 }

@@ -21,6 +21,8 @@ interface BoundCredential {
   readonly matchesTool: (tool: string) => boolean;
 }
 
+type MaybeLater<Value> = Value | Promise<Value>;
+
 interface CredentialsOptions {
   readonly fetch: () => Promise<{
     readonly credentials: readonly HeldCredential[];
@@ -84,25 +86,30 @@ export class Credentials {
   }
 
   /**
-   * The credential for a call on a bound host, if there is one. Rejects with
-   * `credential.unavailable` while the ones at hand may be out of date.
+   * The credential for a call on a bound host, if there is one. Returns at once while the held
+   * credentials are current; else rejects with `credential.unavailable` if they cannot be fetched.
    */
-  async forCall(tool: string, binding: Binding): Promise<HeldCredential | undefined> {
-    if (!this.isCurrent) await this.#upToDate();
-    return opened(
-      this.#held.find(({ hosts, matchesTool }) => hosts.has(binding.host) && matchesTool(tool)),
-    );
+  forCall(tool: string, binding: Binding): MaybeLater<HeldCredential | undefined> {
+    const find = () =>
+      opened(
+        this.#held.find(({ hosts, matchesTool }) => hosts.has(binding.host) && matchesTool(tool)),
+      );
+    return this.isCurrent ? find() : this.#upToDate().then(find);
   }
 
   /**
-   * For the handshake and the lists of an MCP server: the credential of any of its tools that an
-   * agent with these capabilities can call. An agent without a capability there gets none.
+   * The credential for the handshake and the lists of an MCP server: that of any of its tools that
+   * an agent with these capabilities can call. An agent without a capability there gets none.
    */
-  async forServer(
+  forServer(
     binding: Binding,
     capabilities: readonly string[],
-  ): Promise<HeldCredential | undefined> {
-    if (!this.isCurrent) await this.#upToDate();
+  ): MaybeLater<HeldCredential | undefined> {
+    const find = () => this.#findForServer(binding, capabilities);
+    return this.isCurrent ? find() : this.#upToDate().then(find);
+  }
+
+  #findForServer(binding: Binding, capabilities: readonly string[]): HeldCredential | undefined {
     const budget = { steps: stepsPerCall };
     const meet = (ones: readonly string[], others: readonly string[]) =>
       globsSurelyMeet(ones, others, 'tool', budget);

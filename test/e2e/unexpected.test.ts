@@ -60,7 +60,7 @@ describe('an exception anywhere inside enforcement', () => {
   it.each([
     ['judging', () => vi.spyOn(LiveDrift.prototype, 'recordOf').mockImplementation(fail)],
     ['the credentials', () => vi.spyOn(Credentials.prototype, 'forCall').mockImplementation(fail)],
-    ['performing', () => vi.spyOn(StoppableCalls.prototype, 'track').mockImplementation(fail)],
+    ['performing', () => vi.spyOn(StoppableCalls.prototype, 'add').mockImplementation(fail)],
     ['recognising', () => vi.spyOn(ArgumentSet.prototype, 'add').mockImplementation(fail)],
     [
       'writing down the decision',

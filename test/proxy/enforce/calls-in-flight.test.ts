@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { StoppableCalls } from '../../../proxy/enforce/calls-in-flight.ts';
+import { StoppableCalls, stopOf } from '../../../proxy/enforce/calls-in-flight.ts';
 import type { KillSwitch } from '../../../shared/decision/state.ts';
 
 const blockTool = (tool: string, expiresAtMs?: number): KillSwitch => ({
@@ -9,38 +9,39 @@ const blockTool = (tool: string, expiresAtMs?: number): KillSwitch => ({
   reason: 'x',
   expiresAtMs,
 });
-const call = { tool: 'bank.pay', agentId: '7' };
+
+const call = (tool: string) => ({ tool, agentId: '7', abort: new AbortController() });
 
 describe('StoppableCalls', () => {
-  it('arming a kill switch aborts the calls it blocks and no others', async () => {
+  it('aborts the calls that an armed kill switch blocks and no others', () => {
     const live = new StoppableCalls();
-    const ends: Record<string, boolean> = {};
-    const run = (tool: string) => {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      void live.track({ tool, agentId: '7', abort: new AbortController() }, async (aborted) => {
-        aborted.addEventListener('abort', () => resolve());
-        await promise;
-        ends[tool] = aborted.aborted;
-      });
-      return resolve;
-    };
-    run('bank.pay');
-    const finish = run('bank.read');
+    const [pay, read] = [call('bank.pay'), call('bank.read')];
+    const removePay = live.add(pay);
+    const removeRead = live.add(read);
     expect(live.size).toBe(2);
     expect(live.endBlocked([blockTool('bank.pay')], 0)).toBe(1);
-    finish();
-    await new Promise((resolve) => setImmediate(resolve));
-    expect(ends).toEqual({ 'bank.pay': true, 'bank.read': false });
+    expect([pay, read].map(({ abort }) => stopOf(abort.signal))).toEqual([
+      'runtime.kill_switch',
+      undefined,
+    ]);
+    removePay();
+    removeRead();
     expect(live.size).toBe(0);
   });
 
-  it('a call whose agent is already gone begins aborted', async () => {
-    const gone = new AbortController();
-    gone.abort();
-    const seen = await new StoppableCalls().track(
-      { ...call, abort: gone },
-      async (signal) => signal.aborted,
-    );
-    expect(seen).toBe(true);
+  it('does not abort a call that was removed', () => {
+    const live = new StoppableCalls();
+    const ended = call('bank.pay');
+    live.add(ended)();
+    expect(live.endAll('agent.disabled')).toBe(0);
+    expect(ended.abort.signal.aborted).toBe(false);
+  });
+
+  it('aborts every call on a revocation and names it', () => {
+    const live = new StoppableCalls();
+    const running = call('bank.pay');
+    live.add(running);
+    expect(live.endAll('agent.disabled')).toBe(1);
+    expect(stopOf(running.abort.signal)).toBe('agent.disabled');
   });
 });

@@ -14,7 +14,7 @@ function judged(host: string, bindings: readonly Binding[], reasonCode = 'policy
     replica: { bindings, agent: () => ({ capabilities: ['pay.*', 'mcp.**'] }) },
     identity: { agentId: '7' },
   } as unknown as EnforceDeps;
-  const facts = () => ({ tool: 't', resource: '/x', host, method: 'GET' });
+  const facts = { tool: 't', resource: '/x', host, method: 'GET' };
   const refusal = { form: { kind: 'http' }, reasonCode, message: 'Refused.' } as const;
   const { details, message } = withJudged(refusal as never, { deps, facts } as never);
   return { nearest: (details as JsonObject).nearest, message };

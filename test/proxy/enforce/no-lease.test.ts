@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { judge } from '../../../proxy/enforce/judge.ts';
-import { UsedPassports } from '../../../proxy/enforce/used-passports.ts';
+import { UsedPassports } from '../../../proxy/enforce/presented-passport.ts';
 import { LiveDrift } from '../../../proxy/mcp/live-drift.ts';
 import { UsageCounter } from '../../../proxy/replica/usage-counter.ts';
 import { silentLog } from '../../../shared/base/log.ts';
@@ -45,7 +45,7 @@ async function judgeIn(mode: Mode) {
       },
       clock: stage.clock,
       log: silentLog,
-      spentApprovals: new Set(),
+      consumedApprovals: new Set(),
       usedPassports: new UsedPassports(),
       usage: new UsageCounter({ clock: stage.clock, maxStalenessMs: 1 }),
     },

@@ -42,7 +42,7 @@ export class MiniProxy {
         res,
         abort: new AbortController(),
       };
-      void recognise(exchange, deps).then((seen) => {
+      void Promise.resolve(recognise(exchange, deps)).then((seen) => {
         if (seen.kind === 'refusal') {
           this.log.push(`refused ${seen.code}`);
           return refuse(res, { form: seen.form, reasonCode: seen.code, message: seen.message });

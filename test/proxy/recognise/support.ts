@@ -47,7 +47,7 @@ export class RecogniseServer {
         res,
         abort: gone,
       };
-      void recognise(exchange, this.#deps).then((seen) => {
+      void Promise.resolve(recognise(exchange, this.#deps)).then((seen) => {
         this.#seen?.(seen);
         res.setHeader('Connection', 'close');
         res.end();

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { UsedPassports } from '../../../proxy/enforce/used-passports.ts';
+import { UsedPassports } from '../../../proxy/enforce/presented-passport.ts';
 
 it('a used passport is remembered until no clock can hold it valid, and no longer', () => {
   const used = new UsedPassports();

@@ -1,0 +1,69 @@
+import { digestOf } from '../../shared/approval/action-digest.ts';
+import { effectIn } from '../../shared/decision/reach-verdict.ts';
+import type { PassportState } from '../../shared/passport/passport-state.ts';
+import { proofOf, readPresented } from './presented-passport.ts';
+import { type JudgeDeps, type Judgement, noLease, reachJudgement } from './reach-judgement.ts';
+
+/** Judges again by a human's decision on this very action, whatever passport came with the call. */
+export async function judgeByApproval(first: Judgement, deps: JudgeDeps): Promise<Judgement> {
+  const { action } = first;
+  const digest = digestOf(action, deps.replica.tool(action.tool)?.manifestHash);
+  const standing = await judgeByStandingGrant(first, digest, deps);
+  if (standing !== undefined) return standing;
+  const terms = effectIn(first.verdict, 'open_approval')?.terms;
+  const approval = deps.replica.approvalFor(digest, terms);
+  if (approval === undefined) return first;
+  if (approval.status !== 'approved' && approval.status !== 'modified') {
+    return { ...first, approval };
+  }
+  const isConsumed = approval.used === true || deps.consumedApprovals.has(approval.id);
+  if (isConsumed || approval.passport === undefined) return first;
+  const granted =
+    approval.status === 'modified'
+      ? { ...action, args: approval.effectiveArgs ?? action.args }
+      : action;
+  const passport = await readPresented(approval.passport, deps);
+  // The grant's one use is claimed by consuming the approval that this passport stands for.
+  first.release();
+  return { ...(await reachJudgement(granted, { passport: claimed(passport) }, deps)), approval };
+}
+
+/**
+ * Judges by the first standing grant that covers the call and has a use left. A grant for any
+ * arguments does not overrule a denial of this very action.
+ */
+async function judgeByStandingGrant(
+  { action, presented, release, verdict }: Judgement,
+  digest: string,
+  deps: JudgeDeps,
+): Promise<Judgement | undefined> {
+  // A call that is only observed proceeds without a human, so it consumes no use.
+  if (!verdict.enforced) return undefined;
+  const { replica, consumedApprovals } = deps;
+  const isDenied = replica.approvalFor(digest)?.status === 'denied';
+  for (const approval of replica.standingGrantsFor(action, digest)) {
+    if (consumedApprovals.has(approval.id)) continue;
+    if (isDenied && approval.grant?.scope === 'tool') continue;
+    const passport = await heldPassport(presented, deps);
+    const judged = await reachJudgement(action, { passport, grant: proofOf(approval) }, deps);
+    if (judged.verdict.decision !== 'require_approval') {
+      release();
+      return { ...judged, presented, approval };
+    }
+    judged.release();
+  }
+  return undefined;
+}
+
+/** The passport that the call rests on besides the grant, read again because a hold takes time. */
+async function heldPassport(
+  presented: string | undefined,
+  deps: JudgeDeps,
+): Promise<PassportState> {
+  if (presented === undefined) return deps.replica.nextUse() ?? noLease;
+  return claimed(await readPresented(presented, deps));
+}
+
+function claimed(passport: PassportState): PassportState {
+  return passport.form === 'signed' ? { ...passport, use: 'claimed' } : passport;
+}

@@ -1,0 +1,87 @@
+import { anyUser } from '../../shared/passport/claims.ts';
+import type { PassportState } from '../../shared/passport/passport-state.ts';
+import { claimMarginMs } from '../../shared/passport/single-use-claim.ts';
+import { readPassportAsync } from '../../shared/passport/verify.ts';
+import type { DeliveredApproval } from '../../shared/sync/sections.ts';
+import type { Action } from '../../shared/vocabulary/action.ts';
+import type { ApprovalProof } from '../../shared/vocabulary/approval-proof.ts';
+import type { Replica } from '../replica/replica.ts';
+import { type JudgeDeps, type Judgement, reachJudgement } from './reach-judgement.ts';
+
+/** Judges by a passport that the agent presents, which names the user that it acts for. */
+export async function judgePresented(
+  action: Action,
+  presented: string,
+  deps: JudgeDeps,
+): Promise<Judgement> {
+  const passport = await readPresented(presented, deps);
+  const userId = userOf(passport, action) ?? action.userId;
+  return { ...(await reachJudgement({ ...action, userId }, { passport }, deps)), presented };
+}
+
+/** The user that a passport of this agent is bound to, if it is bound to one. */
+function userOf(passport: PassportState, { agentId }: Action): string | undefined {
+  if (passport.form !== 'signed' || passport.claims.sub !== agentId) return undefined;
+  return passport.claims.user_id === anyUser ? undefined : passport.claims.user_id;
+}
+
+/** Verifies a passport; its use is still to be claimed. */
+export async function readPresented(
+  token: string,
+  { replica }: { readonly replica: Replica },
+): Promise<PassportState> {
+  const reading = await readPassportAsync(token, replica.passportKeys);
+  if (reading.form !== 'signed') return reading;
+  const { claims } = reading;
+  const approved =
+    claims.approval_hash === null ? undefined : replica.approvalByHash(claims.approval_hash);
+  return {
+    form: 'signed',
+    claims,
+    source: 'presented',
+    revoked: replica.isRevoked(claims.jti),
+    use: 'unclaimed',
+    approval: approved && proofOf(approved),
+  };
+}
+
+export function proofOf(approved: DeliveredApproval): ApprovalProof {
+  return {
+    approvalId: approved.id,
+    eventHash: approved.eventHash ?? '',
+    actionDigest: approved.effectiveDigest ?? approved.actionDigest,
+    granted: approved.status === 'approved' || approved.status === 'modified',
+    used: approved.used === true,
+    expiresAtMs: approved.expiresAtMs,
+    deciders: approved.deciders,
+    standing: approved.grant,
+  };
+}
+
+/**
+ * The passports that agents presented and used here, kept until no clock can hold them valid. A
+ * second use is refused here even if the claim on the bus was deleted.
+ */
+export class UsedPassports {
+  readonly #forgetAtMs = new Map<string, number>();
+  #sweepAt = 1_000;
+
+  /** True if the passport was not used before. */
+  add(
+    jti: string,
+    { expiresAtMs, nowMs }: { readonly expiresAtMs: number; readonly nowMs: number },
+  ): boolean {
+    if (this.#forgetAtMs.has(jti)) return false;
+    this.#forgetAtMs.set(jti, expiresAtMs + claimMarginMs);
+    if (this.#forgetAtMs.size >= this.#sweepAt) this.#sweep(nowMs);
+    return true;
+  }
+
+  /** The next sweep is due at twice the size that this one leaves, so the cost per use stays flat. */
+  #sweep(nowMs: number): void {
+    for (const [jti, forgetAtMs] of this.#forgetAtMs) {
+      if (forgetAtMs <= nowMs) this.#forgetAtMs.delete(jti);
+    }
+    this.#sweepAt = Math.max(1_000, this.#forgetAtMs.size * 2);
+  }
+}

@@ -1,0 +1,171 @@
+import type { Clock } from '../../shared/base/clock.ts';
+import type { Log } from '../../shared/base/log.ts';
+import type { Bus } from '../../shared/bus/bus.ts';
+import { decide } from '../../shared/decision/decide.ts';
+import { effectIn, reachVerdict } from '../../shared/decision/reach-verdict.ts';
+import type { DecisionState } from '../../shared/decision/state.ts';
+import { errorFamily } from '../../shared/errors/error-kinds.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { PassportState } from '../../shared/passport/passport-state.ts';
+import { claimPassport } from '../../shared/passport/single-use-claim.ts';
+import type { DeliveredApproval } from '../../shared/sync/sections.ts';
+import type { Action } from '../../shared/vocabulary/action.ts';
+import type { ApprovalProof } from '../../shared/vocabulary/approval-proof.ts';
+import type { Effect, Verdict } from '../../shared/vocabulary/verdict.ts';
+import type { Identity } from '../base/identity.ts';
+import type { ControlPlane } from '../control-plane/client.ts';
+import type { LiveDrift } from '../mcp/live-drift.ts';
+import { recordedTool } from '../records/call-records.ts';
+import type { Replica } from '../replica/replica.ts';
+import type { UsageCounter } from '../replica/usage-counter.ts';
+
+export interface JudgeDeps {
+  readonly identity: Identity;
+  readonly replica: Replica;
+  readonly bus: Bus;
+  readonly liveDrift: LiveDrift;
+  readonly controlPlane: ControlPlane;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Grants consumed here that the replica may still show as unused. */
+  readonly consumedApprovals: Set<number>;
+  /** Refuses a second use here even if the claim on the bus was deleted. */
+  readonly usedPassports: {
+    add(jti: string, use: { readonly expiresAtMs: number; readonly nowMs: number }): boolean;
+  };
+  readonly usage: UsageCounter;
+}
+
+export interface Judgement {
+  readonly verdict: Verdict;
+  /** The action that was judged and may be performed: after `modify`, with the approver's arguments. */
+  readonly action: Action;
+  /** The approval that this action waits for, was refused by, or rests on. */
+  readonly approval?: DeliveredApproval | undefined;
+  /** Takes the call out of the budgets again, should it not be performed. */
+  readonly release: () => void;
+  /** The passport that the agent presented, compact JWS; its one use is claimed. */
+  readonly presented?: string | undefined;
+}
+
+/** The passport and the standing grant that a decision may rest on. */
+export interface DecisionInput {
+  readonly passport: PassportState;
+  readonly grant?: ApprovalProof | undefined;
+}
+
+type ClaimEffect = Extract<Effect, { readonly kind: 'claim_passport' }>;
+
+const agentAudience = 'gateway://agents';
+export const noLease = { form: 'no_lease' } as const;
+const nothingCounted = () => {};
+
+/**
+ * Decides one action, and counts it for budgets in the same tick. Returns at once, or a promise if
+ * a passport must be claimed or an approval consumed.
+ */
+export function reachJudgement(
+  action: Action,
+  input: DecisionInput,
+  deps: JudgeDeps,
+): Judgement | Promise<Judgement> {
+  const verdict = decideWith(action, input, deps);
+  const waits = verdict.effects.some(
+    ({ kind }) => kind === 'claim_passport' || kind === 'spend_approval',
+  );
+  if (waits) return reachByNetwork(action, input, deps);
+  const counted = effectIn(verdict, 'count_usage');
+  const release =
+    counted === undefined
+      ? nothingCounted
+      : deps.usage.count(recordedTool(action.tool), counted.sums);
+  return { verdict, action, release };
+}
+
+async function reachByNetwork(
+  action: Action,
+  input: DecisionInput,
+  deps: JudgeDeps,
+): Promise<Judgement> {
+  const { verdict, giveBack: release } = await reachVerdict(input, {
+    decideWith: ({ passport = noLease, grant }) => decideWith(action, { passport, grant }, deps),
+    claim: (claim) => claimOnce(claim, deps),
+    spend: ({ approvalId }) => consumeApproval(approvalId, deps),
+    count: ({ sums }) => deps.usage.count(recordedTool(action.tool), sums),
+  });
+  return { verdict, action, release };
+}
+
+function decideWith(action: Action, { passport, grant }: DecisionInput, deps: JudgeDeps): Verdict {
+  return decide(action, { ...stateFor(action, passport, deps), grant }, deps.clock.now());
+}
+
+async function claimOnce(
+  claim: ClaimEffect,
+  { bus, controlPlane, identity, clock, log, usedPassports }: JudgeDeps,
+): Promise<'claimed' | 'replayed' | 'unavailable'> {
+  const nowMs = clock.now();
+  const claimed = await claimPassport(claim, {
+    bus,
+    tenantId: identity.tenantId,
+    nowMs,
+    claimDurably: controlPlane.claimPassport,
+    onFailure: (err) => log.warn({ err, jti: claim.jti }, 'a passport could not be claimed'),
+  });
+  if (claimed !== 'claimed') return claimed;
+  return usedPassports.add(claim.jti, { ...claim, nowMs }) ? 'claimed' : 'replayed';
+}
+
+/** Consumes a granted approval; false if it was used before. Any other failure is thrown. */
+async function consumeApproval(
+  approvalId: number,
+  { controlPlane, replica, consumedApprovals }: JudgeDeps,
+): Promise<boolean> {
+  const isStanding = replica.approvalById(approvalId)?.grant !== undefined;
+  try {
+    await controlPlane.spendApproval(approvalId);
+    if (!isStanding) consumedApprovals.add(approvalId);
+    return true;
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    if (isStanding && error.kind.grant === 'over') {
+      // A standing grant that has ended decides nothing: a human is asked.
+      consumedApprovals.add(approvalId);
+      return false;
+    }
+    if (error.code === 'approval.used') return false;
+    if (errorFamily(error.code) === 'approval') throw error;
+    throw new GatewayError('approval.unavailable', { cause: error });
+  }
+}
+
+function stateFor(action: Action, passport: PassportState, deps: JudgeDeps): DecisionState {
+  const { replica, identity, liveDrift } = deps;
+  return {
+    point: 'enforcement',
+    audience: audienceOf(passport, identity),
+    tenant: replica.tenant,
+    environment: identity.environment,
+    killSwitches: replica.killSwitches,
+    agent: replica.agent(action.agentId),
+    agentDisabled: replica.revocationOf(action.agentId) === 'agent.disabled',
+    user: replica.user(action.userId),
+    tool: liveDrift.recordOf(action.tool),
+    passport,
+    policies: replica.policies,
+    usage: needsUsage(action, deps) ? deps.usage.of(recordedTool(action.tool)) : undefined,
+  };
+}
+
+export function needsUsage({ tool, agentId }: Action, { replica }: JudgeDeps): boolean {
+  return replica.policies.usage.needsOf(tool, agentId) !== undefined;
+}
+
+/** Passports for agents in general are accepted here, too (contract 2.6). */
+function audienceOf(passport: PassportState, { sidecarId }: Identity): string {
+  const isGeneral =
+    passport.form === 'signed' &&
+    passport.source === 'presented' &&
+    passport.claims.aud === agentAudience;
+  return isGeneral ? agentAudience : `sidecar://${sidecarId}`;
+}
