@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
-// Compiled code is kept where the code itself lies, and so is as safe as that: whoever may write
-// there could change the program as well. Where it cannot be written, the start is slower.
+// Compiled code is cached beside the code itself and is as safe: a user who may write there could
+// change the program as well. If it cannot be written, the start is slower.
 enableCompileCache(join(import.meta.dirname, '../node_modules/.cache/sallyport'));
 
 const { run } = await import('./main.ts');
@@ -12,8 +12,8 @@ await run();
 releaseMemory();
 
 /**
- * Loading a program takes more than running it; the runtime would keep the difference for ever. A
- * collection of last resort would make every later call dearer (docs/decisions/0041).
+ * Loading a program takes more memory than running it, and the runtime would keep the difference. A
+ * collection of last resort would make every later call slower (docs/decisions/0041).
  */
 function releaseMemory(): void {
   setFlagsFromString('--expose-gc');

@@ -1,6 +1,6 @@
 import type { Environment } from '../../shared/vocabulary/action.ts';
 
-/** Who this sidecar acts for, from its enrolment; an agent cannot change it. */
+/** The identity that this sidecar acts for, from its enrolment; an agent cannot change it. */
 export interface Identity {
   readonly sidecarId: string;
   readonly tenantId: string;

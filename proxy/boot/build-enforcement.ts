@@ -18,7 +18,7 @@ import { UsedPassports } from '../enforce/presented-passport.ts';
 import { internalFacts } from '../internal-host/internal-host.ts';
 import { LiveDrift } from '../mcp/live-drift.ts';
 import { StreamOpenings } from '../mcp/stream-openings.ts';
-import { isOutOfReach } from '../mcp/unreachable-tool.ts';
+import { isUnreachable } from '../mcp/unreachable-tool.ts';
 import { recognitionOf } from '../recognise/active-bindings.ts';
 import { denialSummaryRecord, toolReportRecord } from '../records/call-records.ts';
 import { type DenialSummary, DenialThrottle } from '../records/denial-throttle.ts';
@@ -39,7 +39,7 @@ import { createForward } from '../upstream/forward.ts';
 import { createTunnelUpgrade } from '../upstream/websocket-tunnel.ts';
 import { followUsage } from './follow-usage.ts';
 
-/** What the sidecar is built of before it can judge a call. */
+/** The parts that the sidecar opens before it can judge a call. */
 export interface Parts {
   readonly enrolment: Enrolment;
   readonly authority: Authority;
@@ -48,7 +48,7 @@ export interface Parts {
   readonly controlPlane: ControlPlane;
   readonly guard: Guard;
   readonly registry: Registry;
-  /** Connections of the agent; told once the ingress stands. */
+  /** Connections of the agent; set once the ingress listens. */
   readonly agentSide: { connections: () => number };
   readonly tracing: Tracing | undefined;
   readonly spool: Spool;
@@ -57,13 +57,13 @@ export interface Parts {
   readonly uploader: Uploader;
   readonly log: Log;
   readonly onDecision?: DecisionSink['onDecision'];
-  /** Of this program. */
+  /** The version of this program. */
   readonly version: string;
   readonly closing: Closing;
   readonly stopping: AbortController;
 }
 
-/** What enforcement is given, made of the parts of the sidecar; what it opens is added to `closing`. */
+/** Builds the dependencies of enforcement; everything it opens is added to `closing`. */
 export function buildEnforcement(config: Config, parts: Parts): EnforceDeps {
   const { replica, log } = parts;
   const { identity } = parts.enrolment;
@@ -75,7 +75,7 @@ export function buildEnforcement(config: Config, parts: Parts): EnforceDeps {
   endWhatIsStopped(parts, live);
   const usage = countUsage(config, parts);
   const openedApprovals = new OpenedApprovals(replica, identity.sidecarId);
-  const places = {
+  const concurrency = {
     tunnels: new ConcurrencyLimit(limits.tunnelsMax, 'proxy.too_many_tunnels'),
     held: new ConcurrencyLimit(limits.heldCallsMax, 'proxy.too_many_held'),
   };
@@ -96,8 +96,8 @@ export function buildEnforcement(config: Config, parts: Parts): EnforceDeps {
     missingCredentials: new MissingCredentials({ credentials, clock, log }),
     spool: parts.spool,
     denials: throttleDenials(config, parts),
-    ...waysOut(config, parts),
-    ...places,
+    ...openUpstreams(config, parts),
+    ...concurrency,
     bus: parts.bus,
     controlPlane: parts.controlPlane,
     holdMs: config.holdMs,
@@ -105,7 +105,7 @@ export function buildEnforcement(config: Config, parts: Parts): EnforceDeps {
     stopping: parts.stopping.signal,
     streamOpenings: new StreamOpenings(),
     callsInFlight: new CallsInFlight(),
-    ...measure(config, { ...parts, credentials, live, places }),
+    ...measure(config, { ...parts, credentials, live, concurrency }),
     recognition: recognitionOf({
       replica,
       liveDrift,
@@ -128,7 +128,7 @@ function followDrift({ replica, spool, log, enrolment: { identity } }: Parts): L
   const { clock } = replica;
   const liveDrift = new LiveDrift({
     replica,
-    isOutOfReach: (tool) => isOutOfReach(tool, { replica, identity, clock }),
+    isUnreachable: (tool) => isUnreachable(tool, { replica, identity, clock }),
     report: (report) => {
       spool.append(toolReportRecord(report, { identity, clock })).catch((err) => {
         log.error({ err, tool: report.tool }, 'a changed tool could not be recorded');
@@ -195,7 +195,7 @@ function followCredentials({
   return credentials;
 }
 
-/** Ends the calls under way that a kill switch blocks, and all of them on revocation. */
+/** Ends the calls in flight that a kill switch blocks, and all of them on revocation. */
 function endWhatIsStopped(
   { replica, log, enrolment: { identity } }: Parts,
   live: StoppableCalls,
@@ -212,7 +212,7 @@ function endWhatIsStopped(
   });
 }
 
-function waysOut(
+function openUpstreams(
   { limits }: Config,
   { guard, closing }: Parts,
 ): Pick<EnforceDeps, 'forward' | 'tunnelUpgrade'> {
@@ -236,18 +236,18 @@ function waysOut(
 interface Measured extends Parts {
   readonly credentials: Credentials;
   readonly live: StoppableCalls;
-  readonly places: Pick<EnforceDeps, 'tunnels' | 'held'>;
+  readonly concurrency: Pick<EnforceDeps, 'tunnels' | 'held'>;
 }
 
 function measure(
   { spoolBytesMax }: Config,
-  { registry, replica, live, places, ...parts }: Measured,
+  { registry, replica, live, concurrency, ...parts }: Measured,
 ): Pick<EnforceDeps, 'metrics' | 'traffic' | 'tracing'> {
   const { clock } = replica;
   createEvidenceMetrics(registry, { ...parts, bytesMax: spoolBytesMax, clock });
   createStateMetrics(registry, { ...parts, replica, clock });
   return {
-    metrics: createDecisionMetrics(registry, { live, ...places, clock }),
+    metrics: createDecisionMetrics(registry, { live, ...concurrency, clock }),
     traffic: createTrafficMetrics(registry, {
       ingress: { connections: () => parts.agentSide.connections() },
       authority: parts.authority,

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { SettingsError } from '../../shared/base/settings.ts';
 
 /**
- * Takes a folder for this process alone; resolves with how to give it back. The lock is a socket's
- * name, which the system gives back with the process, however that ends.
+ * Locks a folder for this process; resolves with a function that releases it. The lock is a socket's
+ * name, which the system releases with the process, however that ends.
  */
 export async function lockFolder(folder: string): Promise<() => Promise<void>> {
   fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -42,7 +42,7 @@ async function listenAt(path: string): Promise<Server | undefined> {
   }
 }
 
-/** A socket's file outlives its process: it is taken over where nobody answers. */
+/** A socket's file outlives its process: if no process answers, it is taken over. */
 async function listenAgain(path: string): Promise<Server | undefined> {
   if (path.startsWith('\0') || (await isAnswered(path))) return undefined;
   fs.rmSync(path, { force: true });

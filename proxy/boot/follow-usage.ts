@@ -6,9 +6,9 @@ import type { UsageCounter } from '../replica/usage-counter.ts';
 import type { Spool } from '../spool/spool.ts';
 
 const everyMs = 1_000;
-/** While an earlier run's records are on their way. */
+/** Interval while an earlier run's records are being uploaded. */
 const soonMs = 100;
-/** Asked whole now and then, so that what no window reaches goes away. */
+/** All totals are fetched again at this interval, which drops those outside every window. */
 const wholeEveryMs = 3_600_000;
 
 interface FollowOptions {
@@ -20,9 +20,9 @@ interface FollowOptions {
 }
 
 /**
- * Asks the control plane what the agent did elsewhere: every second while a published policy has a
- * budget, and never else. What an earlier run left in the spool is uploaded first: the answer then
- * holds all of that run.
+ * Polls the control plane for the agent's usage elsewhere: every second while a published policy has
+ * a budget, and never otherwise. Records of an earlier run are uploaded first, so that the response
+ * includes all of that run.
  */
 export function followUsage({ counter, replica, controlPlane, spool, log }: FollowOptions): {
   close(): void;

@@ -23,7 +23,7 @@ interface ListenParts {
   readonly authority: Authority;
   readonly guard: Guard;
   readonly registry: Registry;
-  /** Connections of the agent; told once the ingress stands. */
+  /** Connections of the agent; set once the ingress listens. */
   readonly agentSide: { connections: () => number };
   readonly stopping: AbortController;
   readonly disk: Pick<DiskWatch, 'isWritable'>;
@@ -65,7 +65,7 @@ export async function listen(
     caPem: authority.certPem,
     ready: () => readiness(deps, parts.disk),
   });
-  // Whoever asks learns of the drain, up to its end.
+  // The admin port closes last, so that it reports the drain up to its end.
   closing.add(() => admin.close());
   closing.add(() => deps.callsInFlight.settled(lastWordsMs));
   closing.add(() => ingress.close(config.limits.drainMs));

@@ -2,7 +2,7 @@ import type { ErrorCode } from '../../shared/errors/error-kinds.ts';
 import type { Revocation } from '../replica/replica.ts';
 import type { Outcome } from '../upstream/forwarding.ts';
 
-/** What is written down about a call, apart from the verdict on it. */
+/** The facts of a call that are recorded besides its verdict. */
 export interface CallFacts {
   readonly tool: string;
   readonly resource: string;
@@ -10,7 +10,7 @@ export interface CallFacts {
   readonly method: string;
 }
 
-/** Why calls under way are ended from here. */
+/** Why the sidecar ends calls in flight. */
 export type Stop = 'runtime.kill_switch' | Revocation;
 
 /** How a performed call ended. */

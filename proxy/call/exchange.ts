@@ -18,6 +18,6 @@ export interface Exchange {
   readonly upgrade?: { readonly socket: Duplex; readonly head: Buffer } | undefined;
   /** The event stream that was opened while the call was held: its response belongs in there. */
   held?: HeldStream | undefined;
-  /** Aborted when the agent goes away, or when the call is ended from here. */
+  /** Aborted when the agent disconnects, or when the sidecar ends the call. */
   readonly abort: AbortController;
 }

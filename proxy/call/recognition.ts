@@ -31,7 +31,7 @@ export interface RecognisedAction {
   readonly tool: string;
   readonly resource: string;
   readonly args: JsonObject;
-  /** What a message of MCP carries beside its arguments, as far as it is judged. */
+  /** The judged members of an MCP message besides its arguments. */
   readonly mcp?: JsonObject | undefined;
   readonly form: RefusalForm;
   /** Hints the agent sent: the passport it presents, its goal, an idempotency key. */
@@ -44,7 +44,7 @@ export interface RecognisedAction {
     /** Under which an MCP client wants to hear of progress. */
     readonly progressToken?: string | number | undefined;
   };
-  /** What the call is about with these arguments: `resource` with those that came. */
+  /** The resource of the call with these arguments; `resource` is that of `args`. */
   resourceOf(args: JsonObject): string;
   /**
    * Builds the request from the judged arguments, never from the bytes that came in. Throws a
@@ -59,7 +59,7 @@ export interface RecognisedAction {
 export interface RecognisedPass {
   readonly kind: 'pass';
   readonly binding: Binding;
-  /** What it was, for the record: `passthrough`, `mcp/initialize`, `mcp/tools/list`, … */
+  /** The kind of message, for the record: `passthrough`, `mcp/initialize`, `mcp/tools/list`, … */
   readonly what: string;
   /** How to refuse it, should something else than its arguments forbid it. */
   readonly form: RefusalForm;
@@ -71,7 +71,7 @@ export interface RecognisedRefusal {
   readonly code: ErrorCode;
   readonly message: string;
   readonly form: RefusalForm;
-  /** What was thrown, where that was no refusal but a mistake of ours: for the log. */
+  /** The exception, if it was unexpected; for the log. */
   readonly cause?: unknown;
 }
 
@@ -91,7 +91,7 @@ export interface RecogniseLimits {
   readonly bodyBytesMax: number;
   /** Levels of nesting in a JSON body. */
   readonly depthMax: number;
-  /** What one JSON body may hold. */
+  /** Size limits of one JSON body. */
   readonly size: JsonSizeLimits;
 }
 

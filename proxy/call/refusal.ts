@@ -3,14 +3,14 @@ import type { RefusalDetails } from '../../shared/decision/explain.ts';
 import type { Decision } from '../../shared/vocabulary/verdict.ts';
 import type { RefusalForm } from './recognition.ts';
 
-/** Why a call does not go through, and what the agent can do about it. */
+/** Why a call is refused, and what the agent can do about it. */
 export interface Refusal {
   readonly form: RefusalForm;
   /** A code of `shared/errors/gateway-error.ts`, or one that a policy stamped. */
   readonly reasonCode: string;
   /** Default `deny`. */
   readonly decision?: Decision | undefined;
-  /** What happened, in a sentence. Default: the code's own text. */
+  /** The reason in a sentence. Default: the code's own text. */
   readonly message?: string | undefined;
   readonly nextSteps?: readonly string[] | undefined;
   readonly details?: RefusalDetails | JsonObject | undefined;

@@ -3,7 +3,7 @@ import type { Exchange } from './exchange.ts';
 import type { Recognition } from './recognition.ts';
 import type { Refusal } from './refusal.ts';
 
-/** What a trace is told of a decision. */
+/** The facts of a decision that a trace shows. */
 export interface TracedDecision {
   readonly decision: string;
   readonly reasonCode: string;
@@ -31,7 +31,7 @@ export interface CallTrace {
   decided(decision: TracedDecision): void;
   refused(refusal: Pick<Refusal, 'form' | 'decision' | 'reasonCode'>): void;
   sent(target: Pick<Outgoing, 'scheme' | 'host' | 'port' | 'method'>): SentCall;
-  /** The answer is out, or the connection gone. */
+  /** The response is sent, or the connection is closed. */
   ended(exchange: Pick<Exchange, 'res'>): void;
 }
 

@@ -39,22 +39,22 @@ interface SidecarReport {
   readonly version: string;
 }
 
-/** What the control plane answers an upload with. */
+/** The control plane's response to an upload. */
 export interface Acknowledged {
   /** Everything up to here is sealed. */
   readonly acked: SpoolPosition;
-  /** Where the ledger ends now; an older control plane does not say. */
+  /** The current end of the ledger; an older control plane omits it. */
   readonly ledger?: LedgerAcknowledgement | undefined;
 }
 
-/** What the agent did elsewhere, as the control plane tells it. */
+/** The agent's usage elsewhere, as the control plane reports it. */
 export interface UsageElsewhere {
   readonly position: number;
   readonly after: number;
   readonly buckets: readonly (Bucket & { readonly tool: string })[];
 }
 
-/** What a sidecar may ask of the control plane, as itself and for its own agent only. */
+/** The requests of a sidecar to the control plane, as itself and for its own agent only. */
 export interface ControlPlane {
   openApproval(
     action: Action,
@@ -63,7 +63,7 @@ export interface ControlPlane {
     /** The passport that the agent presented with it, compact JWS. */
     presented?: string,
   ): Promise<{ readonly id: number; readonly expiresAtMs: number }>;
-  /** Uses up a granted approval; rejects when it was used, has expired or is not this agent's. */
+  /** Consumes a granted approval; rejects when it was used, has expired or is not this agent's. */
   spendApproval(approvalId: number): Promise<void>;
   /** The durable second lock on single use; false when somebody was first. */
   claimPassport(jti: string, expiresAtMs: number): Promise<boolean>;
@@ -80,11 +80,11 @@ export interface ControlPlane {
     lines: readonly Buffer[],
     ledger?: LedgerAcknowledgement,
   ): Promise<Acknowledged>;
-  /** Tells how the sidecar fares; resolves with the id of the key that signs sections now. */
+  /** Reports the sidecar's state; resolves with the id of the key that signs sections now. */
   report(report: SidecarReport): Promise<string>;
-  /** What the agent did elsewhere than in this run, changed after a position of the ledger. */
+  /** The agent's usage outside this run that changed after a position of the ledger. */
   usage(run: string, after: number): Promise<UsageElsewhere>;
-  /** Which section key followed which, each signed by the one before. */
+  /** The succession of section keys, each signed by the one before. */
   keySuccession(): Promise<readonly string[]>;
 }
 

@@ -14,7 +14,7 @@ import {
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Identity } from '../base/identity.ts';
 
-/** What a sidecar is after enrolment: whom it acts for, its own keys, and the keys it pins. */
+/** The result of enrolment: the identity, the sidecar's own keys, and the keys that it pins. */
 export interface Enrolment {
   readonly identity: Identity;
   readonly signingKey: SigningKey;
@@ -128,7 +128,7 @@ async function enrolAnew(
   };
 }
 
-/** What the operator can mend is told as such. */
+/** Explains the failures that an operator can repair. */
 function explained(error: unknown, controlPlaneUrl: string): unknown {
   if (!(error instanceof GatewayError)) return error;
   if (error.code === 'sidecar.token_invalid') {

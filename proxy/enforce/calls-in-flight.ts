@@ -5,7 +5,7 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Stop } from '../call/call-facts.ts';
 import type { Revocation } from '../replica/replica.ts';
 
-/** What is being answered or recorded now, so that nothing is closed under it. */
+/** The calls that are being answered or recorded, so that nothing they use is closed too early. */
 export class CallsInFlight {
   readonly #running = new Set<Promise<void>>();
 

@@ -26,7 +26,7 @@ interface MissingCredentialOptions {
 
 interface SentCall {
   readonly tool: string;
-  /** What the upstream answered, if it answered. */
+  /** The status that the upstream answered with, if it answered. */
   readonly status: number | undefined;
 }
 
@@ -86,7 +86,7 @@ interface NearHost {
   readonly isForTool: boolean;
   readonly isSamePort: boolean;
   readonly isSameMachine: boolean;
-  /** Of the name, in edits. */
+  /** Edit distance between the names. */
   readonly distance: number;
 }
 

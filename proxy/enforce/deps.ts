@@ -17,7 +17,7 @@ import type { ConcurrencyLimit } from './concurrency-limit.ts';
 import type { MissingCredentials } from './credential.ts';
 import type { JudgeDeps } from './reach-judgement.ts';
 
-/** What enforcement is given; built in `main.ts`. */
+/** The dependencies of enforcement; built in `boot/build-enforcement.ts`. */
 export interface EnforceDeps extends JudgeDeps {
   readonly spool: Spool;
   readonly credentials: Credentials;
@@ -36,7 +36,7 @@ export interface EnforceDeps extends JudgeDeps {
   readonly openingApprovals: Map<string, Promise<Pick<DeliveredApproval, 'id' | 'expiresAtMs'>>>;
   readonly openedApprovals: OpenedApprovals;
   readonly internal: InternalHostDeps;
-  /** What recognition needs, from the replica as it is now. */
+  /** The dependencies of recognition, from the current replica. */
   readonly recognition: () => RecogniseDeps;
   readonly metrics: DecisionMetrics;
   readonly onDecision?: DecisionSink['onDecision'];

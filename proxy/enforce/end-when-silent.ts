@@ -2,15 +2,15 @@ const lookEveryMs = 250;
 const silentLooks = 4;
 
 interface Stream {
-  /** What has passed so far, both ways. */
+  /** Bytes in both directions so far. */
   bytes(): number;
   end(): void;
 }
 
 /**
- * Once the sidecar ends, ends a stream of unknown content as soon as nothing has passed for a
- * second: what is being said is finished, and what only stays open is not waited for. Returns how
- * to leave it alone.
+ * Once the sidecar ends, ends a stream of unknown content as soon as no byte has passed for a
+ * second: a message in progress completes, and an idle stream does not delay the end. Returns a
+ * function that stops watching.
  */
 export function endWhenSilent(stopping: AbortSignal, { bytes, end }: Stream): () => void {
   let timer: NodeJS.Timeout | undefined;

@@ -28,8 +28,8 @@ interface Judged {
 }
 
 /**
- * What a refusal says of the call that was judged: tool, resource, host, and whether the host is
- * bound. Of bindings only those that the agent's manifest shows; where it sees none, the nearest.
+ * The judged call as a refusal shows it: tool, resource, host, and the host's bindings. Only
+ * bindings in the agent's manifest appear; if the host has none, the nearest one does.
  */
 function judge(facts: CallFacts, deps: JudgedDeps): Judged {
   const visible = visibleBindings(deps.replica, deps.identity.agentId);
@@ -73,7 +73,7 @@ export function withJudged(
   };
 }
 
-/** Without a verified snapshot nothing is known of bindings; the refusal says so itself. */
+/** Without a verified snapshot there are no bindings to name; the refusal itself states that. */
 function judgedOrNone(facts: CallFacts, deps: JudgedDeps): Judged | undefined {
   try {
     return judge(facts, deps);

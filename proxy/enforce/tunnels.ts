@@ -16,8 +16,9 @@ import { endWhenSilent } from './end-when-silent.ts';
 import { passedTool } from './pass-on.ts';
 
 /**
- * A tunnel to a passthrough host: unread, but only on a fresh replica, recorded before it stands
- * and after it ended, and broken off by a kill switch or a revocation. Throws to refuse it.
+ * Admits a tunnel to a passthrough host. Its bytes are not read, but it needs a fresh replica, is
+ * recorded before it opens and after it ends, and a kill switch or a revocation breaks it off.
+ * Throws to refuse it.
  */
 export async function enforceTunnel(tunnel: Tunnel, deps: EnforceDeps): Promise<void> {
   const binding = deps.recognition().index.forHost(tunnel.host, tunnel.port)?.passthrough;

@@ -77,7 +77,7 @@ export function createConnects(
     } catch (thrown) {
       const error = toGatewayError(thrown);
       log[error.kind.level]({ err: thrown, code: error.code }, 'CONNECT refused');
-      // A tunnel is decided by `onTunnel`, which tells of it; what fails later is no decision.
+      // `onTunnel` decides a tunnel and reports that; a later failure is no decision.
       if (!isTunnel) context.refused(error);
       refuseSocket(connect.socket, error);
     }
@@ -86,7 +86,7 @@ export function createConnects(
   return {
     accept(peer, connect) {
       connect.socket.on('error', () => {});
-      // An answer that is under way and a tunnel cannot share the socket.
+      // A response that is being sent and a tunnel cannot share the socket.
       if (peer?.current !== undefined) connect.socket.destroy();
       else if (peer?.inside !== undefined) refuseSocket(connect.socket, nested());
       else void answered(peer, connect);
@@ -149,7 +149,7 @@ interface Carried extends Authority {
   readonly tunnelIdleMs: number;
 }
 
-/** What happens behind the 200: no HTTP answer is possible any more. Never rejects. */
+/** Runs after the 200, when no HTTP response is possible any more. Never rejects. */
 async function carry(
   ends: Carried,
   onPlain: (refusal: GatewayError | undefined) => void,

@@ -95,7 +95,7 @@ function framingFault(
   return undefined;
 }
 
-/** Where a request goes, and what it asks for there. */
+/** The destination of a request. */
 export interface Target extends Authority {
   readonly scheme: 'http' | 'https';
   /** Origin form: path and query. */
@@ -178,7 +178,7 @@ function agrees({ host, authority, defaultPort, mayLack }: Agreement): GatewayEr
   return same ? undefined : refuse('proxy.host_mismatch');
 }
 
-/** Where a CONNECT leads. Its Host header may leave out the port, which then is the authority's. */
+/** The destination of a CONNECT. Its Host header may omit the port of the authority. */
 export function connectTarget(
   req: IncomingMessage,
   host: string | undefined,

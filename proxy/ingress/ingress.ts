@@ -13,19 +13,19 @@ import type { Peer } from './peer.ts';
 import { refuseSocket } from './refusal.ts';
 import { createRequests } from './requests.ts';
 
-/** The sidecar's way in: one forward proxy on one port. */
+/** The forward proxy that agents connect to, on one port. */
 export interface Ingress {
   readonly server: Server;
   /** Connections that are open now. */
   connections(): number;
-  /** Listens and says where. Beyond loopback only with a token. */
+  /** Listens and returns the address. Requires a token beyond loopback. */
   listen(port: number, host?: string): Promise<AddressInfo>;
-  /** Takes no more, lets what is under way finish for at most `graceMs`, and ends the rest. */
+  /** Accepts no more, lets calls in flight finish for at most `graceMs`, and ends the rest. */
   close(graceMs: number): Promise<void>;
 }
 
 const checkEveryMs = 2_000;
-/** Connections beyond the limit that are told so; more are dropped without a word. */
+/** Connections beyond the limit that get a refusal; further ones are dropped without one. */
 const toldNoMax = 16;
 
 /**
@@ -79,7 +79,7 @@ export function createIngress(options: IngressOptions): Ingress {
   });
   server.on('clientError', (error, socket) => {
     const refusal = parserRefusal(error);
-    // Where an answer is under way another one would corrupt it.
+    // A second response would corrupt the one that is being sent.
     const isAnswering = peers.get(socket)?.current !== undefined;
     if (refusal === undefined || isAnswering) socket.destroy();
     else refuseConnection(context, socket, refusal);
@@ -158,7 +158,7 @@ async function drain(
   for (const socket of parsed) {
     const current = peers.get(socket)?.current;
     if (current === undefined) socket.destroy();
-    // An answer that has not begun says that it is the last one here.
+    // A response that has not begun announces that the connection closes.
     else current.res.shouldKeepAlive = false;
   }
   const timer = setTimeout(() => {
@@ -191,7 +191,7 @@ function createHttpServer(limits: IngressLimits): Server {
   return server;
 }
 
-/** What the HTTP parser's complaint means to the agent; undefined when nobody is there to read it. */
+/** The refusal for an error of the HTTP parser; undefined if the agent has disconnected. */
 function parserRefusal(error: NodeJS.ErrnoException): GatewayError | undefined {
   switch (error.code) {
     case 'ECONNRESET':

@@ -4,7 +4,7 @@ import { type Authority, isAddress } from '../../shared/base/host.ts';
 import { GatewayError, toGatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Leaf } from '../tls/authority.ts';
 
-/** What turned out to be inside a CONNECT. */
+/** The content of a CONNECT. */
 export interface Intercepted {
   readonly scheme: 'http' | 'https';
   readonly socket: Socket;
@@ -14,13 +14,13 @@ export interface Intercepted {
 
 interface Interception {
   readonly socket: Socket;
-  /** What the agent sent right behind its CONNECT. */
+  /** Bytes that the agent sent right after its CONNECT. */
   readonly head: Buffer;
   readonly authority: Authority;
   readonly leaf: () => Leaf;
   readonly handshakeMs: number;
   readonly onReady: (intercepted: Intercepted) => void;
-  /** Called once, instead of `onReady`: the connection is closed, and nobody can be answered. */
+  /** Called once instead of `onReady`: the connection is closed, so no response is possible. */
   readonly onFailed: (error: GatewayError) => void;
 }
 
@@ -99,7 +99,7 @@ function secure({ socket, authority, leaf }: Interception, { ready, fail }: Ends
   }
   const failed = (error: Error) => fail(handshakeFailure(error));
   const brokenOff = () => fail(handshakeFailure(new Error('it was broken off')));
-  // Before the handshake is through, Node tells its cause by this event of its own servers only.
+  // Before the handshake completes, Node reports its failure only by this event.
   secured.once('_tlsError', failed).once('error', failed).once('close', brokenOff);
   secured.once('secure', () => {
     const refusal = namesAuthority(secured.servername, authority) ? undefined : mismatch();
@@ -110,7 +110,7 @@ function secure({ socket, authority, leaf }: Interception, { ready, fail }: Ends
   });
 }
 
-// Alerts by which a client says that it does not trust who signed (RFC 8446 section 6.2).
+// Alerts by which a client rejects the signer (RFC 8446 section 6.2).
 const distrust = /ALERT_(?:UNKNOWN_CA|BAD_CERTIFICATE|CERTIFICATE_UNKNOWN)/;
 
 function handshakeFailure(error: NodeJS.ErrnoException): GatewayError {

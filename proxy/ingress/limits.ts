@@ -1,4 +1,4 @@
-/** What one agent may take up. */
+/** The limits of one agent's connections. */
 export interface IngressLimits {
   /** Beyond it a connection is refused in words, and well beyond it dropped. */
   readonly connectionsMax: number;

@@ -18,7 +18,7 @@ export interface Upgrade {
   readonly head: Buffer;
 }
 
-/** What the ingress itself refused, for metrics and the record. */
+/** A refusal by the ingress itself, for metrics and the record. */
 interface IngressRefusal {
   readonly code: ErrorCode;
   readonly host?: string | undefined;
@@ -33,7 +33,7 @@ export interface IngressOptions {
   /** Called before a tunnel is dialled; a GatewayError thrown here refuses it. */
   readonly onTunnel: (tunnel: Tunnel) => Promise<void> | void;
   readonly guard: Guard;
-  /** What callers must prove; required where the proxy listens beyond loopback. */
+  /** The token of callers; required if the proxy listens beyond loopback. */
   readonly token?: string | undefined;
   readonly limits?: Partial<IngressLimits> | undefined;
   /** Takes over allowed upgrades; a GatewayError refuses. Without it every upgrade is refused. */
@@ -42,7 +42,7 @@ export interface IngressOptions {
   readonly log: Log;
 }
 
-/** What the parts of the ingress share. */
+/** The context that the parts of the ingress share. */
 export interface IngressContext extends Omit<IngressOptions, 'limits'> {
   readonly limits: IngressLimits;
   readonly refused: (error: GatewayError, host?: string) => void;

@@ -4,7 +4,7 @@ import type { GatewayError } from '../../shared/errors/gateway-error.ts';
 
 /** One connection on which requests arrive: plain, or inside a CONNECT. */
 export interface Peer {
-  /** Where the CONNECT led, and what was inside; undefined on a plain connection. */
+  /** The destination of the CONNECT and its inner scheme; undefined on a plain connection. */
   readonly inside?: (Authority & { readonly scheme: 'http' | 'https' }) | undefined;
   /** Answer to every request here: the connection itself was wrong, or one too many. */
   readonly refusal?: GatewayError | undefined;

@@ -8,7 +8,7 @@ interface RefusalParts {
   readonly body: string;
 }
 
-/** What an agent reads when the ingress itself refuses (design 11). */
+/** The response of a refusal by the ingress itself (design 11). */
 function refusalParts({ code, kind, message }: GatewayError): RefusalParts {
   const body = JSON.stringify({
     error: message,
@@ -56,8 +56,8 @@ export function refuseSocket(socket: Duplex, error: GatewayError): void {
     ([name, value]) => `${name}: ${value}\r\n`,
   );
   socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n${body}`);
-  // What still comes is read and dropped for a moment: closing on unread bytes resets the
-  // connection, and the answer could be lost with it.
+  // Arriving bytes are read and discarded for a moment: closing on unread bytes resets the
+  // connection, and the response could be lost with it.
   socket.resume();
   const timer = setTimeout(() => socket.destroy(), lingerMs);
   socket.once('close', () => clearTimeout(timer));

@@ -18,7 +18,7 @@ interface Requests {
 
 const ignore = () => {};
 
-/** Takes requests from connections to `handle`. `onIdle` is told when a connection falls idle. */
+/** Passes requests from connections to `handle`. Calls `onIdle` when a connection becomes idle. */
 export function createRequests(
   context: IngressContext,
   proves: (authorization: string | undefined) => boolean,
@@ -73,7 +73,7 @@ export function createRequests(
     },
     upgrade(peer, req, socket, head) {
       socket.on('error', ignore);
-      // An answer that is under way and a new protocol cannot share the socket.
+      // A response that is being sent and a new protocol cannot share the socket.
       if (peer.current !== undefined) socket.destroy();
       else void upgraded(context, () => judge(peer, req, true), { req, socket, head });
     },

@@ -11,8 +11,8 @@ interface TunnelEnds extends Authority {
 }
 
 /**
- * What a tunnel carries: TLS that may continue, or HTTP that is to be read call by call, and refused
- * where a refusal is given.
+ * The content of a tunnel: TLS that may continue, or HTTP that is read call by call and refused if
+ * a refusal is given.
  */
 type TunnelContent =
   | { readonly kind: 'tls'; readonly sni?: string | undefined }

@@ -17,9 +17,9 @@ export interface TunnelEnd {
 /** A connection that passes unread. */
 export interface Tunnel extends Authority {
   readonly ended: Promise<TunnelEnd>;
-  /** What has passed so far, both ways. */
+  /** Bytes in both directions so far. */
   bytes(): number;
-  /** Breaks it off, before or after it stands. */
+  /** Breaks it off, before or after it is open. */
   close(): void;
 }
 
@@ -49,13 +49,13 @@ export function join({ agent, upstream, idleMs }: Ends): Promise<TunnelEnd> {
       other.resetAndDestroy();
     });
     const closed = () => {
-      // What this end had sent is still written out; then the other end closes too.
+      // The other end writes the bytes that this end sent, then closes too.
       other.destroySoon();
       open--;
       if (open > 0) return;
       resolve({ sentBytes: upstream.bytesWritten, receivedBytes: upstream.bytesRead, failure });
     };
-    // An agent may be gone before its tunnel stands; nobody says so a second time.
+    // An agent may disconnect before its tunnel is open, and `close` is emitted only once.
     if (end.closed) closed();
     else end.once('close', closed).pipe(other);
   }

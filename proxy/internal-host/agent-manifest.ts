@@ -15,9 +15,9 @@ interface ManifestDeps {
 }
 
 /**
- * What this agent may call: its capabilities, the tools that are bound, and what the policies say
- * of each before its arguments are known; `reason_code` if every call is denied. Nothing of other
- * agents, and no hosts' secrets.
+ * The calls that this agent may make: its capabilities, the bound tools, and the policies' verdict
+ * on each before its arguments are known; `reason_code` if every call is denied. It shows nothing of
+ * other agents, and no secrets.
  */
 export function agentManifest(sidecar: ManifestDeps): JsonObject {
   const { replica, identity } = sidecar;
@@ -43,7 +43,7 @@ export function visibleBindings(
   return replica.bindings.filter((binding) => concerns(binding, capabilities));
 }
 
-/** Where other agents' tools are is none of this one's business. */
+/** Bindings of other agents' tools are not shown to this agent. */
 function concerns({ protocol, name, tool }: Binding, capabilities: readonly string[]): boolean {
   switch (protocol) {
     case 'passthrough':

@@ -9,7 +9,7 @@ import type { UsageCounter } from '../replica/usage-counter.ts';
 import type { Authority } from '../tls/authority.ts';
 import { agentManifest } from './agent-manifest.ts';
 
-/** How an approval stands; of what a human wrote only what is meant for the agent. */
+/** The status of an approval, with the part of a human's comment that is for the agent. */
 export interface ApprovalView {
   readonly status: string;
   /** RFC 3339. */
@@ -21,7 +21,7 @@ export interface ApprovalView {
 export interface InternalHostDeps {
   /** An approval of this sidecar's agent; undefined for any other. */
   readonly approval: (id: number) => ApprovalView | undefined;
-  /** What this agent may call and what is gated. */
+  /** The tools that this agent may call, and those that are gated. */
   readonly manifest: () => JsonObject;
   /** The local authority's certificate, PEM. */
   readonly caCertificate: () => string;
@@ -96,7 +96,7 @@ function send(res: ServerResponse, { status, type, text }: Answer): void {
   else res.end(bytes);
 }
 
-/** What the internal host tells the agent, read from the replica each time it is asked. */
+/** The answers of the internal host, read from the replica on each request. */
 export function internalFacts({
   replica,
   openedApprovals,

@@ -2,7 +2,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/base
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { McpMessage } from './message.ts';
 
-/** The first revision without sessions, in which headers repeat what the body says. */
+/** The first revision without sessions, in which headers repeat members of the body. */
 const statelessSince = '2026-07-28';
 const dateForm = /^\d{4}-\d{2}-\d{2}$/;
 // Which versions there are is the server's to say; this one only keeps them to one spelling.
@@ -41,7 +41,7 @@ export function readMcpHeaders(raw: readonly string[]): McpHeaders {
 /** The `Mcp-Param-*` headers of a `tools/call`, decoded. */
 type ParamHeaders = readonly { readonly name: string; readonly text: string }[];
 
-/** What headers and body agree on. */
+/** The facts on which headers and body agree. */
 export interface Agreement {
   readonly isStateless: boolean;
   readonly params: ParamHeaders;
@@ -122,9 +122,9 @@ function readParams(headers: McpHeaders, message: McpMessage): ParamHeaders {
 }
 
 /**
- * Which argument a parameter header repeats is said by the tool's schema, which is the server's
- * to check. Here it must at least repeat one: the one of its own name if there is any, else one
- * of the same value.
+ * The tool's schema names the argument that a parameter header repeats, and the server checks that.
+ * Here the header must repeat at least one: that of its own name if there is any, else one of the
+ * same value.
  */
 function repeatsArgument(param: ParamHeaders[number], args: JsonObject): boolean {
   const found = primitives(args);
@@ -171,7 +171,7 @@ function decodeHeader(value: string): string {
   return text;
 }
 
-/** The MCP headers of the message as it goes on, written from the message itself. */
+/** The MCP headers of the forwarded message, written from the message itself. */
 export function writeMcpHeaders(
   headers: McpHeaders,
   message: McpMessage,

@@ -16,7 +16,7 @@ export type ToolReport =
       /** Hash of the approved surface. */
       readonly approved: string;
       readonly observed: string;
-      /** What the server shows now, as canonical JSON; undefined when it cannot be read or is too long. */
+      /** The observed surface as canonical JSON; undefined if it is unreadable or too long. */
       readonly surface: string | undefined;
     }
   | {
@@ -29,19 +29,19 @@ export type ToolReport =
 interface LiveDriftOptions {
   readonly replica: Pick<Replica, 'tool' | 'publishedTool' | 'toolsOfForm'>;
   /** Whether calls of this tool are refused, whatever their arguments. */
-  readonly isOutOfReach: (tool: string) => boolean;
+  readonly isUnreachable: (tool: string) => boolean;
   /** Told once of each form that a tool takes, and of no more than a few forms of one tool. */
   readonly report: (report: ToolReport) => void;
 }
 
 const surfaceCharsMax = 32_768;
-/** Renamed tools are looked for among so many unknown ones of a server; the rest is left to policy. */
+/** How many unknown tools of a server are checked for a rename; policy judges the rest. */
 const unknownToolsMax = 1_000;
 
 /**
- * What servers say about their tools, held against what was approved. A tool that changed is
- * withheld from lists and stops working until its new form is approved through the control
- * plane; what a server says is never approved by itself.
+ * Compares the tools that servers list with their approved forms. A changed tool is withheld from
+ * lists and denied until its new form is approved through the control plane; a server's own
+ * description is never approved by itself.
  */
 export class LiveDrift {
   readonly #options: LiveDriftOptions;
@@ -64,8 +64,8 @@ export class LiveDrift {
     else if (approved !== undefined && !this.#isAsApproved(tool, definition, approved)) {
       return 'withhold';
     }
-    // What waits for a human is not shown to a model: its description may be an instruction.
-    return this.#options.isOutOfReach(tool) ? 'withhold' : 'keep';
+    // A tool that waits for a human is not shown: its description may contain instructions.
+    return this.#options.isUnreachable(tool) ? 'withhold' : 'keep';
   }
 
   /** Registered tools changed: what was unknown may be one of them under another name. */
@@ -73,7 +73,7 @@ export class LiveDrift {
     this.#unknown.clear();
   }
 
-  /** Whether the agent's client has been told of an `outputSchema`, against which it checks results. */
+  /** Whether the agent's client received an `outputSchema`, against which it checks results. */
   hasOutputSchema(tool: string): boolean {
     return this.#withOutputSchema.has(tool);
   }
@@ -82,7 +82,7 @@ export class LiveDrift {
   recordOf(tool: string): ToolRecord | undefined {
     const record = this.#options.replica.tool(tool);
     const observed = this.#changed.get(tool);
-    // What the control plane refuses by itself it can explain better.
+    // The control plane's own refusal has the better explanation.
     if (record?.approvalStatus !== 'approved' || observed === undefined) return record;
     if (this.#options.replica.publishedTool(tool)?.approvedSurfaceHash === observed) {
       this.#changed.delete(tool);
@@ -98,7 +98,7 @@ export class LiveDrift {
   #isAsApproved(tool: string, definition: JsonObject, approved: string): boolean {
     const listed = { ...definition, name: tool };
     const hash = readable(() => surfaceHash(listed));
-    // What cannot be read has no normal form; it is told apart by what came.
+    // An unreadable definition has no normal form, so its bytes identify it.
     const observed = hash ?? sha256(JSON.stringify(definition));
     if (observed === approved) {
       this.#changed.delete(tool);

@@ -16,7 +16,7 @@ const callId = matches(/^[\w.:-]{1,128}$/);
 
 /**
  * The members of `_meta` that are forwarded unjudged. They are outside the action digest, because
- * they differ from call to call or say what the handshake says. All others are judged.
+ * they differ from call to call or repeat the handshake. All others are judged.
  */
 export const unjudgedMeta: Readonly<Record<string, Unjudged>> = {
   progressToken: {

@@ -29,8 +29,8 @@ const members = ['jsonrpc', 'id', 'method', 'params', 'result', 'error'];
 
 /**
  * Reads one message. Refuses batches, anything that is not exactly one of request, notification
- * and response, and names that a case-insensitive reader would take for others. Members that the
- * protocol does not define are dropped: what goes on is written anew.
+ * and response, and names that a case-insensitive parser would take for others. Members that the
+ * protocol does not define are dropped, because the forwarded message is written again.
  */
 export function parseMessage(bytes: Uint8Array, limits: { readonly depthMax: number }): McpMessage {
   const value = parseStrictJson(bytes, limits);
@@ -52,7 +52,7 @@ function parseCall(value: JsonObject, method: JsonValue): McpMessage {
   if (params !== undefined && !isJsonObject(params)) throw malformed('params must be an object');
   const isNotification = method.startsWith('notifications/');
   if (value.id === undefined) {
-    // A server may perform a call that asks for no answer all the same.
+    // A server may perform a call that asks for no response.
     if (!isNotification) throw malformed('a request needs an id');
     return { kind: 'notification', method, params };
   }
@@ -90,7 +90,7 @@ export function malformed(what: string): GatewayError {
   return new GatewayError('mcp.malformed', { message: `The MCP message is not valid: ${what}.` });
 }
 
-/** The message as it goes on. */
+/** The message as it is forwarded. */
 export function writeMessage(message: McpMessage): Buffer {
   const { kind, ...rest } = message;
   if (kind !== 'response') return Buffer.from(JSON.stringify({ jsonrpc: '2.0', ...rest }));
@@ -98,8 +98,8 @@ export function writeMessage(message: McpMessage): Buffer {
 }
 
 /**
- * The id of a message that was refused, so that the client can tell which call it was; read
- * leniently, for it only ever goes back to where it came from.
+ * The id of a refused message, so that the client can match the refusal with its call. It is read
+ * leniently, because it is sent back to its sender only.
  */
 export function salvageId(bytes: Uint8Array): McpId | null {
   try {

@@ -13,7 +13,7 @@ export function isToolName(name: string): boolean {
   return toolNameForm.test(name);
 }
 
-/** What a `tools/call` asks for. */
+/** The tool and the arguments of a `tools/call`. */
 interface ToolCall {
   readonly name: string;
   readonly args: JsonObject;

@@ -13,13 +13,13 @@ export interface McpRefusal {
 
 interface McpRefusalParts {
   readonly body: JsonObject;
-  /** What the same refusal would be in plain HTTP. */
+  /** The status of the same refusal over plain HTTP. */
   readonly httpStatus: number;
   /** The `Accept` header of the call. */
   readonly accept: string;
 }
 
-/** Where the verdict stands in `_meta`; the prefix is a reversed domain, as MCP asks. */
+/** The member of `_meta` that holds the verdict; MCP requires a reversed domain as prefix. */
 export const verdictKey = 'internal.sallyport/decision';
 
 // JSON-RPC 2.0, section 5.1, and MCP 2026-07-28 for disagreeing headers.
@@ -67,12 +67,12 @@ function toolResult(form: McpForm, body: JsonObject): JsonObject {
     ...(form.isStateless ? { resultType: 'complete' } : {}),
     content,
     isError: true,
-    // Clients hold structured content against the tool's own outputSchema.
+    // Clients validate structured content against the tool's own outputSchema.
     ...(form.hasOutputSchema ? { _meta: { [verdictKey]: body } } : { structuredContent: body }),
   };
 }
 
-/** What happened and what to do, for a model to read. */
+/** The refusal's reason and next steps, for a model to read. */
 function explanation(body: JsonObject): string {
   const steps = Array.isArray(body.next_steps) ? (body.next_steps as readonly JsonValue[]) : [];
   const todo = steps.map((step) => `- ${String(step)}`).join('\n');
@@ -80,7 +80,7 @@ function explanation(body: JsonObject): string {
   return todo === '' ? said : `${said}\nWhat to do:\n${todo}`;
 }
 
-/** A human's words are data: quoted, on one line, and said to be theirs. */
+/** A human's words are data: quoted, on one line, and attributed. */
 function quotedComment({ details }: JsonObject): string {
   const comment = isJsonObject(details) ? details.approver_comment : undefined;
   return typeof comment === 'string' ? `\nThe approver's comment: ${JSON.stringify(comment)}` : '';

@@ -1,16 +1,16 @@
 import { isUtf8 } from 'node:buffer';
 
-/** What the data of one event becomes; `type` is the event's name, if it has one. */
+/** Returns the new data of one event; `type` is the event's name, if it has one. */
 type Rewrite = (data: Buffer, type: string | undefined) => Buffer | 'cut';
 
 const lf = 0x0a;
 const cr = 0x0d;
 
 /**
- * Passes an event stream (WHATWG HTML, "Server-sent events") on event by event and lets the data
- * of each be replaced. An event goes on only once it is complete, and nothing of it but the lines
- * that the standard knows: what one client takes for a comment, another must not take for data.
- * Each byte is looked at once, however small the pieces in which a stream drips in.
+ * Forwards an event stream (WHATWG HTML, "Server-sent events") event by event and lets the data of
+ * each be replaced. An event is forwarded only once it is complete, and only with lines that the
+ * standard defines, so that all clients read the same data. Each byte is read once, however small
+ * the chunks are.
  */
 export class SseFilter {
   readonly #rewrite: Rewrite;
@@ -29,8 +29,8 @@ export class SseFilter {
   }
 
   /**
-   * What may go on now. An event that the end of the stream leaves incomplete never does:
-   * clients would drop it, too (section 9.2.6).
+   * Returns the bytes that may be forwarded now. An event that is incomplete at the end of the
+   * stream is dropped, as clients do (section 9.2.6).
    */
   push(bytes: Buffer): Buffer | 'cut' {
     const out: Buffer[] = [];
@@ -115,7 +115,7 @@ export class SseFilter {
 const oddSeparators = /[^\P{Cc}\t\n\r]|[\p{Zl}\p{Zp}\ufeff]/u;
 const escaped = new RegExp(oddSeparators, 'gu');
 
-/** The event anew, in which every reader finds the same lines. `data` is JSON, or nothing. */
+/** Writes the event so that every parser reads the same lines. `data` is JSON, or nothing. */
 function writeEvent(lines: readonly string[], data: string): Buffer {
   const others = lines.filter(
     (line) => line !== '' && isKnown(line) && !isField(line, 'data') && !oddSeparators.test(line),

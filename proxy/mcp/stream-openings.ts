@@ -1,13 +1,12 @@
 import type { Exchange } from '../call/exchange.ts';
 
-// A server that says nothing until it has something to say does not hold up its session for longer.
+// A server that sends nothing at first does not delay its session for longer.
 const waitMsMax = 250;
 
 /**
- * The event streams of MCP sessions that agents are opening. A server asks back on such a stream,
- * and may keep to itself what it says before there is one: a call that overtakes the GET sent
- * before it waits for an answer to a question that nobody hears. So the requests of a session
- * wait, a little, until its streams are open.
+ * The event streams of MCP sessions that agents are opening. A server asks its client on such a
+ * stream, and the question may be lost if a call overtakes the GET that opens the stream. So the
+ * requests of a session wait briefly until its streams are open.
  */
 export class StreamOpenings {
   readonly #bySession = new Map<string, Promise<unknown>>();
@@ -35,7 +34,7 @@ export class StreamOpenings {
     this.#over.get(exchange)?.();
   }
 
-  /** What a request of the session has to wait for; undefined when no stream is being opened. */
+  /** The streams that a request of the session waits for; undefined if none is being opened. */
   before(exchange: Exchange): Promise<unknown> | undefined {
     if (this.#bySession.size === 0 || this.#over.has(exchange)) return undefined;
     return this.#bySession.get(sessionOf(exchange));

@@ -27,15 +27,15 @@ const bytesMaxByDefault = 8_388_608;
 
 /**
  * Reads the lists of tools in an MCP server's answers as they pass, as JSON or as an event
- * stream, page by page, and takes out the tools that are to be withheld. It needs no request to
- * go with: any message with `result.tools` is one, on whichever stream it arrives. What cannot
- * be read is cut, for a client might read it otherwise.
+ * stream, page by page, and removes the tools to be withheld. Any message with `result.tools` is
+ * such a list, on any stream and without its request. An unreadable response is cut, because a
+ * client might read it differently.
  */
 export function toolsListFilter(options: ToolsListOptions): ResponseFilter {
   const bytesMax = options.bytesMax ?? bytesMaxByDefault;
   let cause: 'mcp.answer_refused' | 'mcp.transport_unsupported' = 'mcp.answer_refused';
   const stream = new SseFilter((data, type) => {
-    // How a server of 2024-11-05 says where messages go: to an address that nobody bound.
+    // A server of 2024-11-05 names the address for messages this way; it has no binding.
     if (type === 'endpoint') cause = 'mcp.transport_unsupported';
     return type === 'endpoint' ? 'cut' : filterAnswer(data, options);
   }, bytesMax);
@@ -67,8 +67,8 @@ function headerText(headers: Headers, wanted: string): string {
 const charsets: readonly string[] = ['utf-8', 'utf8', 'us-ascii'];
 
 /**
- * One media type, in UTF-8. Of two types a client may believe the other one, and in another
- * charset the same bytes are another text: some clients decode by what the header says.
+ * True for one media type, in UTF-8. With two types, clients may disagree on which one applies, and
+ * in another charset the same bytes are another text.
  */
 function isPlainType(type: string): boolean {
   if (type.includes(',')) return false;

@@ -19,9 +19,9 @@ interface ReachDeps {
 /**
  * True for a tool that this agent's calls never reach, whatever their arguments: a kill switch
  * blocks it, it waits for approval or was rejected, or the agent's capabilities do not cover it.
- * Where neither the tenant's mode nor a policy in `strict` stops calls, only a kill switch does.
+ * If neither the tenant's mode nor a policy in `strict` stops calls, only a kill switch does.
  */
-export function isOutOfReach(tool: string, { replica, identity, clock }: ReachDeps): boolean {
+export function isUnreachable(tool: string, { replica, identity, clock }: ReachDeps): boolean {
   const { agentId } = identity;
   if (blockingSwitch(replica.killSwitches, { tool, agentId }, clock.now()) !== undefined) {
     return true;

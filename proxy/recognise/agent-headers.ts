@@ -37,7 +37,7 @@ const overrides: ReadonlySet<string> = new Set([
   'x-rewrite-url',
 ]);
 
-/** CGI and all that descends from it cannot tell `_` from `-` in the name of a header. */
+/** CGI and its descendants do not distinguish `_` from `-` in the name of a header. */
 function readName(name: string): string {
   return name.toLowerCase().replaceAll('_', '-');
 }
@@ -58,7 +58,7 @@ export function singleHeader(req: IncomingMessage, name: string): string | undef
   return found;
 }
 
-/** What the agent says about its call: the passport it presents, its goal, an idempotency key. */
+/** The agent's hints about its call: the passport it presents, its goal, an idempotency key. */
 export function readHints(req: IncomingMessage): RecognisedAction['hints'] {
   return {
     passport: singleHeader(req, 'action-passport'),
@@ -100,7 +100,7 @@ export function refuseOverrides(req: IncomingMessage): void {
   }
 }
 
-/** The headers that go on where nothing is rebuilt: all but those of this hop and of Sallyport. */
+/** The headers of a request that is forwarded as it is: all but those of this hop and of Sallyport. */
 export function forwardedHeaders(req: IncomingMessage): string[] {
   const named = new Set(
     (req.headers.connection ?? '').split(',').map((name) => readName(name.trim())),

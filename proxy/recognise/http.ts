@@ -130,8 +130,8 @@ function addMembers(set: ArgumentSet, value: JsonValue): void {
 }
 
 /**
- * Where there is a body, only declared names may stand in the query: an argument that was judged
- * in one place and read by the upstream in another would not be judged at all.
+ * With a body, the query may hold declared names only: an argument that was judged in one place and
+ * read by the upstream in another would not be judged at all.
  */
 function refuseMisplaced({ target }: Exchange, declared: readonly string[]): void {
   const { query } = splitTarget(target);

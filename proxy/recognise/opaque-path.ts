@@ -10,7 +10,7 @@ const separator = /\/|%2F|%5C/;
 // Servers that strip `;…` may do so before they decode it or after.
 const encodedSemicolon = /%3B/;
 const encodedTwice = /%25[0-9a-f]{2}/i;
-// What NFKC does not map to a slash or backslash, but Windows code pages do ("best fit").
+// Characters that Windows code pages map to a slash or backslash ("best fit") and NFKC does not.
 const bestFit = /[\u2044\u2215\u29f8\u2216\u29f5\u29f9\u00a5\u20a9]/;
 const separatorLike = /[/\\;%\p{Cc}]/u;
 
@@ -58,7 +58,7 @@ function decodeUtf8(text: string): string {
   }
 }
 
-/** The query goes on as it was sent; it must be printable ASCII and change no method. */
+/** The query is forwarded as sent; it must be printable ASCII and change no method. */
 export function opaqueQuery(query: string): string {
   if (!queryForm.test(query)) throw refused();
   const names = query.split(/[&;]/).map((part) => part.split('=', 1)[0] ?? '');

@@ -18,7 +18,7 @@ import type { DenialSummary } from './denial-throttle.ts';
 // As the control plane takes them (shared/contract/base/fields.ts).
 const toolCharsMax = 256;
 const resourceCharsMax = 1024;
-// It may quote what an upstream said, a certificate's names for one.
+// The detail may quote an upstream, for example the names of a certificate.
 const detailCharsMax = 512;
 
 interface Witness {
@@ -42,7 +42,7 @@ export function decisionRecord(
     readonly approvalId?: number | undefined;
     /** Names the run that counts the call for budgets. */
     readonly usageRun: string;
-    /** What the tenant keeps of arguments. */
+    /** How much of the arguments the tenant keeps. */
     readonly setting?: ArgumentsSetting | undefined;
   },
   witness: Witness,
@@ -129,7 +129,7 @@ export function outcomeRecord(
   return { event: eventOf('execution.result', witness, { facts, reasonCode: failure, data }) };
 }
 
-/** The record of a tool whose server describes it otherwise than was approved, or names it anew. */
+/** The record of a tool that its server describes differently than approved, or renamed. */
 export function toolReportRecord(report: ToolReport, witness: Witness): SpoolRecord {
   const { tool, observed } = report;
   const facts = { tool, resource: `tool:${tool}`, host: '', method: '' };

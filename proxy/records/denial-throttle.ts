@@ -96,7 +96,7 @@ export class DenialThrottle {
   }
 }
 
-/** What a caller gets for a denial without a record of its own. */
+/** The error for a denial without a record of its own. */
 export function throttled(reasonCode: string): GatewayError {
   return new GatewayError('rate_limited.denials', {
     message: `The call was denied (${reasonCode}), as too many calls before it. The sidecar no longer records each denial by itself; wait a second before the next call.`,

@@ -34,7 +34,7 @@ export class BusReader {
     this.#options = options;
   }
 
-  /** Loads once and follows from there; when the bus is away, goes on trying in the background. */
+  /** Loads once and follows from there; while the bus is unavailable, retries in the background. */
   async open(): Promise<void> {
     await this.#load();
   }

@@ -4,7 +4,7 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { compileGlob } from '../../shared/glob/glob.ts';
 import { globsSurelyMeet } from '../../shared/glob/glob-intersection.ts';
 
-/** About 2 ms: whether globs meet is decided anew for each message. */
+/** About 2 ms: the intersection of globs is computed again for each message. */
 const stepsPerCall = 200_000;
 
 interface Held {
@@ -15,7 +15,7 @@ interface Held {
   readonly matchesTool: (tool: string) => boolean;
 }
 
-/** What a credential is for. */
+/** The tools and hosts of a credential. */
 interface BoundCredential {
   readonly hosts: readonly string[];
   readonly matchesTool: (tool: string) => boolean;
@@ -28,14 +28,14 @@ interface CredentialsOptions {
     readonly credentials: readonly HeldCredential[];
     readonly version: number;
   }>;
-  /** The version that the snapshot says is current. */
+  /** The current version by the snapshot. */
   readonly currentVersion: () => string;
   readonly log: Log;
 }
 
 /**
  * The credentials of this sidecar's agent: in memory only, fetched again whenever the snapshot
- * says that they changed, and not used in between.
+ * names another version, and not used until then.
  */
 export class Credentials {
   readonly #options: CredentialsOptions;
@@ -123,7 +123,7 @@ export class Credentials {
     return opened(this.#held.find((held) => held.hosts.has(binding.host) && isReached(held)));
   }
 
-  /** What the credentials at hand are bound to. */
+  /** The bindings of the held credentials. */
   bound(): readonly BoundCredential[] {
     return this.#held.map(({ credential: { bind }, matchesTool }) => {
       return { hosts: bind.hosts, matchesTool };

@@ -66,16 +66,16 @@ export class FreshnessGauge {
   }
 
   /**
-   * What time it is by the publisher's clock, which also made the times that are judged (expiry of
-   * passports, grants, kill switches): a step of this machine's own clock lengthens and shortens
-   * nothing. By the own clock only until a first heartbeat.
+   * The time by the publisher's clock, which also set the times that are judged (expiry of
+   * passports, grants, kill switches), so a step of this machine's clock changes none of them. The
+   * machine's clock counts only until the first heartbeat.
    */
   now(): number {
     if (this.#told === undefined) return this.#clock.now();
     return Math.floor(this.#told.timeMs + this.#clock.monotonic() - this.#told.atMs);
   }
 
-  /** Begins anew, as when the key of the heartbeats is another one; what time it is stays known. */
+  /** Starts over, for example when the key of the heartbeats changes; the known time is kept. */
   restart(): void {
     this.#sequence = 0;
     this.#latest = undefined;
@@ -98,7 +98,7 @@ export class FreshnessGauge {
     return { fresh: false, ageMs, reason: since };
   }
 
-  /** It is at least as late as was signed, and later by what both clocks say it was under way. */
+  /** The signed time, plus the transit time on which both clocks agree. */
   #timeAt({ time }: Heartbeat, arrivedAtMs: number): number {
     const byWallMs = Math.max(0, this.#clock.now() - time);
     const byMonotonicMs = Math.max(0, arrivedAtMs - (time + this.#offsetMs));
@@ -106,9 +106,9 @@ export class FreshnessGauge {
   }
 
   /**
-   * How long the heartbeat was under way. Two clocks can vouch for it: the wall clock, and, once
-   * one heartbeat was plausible by it, the monotonic clock held against the publisher's times;
-   * the kinder one counts, so that a step of either wall clock does no harm. Both see a delay.
+   * The transit time of the heartbeat. Two clocks measure it: the wall clock, and, once a heartbeat
+   * was plausible by it, the monotonic clock compared with the publisher's times. The smaller
+   * value counts, so that a step of either wall clock does no harm. Both see a delay.
    */
   #lagOf({ time }: Heartbeat, arrivedAtMs: number): number {
     const behindMs = this.#clock.now() - time;
@@ -125,7 +125,7 @@ export class FreshnessGauge {
   }
 }
 
-/** What differs between a heartbeat and what is held: nothing may be missing, other, or unknown. */
+/** The differences between a heartbeat and the held sections: none may be missing or unequal. */
 function firstMismatch(
   { sections }: Heartbeat,
   held: ReadonlyMap<string, HeldVersion>,

@@ -30,9 +30,9 @@ export class HeldApprovals {
   }
 
   /**
-   * What humans say about the action of this digest: a grant that can be used, else a request
-   * that waits, else a denial if that was their last word. What was used or has run out, or was
-   * granted by deciders who do not satisfy `terms`, says nothing, and standing grants are asked for apart: see `standingFor`.
+   * The human decision on the action of this digest: a grant that can be used, else a pending
+   * request, else a denial if it was the last decision. Used and expired grants do not count, nor
+   * do grants by deciders who do not satisfy `terms`. Standing grants: see `standingFor`.
    */
   forAction(digest: string, nowMs: number, terms?: AskedDeciders): DeliveredApproval | undefined {
     const candidates = (this.#byDigest.get(digest) ?? []).toSorted((a, b) => b.id - a.id);

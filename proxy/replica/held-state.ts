@@ -44,7 +44,7 @@ interface Revocations {
 
 type Apply<Body> = (body: Body, compiler: PolicyCompiler) => HeldState;
 
-/** What each section contributes. Throws when a body cannot be used; nothing is changed then. */
+/** The state that each section contributes. Throws if a body is unusable; then nothing changes. */
 const contributions: { readonly [Name in TenantSection]: Apply<SectionBodies[Name]> } = {
   tenant: (tenant) => ({ tenant }),
   policies: ({ policies }, compiler) => ({ policies: compiler.compile(policies) }),

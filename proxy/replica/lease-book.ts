@@ -10,7 +10,7 @@ interface Owner {
   readonly sidecarId: string;
 }
 
-/** What the lease at hand is still good for; nothing of it when there is none. */
+/** The remaining uses and time of the held lease; zero if there is none. */
 export interface LeaseLeft {
   readonly uses: number;
   readonly seconds: number;
@@ -22,8 +22,9 @@ interface Lease {
 }
 
 /**
- * The lease that plain calls are made under. A number is given out once: a lease that was there
- * when this process came is never used, for the process before may have, and none is gone back to.
+ * The lease for calls without a passport of their own. A number is handed out once: a lease that
+ * this process found at its start is never used, because an earlier process may have used it, and a
+ * replaced lease is never used again.
  */
 export class LeaseBook {
   readonly #owner: Owner;

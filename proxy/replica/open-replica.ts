@@ -21,13 +21,13 @@ const heartbeatKeptEveryMs = 5_000;
 
 interface ReplicaOptions extends StoreOptions {
   readonly bus: Bus;
-  /** Where the last verified state is kept over restarts. Default: nowhere. */
+  /** File for the last verified state, kept over restarts. Default: none. */
   readonly snapshotFile?: string | undefined;
 }
 
 /**
- * Opens the replica: takes over the snapshot on disk, then what stands on the bus, then follows.
- * Resolves also when neither can be had; until then nothing is allowed.
+ * Opens the replica: loads the snapshot on disk, then the sections on the bus, then follows changes.
+ * Resolves even if neither is available; until one is, nothing is allowed.
  */
 export async function openReplica(options: ReplicaOptions): Promise<Replica> {
   const { snapshotFile: path, log } = options;

@@ -7,7 +7,7 @@ interface Opened {
   readonly expiresAtMs: number;
 }
 
-/** How a request stands. */
+/** The status of a request. */
 interface Standing extends Opened {
   readonly status: string;
   readonly comment?: string | undefined;
@@ -16,9 +16,9 @@ interface Standing extends Opened {
 const keptMax = 1_000;
 
 /**
- * The requests that this sidecar opened and that have not come back to it over the bus yet: the
- * agent may ask about one as soon as it was told of it. Once the replica has heard of one, only
- * the replica says how it stands.
+ * The requests that this sidecar opened and that have not arrived over the bus yet: the agent may
+ * ask about one as soon as it has its id. Once the replica holds a request, only the replica's
+ * status counts.
  */
 export class OpenedApprovals {
   readonly #replica: Replica;
@@ -38,7 +38,7 @@ export class OpenedApprovals {
     if (this.#unheard.size > keptMax && oldest !== undefined) this.#unheard.delete(oldest);
   }
 
-  /** How an approval of this agent stands; undefined when it has none of that id. */
+  /** The status of an approval of this agent; undefined if it has none of that id. */
   standing(id: number): Standing | undefined {
     const unheard = this.#unheard.get(id);
     return this.#replica.approvalById(id) ?? (unheard && { ...unheard, status: 'pending' });

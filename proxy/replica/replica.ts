@@ -57,15 +57,15 @@ export interface Replica {
   nextUse(): SignedPassport | undefined;
   /** Whether there is a lease to take passports from. */
   readonly hasLease: boolean;
-  /** What is left of the lease. */
+  /** The remaining uses and time of the lease. */
   leaseLeft(): LeaseLeft;
   /** True for a jti that was revoked, and for any once this sidecar is. */
   isRevoked(jti: string): boolean;
   /** Why nothing may be done for this agent here: it was disabled, or this sidecar revoked. */
   revocationOf(agentId: string): Revocation | undefined;
   /**
-   * What humans say about the action of this digest, if anything that still counts. With `terms`, a
-   * grant by deciders who do not satisfy them counts no more.
+   * The human decision on the action of this digest, if one is still valid. With `terms`, a grant by
+   * deciders who do not satisfy them is not valid.
    */
   approvalFor(actionDigest: string, terms?: AskedDeciders): DeliveredApproval | undefined;
   /** The standing grants that may cover an action of this user on this tool, nearest first. */
@@ -76,9 +76,9 @@ export interface Replica {
   approvalById(id: number): DeliveredApproval | undefined;
   approvalByHash(eventHash: string): DeliveredApproval | undefined;
 
-  /** Time as the publisher's heartbeats tell it: what it judges by cannot be moved by this machine's clock. */
+  /** Time by the publisher's heartbeats, so that this machine's clock cannot move a decision. */
   readonly clock: Clock;
-  /** Believes other section keys from now on, and loads everything anew. */
+  /** Trusts other section keys from now on, and loads everything again. */
   trust(keys: VerificationKeys): void;
   /** Calls `listener` whenever a text was refused that no believed key signed. */
   onUnknownSigner(listener: () => void): void;

@@ -25,9 +25,9 @@ interface SectionKeysOptions {
 }
 
 /**
- * The keys that sections are verified with. A new one is believed when the key believed so far
- * names it (directly or over others) and the control plane itself says so; the former one is not
- * believed a moment longer, for it may have been replaced because somebody else has it.
+ * The keys that sections are verified with. A new key is trusted once the trusted key names it
+ * (directly or over others) and the control plane confirms it. The former key is rejected at once,
+ * because it may have been replaced after a theft.
  */
 export class SectionKeys {
   readonly #options: SectionKeysOptions;

@@ -33,13 +33,13 @@ interface HeldSection extends HeldVersion {
 }
 
 /**
- * What was verified and taken over. A text from outside changes nothing unless it is signed by a
- * pinned key, for this tenant, under its own name, and newer than what is held.
+ * Holds the verified sections. A text from outside changes nothing unless it is signed by a pinned
+ * key, for this tenant, under its own name, and newer than the held section.
  */
 export class SectionStore {
   readonly leases: LeaseBook;
   readonly gauge: FreshnessGauge;
-  /** The publisher's time, as its heartbeats tell it. */
+  /** The publisher's time by its heartbeats. */
   readonly clock: Clock;
   readonly #options: Watched;
   #sectionKeys: VerificationKeys;
@@ -77,7 +77,7 @@ export class SectionStore {
     return tenantSections.every((name) => this.#held.has(name));
   }
 
-  /** The names that are of interest, the heartbeat last: it is held against the others. */
+  /** The names of interest; the heartbeat is last because it is compared with the others. */
   get names(): readonly string[] {
     return [...tenantSections, this.#own, heartbeatSection];
   }
@@ -92,8 +92,8 @@ export class SectionStore {
   }
 
   /**
-   * Believes these keys from now on, and nothing that others signed: versions included, for whoever
-   * had a former key may have spent them all. Everything has to be received anew.
+   * Trusts these keys from now on, and nothing that other keys signed. Versions are reset too,
+   * because the holder of a former key may have used them up. All sections are received again.
    */
   trust(keys: VerificationKeys): void {
     this.#sectionKeys = keys;

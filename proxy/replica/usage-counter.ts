@@ -16,8 +16,8 @@ interface CounterOptions {
 const patienceMs = 2_000;
 
 /**
- * What the agent has already done with each tool that a budget refers to: what this run of the
- * sidecar permitted, exact to the call, and what happened elsewhere, as it was last told.
+ * Counts the agent's usage of each tool that a budget refers to: the calls that this run of the
+ * sidecar permitted, exactly, and the usage elsewhere as the control plane last reported it.
  */
 export class UsageCounter {
   /** Names this run's counts in the ledger. */
@@ -40,7 +40,7 @@ export class UsageCounter {
     return this.#position;
   }
 
-  /** False while what happened elsewhere was never told, or too long ago. */
+  /** False while usage elsewhere was never received, or too long ago. */
   get isKnown(): boolean {
     const { clock, maxStalenessMs } = this.#options;
     return clock.monotonic() - this.#askedAtMs <= maxStalenessMs;
@@ -77,7 +77,7 @@ export class UsageCounter {
     this.#tried.resolve();
   }
 
-  /** Nobody asks any more: what is known holds no longer, and whoever needs it again waits for an answer. */
+  /** Discards the totals after polling stopped, because they are stale; the next user waits for new. */
   rest(): void {
     this.#askedAtMs = Number.NEGATIVE_INFINITY;
     if (!this.#isTried) return;

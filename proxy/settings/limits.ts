@@ -28,7 +28,7 @@ type LimitSettings = {
   readonly [Name in keyof typeof limitSettings]: number;
 };
 
-/** What one agent, and the upstreams it calls, may take up. */
+/** The limits of one agent and of the upstreams that it calls. */
 export interface Limits {
   readonly connectionsMax: number;
   /** WebSockets and connections that pass unread, together. */
@@ -40,9 +40,9 @@ export interface Limits {
   readonly denialsBurst: number;
   readonly headerBytesMax: number;
   readonly headersMax: number;
-  /** Of bodies that are judged. */
+  /** For one body that is judged. */
   readonly bodyBytesMax: number;
-  /** Of all bodies that are judged at once. */
+  /** For all bodies that are judged at the same time. */
   readonly bufferBytesMax: number;
   /** From the first byte of a request to the end of its head. */
   readonly headMs: number;
@@ -55,7 +55,7 @@ export interface Limits {
   readonly upstreamTimeoutMs: number;
   /** Silence within an upstream's answer; event streams may be silent. */
   readonly upstreamIdleMs: number;
-  /** How long calls under way may take to finish once the sidecar ends. */
+  /** How long calls in flight may take to finish once the sidecar ends. */
   readonly drainMs: number;
 }
 

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { SpoolPosition } from '../../shared/ledger/spool-head.ts';
 
-/** Where a record stands among bytes, from its hash to its line feed: `hash line\n`. */
+/** The place of a record among bytes, from its hash to its line feed: `hash line\n`. */
 export interface Place {
   readonly begin: number;
   readonly end: number;
@@ -23,7 +23,7 @@ export interface Line {
 }
 
 const hashLength = 64;
-/** What a record takes besides its text: the hash, the blank after it, and the line feed. */
+/** Bytes of a record besides its text: the hash, the space after it, and the line feed. */
 export const linkBytes = hashLength + 2;
 const lineFeed = 0x0a;
 const blank = 0x20;
@@ -81,8 +81,8 @@ export function lineIn(bytes: Buffer, { begin, end }: Place): Buffer {
 }
 
 /**
- * The hash that a record ought to have after `previous`, as `spoolLinkHash` makes it. What is
- * hashed is put where the record's own hash stands, which is overwritten.
+ * The hash that a record must have after `previous`, by `spoolLinkHash`. It is computed in place:
+ * `previous` overwrites the record's own hash.
  */
 export function linkIn(bytes: Buffer, { begin, end }: Place, previous: string): string {
   if (end - begin < linkBytes) return '';

@@ -8,7 +8,7 @@ import type { SpoolPosition } from '../../shared/ledger/spool-head.ts';
 
 const fileName = 'acked.json';
 
-/** What the ledger acknowledged, and to which sidecar: a folder may outlive an enrolment. */
+/** The ledger's acknowledgement, and its sidecar, because a folder may outlive an enrolment. */
 export interface KeptAcknowledgement extends LedgerAcknowledgement {
   readonly sidecar: string;
 }

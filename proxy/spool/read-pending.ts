@@ -17,7 +17,7 @@ export interface PendingRecords {
   readonly last: SpoolPosition;
 }
 
-/** Where the first record not acknowledged begins; an empty segment: nowhere known. */
+/** The start of the first record not acknowledged; an empty segment means unknown. */
 export interface Cursor extends SegmentPlace {
   readonly segment: string;
 }
@@ -44,7 +44,7 @@ class Batch {
   #lines: Buffer[] = [];
   #before: SpoolPosition;
   cursor: Cursor;
-  /** What the records take, line and link. */
+  /** Bytes of the records, line and link. */
   bytes = 0;
 
   constructor(options: ReadOptions) {
@@ -54,7 +54,7 @@ class Batch {
     this.cursor = options.cursor;
   }
 
-  /** Goes on after `position`, which opens a segment; false when that is not where it stands. */
+  /** Continues after `position`, which opens a segment; false if the segment begins elsewhere. */
   opens(position: SpoolPosition): boolean {
     if (position.record === this.#before.record) return true;
     if (this.#lines.length > 0) return false;
@@ -89,7 +89,7 @@ class Batch {
   }
 }
 
-/** What comes after the acknowledged position, and where reading stopped. */
+/** The records after the acknowledged position, and the end of the read. */
 export function readPending(options: ReadOptions): {
   readonly pending: PendingRecords;
   readonly cursor: Cursor;

@@ -47,7 +47,7 @@ export function recover({
   return { written: sound(written), acked, ledger: stored?.ledger, storedBytes };
 }
 
-/** What stands before the first segment was sealed, or it would still be there. */
+/** Records before the first segment were sealed, because segments are removed only then. */
 function later(
   one: SpoolPosition | undefined,
   other: SpoolPosition | undefined,

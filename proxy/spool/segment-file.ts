@@ -11,7 +11,7 @@ export function openSegment(
   return fd;
 }
 
-/** Without this a new file may be gone after the loss of power, whatever was written into it. */
+/** Without this, a loss of power may remove a new file with everything written into it. */
 function syncFolder(folder: string): void {
   const fd = fs.openSync(folder, 'r');
   try {
@@ -33,7 +33,7 @@ export function writeWhole(fd: number, bytes: Buffer, position: number): void {
   }
 }
 
-/** What cannot be cut off is overwritten by the next record, and left out by readers if not. */
+/** If truncating fails, the next record overwrites the bytes, and readers skip them until then. */
 export function truncate(fd: number, bytes: number): void {
   try {
     fs.ftruncateSync(fd, bytes);

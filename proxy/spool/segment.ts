@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { SpoolPosition } from '../../shared/ledger/spool-head.ts';
 import { hashIn, type Place, placesIn } from './block.ts';
 
-/** A spool file. Its name says which position its first record follows. */
+/** A spool file. Its name states the position that its first record follows. */
 export interface Segment {
   readonly name: string;
   readonly after: SpoolPosition;
@@ -13,7 +13,7 @@ export interface Segment {
 export interface SegmentEntry {
   readonly record: number;
   readonly hash: string;
-  /** Where it stands in the bytes that were read. */
+  /** Its offset in the bytes that were read. */
   readonly place: Place;
   /** Offset in the file just after this record. */
   readonly endsAt: number;

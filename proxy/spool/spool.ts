@@ -15,10 +15,10 @@ import { segmentName, segmentsIn } from './segment.ts';
 import { datasync, openSegment, truncate, writeWhole } from './segment-file.ts';
 import { Tail } from './tail.ts';
 
-/** What one line of the spool holds. */
+/** The content of one line of the spool. */
 export interface SpoolRecord {
   readonly event: EvidenceEvent;
-  /** What the digest of the arguments was keyed with, base64; stored apart from the event, encrypted. */
+  /** The key of the arguments' digest, base64; stored encrypted and apart from the event. */
   readonly salt?: string | undefined;
   /** The arguments redacted, where the tenant keeps them; apart from the event as well. */
   readonly args?: JsonObject | undefined;
@@ -55,12 +55,12 @@ export class Spool {
   #fd: number;
   #segment: { name: string; bytes: number };
   #written: SpoolPosition;
-  /** What was written and would survive: only that is uploaded. */
+  /** The last record that is written and durable; only records up to it are uploaded. */
   #kept: SpoolPosition;
   #acked: SpoolPosition;
   #ledger: KeptAcknowledgement | undefined;
   #storedBytes: number;
-  /** Where the first record not acknowledged begins, and where reading stopped last. */
+  /** The start of the first record not acknowledged, and the end of the last read. */
   #cursor: Cursor = { segment: '', record: 0, offset: 0 };
   #next = this.#cursor;
   /** Segments with records that are no longer what was written; they are kept. */
@@ -108,7 +108,7 @@ export class Spool {
     return this.#kept;
   }
 
-  /** Where the ledger stood when it acknowledged something to this sidecar last, as far as is known. */
+  /** The ledger's position in its last acknowledgement to this sidecar, if known. */
   ledgerShownTo(sidecarId: string): LedgerAcknowledgement | undefined {
     if (this.#ledger?.sidecar !== sidecarId) return undefined;
     const { sidecar: _, ...ledger } = this.#ledger;
@@ -165,7 +165,7 @@ export class Spool {
 
   /** `undo` takes it back, should the disk not keep it. */
   #write(batch: readonly Waiting[]): { readonly block: Block; readonly undo: () => void } {
-    // A file that was removed under us can still be written, and nobody would ever read it.
+    // A removed file can still be written, but no process would ever read it.
     const { nlink, size } = fs.fstatSync(this.#fd);
     const isChanged = nlink > 0 && size !== this.#segment.bytes;
     if (nlink === 0) this.#renew();
@@ -189,7 +189,7 @@ export class Spool {
     return { block, undo };
   }
 
-  /** What was there is lost; what comes next goes on in the count, so that the gap shows. */
+  /** The removed records are lost; the count continues, so that the gap is visible. */
   #renew(): void {
     const { name } = this.#segment;
     this.#options.log.error({ segment: name }, 'the evidence spool was removed, and begins anew');
@@ -198,7 +198,7 @@ export class Spool {
     this.#storedBytes = segmentsIn(this.#options.folder).reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  /** What somebody made longer or shorter must not run into what comes next. */
+  /** Bytes that another program appended or removed must not run into the next record. */
   #cutOff(size: number): void {
     const { name, bytes } = this.#segment;
     this.#options.log.error({ segment: name }, 'the evidence spool is not as it was left');

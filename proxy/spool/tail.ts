@@ -41,7 +41,7 @@ export class Tail {
     slab.used = end;
   }
 
-  /** What follows `position`; undefined where the disk has to be asked. */
+  /** The records after `position`; undefined if they must be read from disk. */
   after(
     position: SpoolPosition,
     { recordsMax, bytesMax }: { readonly recordsMax: number; readonly bytesMax: number },

@@ -42,7 +42,7 @@ class Spans implements CallTrace {
   readonly #span: Span;
   readonly #context: Context;
   readonly #exchange: Exchange;
-  /** What the request is called, and what is said of it, on both spans. */
+  /** The name and the attributes of both spans. */
   #name: string;
   #common: Attributes = {};
   #template: string | undefined;
@@ -93,7 +93,7 @@ class Spans implements CallTrace {
       'sallyport.decision': decision,
       'sallyport.reason_code': reasonCode,
     });
-    // Over HTTP the status code says it; over MCP the answer is a 200 that holds an error.
+    // Over HTTP the status code shows it; over MCP the response is a 200 that holds an error.
     if (form.kind === 'mcp') this.#fail(form.tool === undefined ? reasonCode : 'tool_error');
   }
 
@@ -163,7 +163,7 @@ function targetOf({
   };
 }
 
-/** What the call means: of MCP, or of a tool that a binding names. */
+/** The attributes of an MCP message, or of a tool that a binding names. */
 function commonAttributes(recognition: Recognition, { req }: Exchange): Attributes {
   const { form } = recognition;
   const tool = recognition.kind === 'action' ? recognition.binding && recognition.tool : undefined;

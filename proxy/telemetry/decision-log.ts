@@ -1,10 +1,10 @@
 import type { Log } from '../../shared/base/log.ts';
 
-/** What an operator may want to know of a decision, and may be shown. */
+/** The facts of a decision that an operator may see. */
 export interface DecisionLine {
   readonly decision: string;
   readonly reasonCode: string;
-  /** False where the tenant's mode only observes: the call went through all the same. */
+  /** False if the tenant's mode only observes, so the call was performed anyway. */
   readonly enforced?: boolean | undefined;
   readonly tool?: string | undefined;
   /** Never in the log: a resource may hold a secret. */
@@ -14,12 +14,12 @@ export interface DecisionLine {
   /** Undefined for what was refused before it was a call, and for what could not be recorded. */
   readonly evidenceId?: string | undefined;
   readonly approvalId?: number | undefined;
-  /** What the sidecar took for it, without the time that a human took. */
+  /** Time that the sidecar took, without the time that a human took. */
   readonly durationMs?: number | undefined;
   readonly traceId?: string | undefined;
 }
 
-/** Where decisions are reported: the log, and whoever watches in the same process. */
+/** Receivers of decisions: the log, and a listener in the same process. */
 export interface DecisionSink {
   readonly log: Log;
   readonly onDecision?: ((line: DecisionLine) => void) | undefined;

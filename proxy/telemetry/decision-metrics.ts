@@ -26,7 +26,7 @@ export interface DecisionMetrics {
 }
 
 /**
- * What the sidecar decides. Labels are bounded: reasons that policies make up count as `policy`,
+ * Metrics of decisions. Labels are bounded: reason codes of policies count as `policy`,
  * and nothing comes from paths or arguments.
  */
 export function createDecisionMetrics(

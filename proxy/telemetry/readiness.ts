@@ -5,9 +5,9 @@ import { explainRevocation, knownRevocation } from './revocation.ts';
 
 export interface Readiness {
   readonly ready: boolean;
-  /** What an operator decided against this sidecar; waiting does not end it. */
+  /** An operator's decision against this sidecar; waiting does not end it. */
   readonly code?: Revocation;
-  /** What is missing, for the operator. */
+  /** Missing conditions, for the operator. */
   readonly reasons: readonly string[];
 }
 

@@ -6,7 +6,7 @@ import type { Spool } from '../spool/spool.ts';
 import type { DecisionMetrics } from './decision-metrics.ts';
 
 const everyMs = 10_000;
-/** Changes come in bursts; one report tells of them all. */
+/** Changes come in bursts; one report covers them all. */
 const afterChangeMs = 100;
 /** Somebody may be waiting to hear that a kill switch holds. */
 const afterKillSwitchMs = 0;
@@ -32,7 +32,7 @@ export function startReports(options: ReportsOptions): { close(): void } {
   let isSending = false;
   let changedInMs: number | undefined;
   let isClosed = false;
-  /** A change never puts off what is due sooner, or changes without end would keep all from being told. */
+  /** A change never delays an earlier report, so endless changes cannot prevent reports. */
   const plan = (inMs: number) => {
     const atMs = performance.now() + inMs;
     if (isClosed || atMs >= dueAtMs) return;

@@ -15,7 +15,7 @@ interface State {
   readonly version: string;
 }
 
-/** What the sidecar decides by and works with, and how current that is. */
+/** Metrics of the state that the sidecar decides by, and of its age. */
 export function createStateMetrics(registry: Registry, state: State): void {
   replicaMetrics(registry, state);
   leaseMetrics(registry, state.replica);
@@ -110,7 +110,7 @@ function armed(replica: Replica, clock: Clock): number {
   try {
     return replica.killSwitches.filter((one) => isArmed(one, clock.now())).length;
   } catch {
-    // No snapshot is held yet: every call is refused, and `sallyport_replica_fresh` says so.
+    // No snapshot is held yet: every call is refused, and `sallyport_replica_fresh` is 0.
     return 0;
   }
 }

@@ -13,7 +13,7 @@ export interface TrafficMetrics {
 }
 
 /**
- * What passes through the sidecar:
+ * Metrics of the traffic through the sidecar:
  * `sallyport_upstream_requests_total{outcome}` (`answered`, or the code of the failure),
  * `sallyport_upstream_seconds`, `sallyport_response_bytes_total`, `sallyport_connections`,
  * `sallyport_leaves_minted_total`, `sallyport_authority_not_after_seconds` (when to have restarted it

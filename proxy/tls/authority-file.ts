@@ -52,7 +52,7 @@ export function openAuthority(options: AuthorityOptions): StoredAuthority {
   if (present !== undefined && !isUsable) rmSync(file, { force: true });
   const authority = isUsable ? present : read(create(file, { clock, permitted }));
   if (authority === undefined) throw new Error(`${file} vanished while it was being made.`);
-  // Always: what agents are told to trust is what this process signs with.
+  // Written at every start, so that agents trust the key that this process signs with.
   writeFileSync(join(folder, 'ca.crt'), authority.certPem, { mode: 0o644 });
   return authority;
 }
@@ -120,7 +120,7 @@ function create(
 ): string {
   const { privateKey: key } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const now = clock.now();
-  // A name of its own for every authority: trust stores tell certificates apart by subject.
+  // Every authority has its own name, because trust stores identify certificates by subject.
   const commonName = `Sallyport local authority ${randomUUID().slice(0, 8)}`;
   const certPem = authorityCertificate(
     { key, commonName },

@@ -6,7 +6,7 @@ import { openAuthority } from './authority-file.ts';
 import { leafCertificate } from './certificate.ts';
 import { type NameConstraints, permits } from './name-constraints.ts';
 
-/** What a TLS server shows for one host. */
+/** The certificate that the TLS server shows for one host. */
 export interface Leaf {
   /** PEM: the leaf, then the authority. */
   readonly cert: string;
@@ -22,8 +22,8 @@ export interface Authority {
   /** When it ends; a sidecar that starts within 90 days of that makes a new one. */
   readonly notAfterMs: number;
   /**
-   * Why no leaf is minted for a host now: it is none that the authority may speak for, or too many
-   * new ones came at once. Asked before an agent is told that it may begin.
+   * Why no leaf is minted for a host now: the name constraints exclude it, or too many new hosts
+   * came at once. Checked before the CONNECT is answered.
    */
   refusal(host: string): GatewayError | undefined;
   /** `host` is canonical, as `normaliseHost` makes it. Throws for hosts that are not permitted. */
@@ -37,7 +37,7 @@ const leafLifetimeMs = 24 * hourMs;
 const renewedBeforeMs = 6 * hourMs;
 const backdatedMs = 24 * hourMs;
 const leavesMax = 1000;
-// What an agent may make us sign: a burst, and then so many a second, some 2 % of one core.
+// How many leaves an agent may cause: a burst, then so many per second, about 2 % of one core.
 const newHostsAtOnce = 256;
 const newHostsPerSecond = 64;
 
@@ -103,7 +103,7 @@ export function loadAuthority(options: AuthorityOptions): Authority {
     leafFor(host) {
       const held = leaves.get(host);
       const leaf = held !== undefined && isFresh(held) ? held : mint(host);
-      // Insertion order is the order of use: the least recently used stands first.
+      // Insertion order is the order of use: the least recently used comes first.
       leaves.delete(host);
       leaves.set(host, leaf);
       if (leaves.size > leavesMax) leaves.delete(leaves.keys().next().value ?? host);

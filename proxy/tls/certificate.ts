@@ -34,7 +34,7 @@ interface Validity {
   readonly notAfterMs: number;
 }
 
-/** Who signs: the authority's key and the name that stands in its certificate. */
+/** The signer: the authority's key and the name in its certificate. */
 interface Issuer {
   readonly key: KeyObject;
   readonly commonName: string;
@@ -84,7 +84,7 @@ export function leafCertificate(
 ): string {
   return certificate({
     issuer,
-    // An address is no name, and what is too long for a name has none: the SAN says it all.
+    // An address and an overlong name have no common name: the SAN is enough.
     commonName: host.length <= commonNameMax && !isAddress(host) ? host : undefined,
     publicKey,
     validity,

@@ -1,8 +1,8 @@
-/** What a ClientHello shows before anything is encrypted. */
+/** The plain-text contents of a ClientHello. */
 export interface ClientHello {
   /** The name in the SNI extension (RFC 6066 section 3), as sent; undefined when there is none. */
   readonly serverName: string | undefined;
-  /** It has the extension of Encrypted Client Hello or ESNI, real or GREASE: no observer can tell. */
+  /** It has the extension of Encrypted Client Hello or ESNI; real and GREASE look alike. */
   readonly isEncrypted: boolean;
 }
 

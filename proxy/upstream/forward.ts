@@ -33,7 +33,7 @@ const responseHeaderBytesMax = 64 * 1024;
 // Below what servers commonly keep a connection for, so that none is used as it closes.
 const keepAliveMs = 4_000;
 
-/** Opens the way out: connections are pooled per origin, guarded, and never follow a redirect. */
+/** Creates the forwarder: connections are pooled per origin and guarded; redirects are not followed. */
 export function createForward({
   guard,
   timeouts,

@@ -8,7 +8,7 @@ export interface Outcome {
   /** Upstream's status; undefined when it never answered. */
   readonly status?: number | undefined;
   readonly responseBytes: number;
-  /** What the agent sent through a tunnel. */
+  /** Bytes that the agent sent through a tunnel. */
   readonly requestBytes?: number | undefined;
   /** Undefined when the whole answer reached the agent. */
   readonly failure?:
@@ -21,7 +21,7 @@ export interface Outcome {
   readonly detail?: string | undefined;
 }
 
-/** What the record says of an answer that a filter cut. */
+/** The record's text for a response that a filter cut. */
 export const cutDetails: Readonly<Record<CutCause, string>> = {
   'credential.reflected': 'The upstream sent the credential back.',
   'mcp.answer_refused': 'The MCP server’s answer cannot be read in one way only.',

@@ -3,9 +3,8 @@ import { Duplex, pipeline, Transform, type TransformCallback } from 'node:stream
 import type { ResponseFilter } from '../../shared/upstream/response-filter.ts';
 
 /**
- * The agent's connection for a tunnel: what the upstream writes to it passes the filter, and
- * `onCut` is told when that breaks it off, and of the exception where the filter failed. It stands
- * in for the socket where http-proxy wants one.
+ * Wraps the agent's connection of a tunnel, in the form of the socket that http-proxy expects. The
+ * upstream's bytes pass the filter; `onCut` is called when it cuts, with the exception if it failed.
  */
 export function guardedSocket(
   socket: Socket,

@@ -2,16 +2,16 @@ import { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import type { Outgoing } from '../../shared/upstream/outgoing.ts';
 
-/** What is sent; `gone` when the agent went away before its body was whole. */
+/** The body to send; `gone` if the agent disconnected before its body was complete. */
 type ReadyBody = Buffer | Readable | null | 'gone';
 
 // Up to this, a body is read whole before it is sent: one write instead of several.
 const collectedBytesMax = 64 * 1024;
 
 /**
- * Calls `ready` with the body to send and, where it streams, its length if the agent said one. An
- * agent's own request is shielded: an upstream that stops reading must not cost the agent the
- * connection on which it waits for the answer.
+ * Calls `ready` with the body to send and, if it streams, its length if the agent declared one. The
+ * agent's own request is shielded: an upstream that stops reading must not close the connection on
+ * which the agent waits for the response.
  */
 export function readyBody(
   body: Outgoing['body'],
@@ -60,7 +60,7 @@ function shielded(req: IncomingMessage): Readable {
     },
     destroy(error, callback) {
       req.off('data', onData).off('end', onEnd).off('close', onClose);
-      // What nobody wants any more is read and dropped, so that the answer can still get through.
+      // The rest of the body is read and discarded, so that the response can reach the agent.
       req.resume();
       callback(error);
     },

@@ -20,7 +20,7 @@ interface RelaySettings {
 
 const nothing = Buffer.alloc(0);
 
-/** Carries one answer from an upstream to the agent, and says once how that ended. */
+/** Relays one response from an upstream to the agent, and reports once how that ended. */
 export class ResponseRelay implements Dispatcher.DispatchHandler {
   readonly #res: ServerResponse;
   readonly #options: ForwardOptions;
@@ -50,12 +50,12 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
     this.#resolve = resolve;
   }
 
-  /** False once it has ended, whatever way. */
+  /** False once it has ended, successfully or not. */
   get wanted(): boolean {
     return !this.#settled;
   }
 
-  /** Begins to notice that the agent goes away or that the caller breaks off. */
+  /** Watches for the agent to disconnect and for the caller to abort. */
   watch(): void {
     const { signal } = this.#options;
     if (signal.aborted) {
@@ -156,7 +156,7 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
 
   #writeHead(): void {
     try {
-      // While the call was held its answer was begun: this one goes on in it.
+      // A response that was begun while the call was held continues with this one.
       if (!this.#res.headersSent) this.#res.writeHead(this.#status ?? 502, this.#head);
       this.#headWritten = true;
     } catch {
@@ -206,7 +206,7 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
       this.#fail('upstream.reset', `The answer is larger than the ${limit} bytes that are read.`);
   }
 
-  /** What is still to be sent when the upstream has sent all. */
+  /** The bytes that remain to be sent once the upstream has sent everything. */
   #lastBytes(): Buffer | 'cut' {
     if (this.#mode === 'pass') return nothing;
     if (this.#mode === 'stream') return this.#filtered(nothing, true);
@@ -223,7 +223,7 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
     return this.#guarded((filter) => filter.chunk?.(bytes, last) ?? bytes);
   }
 
-  /** A filter that throws has judged nothing: the answer does not go on. */
+  /** A filter that throws has judged nothing, so the response is not forwarded. */
   #guarded(run: (filter: ResponseFilter) => Buffer | 'cut'): Buffer | 'cut' {
     const { filter } = this.#options;
     if (filter === undefined) return nothing;

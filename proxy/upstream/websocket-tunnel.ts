@@ -18,13 +18,13 @@ import { handshakeFault, openingHeaders } from './websocket-answer.ts';
 interface UpgradedConnection {
   readonly req: IncomingMessage;
   readonly socket: Duplex;
-  /** What the agent sent behind its request. */
+  /** Bytes that the agent sent after its request. */
   readonly head: Buffer;
 }
 
-/** A tunnel that stands. */
+/** An open tunnel. */
 interface OpenTunnel {
-  /** What has passed so far, both ways. */
+  /** Bytes in both directions so far. */
   bytes(): number;
   /** Ends it in order, because the sidecar ends. */
   end(): void;
@@ -108,7 +108,7 @@ class WebSocketTunnel {
     });
     proxy.on('proxyReqWs', (request) => {
       this.#request = request;
-      // http-proxy reads and writes the path anew; what was judged is what is sent.
+      // http-proxy parses and writes the path again; the judged path must be sent.
       request.path = outgoing.path;
     });
     proxy.on('error', (error) => this.#broken(error));
@@ -226,7 +226,7 @@ class WebSocketTunnel {
       this.#notOpened({ failure: 'client_gone', detail: 'The agent went away.' });
       return;
     }
-    // Not only its half: an upstream that goes on sending would keep the rest.
+    // Both halves end, because an upstream that keeps sending would keep the other one open.
     this.#upstream.destroySoon();
     this.#settle();
   };
@@ -259,7 +259,7 @@ const unreadable = {
   detail: 'What the upstream sent could not be read.',
 } as const;
 
-/** What a WebSocket handshake needs beside the headers of any call (RFC 6455, section 4.1). */
+/** The headers of a WebSocket handshake besides those of any call (RFC 6455, section 4.1). */
 const handshakeHeaders = [
   'sec-websocket-key',
   'sec-websocket-version',
@@ -286,7 +286,7 @@ function asJudged(req: IncomingMessage, outgoing: Outgoing, mayCompress: boolean
     if (value !== undefined && (mayCompress || !isCompression)) headers[name] = value;
   }
   req.url = outgoing.path;
-  // What else the agent named in Connection would be lost on the way, judged or not.
+  // Other headers that the agent names in Connection would be lost, judged or not.
   req.headers = { ...headers, connection: 'Upgrade', upgrade: 'websocket' };
   return req;
 }

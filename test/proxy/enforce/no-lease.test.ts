@@ -32,7 +32,7 @@ async function judgeIn(mode: Mode) {
       identity,
       replica,
       bus: stage.bus,
-      liveDrift: new LiveDrift({ replica, isOutOfReach: () => false, report: () => {} }),
+      liveDrift: new LiveDrift({ replica, isUnreachable: () => false, report: () => {} }),
       controlPlane: {
         openApproval: nobody,
         spendApproval: nobody,

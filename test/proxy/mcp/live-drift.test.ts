@@ -29,7 +29,7 @@ function build(published: PublishedTool | undefined) {
       toolsOfForm: (hash) =>
         hash === state.published?.approvedFormHash ? [state.published?.name ?? ''] : [],
     },
-    isOutOfReach: (name) => state.outOfReach.has(name),
+    isUnreachable: (name) => state.outOfReach.has(name),
     report: (told) => reports.push(told),
   });
   const observe = (description: string, more: JsonObject = {}) =>
