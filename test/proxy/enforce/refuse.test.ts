@@ -70,7 +70,7 @@ describe('a refusal over HTTP', () => {
     });
   });
 
-  it('of an action that waits for a human is 202 with where to look and when', async () => {
+  it('of an action that waits for a human is 202 with Location and Retry-After', async () => {
     const answer = await refused({
       form: http,
       reasonCode: 'approval.pending',
@@ -133,7 +133,7 @@ describe('a refusal over HTTP', () => {
     expect(answer.headers['proxy-authenticate']).toBe('Basic realm="sallyport"');
   });
 
-  it('tells the model what to do also where the sidecar, not a policy, says no', async () => {
+  it('names the next steps also if the sidecar, not a policy, refuses', async () => {
     const codes = ['upstream.timeout', 'policy.update_required', 'approval.unavailable'];
     for (const reasonCode of codes) {
       const { json } = await refused({ form: http, reasonCode });
@@ -154,7 +154,7 @@ describe('a refusal over HTTP', () => {
     expect(answer.json).toMatchObject({ reason_code: reasonCode });
   });
 
-  it('of a body still under way ends the connection, so that nothing is read as a next request', async () => {
+  it('ends the connection while a body is still arriving, so that its rest is not read as a request', async () => {
     next = { form: http, reasonCode: 'args.too_large' };
     const socket = connect((server.address() as AddressInfo).port, '127.0.0.1');
     socket.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nabc');
@@ -185,7 +185,7 @@ describe('a refusal over MCP', () => {
     expect(answer.text).toContain('- Ask for a smaller refund.');
   });
 
-  it('stands in _meta where the tool has an output schema', async () => {
+  it('is in _meta if the tool has an output schema', async () => {
     const answer = await refused({ form: { ...call, hasOutputSchema: true }, ...denial });
     expect(answer.json).toMatchObject({
       result: { isError: true, _meta: { 'internal.sallyport/decision': verdict } },
@@ -193,7 +193,7 @@ describe('a refusal over MCP', () => {
     expect(answer.text).not.toContain('structuredContent');
   });
 
-  it('says that the result is complete where a revision asks for it', async () => {
+  it('marks the result as complete if the revision requires it', async () => {
     const answer = await refused({ form: { ...call, isStateless: true }, ...denial });
     expect(answer.json).toMatchObject({ result: { resultType: 'complete' } });
   });

@@ -86,7 +86,7 @@ async function curl(args: readonly string[]): Promise<{ readonly status: number 
 
 const old = 'DEFAULT:@SECLEVEL=0';
 
-describe('a handshake with an agent that fails is told once, with its reason', () => {
+describe('a failed handshake with an agent is reported once, with its reason', () => {
   it.each<[string, ConnectionOptions, RegExp]>([
     [
       'TLS 1.1 at most',
@@ -114,7 +114,7 @@ describe('a handshake with an agent that fails is told once, with its reason', (
     expect(proxy.exchanges).toEqual([]);
   });
 
-  it('an agent that does not trust the sidecar: what it needs', async () => {
+  it('names the certificate file that an agent without trust in the sidecar needs', async () => {
     const { proxy, lines } = await logged();
     const args = ['--silent', '--max-time', '10', '--proxy', proxy.url, 'https://a.example/'];
     const { status } = await curl(args);
@@ -198,7 +198,7 @@ describe('a TLS session of an agent', () => {
 });
 
 describe('a flood of host names', () => {
-  it('is answered 429 at CONNECT, costs no certificate, and known hosts go on', async () => {
+  it('is answered 429 at CONNECT and costs no certificate, while known hosts still work', async () => {
     const { proxy } = await logged();
     const answers: string[] = [];
     const known = await handshake(proxy, 'known.example:443', { servername: 'known.example' });

@@ -176,7 +176,7 @@ describe('the sidecar’s own host', () => {
     ['through the proxy', (url: string) => ['-x', url, `http://${internalHost}/manifest`]],
     ['straight', (url: string) => ['-H', `Host: ${internalHost}`, `${url}/manifest`]],
     ['over TLS', (url: string) => ['-x', url, `https://${internalHost}/manifest`]],
-  ])('is answered %s, and never dialled', async (_how, args) => {
+  ])('is answered %s and never dialled', async (_how, args) => {
     const own = await startProxy(cleanup, {
       authority: proxy.authority,
       passthrough: () => 'tunnel',
@@ -192,7 +192,7 @@ describe('the sidecar’s own host', () => {
 });
 
 describe('a token', () => {
-  it('is required where the proxy listens beyond loopback', async () => {
+  it('is required if the proxy listens beyond loopback', async () => {
     await expect(proxy.ingress.listen(0, '0.0.0.0')).rejects.toThrow(/SALLYPORT_PROXY_TOKEN/);
   });
 

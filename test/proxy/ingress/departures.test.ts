@@ -61,7 +61,7 @@ describe('exceptions and departures', () => {
     },
   );
 
-  it('a signal asked for too late is aborted already', async () => {
+  it('a signal requested after the end is already aborted', async () => {
     let state: boolean | undefined;
     const own = await startProxy(stage.cleanup, {
       handle: async (exchange) => {
@@ -79,7 +79,7 @@ describe('exceptions and departures', () => {
     expect(state).toBe(true);
   });
 
-  it('closing waits for what is under way and takes no more', async () => {
+  it('closing waits for calls in flight and accepts no more', async () => {
     let release = () => {};
     const own = await startProxy(stage.cleanup, {
       handle: async ({ res }) => {
@@ -102,7 +102,7 @@ describe('exceptions and departures', () => {
     await closed;
   });
 
-  it('closing ends what outstays its time', async () => {
+  it('closing ends calls that exceed the grace period', async () => {
     const own = await startProxy(stage.cleanup, { handle: () => new Promise(() => {}) });
     const answer = raw(own.port, `GET ${stage.target()} HTTP/1.1\r\n${stage.host()}\r\n`);
     await new Promise((resolve) => setTimeout(resolve, 30));

@@ -8,7 +8,7 @@ beforeEach(async () => {
 });
 afterEach(() => stage.cleanup.run());
 
-describe('what must never get through', () => {
+describe('a hostile request', () => {
   const invalid = 'proxy.request_invalid';
   const cases: [string, () => string, string][] = [
     [
@@ -251,7 +251,7 @@ describe('what must never get through', () => {
     ],
   ];
 
-  it.each(cases)('%s', async (_what, bytes, code) => {
+  it.each(cases)('is refused: %s', async (_what, bytes, code) => {
     const answer = await raw(stage.proxy.port, Buffer.from(bytes(), 'latin1'));
     expect(codes(answer)[0]).toBe(code);
     expect(statuses(answer)).toHaveLength(1);

@@ -9,14 +9,14 @@ beforeEach(async () => {
 });
 afterEach(() => stage.cleanup.run());
 
-describe('what is odd and harmless', () => {
+describe('an odd but harmless request', () => {
   it('chunk extensions and trailers are dropped', async () => {
     const bytes = `POST ${stage.target()} HTTP/1.1\r\n${stage.host()}${close}Transfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n5;a=b\r\nhello\r\n0\r\nX-T: 1\r\n\r\n`;
     expect(statuses(await raw(stage.proxy.port, bytes))).toEqual([200]);
     expect(stage.seen).toEqual(['POST / hello']);
   });
 
-  it('HTTP/1.0 without Host', async () => {
+  it('HTTP/1.0 without Host is accepted', async () => {
     expect(
       statuses(await raw(stage.proxy.port, `GET ${stage.target('/old')} HTTP/1.0\r\n\r\n`)),
     ).toEqual([200]);
@@ -72,13 +72,13 @@ describe('pipelining', () => {
     expect(order).toEqual(['begin /0', 'end /0', 'begin /1', 'end /1', 'begin /2', 'end /2']);
   });
 
-  it('more than the connection may queue ends the connection', async () => {
+  it('more requests than the queue holds end the connection', async () => {
     const own = await startProxy(stage.cleanup, { handle: () => new Promise(() => {}) });
     const request = `GET ${stage.target()} HTTP/1.1\r\n${stage.host()}\r\n`;
     expect(await raw(own.port, request.repeat(200))).toBe('');
   });
 
-  it('what waits behind a refused request is not handled', async () => {
+  it('requests behind a refused one are not handled', async () => {
     const bytes = `GET / HTTP/1.1\r\n${stage.host()}\r\nGET ${stage.target('/second')} HTTP/1.1\r\n${stage.host()}\r\n`;
     expect(statuses(await raw(stage.proxy.port, bytes))).toEqual([400]);
     expect(stage.seen).toEqual([]);

@@ -104,7 +104,7 @@ describe('TLS in a tunnel', () => {
     expect(end.refusal).toBeUndefined();
   });
 
-  it('is refused with another name, in which other hosts behind the same address could be meant', async () => {
+  it('is refused with another name, which could mean another host behind the same address', async () => {
     const socket = await opened();
     const secured = connectTls({ socket, servername: 'other.example', ca: [] });
     const [error] = await once(secured, 'error');
@@ -206,7 +206,7 @@ describe('TLS in a tunnel', () => {
     });
   });
 
-  it('is refused when its hello does not come in time, complete or not', async () => {
+  it('is refused if its hello does not arrive in time, complete or not', async () => {
     proxy = await tunnelling({ limits: { handshakeMs: 100 } });
     const bytes = clientHello({ sni: host }).subarray(0, 20);
     expect(await refusedWith(bytes)).toMatchObject({ refusal: 'proxy.tls_hello_timeout' });
@@ -233,7 +233,7 @@ describe('TLS in a tunnel', () => {
     expect(end).toMatchObject({ refusal: 'proxy.tls_hello_timeout', read: alert(40) });
   });
 
-  it('is read again where the server asks for a second hello', async () => {
+  it('is read again if the server asks for a second hello', async () => {
     answer = helloRetryRequest();
     const [first, second] = [clientHello({ sni: host }), clientHello({ sni: 'evil.example' })];
     const earlyData = Buffer.from([0x17, 3, 3, 0, 3, 1, 2, 3]);

@@ -104,7 +104,7 @@ describe('a tunnel', () => {
     expect(upstreamSockets).toEqual([]);
   });
 
-  it('can be broken off from outside while it stands', async () => {
+  it('can be broken off from outside while it is open', async () => {
     const proxy = await tunnelling();
     const { socket } = await open(proxy);
     const closed = new Promise((resolve) => socket.once('close', resolve));
@@ -115,7 +115,7 @@ describe('a tunnel', () => {
     await until(() => upstreamSockets[0]?.destroyed ?? false);
   });
 
-  it('that was broken off before it stood is not dialled', async () => {
+  it('is not dialled if it was broken off before it opened', async () => {
     const proxy = await tunnelling({ onTunnel: (tunnel) => tunnel.close() });
     expect(await raw(proxy.port, connectTo(port))).toMatch(/^HTTP\/1\.1 50\d /);
     expect(upstreamSockets).toEqual([]);
@@ -126,7 +126,7 @@ describe('a tunnel', () => {
     ['metadata', '169.254.169.254'],
     ['metadata in another spelling', '0xa9.0xfea9fe'],
     ['mapped', '[::ffff:10.0.0.1]'],
-  ])('to a refused address is refused: %s', async (_what, host) => {
+  ])('is refused to a refused address: %s', async (_what, host) => {
     const proxy = await tunnelling({ allowPrivate: [] });
     const answer = await raw(
       proxy.port,
@@ -137,7 +137,7 @@ describe('a tunnel', () => {
     expect((await proxy.tunnels[0]?.ended)?.failure).toBeDefined();
   });
 
-  it('to nobody is answered 502, and ends when it is silent for too long', async () => {
+  it('is answered 502 if no host listens, and ends when it is silent for too long', async () => {
     const gone = new Cleanup();
     const nobody = await listening(createServer(), gone);
     await gone.run();
@@ -148,7 +148,7 @@ describe('a tunnel', () => {
     expect((await proxy.tunnels[1]?.ended)?.failure).toMatch(/silent/);
   });
 
-  it('that an end resets ends for the other', async () => {
+  it('ends for both sides when one resets it', async () => {
     const proxy = await tunnelling();
     const { socket } = await open(proxy);
     socket.removeAllListeners('error').on('error', () => {});

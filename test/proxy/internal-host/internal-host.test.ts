@@ -30,7 +30,7 @@ const get = (path: string, init: RequestInit = {}) =>
   fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`, init);
 
 describe('the host inside the proxy', () => {
-  it('says how an approval stands, and nothing else about it', async () => {
+  it('reports the status of an approval and nothing else about it', async () => {
     const res = await get('/approvals/12');
     expect(res.status).toBe(200);
     expect(res.headers.get('cache-control')).toBe('no-store');

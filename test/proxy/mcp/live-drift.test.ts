@@ -38,7 +38,7 @@ function build(published: PublishedTool | undefined) {
 }
 
 describe('a tool that is registered', () => {
-  it('is kept where it is listed as it was approved', () => {
+  it('is kept if it is listed as approved', () => {
     const { drift, observe, reports } = build(approved);
     expect(observe('Finds.')).toBe('keep');
     expect(drift.recordOf(tool)?.approvalStatus).toBe('approved');
@@ -96,7 +96,7 @@ describe('a tool that is registered', () => {
     expect(reports).toMatchObject([{ kind: 'drifted', surface: undefined }]);
   });
 
-  it('is withheld where no call of it gets through', () => {
+  it('is withheld if every call of it is denied', () => {
     const { observe, reports, state } = build(approved);
     state.outOfReach.add(tool);
     expect(observe('Finds.')).toBe('withhold');
@@ -104,7 +104,7 @@ describe('a tool that is registered', () => {
   });
 });
 
-describe('a tool that nobody registered', () => {
+describe('an unregistered tool', () => {
   it('is kept, for policy to judge', () => {
     const { drift, observe, reports } = build(undefined);
     expect(observe('Finds.')).toBe('keep');
@@ -112,7 +112,7 @@ describe('a tool that nobody registered', () => {
     expect(reports).toEqual([]);
   });
 
-  it('is reported as renamed, once, where it shows what an approved tool of its server shows', () => {
+  it('is reported as renamed once if it equals an approved tool of its server', () => {
     const { drift, reports } = build(approved);
     const definition = { ...shown('Finds.'), name: 'search' };
     for (let time = 0; time < 3; time++) {
@@ -129,7 +129,7 @@ describe('a tool that nobody registered', () => {
     ]);
   });
 
-  it('in any number costs no more memory, and pushes out none of another server', () => {
+  it('takes bounded memory in any number and displaces no tool of another server', () => {
     const { drift } = build(undefined);
     const outputSchema = { type: 'object' };
     drift.observe({ tool: 'mcp.good.report', definition: { name: 'report', outputSchema } });

@@ -162,7 +162,7 @@ describe('a member of a message', () => {
     });
   });
 
-  it('of an error goes on if it is a code or a message, and no other', async () => {
+  it('of an error is forwarded only if it is a code or a message', async () => {
     const error = { code: -1, message: 'no', data: { do: 'this' } };
     const seen = await send({ jsonrpc: '2.0', id: 1, error });
     expect(seen).toMatchObject({ kind: 'pass', what: 'mcp/response' });
@@ -211,7 +211,7 @@ describe('_meta', () => {
     expect(await isUnjudged(of('a'), of('b'))).toBe(Object.hasOwn(unjudgedMeta, name));
   });
 
-  it('of what passes goes on without members that would have to be judged', async () => {
+  it('of a forwarded message keeps no members that would have to be judged', async () => {
     const meta = { progressToken: 1, 'vendor/account': 'a' };
     const seen = await send(requestOf('tools/list', { _meta: meta }));
     expect(JSON.parse((forwarded(seen) as { body: string }).body).params).toEqual({
@@ -221,7 +221,7 @@ describe('_meta', () => {
 });
 
 describe('the parts beside the arguments', () => {
-  it('are below mcp for policies, under names of their own', async () => {
+  it('are under mcp for policies, with names of their own', async () => {
     const parts = {
       _meta: { progressToken: 1, 'vendor/account': 'a' },
       task: { ttl: 5 },
@@ -260,12 +260,12 @@ describe('the parts beside the arguments', () => {
     }
   });
 
-  it('are not there for a call that has none, so that its digest stays what it was', async () => {
+  it('are absent for a call that has none, so that its digest does not change', async () => {
     const seen = await send(requestOf('tools/call', { _meta: { progressToken: 5 } }));
     expect(seen).toMatchObject({ kind: 'action', mcp: undefined });
   });
 
-  it('hold the headers that the binding lets through, but for proofs of who calls', async () => {
+  it('hold the headers that the binding allows, except proofs of the caller’s identity', async () => {
     const headers = ['X-Account: 7', 'Authorization: Bearer own', 'X-Api-Key: k1', 'Accept: */*'];
     const seen = await send(requestOf('tools/call', {}), headers);
     const { mcp } = seen as unknown as { mcp: { headers: JsonObject } };

@@ -59,7 +59,7 @@ describe('a tools/list answer in JSON', () => {
     ]);
   });
 
-  it('loses what is no tool: without a name, or no object', () => {
+  it('loses entries that are no tools: without a name, or no object', () => {
     expect(
       whole(answer([{ description: 'x' }, { name: 7 }, null, 'refund.list', [], good])),
     ).toEqual(answer([good]));
@@ -113,7 +113,7 @@ describe('a tools/list answer in JSON', () => {
     '\ufeff{"result":{"tools":[]}}',
     '{"result":{"tools":[{"name":"evil"}',
     'tools',
-  ])('%s is cut, for a client might read it otherwise', (text) => {
+  ])('%s is cut because a client might read it differently', (text) => {
     expect(whole(text)).toBe('cut');
   });
 
@@ -181,7 +181,7 @@ describe('a tools/list answer in an event stream', () => {
     expect(streamed(`\ufeff${data(answer([evil]))}\n\n`)).toBe(`${data(answer([]))}\n\n`);
   });
 
-  it('is cut where it cannot be read, and what came before has passed', () => {
+  it('is cut where it is unreadable, after the events before it were forwarded', () => {
     expect(streamed('data: {"a":1}\n\ndata: {"result":{"tools":[],"tools":[]}}\n\n')).toBe(
       'data: {"a":1}\n\n<cut>',
     );

@@ -55,7 +55,7 @@ beforeAll(() => server.open());
 afterAll(() => server.close());
 
 describe('a bound call', () => {
-  it('is the tool, resource and arguments that its binding says, from path, query and body', async () => {
+  it('has the tool, resource and arguments that its binding names, from path, query and body', async () => {
     const action = expectAction(
       await server.send(
         post('/v1/payments/pay_1/refund?dry_run=true', { amount: 900, tags: ['a', { b: null }] }, [
@@ -95,12 +95,12 @@ describe('a bound call', () => {
     expect(() => action.build({ payment_id: '../x', amount: 10 })).toThrow(GatewayError);
   });
 
-  it('without a resource template has the path as its resource', async () => {
+  it('has the path as its resource if the binding has no resource template', async () => {
     const action = expectAction(await server.send(raw({ target: '/v1/payments/a%62c?limit=1' })));
     expect(action.resource).toBe('/v1/payments/abc');
   });
 
-  it('whose resource cannot be told is refused', async () => {
+  it('is refused if its resource cannot be determined', async () => {
     for (const body of [{}, { customer_id: '' }, { customer_id: null }, { customer_id: ['a'] }]) {
       expect(codeOf(await server.send(post('/v1/search', body)))).toBe('args.schema_invalid');
     }
@@ -116,7 +116,7 @@ describe('a bound call', () => {
     await other.close();
   });
 
-  it('with a body of exactly the limit is read, one byte more is refused', async () => {
+  it('is read with a body of exactly the limit and refused with one byte more', async () => {
     const limited = new RecogniseServer([refund], {
       limits: { ...limitsByDefault, bodyBytesMax: 32 },
     });
@@ -137,7 +137,7 @@ describe('a bound call', () => {
     await limited.close();
   });
 
-  it('announced larger than the limit is refused before it is sent', async () => {
+  it('is refused before its body is sent if it announces more than the limit', async () => {
     const head = raw({
       method: 'POST',
       target: '/v1/payments/p/refund',
@@ -146,7 +146,7 @@ describe('a bound call', () => {
     expect(codeOf(await server.send(head))).toBe('args.too_large');
   });
 
-  it('that breaks off is refused', async () => {
+  it('is refused if it breaks off', async () => {
     const half = raw({
       method: 'POST',
       target: '/v1/payments/p/refund',
@@ -158,7 +158,7 @@ describe('a bound call', () => {
     );
   });
 
-  it('on a host that is written as an IPv6 literal is found', async () => {
+  it('is found on a host that is written as an IPv6 literal', async () => {
     const other = new RecogniseServer([{ ...refund, host: '[::1]:8080' }]);
     await other.open();
     const where = { scheme: 'http', host: '::1', port: 8080 } as const;
@@ -197,7 +197,7 @@ describe('a bound call', () => {
     expect(action.build(action.args)).toMatchObject({ path: built.path, body: built.body });
   }
 
-  it('built from arguments is recognised as those arguments: JSON', async () => {
+  it('is recognised with the JSON arguments that it was built from', async () => {
     const args = fc
       .tuple(fc.string({ unit: 'binary' }), fc.dictionary(name, fc.jsonValue({ maxDepth: 3 })))
       .map(([payment_id, rest]): JsonObject => ({ ...(rest as JsonObject), payment_id }));
@@ -207,7 +207,7 @@ describe('a bound call', () => {
     );
   });
 
-  it('built from arguments is recognised as those arguments: query and form', async () => {
+  it('is recognised with the query and form arguments that it was built from', async () => {
     const texts = fc.dictionary(name, fc.string({ unit: 'binary' }));
     const args = fc
       .tuple(fc.string({ unit: 'binary' }), texts)
@@ -323,7 +323,7 @@ describe('a call on a host without bindings', () => {
       '/a%ef%bc%85b',
     ],
     ...['/a%c2%85b', '/a;x=%e2%88%95/b', '/a%u2215b'],
-  ])('with the path %s is refused', async (target) => {
+  ])('is refused with the path %s', async (target) => {
     expect(codeOf(await server.send(raw({ target }), where))).toBe('proxy.path_refused');
   });
 
@@ -349,7 +349,7 @@ describe('a call on a host without bindings', () => {
       (name) => raw({ method: 'POST', target: '/a', headers: [`${name}: DELETE`] }),
     ),
     raw({ method: 'TRACE', target: '/a' }),
-  ])('cannot be another call than it says (%#)', async (request) => {
+  ])('is refused if a header, path or body makes it another call (%#)', async (request) => {
     expect(codeOf(await server.send(request, where))).toBe('proxy.method_refused');
   });
 
@@ -367,7 +367,7 @@ describe('a call on a host without bindings', () => {
     expect(seen.args).toEqual({ scheme: 'https', query });
   });
 
-  it('is sent with another query when a human changed it, and never with one that is no query', async () => {
+  it('is sent with the query that a human changed, and never with an invalid one', async () => {
     const action = expectAction(await server.send(raw({ target: '/a?b=1' }), where));
     const { scheme = '' } = action.args;
     expect(action.build({ scheme, query: 'b=2' }).path).toBe('/a?b=2');

@@ -175,14 +175,14 @@ describe.each([
     });
   });
 
-  it('is told of a denied method by an error, and stays connected', async () => {
+  it('receives an error for a denied method and stays connected', async () => {
     await expect(client.readResource({ uri: 'file:///a' })).rejects.toThrow(
       /refund\.out_of_policy/,
     );
     expect((await client.listTools()).tools).toHaveLength(3);
   });
 
-  it('is told of arguments that cannot be judged by an error for that call', async () => {
+  it('receives an error for the call whose arguments cannot be judged', async () => {
     const call = { name: 'refund.list', arguments: { customer: 'x', Customer: 'y' } };
     await expect(client.callTool(call)).rejects.toThrow(/more than once/);
     expect((await client.listTools()).tools).toHaveLength(3);

@@ -52,14 +52,14 @@ describe('tools/call', () => {
     });
   });
 
-  it('has the resource of the binding’s template where its arguments are there', async () => {
+  it('has the resource of the binding’s template if its arguments fill it', async () => {
     const call = (args: object) =>
       send(request('tools/call', { name: 'show', arguments: args }), [], '/crm/mcp?profile=eu');
     expect(await call({ customer_id: 'c1' })).toMatchObject({ resource: 'customer:c1' });
     expect(await call({})).toMatchObject({ resource: 'tool:show', tool: 'mcp.crm.show' });
   });
 
-  it('without arguments has none', async () => {
+  it('has no arguments if none are sent', async () => {
     const action = expectAction(await send(request('tools/call', { name: 'list' })));
     expect(action.args).toEqual({});
     expect(written(action.build(action.args))).toMatchObject({
@@ -67,7 +67,7 @@ describe('tools/call', () => {
     });
   });
 
-  it('is written anew: what the protocol defines goes on, what it does not is dropped', async () => {
+  it('is written again: members that the protocol defines are forwarded, others are dropped', async () => {
     const further = {
       _meta: { progressToken: 1 },
       task: { ttl: 60000 },
@@ -103,7 +103,7 @@ describe('tools/call', () => {
     });
   });
 
-  it('says whether its tool has an output schema, for the form of a refusal', async () => {
+  it('states whether its tool has an output schema, for the form of a refusal', async () => {
     const call = (name: string) => send(request('tools/call', { name }));
     expect(await call('report')).toMatchObject({ form: { hasOutputSchema: true } });
     expect(await call('other')).toMatchObject({ form: { hasOutputSchema: false } });
@@ -184,11 +184,11 @@ describe('without sessions (2026-07-28)', () => {
   });
 });
 
-describe('what passes without a decision on its arguments', () => {
+describe('a message that is forwarded without a decision on its arguments', () => {
   it.each([
     ...['initialize', 'server/discover', 'ping', 'tools/list', 'resources/list'],
     ...['resources/templates/list', 'prompts/list'],
-  ])('the request %s', async (method) => {
+  ])('is the request %s', async (method) => {
     const params = {
       ...(method.endsWith('/list') && { cursor: 'c' }),
       _meta: { progressToken: 1 },
@@ -198,14 +198,14 @@ describe('what passes without a decision on its arguments', () => {
     expect(JSON.parse(String(seen.outgoing.body))).toEqual(request(method, params, 'i'));
   });
 
-  it('notifications', async () => {
+  it('includes notifications', async () => {
     const message = { jsonrpc: '2.0', method: 'notifications/initialized' };
     const seen = expectPass(await send(message));
     expect(seen).toMatchObject({ what: 'mcp/notifications/initialized', form: { id: null } });
     expect(JSON.parse(String(seen.outgoing.body))).toEqual(message);
   });
 
-  it('answers to what the server asked', async () => {
+  it('includes responses to questions of the server', async () => {
     const result = { jsonrpc: '2.0', id: 0, result: { roots: [] } };
     const error = { jsonrpc: '2.0', id: 'a', error: { code: -1, message: 'no' } };
     for (const message of [result, error]) {
@@ -215,7 +215,7 @@ describe('what passes without a decision on its arguments', () => {
     }
   });
 
-  it('the stream of the server and the end of the session', async () => {
+  it('includes the stream of the server and the end of the session', async () => {
     const headers = ['Accept: text/event-stream', 'Mcp-Session-Id: s', 'Last-Event-ID: 4'];
     const stream = expectPass(await server.send(raw({ target: '/mcp', headers }), where));
     expect(stream).toMatchObject({ what: 'mcp/stream', form: { kind: 'http' } });
@@ -254,7 +254,7 @@ describe('every other method is an action', () => {
     },
   );
 
-  it('and cannot be told by a name in another case', async () => {
+  it('refuses member names in another case', async () => {
     const seen = await send(request('resources/read', { URI: 'file:///etc/passwd' }));
     expect(codeOf(seen)).toBe('mcp.malformed');
   });

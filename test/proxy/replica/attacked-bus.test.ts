@@ -109,7 +109,7 @@ describe('on a bus that an attacker writes to', () => {
     await expectRecovery();
   });
 
-  it('an older section put back changes nothing, and the newer one that it hid is missed', async () => {
+  it('an older section that is restored changes nothing, and the newer one that it hides is noticed', async () => {
     const before = tenant.tokens.get('kill_switches') ?? '';
     await publishAndAwait(armed);
     await plant('kill_switches', before);
@@ -117,7 +117,7 @@ describe('on a bus that an attacker writes to', () => {
     await expectRecovery();
   });
 
-  it('sections played in another order end in the newest', async () => {
+  it('sections that arrive out of order end in the newest', async () => {
     const versions = [1, 2, 3, 4].map(() => tenant.sign('kill_switches', disarmed));
     const newest = tenant.sign('kill_switches', armed);
     await tenant.put('kill_switches', newest);
@@ -126,7 +126,7 @@ describe('on a bus that an attacker writes to', () => {
     expect(replica.killSwitches).toEqual(armed.killSwitches);
   });
 
-  it('another content signed under a version that is held changes nothing', async () => {
+  it('other content signed under a held version changes nothing', async () => {
     await publishAndAwait(armed);
     tenant.versions.set('kill_switches', (tenant.versions.get('kill_switches') ?? 0) - 1);
     await plant('kill_switches', tenant.sign('kill_switches', disarmed));
@@ -163,7 +163,7 @@ describe('on a bus that an attacker writes to', () => {
     await expectRecovery();
   });
 
-  it('heartbeats kept back and played on later keep nothing fresh', async () => {
+  it('heartbeats that are delayed and replayed later keep nothing fresh', async () => {
     const recorded: string[] = [];
     for (let second = 0; second < 60; second++) {
       recorded.push(tenant.heartbeat());
@@ -185,7 +185,7 @@ describe('on a bus that an attacker writes to', () => {
     await expectRecovery();
   });
 
-  it('half a snapshot is none: a replica that is shown some sections allows nothing', async () => {
+  it('a replica with only some of the sections allows nothing', async () => {
     await attacker.flushall();
     const shown = ['tenant', 'policies', 'tools', 'agents', 'bindings', 'keys'] as const;
     for (const name of shown) await tenant.publish(name);
@@ -200,7 +200,7 @@ describe('on a bus that an attacker writes to', () => {
     await other.close();
   });
 
-  it('a revocation kept back while heartbeats pass ends in denial, in time', async () => {
+  it('a delayed revocation while heartbeats pass ends in denial, in time', async () => {
     await tenant.publishOwn({ lease: tenant.lease() });
     await until(() => replica.nextUse() !== undefined);
     const [lease = ''] = (replica.nextUse()?.claims.jti ?? '').split('.');
@@ -216,7 +216,7 @@ describe('on a bus that an attacker writes to', () => {
     expect(replica.nextUse()).toMatchObject({ revoked: true });
   });
 
-  it('a sidecar’s own section kept back hides no change of credentials from it', async () => {
+  it('delaying a sidecar’s own section hides no change of credentials from it', async () => {
     await tenant.publishOwn({ credentialsVersion: 1 });
     await until(() => replica.credentialsVersion === '0/1');
     tenant.signOwn({ credentialsVersion: 2 });
@@ -250,7 +250,7 @@ describe('on a bus that an attacker writes to', () => {
     await expectRecovery();
   });
 
-  it('an entry cut out of the stream is noticed, and what it announced is loaded', async () => {
+  it('an entry removed from the stream is noticed, and the change that it announced is loaded', async () => {
     const { stream, section } = tenantKeys('acme');
     const token = tenant.sign('kill_switches', armed);
     await attacker.set(section('kill_switches'), token);
@@ -259,7 +259,7 @@ describe('on a bus that an attacker writes to', () => {
     await until(() => replica.killSwitches.length === 1);
   });
 
-  it('a flush is survived: nothing is lost, nothing is fresh, all recovers when published again', async () => {
+  it('the replica survives a flush: nothing is lost or fresh, and all recovers when published again', async () => {
     await publishAndAwait(armed);
     await attacker.flushall();
     expect(replica.killSwitches).toEqual(armed.killSwitches);
@@ -268,7 +268,7 @@ describe('on a bus that an attacker writes to', () => {
     expect(replica.killSwitches).toEqual(armed.killSwitches);
   });
 
-  it('a restart that lost everything is survived, too', async () => {
+  it('the replica survives a restart that lost everything', async () => {
     await publishAndAwait(armed);
     await redis.restart();
     await until(() =>
@@ -283,7 +283,7 @@ describe('on a bus that an attacker writes to', () => {
     await publishAndAwait(disarmed);
   });
 
-  it('older state restored into an emptied Redis is not taken over', async () => {
+  it('older state restored into an emptied Redis is not loaded', async () => {
     const old = new Map(tenant.tokens);
     const heartbeat = tenant.heartbeat();
     await publishAndAwait(armed);

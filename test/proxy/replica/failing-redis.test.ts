@@ -78,7 +78,7 @@ async function expectRecovery(by = tenant): Promise<void> {
 }
 
 describe('a replica', () => {
-  it('whose connection is cut within messages takes nothing by halves, and all in the end', async () => {
+  it('applies no message partially when its connection is cut, and all of them in the end', async () => {
     for (const bytes of [0, 1, 40, 300, 700, 1_500]) {
       hop.cutAfterBytes(bytes);
       await tenant.publish('kill_switches', armed);
@@ -89,7 +89,7 @@ describe('a replica', () => {
     await expectRecovery();
   });
 
-  it('whose Redis is slow holds on, denies once it is too slow, and recovers', async () => {
+  it('tolerates a slow Redis, denies once it is too slow, and recovers', async () => {
     hop.delayMs = 300;
     await tenant.publish('kill_switches', armed);
     await until(() => replica.killSwitches.length === 1);
@@ -102,7 +102,7 @@ describe('a replica', () => {
     expect(replica.killSwitches).toEqual([]);
   });
 
-  it('whose Redis stops answering denies in time, and recovers', async () => {
+  it('denies in time when Redis stops answering, and recovers', async () => {
     await admin.call('CLIENT', 'PAUSE', '2500', 'ALL');
     expectStaleLater();
     await until(() =>
@@ -115,7 +115,7 @@ describe('a replica', () => {
     expect(replica.killSwitches).toEqual(armed.killSwitches);
   });
 
-  it('whose Redis is full keeps what it has, denies in time, and recovers with what it missed', async () => {
+  it('keeps its state while Redis is full, denies in time, and recovers with the missed changes', async () => {
     await admin.config('SET', 'maxmemory', '1');
     await expect(tenant.publish('kill_switches', armed)).rejects.toMatchObject({
       code: 'bus.unavailable',
@@ -126,7 +126,7 @@ describe('a replica', () => {
     expect(replica.killSwitches).toEqual(armed.killSwitches);
   });
 
-  it('after a failover to a server without the newest changes goes back to nothing older', async () => {
+  it('does not return to older state after a failover to a server without the newest changes', async () => {
     const second = await startRedis({ settings: ['--replicaof', `127.0.0.1 ${redis.port}`] });
     ending.push(() => second.stop());
     const promoted = connect(second);

@@ -29,7 +29,7 @@ describe('freshness', () => {
     expect(gauge.age()).toMatchObject({ fresh: false, reason: 'no heartbeat was seen' });
   });
 
-  it('a heartbeat over exactly what is held makes it fresh, until it is too old', () => {
+  it('a heartbeat over exactly the held sections makes the replica fresh until it is too old', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     beat();
@@ -85,7 +85,7 @@ describe('freshness', () => {
     expect(gauge.age()).toEqual({ fresh: true, ageMs: 700 });
   });
 
-  it('a repeated or older sequence counts for nothing', () => {
+  it('a repeated or older sequence is ignored', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     expect(beat({ sequence: 5 })).toBe(true);
@@ -104,7 +104,7 @@ describe('freshness', () => {
     }
   });
 
-  it('the age at first contact counts the time a heartbeat was under way', () => {
+  it('the age at first contact includes the transit time of the heartbeat', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     beat({ time: clock.now() - 10_000 });
@@ -113,7 +113,7 @@ describe('freshness', () => {
     expect(gauge.age().fresh).toBe(false);
   });
 
-  it('a stream that is held back and played on later makes nothing fresh', () => {
+  it('a stream that is delayed and replayed later makes nothing fresh', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     beat();
@@ -136,7 +136,7 @@ describe('freshness', () => {
     expect(gauge.age().ageMs).toBe(10_000);
   });
 
-  it('after a step of this wall clock new heartbeats go on to count', () => {
+  it('new heartbeats still count after a step of this wall clock', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     const publisherMs = clock.now();
@@ -147,7 +147,7 @@ describe('freshness', () => {
     expect(gauge.age()).toEqual({ fresh: true, ageMs: 0 });
   });
 
-  it('after a step of the publisher’s clock new heartbeats go on to count', () => {
+  it('new heartbeats still count after a step of the publisher’s clock', () => {
     for (const stepMs of [-20_000, 20_000]) {
       const clock = manualClock();
       const { gauge, beat } = gaugeAt(clock);
@@ -176,7 +176,7 @@ describe('freshness', () => {
     }
   });
 
-  it('time is whole milliseconds, as ids and tokens are made of', () => {
+  it('time is in whole milliseconds, as ids and tokens require', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     clock.advance(0.25);
@@ -185,7 +185,7 @@ describe('freshness', () => {
     expect(Number.isInteger(gauge.now())).toBe(true);
   });
 
-  it('time goes on where heartbeats are kept back, and by them once they come', () => {
+  it('time continues while heartbeats are delayed, and follows them once they arrive', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     const startMs = clock.now();

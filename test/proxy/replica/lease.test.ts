@@ -23,7 +23,7 @@ describe('a lease', () => {
     return replica;
   }
 
-  it('gives each number out once, in order, as a passport of its own', async () => {
+  it('hands out each number once, in order, as a passport of its own', async () => {
     const replica = await openWithLease(stage.tenant.lease());
     const uses = Array.from({ length: 1_000 }, () => replica.nextUse());
     const jtis = uses.map((use) => use?.claims.jti ?? '');
@@ -37,7 +37,7 @@ describe('a lease', () => {
     });
   });
 
-  it('that is used up gives nothing more', async () => {
+  it('hands out nothing once it is used up', async () => {
     const replica = await openWithLease(stage.tenant.lease({ size: 2 }));
     expect([replica.nextUse(), replica.nextUse(), replica.nextUse()].map(Boolean)).toEqual([
       true,
@@ -46,13 +46,13 @@ describe('a lease', () => {
     ]);
   });
 
-  it('that is over gives nothing more', async () => {
+  it('hands out nothing once it has expired', async () => {
     const replica = await openWithLease(stage.tenant.lease({ ttl: 60 }));
     stage.clock.advance(60_001);
     expect(replica.nextUse()).toBeUndefined();
   });
 
-  it('gives way to the next one, and is not gone back to', async () => {
+  it('yields to the next lease and is not used again', async () => {
     const first = stage.tenant.lease();
     const replica = await openWithLease(first);
     replica.nextUse();
@@ -72,7 +72,7 @@ describe('a lease', () => {
     expect(then).toBe(after?.replace(/0$/, '1'));
   });
 
-  it('whose section is published again is not begun again', async () => {
+  it('does not start over when its section is published again', async () => {
     const lease = stage.tenant.lease();
     const replica = await openWithLease(lease);
     replica.nextUse();
@@ -81,7 +81,7 @@ describe('a lease', () => {
     expect(replica.nextUse()?.claims.jti.endsWith('.1')).toBe(true);
   });
 
-  it('that was there before this process is never used; a new one is asked for', async () => {
+  it('is never used if it existed before this process; a new one is requested', async () => {
     await stage.tenant.publishAll();
     await stage.tenant.publishOwn({ lease: stage.tenant.lease() });
     const asked: string[] = [];
@@ -94,7 +94,7 @@ describe('a lease', () => {
     await until(() => replica.nextUse() !== undefined);
   });
 
-  it('that was there before this process is not used either when its key arrives later', async () => {
+  it('is not used if it existed before this process and its key arrives later', async () => {
     for (const name of tenantSections) if (name !== 'keys') await stage.tenant.publish(name);
     await stage.tenant.publishOwn({ lease: stage.tenant.lease() });
     const replica = await stage.open();
@@ -104,7 +104,7 @@ describe('a lease', () => {
     expect(replica.nextUse()).toBeUndefined();
   });
 
-  it('can come before the key that it is signed with', async () => {
+  it('may arrive before the key that it is signed with', async () => {
     const next = new PublishedTenant(stage.bus, stage.clock).passportKey;
     await stage.tenant.publishAll();
     const replica = await stage.open();
@@ -136,13 +136,13 @@ describe('a lease', () => {
       },
     ],
     ['no known form', () => 'a.b.c'],
-  ])('of %s is not used', async (_what, make) => {
+  ])('is not used if it is of %s', async (_what, make) => {
     const replica = await openWithLease(make(stage.tenant));
     expect(replica.nextUse()).toBeUndefined();
     expect(replica.refused).toBe(1);
   });
 
-  it('that is withdrawn ends at once', async () => {
+  it('ends at once when it is withdrawn', async () => {
     const replica = await openWithLease(stage.tenant.lease());
     expect(replica.nextUse()).toBeDefined();
     await stage.tenant.publishOwn({ approvals: [pending] });
@@ -150,7 +150,7 @@ describe('a lease', () => {
     expect(replica.nextUse()).toBeUndefined();
   });
 
-  it('that is revoked, by its own id or with its agent, makes every further use revoked', async () => {
+  it('makes every further use revoked once it is revoked, by its own id or with its agent', async () => {
     const replica = await openWithLease(stage.tenant.lease());
     const jti = replica.nextUse()?.claims.jti ?? '';
     await stage.tenant.publish('revocations', {

@@ -11,7 +11,7 @@ beforeEach(async () => {
 });
 afterEach(() => stage.end());
 
-it('an approval that was just opened is pending before the bus brings it, and then what the bus says', async () => {
+it('an opened approval is pending until the bus delivers it, and then has the status on the bus', async () => {
   const replica = await stage.open();
   const opened = new OpenedApprovals(replica, sidecarId);
   expect(opened.standing(7)).toBeUndefined();
@@ -22,7 +22,7 @@ it('an approval that was just opened is pending before the bus brings it, and th
   await until(() => opened.standing(7)?.status === 'denied');
 });
 
-it('an approval that the bus brought and let go is not said to be pending again', async () => {
+it('an approval that the bus delivered and removed is not reported as pending again', async () => {
   const replica = await stage.open();
   const opened = new OpenedApprovals(replica, sidecarId);
   opened.add({ id: 7, expiresAtMs: 5 });
@@ -35,7 +35,7 @@ it('an approval that the bus brought and let go is not said to be pending again'
   expect(opened.standing(7)).toBeUndefined();
 });
 
-it('remembers no more than the last thousand', async () => {
+it('remembers at most the last thousand opened approvals', async () => {
   const opened = new OpenedApprovals(await stage.open(), sidecarId);
   for (let id = 1; id <= 1_001; id++) opened.add({ id, expiresAtMs: 5 });
   expect(opened.standing(1)).toBeUndefined();

@@ -11,7 +11,7 @@ beforeEach(async () => {
 afterEach(() => stage.end());
 
 describe('a replica', () => {
-  it('without any section refuses every reading', async () => {
+  it('refuses every read before any section arrived', async () => {
     const replica = await stage.open();
     expect(() => replica.assertFresh()).toThrow(
       expect.objectContaining({ code: 'sync.no_snapshot' }),
@@ -23,7 +23,7 @@ describe('a replica', () => {
     expect(replica.freshness().fresh).toBe(false);
   });
 
-  it.each(tenantSections)('without section %s nothing may be decided', async (missing) => {
+  it.each(tenantSections)('decides nothing without section %s', async (missing) => {
     for (const name of tenantSections) if (name !== missing) await stage.tenant.publish(name);
     stage.tenant.sign(missing);
     await stage.tenant.beat();
@@ -62,7 +62,7 @@ describe('a replica', () => {
     expect(replica.versions()).toMatchObject({ policies: 1, tools: 1 });
   });
 
-  it('takes changes over as they come, and tells who listens to that section', async () => {
+  it('applies changes as they arrive and notifies the listeners of that section', async () => {
     await stage.tenant.publishAll();
     const replica = await stage.open();
     const told: string[] = [];
@@ -75,7 +75,7 @@ describe('a replica', () => {
     expect(told).toEqual(['policies 1']);
   });
 
-  it('a listener that throws keeps nobody from being told', async () => {
+  it('notifies all listeners although one throws', async () => {
     await stage.tenant.publishAll();
     const replica = await stage.open();
     let told = 0;
@@ -118,7 +118,7 @@ describe('a replica', () => {
     );
   });
 
-  it('does not go by a forced mode whose time is over', async () => {
+  it('ignores a forced mode that has expired', async () => {
     stage.tenant.bodies.tenant = { id: 'acme', name: 'Acme', mode: 'monitor' };
     const expiresAtMs = stage.clock.now() + 30_001;
     stage.tenant.bodies.kill_switches = {
@@ -130,7 +130,7 @@ describe('a replica', () => {
     expect(() => replica.assertFresh()).not.toThrow();
   });
 
-  it('a policy that does not have the hash it is published under is not applied', async () => {
+  it('does not apply a policy that does not match its published hash', async () => {
     await stage.tenant.publishAll();
     const replica = await stage.open();
     await stage.tenant.publish('policies', {
@@ -145,7 +145,7 @@ describe('a replica', () => {
     );
   });
 
-  it('a tool whose schema cannot be compiled refuses every call', async () => {
+  it('refuses every call if the schema of a tool cannot be compiled', async () => {
     stage.tenant.bodies.tools = {
       tools: [
         {
@@ -162,7 +162,7 @@ describe('a replica', () => {
     expect(replica.tool('pay.out')?.validateArgs?.({})).toBeTypeOf('string');
   });
 
-  it('a revoked sidecar may decide nothing more', async () => {
+  it('decides nothing once its sidecar is revoked', async () => {
     await stage.tenant.publishAll();
     const replica = await stage.open();
     await stage.tenant.publish('revocations', { jtis: [], agentIds: [], sidecarIds: [sidecarId] });
@@ -198,14 +198,14 @@ describe('approvals of this sidecar', () => {
     expect(replica.approvalByHash('sha256:x')).toBeUndefined();
   });
 
-  it('a modified one is found by the action asked for and by the one granted', async () => {
+  it('are found by the requested and by the granted action if modified', async () => {
     const modified = { ...granted, status: 'modified', effectiveDigest: 'sha256:m' } as const;
     const replica = await openWith(modified);
     expect(replica.approvalFor('sha256:a')?.id).toBe(8);
     expect(replica.approvalFor('sha256:m')?.id).toBe(8);
   });
 
-  it('a grant that can be used comes before all else', async () => {
+  it('yield a usable grant before any other decision', async () => {
     const replica = await openWith(
       granted,
       { ...pending, id: 9 },

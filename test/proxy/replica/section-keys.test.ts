@@ -69,7 +69,7 @@ describe('the keys of sections', () => {
     await until(() => replica.killSwitches.length === 1);
   });
 
-  it('are followed over rotations that were slept through', async () => {
+  it('are followed over rotations that happened while the sidecar was down', async () => {
     const replica = await stage.open();
     const { state, rotate } = await follow(replica);
     replica.onUnknownSigner(() => {});
@@ -83,7 +83,7 @@ describe('the keys of sections', () => {
     expect(woken.state.pinned).toEqual([last.kid]);
   });
 
-  it('of before are believed no more: neither texts nor versions of whoever has them count', async () => {
+  it('are no longer trusted once replaced: neither texts nor versions of their holder count', async () => {
     const replica = await stage.open();
     const { state, rotate } = await follow(replica);
     thief.versions.set('kill_switches', Number.MAX_SAFE_INTEGER - 3);
@@ -102,7 +102,7 @@ describe('the keys of sections', () => {
     expect(state.pinned).toHaveLength(1);
   });
 
-  it('a thief cannot name a key, for the control plane does not say so', async () => {
+  it('are not named by a thief, because the control plane does not confirm them', async () => {
     const replica = await stage.open();
     const { state } = await follow(replica);
     const own = generateSigningKey();
@@ -115,7 +115,7 @@ describe('the keys of sections', () => {
     expect(replica.versions().kill_switches).toBe(1);
   });
 
-  it('another that cannot be kept is not believed', async () => {
+  it('are not trusted if they cannot be stored', async () => {
     const replica = await stage.open();
     const { state, rotate } = await follow(replica);
     state.pinFails = true;
@@ -128,7 +128,7 @@ describe('the keys of sections', () => {
     );
   });
 
-  it('are asked about now and then only, however many forgeries come', async () => {
+  it('are requested at a limited rate, however many forgeries arrive', async () => {
     const replica = await stage.open();
     const { state } = await follow(replica);
     const forger = new PublishedTenant(stage.bus, stage.clock);
@@ -139,7 +139,7 @@ describe('the keys of sections', () => {
     expect(state.asked).toBe(1);
   });
 
-  it('when they change, give no lease back that was there before this process', async () => {
+  it('restore no lease from before this process when they change', async () => {
     const old = stage.tenant.lease();
     const { publicJwk } = stage.tenant.key;
     Object.assign(stage.tenant, { key: generateSigningKey() });
@@ -157,7 +157,7 @@ describe('the keys of sections', () => {
     await until(() => replica.nextUse() !== undefined);
   });
 
-  it('when they change, leave the lease in use where it was', async () => {
+  it('leave the lease in use unchanged when they change', async () => {
     const replica = await stage.open();
     const { state, rotate } = await follow(replica);
     const lease = stage.tenant.lease();

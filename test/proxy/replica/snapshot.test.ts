@@ -27,7 +27,7 @@ describe('a snapshot on disk', () => {
     expect(replica.freshness().fresh).toBe(false);
   });
 
-  it('does not let one start that was away longer than the staleness', async () => {
+  it('does not let a sidecar start that was down for longer than the staleness limit', async () => {
     await stage.tenant.publishAll();
     await stage.close(await stage.open({ snapshotFile: path() }));
     await stage.bus.close();
@@ -45,7 +45,7 @@ describe('a snapshot on disk', () => {
     expect((await stat(path())).mode & 0o777).toBe(0o600);
   });
 
-  it('keeps an older section or heartbeat on the bus from being taken after a restart', async () => {
+  it('rejects older sections and heartbeats on the bus after a restart', async () => {
     await stage.tenant.publish('policies', { policies: [] });
     const before = { policies: stage.tenant.tokens.get('policies') ?? '', heartbeat: '' };
     await stage.tenant.publishAll();
@@ -64,13 +64,13 @@ describe('a snapshot on disk', () => {
     ['no JSON', 'not json'],
     ['of another form', '{"sections":[]}'],
     ['empty', ''],
-  ])('that is %s is as good as none', async (_what, text) => {
+  ])('is ignored if it is %s', async (_what, text) => {
     await stage.tenant.publishAll();
     await writeFile(path(), text);
     expect((await stage.open({ snapshotFile: path() })).freshness().fresh).toBe(true);
   });
 
-  it('that somebody edited is refused section by section', async () => {
+  it('is refused section by section if it was edited', async () => {
     await stage.tenant.publishAll();
     await stage.close(await stage.open({ snapshotFile: path() }));
     const snapshot = JSON.parse(await readFile(path(), 'utf8'));
@@ -85,7 +85,7 @@ describe('a snapshot on disk', () => {
     );
   });
 
-  it('that is another tenant’s is refused whole', async () => {
+  it('is refused as a whole if it belongs to another tenant', async () => {
     const other = new PublishedTenant(stage.bus, stage.clock, 'other');
     Object.assign(other, { key: stage.tenant.key });
     await other.publishAll();
@@ -97,7 +97,7 @@ describe('a snapshot on disk', () => {
     );
   });
 
-  it('that was put back to an earlier one is as old as it is, and gives way to the bus', async () => {
+  it('keeps its age if an earlier one was restored, and yields to the bus', async () => {
     await stage.tenant.publishAll();
     await stage.close(await stage.open({ snapshotFile: path() }));
     const earlier = await readFile(path(), 'utf8');
@@ -117,7 +117,7 @@ describe('a snapshot on disk', () => {
     );
   });
 
-  it('never brings a lease back', async () => {
+  it('never restores a lease', async () => {
     await stage.tenant.publishAll();
     const first = await stage.open({ snapshotFile: path() });
     await stage.tenant.publishOwn({ lease: stage.tenant.lease() });

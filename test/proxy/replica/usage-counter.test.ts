@@ -19,7 +19,7 @@ function stage() {
   return { clock, counter, told, calls };
 }
 
-it('nothing is known before the first answer, nor once the last is too old', () => {
+it('usage elsewhere is unknown before the first response and once the last one is too old', () => {
   const { clock, counter, told, calls } = stage();
   counter.count('pay', {});
   expect(calls()).toBeUndefined();
@@ -33,7 +33,7 @@ it('nothing is known before the first answer, nor once the last is too old', () 
   expect(calls()).toBe(4);
 });
 
-it('an answer replaces what was told before, and the same answer twice changes nothing', () => {
+it('a response replaces the earlier totals, and the same response twice changes nothing', () => {
   const { counter, told, calls } = stage();
   told(1, 0, 3);
   told(2, 1, 5);
@@ -44,7 +44,7 @@ it('an answer replaces what was told before, and the same answer twice changes n
   expect(calls()).toBe(0);
 });
 
-it('while nobody asks, nothing is known, and own counts are kept', async () => {
+it('usage elsewhere is unknown while polling is stopped, and own counts are kept', async () => {
   const { counter, told, calls } = stage();
   counter.count('pay', {});
   told(1, 0, 1);

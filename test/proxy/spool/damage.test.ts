@@ -92,12 +92,12 @@ describe('the spool hands out every record in order', () => {
   });
 });
 
-describe('a damaged spool loses nothing in silence, and does not stop', () => {
+describe('a damaged spool reports every loss and continues', () => {
   it.each([
     ['torn', '{"record":3,"ha'],
     ['empty', ''],
     ['of another form', '{"record":-1,"hash":"x"}'],
-  ])('the acknowledged position is %s: what is there is uploaded again', async (_what, text) => {
+  ])('uploads its records again if the acknowledged position is %s', async (_what, text) => {
     const first = open({ segmentBytesMax: 500 });
     await write(first, 1, 20);
     first.acknowledge(first.pending(6, 1e6).last);
@@ -107,7 +107,7 @@ describe('a damaged spool loses nothing in silence, and does not stop', () => {
     expect(gaps).toEqual([]);
   });
 
-  it('the acknowledged position is gone: what is there is uploaded again', async () => {
+  it('uploads its records again if the acknowledged position was removed', async () => {
     const first = open({ segmentBytesMax: 500 });
     await write(first, 1, 20);
     first.acknowledge(first.pending(6, 1e6).last);
@@ -117,7 +117,7 @@ describe('a damaged spool loses nothing in silence, and does not stop', () => {
     expect(gaps).toEqual([]);
   });
 
-  it('the acknowledged position lies past the end: what is written from now on is uploaded', async () => {
+  it('uploads new records if the acknowledged position lies past the end', async () => {
     await write(open(), 1, 3);
     storePosition(folder, { record: 1000, hash: 'a'.repeat(64) });
     const second = open();
@@ -125,7 +125,7 @@ describe('a damaged spool loses nothing in silence, and does not stop', () => {
     expect(drain(second).sent).toEqual(['ev_4']);
   });
 
-  it('the acknowledged position was torn by a loss of power: all is uploaded again, nothing is passed over', async () => {
+  it('uploads every record again if a loss of power tore the acknowledged position', async () => {
     const first = open();
     await write(first, 1, 3);
     const { last } = first.pending(2, 3 * 1024 ** 2);
@@ -136,7 +136,7 @@ describe('a damaged spool loses nothing in silence, and does not stop', () => {
     expect(drain(open()).sent).toEqual(ids(1, 3));
   });
 
-  it('a record in the middle was changed: all others get through, the gap shows, and the file is kept', async () => {
+  it('uploads all records but a changed one, shows the gap, and keeps the file', async () => {
     const spool = open();
     await write(spool, 1, 10);
     const [file = ''] = segmentFiles();
@@ -147,7 +147,7 @@ describe('a damaged spool loses nothing in silence, and does not stop', () => {
     expect(fs.readdirSync(folder).some((name) => name.startsWith('damaged-'))).toBe(true);
   });
 
-  it('what is still in memory is uploaded as it was written, whatever became of the file', async () => {
+  it('uploads records in memory as written, even if the file changed', async () => {
     const spool = open({ tailBytesMax: 10_000 });
     await write(spool, 1, 5);
     const [file = ''] = segmentFiles();
@@ -157,7 +157,7 @@ describe('a damaged spool loses nothing in silence, and does not stop', () => {
     expect(drain(spool).sent).toEqual(ids(6, 7));
   });
 
-  it('the last record was changed: it is not uploaded, and the spool goes on', async () => {
+  it('does not upload a changed last record, and continues', async () => {
     const spool = open();
     await write(spool, 1, 3);
     const [file = ''] = segmentFiles();
@@ -167,7 +167,7 @@ describe('a damaged spool loses nothing in silence, and does not stop', () => {
     expect(drain(spool).sent).toEqual(ids(4, 5));
   });
 
-  it('a line end is lost: what follows in later segments gets through', async () => {
+  it('uploads later segments if a line end is lost', async () => {
     const first = open({ segmentBytesMax: 500 });
     await write(first, 1, 20);
     const [file = ''] = segmentFiles();
@@ -179,7 +179,7 @@ describe('a damaged spool loses nothing in silence, and does not stop', () => {
 });
 
 describe('the disk fails', () => {
-  it('what fsync refused is neither kept nor uploaded, and the next record is', async () => {
+  it('a record that fsync refused is neither kept nor uploaded, and the next one is', async () => {
     const spool = open({ fsync: true });
     await write(spool, 1, 2);
     vi.spyOn(fs, 'fdatasync').mockImplementationOnce((_fd, done) => done(new Error('EIO')));
@@ -206,7 +206,7 @@ describe('the disk fails', () => {
     expect(spool.depth).toBe(1);
   });
 
-  it('no room for the acknowledged position: segments are removed all the same, and make room', async () => {
+  it('segments are removed and make room although the acknowledged position cannot be stored', async () => {
     const spool = open({ segmentBytesMax: 500 });
     await write(spool, 1, 20);
     const write2 = fs.writeFileSync;
@@ -225,7 +225,7 @@ describe('the disk fails', () => {
 });
 
 describe('a control plane that answers nonsense', () => {
-  it('one that acknowledges nothing new is not asked in a busy loop, and nothing is let go', async () => {
+  it('is not polled in a busy loop if it acknowledges nothing new, and no record is removed', async () => {
     const spool = open();
     await spool.append(record(1));
     let asked = 0;
@@ -246,7 +246,7 @@ describe('a control plane that answers nonsense', () => {
     expect(spool.depth).toBe(1);
   });
 
-  it('one that never answers does not keep the sidecar from ending', async () => {
+  it('does not keep the sidecar from ending if it never answers', async () => {
     const spool = open();
     await spool.append(record(1));
     const uploader = new Uploader({

@@ -71,7 +71,7 @@ function drain(spool: Spool): string[] {
 }
 
 describe.each([false, true])('a full disk (fsync %s)', (fsync) => {
-  it('refuses, logs it, keeps what it accepted, and goes on by itself when there is room', async () => {
+  it('refuses records, logs that, keeps accepted ones, and continues by itself once there is room', async () => {
     const spool = open({ fsync });
     await write(spool, 1, 5);
     disk.fill();
@@ -97,7 +97,7 @@ describe.each([false, true])('a full disk (fsync %s)', (fsync) => {
     expect(logged).not.toContain('the evidence spool is damaged');
   });
 
-  it('of records written together keeps none, when not all fit', async () => {
+  it('keeps none of the records written together if not all fit', async () => {
     const spool = open({ fsync });
     await write(spool, 1, 1);
     disk.fill(2 * 4096);
@@ -111,7 +111,7 @@ describe.each([false, true])('a full disk (fsync %s)', (fsync) => {
 });
 
 describe('a disk that is full while records are acknowledged', () => {
-  it('makes room by what was sealed, and a position that is not stored costs a second upload only', async () => {
+  it('is freed by removing sealed segments, and an unstored position only costs a second upload', async () => {
     const spool = open({ segmentBytesMax: 2_000 });
     await write(spool, 1, 100);
     disk.fill();
@@ -135,7 +135,7 @@ describe('no more files can be made', () => {
     expect(drain(spool)).toEqual([...ids(1, 2), ...accepted, ...ids(100, 101)]);
   });
 
-  it('what was sealed goes away all the same, which makes room for a file', async () => {
+  it('sealed segments are removed anyway, which makes room for a file', async () => {
     const spool = open({ segmentBytesMax: 2_000 });
     await write(spool, 1, 20);
     disk.takeInodes();
@@ -148,7 +148,7 @@ describe('no more files can be made', () => {
 });
 
 describe('the folder became read-only', () => {
-  it('refuses where a new file is needed, loses nothing, and goes on when it can be written', async () => {
+  it('refuses records that need a new file, loses nothing, and continues once it is writable', async () => {
     const spool = open({ segmentBytesMax: 2_000 });
     await write(spool, 1, 4);
     const thaw = disk.freeze(folder);
@@ -166,7 +166,7 @@ describe('the folder became read-only', () => {
     expect(drain(spool)).toEqual([...ids(3, 4), ...accepted, ...ids(100, 101)]);
   });
 
-  it('from the start: it does not open, and says why', () => {
+  it('prevents the spool from opening, with the reason', () => {
     fs.mkdirSync(folder);
     const thaw = disk.freeze(folder);
     try {

@@ -69,7 +69,7 @@ describe('Spool', () => {
     expect(linkedHash(lines, after.hash)).toBe(last.hash);
   });
 
-  it('continues after a restart with what was not acknowledged, and nothing else', async () => {
+  it('continues after a restart with the records that were not acknowledged, and no others', async () => {
     const first = open({ segmentBytesMax: 500 });
     await Promise.all(range(20).map((n) => first.append(record(n))));
     first.acknowledge(first.pending(6, 1e6).last);
@@ -106,7 +106,7 @@ describe('Spool', () => {
     await expect(spool.append(record(1000))).resolves.toBeUndefined();
   });
 
-  it('whose folder is gone goes on in a new one', async () => {
+  it('continues in a new folder if its folder was removed', async () => {
     const spool = open({ tailBytesMax: 0 });
     await spool.append(record(1));
     fs.rmSync(folder, { recursive: true });
@@ -118,7 +118,7 @@ describe('Spool', () => {
     expect(spool.acked.record).toBe(0);
   });
 
-  it('whose folder is gone still hands out what it has in memory', async () => {
+  it('still hands out records in memory if its folder was removed', async () => {
     const spool = open();
     await spool.append(record(1));
     fs.rmSync(folder, { recursive: true });
@@ -126,7 +126,7 @@ describe('Spool', () => {
     expect(drain(spool)).toEqual(['ev_1', 'ev_3']);
   });
 
-  it('whose folder cannot be made again refuses as long as that holds', async () => {
+  it('refuses records while its folder cannot be created again', async () => {
     const spool = open();
     await spool.append(record(1));
     fs.rmSync(folder, { recursive: true });
@@ -145,7 +145,7 @@ describe('Spool', () => {
     expect(drain(spool)).toHaveLength(10);
   });
 
-  it('refuses what comes after it was closed', async () => {
+  it('refuses records after it was closed', async () => {
     const spool = Spool.open({ folder, log: silentLog, fsync: false });
     await spool.close();
     await expect(spool.append(record(1))).rejects.toMatchObject({ code: 'evidence.seal_failed' });

@@ -109,7 +109,7 @@ describe('Uploader', () => {
     expect(tries).toBeGreaterThan(2);
   });
 
-  it('goes on from what the control plane says it has sealed already', async () => {
+  it('continues after the records that the control plane has already sealed', async () => {
     const { sealed, seal } = ledger();
     let first = true;
     const uploader = start(async (segment, records) => {
@@ -126,7 +126,7 @@ describe('Uploader', () => {
     expect(sealed).toEqual(ids(10));
   });
 
-  it('an acknowledgement of what was never sent lets nothing go', async () => {
+  it('an acknowledgement of records that were never sent removes nothing', async () => {
     const uploader = start(async () => ({ record: 999, hash: 'f'.repeat(64) }));
     await spool.append(record(1));
     await until('it was tried', () => spool.depth === 1);
@@ -134,7 +134,7 @@ describe('Uploader', () => {
     expect(spool.depth).toBe(1);
   });
 
-  it('closing sends what is left', async () => {
+  it('sends the remaining records when it closes', async () => {
     const { sealed, seal } = ledger();
     const uploader = start(async (segment, records) => seal(segment, records));
     void spool.append(record(1));

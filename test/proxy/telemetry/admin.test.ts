@@ -23,7 +23,7 @@ const get = (path: string, method = 'GET') =>
   fetch(`http://127.0.0.1:${admin.port}${path}`, { method });
 
 describe('the admin port', () => {
-  it('says that it is alive whether or not it is ready', async () => {
+  it('reports that it is alive whether or not it is ready', async () => {
     ready = async () => ({ ready: false, reasons: ['No snapshot.'] });
     expect((await get('/healthz')).status).toBe(200);
     const answer = await get('/readyz');
@@ -31,7 +31,7 @@ describe('the admin port', () => {
     expect(await answer.json()).toEqual({ ready: false, reasons: ['No snapshot.'] });
   });
 
-  it('is ready with 200, and not ready when that cannot be told', async () => {
+  it('is ready with 200, and not ready if readiness is unknown', async () => {
     expect((await get('/readyz')).status).toBe(200);
     ready = () => Promise.reject(new Error('secret detail'));
     const answer = await get('/readyz');

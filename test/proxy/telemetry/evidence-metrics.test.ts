@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { createEvidenceMetrics } from '../../../proxy/telemetry/evidence-metrics.ts';
 import { manualClock } from '../../support/manual-clock.ts';
 
-it('a spool whose folder is gone leaves the other metrics readable', async () => {
+it('a removed spool folder leaves the other metrics readable', async () => {
   const registry = new Registry();
   const clock = manualClock();
   const occurred_at = new Date(clock.now() - 90_000).toISOString();

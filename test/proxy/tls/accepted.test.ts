@@ -20,14 +20,14 @@ afterEach(() => cleanup.run());
 const leafOf = (cert: string) => new X509Certificate(cert);
 
 describe('other implementations accept the chain', () => {
-  it.each(hosts)('openssl verify -x509_strict: %s', (host) => {
+  it.each(hosts)('openssl verify -x509_strict accepts %s', (host) => {
     const { certPem: ca, leafFor } = loadAuthority({ dataDir, clock: systemClock });
     const leaf = leafOf(leafFor(host).cert).toString();
     expect(strictOpenssl(cleanup, { ca, leaf, host })).toContain('leaf.pem: OK');
     expect(strictOpenssl(cleanup, { ca, leaf, host: 'evil.test' })).toContain('mismatch');
   });
 
-  it.each(hosts)('python with VERIFY_X509_STRICT: %s', async (host) => {
+  it.each(hosts)('python with VERIFY_X509_STRICT accepts %s', async (host) => {
     const { certPem: ca, leafFor } = loadAuthority({ dataDir, clock: systemClock });
     const { cert, key } = leafFor(host);
     expect(await strictPython(cleanup, { ca, host, cert, key })).toBe('TLSv1.3');
@@ -36,7 +36,7 @@ describe('other implementations accept the chain', () => {
     expect(await strictPython(cleanup, { ca, host, ...shown })).toMatch(/refused: .*mismatch/);
   });
 
-  it('node, by the bundle that holds the public authorities too', async () => {
+  it('node accepts it by the bundle that also holds the public authorities', async () => {
     const authority = loadAuthority({ dataDir, clock: systemClock });
     const ca = trustBundle(authority.certPem);
     expect(ca.match(/BEGIN CERTIFICATE/g)?.length).toBeGreaterThan(100);
@@ -49,7 +49,7 @@ describe('other implementations accept the chain', () => {
     socket.destroy();
   });
 
-  it('openssl reads in the authority what RFC 5280 asks of one', () => {
+  it('openssl reads the fields that RFC 5280 requires of an authority', () => {
     const { certPem } = loadAuthority({ dataDir, clock: systemClock });
     const text = execFileSync('openssl', ['x509', '-noout', '-text'], {
       input: certPem,

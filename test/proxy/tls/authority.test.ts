@@ -57,7 +57,7 @@ describe('the authority on disk', () => {
     expect(readFileSync(join(dataDir, 'ca', 'ca.crt'), 'utf8')).not.toContain('PRIVATE');
   });
 
-  it('refuses a key that every user could read, and takes back what a mount gave the group', () => {
+  it('refuses a key that every user can read, and removes the group’s access that a mount gave', () => {
     const { certPem } = loadAuthority({ dataDir, clock: systemClock });
     const file = join(dataDir, 'ca', 'authority.pem');
     chmodSync(file, 0o660);
@@ -88,14 +88,14 @@ describe('the authority on disk', () => {
     expect(() => loadAuthority({ dataDir, clock: systemClock })).toThrow(/holds no authority/);
   });
 
-  it('refuses a leaf in the place of the authority', () => {
+  it('refuses a leaf instead of the authority', () => {
     const authority = loadAuthority({ dataDir, clock: systemClock });
     const { key, cert } = authority.leafFor('a.example');
     writeFileSync(join(dataDir, 'ca', 'authority.pem'), key + leafOf(cert).toString());
     expect(() => loadAuthority({ dataDir, clock: systemClock })).toThrow(/holds no authority/);
   });
 
-  it('is made anew where the clock was ahead when it was made', () => {
+  it('is created again if the clock was ahead when it was created', () => {
     const offset = { value: 30 * dayMs };
     const { certPem } = loadAuthority({ dataDir, clock: clockAt(offset) });
     offset.value = 29 * dayMs;
@@ -104,7 +104,7 @@ describe('the authority on disk', () => {
     expect(loadAuthority({ dataDir, clock: clockAt(offset) }).certPem).not.toBe(certPem);
   });
 
-  it('puts the certificate that agents are told to trust back, should it have been changed', () => {
+  it('restores the certificate that agents trust if it was changed', () => {
     const { certPem } = loadAuthority({ dataDir, clock: systemClock });
     writeFileSync(join(dataDir, 'ca', 'ca.crt'), 'something else');
     loadAuthority({ dataDir, clock: systemClock });
@@ -134,7 +134,7 @@ describe('the authority on disk', () => {
     expect(new X509Certificate(renewed).subject).not.toBe(new X509Certificate(certPem).subject);
   });
 
-  it('is one and the same for processes that start at once', async () => {
+  it('is the same for processes that start at the same time', async () => {
     const program = `import { loadAuthority } from ${JSON.stringify(join(import.meta.dirname, '../../../proxy/tls/authority.ts'))};
       process.stdout.write(loadAuthority({ dataDir: ${JSON.stringify(dataDir)}, clock: { now: Date.now, monotonic: () => 0 } }).certPem);`;
     const { spawn } = await import('node:child_process');
@@ -215,7 +215,7 @@ describe('leaves', () => {
     expect(authority.minted()).toBe(minted + 1);
   });
 
-  it('have a common name only where one can stand', () => {
+  it('have a common name only if it fits', () => {
     const { leafFor } = loadAuthority({ dataDir, clock: systemClock });
     const subjectOf = (host: string) => leafOf(leafFor(host).cert).subject;
     expect(subjectOf('api.example.com')).toBe('O=Sallyport\nCN=api.example.com');
@@ -232,7 +232,7 @@ describe('leaves', () => {
     expect(authority.leafFor('a.example')).toBe(leaf);
   });
 
-  it('for new hosts are rationed, and those that are known go on', () => {
+  it('are rate-limited for new hosts and available for known ones', () => {
     let nowMs = 0;
     const clock = { now: () => Date.now(), monotonic: () => nowMs };
     const authority = loadAuthority({ dataDir, clock });

@@ -88,7 +88,7 @@ describe('an authority that may speak for some hosts only', () => {
     }
   });
 
-  it('is made anew when other hosts are permitted, and stays while they are the same', () => {
+  it('is created again when other hosts are permitted, and kept while they are the same', () => {
     const first = constrained();
     expect(constrained().certPem).toBe(first.certPem);
     const other = constrained('example.test');
@@ -99,7 +99,7 @@ describe('an authority that may speak for some hosts only', () => {
     expect(constrained().refusal('evil.test')).toBeDefined();
   });
 
-  it('the agent is told at CONNECT, before anything is sent, and plain HTTP goes on', async () => {
+  it('refuses the CONNECT before anything is sent, and forwards plain HTTP', async () => {
     const port = await httpUpstream(cleanup, (_req, res) => res.end('plain'));
     const proxy = await startProxy(cleanup, { authority: constrained('example.test') });
     const target = `127.0.0.1:${port}`;

@@ -21,7 +21,7 @@ describe('filters together', () => {
     expect(again.whole?.(Buffer.from(secret))).toBe('cut');
   });
 
-  it('one that passes is left out, and one that cuts ends it', () => {
+  it('a filter that passes is skipped, and a filter that cuts ends the response', () => {
     const passing: ResponseFilter = { head: () => 'pass', chunk: () => 'cut' };
     const streams = combineFilters(passing, reflectionFilter([secret]));
     expect(streams.head(200, text)).toBe('stream');

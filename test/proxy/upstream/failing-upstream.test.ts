@@ -46,7 +46,7 @@ describe('an upstream that fails before it answers', () => {
       (socket) => socket.write('HTTP/1.1 100 Continue\r\n\r\n'),
       'upstream.reset',
     ],
-  ])('%s: 502, and nothing of it reaches the agent', async (_what, talk, failure) => {
+  ])('is answered 502, and none of its bytes reach the agent: %s', async (_what, talk, failure) => {
     const proxy = await startProxy(cleanup);
     const answer = await get(proxy, await rawUpstream(cleanup, talk));
     expect(answer).toMatch(/^HTTP\/1\.1 502 /);
@@ -54,14 +54,14 @@ describe('an upstream that fails before it answers', () => {
     expect(await outcomeOf(proxy)).toMatchObject({ failure, status: undefined, responseBytes: 0 });
   });
 
-  it('never answers: 504', async () => {
+  it('is answered 504 if it never responds', async () => {
     const proxy = await startProxy(cleanup, { timeouts: { headersMs: 100 } });
     const answer = await get(proxy, await rawUpstream(cleanup, () => {}));
     expect(answer).toMatch(/^HTTP\/1\.1 504 /);
     expect((await outcomeOf(proxy)).failure).toBe('upstream.timeout');
   });
 
-  it('is not there: 502', async () => {
+  it('is answered 502 if nothing listens', async () => {
     const server = createServer();
     const own = new Cleanup();
     const port = await listening(server, own);
@@ -71,7 +71,7 @@ describe('an upstream that fails before it answers', () => {
     expect((await outcomeOf(proxy)).failure).toBe('upstream.unreachable');
   });
 
-  it('has a name that does not exist: 502', async () => {
+  it('is answered 502 if its name does not exist', async () => {
     const proxy = await startProxy(cleanup);
     const answer = await raw(
       proxy.port,
@@ -80,7 +80,7 @@ describe('an upstream that fails before it answers', () => {
     expect(answer).toContain('upstream.unreachable');
   });
 
-  it('lies in a range that is not allowed: 403', async () => {
+  it('is answered 403 if its address is in a range that is not allowed', async () => {
     const proxy = await startProxy(cleanup, { allowPrivate: [] });
     expect(await get(proxy, await rawUpstream(cleanup, () => {}))).toMatch(
       /^HTTP\/1\.1 403 .*proxy\.address_refused/s,
@@ -110,7 +110,7 @@ describe('an upstream that fails within its answer', () => {
       'sends a malformed chunk',
       (socket) => socket.end(`${head('Transfer-Encoding: chunked\r\n')}4\r\npart\r\nxyz\r\n`),
     ],
-  ])('%s: the agent sees the break, not a whole answer', async (_what, talk) => {
+  ])('breaks the agent’s connection off too: %s', async (_what, talk) => {
     const port = await rawUpstream(cleanup, talk);
     const proxy = await startProxy(cleanup);
     const agent = new ProxyAgent({ uri: proxy.url, proxyTunnel: false });
@@ -123,7 +123,7 @@ describe('an upstream that fails within its answer', () => {
     expect(await outcomeOf(proxy)).toMatchObject({ failure: 'upstream.reset', status: 200 });
   });
 
-  it('falls silent: the answer is broken off', async () => {
+  it('breaks the response off when it falls silent', async () => {
     const port = await rawUpstream(cleanup, (socket) =>
       socket.write(`${head('Content-Length: 100\r\n')}part`),
     );
@@ -132,7 +132,7 @@ describe('an upstream that fails within its answer', () => {
     expect((await outcomeOf(proxy)).failure).toBe('upstream.timeout');
   });
 
-  it('keeps the connection open behind more bytes than it said: those never reach the agent', async () => {
+  it('never sends the agent more bytes than it declared', async () => {
     const port = await rawUpstream(cleanup, (socket) =>
       socket.write(`${head('Content-Length: 4\r\n')}parttoo much`),
     );

@@ -10,7 +10,7 @@ beforeEach(() => {
 });
 afterEach(() => cleanup.run());
 
-describe('what passes', () => {
+describe('a forwarded call', () => {
   it('headers come as the upstream sent them, less what is hop-by-hop', async () => {
     const sent = [
       'Set-Cookie: a=1',
@@ -113,7 +113,7 @@ describe('what passes', () => {
     expect((await outcomeOf(proxy)).failure).toBeUndefined();
   });
 
-  it('an answer that ends with its connection', async () => {
+  it('a response that ends with its connection is complete', async () => {
     const port = await rawUpstream(cleanup, (socket) => socket.end(`${head('')}until the end`));
     const proxy = await startProxy(cleanup);
     expect(await get(proxy, port)).toContain('until the end');

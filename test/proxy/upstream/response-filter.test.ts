@@ -57,7 +57,7 @@ describe('filters', () => {
       'in the body as base64',
       (value: string) => ({ head: '', body: Buffer.from(value).toString('base64') }),
     ],
-  ])('a credential that comes back %s is not seen by the agent', async (_what, reflect) => {
+  ])('a credential that is reflected %s does not reach the agent', async (_what, reflect) => {
     const port = await httpUpstream(cleanup, (req, res) => {
       const { head: line, body } = reflect(req.headers.authorization ?? '');
       if (line !== '') res.setHeader('X', line.slice(3, -2));
@@ -72,7 +72,7 @@ describe('filters', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 502 [\s\S]*"reason_code":"credential\.reflected"/);
   });
 
-  it('an event stream passes event by event, and one that does not end is not waited for', async () => {
+  it('an event stream passes event by event, whether or not it ends', async () => {
     let answer: ServerResponse | undefined;
     const port = await httpUpstream(cleanup, (req, res) => {
       const isEvents = req.url === '/events';
@@ -92,7 +92,7 @@ describe('filters', () => {
     }
   });
 
-  it('a large answer that reflects late is broken off', async () => {
+  it('a large response that reflects the credential late is broken off', async () => {
     const port = await httpUpstream(cleanup, (_req, res) => {
       res.end(Buffer.concat([Buffer.alloc(200_000, 'a'), Buffer.from(secret)]));
     });
@@ -102,7 +102,7 @@ describe('filters', () => {
     expect(answer).not.toContain(secret);
   });
 
-  it('an answer without it is the same, length and all', async () => {
+  it('a response without the credential passes unchanged, length included', async () => {
     const port = await httpUpstream(cleanup, (_req, res) => {
       res.writeHead(200, { 'content-length': '12' });
       res.write('sk_liv');
@@ -123,7 +123,7 @@ describe('filters', () => {
     expect(await get(proxy, port)).toMatch(/content-length: 14\r\n[\s\S]*\r\n\r\nsmall and more$/i);
   });
 
-  it('an answer too large to be buffered is not passed on at all', async () => {
+  it('a response too large to be buffered is not forwarded at all', async () => {
     const port = await httpUpstream(cleanup, (_req, res) => res.end(Buffer.alloc(2000)));
     const proxy = await startProxy(cleanup, {
       filter: () => ({ head: () => 'buffer', whole: (bytes) => bytes, bytesMax: 1000 }),

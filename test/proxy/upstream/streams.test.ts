@@ -65,7 +65,7 @@ describe('streams', () => {
     expect((await outcomeOf(proxy)).failure).toBe('client_gone');
   });
 
-  it('an agent that stops reading is given up in the end, event stream or not', async () => {
+  it('an agent that stops reading is disconnected in the end, event stream or not', async () => {
     for (const type of ['text/event-stream', 'text/plain']) {
       const port = await httpUpstream(cleanup, (_req, res) => {
         res.writeHead(200, { 'content-type': type });

@@ -87,7 +87,7 @@ const cases: Record<string, Case> = {
   },
 };
 
-describe('an upstream is refused with 502 and a reason of its own, and not a byte is sent', () => {
+describe('the sidecar refuses an upstream with 502 and a specific reason, and sends no byte, if it has', () => {
   it.each(Object.entries(cases))('a certificate %s', async (_what, refused) => {
     const { ca, cert, key } = refused.identity(cleanup);
     const { port, received } = await countingServer(cleanup, { cert, key, ciphers: anything });
@@ -102,7 +102,7 @@ describe('an upstream is refused with 502 and a reason of its own, and not a byt
     expect(received.bytes).toBe(0);
   });
 
-  it.each(['TLSv1', 'TLSv1.1'] as const)('one that speaks %s at most', async (version) => {
+  it.each(['TLSv1', 'TLSv1.1'] as const)('support for %s at most', async (version) => {
     const { ca, cert, key } = certificateFor('127.0.0.1');
     const { port, received } = await countingServer(cleanup, {
       ...{ cert, key, ciphers: anything },
@@ -117,7 +117,7 @@ describe('an upstream is refused with 502 and a reason of its own, and not a byt
     expect(received.connections).toBe(0);
   });
 
-  it('one that is trusted under no other settings: the environment cannot switch it off', async () => {
+  it('an untrusted certificate, whatever the environment switches off', async () => {
     process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';
     cleanup.add(() => {
       delete process.env.NODE_TLS_REJECT_UNAUTHORIZED;
@@ -142,7 +142,7 @@ describe('a wildcard certificate', () => {
     ['a.b.example.test', 502],
     ['example.test', 502],
     ['api.example.test.evil.test', 502],
-  ])('of *.example.test for %s: %d', async (host, status) => {
+  ])('of *.example.test for %s is answered %d', async (host, status) => {
     const { ca, cert, key } = certificateFor('*.example.test');
     const server = createHttpsServer({ cert, key }, (_req, res) => res.end('ok'));
     const port = await listening(server, cleanup);

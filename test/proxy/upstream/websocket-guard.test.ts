@@ -53,7 +53,7 @@ describe('a WebSocket whose call carries a credential', () => {
       [switching(), frame(secret).subarray(0, 12), frame(secret).subarray(12)],
     ],
     ['behind frames that do not', [switching(), frame('hello'), frame(`{"t":"${secret}"}`)]],
-  ])('is cut when the upstream sends it back: %s', async (_what, parts) => {
+  ])('is cut when the upstream reflects it: %s', async (_what, parts) => {
     const port = await rawUpstream(cleanup, async (socket) => {
       for (const part of [parts].flat()) {
         if (!socket.destroyed) socket.write(part);
@@ -84,7 +84,7 @@ describe('a WebSocket whose call carries a credential', () => {
     },
   );
 
-  it('passes what is harmless, uncompressed and without what leads past the proxy', async () => {
+  it('forwards harmless messages, uncompressed and without headers that lead past the proxy', async () => {
     let asked = '';
     const port = await rawUpstream(cleanup, (socket, head) => {
       asked = head;

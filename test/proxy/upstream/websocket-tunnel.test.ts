@@ -59,7 +59,7 @@ describe('a WebSocket', () => {
     },
   );
 
-  it('whose request cannot be written is refused, and nothing is sent', async () => {
+  it('is refused if its request cannot be written, and nothing is sent', async () => {
     let connections = 0;
     const port = await rawUpstream(cleanup, (socket) => {
       connections++;
@@ -71,7 +71,7 @@ describe('a WebSocket', () => {
     expect(connections).toBe(0);
   });
 
-  it('whose filter fails is ended, and the proxy lives on', async () => {
+  it('ends if its filter fails, and the proxy continues', async () => {
     const port = await rawUpstream(cleanup, (socket) => {
       socket.write(switching);
       socket.write('\u0081\u0002hi');
