@@ -47,10 +47,10 @@ export async function listen(
     log,
     token: config.proxyToken,
     limits: ingressLimits(config),
-    handle: (exchange) => deps.callsInFlight.add(enforce(exchange, deps)),
+    handle: (exchange) => enforce(exchange, deps),
     passthrough: (host, port) => (isPassthrough(deps, host, port) ? 'tunnel' : 'intercept'),
     onTunnel: (tunnel) => enforceTunnel(tunnel, deps),
-    onUpgrade: (upgrade) => deps.callsInFlight.add(enforce(upgradeExchange(upgrade), deps)),
+    onUpgrade: (upgrade) => enforce(upgradeExchange(upgrade), deps),
     onRefusal: ({ code, host }) => {
       deps.metrics.decided('deny', code);
       if (refusals.admit(code)) logDecision(parts, { decision: 'deny', reasonCode: code, host });

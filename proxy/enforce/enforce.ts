@@ -25,7 +25,11 @@ import { refuseFailed, refuseJudged, refuseUnjudged } from './refuse-call.ts';
  * performs it in the form that was judged, or refuses it. Never rejects; a call that cannot be
  * decided is refused. Stages wait only for the body, the network, a human and the spool.
  */
-export async function enforce(exchange: Exchange, deps: EnforceDeps): Promise<void> {
+export function enforce(exchange: Exchange, deps: EnforceDeps): Promise<void> {
+  return deps.callsInFlight.add(run(exchange, deps));
+}
+
+async function run(exchange: Exchange, deps: EnforceDeps): Promise<void> {
   if (exchange.host === internalHost) {
     answerInternal(exchange, deps.internal);
     return;
