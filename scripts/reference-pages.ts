@@ -1,20 +1,17 @@
-import { execFile } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
+import type { CommandUnknownOpts } from '@commander-js/extra-typings';
+import { createProgram, helpOf } from '../cli/commands/program.ts';
 import { stepsFor } from '../shared/decision/next-steps.ts';
 import { type ErrorCode, errorFamily, errorKinds } from '../shared/errors/error-kinds.ts';
 import { logNamesPage } from './log-names-page.ts';
 import { page, table } from './markdown.ts';
 import { metricsPage } from './metrics-page.ts';
 
-const run = promisify(execFile);
-
 /** The pages of `docs/reference/` that are generated from the code: file name and content. */
 export async function referencePages(): Promise<Readonly<Record<string, string>>> {
-  const [cli, metrics] = await Promise.all([cliPage(), metricsPage()]);
+  const metrics = await metricsPage();
   return {
     'errors.md': errorPage(),
-    'cli.md': cli,
+    'cli.md': cliPage(),
     'metrics.md': metrics,
     'log-names.md': logNamesPage(),
   };
@@ -50,36 +47,21 @@ function errorTable(codes: readonly ErrorCode[]): string {
   return table(['Code', 'Status', 'Retry', 'Meaning', 'Next steps'], rows);
 }
 
-const commands = [
-  'up',
-  'demo',
-  'run',
-  'mcp',
-  'policy',
-  'approvals',
-  'kill-switch',
-  'sidecars',
-  'evidence',
-  'vault',
-  'admin',
-];
-
-async function cliPage(): Promise<string> {
-  const overview = await helpOf(['help']);
-  const sections = [];
-  for (const command of commands) {
-    const help = await helpOf([command, '--help']);
-    sections.push(`## sallyport ${command}\n\n\`\`\`text\n${help}\n\`\`\``);
-  }
-  return page(
-    'Command line',
-    `\`\`\`text\n${overview}\n\`\`\`\n\nExit codes, unless a command says otherwise: 0 done, 1 failed, 2 used wrongly.`,
-    sections,
-  );
+function cliPage(): string {
+  const program = createProgram();
+  const groups = program.commands.map((group) => {
+    const commands = group.commands.map((command) =>
+      helpSection(3, `${group.name()} ${command.name()}`, command),
+    );
+    return [helpSection(2, group.name(), group), ...commands].join('\n\n');
+  });
+  return page('Command line', helpText(program), groups);
 }
 
-async function helpOf(args: readonly string[]): Promise<string> {
-  const program = fileURLToPath(new URL('../cli/main.ts', import.meta.url));
-  const { stdout } = await run(process.execPath, [program, ...args]);
-  return stdout.trimEnd();
+function helpSection(level: number, name: string, command: CommandUnknownOpts): string {
+  return `${'#'.repeat(level)} sallyport ${name}\n\n${helpText(command)}`;
+}
+
+function helpText(command: CommandUnknownOpts): string {
+  return `\`\`\`text\n${helpOf(command)}\n\`\`\``;
 }

@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Registry } from 'prom-client';
-import { startEmbedded } from '../cli/embedded.ts';
+import { startEmbedded } from '../cli/embedded/start-embedded.ts';
 
 export interface RegisteredMetric {
   readonly name: string;

@@ -1,10 +1,10 @@
-// The demo's agent: a program of its own that knows nothing of Sallyport. It does what its
-// parent asks, with plain `fetch` and the official MCP client; proxy and certificate authority
-// come from the usual environment variables.
+// The demo's agent: a separate program that knows nothing of Sallyport. It executes the tasks of its
+// parent with plain `fetch` and the official MCP client; the proxy and the CA come from the usual
+// environment variables.
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 
-/** What the parent may ask for. */
+/** A task that the parent sends. */
 export type AgentTask =
   | {
       readonly kind: 'fetch';

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 type Answer = Readonly<Record<string, unknown>>;
 
-/** Calls the API as its users do; anything but success is an error that says what happened. */
+/** A client of the API; a response other than success is an error with its status and text. */
 export function createApi({
   origin,
   ownerKey,
@@ -17,18 +17,18 @@ export function createApi({
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     const text = await response.text();
-    if (!response.ok) throw new Error(`${method} ${path} answered ${response.status}: ${text}`);
+    if (!response.ok) throw new Error(`${method} ${path} returned ${response.status}: ${text}`);
     return JSON.parse(text) as Answer;
   }
   return { api, until };
 }
 
-/** Asks until there is an answer, for ten seconds at most. */
+/** Polls until there is a value, for ten seconds at most. */
 async function until<Value>(what: string, ask: () => Promise<Value | undefined>): Promise<Value> {
   for (let tries = 0; tries < 200; tries++) {
     const value = await ask();
     if (value !== undefined) return value;
     await delay(50);
   }
-  throw new Error(`waited in vain: ${what}`);
+  throw new Error(`Timed out after 10 s: ${what}.`);
 }

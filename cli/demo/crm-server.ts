@@ -2,9 +2,9 @@ import { createServer } from 'node:http';
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
 import { z } from 'zod';
-import { close, listen } from './payments-api.ts';
+import { close, listen } from './upstream-apis.ts';
 
-/** A customer database as an MCP server, built with the official SDK; counts the calls it performed. */
+/** A customer database as an MCP server, built with the official SDK; records the executed calls. */
 export async function startCrmServer(): Promise<{
   readonly port: number;
   readonly performed: readonly string[];
@@ -17,7 +17,7 @@ export async function startCrmServer(): Promise<{
   return { port: await listen(server), performed, close: () => close(server) };
 }
 
-/** A stateless transport: one server object per request, as the SDK advises. */
+/** A stateless transport: one server object per request, as the SDK recommends. */
 async function serve(performed: string[]): Promise<StreamableHTTPServerTransport> {
   const crm = new McpServer({ name: 'crm', version: '1.0.0' });
   crm.registerTool(

@@ -5,28 +5,25 @@ import tls from 'node:tls';
 import type { Sidecar } from '../../proxy/main.ts';
 import { type Authority, loadAuthority } from '../../proxy/tls/authority.ts';
 import { systemClock } from '../../shared/base/clock.ts';
-import { agentEnvironment } from '../agent-environment.ts';
-import { startEmbedded } from '../embedded.ts';
-import { stopSignal } from '../stop-signal.ts';
+import { startEmbedded } from '../embedded/start-embedded.ts';
+import { agentEnvironment } from '../run/agent-environment.ts';
+import { stopSignal } from '../support/stop-signal.ts';
 import { runTour } from './run-tour.ts';
 import { buildWorld } from './world.ts';
 
-/**
- * The embedded sidecar is in this process, which must trust the demo's upstreams as a machine
- * trusts its company's.
- */
+/** Makes this process, which contains the sidecar, trust the CA of the demo's upstreams. */
 function trustUpstreams({ certPem }: Authority): void {
   tls.setDefaultCACertificates([...tls.getCACertificates('default'), certPem]);
 }
 
-/** The agent trusts the demo's upstreams too: what passes unread shows it their own certificates. */
+/** Makes the agent trust the upstreams too, because passthrough tunnels present their own certificates. */
 function agentSettings({ proxyUrl, caPath }: Sidecar, { certPem }: Authority) {
   fs.appendFileSync(caPath, certPem);
   return agentEnvironment({ proxyUrl, addedCaPath: caPath, wholeCaPath: caPath }).set;
 }
 
-/** `sallyport demo`: the main job, step by step, on real parts in a folder of its own. */
-export async function demo({ once }: { readonly once: boolean }): Promise<number> {
+/** `sallyport demo`: runs the tour on real parts in a temporary folder. */
+export async function demo({ once = false }: { readonly once?: boolean }): Promise<number> {
   const stopped = stopSignal();
   const dataDir = fs.mkdtempSync(join(tmpdir(), 'sallyport-demo-'));
   const upstreamCa = loadAuthority({ dataDir: join(dataDir, 'upstreams'), clock: systemClock });
@@ -52,18 +49,18 @@ export async function demo({ once }: { readonly once: boolean }): Promise<number
   };
   const world = await buildWorld(platform, upstreamCa);
   try {
-    const kept = await Promise.race([
+    const succeeded = await Promise.race([
       stopped.then(() => undefined),
       runTour(world, platform, console.log),
     ]);
-    if (kept === undefined) return 130;
+    if (succeeded === undefined) return 130;
     if (!once) {
       console.log(
-        `\nStill running: ${origin}/api/docs   key ${ownerKey}\nThe agent's way out: ${sidecar.proxyUrl}. Stop with Ctrl-C.`,
+        `\nStill running: ${origin}/api/docs   key ${ownerKey}\nThe agent's proxy: ${sidecar.proxyUrl}. Stop with Ctrl-C.`,
       );
       await stopped;
     }
-    return kept ? 0 : 1;
+    return succeeded ? 0 : 1;
   } finally {
     await world.close();
     await embedded.close();

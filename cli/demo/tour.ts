@@ -1,6 +1,24 @@
 import type { AgentAnswer } from './agent.ts';
-import { expectStep, type Step } from './step.ts';
-import type { DecisionSeen, World } from './world.ts';
+import type { DecisionSeen, ExpectedDecision, World } from './world.ts';
+
+export interface Step {
+  readonly title: string;
+  run(world: World): Promise<{
+    /** The tool of the decision to check in the ledger. */
+    readonly tool: string;
+    readonly result: string;
+  }>;
+  readonly expected: ExpectedDecision;
+}
+
+/** A step did not have the expected result. */
+export class StepFailed extends Error {
+  override readonly name = 'StepFailed';
+}
+
+function expectStep(holds: boolean, otherwise: string): asserts holds {
+  if (!holds) throw new StepFailed(otherwise);
+}
 
 const refunds = (world: World) => `${world.paymentsUrl}/v1/refunds`;
 
@@ -36,8 +54,11 @@ const allowedRest: Step = {
       seen?.authorization === `Bearer ${world.secret}`,
       'the API did not see the real secret',
     );
-    expectStep(!JSON.stringify(answer).includes(world.secret), 'the agent got to see the secret');
-    return { tool: 'payments.refund', told: 'the API saw the real secret, the agent never had it' };
+    expectStep(!JSON.stringify(answer).includes(world.secret), 'the agent saw the secret');
+    return {
+      tool: 'payments.refund',
+      result: 'the API saw the real secret, the agent never had it',
+    };
   },
   expected: { decision: 'allow', reason: 'refund.small_in_scope' },
 };
@@ -47,7 +68,7 @@ const allowedMcp: Step = {
   async run(world) {
     const answer = await tool(world, 'lookup_customer', { customer_id: 'cus_7' });
     expectStep(answer.text.includes('Ada Lovelace'), `the agent got ${answer.text}`);
-    return { tool: 'mcp.crm.lookup_customer', told: 'the official MCP client needed no change' };
+    return { tool: 'mcp.crm.lookup_customer', result: 'the official MCP client needed no change' };
   },
   expected: { decision: 'allow', reason: 'crm.read' },
 };
@@ -62,7 +83,7 @@ const modelCall: Step = {
       body: { prompt: 'Refund?' },
     });
     expectStep(answer.text.endsWith('[DONE]\n\n'), `the agent got ${answer.text}`);
-    return { tool: 'passthrough.model', told: 'streamed unread, and recorded' };
+    return { tool: 'passthrough.model', result: 'streamed unread, and recorded' };
   },
   expected: { decision: 'allow', reason: 'binding.passthrough' },
 };
@@ -73,8 +94,11 @@ const deniedArgument: Step = {
     const before = performedRefunds(world);
     const answer = await refund(world, 5000);
     expectStep(answer.status === 403, `the agent got ${answer.status}`);
-    expectStep(performedRefunds(world) === before, 'the API was called all the same');
-    return { tool: 'payments.refund', told: 'the API was never called' };
+    expectStep(
+      performedRefunds(world) === before,
+      'the API was called although the call was denied',
+    );
+    return { tool: 'payments.refund', result: 'the API was never called' };
   },
   expected: { decision: 'deny', reason: 'refund.out_of_policy' },
 };
@@ -86,11 +110,11 @@ const unknownTool: Step = {
     expectStep(answer.status === 403, `the agent got ${answer.text}`);
     expectStep(
       !world.crm.performed.some((call) => call.startsWith('export')),
-      'the server was called all the same',
+      'the server was called although the call was denied',
     );
     return {
       tool: 'mcp.crm.export_customers',
-      told: 'denied by default, told in-band to the model',
+      result: 'denied by default, reported in-band to the model',
     };
   },
   expected: { decision: 'deny', reason: 'policy.no_match' },
@@ -102,24 +126,24 @@ const approvedOnce: Step = {
     const before = performedRefunds(world);
     const held = refund(world, 500);
     const approval = await world.pendingApproval();
-    expectStep(performedRefunds(world) === before, 'the API was called before anybody agreed');
+    expectStep(performedRefunds(world) === before, 'the API was called before the approval');
     await world.decide(approval, 'approve');
     const answer = await held;
     expectStep(answer.status === 200, `the agent got ${answer.status}: ${answer.text}`);
-    expectStep(performedRefunds(world) === before + 1, 'it was not performed exactly once');
-    return { tool: 'payments.refund', told: `approval ${approval} granted through the API` };
+    expectStep(performedRefunds(world) === before + 1, 'the refund was not executed exactly once');
+    return { tool: 'payments.refund', result: `approval ${approval} granted through the API` };
   },
   expected: { decision: 'allow', reason: 'approval.satisfied' },
 };
 
-const approvalIsSpent: Step = {
+const approvalIsConsumed: Step = {
   title: 'The same refund again is not covered by that approval',
   async run(world) {
     const before = performedRefunds(world);
     const answer = await refund(world, 500);
     expectStep(answer.status === 202, `the agent got ${answer.status}`);
-    expectStep(performedRefunds(world) === before, 'it was performed a second time');
-    return { tool: 'payments.refund', told: 'refused for now: a human must agree again' };
+    expectStep(performedRefunds(world) === before, 'the refund was executed a second time');
+    return { tool: 'payments.refund', result: 'refused until a human approves again' };
   },
   expected: { decision: 'require_approval', reason: 'refund.needs_approval' },
 };
@@ -133,7 +157,7 @@ const replayedPassport: Step = {
     expectStep(first.status === 200, `the first use got ${first.status}: ${first.text}`);
     const second = await refund(world, 20, headers);
     expectStep(second.status === 403, `the second use got ${second.status}`);
-    return { tool: 'payments.refund', told: 'single use, across all replicas' };
+    return { tool: 'payments.refund', result: 'single use, across all replicas' };
   },
   expected: { decision: 'deny', reason: 'passport.replay_detected' },
 };
@@ -145,7 +169,7 @@ const revokedPassport: Step = {
     await world.revokePassport(passport.jti);
     const answer = await refund(world, 20, { 'action-passport': passport.token });
     expectStep(answer.status === 403, `the agent got ${answer.status}: ${answer.text}`);
-    return { tool: 'payments.refund', told: 'revocation reached the sidecar over the bus' };
+    return { tool: 'payments.refund', result: 'revocation reached the sidecar over the bus' };
   },
   expected: { decision: 'deny', reason: 'passport.revoked' },
 };
@@ -158,12 +182,12 @@ export const tour: readonly Step[] = [
   deniedArgument,
   unknownTool,
   approvedOnce,
-  approvalIsSpent,
+  approvalIsConsumed,
   replayedPassport,
   revokedPassport,
 ];
 
-/** What the ledger must hold of a step. */
-export function asPromised(step: Step, seen: DecisionSeen): boolean {
+/** Compares the decision in the ledger with the expected one. */
+export function hasExpectedDecision(step: Step, seen: DecisionSeen): boolean {
   return seen.decision === step.expected.decision && seen.reason === step.expected.reason;
 }

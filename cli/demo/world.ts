@@ -1,12 +1,13 @@
+import { type ChildProcess, fork } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import type { Authority } from '../../proxy/tls/authority.ts';
-import { type AgentProcess, startAgent } from './agent-process.ts';
+import type { AgentAnswer, AgentTask } from './agent.ts';
 import { createApi } from './api.ts';
+import { configure } from './configure.ts';
 import { startCrmServer } from './crm-server.ts';
-import { startModelApi } from './model-api.ts';
-import { type PaymentsApi, startPaymentsApi } from './payments-api.ts';
-import { demoPolicy } from './policy.ts';
+import { type PaymentsApi, startModelApi, startPaymentsApi } from './upstream-apis.ts';
 
 /** A running Sallyport: embedded, or as separate processes. */
 export interface Platform {
@@ -14,13 +15,13 @@ export interface Platform {
   readonly ownerKey: string;
   readonly agentId: string;
   readonly adminUrl: string;
-  /** What an agent's environment needs to go through the sidecar. */
+  /** Variables that send the agent's calls through the sidecar. */
   readonly proxySettings: readonly (readonly [string, string])[];
-  /** Runs SQL on the ledger's database, as its owner could. */
+  /** Executes SQL on the ledger's database. */
   sql(text: string, values: readonly unknown[]): Promise<readonly Record<string, unknown>[]>;
 }
 
-/** Everything that the tour's steps act on. */
+/** The parts that the steps of the tour use. */
 export interface World {
   readonly secret: string;
   readonly paymentsUrl: string;
@@ -29,14 +30,17 @@ export interface World {
   readonly payments: PaymentsApi;
   readonly crm: { readonly performed: readonly string[] };
   readonly agent: AgentProcess;
-  /** Id of the approval that waits; fails when none comes up. */
+  /** Id of the pending approval; fails if there is none within ten seconds. */
   pendingApproval(): Promise<number>;
   decide(approvalId: number, action: string): Promise<void>;
   issuePassport(): Promise<{ readonly token: string; readonly jti: string }>;
-  /** Revokes, and waits until the sidecar has heard of it. */
+  /** Revokes the passport, and waits until the sidecar has the revocation. */
   revokePassport(jti: string): Promise<void>;
-  /** The newest decision on a tool that is younger than the last one this gave out. */
-  newestDecision(tool: string): Promise<DecisionSeen>;
+  /**
+   * The newest decision on a tool since the last one that this returned. Waits up to ten seconds for the
+   * expected one, because one call may record several.
+   */
+  newestDecision(tool: string, expected: ExpectedDecision): Promise<DecisionSeen>;
   verifyLedger(): Promise<VerifyReport>;
   close(): Promise<void>;
 }
@@ -47,7 +51,7 @@ interface VerifyReport {
   readonly problem?: { readonly position: number; readonly kind: string } | null;
 }
 
-/** Starts the outside world of the demo and tells Sallyport about it, through its API. */
+/** Starts the demo's APIs and agent, and configures Sallyport for them through its API. */
 export async function buildWorld(platform: Platform, upstreamCa: Authority): Promise<World> {
   const { api, until } = createApi(platform);
   const secret = `sk_live_${randomBytes(18).toString('base64url')}`;
@@ -92,7 +96,7 @@ export async function buildWorld(platform: Platform, upstreamCa: Authority): Pro
     async revokePassport(jti) {
       const before = await sectionVersion(platform, 'revocations');
       await api('POST', '/v1/passports/revoke', { jti, reason: 'demo' });
-      await until('the sidecar heard of it', async () =>
+      await until('the sidecar has the revocation', async () =>
         (await sectionVersion(platform, 'revocations')) > before ? true : undefined,
       );
     },
@@ -105,27 +109,30 @@ export async function buildWorld(platform: Platform, upstreamCa: Authority): Pro
   };
 }
 
-/** Gives the newest decision on a tool that is younger than the last one it gave. */
-function decisionReader({ api, until }: ReturnType<typeof createApi>): World['newestDecision'] {
+function decisionReader({ api }: ReturnType<typeof createApi>): World['newestDecision'] {
   let cursor: string | undefined;
-  return (tool) =>
-    until(`a decision on ${tool} is in the ledger`, async () => {
-      const query = new URLSearchParams({
-        tool,
-        limit: '1000',
-        ...(cursor === undefined ? {} : { cursor }),
-      });
-      const newest = async () => {
-        const { events } = await api('GET', `/v1/evidence/events?${query}`);
-        return (events as LedgerRow[]).filter(({ type }) => type === 'decision').at(-1);
-      };
-      const first = await newest();
-      if (first === undefined) return undefined;
-      await delay(150); // what the same call still brings
-      const last = (await newest()) ?? first;
-      cursor = last.cursor;
-      return { decision: last.decision, reason: last.reason_code, evidenceId: last.id };
+  const newest = async (tool: string) => {
+    const query = new URLSearchParams({
+      tool,
+      limit: '1000',
+      ...(cursor === undefined ? {} : { cursor }),
     });
+    const { events } = await api('GET', `/v1/evidence/events?${query}`);
+    return (events as LedgerRow[]).filter(({ type }) => type === 'decision').at(-1);
+  };
+  return async (tool, { decision, reason }) => {
+    const giveUpAt = performance.now() + 10_000;
+    for (;;) {
+      const row = await newest(tool);
+      const isExpected = row?.decision === decision && row.reason_code === reason;
+      if (row !== undefined && (isExpected || performance.now() > giveUpAt)) {
+        cursor = row.cursor;
+        return { decision: row.decision, reason: row.reason_code, evidenceId: row.id };
+      }
+      if (performance.now() > giveUpAt) throw new Error(`The ledger has no decision on ${tool}.`);
+      await delay(50);
+    }
+  };
 }
 
 interface LedgerRow {
@@ -134,46 +141,6 @@ interface LedgerRow {
   readonly type: string;
   readonly decision: string;
   readonly reason_code: string;
-}
-
-async function configure({
-  api,
-  secret,
-  paymentsPort,
-  crmPort,
-  modelPort,
-}: {
-  readonly api: ReturnType<typeof createApi>['api'];
-  readonly secret: string;
-  readonly paymentsPort: number;
-  readonly crmPort: number;
-  readonly modelPort: number;
-}): Promise<void> {
-  await api('PUT', '/v1/runtime/bindings/refunds', {
-    protocol: 'http',
-    host: `localhost:${paymentsPort}`,
-    method: 'POST',
-    path: '/v1/refunds',
-    body: 'json',
-    tool: 'payments.refund',
-    resource: 'payment:{payment_id}',
-  });
-  await api('PUT', '/v1/runtime/bindings/crm', {
-    protocol: 'mcp',
-    host: `localhost:${crmPort}`,
-    path: '/mcp',
-  });
-  await api('PUT', '/v1/runtime/bindings/model', {
-    protocol: 'passthrough',
-    host: `localhost:${modelPort}`,
-  });
-  await api('POST', '/v1/credentials', {
-    name: 'payments',
-    secret,
-    inject: { in: 'bearer' },
-    bind: { tools: ['payments.*'], hosts: [`localhost:${paymentsPort}`] },
-  });
-  await api('POST', '/v1/policies', { name: 'Demo', rules_json: demoPolicy, publish: true });
 }
 
 async function holdsPolicy(platform: Platform): Promise<true | undefined> {
@@ -193,8 +160,57 @@ async function sectionVersion({ adminUrl }: Platform, section: string): Promise<
   return Number(line.exec(text)?.[1] ?? 0);
 }
 
+export interface ExpectedDecision {
+  readonly decision: string;
+  readonly reason: string;
+}
+
 export interface DecisionSeen {
   readonly decision: string;
   readonly reason: string;
   readonly evidenceId: string;
+}
+
+/** The agent's process. */
+interface AgentProcess {
+  do(task: AgentTask): Promise<AgentAnswer>;
+  close(): void;
+}
+
+interface Reply {
+  readonly id?: number;
+  readonly ready?: true;
+  readonly answer?: AgentAnswer;
+  readonly error?: string;
+}
+
+/** Starts the agent with only proxy and CA variables in its environment. */
+async function startAgent(env: Readonly<Record<string, string>>): Promise<AgentProcess> {
+  const child = fork(fileURLToPath(new URL('./agent.ts', import.meta.url)), {
+    env: { PATH: process.env.PATH ?? '', ...env },
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  });
+  await new Promise<void>((resolve, reject) => {
+    child.once('message', () => resolve());
+    child.once('exit', (code) => reject(new Error(`The agent exited with code ${code}.`)));
+  });
+  return { do: taskSender(child), close: () => void child.kill() };
+}
+
+function taskSender(child: ChildProcess): AgentProcess['do'] {
+  let last = 0;
+  return (task) => {
+    last += 1;
+    const id = last;
+    return new Promise((resolve, reject) => {
+      const onMessage = (reply: Reply) => {
+        if (reply.id !== id) return;
+        child.off('message', onMessage);
+        if (reply.answer === undefined) reject(new Error(reply.error));
+        else resolve(reply.answer);
+      };
+      child.on('message', onMessage);
+      child.send({ id, task });
+    });
+  };
 }

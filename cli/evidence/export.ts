@@ -1,60 +1,84 @@
-import { parseArgs } from 'node:util';
 import { SettingsError } from '../../shared/base/settings.ts';
 import { exportEvidence } from '../../shared/contract/evidence/evidence-export.ts';
-import { type ExportStatement, exportFormats } from '../../shared/ledger/bundle/statement.ts';
-import { siemDialects } from '../../shared/ledger/siem/dialects.ts';
-import { apiClient, apiOptions } from '../api-client.ts';
-import { count } from '../policy/say.ts';
-import { visible } from '../table.ts';
-import { ExportEnd } from './export-end.ts';
-import { filterOptions, filtersText, readFilters } from './filters.ts';
-import { oneOf } from './one-of.ts';
-import { deliver, outputOption } from './output.ts';
+import type { ExportStatement, exportFormats } from '../../shared/ledger/bundle/statement.ts';
+import { readTrailer, trailerBytesMax } from '../../shared/ledger/bundle/trailer.ts';
+import type { SiemDialect } from '../../shared/ledger/siem/dialects.ts';
+import { type ApiOptions, apiClient } from '../support/api-client.ts';
+import { counted, printable } from '../support/terminal.ts';
+import { describeFilters, type FilterOptions, filterQuery } from './filters.ts';
+import { writeOutput } from './write-output.ts';
 
-/** `sallyport evidence export`: the ledger as of now, signed. */
-export async function exportEvents(args: string[]): Promise<number> {
-  const { url, 'key-file': keyFile } = apiOptions;
-  const { values } = parseArgs({
-    args,
-    options: {
-      ...{ url, 'key-file': keyFile },
-      ...filterOptions,
-      ...outputOption,
-      format: { type: 'string', default: 'json' },
-      dialect: { type: 'string' },
-    },
-  });
-  const query = {
-    format: oneOf('--format', exportFormats, values.format),
-    ...(values.dialect && { dialect: oneOf('--dialect', siemDialects, values.dialect) }),
-    ...readFilters(values),
-  };
+interface Options extends ApiOptions, FilterOptions {
+  readonly format: (typeof exportFormats)[number];
+  readonly dialect?: SiemDialect;
+  readonly output?: string;
+}
+
+/** `sallyport evidence export`. */
+export async function exportEvents(options: Options): Promise<number> {
+  const { format, dialect, output } = options;
+  const query = { format, ...(dialect && { dialect }), ...filterQuery(options) };
   const end = new ExportEnd();
-  const parts = await apiClient(values).open(exportEvidence, { query });
-  await deliver(end.watch(parts), values.output);
+  const parts = await apiClient(options).open(exportEvidence, { query });
+  await writeOutput(end.watch(parts), output);
   const statement = end.statement();
   if (statement === undefined) {
-    throw new SettingsError('The export has no signed statement at its end: export it again.');
+    throw new SettingsError(
+      'The export is incomplete: its signed statement is missing. Export again.',
+    );
   }
   // Standard output may be the export.
-  for (const line of summary(statement, values)) console.error(visible(line));
+  for (const line of summary(statement, options)) console.error(printable(line));
   return 0;
 }
 
-interface Given {
-  readonly output?: string | undefined;
-  readonly agent?: string | undefined;
-}
-
-function summary({ events, filters }: ExportStatement, { output, agent }: Given): string[] {
-  const lines = [`Wrote ${count(events, 'event')}${output === undefined ? '' : ` to ${output}`}.`];
-  const narrowed = filtersText(filters);
+function summary({ events, filters }: ExportStatement, { output, agent }: Options): string[] {
+  const lines = [
+    `Wrote ${counted(events, 'event')}${output === undefined ? '' : ` to ${output}`}.`,
+  ];
+  const narrowed = describeFilters(filters);
   if (events > 0 || narrowed === '') return lines;
-  lines.push(`Warning: no event passed the filter: ${narrowed}.`);
+  lines.push(`Warning: no event matched the filter: ${narrowed}.`);
   if (agent !== undefined && !/^[1-9]\d*$/.test(agent)) {
     lines.push(
-      `Warning: --agent: "${agent}" is no id of a registered agent: those are numbers, as in --agent 7.`,
+      `Warning: --agent: "${agent}" is not the id of a registered agent; ids are numbers, as in --agent 7.`,
     );
   }
   return lines;
+}
+
+const headBytes = 64;
+
+/** Forwards an export unchanged, and keeps its first and last bytes, which hold its statement. */
+class ExportEnd {
+  #head: Uint8Array = new Uint8Array();
+  #tail: Uint8Array[] = [];
+  #tailBytes = 0;
+
+  async *watch(parts: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    for await (const part of parts) {
+      if (this.#head.length < headBytes) {
+        this.#head = Buffer.concat([this.#head, part.subarray(0, headBytes)]);
+      }
+      this.#keep(part);
+      yield part;
+    }
+  }
+
+  #keep(part: Uint8Array): void {
+    this.#tail.push(part);
+    this.#tailBytes += part.length;
+    let first = this.#tail[0] ?? part;
+    while (this.#tailBytes - first.length >= trailerBytesMax) {
+      this.#tail.shift();
+      this.#tailBytes -= first.length;
+      first = this.#tail[0] ?? part;
+    }
+  }
+
+  /** The signed statement of the export; undefined if the export is incomplete. */
+  statement(): ExportStatement | undefined {
+    const head = Buffer.from(this.#head).toString('utf8');
+    return readTrailer(Buffer.concat(this.#tail), head)?.statement;
+  }
 }

@@ -1,20 +1,18 @@
 import type { ExportFilters } from '../../shared/ledger/bundle/statement.ts';
-import { recordedDecisions } from '../../shared/ledger/recorded-decisions.ts';
-import { oneOf } from './one-of.ts';
+import type { RecordedDecision } from '../../shared/ledger/recorded-decisions.ts';
 
-/** What events are picked by, as options. */
-export const filterOptions = {
-  chain: { type: 'string' },
-  agent: { type: 'string' },
-  tool: { type: 'string' },
-  decision: { type: 'string' },
-  reason: { type: 'string' },
-  type: { type: 'string' },
-  from: { type: 'string' },
-  to: { type: 'string' },
-} as const;
+export interface FilterOptions {
+  readonly chain?: string;
+  readonly agent?: string;
+  readonly tool?: string;
+  readonly decision?: RecordedDecision;
+  readonly reason?: string;
+  readonly type?: string;
+  readonly from?: string;
+  readonly to?: string;
+}
 
-const names = {
+const parameters = {
   chain: 'chain_id',
   agent: 'agent_id',
   tool: 'tool',
@@ -23,23 +21,20 @@ const names = {
   type: 'type',
   from: 'from',
   to: 'to',
-} as const;
+} as const satisfies Readonly<Record<keyof FilterOptions, string>>;
 
-type Options = { readonly [Name in keyof typeof names]?: string | undefined };
-
-/** The same as the API names them; except for decisions, the API checks what they may be. */
-export function readFilters(options: Options): Readonly<Record<string, string>> {
-  if (options.decision !== undefined) oneOf('--decision', recordedDecisions, options.decision);
+/** The filters as query parameters of the API, which validates their values. */
+export function filterQuery(options: FilterOptions): Readonly<Record<string, string>> {
   return Object.fromEntries(
-    Object.entries(names).flatMap(([option, name]) => {
-      const value = options[option as keyof typeof names];
+    Object.entries(parameters).flatMap(([option, name]) => {
+      const value = options[option as keyof FilterOptions];
       return value === undefined ? [] : [[name, value]];
     }),
   );
 }
 
-/** Filters as a person reads them; empty if there are none. */
-export function filtersText(filters: ExportFilters): string {
+/** Filters for people, such as `agent_id 2, type decision`; empty if there are none. */
+export function describeFilters(filters: ExportFilters): string {
   return Object.entries(filters)
     .map(([name, value]) => `${name} ${value}`)
     .join(', ');

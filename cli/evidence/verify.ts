@@ -1,104 +1,99 @@
-import { parseArgs } from 'node:util';
+import fs from 'node:fs';
+import { open } from 'node:fs/promises';
 import { isJsonObject } from '../../shared/base/json.ts';
 import { SettingsError } from '../../shared/base/settings.ts';
 import { importPublicJwk, type PublicJwk } from '../../shared/crypto/signing-key.ts';
+import type { ExportFile } from '../../shared/ledger/bundle/read.ts';
 import type { ExportReport } from '../../shared/ledger/bundle/report.ts';
 import { type ExportTrust, verifyExport } from '../../shared/ledger/bundle/verify.ts';
-import { count, say, sayJson } from '../policy/say.ts';
-import { isTrail, verifyAudit } from './audit.ts';
-import { openExport, readNamed } from './export-file.ts';
-import { filtersText } from './filters.ts';
+import { counted, printJson, printLines } from '../support/terminal.ts';
+import { describeFilters } from './filters.ts';
+import { isAuditTrail, verifyAuditTrail } from './verify-audit-trail.ts';
 
-/** `sallyport evidence verify FILE`: asks nothing of anybody. */
-export async function verify(args: string[]): Promise<number> {
-  const { values, positionals } = parseArgs({
-    args,
-    allowPositionals: true,
-    options: {
-      'trust-key': { type: 'string', multiple: true, default: [] },
-      jwks: { type: 'string' },
-      checkpoint: { type: 'string' },
-      json: { type: 'boolean' },
-    },
-  });
-  const [path, ...others] = positionals;
-  if (path === undefined || others.length > 0) {
-    throw new SettingsError('Name one export: sallyport evidence verify FILE.');
-  }
-  const trust = readTrust(values);
+interface Options {
+  /** Thumbprints. */
+  readonly trustKey?: readonly string[];
+  /** Paths of files. */
+  readonly jwks?: string;
+  readonly checkpoint?: string;
+  readonly json?: boolean;
+}
+
+/** `sallyport evidence verify`. Reads nothing but the given files. */
+export async function verify(path: string, options: Options): Promise<number> {
+  const trust = readTrust(options);
   const file = await openExport(path);
-  if (await isTrail(file)) {
-    return verifyAudit(file, { ...trust, isJson: values.json === true }).finally(file.close);
+  try {
+    if (await isAuditTrail(file)) {
+      return await verifyAuditTrail(file, { ...trust, isJson: options.json === true });
+    }
+    const report = await verifyExport(file, trust);
+    if (options.json === true) printJson(report);
+    else printLines([...contents(report), ...verdict(report)]);
+    if (!report.ok) return 1;
+    return report.trusted ? 0 : 3;
+  } finally {
+    await file.close();
   }
-  const report = await verifyExport(file, trust).finally(file.close);
-  if (values.json === true) sayJson(report);
-  else say([...told(report), ...verdict(report)]);
-  if (!report.ok) return 1;
-  return report.trusted ? 0 : 3;
 }
 
-interface TrustOptions {
-  readonly 'trust-key': readonly string[];
-  readonly jwks?: string | undefined;
-  readonly checkpoint?: string | undefined;
-}
-
-function readTrust({ 'trust-key': named, jwks: path, checkpoint }: TrustOptions): ExportTrust & {
-  /** Thumbprints of keys that they trust to sign reports. */
+interface Trust extends ExportTrust {
+  /** Thumbprints of keys that are trusted to sign reports. */
   readonly reporters: ReadonlySet<string>;
-} {
-  const malformed = named.find((one) => !/^[A-Za-z0-9_-]{43}$/.test(one));
-  if (malformed !== undefined) {
-    throw new SettingsError(`--trust-key: ${malformed} is not a thumbprint of 43 characters.`);
-  }
-  const keys = path === undefined ? [] : readJwks(path);
+}
+
+function readTrust({ trustKey = [], jwks, checkpoint }: Options): Trust {
+  const keys = jwks === undefined ? [] : readJwks(jwks);
   const trusted = (wanted: string) => {
     const signers = keys.filter(({ purpose = wanted }) => purpose === wanted);
-    return new Set([...named, ...signers.map((jwk) => importPublicJwk(jwk).kid)]);
+    return new Set([...trustKey, ...signers.map((jwk) => importPublicJwk(jwk).kid)]);
   };
   return {
     thumbprints: trusted('export'),
     reporters: trusted('report'),
     jwks: keys,
-    checkpoint: checkpoint === undefined ? undefined : readNamed('--checkpoint', checkpoint),
+    checkpoint: checkpoint === undefined ? undefined : readText('--checkpoint', checkpoint),
   };
 }
 
-/** A JWK Set; whoever wrote it may have left out what the keys are for. */
+/** Reads a JWK Set. The member `purpose` is optional, because other tools do not write it. */
 function readJwks(path: string): readonly (PublicJwk & { readonly purpose?: string })[] {
-  const text = readNamed('--jwks', path);
+  const text = readText('--jwks', path);
   try {
     const set: unknown = JSON.parse(text);
     const keys = isJsonObject(set) && Array.isArray(set.keys) ? set.keys : [];
-    if (keys.length === 0) throw new TypeError('it holds no keys');
+    if (keys.length === 0) throw new TypeError('the set has no keys');
     for (const jwk of keys) importPublicJwk(jwk);
     return keys;
   } catch (cause) {
-    throw new SettingsError(`--jwks: ${path} is not a JSON Web Key Set.`, { cause });
+    throw new SettingsError(
+      `--jwks: ${path} is not a JSON Web Key Set; use one that \`sallyport evidence jwks\` wrote.`,
+      { cause },
+    );
   }
 }
 
-function told(report: ExportReport): readonly string[] {
+function contents(report: ExportReport): readonly string[] {
   const { tenant, format, checkpoint, created_at, complete, filters } = report;
   if (format === null) return [];
-  const of = complete ? 'all events' : `events with ${filtersText(filters)}`;
+  const selection = complete ? 'all events' : `events with ${describeFilters(filters)}`;
   return [
-    `${format} export of ${tenant}, made ${created_at}: ${of}`,
+    `${format} export of ${tenant}, made ${created_at}: ${selection}`,
     ...contentText(report),
     ...(checkpoint === null
       ? []
-      : [`checkpoint of ${count(checkpoint.size, 'event')}, tree root ${checkpoint.root}`]),
-    ...(report.anchored && report.ok ? ['what the checkpoint given covers is unchanged'] : []),
+      : [`checkpoint of ${counted(checkpoint.size, 'event')}, tree root ${checkpoint.root}`]),
+    ...(report.anchored && report.ok ? ['the events of the given checkpoint are unchanged'] : []),
   ];
 }
 
 function contentText({ ok, format, events, chains, complete, filters }: ExportReport) {
   if (ok && events === 0) {
-    return [complete ? 'no events yet' : `no event passed the filter: ${filtersText(filters)}`];
+    return [complete ? 'no events' : `no event matched the filter: ${describeFilters(filters)}`];
   }
   return format === 'json'
-    ? [`${count(events, 'event')} in ${count(chains, 'chain')}, each recomputed`]
-    : [`${count(events, 'event')}, signed as a whole`];
+    ? [`${counted(events, 'event')} in ${counted(chains, 'chain')}, each recomputed`]
+    : [`${counted(events, 'event')}, signed as a whole`];
 }
 
 function verdict({
@@ -108,16 +103,59 @@ function verdict({
   problems,
   events,
 }: ExportReport): readonly string[] {
-  const shown = problems.map(({ kind, position, chain_id: chain, message }) => {
+  const lines = problems.map(({ kind, position, chain_id: chain, message }) => {
     const place = [position !== null && `position ${position}`, chain !== null && `chain ${chain}`];
     const where = place.filter(Boolean).join(', ');
     return `✗ ${kind}${where === '' ? '' : ` at ${where}`}: ${message}`;
   });
-  if (!ok) return [...shown, 'NOT VERIFIED'];
-  const verified = events === 0 ? 'VERIFIED, BUT EMPTY: this export holds no event' : 'VERIFIED';
+  if (!ok) return [...lines, 'NOT VERIFIED'];
+  const verified = events === 0 ? 'VERIFIED, BUT EMPTY: this export has no events' : 'VERIFIED';
   if (trusted) return [`signed by ${kid}, which you trust`, verified];
   return [
-    `signed by ${kid}, which came with the file: it proves nothing until you compare it`,
-    'INTACT, BY NO KEY THAT YOU TRUST: give --trust-key or --jwks',
+    `signed by ${kid}, a key from the file itself: compare it with a key from its owner`,
+    'INTACT BUT UNTRUSTED: not signed by a key that you trust. Pass --trust-key or --jwks.',
   ];
+}
+
+const partBytes = 1 << 20;
+
+/** Opens an export, to read it in parts. */
+async function openExport(path: string): Promise<ExportFile & { close(): Promise<void> }> {
+  const file = await open(path, 'r').catch((cause: unknown) => {
+    throw new SettingsError(`Cannot read the file ${path}.`, { cause });
+  });
+  const stat = await file.stat();
+  if (!stat.isFile()) {
+    await file.close();
+    throw new SettingsError(
+      `${path} is not a file. Verification reads a file more than once, so it needs a regular file.`,
+    );
+  }
+  const read = async (start: number, end: number) => {
+    const bytes = Buffer.alloc(Math.max(0, end - start));
+    const { bytesRead } = await file.read(bytes, 0, bytes.length, start);
+    return bytes.subarray(0, bytesRead);
+  };
+  return {
+    size: stat.size,
+    read,
+    async *parts(end) {
+      for (let at = 0; at < end; ) {
+        const part = await read(at, Math.min(at + partBytes, end));
+        if (part.length === 0) return;
+        yield part;
+        at += part.length;
+      }
+    },
+    close: () => file.close(),
+  };
+}
+
+/** Reads a file that an option names. */
+function readText(option: string, path: string): string {
+  try {
+    return fs.readFileSync(path, 'utf8');
+  } catch (cause) {
+    throw new SettingsError(`${option}: cannot read ${path}.`, { cause });
+  }
 }

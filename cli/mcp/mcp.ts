@@ -2,43 +2,32 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import fs from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
-import { parseSettings, SettingsError } from '../../shared/base/settings.ts';
-import { stopSignal } from '../stop-signal.ts';
-import { type Child, startChild } from './child.ts';
-import { Endpoint } from './endpoint.ts';
-import { linesOf } from './lines.ts';
-import { findPlace, sidecarSettings, throughSidecar } from './through-sidecar.ts';
-import { Uplink } from './uplink.ts';
-
-export const usage = `Usage: sallyport mcp --name NAME -- COMMAND [ARGS…]
-
-NAME is that of an MCP binding whose host is a free loopback port, such as 127.0.0.1:7391.
-Where the sidecar is: SALLYPORT_PROXY_HOST, SALLYPORT_PROXY_PORT, SALLYPORT_PROXY_TOKEN.`;
+import { parseSettings } from '../../shared/base/settings.ts';
+import { stopSignal } from '../support/stop-signal.ts';
+import { ClientRelay } from './client-relay.ts';
+import { LoopbackEndpoint } from './loopback-endpoint.ts';
+import { linesOf } from './messages.ts';
+import { type ServerProcess, startServer } from './server-process.ts';
+import { connectSidecar, findBinding, sidecarSettings } from './sidecar.ts';
 
 /**
- * `sallyport mcp --name NAME -- CMD`: stands between an MCP client, on standard input and output,
- * and a local MCP server, so that every message of the client goes through the sidecar.
+ * `sallyport mcp`: connects an MCP client on standard input and output to a local MCP server, so that
+ * each message of the client goes through the sidecar.
  */
-export async function mcp(args: readonly string[]): Promise<number> {
-  if (args[0] === '--help') {
-    console.log(usage);
-    return 0;
-  }
-  const { name, command } = readArguments(args);
+export async function mcp(name: string, command: readonly string[]): Promise<number> {
   const readFile = (path: string) => fs.readFileSync(path, 'utf8');
-  const sidecar = throughSidecar(parseSettings(sidecarSettings, { env: process.env, readFile }));
+  const sidecar = connectSidecar(parseSettings(sidecarSettings, { env: process.env, readFile }));
   const session = randomBytes(32).toString('base64url');
   try {
-    const place = await findPlace(sidecar, name);
-    const child = await startChild(command);
-    const endpoint = new Endpoint({ child, session });
-    const uplink = new Uplink({ sidecar, url: place.url, session, write: writeLine, warn });
+    const binding = await findBinding(sidecar, name);
+    const server = await startServer(command);
+    const endpoint = new LoopbackEndpoint({ server, session });
+    const relay = new ClientRelay({ sidecar, url: binding.url, session, write: writeLine, warn });
     try {
-      await endpoint.listen(place);
-      return await carry({ child, endpoint, uplink });
+      await endpoint.listen(binding);
+      return await relayMessages({ server, endpoint, relay });
     } finally {
-      await child.end();
+      await server.end();
       endpoint.close();
     }
   } finally {
@@ -47,60 +36,55 @@ export async function mcp(args: readonly string[]): Promise<number> {
   }
 }
 
-function readArguments(args: readonly string[]): { name: string; command: readonly string[] } {
-  const { values, positionals } = parseArgs({
-    args: [...args],
-    options: { name: { type: 'string' } },
-    allowPositionals: true,
-  });
-  if (values.name === undefined || positionals.length === 0) throw new SettingsError(usage);
-  return { name: values.name, command: positionals };
-}
-
 interface Parts {
-  readonly child: Child;
-  readonly endpoint: Endpoint;
-  readonly uplink: Uplink;
+  readonly server: ServerProcess;
+  readonly endpoint: LoopbackEndpoint;
+  readonly relay: ClientRelay;
 }
 
-/** Carries messages both ways until the client leaves, the server ends, or a signal comes. */
-async function carry({ child, endpoint, uplink }: Parts): Promise<number> {
-  void uplink.follow();
-  const left = takeAll(uplink).then(() => 'left' as const);
-  const stopped = stopSignal().then(() => 'left' as const);
-  const first = await Promise.race([left, stopped, endOf(child, endpoint)]);
-  if (first === 'left') {
-    await uplink.close('The bridge was ended.');
+/** Relays messages in both directions until the client disconnects, the server ends, or a signal arrives. */
+async function relayMessages({ server, endpoint, relay }: Parts): Promise<number> {
+  void relay.followServerMessages();
+  const disconnected = relayInput(relay).then(() => 'stopped' as const);
+  const stopped = stopSignal().then(() => 'stopped' as const);
+  const first = await Promise.race([disconnected, stopped, serverEnd(server, endpoint)]);
+  if (first === 'stopped') {
+    await relay.close('The bridge was stopped.');
     return 0;
   }
-  const why = `The MCP server ended (${first.how}); start it again.`;
-  warn(why);
-  await uplink.close(why);
+  const message = `The MCP server ended (${first.reason}); start it again.`;
+  warn(message);
+  await relay.close(message);
   return 1;
 }
 
-/** What a process that it left behind holds open is not waited for. */
-const lastWordsMs = 1_000;
+/** Bounds the wait for output, which a process that the server left behind may hold open. */
+const lastOutputMs = 1_000;
 
-/** Resolves, with how, when the server has ended and what it said last was read. */
-async function endOf(child: Child, endpoint: Endpoint): Promise<{ readonly how: string }> {
-  const unreadable = endpoint.follow().then(
-    () => child.ended,
+/** Resolves with the reason when the server has ended and its last output was read. */
+async function serverEnd(
+  server: ServerProcess,
+  endpoint: LoopbackEndpoint,
+): Promise<{ readonly reason: string }> {
+  const outputEnd = endpoint.relayOutput().then(
+    () => server.ended,
     (error: Error) => error.message,
   );
-  const how = await Promise.race([unreadable, child.ended]);
-  await Promise.race([unreadable, delay(lastWordsMs, undefined, { ref: false })]);
-  return { how };
+  const reason = await Promise.race([outputEnd, server.ended]);
+  await Promise.race([outputEnd, delay(lastOutputMs, undefined, { ref: false })]);
+  return { reason };
 }
 
-/** Resolves when the client has gone, by either of its ends. */
-async function takeAll(uplink: Uplink): Promise<void> {
-  const deaf = new Promise<void>((resolve) => process.stdout.once('error', () => resolve()));
-  await Promise.race([deaf, takeLines(uplink)]);
+/** Resolves when the client has closed standard input or output. */
+async function relayInput(relay: ClientRelay): Promise<void> {
+  const outputClosed = new Promise<void>((resolve) =>
+    process.stdout.once('error', () => resolve()),
+  );
+  await Promise.race([outputClosed, relayLines(relay)]);
 }
 
-async function takeLines(uplink: Uplink): Promise<void> {
-  for await (const line of linesOf(process.stdin)) await uplink.take(line);
+async function relayLines(relay: ClientRelay): Promise<void> {
+  for await (const line of linesOf(process.stdin)) await relay.send(line);
 }
 
 async function writeLine(line: string): Promise<void> {
@@ -108,7 +92,7 @@ async function writeLine(line: string): Promise<void> {
   await once(process.stdout, 'drain').catch(() => {});
 }
 
-/** Standard output is the protocol's: all else goes to standard error. */
+/** Standard output is for the protocol, so warnings go to standard error. */
 function warn(text: string): void {
   process.stderr.write(`sallyport: ${text}\n`);
 }

@@ -1,48 +1,34 @@
-import { parseArgs } from 'node:util';
-import { SettingsError } from '../../shared/base/settings.ts';
 import type { CallInput, Client } from '../../shared/contract/base/client.ts';
 import { type BacktestReport, backtestPolicy } from '../../shared/contract/policies/trials.ts';
 import { readPolicyFile } from '../../shared/policy-cases/read-policy.ts';
-import { apiClient, apiOptions } from '../api-client.ts';
-import { table, visible } from '../table.ts';
-import { readFile } from './files.ts';
-import { periodOf, periodOptions } from './period.ts';
-import { count, sayJson } from './say.ts';
+import { type ApiOptions, apiClient } from '../support/api-client.ts';
+import { counted, printable, printJson, table } from '../support/terminal.ts';
+import { type PeriodOptions, periodQuery } from './period.ts';
+import { readFile } from './policy-files.ts';
 
 type Request = Extract<CallInput<typeof backtestPolicy>['body'], { readonly policy: unknown }>;
 type Report = BacktestReport;
 
-/** `sallyport policy backtest`: exit code 1 when a past decision would have been another. */
-export async function backtest(args: string[]): Promise<number> {
-  const { values, positionals } = parseArgs({
-    args,
-    options: {
-      ...apiOptions,
-      alone: { type: 'boolean', default: false },
-      ...periodOptions,
-      limit: { type: 'string', default: '100000' },
-    },
-    allowPositionals: true,
-  });
-  const [path, ...others] = positionals;
-  if (path === undefined || others.length > 0) {
-    throw new SettingsError('Name the one policy file that is to be tried on the past.');
-  }
-  if (!/^[1-9]\d{0,6}$/.test(values.limit)) {
-    throw new SettingsError('--limit: must be a number from 1 to 9999999.');
-  }
-  const { json } = readPolicyFile(readFile(path));
-  const request = { policy: json, beside: !values.alone, ...periodOf(values, Date.now()) };
-  const report = await readAll(apiClient(values), request, Number(values.limit));
-  if (values.json === true) sayJson(report);
+interface Options extends ApiOptions, PeriodOptions {
+  readonly alone: boolean;
+  readonly limit: number;
+  readonly json?: boolean;
+}
+
+/** `sallyport policy backtest`. Exit code 1 if a past decision would change. */
+export async function backtest(path: string, options: Options): Promise<number> {
+  const { json: policy } = readPolicyFile(readFile(path));
+  const request = { policy, beside: !options.alone, ...periodQuery(options, Date.now()) };
+  const report = await readAll(apiClient(options), request, options.limit);
+  if (options.json === true) printJson(report);
   else console.log(reportText(report));
   return report.changed > 0 ? 1 : 0;
 }
 
-/** As many decisions as one answer covers. */
+/** The largest number of decisions in one response. */
 const pageMax = 10_000;
 
-/** Goes on from answer to answer, until all is examined or as much as was asked for. */
+/** Requests page after page until the end or the limit. */
 async function readAll(client: Client, request: Request, limit: number): Promise<Report> {
   let report: Report | undefined;
   for (;;) {
@@ -81,10 +67,10 @@ function reportText(report: Report): string {
   const { examined, changed, unknown, not_by_policy, counts, changes } = report;
   const kinds = Object.entries(counts).map(([kind, number]) => `  ${kind}: ${number}`);
   const sums = [
-    `${count(examined, 'past decision')}: ${changed} would have been another`,
+    `${counted(examined, 'past decision')}: ${changed} would change`,
     ...kinds,
-    ...(unknown > 0 ? [`${unknown} cannot be told: ${unsure(report)}`] : []),
-    ...(not_by_policy > 0 ? [`${not_by_policy} were not made by policies, and stay`] : []),
+    ...(unknown > 0 ? [`${unknown} unknown: ${unsure(report)}`] : []),
+    ...(not_by_policy > 0 ? [`${not_by_policy} were not made by policies and do not change`] : []),
   ];
   const rows = changes.map((one) => [
     one.occurred_at,
@@ -96,16 +82,16 @@ function reportText(report: Report): string {
   ]);
   const missing = changed - changes.length;
   return [
-    ...sums.map(visible),
+    ...sums.map(printable),
     ...(rows.length > 0
       ? ['', table(['WHEN', 'TOOL', 'AGENT', 'WAS', 'WOULD BE', 'EVENT'], rows)]
       : []),
     ...(missing > 0 ? [`and ${missing} more`] : []),
-    ...(report.next_cursor === null ? [] : ['There are more: --limit was reached.']),
+    ...(report.next_cursor === null ? [] : ['--limit was reached; more decisions match.']),
   ].join('\n');
 }
 
-/** The rules that look at what the ledger does not keep. */
+/** The rules that need values that the ledger does not keep. */
 function unsure({ unknowns }: Report): string {
   const rules = [...new Set(unknowns.flatMap(({ unsure_rules }) => unsure_rules))];
   const more = rules.length > 3 ? ` and ${rules.length - 3} more` : '';

@@ -1,11 +1,14 @@
-import { parseArgs } from 'node:util';
 import type { PolicyFile } from '../../shared/policy-cases/read-policy.ts';
-import { apiClient, apiOptions } from '../api-client.ts';
-import { describeChanges, type PolicyChange } from './changes.ts';
-import { readPolicies } from './files.ts';
-import { type PublishedPolicy, publishedPolicies } from './published.ts';
-import { ruleWords } from './rule-words.ts';
-import { count, say, sayJson } from './say.ts';
+import { type ApiOptions, apiClient } from '../support/api-client.ts';
+import { counted, printJson, printLines } from '../support/terminal.ts';
+import { describeChanges, describeRule, type PolicyChange } from './describe-changes.ts';
+import { readPolicies } from './policy-files.ts';
+import { type PublishedPolicy, publishedPolicies } from './stored-policies.ts';
+
+interface Options extends ApiOptions {
+  readonly all?: boolean;
+  readonly json?: boolean;
+}
 
 interface Difference {
   readonly definition_id: string;
@@ -18,25 +21,20 @@ interface Difference {
   readonly changes: readonly PolicyChange[];
 }
 
-/** `sallyport policy diff`: exit code 1 when a file is not what is published. */
-export async function diff(args: string[]): Promise<number> {
-  const { values, positionals } = parseArgs({
-    args,
-    options: { ...apiOptions, all: { type: 'boolean' } },
-    allowPositionals: true,
-  });
-  const files = readPolicies(positionals);
-  const published = await publishedPolicies(apiClient(values));
+/** `sallyport policy diff`. Exit code 1 if a file differs from the published policy. */
+export async function diff(paths: readonly string[], options: Options): Promise<number> {
+  const files = readPolicies(paths);
+  const published = await publishedPolicies(apiClient(options));
   const differences = files.map((file) => compare(file, published));
-  const lone = published.filter(
+  const withoutFile = published.filter(
     ({ definition }) => !files.some((file) => file.definition.id === definition.id),
   );
-  const policies = [...differences, ...lone.map(withoutFile)];
+  const policies = [...differences, ...withoutFile.map(onlyPublished)];
   const counts = { unchanged: 0, changed: 0, new: 0, only_published: 0 };
   for (const { status } of policies) counts[status] += 1;
-  if (values.json === true) sayJson({ policies, counts });
-  else say(policies.flatMap(differenceLines));
-  const missing = values.all === true ? counts.only_published : 0;
+  if (options.json === true) printJson({ policies, counts });
+  else printLines(policies.flatMap(differenceLines));
+  const missing = options.all === true ? counts.only_published : 0;
   return counts.changed + counts.new + missing > 0 ? 1 : 0;
 }
 
@@ -46,7 +44,7 @@ function compare(file: PolicyFile, published: readonly PublishedPolicy[]): Diffe
   const about = { definition_id: definition.id, file: file.file, policy_hash: hash };
   if (now === undefined) {
     const changes = definition.rules.map((rule): PolicyChange => {
-      return { kind: 'rule_added', rule: rule.name, text: ruleWords(rule) };
+      return { kind: 'rule_added', rule: rule.name, text: describeRule(rule) };
     });
     return { ...about, status: 'new', changes };
   }
@@ -59,7 +57,7 @@ function compare(file: PolicyFile, published: readonly PublishedPolicy[]): Diffe
   };
 }
 
-function withoutFile(one: PublishedPolicy): Difference {
+function onlyPublished(one: PublishedPolicy): Difference {
   return {
     definition_id: one.definition.id,
     status: 'only_published',
@@ -85,17 +83,17 @@ function differenceLines(one: Difference): readonly string[] {
   const { definition_id, status, file, published, changes } = one;
   switch (status) {
     case 'unchanged':
-      return [`${definition_id} (${file}): as published`];
+      return [`${definition_id} (${file}): same as published`];
     case 'only_published':
-      return [`${definition_id}: published as policy ${published?.id}, no file here`];
+      return [`${definition_id}: published as policy ${published?.id}, has no file`];
     case 'new':
       return [
-        `${definition_id} (${file}): not published, ${count(changes.length, 'rule')}`,
+        `${definition_id} (${file}): not published, ${counted(changes.length, 'rule')}`,
         ...changes.map(changeLine),
       ];
     case 'changed':
       return [
-        `${definition_id} (${file}): ${count(changes.length, 'change')} against policy ${published?.id}`,
+        `${definition_id} (${file}): ${counted(changes.length, 'change')} from policy ${published?.id}`,
         ...changes.map(changeLine),
       ];
   }

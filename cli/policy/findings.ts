@@ -5,11 +5,11 @@ import type { LintFinding, LintSeverity } from '../../shared/policy/lint/lint-fi
 import type { PolicyFile } from '../../shared/policy-cases/read-policy.ts';
 import type { SourceError } from '../../shared/policy-cases/source.ts';
 
-/** Something amiss in a file, or in a published policy together with a file. */
+/** A problem in a file, or in a published policy together with a file. */
 export interface FileFinding {
   readonly kind: LintFinding['kind'] | 'invalid';
   readonly severity: LintSeverity;
-  /** Undefined: in what is published. */
+  /** Undefined for a published policy. */
   readonly file?: string | undefined;
   readonly line?: number | undefined;
   readonly policy?: string | undefined;
@@ -20,21 +20,21 @@ export interface FileFinding {
   readonly other?: string | undefined;
 }
 
-/** Lints files as one set with policies that are published beside them; tells what concerns a file. */
+/** Lints files together with the published policies; returns findings that concern a file. */
 export function lintFiles(
   files: readonly PolicyFile[],
   published: readonly PolicyDefinition[] = [],
 ): readonly FileFinding[] {
   const byId = new Map(files.map((file) => [file.definition.id, file]));
-  const beside = published.filter(({ id }) => !byId.has(id));
+  const others = published.filter(({ id }) => !byId.has(id));
   const definitions = files.map(({ definition }) => definition);
   const policyOf = new Map(
-    [...definitions, ...beside].flatMap((definition) => [
+    [...definitions, ...others].flatMap((definition) => [
       [definition.id, definition.id],
       ...definition.rules.map((rule) => [ruleLabel(definition, rule), definition.id] as const),
     ]),
   );
-  return lintPolicies([...definitions, ...beside]).flatMap((found) => {
+  return lintPolicies([...definitions, ...others]).flatMap((found) => {
     const policy = policyOf.get(found.rule) ?? found.rule;
     const concerns = byId.has(policy) || byId.has(policyOf.get(found.other ?? '') ?? '');
     return concerns ? [fileFinding(found, policy, byId.get(policy))] : [];
@@ -63,7 +63,7 @@ export function invalidFile({ file, line, problem }: SourceError): FileFinding {
   return { kind: 'invalid', severity: 'error', file, line, message: problem };
 }
 
-/** In the form that editors make links of. */
+/** Lines that begin with `file:line`, which editors and terminals link. */
 export function findingLines(finding: FileFinding): readonly string[] {
   const { kind, severity, file, line, policy, rule, message, fix } = finding;
   const where = file === undefined ? `published ${policy}` : `${file}:${line}`;

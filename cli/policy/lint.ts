@@ -1,10 +1,9 @@
-import { parseArgs } from 'node:util';
 import { SettingsError } from '../../shared/base/settings.ts';
 import { readCaseFile } from '../../shared/policy-cases/read-cases.ts';
 import { type PolicyFile, readPolicyFile } from '../../shared/policy-cases/read-policy.ts';
 import { SourceError } from '../../shared/policy-cases/source.ts';
-import { apiClient, apiOptions } from '../api-client.ts';
-import { findFiles, readFile, refuseTwins } from './files.ts';
+import { type ApiOptions, apiClient } from '../support/api-client.ts';
+import { counted, printJson, printLines } from '../support/terminal.ts';
 import {
   countBySeverity,
   type FileFinding,
@@ -12,34 +11,34 @@ import {
   invalidFile,
   lintFiles,
 } from './findings.ts';
-import { publishedPolicies } from './published.ts';
-import { count, say, sayJson } from './say.ts';
+import { findFiles, readFile, refuseDuplicateIds } from './policy-files.ts';
+import { publishedPolicies } from './stored-policies.ts';
 
-/** `sallyport policy lint`: exit code 1 for errors and warnings, not for what is only noted. */
-export async function lint(args: string[]): Promise<number> {
-  const { values, positionals } = parseArgs({
-    args,
-    options: { ...apiOptions, published: { type: 'boolean' } },
-    allowPositionals: true,
-  });
-  const { policies, cases } = findFiles(positionals);
+interface Options extends ApiOptions {
+  readonly published?: boolean;
+  readonly json?: boolean;
+}
+
+/** `sallyport policy lint`. Exit code 1 for errors and warnings, 0 for notes. */
+export async function lint(paths: readonly string[], options: Options): Promise<number> {
+  const { policies, cases } = findFiles(paths);
   if (policies.length + cases.length === 0) {
     throw new SettingsError(
-      'There is nothing to lint: name files *.policy.yaml, *.policy.json, *.cases.yaml.',
+      'Found no file to lint. Name policies *.policy.yaml or *.policy.json, and cases *.cases.yaml.',
     );
   }
   const invalid: FileFinding[] = [];
   const read = policies.flatMap((path) => attempt(() => readPolicyFile(readFile(path)), invalid));
   for (const path of cases) attempt(() => readCaseFile(readFile(path)), invalid);
-  refuseTwins(read);
-  const findings = [...invalid, ...(await findingsOf(read, values))];
+  refuseDuplicateIds(read);
+  const findings = [...invalid, ...(await findingsOf(read, options))];
   const counts = countBySeverity(findings);
-  if (values.json === true) sayJson({ findings, counts });
+  if (options.json === true) printJson({ findings, counts });
   else {
     const { error, warning, info } = counts;
-    say([
+    printLines([
       ...findings.flatMap(findingLines),
-      `${count(policies.length, 'policy', 'policies')}: ${count(error, 'error')}, ${count(warning, 'warning')}, ${count(info, 'note')}`,
+      `${counted(policies.length, 'policy', 'policies')}: ${counted(error, 'error')}, ${counted(warning, 'warning')}, ${counted(info, 'note')}`,
     ]);
   }
   return counts.error + counts.warning > 0 ? 1 : 0;
@@ -47,17 +46,17 @@ export async function lint(args: string[]): Promise<number> {
 
 async function findingsOf(
   files: readonly PolicyFile[],
-  values: Parameters<typeof apiClient>[0] & { readonly published?: boolean | undefined },
+  options: Options,
 ): Promise<readonly FileFinding[]> {
-  if (values.published !== true) return lintFiles(files);
-  const published = await publishedPolicies(apiClient(values));
+  if (options.published !== true) return lintFiles(files);
+  const published = await publishedPolicies(apiClient(options));
   return lintFiles(
     files,
     published.map(({ definition }) => definition),
   );
 }
 
-/** What is read, or nothing and a finding of what is wrong. */
+/** Returns what `read` returns; an error in the file becomes a finding. */
 function attempt<Read>(read: () => Read, invalid: FileFinding[]): readonly Read[] {
   try {
     return [read()];

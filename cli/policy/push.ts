@@ -1,4 +1,3 @@
-import { parseArgs } from 'node:util';
 import type { Client } from '../../shared/contract/base/client.ts';
 import {
   type ChangedPolicy,
@@ -8,17 +7,24 @@ import {
   updatePolicy,
 } from '../../shared/contract/policies/policies.ts';
 import type { PolicyFile } from '../../shared/policy-cases/read-policy.ts';
-import { apiClient, apiOptions } from '../api-client.ts';
-import { readPolicies } from './files.ts';
+import { type ApiOptions, apiClient } from '../support/api-client.ts';
+import { printJson, printLines } from '../support/terminal.ts';
 import { countBySeverity, type FileFinding, findingLines, lintFiles } from './findings.ts';
-import { publishedPolicies } from './published.ts';
-import { say, sayJson } from './say.ts';
+import { readPolicies } from './policy-files.ts';
+import { publishedPolicies } from './stored-policies.ts';
 
-/** What is to be done with one file so that the control plane holds it. */
+interface Options extends ApiOptions {
+  readonly publish: boolean;
+  readonly allowWarnings: boolean;
+  readonly dryRun?: boolean;
+  readonly json?: boolean;
+}
+
+/** The change that makes the control plane hold one file. */
 interface Step {
   readonly file: PolicyFile;
   readonly outcome: 'unchanged' | 'created' | 'updated' | 'published';
-  /** The stored policy that holds it, or the draft that will. */
+  /** The stored policy with this content, or the draft to change. */
   readonly stored?: PolicyRecord | undefined;
 }
 
@@ -27,7 +33,7 @@ interface Pushed {
   readonly file: string;
   readonly policy_hash: string;
   readonly outcome: Step['outcome'];
-  /** Absent in a dry run of what is not stored yet. */
+  /** Absent if a dry run would create the policy. */
   readonly id?: number | undefined;
   readonly version?: number | undefined;
   readonly lifecycle?: string | undefined;
@@ -35,35 +41,27 @@ interface Pushed {
 }
 
 /**
- * `sallyport policy push`: by definition id and hash, so that a second push changes nothing.
- * Every file is read and linted before the first is stored. Exit code 1 when findings kept
- * them from being published; then nothing is stored.
+ * `sallyport policy push`. Compares definition ids and hashes, so that a second push changes nothing.
+ * Reads and lints all files before it stores one. Exit code 1 if findings prevent publishing; then it
+ * stores nothing.
  */
-export async function push(args: string[]): Promise<number> {
-  const { values, positionals } = parseArgs({
-    args,
-    options: {
-      ...apiOptions,
-      publish: { type: 'boolean', default: false },
-      'allow-warnings': { type: 'boolean' },
-      'dry-run': { type: 'boolean', default: false },
-    },
-    allowPositionals: true,
-  });
-  const { publish, 'dry-run': dryRun, json } = values;
-  const files = readPolicies(positionals);
-  const client = apiClient(values);
+export async function push(paths: readonly string[], options: Options): Promise<number> {
+  const { publish, allowWarnings, dryRun = false, json } = options;
+  const files = readPolicies(paths);
+  const client = apiClient(options);
   const published = await publishedPolicies(client);
   const findings = lintFiles(
     files,
     published.map(({ definition }) => definition),
   );
   const { error, warning } = countBySeverity(findings);
-  const stops = error + (values['allow-warnings'] === true ? 0 : warning);
-  if (publish && stops > 0) return report({ findings, policies: [], json, dryRun, stopped: true });
+  const isStopped = publish && (error > 0 || (warning > 0 && !allowWarnings));
+  if (isStopped) return report({ findings, policies: [], json, dryRun, stopped: true });
   const steps = await planSteps(client, files, publish);
   const policies: Pushed[] = [];
-  for (const step of steps) policies.push(pushed(step, await carryOut(client, step, values)));
+  for (const step of steps) {
+    policies.push(pushed(step, dryRun ? step.stored : await execute(client, step, publish)));
+  }
   return report({ findings, policies, json, dryRun, stopped: false });
 }
 
@@ -74,10 +72,10 @@ async function planSteps(
 ): Promise<readonly Step[]> {
   const { policies } = await client.call(listPolicies);
   return files.map((file) => {
-    const mine = policies.filter(({ definition_id }) => definition_id === file.definition.id);
-    const inForce = mine.find(({ lifecycle }) => lifecycle === 'published');
-    if (inForce?.policy_hash === file.hash) return { file, outcome: 'unchanged', stored: inForce };
-    const drafts = mine.filter(({ lifecycle }) => lifecycle === 'draft');
+    const versions = policies.filter(({ definition_id }) => definition_id === file.definition.id);
+    const active = versions.find(({ lifecycle }) => lifecycle === 'published');
+    if (active?.policy_hash === file.hash) return { file, outcome: 'unchanged', stored: active };
+    const drafts = versions.filter(({ lifecycle }) => lifecycle === 'draft');
     const draft = drafts.find(({ policy_hash }) => policy_hash === file.hash) ?? drafts.at(-1);
     if (publish) return { file, outcome: 'published', stored: draft };
     if (draft?.policy_hash === file.hash) return { file, outcome: 'unchanged', stored: draft };
@@ -85,12 +83,12 @@ async function planSteps(
   });
 }
 
-async function carryOut(
+async function execute(
   client: Client,
   { file, outcome, stored }: Step,
-  { 'dry-run': dryRun, publish }: { readonly 'dry-run': boolean; readonly publish: boolean },
+  publish: boolean,
 ): Promise<ChangedPolicy | undefined> {
-  if (dryRun || outcome === 'unchanged') return stored;
+  if (outcome === 'unchanged') return stored;
   const { definition, json, hash } = file;
   if (stored === undefined) {
     return client.call(createPolicy, {
@@ -100,7 +98,7 @@ async function carryOut(
   return client.call(updatePolicy, {
     params: { id: String(stored.id) },
     body: {
-      // What was read a moment ago, and no draft that somebody else put in its place since.
+      // Fails if somebody changed the draft since it was read.
       expected_policy_hash: stored.policy_hash,
       ...(stored.policy_hash === hash ? {} : { rules_json: json }),
       ...(publish ? { lifecycle: 'published' as const } : {}),
@@ -134,9 +132,9 @@ interface Report {
 }
 
 function report({ findings, policies, json, dryRun, stopped }: Report): number {
-  if (json === true) sayJson({ policies, findings, dry_run: dryRun, stopped });
+  if (json === true) printJson({ policies, findings, dry_run: dryRun, stopped });
   else {
-    say([
+    printLines([
       ...findings.flatMap(findingLines),
       ...policies.flatMap((one) => [
         pushedLine(one, dryRun),
@@ -149,9 +147,9 @@ function report({ findings, policies, json, dryRun, stopped }: Report): number {
 }
 
 const stoppedLine =
-  'Nothing was stored: mend what was found. --allow-warnings publishes in spite of warnings, not of errors.';
+  'Nothing was stored. Correct the findings; --allow-warnings publishes despite warnings, not despite errors.';
 
 function pushedLine({ definition_id, file, outcome, id }: Pushed, dryRun: boolean): string {
-  const done = dryRun && outcome !== 'unchanged' ? `would be ${outcome}` : outcome;
-  return `${definition_id} (${file}): ${done}${id === undefined ? '' : `, policy ${id}`}`;
+  const result = dryRun && outcome !== 'unchanged' ? `would be ${outcome}` : outcome;
+  return `${definition_id} (${file}): ${result}${id === undefined ? '' : `, policy ${id}`}`;
 }

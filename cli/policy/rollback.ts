@@ -1,4 +1,3 @@
-import { parseArgs } from 'node:util';
 import { SettingsError } from '../../shared/base/settings.ts';
 import type { Client } from '../../shared/contract/base/client.ts';
 import {
@@ -6,57 +5,69 @@ import {
   updatePolicy,
   versionPolicy,
 } from '../../shared/contract/policies/policies.ts';
-import { apiClient, apiOptions } from '../api-client.ts';
-import { say, sayJson } from './say.ts';
-import { oneDefinitionId, type Stored, storedPolicies } from './stored.ts';
+import { type ApiOptions, apiClient } from '../support/api-client.ts';
+import { printJson, printLines } from '../support/terminal.ts';
+import { type StoredPolicies, storedPolicies } from './stored-policies.ts';
+
+interface Options extends ApiOptions {
+  readonly to?: string;
+  readonly dryRun?: boolean;
+  readonly json?: boolean;
+}
 
 /**
- * `sallyport policy rollback`: puts in force again what was in force before, without its file and
- * without lint, which an emergency need not wait for: it was in force already.
+ * `sallyport policy rollback`: publishes a version again that was published before. It needs no file,
+ * and no lint, which an emergency need not wait for.
  */
-export async function rollback(args: string[]): Promise<number> {
-  const { values, positionals } = parseArgs({
-    args,
-    options: { ...apiOptions, to: { type: 'string' }, 'dry-run': { type: 'boolean' } },
-    allowPositionals: true,
-  });
-  const id = oneDefinitionId(positionals);
-  const client = apiClient(values);
+export async function rollback(id: string, options: Options): Promise<number> {
+  const client = apiClient(options);
   const stored = await storedPolicies(client, id);
-  const earlier = earlierPolicy(stored, values.to);
-  const dryRun = values['dry-run'] === true;
+  const earlier = earlierPolicy(stored, options.to);
+  const dryRun = options.dryRun === true;
   const published = dryRun ? undefined : await publishAgain(client, stored, earlier);
-  if (values.json === true) {
-    sayJson({ definition_id: id, from: stored.inForce, as: earlier, published, dry_run: dryRun });
+  if (options.json === true) {
+    printJson({
+      definition_id: id,
+      from: stored.published,
+      as: earlier,
+      published,
+      dry_run: dryRun,
+    });
   } else {
-    const done = published === undefined ? 'would be as' : `policy ${published.id}, as`;
-    say([`${id}: ${done} policy ${earlier.id} was, in place of policy ${stored.inForce.id}`]);
+    const change = `the content of policy ${earlier.id} replaces policy ${stored.published.id}`;
+    printLines([
+      published === undefined
+        ? `${id}: dry run, ${change}`
+        : `${id}: published policy ${published.id}, ${change}`,
+    ]);
   }
   return 0;
 }
 
-function earlierPolicy({ inForce, all }: Stored, to: string | undefined): PolicyRecord {
+function earlierPolicy({ published, all }: StoredPolicies, to: string | undefined): PolicyRecord {
   const earlier = all
     .filter(({ lifecycle, published_at }) => lifecycle === 'archived' && published_at !== undefined)
-    .filter(({ policy_hash }) => policy_hash !== inForce.policy_hash)
+    .filter(({ policy_hash }) => policy_hash !== published.policy_hash)
     .sort((one, other) => Date.parse(one.archived_at ?? '') - Date.parse(other.archived_at ?? ''));
   const found = to === undefined ? earlier.at(-1) : earlier.find(({ id }) => String(id) === to);
   if (found !== undefined) return found;
   const ids = earlier.map(({ id }) => id).join(', ');
+  const id = published.definition_id;
   throw new SettingsError(
     ids === ''
-      ? `Nothing else was in force as ${inForce.definition_id} before policy ${inForce.id}.`
-      : `--to: must be one of ${ids}, which were in force as ${inForce.definition_id} before.`,
+      ? `Policy ${id} has no earlier published version than policy ${published.id}.`
+      : `--to: policy ${to} is not an earlier published version of ${id}; use one of ${ids}.`,
   );
 }
 
-/** A draft that an interrupted rollback left is taken up again. */
-async function publishAgain(client: Client, { all }: Stored, earlier: PolicyRecord) {
-  const left = all.find(
+/** Publishes a new version with the earlier content; continues with the draft of an interrupted rollback. */
+async function publishAgain(client: Client, { all }: StoredPolicies, earlier: PolicyRecord) {
+  const interrupted = all.find(
     ({ lifecycle, cloned_from, policy_hash }) =>
       lifecycle === 'draft' && cloned_from === earlier.id && policy_hash === earlier.policy_hash,
   );
-  const draft = left ?? (await client.call(versionPolicy, { params: { id: String(earlier.id) } }));
+  const draft =
+    interrupted ?? (await client.call(versionPolicy, { params: { id: String(earlier.id) } }));
   return client.call(updatePolicy, {
     params: { id: String(draft.id) },
     body: { lifecycle: 'published', expected_policy_hash: earlier.policy_hash },

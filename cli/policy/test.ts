@@ -1,13 +1,12 @@
 import { dirname, isAbsolute, join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { SettingsError } from '../../shared/base/settings.ts';
 import { ruleLabel } from '../../shared/policy/engine/rule.ts';
 import type { CaseFile } from '../../shared/policy-cases/policy-case.ts';
 import { readCaseFile } from '../../shared/policy-cases/read-cases.ts';
 import { type PolicyFile, readPolicyFile } from '../../shared/policy-cases/read-policy.ts';
 import { type CaseResult, runCases } from '../../shared/policy-cases/run-cases.ts';
-import { findFiles, policiesBeside, readFile, refuseTwins } from './files.ts';
-import { count, say, sayJson } from './say.ts';
+import { counted, printJson, printLines } from '../support/terminal.ts';
+import { findFiles, policiesInSameFolder, readFile, refuseDuplicateIds } from './policy-files.ts';
 
 interface Located extends CaseResult {
   readonly line: number;
@@ -19,16 +18,14 @@ interface FileResult {
   readonly cases: readonly Located[];
 }
 
-/** `sallyport policy test`: exit code 1 when a case fails. */
-export async function test(args: string[]): Promise<number> {
-  const { values, positionals } = parseArgs({
-    args,
-    options: { json: { type: 'boolean' } },
-    allowPositionals: true,
-  });
-  const paths = findFiles(positionals).cases;
+/** `sallyport policy test`. Exit code 1 if a case fails. */
+export async function test(
+  given: readonly string[],
+  { json }: { readonly json?: boolean },
+): Promise<number> {
+  const paths = findFiles(given).cases;
   if (paths.length === 0) {
-    throw new SettingsError('There are no cases to run: name files *.cases.yaml or *.cases.json.');
+    throw new SettingsError('Found no case file. Name case files *.cases.yaml or *.cases.json.');
   }
   const known = new Map<string, PolicyFile>();
   const files = paths.map((path) => runFile(readCaseFile(readFile(path)), known));
@@ -36,47 +33,49 @@ export async function test(args: string[]): Promise<number> {
   const failed = all.filter((one) => !one.passed).length;
   const counts = { passed: all.length - failed, failed };
   const unmatched = rulesWithoutCase(files);
-  if (values.json === true) {
+  if (json === true) {
     const shown = files.map(({ policies, ...file }) => ({
       ...file,
       policies: policies.map((policy) => policy.file),
     }));
-    sayJson({ files: shown, counts, rules_without_case: unmatched });
+    printJson({ files: shown, counts, rules_without_case: unmatched });
   } else {
-    say([
+    printLines([
       ...files.flatMap(fileLines),
       ...unmatched.map(({ file, line, rule }) => `${file}:${line}: no case matches ${rule}`),
-      `${count(counts.passed, 'case')} passed, ${failed} failed`,
+      `${counted(counts.passed, 'case')} passed, ${failed} failed`,
     ]);
   }
   return failed > 0 ? 1 : 0;
 }
 
-function runFile(given: CaseFile, known: Map<string, PolicyFile>): FileResult {
-  const policies = policyPaths(given).map((path) => {
+function runFile(caseFile: CaseFile, known: Map<string, PolicyFile>): FileResult {
+  const policies = policyPaths(caseFile).map((path) => {
     const policy = known.get(path) ?? readPolicyFile(readFile(path));
     known.set(path, policy);
     return policy;
   });
-  refuseTwins(policies);
+  refuseDuplicateIds(policies);
   const results = runCases(
-    given.cases,
+    caseFile.cases,
     policies.map(({ definition }) => definition),
   );
-  const cases = results.map((result, index) => ({ ...result, line: given.lines[index] ?? 1 }));
-  return { file: given.file, policies, cases };
+  const cases = results.map((result, index) => ({ ...result, line: caseFile.lines[index] ?? 1 }));
+  return { file: caseFile.file, policies, cases };
 }
 
 function policyPaths({ file, policies }: CaseFile): readonly string[] {
-  const beside = policies === undefined ? policiesBeside(file) : policies;
-  if (beside.length === 0) {
-    throw new SettingsError(`${file}: no policy is beside it; name its files under policies.`);
+  const names = policies ?? policiesInSameFolder(file);
+  if (names.length === 0) {
+    throw new SettingsError(
+      `${file}: its folder has no policy; list policy files under \`policies\`.`,
+    );
   }
-  if (policies === undefined) return beside;
-  return beside.map((name) => (isAbsolute(name) ? name : join(dirname(file), name)));
+  if (policies === undefined) return names;
+  return names.map((name) => (isAbsolute(name) ? name : join(dirname(file), name)));
 }
 
-/** Rules that no case needs: nothing would tell if they were gone. */
+/** Rules that no case matches: no test would fail without them. */
 function rulesWithoutCase(files: readonly FileResult[]) {
   const results = files.flatMap(({ cases }) => cases);
   const matched = new Set(
@@ -108,7 +107,7 @@ function fileLines({ file, cases }: FileResult): readonly string[] {
 function hint({ actual }: CaseResult): readonly string[] {
   if (actual.reason_code !== 'usage.unknown') return [];
   return [
-    '      say what was done before, in a context: usage: { calls_1h: 3, sum_24h: { amount: 150 } }',
+    '      set the usage in the context of the case: usage: { calls_1h: 3, sum_24h: { amount: 150 } }',
   ];
 }
 
@@ -118,6 +117,6 @@ function words(value: string | readonly string[]): string {
 }
 
 function decidedBy({ actual: { decision, reason_code, matched_rules, observed } }: CaseResult) {
-  const watched = observed.length === 0 ? '' : `; only observed: ${observed.join(', ')}`;
-  return `${decision} ${reason_code}; matched: ${words(matched_rules)}${watched}`;
+  const observedText = observed.length === 0 ? '' : `; only observed: ${observed.join(', ')}`;
+  return `${decision} ${reason_code}; matched: ${words(matched_rules)}${observedText}`;
 }

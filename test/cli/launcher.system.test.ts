@@ -11,7 +11,7 @@ const folder = fs.mkdtempSync(join(tmpdir(), 'launcher-'));
 
 afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
 
-it('`sallyport` runs from any folder and through links, whatever `node` the PATH has', async () => {
+it('`sallyport` runs from any folder and through links, with any `node` on the PATH', async () => {
   fs.writeFileSync(join(folder, 'node'), '#!/bin/sh\nexit 9\n', { mode: 0o755 });
   fs.symlinkSync(launcher, join(folder, 'absolute'));
   fs.symlinkSync('absolute', join(folder, 'sallyport'));
@@ -36,7 +36,7 @@ const commands = [
   'admin',
 ];
 
-it.each(commands)('`sallyport %s --help` is its usage', async (command) => {
+it.each(commands)('`sallyport %s --help` prints its usage', async (command) => {
   const { stdout } = await run(launcher, [command, '--help']);
   expect(stdout).toContain(`Usage: sallyport ${command} `);
 });
@@ -46,7 +46,13 @@ it.each([
   [['aprovals'], 'approvals'],
   [['policy', 'pusch'], 'push'],
   [['evidence', 'verfy'], 'verify'],
-])('`sallyport` suggests the nearest command for %j: %s', async (args, nearest) => {
+  [['kill-switch', 'am'], 'arm'],
+  [['sidecars', 'tokn'], 'token'],
+  [['vault', 'rewrp'], 'rewrap'],
+  [['admin', 'set-plans'], 'set-plan'],
+  [['kill-switch', 'arm', '--resaon', 'x'], '--reason'],
+  [['sidecars', 'list', '--jsn'], '--json'],
+])('`sallyport` suggests the nearest command or option for %j: %s', async (args, nearest) => {
   await expect(run(launcher, args)).rejects.toMatchObject({
     code: 2,
     stderr: expect.stringContaining(`Did you mean ${nearest}?`),
@@ -59,12 +65,19 @@ it.each([
   ['sidecars', 'token'],
   ['vault', 'status'],
   ['admin', 'create-tenant'],
-])('`sallyport %s %s --help` is the usage of the command', async (command, verb) => {
+])('`sallyport %s %s --help` prints the usage of that command', async (command, verb) => {
   const { stdout } = await run(launcher, [command, verb, '--help']);
-  expect(stdout).toContain(`Usage: sallyport ${command} `);
+  expect(stdout).toMatch(new RegExp(`^Usage: sallyport ${command} ${verb} `));
 });
 
-it('`sallyport` says what is missing before the dependencies are installed', async () => {
+it('does not print the value of an unknown option, which may be a secret', async () => {
+  await expect(run(launcher, ['approvals', 'list', '--api-key=apk_secret'])).rejects.toMatchObject({
+    code: 2,
+    stderr: expect.not.stringContaining('apk_secret'),
+  });
+});
+
+it('`sallyport` states that the dependencies are not installed', async () => {
   const cli = join(folder, 'fresh', 'cli');
   fs.mkdirSync(cli, { recursive: true });
   fs.copyFileSync(launcher, join(cli, 'sallyport'));

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createApi } from '../../cli/demo/api.ts';
-import { startEmbedded } from '../../cli/embedded.ts';
+import { startEmbedded } from '../../cli/embedded/start-embedded.ts';
 import { SettingsError } from '../../shared/base/settings.ts';
 
 let dataDir: string;

@@ -33,7 +33,7 @@ async function fleet(): Promise<CallAnswer<typeof listSidecars>> {
 }
 
 describe('the fleet', () => {
-  it('tells of each sidecar every section’s version, age, spool depth and last decision', async () => {
+  it('reports the section versions, age, spool depth and last decision of each sidecar', async () => {
     await bench.pay(7);
     await bench.pay(5_000);
     // Any change of a section brings a report with it.
@@ -57,7 +57,7 @@ describe('the fleet', () => {
     });
   });
 
-  it('is a table for people and JSON for programs', async () => {
+  it('is printed as a table or as JSON', async () => {
     const { code, text } = await sallyport(['sidecars', 'list']);
     expect(code).toBe(0);
     const [head, row] = text.split('\n');
@@ -69,7 +69,7 @@ describe('the fleet', () => {
 });
 
 describe('sallyport sidecars token', () => {
-  it('makes a token that a sidecar enrols with', async () => {
+  it('creates a token with which a sidecar enrols', async () => {
     const { agentId, origin, dataDir } = bench.separate;
     const made = await sallyport([
       'sidecars',
@@ -97,7 +97,7 @@ describe('sallyport sidecars token', () => {
     expect(await second.stop()).toBe(0);
   });
 
-  it('takes its key from a file', async () => {
+  it('reads the key from a file', async () => {
     const file = join(bench.separate.dataDir, 'key');
     fs.writeFileSync(file, `${bench.separate.ownerKey}\n`, { mode: 0o600 });
     const env = { SALLYPORT_API_KEY: '' };
@@ -125,7 +125,7 @@ describe('sallyport kill-switch', () => {
   });
 });
 
-describe('what an operator did wrong', () => {
+describe('a mistake of the operator', () => {
   it.each<[string, string[], Record<string, string>, RegExp]>([
     ['no key', ['sidecars', 'list'], { SALLYPORT_API_KEY: '' }, /SALLYPORT_API_KEY.*--key-file/],
     [
@@ -135,30 +135,45 @@ describe('what an operator did wrong', () => {
       /key is not valid.*revoked/,
     ],
     [
-      'no control plane there',
+      'an unreachable control plane',
       ['sidecars', 'list', '--url', 'http://127.0.0.1:1'],
       {},
       /cannot be reached.*127\.0\.0\.1:1.*SALLYPORT_CONTROL_PLANE_URL/,
     ],
     ['no file', ['sidecars', 'list', '--key-file', '/none'], {}, /--key-file.*\/none/],
     [
-      'an agent that is none',
+      'an unknown agent',
       ['sidecars', 'token', '--agent', '999', '--user', 'u'],
       {},
       /The agent does not exist.*agents\/register/,
     ],
-    ['a token for nobody', ['sidecars', 'token'], {}, /one agent and one user/],
-    ['a kill switch without a reason', ['kill-switch', 'arm', '--tool', 'a'], {}, /--reason/],
     [
-      'a mode that is none',
+      'an unknown mode',
       ['kill-switch', 'arm', '--mode', 'lax', '--reason', 'x'],
       {},
       /mode.*strict/s,
     ],
-  ])('is told in a line, without the key, and ends with 1: %s', async (_what, args, env, says) => {
+  ])('is reported without the key, and exits with 1: %s', async (_what, args, env, says) => {
     const { code, text } = await sallyport(args, env);
     expect([code, text]).toEqual([1, expect.stringMatching(says)]);
     expect(text).not.toContain(bench.separate.ownerKey);
     expect(text).not.toContain('    at ');
+  });
+
+  it.each([
+    ['no agent', ['sidecars', 'token'], "Missing required option '--agent <id>'."],
+    ['no user', ['sidecars', 'token', '--agent', '1'], "Missing required option '--user <id>'."],
+    ['no reason', ['kill-switch', 'arm', '--tool', 'a'], "Missing required option '--reason"],
+    ['no selection', ['kill-switch', 'arm', '--reason', 'x'], '--tool, --agent or --mode'],
+    ['no id', ['kill-switch', 'disarm'], "Missing required argument 'id'."],
+    ['two ids', ['kill-switch', 'disarm', 'a', 'b'], 'Expected 1 argument but got 2: a, b.'],
+    ['a surplus argument', ['sidecars', 'list', 'x'], 'Expected 0 arguments but got 1: x.'],
+    ['a misspelled option', ['kill-switch', 'arm', '--resaon', 'x'], 'Did you mean --reason?'],
+    ['an unknown command', ['sidecars', 'lst'], 'Did you mean list?'],
+  ])('prints the usage, and exits with 2: %s', async (_what, args, message) => {
+    const { code, text } = await sallyport(args);
+    expect(code).toBe(2);
+    expect(text).toContain(message);
+    expect(text).toContain('\nUsage: sallyport ');
   });
 });

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createApi } from '../../cli/demo/api.ts';
-import { type Embedded, startEmbedded } from '../../cli/embedded.ts';
+import { type Embedded, startEmbedded } from '../../cli/embedded/start-embedded.ts';
 
 let embedded: Embedded;
 let dataDir: string;

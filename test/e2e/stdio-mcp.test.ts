@@ -114,7 +114,7 @@ describe('a stdio server behind sallyport mcp', () => {
     });
     // In-band if the response had not begun; else the response is cut.
     expect(await ended).toMatch(
-      /ended before it was answered|broke off|"reason_code":"runtime\.kill_switch"/,
+      /ended before the response|closed the connection|"reason_code":"runtime\.kill_switch"/,
     );
     await until('the server stopped working at it', () => diary.read().includes('wait cancelled'));
     expect(await client.callTool({ name: 'echo' })).toMatchObject({
@@ -176,7 +176,7 @@ describe('a stdio server behind sallyport mcp', () => {
     const echoed = await client.callTool({ name: 'echo', arguments: { text } });
     expect(JSON.parse(textOf(echoed))).toEqual({ text });
     const tooLarge = client.callTool({ name: 'echo', arguments: { text: 'x'.repeat(2_000_000) } });
-    await expect(tooLarge).rejects.toThrow(/larger than the limit|too_large|broke off/);
+    await expect(tooLarge).rejects.toThrow(/larger than the limit|too_large|closed the connection/);
     expect(textOf(await client.callTool({ name: 'echo' }))).toBe('{}');
   });
 
@@ -307,7 +307,7 @@ describe('the end', () => {
     const { client, stderr, transport } = await connected();
     const bridge = transport.pid ?? 0;
     await expect(client.callTool({ name: 'crash' })).rejects.toThrow(
-      /The MCP server ended \(exit code 7\)|ended before it was answered|Connection closed/,
+      /The MCP server ended \(exit code 7\)|ended before the response|Connection closed/,
     );
     await until('the bridge has ended', () => !isAlive(bridge));
     expect(stderr()).toContain('The MCP server ended (exit code 7)');
@@ -335,7 +335,7 @@ describe('the end', () => {
   });
 });
 
-describe('what an operator did wrong', () => {
+describe('a mistake of the operator', () => {
   const run = async (args: string[], env: Record<string, string> = {}) => {
     const bridge = startProgram(
       'cli/main.ts',
@@ -356,29 +356,31 @@ describe('what an operator did wrong', () => {
       'a binding of another protocol',
       ['--name', 'pay', '--', 'true'],
       {},
-      /^(?!.*PUT).*binding pay is of protocol http.*Choose another name/s,
+      /^(?!.*PUT).*binding pay has the protocol http.*with another name/s,
     ],
     ['a binding elsewhere', ['--name', 'far', '--', 'true'], {}, /mcp\.example.*loopback/],
-    ['no command', ['--name', 'crm'], {}, /Usage: sallyport mcp/],
-    [
-      'no such command',
-      ['--name', 'crm', '--', '/none/such'],
-      {},
-      /\/none\/such cannot be started/,
-    ],
+    ['no such command', ['--name', 'crm', '--', '/none/such'], {}, /Cannot start \/none\/such/],
     [
       'no sidecar there',
       ['--name', 'crm', '--', 'true'],
       { SALLYPORT_PROXY_PORT: '1' },
       /does not answer at http:\/\/127\.0\.0\.1:1.*SALLYPORT_PROXY_PORT/,
     ],
-  ])('is told in a line, and the bridge ends with 1: %s', async (_what, args, env, says) => {
+  ])('is reported in one line, and the bridge exits with 1: %s', async (_what, args, env, says) => {
     const { code, text } = await run(args, env);
     expect([code, text]).toEqual([1, expect.stringMatching(says)]);
     expect(text).not.toContain('    at ');
   });
 
-  it('a disabled agent is named as the cause, and no binding is suggested', async () => {
+  it.each([
+    ['no command', ['--name', 'crm'], /Missing required argument 'command'.\nUsage: sallyport mcp/],
+    ['no name', ['--', 'true'], /Missing required option '--name <name>'.\nUsage: sallyport mcp/],
+  ])('prints the usage, and exits with 2: %s', async (_what, args, says) => {
+    const { code, text } = await run(args);
+    expect([code, text]).toEqual([2, expect.stringMatching(says)]);
+  });
+
+  it('names a disabled agent as the cause, and suggests no binding', async () => {
     const { api, agentId } = bench.separate;
     const refusals = async () => (await run(['--name', 'crm', '--', 'true'])).text;
     await api('PATCH', `/v1/agents/${agentId}`, { disabled: true });

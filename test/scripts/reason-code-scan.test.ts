@@ -24,7 +24,6 @@ const byPattern = new RegExp(
 );
 // Texts that begin like a family and are no reason codes.
 const noReasonCode: Readonly<Record<string, readonly string[]>> = {
-  'cli/explain.ts': ["error.code?.startsWith('ERR_PARSE_ARGS')"],
   'control-plane/evidence/append-event.ts': ["chainId.startsWith('agent:')"],
   'control-plane/ledger/verification/alarm.ts': ["type.startsWith('evidence.')"],
   'control-plane/sidecars/uploaded-event.ts': ['/^(decision|execution'],

@@ -1,6 +1,6 @@
 import { request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Embedded } from '../../cli/embedded.ts';
+import type { Embedded } from '../../cli/embedded/start-embedded.ts';
 import { upstreamHost } from './upstream-address.ts';
 
 type Answer = Readonly<Record<string, unknown>>;

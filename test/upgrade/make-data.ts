@@ -4,7 +4,7 @@ import http from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
-import { startEmbedded } from '../../cli/embedded.ts';
+import { startEmbedded } from '../../cli/embedded/start-embedded.ts';
 import { createStored } from './create-stored.ts';
 import { upstreamAddress, upstreamPort } from './upstream-address.ts';
 

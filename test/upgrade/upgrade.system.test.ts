@@ -1,6 +1,6 @@
 import http from 'node:http';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { type Embedded, startEmbedded } from '../../cli/embedded.ts';
+import { type Embedded, startEmbedded } from '../../cli/embedded/start-embedded.ts';
 import { systemClock } from '../../shared/base/clock.ts';
 import { until } from '../support/until.ts';
 import { apiOf, postNote, type Stored } from './create-stored.ts';

@@ -41,23 +41,23 @@ describe('sallyport evidence export', () => {
     expect(JSON.parse(out)).toMatchObject({ statement: { events: 1 } });
   });
 
-  it('warns of an export that no event passed, and of an agent id that is no number', async () => {
+  it('warns if no event matched the filter, and if the agent id is not a number', async () => {
     const named = await exported('--agent', 'py', '-o', 'none.json');
     expect(named.code).toBe(0);
     expect(named.err).toBe(
       'Wrote 0 events to none.json.\n' +
-        'Warning: no event passed the filter: agent_id py.\n' +
-        'Warning: --agent: "py" is no id of a registered agent: those are numbers, as in --agent 7.\n',
+        'Warning: no event matched the filter: agent_id py.\n' +
+        'Warning: --agent: "py" is not the id of a registered agent; ids are numbers, as in --agent 7.\n',
     );
     const numbered = await exported('--agent', '99', '-o', 'none.json');
     expect(numbered.err).toBe(
-      'Wrote 0 events to none.json.\nWarning: no event passed the filter: agent_id 99.\n',
+      'Wrote 0 events to none.json.\nWarning: no event matched the filter: agent_id 99.\n',
     );
   });
 
-  it.each(['export', 'tail'])('%s refuses a decision that no event has', async (verb) => {
+  it.each(['export', 'tail'])('%s refuses an unknown decision', async (verb) => {
     const ran = await folder.sallyport('evidence', verb, '--decision', 'dney');
     expect([ran.code, ran.out]).toEqual([2, '']);
-    expect(ran.err).toContain('--decision: must be one of allow, deny, warn, require_approval');
+    expect(ran.err).toContain('Allowed choices are allow, deny, warn, require_approval');
   });
 });

@@ -39,7 +39,7 @@ afterAll(async () => {
 const evidence = (...args: readonly string[]) => folder.sallyport('evidence', ...args);
 
 describe('sallyport evidence stats', () => {
-  it('counts events and decisions, and nothing in it controls the terminal', async () => {
+  it('counts events and decisions, and replaces control characters', async () => {
     const { code, out } = await evidence('stats', '--by', 'tool');
     expect(code).toBe(0);
     expect(out).toMatch(/^pay +1 +deny 1$/m);
@@ -48,7 +48,7 @@ describe('sallyport evidence stats', () => {
     expect(out).not.toContain('\u001b');
   });
 
-  it('tells programs the same, and refuses what it cannot count by', async () => {
+  it('prints the same as JSON, and refuses an unknown group', async () => {
     const { out } = await evidence('stats', '--by', 'agent', '--json');
     expect(JSON.parse(out).totals).toContainEqual({ key: '7', events: 3, decisions: 3 });
     const odd = await evidence('stats', '--by', 'user');
@@ -60,7 +60,7 @@ describe('sallyport evidence tail', () => {
   let child: ChildProcess | undefined;
   afterAll(() => child?.kill());
 
-  it('shows what is sealed from then on, also when its stream ended meanwhile', async () => {
+  it('prints events that are sealed from then on, and resumes after a broken connection', async () => {
     const line = await startCutProxy(api.origin);
     child = spawn(launcher, ['evidence', 'tail', '--tool', 'pay', '--count', '3'], {
       env: { PATH: process.env.PATH, ...settings, SALLYPORT_CONTROL_PLANE_URL: line.url },
@@ -88,7 +88,7 @@ describe('sallyport evidence tail', () => {
     ]);
   });
 
-  it('begins after a cursor, and says why it cannot begin', async () => {
+  it('starts after a cursor, and refuses an invalid cursor', async () => {
     const key = settings.SALLYPORT_API_KEY;
     const { events } = await (await api.client(key)).call(listEvidenceEvents, {
       query: { limit: 1 },
@@ -101,7 +101,7 @@ describe('sallyport evidence tail', () => {
   });
 });
 
-describe('sallyport evidence verify, of an audit trail', () => {
+describe('sallyport evidence verify with an audit trail', () => {
   beforeAll(async () => {
     const key = settings.SALLYPORT_API_KEY;
     for (const format of ['json', 'csv', 'md']) {
@@ -112,14 +112,20 @@ describe('sallyport evidence verify, of an audit trail', () => {
     await evidence('jwks', '-o', 'keys.json');
   });
 
-  it.each(['json', 'csv', 'md'])('tells a whole one from a changed one in %s', async (format) => {
-    const whole = await evidence('verify', `trail.${format}`, '--jwks', 'keys.json');
-    expect([whole.code, whole.out]).toEqual([0, expect.stringContaining('audit trail of default')]);
-    const changed = await evidence('verify', `changed.${format}`, '--jwks', 'keys.json');
-    expect([changed.code, changed.out]).toEqual([1, expect.stringContaining('NOT VERIFIED')]);
-  });
+  it.each(['json', 'csv', 'md'])(
+    'distinguishes an intact trail from a changed one in %s',
+    async (format) => {
+      const whole = await evidence('verify', `trail.${format}`, '--jwks', 'keys.json');
+      expect([whole.code, whole.out]).toEqual([
+        0,
+        expect.stringContaining('audit trail of default'),
+      ]);
+      const changed = await evidence('verify', `changed.${format}`, '--jwks', 'keys.json');
+      expect([changed.code, changed.out]).toEqual([1, expect.stringContaining('NOT VERIFIED')]);
+    },
+  );
 
-  it('does not take it for an export, nor a key for exports for one of reports', async () => {
+  it('requires --jwks, and does not trust an export key for reports', async () => {
     const bare = await evidence('verify', 'trail.csv');
     expect([bare.code, bare.out]).toEqual([2, '']);
     const shown = await evidence('verify', 'trail.json', '--jwks', 'keys.json', '--json');

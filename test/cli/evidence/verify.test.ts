@@ -3,7 +3,7 @@ import { checkpointOf, exportOf, paperLedger, proved } from '../../support/expor
 import { anEvent } from '../../support/ledger.ts';
 import { type PolicyFolder, policyFolder } from '../../support/policy-files.ts';
 
-// There is no server and no database in this file: what the command has is a folder.
+// Nothing here starts a server or a database: the command has only a folder.
 
 const ledger = paperLedger(Array.from({ length: 9 }, () => anEvent({ chain_id: 'agent:7' })));
 const kid = ledger.exportKey.kid;
@@ -40,7 +40,7 @@ const verify = (...args: readonly string[]) => folder.sallyport('evidence', 'ver
 describe('sallyport evidence verify', () => {
   it.each([
     [0, ['whole.json', '--trust-key', kid], 'VERIFIED'],
-    [0, ['whole.json', '--jwks', 'keys.json', '--checkpoint', 'kept.txt'], 'is unchanged'],
+    [0, ['whole.json', '--jwks', 'keys.json', '--checkpoint', 'kept.txt'], 'are unchanged'],
     [0, ['part.json', '--trust-key', kid], '1 event in 1 chain, each recomputed'],
     [0, ['rows.csv', '--trust-key', kid], '9 events, signed as a whole'],
     [1, ['changed.json', '--trust-key', kid], '✗ content_mismatch at position 1, chain agent:7: '],
@@ -53,9 +53,9 @@ describe('sallyport evidence verify', () => {
       '✗ head_mismatch at position 5',
     ],
     [1, ['rows.csv', '--trust-key', kid, '--checkpoint', 'kept.txt'], '✗ not_comparable: '],
-    [3, ['whole.json'], 'INTACT, BY NO KEY THAT YOU TRUST'],
-    [3, ['whole.json', '--trust-key', 'a'.repeat(43)], 'INTACT, BY NO KEY THAT YOU TRUST'],
-    [3, ['whole.json', '--jwks', 'others.json'], 'INTACT, BY NO KEY THAT YOU TRUST'],
+    [3, ['whole.json'], 'INTACT BUT UNTRUSTED'],
+    [3, ['whole.json', '--trust-key', 'a'.repeat(43)], 'INTACT BUT UNTRUSTED'],
+    [3, ['whole.json', '--jwks', 'others.json'], 'INTACT BUT UNTRUSTED'],
   ] as const)('exits with %i for %j', async (code, args, words) => {
     const ran = await verify(...args);
     expect(ran.out + ran.err).toContain(words);
@@ -63,14 +63,14 @@ describe('sallyport evidence verify', () => {
   });
 
   it.each([
-    [[], 'Name one export'],
-    [['whole.json', 'part.json'], 'Name one export'],
-    [['missing.json'], 'cannot be read'],
+    [[], "Missing required argument 'file'"],
+    [['whole.json', 'part.json'], 'Expected 1 argument but got 2'],
+    [['missing.json'], 'Cannot read the file missing.json'],
     [['.'], 'not a file'],
-    [['whole.json', '--trust-key', 'short'], 'not a thumbprint'],
+    [['whole.json', '--trust-key', 'short'], 'A thumbprint has 43 characters'],
     [['whole.json', '--jwks', 'none.json'], 'not a JSON Web Key Set'],
-    [['whole.json', '--jwks', 'missing.json'], 'cannot be read'],
-    [['whole.json', '--checkpoint', 'missing.txt'], 'cannot be read'],
+    [['whole.json', '--jwks', 'missing.json'], 'cannot read missing.json'],
+    [['whole.json', '--checkpoint', 'missing.txt'], 'cannot read missing.txt'],
     [['whole.json', '--trust', kid], "Unknown option '--trust'"],
   ])('exits with 2 for %j', async (args, words) => {
     const ran = await verify(...args);
@@ -79,19 +79,19 @@ describe('sallyport evidence verify', () => {
   });
 
   it.each(['empty.json', 'empty.csv'])(
-    'says of an export without events that no event passed the filter: %s',
+    'reports that no event matched the filter of an empty export: %s',
     async (name) => {
       const ran = await verify(name, '--trust-key', kid);
       const lines = ran.out.trimEnd().split('\n');
-      expect(lines).toContain('no event passed the filter: agent_id py');
-      expect(lines.at(-1)).toBe('VERIFIED, BUT EMPTY: this export holds no event');
+      expect(lines).toContain('no event matched the filter: agent_id py');
+      expect(lines.at(-1)).toBe('VERIFIED, BUT EMPTY: this export has no events');
       expect([ran.code, ran.out.includes('0 events')]).toEqual([0, false]);
       const untrusted = await verify(name);
-      expect([untrusted.code, untrusted.out.includes('no event passed')]).toEqual([3, true]);
+      expect([untrusted.code, untrusted.out.includes('no event matched')]).toEqual([3, true]);
     },
   );
 
-  it('tells programs the same with --json', async () => {
+  it('reports the same with --json', async () => {
     const ran = await verify('changed.json', '--trust-key', kid, '--json');
     expect(ran.code).toBe(1);
     expect(JSON.parse(ran.out)).toMatchObject({
@@ -103,7 +103,7 @@ describe('sallyport evidence verify', () => {
   });
 });
 
-it('an export that breaks off leaves no file, and says so', async () => {
+it('an export that fails exits with 2 and leaves no file', async () => {
   const ran = await folder.sallyport(
     'evidence',
     'export',

@@ -50,12 +50,10 @@ const ask = (resource: string) =>
   });
 
 describe('policy backtest', () => {
-  it('tells which past decisions would have been others, and exits with 1', async () => {
+  it('reports past decisions that would change, and exits with 1', async () => {
     const { code, out, err } = await policy('backtest', 'freeze.policy.yaml', '--last', '1d');
     expect([code, err]).toEqual([1, '']);
-    expect(out).toContain(
-      '3 past decisions: 2 would have been another\n  allow→deny: 2\n1 cannot be told: refunds/',
-    );
+    expect(out).toContain('3 past decisions: 2 would change\n  allow→deny: 2\n1 unknown: refunds/');
     // An amount of more than 1000 would give the reason of another rule.
     expect(out.match(/allow refund\.small_in_scope +deny \? +ev_\w+$/gm)).toHaveLength(2);
     const json = await policy(
@@ -79,32 +77,30 @@ describe('policy backtest', () => {
     });
   });
 
-  it('exits with 0 where nothing is another, and never guesses what hangs on a value', async () => {
+  it('exits with 0 if no decision changes, and never guesses a decision that needs a value', async () => {
     const { code, out } = await policy('backtest', 'refunds.policy.yaml');
     expect(code).toBe(0);
-    expect(out).toContain(
-      '3 past decisions: 0 would have been another\n3 cannot be told: refunds/small',
-    );
+    expect(out).toContain('3 past decisions: 0 would change\n3 unknown: refunds/small');
     const long = await policy('backtest', 'freeze.policy.yaml', '--to', '2020-01-01T00:00:00Z');
-    expect(long).toMatchObject({ code: 0, out: '0 past decisions: 0 would have been another\n' });
+    expect(long).toMatchObject({ code: 0, out: '0 past decisions: 0 would change\n' });
   });
 
-  it('goes no further than --limit, and says so; --alone judges by the file and nothing else', async () => {
+  it('stops at --limit and reports it; --alone uses only the file', async () => {
     const { out } = await policy('backtest', 'freeze.policy.yaml', '--limit', '1');
     expect(out).toMatch(/^1 past decision: /);
-    expect(out).toContain('There are more: --limit was reached.');
+    expect(out).toContain('--limit was reached; more decisions match.');
     const alone = await policy('backtest', 'freeze.policy.yaml', '--alone', '--json');
     expect(JSON.parse(alone.out)).toMatchObject({ changed: 3, unknown: 0 });
   });
 
-  it('what the API refuses exits with 2', async () => {
+  it('exits with 2 if the API refuses the request', async () => {
     const { code, out, err } = await policy('backtest', 'freeze.policy.yaml', '--from', 'monday');
     expect([code, out]).toEqual([2, '']);
     expect(err).toContain('from');
   });
 });
 
-it('a stored decision, downloaded as a case, is run by `policy test` once its holes are filled in', async () => {
+it('policy test runs a stored decision that was downloaded as a case and completed', async () => {
   const { evidence_event_id: id } = await ask('payment:9');
   const path = `/api/v1/evidence/events/${id}/fixture`;
   const fixture = await api.send('GET', path, { key: await api.key() });

@@ -17,7 +17,7 @@ afterEach(() => folder.remove());
 const policy = (...args: readonly string[]) => folder.sallyport('policy', ...args);
 
 describe('policy lint', () => {
-  it('says nothing against what is fine, needs no server, and exits with 0', async () => {
+  it('reports no findings for valid files without a server, and exits with 0', async () => {
     folder.write('refunds.policy.yaml', refundsPolicy());
     folder.write('refunds.cases.json', refundCases([20, 'allow']));
     expect(await policy('lint')).toEqual({
@@ -27,7 +27,7 @@ describe('policy lint', () => {
     });
   });
 
-  it('names file, line, rule and fix of each finding, over all files, and exits with 1', async () => {
+  it('reports file, line, rule and fix of each finding in all files, and exits with 1', async () => {
     folder.write('a/refunds.policy.yaml', refundsPolicy());
     folder.write(
       'b.policy.yaml',
@@ -83,7 +83,7 @@ describe('policy lint', () => {
     expect(counts.error).toBeGreaterThanOrEqual(2);
   });
 
-  it('looks into named files and folders only, and not into hidden ones, node_modules or links', async () => {
+  it('reads named files and folders only, and skips hidden folders, node_modules and links', async () => {
     folder.write('good/a.policy.yaml', refundsPolicy());
     folder.write('bad/b.policy.yaml', 'id: [');
     for (const hidden of ['good/.git', 'good/node_modules'])
@@ -93,7 +93,7 @@ describe('policy lint', () => {
     expect((await policy('lint', 'good', 'good/a.policy.yaml')).out).toMatch(/^1 policy: 0 errors/);
   });
 
-  it('what is in files never controls the terminal', async () => {
+  it('replaces control characters of files in its output', async () => {
     folder.write('x.policy.yaml', 'id: x\nversion: 1\n"\\e[2J\u202E": 1\nrules: []\n');
     const { code, out } = await policy('lint');
     expect(code).toBe(1);
@@ -102,7 +102,7 @@ describe('policy lint', () => {
 });
 
 describe('policy test', () => {
-  it('runs cases on the policies beside them, and exits with 0 when all pass', async () => {
+  it('runs cases on the policies in their folder, and exits with 0 if all pass', async () => {
     folder.write('refunds/refunds.policy.yaml', refundsPolicy());
     folder.write(
       'refunds/refunds.cases.json',
@@ -125,7 +125,7 @@ describe('policy test', () => {
     });
   });
 
-  it('of a budget that an action knows nothing of says how a case tells what was done', async () => {
+  it('explains how to set the usage if a budget decides a case without one', async () => {
     const budget = '        - { path: usage.calls_1h, operator: "<", value: 5 }\n';
     folder.write(
       'refunds.policy.yaml',
@@ -134,10 +134,12 @@ describe('policy test', () => {
     folder.write('refunds.cases.json', refundCases([20, 'allow']));
     const { code, out } = await policy('test');
     expect(code).toBe(1);
-    expect(out).toContain('in a context: usage: { calls_1h: 3, sum_24h: { amount: 150 } }\n');
+    expect(out).toContain(
+      'in the context of the case: usage: { calls_1h: 3, sum_24h: { amount: 150 } }\n',
+    );
   });
 
-  it('says of a failure what differs and where it stands, of a rule that no case needs it, and exits with 1', async () => {
+  it('reports differences with their line and rules without a case, and exits with 1', async () => {
     folder.write('refunds.policy.yaml', refundsPolicy());
     folder.write('refunds.cases.json', refundCases([20, 'deny', 'x.y'], [500, 'require_approval']));
     const { code, out, err } = await policy('test');
@@ -187,7 +189,7 @@ refunds.policy.yaml:21: no case matches refunds/large
     });
   });
 
-  it('takes the policies that a case file names, relative to it, and no others', async () => {
+  it('reads only the policies that a case file names, relative to it', async () => {
     folder.write('policies/refunds.yaml', refundsPolicy());
     folder.write('tests/deny.policy.yaml', 'not: a policy');
     const cases = JSON.parse(refundCases([20, 'allow'], [2000, 'deny']));
@@ -199,28 +201,30 @@ refunds.policy.yaml:21: no case matches refunds/large
   });
 });
 
-describe('what cannot be done exits with 2, says why on stderr and nothing on stdout', () => {
+describe('a failure exits with 2, explains itself on stderr and prints nothing on stdout', () => {
   it.each([
-    ['no such command', ['tset'], 'Usage: sallyport policy'],
+    ['an unknown command', ['tset'], 'Did you mean test?\nUsage: sallyport policy'],
     ['no command', [], 'Usage: sallyport policy'],
-    ['an unknown option', ['lint', '--jsno'], "Unknown option '--jsno'"],
-    ['no such folder', ['lint', 'nowhere'], 'nowhere: there is no such file or folder.'],
-    ['nothing to lint', ['lint', 'empty'], 'There is nothing to lint'],
-    ['nothing to test', ['test', 'empty'], 'There are no cases to run'],
-    ['nothing to push', ['push', 'empty'], 'No policy is in empty'],
-    ['cases without policies', ['test', 'lone'], 'lone/a.cases.json: no policy is beside it'],
+    ['an unknown option', ['lint', '--jsno'], "Unknown option '--jsno'. Did you mean --json?"],
+    ['no file to backtest', ['backtest'], "Missing required argument 'file'"],
+    ['a surplus argument', ['packs', 'payments'], 'Expected 0 arguments but got 1: payments.'],
+    ['no such folder', ['lint', 'nowhere'], 'nowhere: no such file or folder.'],
+    ['nothing to lint', ['lint', 'empty'], 'Found no file to lint'],
+    ['nothing to test', ['test', 'empty'], 'Found no case file'],
+    ['nothing to push', ['push', 'empty'], 'Found no policy in empty'],
+    ['cases without policies', ['test', 'lone'], 'lone/a.cases.json: its folder has no policy'],
     ['a policy that cannot be read', ['test', 'broken'], 'broken/a.policy.yaml:1: '],
     ['cases that cannot be read', ['test', 'odd'], 'odd/a.cases.yaml:2: cases[0].nme: unknown key'],
-    ['a policy that is missing', ['test', 'missing'], 'missing/gone.yaml: there is no such file'],
+    ['a policy that is missing', ['test', 'missing'], 'missing/gone.yaml: no such file'],
     ['two policies of one id', ['test', 'twins'], 'both have the id refunds'],
-    ['no key', ['diff', 'twins/one.policy.yaml'], 'This needs an API key'],
-    ['two files to backtest', ['backtest', 'a', 'b'], 'Name the one policy file'],
+    ['no key', ['diff', 'twins/one.policy.yaml'], 'This command needs an API key'],
+    ['two files to backtest', ['backtest', 'a', 'b'], 'Expected 1 argument but got 2'],
     [
       'a period of nothing',
       ['backtest', '--last', 'week', 'twins/one.policy.yaml'],
-      '--last: must be',
+      "Option '--last <duration>' argument 'week' is invalid. Use a number and a unit",
     ],
-  ])('%s', async (_what, args, told) => {
+  ])('%s', async (_what, args, message) => {
     fs.mkdirSync(join(folder.path, 'empty'));
     folder.write('lone/a.cases.json', refundCases([20, 'allow']));
     folder.write('broken/a.cases.json', refundCases([20, 'allow']));
@@ -235,7 +239,7 @@ describe('what cannot be done exits with 2, says why on stderr and nothing on st
     folder.write('twins/a.cases.json', refundCases([20, 'allow']));
     const { code, out, err } = await policy(...args);
     expect([code, out]).toEqual([2, '']);
-    expect(err).toContain(told);
+    expect(err).toContain(message);
     expect(err).not.toContain('    at ');
   });
 });

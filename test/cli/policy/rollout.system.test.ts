@@ -34,7 +34,7 @@ const stored = async (id: string): Promise<readonly PolicyRecord[]> => {
 const named = (id: string, text = refundsPolicy()) => text.replace('id: refunds', `id: ${id}`);
 
 describe('policy observed', () => {
-  it('counts by the id of the definition what a policy in monitor would have refused', async () => {
+  it('counts the calls that a policy in monitor would have refused, by definition id', async () => {
     const agent_id = await gateway.agent();
     folder.write(
       'watch/a.policy.yaml',
@@ -66,10 +66,12 @@ describe('policy observed', () => {
     expect(out).toMatch(/\n {2}deny refund\.out_of_policy: 1\nsuch as ev_\w+\n$/);
   });
 
-  it('of a policy that is not in force says which are, and exits with 2', async () => {
+  it('names the published policies if the id is not published, and exits with 2', async () => {
     const { code, out, err } = await policy('observed', 'wached');
     expect([code, out]).toEqual([2, '']);
-    expect(err).toMatch(/No policy wached is in force; there are: .*watched/);
+    expect(err).toMatch(
+      /Policy wached is not published\. Use the id of a published policy: .*watched/,
+    );
   });
 });
 
@@ -87,20 +89,22 @@ describe('policy rollback', () => {
     return record;
   };
 
-  it('puts in force what was before, or what is named, and back again; a draft left over is taken up', async () => {
+  it('publishes the previous or the named version again, and continues with an interrupted draft', async () => {
     const first = await pushed(10);
-    expect((await policy('rollback', 'back')).err).toContain('Nothing else was in force as back');
+    expect((await policy('rollback', 'back')).err).toContain(
+      'Policy back has no earlier published version',
+    );
     const second = await pushed(20);
     const third = await pushed(30);
 
     const dry = await policy('rollback', 'back', '--dry-run');
-    expect(dry.out).toContain(`back: would be as policy ${second?.id} was`);
+    expect(dry.out).toContain(`back: dry run, the content of policy ${second?.id} replaces`);
     expect((await inForce())?.id).toBe(third?.id);
 
     const left = await gateway.owner.call(versionPolicy, { params: { id: String(second?.id) } });
     expect(await policy('rollback', 'back')).toMatchObject({
       code: 0,
-      out: `back: policy ${left.id}, as policy ${second?.id} was, in place of policy ${third?.id}\n`,
+      out: `back: published policy ${left.id}, the content of policy ${second?.id} replaces policy ${third?.id}\n`,
     });
     expect((await inForce())?.policy_hash).toBe(second?.policy_hash);
 
@@ -110,14 +114,14 @@ describe('policy rollback', () => {
     expect((await inForce())?.policy_hash).toBe(second?.policy_hash);
   });
 
-  it('never puts in force what never was, nor by a key that may not publish', async () => {
+  it('publishes no version that was never published, and nothing with a key that may not publish', async () => {
     const before = await inForce();
     folder.write('back/a.policy.yaml', named('back', refundsPolicy({ small: 99 })));
     await policy('push', 'back');
     const draft = (await stored('back')).find(({ lifecycle }) => lifecycle === 'draft');
     const unheard = await policy('rollback', 'back', '--to', String(draft?.id));
     expect([unheard.code, unheard.out]).toEqual([2, '']);
-    expect(unheard.err).toContain('--to: must be one of ');
+    expect(unheard.err).toContain('is not an earlier published version of back; use one of ');
     folder.write('weak.key', await gateway.api.key({ role: 'developer' }));
     const weak = await policy('rollback', 'back', '--key-file', 'weak.key');
     expect([weak.code, weak.out]).toEqual([2, '']);
@@ -127,7 +131,7 @@ describe('policy rollback', () => {
 });
 
 describe('policy packs and install', () => {
-  it('lists what there is, stores drafts once, and publishes in the mode that is named', async () => {
+  it('lists packs, stores drafts once, and publishes in the given mode', async () => {
     expect((await policy('packs')).out).toMatch(/^payments\n {4}Stops refunds/m);
     expect((await policy('install', 'read-only')).out).toMatch(/: created, policy \d+, a draft\n$/);
     expect((await policy('install', 'read-only')).out).toMatch(/: unchanged, .*, a draft\n$/);
@@ -137,14 +141,14 @@ describe('policy packs and install', () => {
     expect(record).toMatchObject({ lifecycle: 'published', rules_json: { mode: 'monitor' } });
   });
 
-  it('a pack or mode that there is not is told with those there are, and exits with 2', async () => {
+  it('names the existing packs or modes for an unknown one, and exits with 2', async () => {
     const [pack, mode] = await Promise.all([
       policy('install', 'payment'),
       policy('install', 'payments', '--mode', 'monitr'),
     ]);
     expect([pack.code, mode.code]).toEqual([2, 2]);
     expect(pack.err).toContain('available: code-repositories, ');
-    expect(mode.err).toContain('--mode: must be one of monitor, warn, enforce, strict.');
+    expect(mode.err).toContain('Allowed choices are monitor, warn, enforce, strict.');
   });
 });
 
@@ -164,7 +168,7 @@ rules:
 `;
 
 describe('policy push', () => {
-  it('does not publish a draft that somebody changed between its look and its publishing', async () => {
+  it('does not publish a draft that somebody changed after it was read', async () => {
     folder.write('raced/a.policy.yaml', onOtherTool(named('raced')));
     await policy('push', 'raced');
     const [draft] = await stored('raced');

@@ -43,7 +43,7 @@ describe('policy push', () => {
     expect(await states('drafts')).toEqual(['draft']);
   });
 
-  it('changes the draft that is there, and publishes it without making another', async () => {
+  it('changes the existing draft, and publishes it without another draft', async () => {
     folder.write('change/a.policy.yaml', named('changing'));
     await policy('push', 'change');
     folder.write('change/a.policy.yaml', named('changing', refundsPolicy({ small: 50 })));
@@ -71,7 +71,7 @@ describe('policy push', () => {
     });
   });
 
-  it('publishes in one go, takes the place of the version before, and then says unchanged', async () => {
+  it('publishes in one step, replaces the previous version, and then reports unchanged', async () => {
     folder.write('publish/a.policy.yaml', named('publishing'));
     expect((await policy('push', 'publish', '--publish')).out).toContain(': published, policy ');
     expect((await policy('push', 'publish', '--publish')).out).toContain(': unchanged, policy ');
@@ -85,7 +85,7 @@ describe('policy push', () => {
     expect(await states('publishing')).toEqual(['archived', 'archived', 'published']);
   });
 
-  it('publishes nothing at all where lint warns, unless warnings are allowed', async () => {
+  it('publishes nothing if lint warns, unless warnings are allowed', async () => {
     folder.write('warned/good.policy.yaml', named('blameless'));
     folder.write('warned/bad.policy.yaml', named('warned').replace('refund.out_of_policy', 'todo'));
     const stopped = await policy('push', 'warned', '--publish', '--allow-warnings', '--dry-run');
@@ -102,7 +102,7 @@ describe('policy push', () => {
     ]);
   });
 
-  it('stores nothing of a set in which one file is invalid', async () => {
+  it('stores nothing if one file is invalid', async () => {
     folder.write('half/a.policy.yaml', named('half'));
     folder.write('half/b.policy.yaml', 'id: broken');
     const { code, out, err } = await policy('push', 'half');
@@ -111,7 +111,7 @@ describe('policy push', () => {
     expect(await stored('half')).toEqual([]);
   });
 
-  it('with a key that may not publish stores nothing and exits with 2', async () => {
+  it('stores nothing and exits with 2 if the key may not publish', async () => {
     folder.write('weak/a.policy.yaml', named('weak'));
     folder.write('weak.key', await gateway.api.key({ role: 'developer' }));
     const { code, err } = await policy('push', 'weak', '--publish', '--key-file', 'weak.key');
@@ -122,7 +122,7 @@ describe('policy push', () => {
 });
 
 describe('policy diff', () => {
-  it('tells rule by rule what is different from what is published, and exits with 1', async () => {
+  it('reports differences from the published policy rule by rule, and exits with 1', async () => {
     folder.write('diff/a.policy.yaml', named('compared'));
     expect((await policy('diff', 'diff')).out).toContain(
       'compared (diff/a.policy.yaml): not published, 3 rules\n  + rule "small": allow (refund.small_in_scope) when args.amount <= 100\n',
@@ -140,11 +140,11 @@ describe('policy diff', () => {
     expect(code).toBe(1);
     const [record] = await stored('compared');
     expect(out.split('\n').slice(0, 5)).toEqual([
-      `compared (diff/a.policy.yaml): 4 changes against policy ${record?.id}`,
+      `compared (diff/a.policy.yaml): 4 changes from policy ${record?.id}`,
       '  ~ mode: "enforce" → "monitor"',
       '  ~ rule "small": args.amount <= 100 → 250',
       '  ~ rule "middling": args.amount > 100 → 250',
-      '  ~ rule "big": was called "large"',
+      '  ~ rule "big": renamed from "large"',
     ]);
     const json = JSON.parse((await policy('diff', 'diff', '--json')).out);
     expect(json.policies[0]).toEqual({
@@ -157,24 +157,24 @@ describe('policy diff', () => {
         { kind: 'field_changed', text: 'mode: "enforce" → "monitor"' },
         { kind: 'rule_changed', rule: 'small', text: 'args.amount <= 100 → 250' },
         { kind: 'rule_changed', rule: 'middling', text: 'args.amount > 100 → 250' },
-        { kind: 'rule_renamed', rule: 'big', text: 'was called "large"' },
+        { kind: 'rule_renamed', rule: 'big', text: 'renamed from "large"' },
       ],
     });
     expect(Object.keys(json.counts)).toEqual(['unchanged', 'changed', 'new', 'only_published']);
   });
 
-  it('counts what is published and in no file only with --all', async () => {
+  it('counts published policies without a file only with --all', async () => {
     folder.write('all/a.policy.yaml', named('in-file'));
     folder.write('elsewhere/b.policy.yaml', named('in-no-file'));
     await policy('push', 'all', 'elsewhere', '--publish');
     const one = await policy('diff', 'all');
     expect(one.code).toBe(0);
-    expect(one.out).toMatch(/^in-no-file: published as policy \d+, no file here$/m);
+    expect(one.out).toMatch(/^in-no-file: published as policy \d+, has no file$/m);
     expect((await policy('diff', 'all', '--all')).code).toBe(1);
   });
 });
 
-it('policy lint --published finds what clashes with a policy in force', async () => {
+it('policy lint --published finds conflicts with a published policy', async () => {
   folder.write(
     'clash/deny.policy.yaml',
     named('denying')
@@ -189,7 +189,7 @@ it('policy lint --published finds what clashes with a policy in force', async ()
   expect(out).toMatch(/published allowing: \w+ shadowed_rule: allowing\/small: .*denying\/small/);
 });
 
-it('an unreachable control plane and a wrong key exit with 2 and say what to do', async () => {
+it('exits with 2 and states what to do if the control plane is unreachable or the key is wrong', async () => {
   folder.write('gone/a.policy.yaml', named('gone'));
   for (const verb of ['diff', 'push', 'backtest']) {
     const { code, out, err } = await policy(

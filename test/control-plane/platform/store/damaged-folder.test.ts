@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startEmbedded } from '../../../../cli/embedded.ts';
+import { startEmbedded } from '../../../../cli/embedded/start-embedded.ts';
 import { embeddedMajor } from '../../../../control-plane/platform/store/inspect-folder.ts';
 import { openStore } from '../../../../control-plane/platform/store/open.ts';
 import { loadMasterKeys } from '../../../../control-plane/platform/vault/master-key.ts';

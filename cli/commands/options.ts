@@ -1,0 +1,63 @@
+import { InvalidArgumentError, Option } from '@commander-js/extra-typings';
+
+// Options that several commands declare.
+
+export const url = new Option(
+  '--url <url>',
+  'address of the control plane (SALLYPORT_CONTROL_PLANE_URL)',
+);
+
+/** An API key is never an argument, because other users of the machine can read arguments. */
+export const keyFile = new Option(
+  '--key-file <file>',
+  'file with your API key (SALLYPORT_API_KEY or SALLYPORT_API_KEY_FILE)',
+);
+
+export const json = new Option('--json', 'print JSON');
+
+export const from = new Option('--from <time>', 'earliest time, RFC 3339');
+
+export const to = new Option('--to <time>', 'latest time, RFC 3339');
+
+export const output = new Option(
+  '-o, --output <file>',
+  'write to this file, not to standard output',
+);
+
+/** A parser of whole numbers within bounds. */
+export function wholeNumber(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const number = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
+    if (number >= min && number <= max) return number;
+    throw new InvalidArgumentError(`Use a whole number from ${min} to ${max}.`);
+  };
+}
+
+const unitsMs = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+
+/** Parses `500ms`, `90s`, `1.5h` or `7d` to milliseconds. */
+export function duration(text: string): number {
+  const [, number, unit] = /^(\d{1,6}(?:\.\d{1,3})?)(ms|s|m|h|d)$/.exec(text) ?? [];
+  const ms = Math.round(Number(number) * unitsMs[unit as keyof typeof unitsMs]);
+  if (ms > 0) return ms;
+  throw new InvalidArgumentError('Use a number and a unit (ms, s, m, h or d), such as 90s or 7d.');
+}
+
+/** The names of a string union. The record makes the compiler report a name that is missing here. */
+export function namesOf<Name extends string>(record: Readonly<Record<Name, true>>): Name[] {
+  return Object.keys(record) as Name[];
+}
+
+/** Makes an action of a command's work: the process exits with the code that the work returns. */
+export function exitWith<Args extends readonly unknown[]>(
+  work: (...args: Args) => Promise<number>,
+): (...args: Args) => Promise<void> {
+  return async (...args) => {
+    process.exitCode = await work(...args);
+  };
+}
+
+/** Text for the end of a command's help. */
+export function examples(...lines: readonly string[]): string {
+  return ['\nExamples:', ...lines.map((line) => `  $ ${line}`)].join('\n');
+}

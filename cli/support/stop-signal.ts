@@ -1,0 +1,18 @@
+const sameSignalMs = 1_000;
+
+/**
+ * Resolves at the first SIGINT or SIGTERM. Under npm, Ctrl-C arrives twice, from the terminal and from npm;
+ * a later signal ends the process immediately.
+ */
+export function stopSignal(): Promise<void> {
+  return new Promise((resolve) => {
+    let firstAtMs: number | undefined;
+    const onSignal = () => {
+      firstAtMs ??= performance.now();
+      resolve();
+      if (performance.now() - firstAtMs > sameSignalMs) process.exit(130);
+    };
+    process.on('SIGINT', onSignal);
+    process.on('SIGTERM', onSignal);
+  });
+}

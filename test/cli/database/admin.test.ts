@@ -1,0 +1,83 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { freshDatabase } from '../../support/postgres.ts';
+import { startProgram } from '../../support/processes.ts';
+import { eventsOf, type TestServices, testServices } from '../../support/services.ts';
+
+let database: Awaited<ReturnType<typeof freshDatabase>>;
+let services: TestServices;
+const masterKey = randomBytes(32);
+let made: Awaited<ReturnType<typeof admin>>;
+beforeAll(async () => {
+  database = await freshDatabase();
+  // The first on this database, whose keys the others find.
+  made = await admin('create-tenant', 'Acme');
+  services = await testServices({ databaseUrl: database.url, masterKey });
+}, 60_000);
+afterAll(async () => {
+  await services?.close();
+  await database?.drop();
+});
+
+async function admin(...args: string[]) {
+  const env = {
+    DATABASE_URL: database.url,
+    SALLYPORT_MASTER_KEY: masterKey.toString('base64'),
+    SALLYPORT_LOG_LEVEL: 'silent',
+  };
+  const program = startProgram('cli/main.ts', env, { args: ['admin', ...args] });
+  return { code: await program.exited(), text: program.output() };
+}
+
+const planOf = async (id: string) => (await services.db.tenant.findUnique({ where: { id } }))?.plan;
+
+describe('sallyport admin', () => {
+  it('creates a tenant with an owner key, and sets a plan that is signed and recorded in its ledger', async () => {
+    expect(made, made.text).toMatchObject({ code: 0, text: expect.stringMatching(/apk_\w{20,}/) });
+    expect(await planOf('acme')).toBe('enterprise');
+    const set = await admin('set-plan', 'acme', 'team');
+    expect(set, set.text).toMatchObject({ code: 0 });
+    expect(await planOf('acme')).toBe('team');
+    expect(await eventsOf(services, 'acme')).toContainEqual(
+      expect.objectContaining({
+        type: 'tenant.plan_set',
+        data: { by: 'operator', before: 'enterprise', plan: 'team' },
+      }),
+    );
+    const row = await services.db.tenant.findUniqueOrThrow({ where: { id: 'acme' } });
+    expect(services.guard.holds('tenant', row)).toBe(true);
+  });
+
+  it('creates a key of a second person that no other key made', async () => {
+    const created = await admin('create-key', 'acme', 'owner', 'olga');
+    expect(created, created.text).toMatchObject({
+      code: 0,
+      text: expect.stringMatching(/apk_\w{20,}/),
+    });
+    const [olga, first] = ['olga', 'owner'].map((principal) =>
+      services.db.apiKey.findFirstOrThrow({ where: { tenantId: 'acme', principal } }),
+    );
+    for (const row of [await olga, await first]) {
+      expect(row).toMatchObject({ role: 'owner', createdBy: 'operator', mintedBy: [] });
+    }
+  });
+
+  it.each([
+    ['a role of machines', ['create-key', 'acme', 'gateway', 'olga'], 1, 'owner, admin'],
+    ['a reserved name', ['create-key', 'acme', 'owner', 'sidecar:1'], 1, 'name of a person'],
+    ['a key for no tenant', ['create-key', 'nobody', 'owner', 'olga'], 1, 'no tenant nobody'],
+    ['a key without a person', ['create-key', 'acme', 'owner'], 2, "argument 'principal'"],
+    ['an unknown plan', ['set-plan', 'acme', 'gold'], 1, 'free, team, enterprise'],
+    ['an unknown tenant', ['set-plan', 'nobody', 'team'], 1, 'no tenant nobody'],
+    ['an existing name', ['create-tenant', 'acme'], 1, 'exists'],
+    ['no plan', ['set-plan', 'acme'], 2, "argument 'plan'"],
+    ['a surplus argument', ['create-tenant', 'two', 'words'], 2, 'got 2: two, words.'],
+    ['an unknown option', ['create-tenant', '--name=x'], 2, '--name'],
+    ['an unknown command', ['create-tenat', 'x'], 2, 'Did you mean create-tenant?'],
+    ['no command', [], 2, 'Usage'],
+  ])('refuses %s and states the reason', async (_what, args, code, words) => {
+    const refused = await admin(...args);
+    expect(refused, refused.text).toMatchObject({ code, text: expect.stringContaining(words) });
+    expect(await planOf('acme')).toBe('team');
+  });
+});
