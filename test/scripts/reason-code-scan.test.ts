@@ -28,7 +28,7 @@ const noReasonCode: Readonly<Record<string, readonly string[]>> = {
   'control-plane/ledger/verification/alarm.ts': ["type.startsWith('evidence.')"],
   'control-plane/sidecars/uploaded-event.ts': ['/^(decision|execution'],
   'control-plane/tools/note-observed-drift.ts': ['/^mcp\\.([^.]+)\\./'],
-  'proxy/enforce/tool-server.ts': ['/^mcp\\.[^.]*\\./'],
+  'proxy/mcp/bounded-names.ts': ['/^mcp\\.[^.]*\\./'],
   'shared/policy/language/usage-path.ts': ["summed?.startsWith('args.')"],
   'shared/policy/lint/lint-rules.ts': ['/^tool(\\.|$)/'],
   'shared/ledger/siem/record.ts': ['/^evidence\\.(fork|id_conflict)$/', '/^integrity\\./'],
