@@ -7,9 +7,16 @@ import { buildContext } from '../../../../shared/decision/context.ts';
 import { decide } from '../../../../shared/decision/decide.ts';
 import type { DecisionState } from '../../../../shared/decision/state.ts';
 import type { EvidenceEvent } from '../../../../shared/ledger/event.ts';
-import { knownContext, type StoredDecision } from '../../../../shared/ledger/privacy/known-context.ts';
+import {
+  knownContext,
+  type StoredDecision,
+} from '../../../../shared/ledger/privacy/known-context.ts';
 import { compilePolicies } from '../../../../shared/policy/engine/compile.ts';
-import { admits, type PartialValue, readPartial } from '../../../../shared/policy/uncertain/partial-value.ts';
+import {
+  admits,
+  type PartialValue,
+  readPartial,
+} from '../../../../shared/policy/uncertain/partial-value.ts';
 import type { Action } from '../../../../shared/vocabulary/action.ts';
 import { manualClock } from '../../../support/manual-clock.ts';
 
