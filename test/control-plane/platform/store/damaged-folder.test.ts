@@ -180,7 +180,7 @@ describe('a damaged data directory', () => {
   it('is reported by the programs in one line, without a stack', async () => {
     const file = join(folder, 'another-file');
     fs.writeFileSync(file, 'text\n');
-    const root = join(import.meta.dirname, '../../..');
+    const root = join(import.meta.dirname, '../../../..');
     for (const program of [['cli/main.ts', 'up'], ['control-plane/main.ts'], ['proxy/main.ts']]) {
       const { status, stderr } = spawnSync(process.execPath, program, {
         cwd: root,
