@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from '../../shared/base/json.ts';
+import { isJsonObject } from '../../shared/base/json.ts';
 import { parsePublicJwk } from '../../shared/crypto/signing-key.ts';
 import type { KillSwitch } from '../../shared/decision/state.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
@@ -192,9 +192,7 @@ function publishedTool(row: StoredTool, guard: RowGuard): PublishedTool {
   if (approvedHash !== null && text === null)
     throw invalid(`the approved manifest of ${name} is gone`);
   const manifest =
-    approvedHash === null || text === null
-      ? undefined
-      : (manifestOf(approvedHash, text) as unknown as JsonObject);
+    approvedHash === null || text === null ? undefined : manifestOf(approvedHash, text);
   const inputSchema = manifest?.inputSchema;
   return {
     name,

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from '../../shared/base/json.ts';
+import { isJsonObject } from '../../shared/base/json.ts';
 import { parseStrictJson } from '../../shared/base/strict-json.ts';
 import { matchesAnyGlob } from '../../shared/glob/glob.ts';
 import type { EvidenceEvent } from '../../shared/ledger/event.ts';
@@ -159,12 +159,10 @@ function manifestAsSeen(
     if (!isJsonObject(shown)) return undefined;
     const { title, description, inputSchema, outputSchema, annotations } = shown;
     const surfaceMembers = { title, description, inputSchema, outputSchema, annotations };
-    const merged = { ...(approved as unknown as JsonObject), ...surfaceMembers, name: tool };
+    const merged = { ...approved, ...surfaceMembers, name: tool };
     const manifest = parseManifest(merged);
     assertUsable(manifest);
-    return surfaceHash(manifest as unknown as JsonObject) === observedSurface
-      ? manifest
-      : undefined;
+    return surfaceHash(manifest) === observedSurface ? manifest : undefined;
   } catch {
     // What cannot be a manifest cannot be approved; the tool stops all the same.
     return undefined;
