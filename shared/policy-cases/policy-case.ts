@@ -3,7 +3,7 @@ import type { PolicyContext } from '../policy/language/context.ts';
 import type { Environment, Mode } from '../vocabulary/action.ts';
 import type { Decision } from '../vocabulary/verdict.ts';
 
-/** An action as preflight takes it, without passport. Only the tool must be named. */
+/** An action as for preflight, without passport. Only the tool is required. */
 export interface CaseAction {
   readonly tool: string;
   /** Default: `anything`. */
@@ -11,7 +11,7 @@ export interface CaseAction {
   readonly args?: JsonObject | undefined;
   /** Default: `1`. */
   readonly agent_id?: string | undefined;
-  /** Given: the agent is registered under that name. Default: no record of it. */
+  /** If set, the agent is registered under that name. Default: the agent is not registered. */
   readonly agent_name?: string | undefined;
   /** Default: `someone`. */
   readonly user_id?: string | undefined;
@@ -25,13 +25,15 @@ export interface CaseAction {
 export interface CaseExpectation {
   readonly decision: Decision;
   readonly reason_code?: string | undefined;
-  /** `<definition id>/<rule name>`; all of them, in any order. */
+  /** `<definition id>/<rule name>` of all matching rules, in any order. */
   readonly matched_rules?: readonly string[] | undefined;
-  /** Rules that matched without counting, of policies in `monitor` or `warn`; all, in any order. */
+  /**
+   * Matching rules of policies in `monitor` or `warn` without effect; all of them, in any order.
+   */
   readonly observed?: readonly string[] | undefined;
 }
 
-/** One test of a set of policies: either an action or a whole context, and what it must come to. */
+/** One test of a set of policies: an action or a whole context, and the expected outcome. */
 export interface PolicyCase {
   readonly name: string;
   readonly action?: CaseAction | undefined;
@@ -39,12 +41,12 @@ export interface PolicyCase {
   readonly expect: CaseExpectation;
 }
 
-/** What a case file holds. */
+/** The content of a case file. */
 export interface CaseFile {
   readonly file: string;
-  /** Names relative to the file; undefined: every policy file beside it. */
+  /** File names relative to this file; undefined: every policy file in the same folder. */
   readonly policies?: readonly string[] | undefined;
   readonly cases: readonly PolicyCase[];
-  /** The line of each case, in their order. */
+  /** The line number of each case. */
   readonly lines: readonly number[];
 }

@@ -22,7 +22,7 @@ const actionTexts = [
 const actionKeys = ['tool', 'args', 'mode', 'environment', ...actionTexts.map(([name]) => name)];
 const expectKeys = ['decision', 'reason_code', 'matched_rules', 'observed'];
 
-/** Reads a file of policy cases, YAML or JSON; throws SourceError for one that is not valid. */
+/** Parses a file of policy cases, YAML or JSON; throws SourceError if it is invalid. */
 export function readCaseFile(given: SourceFile): CaseFile {
   const source = readSource(given);
   return atLine(source, () => {
@@ -39,13 +39,16 @@ export function readCaseFile(given: SourceFile): CaseFile {
 
 function readCases(value: JsonValue | undefined): readonly PolicyCase[] {
   const list = readList(value, 'cases', { max: casesMax, of: 'cases' });
-  if (list.length === 0) refuse('cases', 'must hold at least one case');
+  if (list.length === 0) refuse('cases', 'must contain at least one case');
   const seen = new Set<string>();
   return list.map((item, index) => {
     const path = `cases[${index}]`;
     const one = readCase(item, path);
     if (seen.has(one.name)) {
-      refuse(joinPath(path, 'name'), `${show(one.name)} is the name of a case above, too`);
+      refuse(
+        joinPath(path, 'name'),
+        `${show(one.name)} is already the name of a case above; use another`,
+      );
     }
     seen.add(one.name);
     return one;
@@ -56,7 +59,7 @@ function readCase(value: JsonValue, path: string): PolicyCase {
   const { name, action, context, expect } = readObject(value, path, caseKeys);
   const label = readLabel(name, joinPath(path, 'name'), 200);
   if ((action === undefined) === (context === undefined)) {
-    refuse(path, 'must hold either action or context');
+    refuse(path, 'must have either action or context');
   }
   return {
     name: label,
@@ -117,8 +120,8 @@ function readNames(value: JsonValue, path: string): readonly string[] {
 }
 
 /**
- * Refuses a context that no decision can have: a misspelt field would make a case pass because
- * the rule it is about never matches.
+ * Refuses a context that no decision can have. With a misspelt field, a case would pass because its
+ * rule never matches.
  */
 function checkContext(context: JsonObject, path: string): void {
   checkMembers(context, path, '');

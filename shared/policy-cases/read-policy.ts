@@ -4,15 +4,15 @@ import { policyHash } from '../policy/language/hash.ts';
 import { parsePolicy } from '../policy/language/validate.ts';
 import { atLine, readSource, type Source, type SourceFile } from './source.ts';
 
-/** A valid policy that was read from a file. */
+/** A valid policy from a file. */
 export interface PolicyFile extends Pick<Source, 'file' | 'lineOf'> {
   readonly definition: PolicyDefinition;
-  /** The definition as the API takes it. */
+  /** The definition in the form of the API. */
   readonly json: JsonObject;
   readonly hash: string;
 }
 
-/** Reads one policy from a YAML or JSON file; throws SourceError for one that is not valid. */
+/** Parses one policy from a YAML or JSON file; throws SourceError if it is invalid. */
 export function readPolicyFile(given: SourceFile): PolicyFile {
   const source = readSource(given);
   const definition = atLine(source, () => parsePolicy(source.value));

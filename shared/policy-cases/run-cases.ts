@@ -21,7 +21,7 @@ interface CaseDifference {
   readonly actual: string | readonly string[];
 }
 
-/** What became of one case. It passed when nothing differs from what it expects. */
+/** The result of one case. It passed if there are no differences from the expectation. */
 export interface CaseResult {
   readonly name: string;
   readonly passed: boolean;
@@ -30,8 +30,8 @@ export interface CaseResult {
 }
 
 /**
- * Runs cases over valid policies as if all of these, and no others, were published: an action is
- * decided as preflight decides it, a context is evaluated as it is.
+ * Runs cases as if exactly these policies were published. An action is decided as preflight decides
+ * it; a context is evaluated directly.
  */
 export function runCases(
   cases: readonly PolicyCase[],
@@ -105,7 +105,7 @@ function compare(expect: CaseExpectation, actual: CaseOutcome): readonly CaseDif
   });
 }
 
-/** Lists are compared as sets: in which order rules matched says nothing. */
+/** Lists are compared as sets, because the order of matched rules has no meaning. */
 function comparable(value: string | readonly string[]): string {
   return JSON.stringify(typeof value === 'string' ? value : [...new Set(value)].sort());
 }

@@ -6,21 +6,21 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { snapshotJson } from '../policy/language/json-bounds.ts';
 import { jsonOf, UnreadableNode } from './yaml-value.ts';
 
-/** A file as it was found: its name as messages are to show it, and all its bytes. */
+/** A source file: its name for messages, and all its bytes. */
 export interface SourceFile {
   readonly name: string;
   readonly bytes: Uint8Array;
 }
 
-/** What a file holds, and where in it each part is. */
+/** The content of a file, with the line of each part. */
 export interface Source {
   readonly file: string;
   readonly value: JsonValue;
-  /** The line of a path such as `rules[0].when`, or of the nearest part around it; from 1. */
+  /** The line, from 1, of a path such as `rules[0].when`, or of the nearest enclosing part. */
   readonly lineOf: (path: string) => number;
 }
 
-/** A file that cannot be used: where, what is wrong, what to do. */
+/** A file is unusable. The message states the line, the problem and what to do. */
 export class SourceError extends Error {
   override readonly name = 'SourceError';
   readonly file: string;
@@ -35,18 +35,18 @@ export class SourceError extends Error {
   }
 }
 
-/** As large as a policy may be; the time to read it is bounded with it. */
+/** The maximum size of a policy. It also bounds the parsing time. */
 const bytesMax = 1024 * 1024;
 
 /**
- * Reads a YAML or JSON file (`.json`) of which every reader makes the same value: one document,
- * no tags, anchors or aliases, no key twice, no number or word that readers differ about.
+ * Parses a YAML or JSON file (`.json`) that every parser reads as the same value: one document, no
+ * tags, anchors or aliases, no duplicate keys, no ambiguous numbers or words.
  */
 export function readSource({ name, bytes }: SourceFile): Source {
   if (bytes.length > bytesMax) {
     throw new SourceError(name, 1, `larger than ${bytesMax} bytes; split it into several files`);
   }
-  if (!isUtf8(bytes)) throw new SourceError(name, 1, 'not UTF-8; save it in that encoding');
+  if (!isUtf8(bytes)) throw new SourceError(name, 1, 'not UTF-8; save it as UTF-8');
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
   const lines = new LineCounter();
   const lineAt = (offset: number) => lines.linePos(offset).line;
@@ -56,7 +56,7 @@ export function readSource({ name, bytes }: SourceFile): Source {
     schema: 'core',
     stringKeys: true,
     merge: false,
-    // Looked for by `jsonOf`, which can name the key, in time linear in the file.
+    // `jsonOf` checks this in linear time and can name the key.
     uniqueKeys: false,
   });
   const [problem] = [...document.errors, ...document.warnings];
@@ -80,7 +80,7 @@ export function readSource({ name, bytes }: SourceFile): Source {
   }
 }
 
-/** Runs a check of `value` that names paths, and turns what it refuses into an error with its line. */
+/** Runs a check of `value` and converts its refusal into an error with a line number. */
 export function atLine<Result>(
   { file, lineOf }: Pick<Source, 'file' | 'lineOf'>,
   check: () => Result,
@@ -99,7 +99,7 @@ function bounded(file: string, value: JsonValue, lineOf: Source['lineOf']): Json
   return atLine({ file, lineOf }, () => snapshotJson(value));
 }
 
-/** Shortens the path until it leads to a part that is there. */
+/** Shortens the path until it matches an existing part. */
 function nearest(offsets: ReadonlyMap<string, number>, path: string): number {
   for (let at = path; at !== ''; at = at.replace(lastStep, '')) {
     const offset = offsets.get(at);
@@ -111,15 +111,15 @@ function nearest(offsets: ReadonlyMap<string, number>, path: string): number {
 
 const lastStep = /(\[[^[\]]*\]|\.?[^.[\]]+|[[\].])$/;
 
-const quoted = 'put quotes around text that begins so, as in operator: ">="';
+const quoted = 'put quotes around text that begins with this character, as in operator: ">="';
 
-/** The parser speaks of its grammar; an author needs to know what to type. */
+/** Replaces parser messages about grammar by messages about what to type. */
 const advice: Partial<Record<ErrorCode, string>> = {
   BAD_ALIAS: quoted,
   BAD_INDENT: 'is its closing bracket missing?',
   BAD_SCALAR_START: quoted,
   BLOCK_AS_IMPLICIT_KEY:
-    'is the line indented unlike those beside it? Text with ": " in it needs quotes',
+    'is the indentation different from the neighbouring lines? Text with ": " in it needs quotes',
   MULTILINE_IMPLICIT_KEY: 'is a colon, or the space after it, missing?',
   TAB_AS_INDENT: 'use spaces',
   TAG_RESOLVE_FAILED: quoted,
@@ -133,7 +133,7 @@ function yamlProblem({
   readonly code: ErrorCode;
   readonly message: string;
 }): string {
-  if (code === 'MULTIPLE_DOCS') return 'several documents; make a file of each';
+  if (code === 'MULTIPLE_DOCS') return 'several documents; use one file for each';
   const what = advice[code];
   return what === undefined ? message : `${message}: ${what}`;
 }

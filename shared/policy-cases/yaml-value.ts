@@ -13,7 +13,7 @@ import { parseStrictJson } from '../base/strict-json.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { joinPath, show } from '../policy/language/json-bounds.ts';
 
-/** A part of a YAML document that is refused, and where it begins. */
+/** A part of a YAML document that is refused, and its offset. */
 export class UnreadableNode extends Error {
   readonly offset: number;
 
@@ -25,13 +25,13 @@ export class UnreadableNode extends Error {
 
 interface YamlValue {
   readonly value: JsonValue;
-  /** Where each part begins, by its path as `joinPath` writes it. */
+  /** The offset of each part, by its path as `joinPath` formats it. */
   readonly offsets: ReadonlyMap<string, number>;
 }
 
 const depthMax = 64;
 
-/** The JSON value of a YAML document that says nothing but JSON. */
+/** The JSON value of a YAML document that uses only JSON's data model. */
 export function jsonOf(root: ParsedNode): YamlValue {
   const offsets = new Map<string, number>();
   const convert = (node: unknown, path: string, depth: number): JsonValue => {
@@ -59,16 +59,19 @@ export function jsonOf(root: ParsedNode): YamlValue {
 
 function refuseExtras(node: { readonly tag?: string | undefined }, offset: number): void {
   if (isAlias(node)) {
-    throw new UnreadableNode(offset, `an alias (*${node.source}); write out what it stands for`);
+    throw new UnreadableNode(offset, `an alias (*${node.source}); replace it with its value`);
   }
   if ('anchor' in node && node.anchor !== undefined) {
     throw new UnreadableNode(
       offset,
-      `an anchor (&${node.anchor}); remove it, there are no aliases`,
+      `an anchor (&${node.anchor}); remove it, because aliases are not allowed`,
     );
   }
   if (node.tag !== undefined) {
-    throw new UnreadableNode(offset, `a tag (${node.tag}); remove it, quotes make text of a value`);
+    throw new UnreadableNode(
+      offset,
+      `a tag (${node.tag}); remove it; use quotes to make a value text`,
+    );
   }
 }
 
@@ -82,7 +85,8 @@ interface Member {
 function membersOf(map: YAMLMap, path: string): readonly Member[] {
   const seen = new Set<string>();
   return map.items.map(({ key: node, value }): Member => {
-    if (!isScalar(node)) throw new UnreadableNode(map.range?.[0] ?? 0, 'a key that is no text');
+    if (!isScalar(node))
+      throw new UnreadableNode(map.range?.[0] ?? 0, 'a key that is not text; quote it');
     const at = node.range?.[0] ?? 0;
     refuseExtras(node, at);
     const key = String(node.value ?? '');
@@ -95,9 +99,9 @@ function membersOf(map: YAMLMap, path: string): readonly Member[] {
   });
 }
 
-/** Words that YAML 1.1 takes for true and false, and YAML 1.2 for text. */
+/** Words that are booleans in YAML 1.1 and text in YAML 1.2. */
 const ambiguousWord = /^(yes|no|on|off)$/i;
-/** A number to YAML 1.1, text to YAML 1.2. */
+/** A number in YAML 1.1, text in YAML 1.2. */
 const ambiguousNumber = /^[-+]?\d+(_\d+)+$/;
 
 function scalarValue({ value, source = '', type }: Scalar, offset: number): JsonValue {
@@ -113,7 +117,7 @@ function scalarValue({ value, source = '', type }: Scalar, offset: number): Json
   return value;
 }
 
-/** Hexadecimal, octal, a leading zero or plus, infinity: what JSON cannot say is refused. */
+/** Refuses numbers that JSON cannot express: hexadecimal, octal, leading zero or plus, infinity. */
 function exactNumber(value: number, source: string, offset: number): number {
   try {
     if (parseStrictJson(Buffer.from(source)) === value) return value;
@@ -122,7 +126,7 @@ function exactNumber(value: number, source: string, offset: number): number {
     if (error.code === 'args.number_unsafe') {
       throw new UnreadableNode(
         offset,
-        `${show(source)} cannot be kept exactly; round it, or quote it`,
+        `${show(source)} cannot be stored exactly; round it, or quote it`,
       );
     }
   }

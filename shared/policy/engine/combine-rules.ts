@@ -5,7 +5,10 @@ import { ruleEffects, severity } from '../language/severity.ts';
 import type { PolicyOutcome } from './policy-set.ts';
 import type { RuleSource } from './rule-source.ts';
 
-/** What the rules that matched come to (DESIGN 3, stage 5). They are given in order of (policy id, rule index). */
+/**
+ * Combines the rules that matched (DESIGN 3, stage 5). Expects them in order of (policy id, rule
+ * index).
+ */
 export function combine(matched: readonly RuleSource[]): PolicyOutcome {
   const enforcing = matched.filter(isEnforcing);
   const winner = mostRestrictive(enforcing);
@@ -25,7 +28,7 @@ export function combine(matched: readonly RuleSource[]): PolicyOutcome {
   };
 }
 
-/** Nothing that decides matched: what is not allowed is denied. */
+/** No deciding rule matched, so the action is denied. */
 function noMatch(matched: readonly RuleSource[]): PolicyOutcome {
   return {
     decision: 'deny',
@@ -36,7 +39,7 @@ function noMatch(matched: readonly RuleSource[]): PolicyOutcome {
   };
 }
 
-/** The enforcing policies allow it, and a policy in mode `warn` would have refused. */
+/** The enforcing policies allow the action, and a policy in mode `warn` would have refused it. */
 function cautioned(matched: readonly RuleSource[], caution: RuleSource): PolicyOutcome {
   const counts = (source: RuleSource) => isEnforcing(source) || isCaution(source);
   return {
@@ -50,22 +53,22 @@ function cautioned(matched: readonly RuleSource[], caution: RuleSource): PolicyO
   };
 }
 
-/** Whether a rule's policy decides, and does not only watch. */
+/** True if the rule's policy decides, and does not only observe. */
 export function isEnforcing({ policyMode }: RuleSource): boolean {
   return policyMode === 'enforce' || policyMode === 'strict';
 }
 
-/** A refusal of a policy that only warns. */
+/** True for a refusal by a policy that only warns. */
 export function isCaution(source: RuleSource): boolean {
   return source.policyMode === 'warn' && severity(ruleDecision(source)) > severity('warn');
 }
 
-/** What a rule that matches decides. */
+/** The decision of a matching rule. */
 export function ruleDecision({ rule }: RuleSource): Decision {
   return ruleEffects[rule.decision].decision;
 }
 
-/** The most restrictive; among equals the first. */
+/** The most restrictive source; the first among equals. */
 function mostRestrictive(sources: readonly RuleSource[]): RuleSource | undefined {
   let winner: RuleSource | undefined;
   for (const source of sources) {
@@ -83,7 +86,7 @@ function observe(sources: readonly RuleSource[]): PolicyOutcome['observed'] {
   }));
 }
 
-/** A human's decision must satisfy every matching rule that asks for one. */
+/** A human decision must satisfy every matching rule that requires one. */
 function jointTerms(sources: readonly RuleSource[]): ApprovalTerms {
   const approvals = sources
     .filter((source) => ruleDecision(source) === 'require_approval')

@@ -13,20 +13,20 @@ import { ToolIndex } from './tool-index.ts';
 import { indexUsage, type UsageIndex } from './usage-index.ts';
 
 /**
- * Compiles the published policies of one tenant, again whenever they change: what a change does not
- * touch is neither compiled nor indexed a second time. What a policy says is taken from its hash
- * alone, so a definition that does not have the hash it is published under is refused.
+ * Compiles the published policies of one tenant again after each change, and reuses all unchanged
+ * parts. Reuse is keyed by the policy's hash alone, so a definition that does not match its
+ * published hash is refused.
  */
 export class PolicyCompiler {
   #held: ReadonlyMap<string, CompiledPolicy> = new Map();
   #index = new ToolIndex();
 
-  /** Throws `policy.invalid` when any policy is; the set compiled before stays usable. */
+  /** Throws `policy.invalid` if any policy is invalid; the previously compiled set stays usable. */
   compile(policies: readonly PublishedPolicy[]): PolicySet {
     return finish(this.compileInSteps(policies));
   }
 
-  /** The same, one rule a step. Finish one set before the next is begun. */
+  /** Like `compile`, one rule per step. Finish one set before you start the next. */
   *compileInSteps(policies: readonly PublishedPolicy[]): Steps<PolicySet> {
     const before = this.#held;
     const held = new Map<string, CompiledPolicy>();
@@ -48,19 +48,21 @@ export class PolicyCompiler {
   }
 }
 
-/** Compiles a set once; a `PolicyCompiler` for one that changes. */
+/** Compiles a set once. Use a `PolicyCompiler` for a set that changes. */
 export function compilePolicies(policies: readonly PublishedPolicy[]): PolicySet {
   return new PolicyCompiler().compile(policies);
 }
 
-/** The same in short steps, for a program that has others to answer in between. */
+/**
+ * Like `compilePolicies`, in short steps, so that a server can handle other requests in between.
+ */
 export function compileInSteps(policies: readonly PublishedPolicy[]): Steps<PolicySet> {
   return new PolicyCompiler().compileInSteps(policies);
 }
 
 interface CompiledPolicy {
   readonly rules: readonly PlacedRule[];
-  /** Set for a policy in `strict`. */
+  /** Present for a policy in `strict`. */
   readonly covers: StrictScope['covers'] | undefined;
 }
 
@@ -68,7 +70,7 @@ function* compilePolicy({ id, hash, definition }: PublishedPolicy): Steps<Compil
   const checked = yield* parsePolicyInSteps(definition);
   if (policyHash(checked) !== hash) {
     throw new GatewayError('policy.invalid', {
-      message: `policy ${id}: its definition does not have the hash ${hash}`,
+      message: `policy ${id}: the definition does not match the published hash ${hash}`,
     });
   }
   const rules: PlacedRule[] = [];
@@ -83,7 +85,7 @@ function inOrder(one: PlacedRule, other: PlacedRule): number {
   return one.rank - other.rank || (one.rule.policyHash < other.rule.policyHash ? -1 : 1);
 }
 
-/** The order in which the rules of a set stand. */
+/** The order of the policies of a set. */
 export function byPolicyId(one: PublishedPolicy, other: PublishedPolicy): number {
   return one.id - other.id || (one.hash < other.hash ? -1 : 1);
 }

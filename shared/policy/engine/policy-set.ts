@@ -3,36 +3,39 @@ import type { PolicyContext } from '../language/context.ts';
 import type { StrictScope } from './strict-scope.ts';
 import type { UsageIndex } from './usage-index.ts';
 
-/** What the published policies of a tenant say about one context. */
+/** The outcome of a tenant's published policies for one context. */
 export interface PolicyOutcome {
   readonly decision: Decision;
   readonly reasonCode: string;
-  /** Hash of the policy that decided; undefined when nothing matched. */
+  /** Hash of the policy that decided; undefined if no rule matched. */
   readonly policyHash?: string | undefined;
-  /** `<definition id>/<rule name>` of the rule whose decision and reason these are. */
+  /** `<definition id>/<rule name>` of the rule that supplied decision and reason. */
   readonly decidedBy?: string | undefined;
-  /** Every rule that matched and counts, by (policy id, rule index). */
+  /** Every matching rule that took effect, by (policy id, rule index). */
   readonly matchedRules: readonly string[];
-  /** Rules that matched without counting: of `monitor` policies, and of `warn` policies that changed nothing. */
+  /**
+   * Matching rules without effect: of `monitor` policies, and of `warn` policies that changed
+   * nothing.
+   */
   readonly observed: readonly {
     readonly rule: string;
     readonly decision: string;
     readonly reason: string;
   }[];
-  /** The terms of all matching `require_approval` rules together. */
+  /** The combined terms of all matching `require_approval` rules. */
   readonly approval?: ApprovalTerms | undefined;
-  /** Empty unless the rule's decision calls for steps of its own. */
+  /** Empty unless the rule's decision has steps of its own. */
   readonly nextSteps: readonly string[];
 }
 
 /** The published policies of one tenant, compiled and indexed by tool. */
 export interface PolicySet {
-  /** Hash over the sorted hashes of the published policies; stamped into passports. */
+  /** Hash over the sorted hashes of the published policies; recorded in passports. */
   readonly hash: string;
   readonly size: number;
-  /** What must be known of earlier calls. */
+  /** The past usage that the policies read. */
   readonly usage: UsageIndex;
-  /** Which calls are decided in mode `strict`, whatever mode is asked for. */
+  /** Calls that are decided in mode `strict`, whatever mode they request. */
   readonly strict: StrictScope;
   evaluate(context: PolicyContext): PolicyOutcome;
 }

@@ -20,9 +20,9 @@ import { groupConditions, ruleLabel } from './rule.ts';
 interface ConditionResult {
   readonly path: string;
   readonly operator: Operator;
-  /** The literal, or what the `$ref` path holds; absent when that leads nowhere. */
+  /** The literal, or the value at the `$ref` path; absent if there is none. */
   readonly expected?: JsonValue | undefined;
-  /** What the path holds; absent when it leads nowhere. */
+  /** The value at the path; absent if there is none. */
   readonly actual?: JsonValue | undefined;
   readonly result: boolean;
 }
@@ -34,7 +34,7 @@ export interface RuleEvidence {
   readonly condition_results: readonly ConditionResult[];
 }
 
-/** The answer of `POST /v1/policies/replay`, without its conformance. */
+/** The response of `POST /v1/policies/replay`, without its conformance. */
 export interface PolicyReplay {
   readonly verdict: {
     readonly decision: Decision;
@@ -43,21 +43,21 @@ export interface PolicyReplay {
     readonly evidence: readonly RuleEvidence[];
   };
   readonly policy_hash: string;
-  /** Over the JCS form of `verdict`: the same replay gives the same hash. */
+  /** Hash over the JCS form of `verdict`; the same replay gives the same hash. */
   readonly evidence_hash: string;
 }
 
 /**
- * Evaluates one valid policy on one context and shows every condition's result. It answers what
- * the policy says, whatever its own mode: a policy in `monitor` is tried as if it were enforced.
- * Where `applies_to` leaves the context out, no rule matches. Throws `args.schema_invalid` for a
- * context that JSON cannot hold faithfully.
+ * Evaluates one valid policy on one context and reports every condition's result. The policy's own
+ * mode is ignored: a policy in `monitor` is evaluated as if enforced. If `applies_to` excludes the
+ * context, no rule matches. Throws `args.schema_invalid` for a context that JSON cannot represent
+ * exactly.
  */
 export function replayPolicy(definition: PolicyDefinition, context: PolicyContext): PolicyReplay {
   return finish(replayInSteps(definition, context));
 }
 
-/** The same, one rule a step. */
+/** Like `replayPolicy`, one rule per step. */
 export function* replayInSteps(
   definition: PolicyDefinition,
   context: PolicyContext,
@@ -83,7 +83,7 @@ export function* replayInSteps(
   return { verdict, policy_hash: hash, evidence_hash: sha256(canonicalJson(verdict)) };
 }
 
-/** Compiles a rule to be tried, condition by condition; `applies`: whether its policy applies at all. */
+/** Compiles a rule for a condition-by-condition report; `applies`: whether its policy applies. */
 export function compileTrial(
   rule: PolicyRule,
 ): (context: PolicyContext, applies: boolean) => RuleEvidence {

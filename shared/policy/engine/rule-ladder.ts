@@ -9,12 +9,12 @@ import {
   settle,
 } from './rule-list.ts';
 
-/** Below this a list is as fast. */
+/** Below this number, a list is as fast. */
 const rungsMin = 4;
 
 interface Ladder {
   readonly collect: CollectRules;
-  /** Those without a bound in the ladder's direction at its path. */
+  /** Candidates without a bound of this direction at the path. */
   readonly rest: readonly Candidate[];
 }
 
@@ -27,9 +27,9 @@ interface Rung {
 }
 
 /**
- * Files candidates under numeric limits that they set at one path, such as `args.amount > 100`,
- * in ascending order, so that a look at them ends at the first limit that is not reached.
- * Upper limits are the same with the signs turned. Undefined when too few share a path.
+ * Sorts candidates by numeric limits at one path, such as `args.amount > 100`, so that a look-up
+ * ends at the first limit that the value does not reach. Upper limits are stored with inverted
+ * sign. Undefined if too few candidates share a path.
  */
 export function buildLadder(candidates: readonly Candidate[]): Ladder | undefined {
   const side = commonestSide(candidates);
@@ -68,7 +68,7 @@ function rungOf(candidate: Candidate, requirement: Requirement, bound: Condition
   };
 }
 
-/** Of two equal limits the inclusive one is reached first. */
+/** Of two equal limits, the inclusive one comes first. */
 function byLimit(one: Rung, other: Rung): number {
   if (one.limit !== other.limit) return one.limit < other.limit ? -1 : 1;
   return Number(other.inclusive) - Number(one.inclusive);

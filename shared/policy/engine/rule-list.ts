@@ -2,23 +2,23 @@ import type { Requirement } from '../language/condition.ts';
 import type { PolicyContext } from '../language/context.ts';
 import type { CompiledRule } from './rule.ts';
 
-/** A rule in its place among all rules of a set. */
+/** A rule with its rank among all rules of a set. */
 export interface PlacedRule {
   readonly rule: CompiledRule;
-  /** Rank in the order of (policy id, rule index); the same whatever other policies there are. */
+  /** Rank in the order of (policy id, rule index); independent of other policies. */
   readonly rank: number;
 }
 
-/** A rule and those of its requirements that an index has not settled yet. */
+/** A rule and the requirements that an index has not checked yet. */
 export interface Candidate {
   readonly placed: PlacedRule;
   readonly open: readonly Requirement[];
 }
 
-/** Adds every rule that matches to `found`, in no particular order. */
+/** Adds every matching rule to `found`, in any order. */
 export type CollectRules = (context: PolicyContext, found: PlacedRule[]) => void;
 
-/** Tries every candidate. */
+/** Evaluates every candidate. */
 export function listRules(candidates: readonly Candidate[]): CollectRules {
   const tests = candidates.map(({ placed, open }) => ({ placed, holds: holdsAll(open) }));
   return (context, found) => {
@@ -26,7 +26,7 @@ export function listRules(candidates: readonly Candidate[]): CollectRules {
   };
 }
 
-/** The same candidate without one of its requirements, which an index has settled. */
+/** The candidate without a requirement that an index has already checked. */
 export function settle(candidate: Candidate, requirement: Requirement): Candidate {
   return { ...candidate, open: candidate.open.filter((other) => other !== requirement) };
 }

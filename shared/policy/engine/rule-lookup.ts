@@ -3,20 +3,20 @@ import type { ConditionKeys, Requirement } from '../language/condition.ts';
 import { compilePath } from '../language/path.ts';
 import { type Candidate, type CollectRules, settle } from './rule-list.ts';
 
-/** Below this a list is faster than a look-up. */
+/** Below this number, a list is faster than a look-up. */
 const gainMin = 4;
 
 interface ValueSplit {
   readonly path: string;
   readonly byValue: ReadonlyMap<JsonValue, readonly Candidate[]>;
-  /** Those that do not need a certain value at the path. */
+  /** Candidates that do not require a certain value at the path. */
   readonly rest: readonly Candidate[];
 }
 
 /**
- * Files candidates under the values that they need at one path, the one that tells most of them
- * apart; undefined when no path does. A candidate that accepts more than `valuesMax` values
- * stays in the rest, so that the index does not grow out of proportion.
+ * Indexes candidates under the values that they require at one path, the path that separates most
+ * of them; undefined if there is none. A candidate that accepts more than `valuesMax` values stays
+ * in `rest`, to limit the index's size.
  */
 export function splitByValue(
   candidates: readonly Candidate[],
@@ -58,7 +58,7 @@ function keyedAt({ open }: Candidate, path: string, valuesMax: number): Requirem
   return open.find(({ keys }) => keys?.path === path && keys.values.length <= valuesMax);
 }
 
-/** The path whose look-up spares the most tests; among equals `tool.name`. */
+/** The path whose look-up saves the most evaluations; `tool.name` among equals. */
 function bestPath(candidates: readonly Candidate[], valuesMax: number): string | undefined {
   let best: string | undefined;
   let bestGain = gainMin - 1;
@@ -73,7 +73,7 @@ function bestPath(candidates: readonly Candidate[], valuesMax: number): string |
 
 interface PathLoad {
   rules: number;
-  /** How many rules a look-up would leave at worst. */
+  /** Maximum number of rules that remain after a look-up. */
   heaviest: number;
   readonly perValue: Map<JsonValue, number>;
 }

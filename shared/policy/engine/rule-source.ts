@@ -1,7 +1,7 @@
 import type { Mode } from '../../vocabulary/action.ts';
 import type { PolicyRule } from '../language/definition.ts';
 
-/** A rule as the combination of outcomes sees it. */
+/** The data of a rule that combining outcomes needs. */
 export interface RuleSource {
   /** `<definition id>/<rule name>`. */
   readonly label: string;

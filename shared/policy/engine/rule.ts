@@ -18,16 +18,16 @@ import type { PolicyOutcome } from './policy-set.ts';
 import type { RuleSource } from './rule-source.ts';
 import { type UsageReading, usageReading } from './usage-reading.ts';
 
-/** A rule ready to run: it matches when all its requirements hold. */
+/** A compiled rule; it matches if all its requirements hold. */
 export interface CompiledRule extends RuleSource {
   readonly requirements: readonly Requirement[];
-  /** The outcome when no other rule matches; most decisions come to one of these. */
+  /** The outcome if no other rule matches; most decisions are one of these. */
   readonly alone: PolicyOutcome;
-  /** Set where the rule refers to what was done before. */
+  /** Present if the rule refers to past usage. */
   readonly usage?: UsageReading | undefined;
 }
 
-/** The rules of a valid policy, each compiled when it is asked for. */
+/** Compiles the rules of a valid policy on demand. */
 export function* compileRules({
   definition,
   hash,
@@ -53,7 +53,7 @@ export function ruleLabel(definition: PolicyDefinition, rule: PolicyRule): strin
   return `${definition.id}/${rule.name}`;
 }
 
-/** The conditions of a group, and what makes them a match. */
+/** The conditions of a group, and how many of them must hold. */
 export function groupConditions(group: ConditionGroup): {
   readonly quantifier: 'all' | 'any';
   readonly conditions: readonly PolicyCondition[];
@@ -79,7 +79,7 @@ function anyOf(conditions: readonly CompiledCondition[]): Requirement {
   };
 }
 
-/** Alternatives that all look at the same path come to one list of values. */
+/** Alternatives on the same path form one list of values. */
 function unionOf(conditions: readonly CompiledCondition[]): ConditionKeys | undefined {
   const path = conditions[0]?.keys?.path;
   if (path === undefined) return undefined;

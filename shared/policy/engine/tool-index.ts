@@ -11,13 +11,13 @@ import {
 import { lookUp, splitByValue } from './rule-lookup.ts';
 
 /**
- * The rules of a set, filed by the tools that they are for: what a change of the set does not touch
- * stays as it was built. Immutable, so that a set in use is not changed under its users.
+ * The rules of a set, indexed by tool. A changed set reuses the parts of the index that are
+ * unaffected. Immutable, so that a set in use never changes.
  */
 export class ToolIndex {
   readonly #branches: ReadonlyMap<Primitive | undefined, Branch>;
 
-  /** Without rules, unless told otherwise. */
+  /** Without arguments, the index is empty. */
   constructor(branches: ReadonlyMap<Primitive | undefined, Branch> = new Map()) {
     this.#branches = branches;
   }
@@ -48,7 +48,7 @@ export class ToolIndex {
   };
 }
 
-/** The rules for one tool, or (`undefined`) those that do not say which; indexed when first needed. */
+/** The rules for one tool, or (`undefined`) rules that name no tools; indexed on first use. */
 class Branch {
   readonly #tool: Primitive | undefined;
   readonly placed: readonly PlacedRule[];
@@ -74,7 +74,7 @@ class Branch {
   }
 }
 
-/** What says which tools a rule is for, where they are few. */
+/** The requirement that limits a rule to a small set of tools. */
 function toolRequirement({ rule }: PlacedRule): Requirement | undefined {
   return rule.requirements.find(
     ({ keys }) => keys?.path === 'tool.name' && keys.values.length <= valuesMax,
@@ -85,16 +85,19 @@ function toolsOf(placed: PlacedRule): readonly (Primitive | undefined)[] {
   return toolRequirement(placed)?.keys?.values ?? [undefined];
 }
 
-/** A rule that accepts more values than this at a path is not filed under them. */
+/** A rule that accepts more values at a path is not indexed under them. */
 const valuesMax = 64;
-/** Splits on the way to any rule: policies written to be awkward must not make the index deep. */
+/**
+ * Maximum number of splits on the way to a rule, so that hostile policies cannot make the index
+ * deep.
+ */
 const splitsMax = 16;
 
 /**
- * Finds the rules that match a context at a cost that hardly grows with the number of rules.
- * Rules that need a certain value at some path are filed under that value, whatever tells most of
- * them apart. Among what is left, numeric limits on the same path are put in order. The rest are
- * tried one by one. `isFiled`: the rules have been filed under values once already.
+ * Builds an index whose look-up cost hardly grows with the number of rules. Rules that require a
+ * certain value at a path are indexed under that value, using the path that separates most of them.
+ * Numeric limits on the same path are sorted. The remaining rules are evaluated one by one.
+ * `isFiled`: the rules are already indexed under values once.
  */
 function buildIndex(
   candidates: readonly Candidate[],
@@ -105,8 +108,8 @@ function buildIndex(
 
 interface Allowance {
   /**
-   * 1 below the first look-up: from there on a rule is filed once, so that the index never holds
-   * more than `valuesMax` references to it, however lists of values are combined.
+   * 1 below the first look-up: from there on a rule is indexed once, so that the index never has
+   * more than `valuesMax` references to a rule, however lists of values are combined.
    */
   readonly valuesLimit: number;
   readonly splitsLeft: number;

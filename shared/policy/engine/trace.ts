@@ -21,8 +21,9 @@ interface Trace {
 const valueCharsMax = 1_000;
 
 /**
- * Shows every rule whose policy applies to a context, condition by condition, in the order in which
- * they count, one rule a step. Of more than `max` rules those that did not match are left off first.
+ * Reports every rule whose policy applies to a context, condition by condition, in order of
+ * precedence, one rule per step. If there are more than `max` rules, those that did not match are
+ * omitted first.
  */
 export function compileTrace(
   policies: readonly PublishedPolicy[],
@@ -44,7 +45,7 @@ export function compileTrace(
   };
 }
 
-/** Most policies apply to none of the contexts of a batch. */
+/** Compiles on demand, because most policies apply to no context of a batch. */
 function compileLazily({ definition }: PublishedPolicy) {
   const scope = compileScope(definition);
   const trials: ReturnType<typeof compileTrial>[] = [];
@@ -59,7 +60,7 @@ function compileLazily({ definition }: PublishedPolicy) {
   };
 }
 
-/** Values as long as an agent likes would be repeated with every rule that looks at them. */
+/** Shortens values, because a long argument would be repeated for every rule that reads it. */
 function shortened(result: RuleEvidence['condition_results'][number]) {
   const { path, operator, expected, actual } = result;
   return {

@@ -1,23 +1,23 @@
 import type { PolicyContext } from '../language/context.ts';
 import type { UsageReading } from './usage-reading.ts';
 
-/** What has to be kept of an agent's calls of one tool. */
+/** The usage to record for an agent's calls of one tool. */
 export interface UsageNeeds {
   /** Paths below `args` whose values are summed, sorted. */
   readonly sums: readonly string[];
 }
 
-/** Which calls must be counted for the policies of a set, and which decisions rest on it. */
+/** The calls that a policy set must count, and the decisions that depend on the counts. */
 export interface UsageIndex {
-  /** True when no policy refers to usage: then nothing is counted, asked for or looked up. */
+  /** True if no policy refers to usage: no calls are counted or looked up. */
   readonly isEmpty: boolean;
   /** Undefined for a tool that no budget of this agent refers to. */
   needsOf(tool: string, agentId: string): UsageNeeds | undefined;
-  /** Whether a deciding rule's match hangs on what was done before. */
+  /** True if the match of a deciding rule depends on past usage. */
   decidesIn(context: PolicyContext): boolean;
 }
 
-/** Tools are the agent's to name on hosts without bindings: what is remembered of them is bounded. */
+/** Cache limit. Agents choose tool names on hosts without bindings. */
 const rememberedMax = 1_000;
 
 export function indexUsage(readings: readonly UsageReading[]): UsageIndex {
@@ -38,7 +38,7 @@ export function indexUsage(readings: readonly UsageReading[]): UsageIndex {
   };
 }
 
-/** Of policies that have no budgets. */
+/** For policies without budgets. */
 export const noUsage: UsageIndex = {
   isEmpty: true,
   needsOf: () => undefined,

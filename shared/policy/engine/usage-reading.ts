@@ -6,19 +6,19 @@ import { compileScope } from '../language/scope.ts';
 import { permits } from '../language/severity.ts';
 import { isUsagePath, summedPath } from '../language/usage-path.ts';
 
-/** How a rule depends on what the agent has already done. */
+/** How a rule depends on the agent's past usage. */
 export interface UsageReading {
-  /** Paths below `args` whose values it wants summed. */
+  /** Paths below `args` whose sums the rule reads. */
   readonly sums: readonly string[];
-  /** Whether its policy decides, rather than observe or warn. */
+  /** True if its policy decides, and does not only observe or warn. */
   readonly decides: boolean;
-  /** False when the rule cannot match any call of this tool by this agent. */
+  /** False if the rule cannot match any call of this tool by this agent. */
   readonly concerns: (tool: string, agentId: string) => boolean;
-  /** False when the rule matches this context, or does not, whatever was done before. */
+  /** False if past usage cannot change whether the rule matches this context. */
   readonly dependsIn: (context: PolicyContext) => boolean;
 }
 
-/** Undefined for a rule that looks at nothing that was done before. */
+/** Undefined for a rule that does not read past usage. */
 export function usageReading(
   definition: PolicyDefinition,
   rule: PolicyRule,
@@ -55,7 +55,7 @@ function usagePathsOf({ path, value }: PolicyCondition): string[] {
   return [path, refPath(value)].filter((one) => one !== undefined && isUsagePath(one)) as string[];
 }
 
-/** A condition that the names of tool and agent settle by themselves. */
+/** True for a condition that depends only on the names of tool and agent. */
 function isAboutCaller({ path, value }: PolicyCondition): boolean {
   return (path === 'tool.name' || path === 'agent.id') && refPath(value) === undefined;
 }

@@ -5,12 +5,12 @@ import { compilePath, type ReadPath } from './path.ts';
 import { compilePattern } from './pattern.ts';
 import { isPrimitive, type Primitive, type Relation, relations, toNumber } from './relations.ts';
 
-/** Something that must hold for a rule to match. */
+/** A requirement of a rule; the rule matches if all its requirements hold. */
 export interface Requirement {
   readonly holds: (context: PolicyContext) => boolean;
-  /** Set when `holds` says the same as: the value at `path` is one of `values`. */
+  /** Present if `holds` is equivalent to: the value at `path` is one of `values`. */
   readonly keys?: ConditionKeys | undefined;
-  /** Set when `holds` says the same as: the number at `path` lies beyond `limit`. */
+  /** Present if `holds` is equivalent to: the number at `path` lies beyond `limit`. */
   readonly bound?: ConditionBound | undefined;
 }
 
@@ -18,14 +18,14 @@ export interface ConditionBound {
   readonly path: string;
   readonly operator: '>' | '>=' | '<' | '<=';
   readonly limit: number;
-  /** Whether the rule permits: then text with an exponent does not count as a number. */
+  /** True if the rule permits; text with an exponent then does not count as a number. */
   readonly permits: boolean;
 }
 
-/** A condition ready to run: the one place that says whether it holds. */
+/** A compiled condition. Only its `holds` determines whether a condition is true. */
 export interface CompiledCondition extends Requirement {
   readonly actual: ReadPath;
-  /** The literal, or what the `$ref` path holds. */
+  /** The literal, or the value at the `$ref` path. */
   readonly expected: ReadPath;
 }
 
@@ -35,8 +35,8 @@ export interface ConditionKeys {
 }
 
 /**
- * Compiles one condition. `permits` is true in a rule whose decision is `allow` or `warn`:
- * there, what cannot be read never makes a condition true.
+ * Compiles one condition. `permits` is true for rules that decide `allow` or `warn`: there, a
+ * missing or incomparable value never makes a condition true.
  */
 export function compileCondition(condition: PolicyCondition, permits: boolean): CompiledCondition {
   const { path, value } = condition;
@@ -56,14 +56,17 @@ export function compileCondition(condition: PolicyCondition, permits: boolean): 
   return { holds, actual, expected, keys: keysOf(condition), bound: boundOf(condition, permits) };
 }
 
-/** The path that a `{ "$ref": path }` names; undefined for a literal. */
+/** The path of a `{ "$ref": path }`; undefined for a literal. */
 export function refPath(value: JsonValue): string | undefined {
   if (!isJsonObject(value)) return undefined;
   const path = value.$ref;
   return typeof path === 'string' ? path : undefined;
 }
 
-/** A text that is too long to be searched never permits, and never escapes a rule that forbids. */
+/**
+ * Text that is too long to search never matches a rule that permits, and always matches a rule that
+ * refuses.
+ */
 function searches(
   actual: ReadPath,
   pattern: JsonValue,
@@ -85,7 +88,7 @@ function literalTest(
   return (context) => relation(actual(context), literal, permits);
 }
 
-/** `in` a list of primitives, at a cost that does not grow with the list. */
+/** `in` with a list of primitives, in constant time. */
 function memberTest(
   { operator, value }: PolicyCondition,
   actual: ReadPath,
@@ -110,7 +113,7 @@ function boundOf(
   return Number.isNaN(limit) ? undefined : { path, operator, limit, permits };
 }
 
-/** A limit that is given as text is the number it says: it comes from the policy's author. */
+/** A limit given as text is read as a number, because the policy's author wrote it. */
 function literalOf({ operator, value }: PolicyCondition): JsonValue {
   return isOrder(operator) ? toNumber(value, false) : value;
 }

@@ -1,7 +1,7 @@
 import { environments, riskTiers } from '../../vocabulary/action.ts';
 
 type Field =
-  /** `words`: the only values it can have. `always`: every context has it. */
+  /** `words`: the only possible values. `always`: every context has the field. */
   | { readonly kind: 'text'; readonly words?: readonly string[]; readonly always?: boolean }
   | { readonly kind: 'object'; readonly fields?: Readonly<Record<string, Field>> }
   | { readonly kind: 'anything' };
@@ -9,7 +9,7 @@ type Field =
 const text: Field = { kind: 'text' };
 const alwaysText: Field = { kind: 'text', always: true };
 
-/** What a PolicyContext can hold (contract 2.4). An object without `fields` is free-form. */
+/** The fields of a PolicyContext (contract 2.4). An object without `fields` is free-form. */
 const contextFields: Readonly<Record<string, Field>> = {
   tenant: { kind: 'object', fields: { id: alwaysText, name: alwaysText } },
   agent: { kind: 'object', fields: { id: alwaysText, name: text, goal: text } },
@@ -57,7 +57,7 @@ const contextFields: Readonly<Record<string, Field>> = {
   },
 };
 
-/** What is known about the place a path names; undefined when no context has such a place. */
+/** The field at a path; undefined if no context has that path. */
 export function fieldAt(path: string): Field | undefined {
   let field: Field = { kind: 'object', fields: contextFields };
   for (const segment of path.split('.')) {
@@ -72,7 +72,7 @@ export function fieldAt(path: string): Field | undefined {
   return field;
 }
 
-/** The names that a context, or an object of it, can have; undefined for one of any names. */
+/** The field names of a context or of an object in it; undefined if any name is possible. */
 export function fieldNames(path?: string): readonly string[] | undefined {
   const field = path === undefined ? { fields: contextFields } : fieldAt(path);
   return field !== undefined && 'fields' in field && field.fields !== undefined

@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../base/json.ts';
 
-/** What policy paths resolve against (contract 2.4). Absent fields are simply not there. */
+/** The context that policy paths are resolved against (contract 2.4). Unknown fields are absent. */
 export interface PolicyContext extends JsonObject {
   readonly tenant?: JsonObject;
   readonly agent?: JsonObject;
@@ -8,10 +8,12 @@ export interface PolicyContext extends JsonObject {
   readonly tool?: JsonObject;
   readonly passport?: JsonObject;
   readonly args?: JsonObject;
-  /** What an MCP message carries beside its arguments. */
+  /** Members of an MCP message besides its arguments. */
   readonly mcp?: JsonObject;
   readonly resource?: JsonObject;
   readonly environment?: string;
-  /** What the agent has already done with the tool; the sums hold their paths below `args`, dots and all. */
+  /**
+   * The agent's past usage of the tool. Sums are keyed by their path below `args`, including dots.
+   */
   readonly usage?: JsonObject;
 }

@@ -1,4 +1,4 @@
-/** How large each part of a policy may be. */
+/** The maximum size of each part of a policy. */
 export const policyLimits = {
   idLength: 100,
   nameLength: 100,
@@ -14,7 +14,7 @@ export const policyLimits = {
   pathSegments: 16,
   listEntries: 5000,
   patternLength: 1000,
-  /** Of all patterns of a policy together: compiling them must not hold up a decision. */
+  /** Limit for all patterns of a policy together, so that compiling does not delay decisions. */
   patternInstructions: 20_000,
   quorum: 100,
   /** Thirty days. */

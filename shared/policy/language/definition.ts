@@ -28,7 +28,9 @@ export const operators = [
 ] as const;
 export type Operator = (typeof operators)[number];
 
-/** One test on the context: a dotted path, an operator, a literal or `{ "$ref": path }`. */
+/**
+ * One condition on the context: a dotted path, an operator, and a literal or `{ "$ref": path }`.
+ */
 export interface PolicyCondition {
   readonly path: string;
   readonly operator: Operator;
@@ -39,7 +41,7 @@ export type ConditionGroup =
   | { readonly all: readonly PolicyCondition[] }
   | { readonly any: readonly PolicyCondition[] };
 
-/** Roles that an approval can ask for, rising. */
+/** Roles that an approval can require, lowest first. */
 export const approvalRoles = ['approver', 'admin', 'owner'] as const;
 
 export interface RuleApproval {
@@ -47,20 +49,22 @@ export interface RuleApproval {
   readonly min_role?: string | undefined;
   readonly quorum?: number | undefined;
   readonly sla_seconds?: number | undefined;
-  /** Allows a standing grant, and how far it may reach; absent: an approval is good for one call. */
+  /**
+   * Limits of the standing grant that deciders may give; absent: an approval is valid for one call.
+   */
   readonly grant?: RuleGrant | undefined;
 }
 
 export interface PolicyRule {
   readonly name: string;
   readonly decision: RuleDecision;
-  /** The reason code stamped into verdict and evidence. */
+  /** The reason code recorded in verdict and evidence. */
   readonly reason: string;
   readonly approval?: RuleApproval | undefined;
   readonly when: ConditionGroup;
 }
 
-/** A policy as its author writes it (contract 2.4). */
+/** A policy as submitted by its author (contract 2.4). */
 export interface PolicyDefinition {
   readonly id: string;
   readonly version: number;

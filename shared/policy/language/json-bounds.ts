@@ -5,13 +5,13 @@ const depthMax = 32;
 const stringLengthMax = 8192;
 const sizeMax = 1024 * 1024;
 
-/** Throws `policy.invalid`; message and details name the path, the message what is wrong there. */
+/** Throws `policy.invalid`. Message and details name the path; the message states the problem. */
 export function refuse(path: string, problem: string): never {
   const message = `${path || 'policy'}: ${problem}`;
   throw new GatewayError('policy.invalid', { message, details: { path } });
 }
 
-/** A value as an error message shows it: shortened, and containers by kind. */
+/** Formats a value for an error message: shortened, and arrays and objects by kind only. */
 export function show(value: unknown): string {
   if (Array.isArray(value)) return 'an array';
   if (typeof value === 'object' && value !== null) return 'an object';
@@ -22,9 +22,9 @@ export function show(value: unknown): string {
 }
 
 /**
- * A copy of the input that shares nothing with it, after checking that it is JSON which every
- * reader reads alike, and small: finite numbers, well-formed strings, plain objects, bounded
- * depth and size. The work is bounded too, whatever is given.
+ * Returns a deep copy of the input after checking that it is unambiguous, bounded JSON: finite
+ * numbers, well-formed strings, plain objects, limited depth and size. The work is bounded for
+ * every input.
  */
 export function snapshotJson(input: unknown): JsonValue {
   const budget = { left: sizeMax };
@@ -32,13 +32,13 @@ export function snapshotJson(input: unknown): JsonValue {
   return JSON.parse(JSON.stringify(input));
 }
 
-/** Reads the text of a policy; longer than any policy may be, it is not read at all. */
+/** Parses the text of a policy. Longer text than a policy may have is refused before parsing. */
 export function parseJson(text: string): unknown {
   if (text.length > sizeMax) refuse('', `longer than ${sizeMax} characters`);
   try {
     return JSON.parse(text);
   } catch {
-    return refuse('', 'a text, but not valid JSON');
+    return refuse('', 'is a text, but not valid JSON');
   }
 }
 
@@ -65,7 +65,7 @@ function checkMembers(
 ): void {
   for (const name of Object.keys(object)) {
     budget.left -= name.length + 4;
-    if (!name.isWellFormed()) refuse(path, 'a key holds half of a surrogate pair');
+    if (!name.isWellFormed()) refuse(path, 'a key contains half of a surrogate pair');
     const member = object[name];
     if (member !== undefined) check(member, joinPath(path, name), depth + 1, budget);
   }
@@ -76,7 +76,7 @@ function checkPrimitive(value: unknown, path: string): void {
   if (typeof value === 'number') {
     if (!Number.isFinite(value)) refuse(path, 'a number that is not finite');
     if (Number.isInteger(value) && !Number.isSafeInteger(value)) {
-      refuse(path, 'a whole number beyond 2^53 cannot be kept exactly');
+      refuse(path, 'a whole number beyond 2^53 cannot be stored exactly; send it as a string');
     }
     return;
   }
@@ -84,7 +84,7 @@ function checkPrimitive(value: unknown, path: string): void {
   if (value.length > stringLengthMax) {
     refuse(path, `a string longer than ${stringLengthMax} characters`);
   }
-  if (!value.isWellFormed()) refuse(path, 'a string that holds half of a surrogate pair');
+  if (!value.isWellFormed()) refuse(path, 'a string that contains half of a surrogate pair');
 }
 
 function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
@@ -93,7 +93,7 @@ function isPlainObject(value: unknown): value is Readonly<Record<string, unknown
   return prototype === Object.prototype || prototype === null;
 }
 
-/** `path.name`, with a name that is no identifier in brackets. */
+/** `path.name`; a name that is not an identifier is written in brackets. */
 export function joinPath(path: string, name: string): string {
   if (!/^[A-Za-z_$][\w$]{0,59}$/.test(name)) return `${path}[${show(name)}]`;
   return path === '' ? name : `${path}.${name}`;

@@ -2,19 +2,19 @@ import type { JsonValue } from '../../base/json.ts';
 import type { PolicyContext } from './context.ts';
 import { summedPath } from './usage-path.ts';
 
-/** Reads one place of a context; undefined when the path leads nowhere. */
+/** Reads the value at a path of a context; undefined if there is none. */
 export type ReadPath = (context: PolicyContext) => JsonValue | undefined;
 
-/** What a path is read by, one after the other. */
+/** The segments of a path, in order. */
 export function segmentsOf(path: string): readonly string[] {
   const summed = summedPath(path);
-  // One sum is one member: else `order` and `order.total` could not both be summed.
+  // The path of a sum is a single segment, so that `order` and `order.total` can both be summed.
   return summed === undefined ? path.split('.') : ['usage', 'sum_24h', summed];
 }
 
 /**
- * Compiles a dotted path to a reader. Own properties only, so `constructor` or `__proto__` find
- * nothing but what the context itself carries. Of an array, `0` and `length` are own properties.
+ * Compiles a dotted path to a reader. It reads own properties only, so `constructor` or `__proto__`
+ * find nothing inherited. For arrays, `0` and `length` are own properties.
  */
 export function compilePath(path: string): ReadPath {
   const [first = '', second, ...rest] = segmentsOf(path);

@@ -2,25 +2,25 @@ import { RE2JS, RE2JSException } from 're2js';
 
 const instructionsMax = 1000;
 /**
- * Instructions times characters of one search. Most searches take far fewer, but an agent can write
- * texts for which the engine gives up its shortcuts: then this many take most of a second.
+ * Maximum of instructions times characters for one search. Most searches cost far less, but an
+ * agent can send text that disables the engine's fast paths; this many steps then take most of a
+ * second.
  */
 const stepsMax = 12_000_000;
 
 interface Pattern {
-  /** Instructions of the compiled program: what compiling and searching cost. */
+  /** Instructions of the compiled program; they determine the cost of compiling and searching. */
   readonly size: number;
   /**
-   * Whether the pattern is found anywhere in the text (not anchored); undefined when the text is
-   * too long for a pattern of this size, by what both are alone: never by how long it takes.
+   * Whether the pattern matches anywhere in the text (not anchored). Undefined if the text is too
+   * long for a pattern of this size; that depends only on both sizes, never on elapsed time.
    */
   search(text: string): boolean | undefined;
 }
 
 /**
- * Compiles a regular expression of RE2's syntax. Searching takes time linear in the text,
- * whatever the text; the factor is bounded by the size of the program. Throws an Error whose
- * message says what is wrong with the pattern.
+ * Compiles a regular expression in RE2 syntax. Searching takes time linear in the text, with a
+ * factor bounded by the program size. Throws an Error that describes the problem.
  */
 export function compilePattern(pattern: string): Pattern {
   const compiled = compileRe2(pattern);

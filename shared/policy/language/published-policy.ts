@@ -1,8 +1,8 @@
 import type { PolicyDefinition } from './definition.ts';
 
-/** A published policy as evaluation reads it. */
+/** A published policy as the evaluation uses it. */
 export interface PublishedPolicy {
-  /** Row id; ties between rules go to the lowest. */
+  /** Row id; ties between rules go to the policy with the lowest id. */
   readonly id: number;
   readonly hash: string;
   readonly definition: PolicyDefinition;

@@ -4,17 +4,17 @@ import type { Operator } from './definition.ts';
 
 export type Primitive = string | number | boolean | null;
 
-/** What one side of a condition holds; undefined when its path leads nowhere. */
+/** The value on one side of a condition; undefined if its path has no value. */
 type Side = JsonValue | undefined;
 
 /**
- * Whether an operator holds between two sides. `permits` says that the condition stands in an
- * `allow` or `warn` rule: there, what cannot be read or compared makes it false; in every other
- * rule it makes `!=` and `not_in` true.
+ * Evaluates an operator. `permits` means that the condition belongs to an `allow` or `warn` rule:
+ * there, a missing or incomparable value makes it false. In all other rules it makes `!=` and
+ * `not_in` true.
  */
 export type Relation = (left: Side, right: Side, permits: boolean) => boolean;
 
-/** Every operator but `matches`, which needs its pattern compiled. */
+/** Every operator except `matches`, which has a compiled pattern. */
 export const relations: Readonly<Record<Exclude<Operator, 'matches'>, Relation>> = {
   '==': (left, right) => left !== undefined && right !== undefined && same(left, right),
   '!=': (left, right, permits) =>
@@ -33,8 +33,8 @@ export function isPrimitive(value: JsonValue): value is Primitive {
 }
 
 /**
- * Strict equality: no conversion between types. Objects and arrays are equal when their
- * canonical JSON is the same.
+ * Strict equality, without conversion between types. Objects and arrays are equal if their
+ * canonical JSON is.
  */
 function same(one: JsonValue, other: JsonValue): boolean {
   if (one === other) return true;
@@ -66,16 +66,16 @@ function presentNames(object: JsonObject): string[] {
 }
 
 /**
- * `!=` of two values that are there. A path that points at an object never matches a primitive
- * (contract 2.4); the exception is for that side alone, else an agent could silence a refusal
- * that compares something with its arguments by sending an object.
+ * `!=` of two present values. An object on the left never matches a primitive (contract 2.4). The
+ * exception covers the left side only, because otherwise an agent could evade a refusal that
+ * compares a value with its arguments by sending an object.
  */
 function differs(left: JsonValue, right: JsonValue, permits: boolean): boolean {
   if (isPrimitive(left) === isPrimitive(right)) return !same(left, right);
   return isJsonObject(left) ? false : !permits;
 }
 
-/** `!=` against every element. A right side that is no list cannot be compared. */
+/** `!=` against every element. A right side that is not a list is incomparable. */
 function notIn(left: Side, right: Side, permits: boolean): boolean {
   if (left === undefined || right === undefined) return !permits;
   if (!isArray(right)) return isJsonObject(left) ? false : !permits;
@@ -93,13 +93,13 @@ function includes(list: readonly JsonValue[], value: JsonValue): boolean {
   return isPrimitive(value) ? list.includes(value) : list.some((item) => same(item, value));
 }
 
-// Each digit can be read in one way only, so a long text that is no number fails in linear time.
+// Each digit matches in only one way, so long text that is not a number fails in linear time.
 const decimal = /^\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?\s*$/i;
 const exponent = /e/i;
 
 /**
- * A number, or decimal text as a number; NaN, which no order holds for, for anything else. Text
- * with an exponent permits nothing: `900e-1` is 90 here, and 900 to a reader that stops at the `e`.
+ * A number, or decimal text as a number; otherwise NaN, for which every order is false. Text with
+ * an exponent never permits, because a parser that stops at the `e` reads `900e-1` as 900, not 90.
  */
 export function toNumber(side: Side, permits: boolean): number {
   if (typeof side === 'number') return side;

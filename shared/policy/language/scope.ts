@@ -4,9 +4,8 @@ import type { PolicyDefinition } from './definition.ts';
 import { compilePath } from './path.ts';
 
 /**
- * What `applies_to` asks of a context: each list that is set and not empty must contain the
- * context's tool, or its agent's id. Tools may be globs; of agents, only a lone `*` stands for
- * others, and it stands for everyone.
+ * Compiles `applies_to`: each non-empty list must contain the context's tool or agent id. Tool
+ * entries may be globs. For agents, only a lone `*` is a wildcard.
  */
 export function compileScope({
   applies_to,
@@ -14,7 +13,7 @@ export function compileScope({
   return [...toolScope(applies_to?.tools), ...agentScope(applies_to?.agents)];
 }
 
-/** True for an entry that stands for more than the tool of that name. */
+/** True for an entry that can match tools other than the one of that name. */
 export function isToolGlob(entry: string): boolean {
   return entry.includes('*');
 }

@@ -3,11 +3,14 @@ import type { RuleDecision } from './definition.ts';
 
 interface RuleEffect {
   readonly decision: Decision;
-  /** What the reason alone does not tell; for the plain decisions the verdict knows better. */
+  /**
+   * Steps in addition to those of the reason code; for plain decisions the verdict supplies better
+   * ones.
+   */
   readonly nextSteps: readonly string[];
 }
 
-/** What each decision of a rule comes to, and what an agent can do about it. */
+/** The effect of each rule decision, and the next steps for an agent. */
 export const ruleEffects: Readonly<Record<RuleDecision, RuleEffect>> = {
   allow: { decision: 'allow', nextSteps: [] },
   warn: { decision: 'warn', nextSteps: [] },
@@ -40,12 +43,12 @@ const rising: readonly Decision[] = [
   'deny',
 ];
 
-/** How restrictive a decision is; the highest of all matching rules wins. */
+/** How restrictive a decision is. The highest severity of all matching rules wins. */
 export function severity(decision: Decision): number {
   return rising.indexOf(decision);
 }
 
-/** True for the rules that can let an action pass: they must be able to read what they test. */
+/** True for rules that can allow an action. Their conditions are false for missing values. */
 export function permits(decision: RuleDecision): boolean {
   return decision === 'allow' || decision === 'warn';
 }

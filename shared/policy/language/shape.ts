@@ -1,9 +1,11 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
 import { joinPath, refuse, show } from './json-bounds.ts';
 
-/** Readers of single fields: each returns the value or throws `policy.invalid` naming the path. */
+/** Readers of single fields. Each returns the value or throws `policy.invalid` with the path. */
 
-/** An object without keys other than `known`; a key that is not known could be a misspelt one. */
+/**
+ * An object without keys other than `known`. Unknown keys are refused because they may be misspelt.
+ */
 export function readObject(
   value: JsonValue | undefined,
   path: string,
@@ -33,11 +35,11 @@ export function readList(
 
 const controlCharacter = /\p{Cc}/u;
 
-/** Text that names something and is shown on one line: not blank, bounded, no control characters. */
+/** A name shown on one line: not blank, bounded, without control characters. */
 export function readLabel(value: JsonValue | undefined, path: string, lengthMax: number): string {
   const label = readText(value, path, lengthMax);
   if (label.trim() === '') refuse(path, 'must not be blank');
-  if (controlCharacter.test(label)) refuse(path, 'holds a control character');
+  if (controlCharacter.test(label)) refuse(path, 'contains a control character; remove it');
   return label;
 }
 

@@ -9,7 +9,7 @@ import { usagePathProblem } from './usage-path.ts';
 const conditionKeys = ['path', 'operator', 'value'];
 const refForm = 'an object must be { "$ref": "<dotted path>" } and nothing else';
 
-/** What the patterns of one policy may still cost, in instructions. */
+/** The remaining budget for a policy's patterns, in instructions. */
 export interface PatternBudget {
   left: number;
 }
@@ -26,7 +26,7 @@ export function checkCondition(condition: JsonValue, path: string, budget: Patte
   else if (isJsonObject(value)) checkRef(value, valuePath);
   else if (Array.isArray(value)) checkElements(value, valuePath);
   else if (operator === 'in' || operator === 'not_in') {
-    refuse(valuePath, `${show(value)} is not an array, which ${operator} needs`);
+    refuse(valuePath, `${show(value)} is not an array; ${operator} requires one`);
   }
 }
 
@@ -48,22 +48,25 @@ function checkRef(value: JsonValue, path: string): void {
   checkPath(value.$ref, joinPath(path, '$ref'));
 }
 
-/** Objects inside a list would look like a `$ref` that is never followed. */
+/** Refuses objects in a list, because they would look like a `$ref` that is never resolved. */
 function checkElements(list: readonly JsonValue[], path: string): void {
   if (list.length > limits.listEntries) refuse(path, `more than ${limits.listEntries} values`);
   list.forEach((item, index) => {
-    if (isJsonObject(item)) refuse(`${path}[${index}]`, 'an object cannot stand in a list');
+    if (isJsonObject(item)) refuse(`${path}[${index}]`, 'a list must not contain an object');
     if (Array.isArray(item)) checkElements(item, `${path}[${index}]`);
   });
 }
 
-/** The pattern is a literal: one that an agent could choose would be the agent's rule. */
+/**
+ * Patterns must be literals, because an agent that could choose a pattern could choose the rule.
+ */
 function checkPattern(value: JsonValue, path: string, budget: PatternBudget): void {
   if (typeof value !== 'string') {
     refuse(path, `${show(value)} is not a regular expression given as a string`);
   }
   budget.left -= patternSize(readText(value, path, limits.patternLength), path);
-  if (budget.left < 0) refuse(path, 'the patterns of this policy are too large together');
+  if (budget.left < 0)
+    refuse(path, 'the patterns of this policy together are too large; simplify or split them');
 }
 
 function patternSize(pattern: string, path: string): number {

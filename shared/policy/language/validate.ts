@@ -17,15 +17,15 @@ const grantKeys = ['max_uses', 'max_ttl_seconds', 'scope'];
 const groupForm = 'must be an object with exactly one of all, any: an array of conditions';
 
 /**
- * Reads a policy from outside: a PolicyDefinition (contract 2.4) or a JSON text of one. Returns a
- * copy exactly as submitted, no defaults added, since that is what `policyHash` is over. Anything
- * amiss is `policy.invalid`, with a message that names the path and, for enums, the allowed words.
+ * Parses an untrusted policy: a PolicyDefinition (contract 2.4) or its JSON text. Returns a copy
+ * exactly as submitted, without defaults, because `policyHash` covers that form. Throws
+ * `policy.invalid`; the message names the path and, for enums, the allowed words.
  */
 export function parsePolicy(input: unknown): PolicyDefinition {
   return finish(parsePolicyInSteps(input));
 }
 
-/** The same, one rule a step. */
+/** Like `parsePolicy`, one rule per step. */
 export function* parsePolicyInSteps(input: unknown): Steps<PolicyDefinition> {
   const policy = snapshotJson(typeof input === 'string' ? parseJson(input) : input);
   yield;
@@ -73,7 +73,10 @@ function* checkRules(value: JsonValue | undefined): Steps<void> {
     const name = readLabel(rule.name, joinPath(path, 'name'), limits.nameLength);
     const first = firstByName.get(name);
     if (first !== undefined) {
-      refuse(joinPath(path, 'name'), `${show(name)} is also the name of rules[${first}]`);
+      refuse(
+        joinPath(path, 'name'),
+        `${show(name)} is already the name of rules[${first}]; use another`,
+      );
     }
     firstByName.set(name, index);
     checkRule(rule, path, budget);
@@ -126,7 +129,7 @@ function checkGroup(value: JsonValue | undefined, path: string, budget: PatternB
     max: limits.conditionsPerRule,
     of: 'conditions',
   });
-  if (conditions.length === 0) refuse(listPath, 'must hold at least one condition');
+  if (conditions.length === 0) refuse(listPath, 'must contain at least one condition');
   conditions.forEach((condition, index) => {
     checkCondition(condition, `${listPath}[${index}]`, budget);
   });

@@ -19,36 +19,36 @@ import { compileScope } from '../language/scope.ts';
 import { permits } from '../language/severity.ts';
 import { kindsAt, kindsFor } from './value-kinds.ts';
 
-/** One condition, or one list of `applies_to`, as something to reason about. */
+/** One condition, or one list of `applies_to`, in the form that lint analyses. */
 export interface Test {
   readonly path: string;
-  /** The same text means the same test. */
+  /** Tests with equal text are the same test. */
   readonly text: string;
   readonly operator: Operator;
   readonly literal: JsonValue;
-  /** Whether it stands in a rule that permits: then a missing path fails it. */
+  /** True if the rule permits; a missing path then fails the test. */
   readonly permits: boolean;
-  /** The same condition that decides requests. */
+  /** The compiled condition that also decides requests. */
   readonly holds: (context: PolicyContext) => boolean;
-  /** Undefined when it compares two paths. */
+  /** Undefined if the test compares two paths. */
   readonly holdsFor?: ((value: JsonValue | undefined) => boolean) | undefined;
-  /** The path on the right, when it compares two. */
+  /** The right-hand path of a test that compares two paths. */
   readonly ref?: string | undefined;
-  /** The kinds of value that can satisfy it, where it stands (see `kinds`). */
+  /** The kinds of value that can satisfy the test at its path (see `kinds`). */
   readonly kinds: number;
-  /** It holds for these values and no others. */
+  /** The test holds for these values and no others. */
   readonly values?: readonly JsonValue[] | undefined;
   readonly bound?: ConditionBound | undefined;
-  /** It holds for every value of its kinds unless it is one of these. */
+  /** The test holds for every value of its kinds except these. */
   readonly excludes?: readonly Primitive[] | undefined;
-  /** Ids and globs of tools, one of which must match. */
+  /** Tool ids and globs; one of them must match. */
   readonly globs?: readonly string[] | undefined;
 }
 
-/** Tests that must hold together. A rule is a list of clauses: it matches when one of them does. */
+/** Tests that must hold together. A rule is a list of clauses, and matches if one of them holds. */
 export type Clause = readonly Test[];
 
-/** The clauses of a rule, with `applies_to` of its policy in each. */
+/** The clauses of a rule, each with the `applies_to` of its policy. */
 export function clausesOf(definition: PolicyDefinition, rule: PolicyRule): readonly Clause[] {
   const scope = scopeTests(definition);
   const rulePermits = permits(rule.decision);
@@ -72,7 +72,8 @@ export function conditionTest(condition: PolicyCondition, rulePermits: boolean):
     return { ...test, ref, holds: compileCondition(condition, rulePermits).holds };
   }
   const here = { ...condition, path: 'value' };
-  // Most patterns are never tried, and compiling them is what costs.
+  // Compiles patterns on demand, because compiling is expensive and most patterns are never
+  // evaluated.
   const { holds, bound } =
     operator === 'matches' ? compileLate(here) : compileCondition(here, rulePermits);
   const holdsFor = (value: JsonValue | undefined) => holds(value === undefined ? {} : { value });
@@ -118,7 +119,7 @@ function valuesOf({ operator, value }: PolicyCondition): readonly JsonValue[] | 
   return operator === 'in' && Array.isArray(value) ? value : undefined;
 }
 
-/** An order that no number can satisfy, because the limit is none. */
+/** True for an order that no number satisfies, because its limit is not a number. */
 function isUnreachable(operator: Operator, bound: ConditionBound | undefined): boolean {
   return bound === undefined && ['>', '>=', '<', '<='].includes(operator);
 }

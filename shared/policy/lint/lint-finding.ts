@@ -17,31 +17,31 @@ export const lintKinds = [
 export type LintKind = (typeof lintKinds)[number];
 
 /**
- * `error`: a rule cannot do what it says. `warning`: it works, and probably not as meant. `info`:
- * often meant, such as a deny that cuts a piece out of an allow.
+ * `error`: a rule cannot have its intended effect. `warning`: the rule works, but probably not as
+ * intended. `info`: often intentional, such as a deny that makes an exception to an allow.
  */
 export const lintSeverities = ['error', 'warning', 'info'] as const;
 export type LintSeverity = (typeof lintSeverities)[number];
 
-/** Something in a valid policy that is probably not meant. */
+/** A probable mistake in a valid policy. */
 export interface LintFinding {
   readonly kind: LintKind;
   readonly severity: LintSeverity;
   /** The definition's id. */
   readonly policy: string;
-  /** `<definition id>/<rule name>`, or the definition's id where no single rule is at fault. */
+  /** `<definition id>/<rule name>`, or the definition's id if no single rule is at fault. */
   readonly rule: string;
-  /** Where in its definition. */
+  /** The path within the definition. */
   readonly path: string;
   readonly message: string;
   readonly fix: string;
-  /** The rule it clashes with. */
+  /** The rule that it conflicts with. */
   readonly other?: string | undefined;
-  /** A context in which it shows. */
+  /** A context that demonstrates the finding. */
   readonly example?: JsonObject | undefined;
 }
 
-/** Where a rule stands, as a finding names it. */
+/** The location of a rule in a finding. */
 export function atRule(
   definition: PolicyDefinition,
   rule: PolicyRule,

@@ -7,15 +7,15 @@ import { conditionPath, type Subject } from './lint-subject.ts';
 import { isImpossibleTogether } from './reasoning.ts';
 import { type Effort, findWitness } from './witness.ts';
 
-/** Values that no order holds for, and that a tool behind may yet read as a number. */
+/** Values for which every order is false, although a tool may read them as a number. */
 const noNumbers: readonly JsonValue[] = ['1e3x', '1,000', [1000], true];
 
-/** What an agent writes itself; all else comes from records that hold what they should. */
+/** Values that the agent supplies. Other values come from records with validated types. */
 const written = /^(args|resource)\./;
 
 /**
- * A refusing rule whose limit something that is no number slips past: an order is false for it,
- * and a rule that permits does not ask for a number. `near`: the rules for the same tools.
+ * Finds a limit of a refusing rule that a non-numeric value bypasses: an order is false for such a
+ * value, and a rule that permits does not require a number. `near`: the rules for the same tools.
  */
 export function findSlips(
   subject: Subject,
@@ -31,19 +31,22 @@ export function findSlips(
   });
 }
 
-/** The same among policies of which none permits anything: whether it matters lies with others. */
+/**
+ * Like `findSlips`, for a set in which no policy permits anything, so that other policies determine
+ * the effect.
+ */
 export function unguardedLimits(subject: Subject): readonly LintFinding[] {
   return limitsOf(subject).map(({ test, path }) => ({
     kind: 'number_slips_past',
     severity: 'info',
     ...subject.at,
     path,
-    message: `${test.operator} is false for what is no number, such as the text "1e3x". No rule of these policies lets that pass.`,
-    fix: `Let rules that permit have an ordered condition on ${test.path} too.`,
+    message: `${test.operator} is false for values that are not numbers, such as the text "1e3x". No rule of these policies allows such a value.`,
+    fix: `Add an ordered condition on ${test.path} to every rule that permits.`,
   }));
 }
 
-/** The limits that a refusing rule sets to what an agent writes: of each path the first. */
+/** The limits that a refusing rule sets for agent-supplied values: the first one of each path. */
 function limitsOf({ rule, at, permits }: Subject): readonly Limit[] {
   if (permits) return [];
   const limits = groupConditions(rule.when).conditions.flatMap((condition, index): Limit[] => {
@@ -107,8 +110,8 @@ function describe({ at }: Subject, { path, test, permitting, example }: Slip & L
     severity: 'warning',
     ...at,
     path,
-    message: `${test.operator} is false for what is no number, such as the text "1e3x": ${other} lets that pass.`,
-    fix: `Give ${other} an ordered condition on ${test.path} too, so that it permits numbers only.`,
+    message: `${test.operator} is false for values that are not numbers, such as the text "1e3x", and ${other} allows such a value.`,
+    fix: `Add an ordered condition on ${test.path} to ${other}, so that it permits numbers only.`,
     other,
     example,
   };

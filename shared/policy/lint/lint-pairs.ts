@@ -5,7 +5,7 @@ import { type Subject, scopesMeet } from './lint-subject.ts';
 import { implies, isImpossibleTogether } from './reasoning.ts';
 import { type Effort, findWitness } from './witness.ts';
 
-/** What can be said of two rules, of which `rival` is the more restrictive. */
+/** Findings about two rules, of which `rival` is the more restrictive. */
 export function comparePair(
   subject: Subject,
   { rival, effort }: { readonly rival: Subject; readonly effort: Effort },
@@ -19,7 +19,7 @@ export function comparePair(
   return findings;
 }
 
-/** A context in which both rules match; undefined when there is none, or none was found. */
+/** A context in which both rules match; undefined if none was found. */
 export function meet(
   one: Pick<Subject, 'clauses'>,
   other: Pick<Subject, 'clauses'>,
@@ -35,7 +35,7 @@ export function meet(
   return undefined;
 }
 
-/** True only when `rival` matches whenever `subject` does. */
+/** True only if `rival` matches whenever `subject` does. */
 function isWithin(subject: Subject, rival: Subject): boolean {
   return subject.clauses.every((clause) =>
     rival.clauses.some((wider) => wider.every((test) => implies(clause, test))),
@@ -73,10 +73,10 @@ function contradiction({
     kind: 'contradiction',
     severity: shadowed ? 'error' : cutsOut ? 'info' : 'warning',
     ...subject.at,
-    message: `${other} denies ${part} of what it lets pass; the denial wins.`,
+    message: `${other} denies ${part} of what it allows; the denial wins.`,
     fix: cutsOut
-      ? 'Nothing, if that exception is meant.'
-      : 'Make the conditions of the two exclude each other, so that each says what it decides.',
+      ? 'Nothing, if the exception is intended.'
+      : 'Make the conditions of both rules exclude each other.',
     other,
     example,
   };

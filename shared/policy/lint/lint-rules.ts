@@ -10,7 +10,7 @@ import type { RuleReading } from './lint-subject.ts';
 
 const placeholder = /^\W*(todo|tbd|fixme|none|null|n\/?a|unknown|reason|x+)?\W*$/i;
 
-/** What can be said of each rule by itself. */
+/** Findings about single rules. */
 export function lintRule(reading: RuleReading): readonly LintFinding[] {
   const conditions = conditionFindings(reading);
   const neverMatches = conditions.some(({ kind }) => kind === 'never_matches');
@@ -28,8 +28,8 @@ function reasonFindings({ definition, rule, path }: RuleReading): readonly LintF
       kind: 'missing_reason',
       severity: 'warning',
       ...atRule(definition, rule, `${path}.reason`),
-      message: `"${rule.reason}" tells the agent and the ledger nothing.`,
-      fix: 'Give a code of your own that says why, such as refund.out_of_policy.',
+      message: `"${rule.reason}" does not explain the decision to the agent or in the ledger.`,
+      fix: 'Set a reason code that explains the decision, such as refund.out_of_policy.',
     },
   ];
 }
@@ -56,13 +56,13 @@ interface Explanation {
   readonly fix: string;
 }
 
-/** Why no context makes the condition true; undefined when one might. */
+/** Explains why no context makes the condition true; undefined if one might. */
 function whyNever(condition: PolicyCondition, rulePermits: boolean): Explanation | undefined {
   const { path, operator, value } = condition;
   const { values } = conditionTest(condition, rulePermits);
   if (values?.length === 0) {
     return operator === 'in'
-      ? { message: 'Nothing is in an empty list.', fix: 'List the values that are meant.' }
+      ? { message: 'An empty list contains no value.', fix: 'Add the intended values to the list.' }
       : {
           message: `${operator} compares numbers, and ${JSON.stringify(value)} is none.`,
           fix: 'Compare with a number.',
@@ -72,7 +72,7 @@ function whyNever(condition: PolicyCondition, rulePermits: boolean): Explanation
   if (field?.kind === 'object' && refPath(value) === undefined && comparesPrimitives(condition)) {
     return {
       message: `${path} is an object, which never matches a primitive.`,
-      fix: path === 'tool' ? 'Use tool.name.' : 'Name the field of it that is meant.',
+      fix: path === 'tool' ? 'Use tool.name.' : 'Name a field of the object.',
     };
   }
   const { words } = field?.kind === 'text' ? field : {};
@@ -82,7 +82,7 @@ function whyNever(condition: PolicyCondition, rulePermits: boolean): Explanation
     ? undefined
     : {
         message: `${path} is ${words ? `one of ${words.join(', ')}` : 'a string'}, never ${JSON.stringify(value)}.`,
-        fix: 'Compare with a value that it can have.',
+        fix: 'Compare with a value that this field can have.',
       };
 }
 
@@ -92,17 +92,17 @@ function comparesPrimitives({ operator, value }: PolicyCondition): boolean {
   return Array.isArray(value) && value.some(isPrimitive);
 }
 
-/** A path that no context has is most likely misspelt. */
+/** A path that no context has is probably misspelt. */
 function whyUnknown({ path, value }: PolicyCondition): Explanation | undefined {
   const unknown = [path, refPath(value)].find((one) => one !== undefined && !fieldAt(one));
   if (unknown === undefined) return undefined;
   return {
-    message: `No context has ${unknown}: the condition does not depend on the call.`,
+    message: `No context has ${unknown}, so the condition does not depend on the call.`,
     fix: /^tool(_|-)?name$/i.test(unknown) ? 'Use tool.name.' : 'Correct the path.',
   };
 }
 
-/** An allow that rests on what an optional value is not. */
+/** True for an allow rule that depends on an optional value being different from something. */
 function restsOnDifference({ path, operator }: PolicyCondition, { decision }: PolicyRule): boolean {
   if (decision !== 'allow' || (operator !== '!=' && operator !== 'not_in')) return false;
   const field = fieldAt(path);
@@ -111,26 +111,26 @@ function restsOnDifference({ path, operator }: PolicyCondition, { decision }: Po
 
 function whyDifference({ path }: PolicyCondition): Explanation {
   return {
-    message: `The rule allows whatever ${path} is not; where ${path} is absent it does not match at all.`,
-    fix: 'List what is allowed with == or in, or deny the exceptions in a rule of their own.',
+    message: `The rule allows every value of ${path} except the listed ones, and it does not match if ${path} is absent.`,
+    fix: 'List the allowed values with == or in, or deny the exceptions in a separate rule.',
   };
 }
 
 const anchored = /^(\(\?[a-z]+\))?(\^|\\A).*(\$|\\z)$/s;
 
-/** A text that need only hold something somewhere can hold anything beside it. */
+/** A pattern or text that may match anywhere allows any other text around it. */
 function whyPart({ path, operator, value }: PolicyCondition): Explanation | undefined {
   if (operator !== 'matches' || typeof value !== 'string') return undefined;
   if (anchored.test(value) && !/(^|[^\\])\|/.test(value.replace(/\([^()]*\)/g, ''))) {
     return undefined;
   }
   return {
-    message: `It lets pass any ${path} in which ${JSON.stringify(value)} is found somewhere.`,
-    fix: 'Begin the pattern with ^ and end it with $, alternatives in a group, so that it describes the whole text.',
+    message: `It allows any ${path} that contains ${JSON.stringify(value)} anywhere.`,
+    fix: 'Begin the pattern with ^ and end it with $, alternatives in a group, so that it matches the whole text.',
   };
 }
 
-/** Conditions that are possible one by one and impossible together. */
+/** Conditions that can hold one by one, but not together. */
 function rangeFindings({ definition, rule, path, clauses }: RuleReading): readonly LintFinding[] {
   if (clauses.length > 0) return [];
   return [
@@ -138,13 +138,13 @@ function rangeFindings({ definition, rule, path, clauses }: RuleReading): readon
       kind: 'never_matches',
       severity: 'error',
       ...atRule(definition, rule, `${path}.when`),
-      message: 'The conditions, with applies_to, exclude each other.',
+      message: 'The conditions and applies_to exclude each other, so the rule never matches.',
       fix: 'Widen the ranges or lists until one value satisfies all of them.',
     },
   ];
 }
 
-/** An allow that no tool is named in lets pass whatever tool is added later. */
+/** An allow rule that names no tool also allows tools that are added later. */
 function breadthFindings({ definition, rule, path, clauses }: RuleReading): readonly LintFinding[] {
   const namesTools = (clause: Clause) => clause.some((test) => /^tool(\.|$)/.test(test.path));
   if (rule.decision !== 'allow' || clauses.every(namesTools)) return [];
@@ -153,7 +153,7 @@ function breadthFindings({ definition, rule, path, clauses }: RuleReading): read
       kind: 'permits_any_tool',
       severity: 'warning',
       ...atRule(definition, rule, path),
-      message: 'It allows every tool, those that are registered later too.',
+      message: 'It allows every tool, including tools that are registered later.',
       fix: 'Name the tools in applies_to.tools or with a condition on tool.name.',
     },
   ];

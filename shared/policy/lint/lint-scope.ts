@@ -4,7 +4,7 @@ import type { Clause } from './clause.ts';
 import type { LintFinding } from './lint-finding.ts';
 import type { RuleReading } from './lint-subject.ts';
 
-/** Entries of `applies_to` that change nothing. */
+/** Finds entries of `applies_to` without effect. */
 export function lintScope(
   definition: PolicyDefinition,
   rules: readonly RuleReading[],
@@ -13,13 +13,7 @@ export function lintScope(
   if (applies_to === undefined) return [];
   const { tools, agents } = applies_to;
   if (!tools?.length && !agents?.length) {
-    return [
-      unused(
-        definition,
-        'applies_to',
-        'It is set and names nothing, so the policy applies to all.',
-      ),
-    ];
+    return [unused(definition, 'applies_to', 'The list is empty, so the policy applies to all.')];
   }
   const clauses = rules.flatMap((rule) => rule.clauses);
   return [
@@ -60,6 +54,6 @@ function unused(definition: PolicyDefinition, path: string, message: string): Li
     rule: definition.id,
     path,
     message,
-    fix: 'Remove it, or add the rule that it was meant for.',
+    fix: 'Remove it, or add the intended rule.',
   };
 }

@@ -6,35 +6,35 @@ import { type Clause, clausesOf } from './clause.ts';
 import { atRule, type LintFinding } from './lint-finding.ts';
 import { isImpossible } from './reasoning.ts';
 
-/** A rule that can match and decides, as it is compared with others. */
+/** A deciding rule that can match, prepared for comparison with other rules. */
 export interface Subject {
   readonly rule: PolicyRule;
   readonly at: Pick<LintFinding, 'policy' | 'rule' | 'path'>;
-  /** How restrictive it is. */
+  /** The severity of its decision. */
   readonly severity: number;
   readonly permits: boolean;
   readonly denies: boolean;
-  /** Those that can match at all. */
+  /** The clauses that can match. */
   readonly clauses: readonly Clause[];
-  /** The tools it can match; undefined: any. */
+  /** The tools that it can match; undefined: any tool. */
   readonly tools: ReadonlySet<JsonValue> | undefined;
   /** The first segments of their ids; undefined: any. */
   readonly servers: ReadonlySet<string> | undefined;
   readonly agents: ReadonlySet<JsonValue> | undefined;
-  /** How much there is to compare. */
+  /** The cost of comparing it. */
   readonly weight: number;
 }
 
-/** A rule with its clauses, read once for all that lint says of it. */
+/** A rule with its clauses, compiled once for all checks. */
 export interface RuleReading {
   readonly definition: PolicyDefinition;
   readonly rule: PolicyRule;
   readonly path: string;
-  /** Those that can match at all. */
+  /** The clauses that can match. */
   readonly clauses: readonly Clause[];
 }
 
-/** Each rule is read when it is asked for. */
+/** Reads each rule on demand. */
 export function* readRules(definition: PolicyDefinition): Generator<RuleReading> {
   for (const [index, rule] of definition.rules.entries()) {
     const clauses = clausesOf(definition, rule).filter((clause) => !isImpossible(clause));
@@ -42,7 +42,7 @@ export function* readRules(definition: PolicyDefinition): Generator<RuleReading>
   }
 }
 
-/** Undefined for a rule that cannot match, and for one of a policy that does not decide. */
+/** Undefined for a rule that cannot match, or whose policy does not decide. */
 export function subjectOf(reading: RuleReading): Subject | undefined {
   const { definition, rule, path, clauses } = reading;
   const { mode = 'enforce' } = definition;
@@ -63,7 +63,7 @@ export function subjectOf(reading: RuleReading): Subject | undefined {
   };
 }
 
-/** First segments of the tools that a rule can match; undefined where that may be any. */
+/** First segments of the tools that a rule can match; undefined if any can match. */
 function serversOf(
   clauses: readonly Clause[],
   tools: Subject['tools'],
@@ -83,7 +83,7 @@ function globsOf(clauses: readonly Clause[]): readonly string[] | undefined {
   return lists.every((list) => list !== undefined) ? lists.flat() : undefined;
 }
 
-/** Where in its rule a condition stands. */
+/** The path of a condition. */
 export function conditionPath({ rule, at }: Pick<Subject, 'rule' | 'at'>, index: number): string {
   return `${at.path}.when.${groupConditions(rule.when).quantifier}[${index}]`;
 }
@@ -96,7 +96,7 @@ function weigh(clauses: readonly Clause[]): number {
   return weight;
 }
 
-/** The values at a path that a rule is confined to; undefined when it is not. */
+/** The values at a path that a rule is limited to; undefined if it is not limited. */
 function valuesAt(clauses: readonly Clause[], path: string): ReadonlySet<JsonValue> | undefined {
   const all = new Set<JsonValue>();
   for (const clause of clauses) {
@@ -110,7 +110,10 @@ function valuesAt(clauses: readonly Clause[], path: string): ReadonlySet<JsonVal
   return all;
 }
 
-/** For each rule those that can match the same tools, and more where that is not known. */
+/**
+ * Finds for each rule the rules that can match the same tools. The result may contain more rules,
+ * but never fewer.
+ */
 export function rivalFinder(subjects: readonly Subject[]): (subject: Subject) => Iterable<Subject> {
   const byTool = new Map<JsonValue, Subject[]>();
   const byServer = new Map<string, Subject[]>();
@@ -139,7 +142,7 @@ function file<Key>(index: Map<Key, Subject[]>, key: Key, subject: Subject): void
   else index.set(key, [subject]);
 }
 
-/** Whether two rules are confined to tools and agents of which some are the same. */
+/** True unless the rules are limited to disjoint sets of tools or agents. */
 export function scopesMeet(one: Subject, other: Subject): boolean {
   return setsMeet(one.tools, other.tools) && setsMeet(one.agents, other.agents);
 }

@@ -14,20 +14,20 @@ import {
 } from './lint-subject.ts';
 import type { Effort } from './witness.ts';
 
-/** What one lint may spend, in tests compared and values tried: about a second on a slow machine. */
+/** Budget of one lint, in tests compared and values tried: about a second on a slow machine. */
 const effortMax = 4_000_000;
-/** More than this is not read, and not sent. */
+/** Maximum number of findings in a report. */
 const findingsMax = 2000;
 
 /**
- * Reads valid policies as one set and reports what is probably a mistake. It claims nothing that
- * is not so, and does not see everything (`reasoning.ts`).
+ * Checks valid policies as one set and reports probable mistakes. Findings are never false, but the
+ * check is not complete (see `reasoning.ts`).
  */
 export function lintPolicies(definitions: readonly PolicyDefinition[]): readonly LintFinding[] {
   return finish(lintInSteps(definitions));
 }
 
-/** The same in short steps, for a program that has others to answer in between. */
+/** Like `lintPolicies`, in short steps, so that a server can handle other requests in between. */
 export function* lintInSteps(
   definitions: readonly PolicyDefinition[],
 ): Steps<readonly LintFinding[]> {
@@ -83,8 +83,8 @@ function cutShort({ policy, rule, path }: LintFinding): LintFinding {
     kind: 'not_compared',
     severity: 'info',
     ...{ policy, rule, path },
-    message: `There are more than ${findingsMax} findings: those from here on are left out.`,
-    fix: 'Mend some of these, or lint fewer policies at a time.',
+    message: `There are more than ${findingsMax} findings: the remaining ones are omitted.`,
+    fix: 'Fix some of these, or lint fewer policies at a time.',
   };
 }
 
@@ -93,7 +93,8 @@ function notCompared({ at }: Subject): LintFinding {
     kind: 'not_compared',
     severity: 'info',
     ...at,
-    message: 'There are too many rules for the same tools: from here on they were not compared.',
+    message:
+      'There are too many rules for the same tools; this rule and later ones were not compared.',
     fix: 'Lint fewer policies at a time.',
   };
 }

@@ -1,7 +1,10 @@
 import { groupConditions } from '../engine/rule.ts';
 import type { PolicyCondition, PolicyDefinition } from '../language/definition.ts';
 
-/** The tools that a policy names, as ids and globs, and where. A `matches` pattern names none. */
+/**
+ * The tools that a policy names, as ids and globs, with their paths. A `matches` pattern names
+ * none.
+ */
 export function toolsNamedBy({
   applies_to,
   rules,

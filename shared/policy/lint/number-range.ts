@@ -1,6 +1,6 @@
 import type { ConditionBound } from '../language/condition.ts';
 
-/** The numbers that ordered conditions leave over. */
+/** The numbers that satisfy a set of ordered conditions. */
 export interface NumberRange {
   readonly low: number;
   readonly lowInclusive: boolean;
@@ -35,7 +35,7 @@ export function isEmpty({ low, lowInclusive, high, highInclusive }: NumberRange)
   return low > high || (low === high && !(lowInclusive && highInclusive));
 }
 
-/** Every number of the range satisfies the bound. */
+/** True if every number of the range satisfies the bound. */
 export function isWithin(range: NumberRange, bound: ConditionBound): boolean {
   return narrow(range, bound) === range;
 }

@@ -1,6 +1,7 @@
 /**
- * Texts that a regular expression probably finds, for the search for a witness: the real pattern
- * checks each, so a construct that is not read here costs a finding and never makes a false one.
+ * Generates texts that a regular expression probably matches, for the witness search. The real
+ * pattern verifies each text, so an unsupported construct may miss a finding but never causes a
+ * false one.
  */
 export function sampleTexts(pattern: string): readonly string[] {
   const source = pattern.replace(/^\(\?[a-z]+\)/, '');
@@ -11,7 +12,7 @@ export function sampleTexts(pattern: string): readonly string[] {
 
 const alternativesMax = 6;
 
-/** The alternatives of a sequence, outside of its groups and classes. */
+/** Splits a sequence at its alternatives, outside groups and classes. */
 function splitAlternatives(source: string): readonly string[] {
   const parts: string[] = [];
   let depth = 0;
@@ -79,7 +80,10 @@ function sampleEscape(char: string): string {
 
 const ordinary = [...'x1aA@.-_ /:', 'é'];
 
-/** A character of a class: tried with the platform's own reading of it, which is near enough. */
+/**
+ * A character of a class, found with the platform's own regular expressions, which are similar
+ * enough.
+ */
 function sampleClass(inner: string): string {
   try {
     const tester = new RegExp(`^[${inner}]$`);

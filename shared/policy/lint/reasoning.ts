@@ -7,18 +7,18 @@ import { everyNumber, isEmpty, isWithin, type NumberRange, rangeOf } from './num
 import { anyKind, kindOf, numeric } from './value-kinds.ts';
 
 /*
- * What can be proved about clauses without running them, from values, sets, ranges, kinds of
- * value and comparisons of two paths. `isImpossible` and `implies` are claimed only when proved;
- * that clauses can hold together is shown by a witness (`witness.ts`). What is neither stays open.
+ * Static proofs about clauses, from values, sets, ranges, kinds of value and comparisons of two
+ * paths. `isImpossible` and `implies` are true only if proved. A witness (`witness.ts`) proves that
+ * clauses can hold together. All other cases stay undecided.
  */
 
-/** The tests that one value has to satisfy: of one path, or of paths that must be equal. */
+/** The tests on one value: on one path, or on paths that must be equal. */
 export interface Group {
   readonly paths: readonly string[];
   readonly tests: Clause;
 }
 
-/** True only when no context at all can satisfy the tests together. */
+/** True only if no context satisfies all tests. */
 export function isImpossible(tests: Clause): boolean {
   if (!hasRef(tests)) {
     for (const group of byPath(tests).values()) if (isGroupImpossible(group)) return true;
@@ -29,7 +29,10 @@ export function isImpossible(tests: Clause): boolean {
   return groups.some((group) => isGroupImpossible(group.tests)) || orderFails(refs, groups);
 }
 
-/** The same for two clauses that are each possible: only where both look can they collide. */
+/**
+ * Like `isImpossible`, for two clauses that are possible separately: they can conflict only on
+ * shared paths.
+ */
 export function isImpossibleTogether(one: Clause, other: Clause): boolean {
   if (hasRef(one) || hasRef(other)) return isImpossible([...one, ...other]);
   const [here, there] = [byPath(one), byPath(other)];
@@ -44,7 +47,7 @@ function hasRef(tests: Clause): boolean {
   return tests.some(({ ref }) => ref !== undefined);
 }
 
-/** The tests by the value they look at; paths that `==` ties together count as one. */
+/** Groups the tests by path. Paths that `==` equates form one group. */
 export function groupsOf(tests: Clause): readonly Group[] {
   const members = new Map<string, Set<string>>();
   const at = (path: string) => {
@@ -67,7 +70,7 @@ export function groupsOf(tests: Clause): readonly Group[] {
   }));
 }
 
-// The clauses of a rule are compared with those of many others.
+// Cached, because a rule's clauses are compared with those of many other rules.
 const pathsOf = new WeakMap<Clause, ReadonlyMap<string, Clause>>();
 
 function byPath(tests: Clause): ReadonlyMap<string, Clause> {
@@ -101,7 +104,7 @@ function rangeOfGroup(group: Clause): NumberRange {
   return rangeOf(group.flatMap(({ bound }) => bound ?? []));
 }
 
-/** The only values at this place that satisfy every test; undefined when they cannot be listed. */
+/** The only values at this path that satisfy every test; undefined if they cannot be listed. */
 function candidatesOf(group: Clause): readonly (JsonValue | undefined)[] | undefined {
   const listed =
     group.find(({ values }) => values !== undefined)?.values ?? wordsAt(group[0]?.path);
@@ -110,7 +113,7 @@ function candidatesOf(group: Clause): readonly (JsonValue | undefined)[] | undef
   return listed.filter((value) => (kindOf(value) & able) !== 0 && satisfies(group, value));
 }
 
-/** All that a place can hold whose values are words of a list. */
+/** All values of a path that has an enumerated set of words. */
 function wordsAt(path: string | undefined): readonly (string | undefined)[] | undefined {
   const field = path === undefined ? undefined : fieldAt(path);
   if (field?.kind !== 'text' || field.words === undefined) return undefined;
@@ -127,7 +130,7 @@ interface Order {
   readonly strict: boolean;
 }
 
-/** Whether orders between paths ask for what their ranges, or each other, rule out. */
+/** True if orders between paths contradict their ranges or each other. */
 function orderFails(refs: Clause, groups: readonly Group[]): boolean {
   const groupAt = (path: string) => groups.find(({ paths }) => paths.includes(path));
   const orders = refs.flatMap(orderOf);
@@ -159,18 +162,18 @@ function orderOf({ path, ref, operator }: Test): readonly Order[] {
   return [];
 }
 
-/** `!=` between paths that another test says are equal. */
+/** True for `!=` between paths that another test requires to be equal. */
 function isDifference({ operator, path, ref }: Test): boolean {
   return operator === '!=' && ref !== path;
 }
 
-/** Inside a list and outside of the same list. */
+/** True for `in` and `not_in` with the same list. */
 function isOpposite(one: Test, other: Test): boolean {
   const isSame = one.path === other.path && one.ref === other.ref;
   return isSame && one.operator === 'in' && other.operator === 'not_in';
 }
 
-/** The numbers that a group leaves over; undefined when it leaves none. */
+/** The numbers that satisfy a group; undefined if there are none. */
 function reachOf(group: Clause): NumberRange | undefined {
   if ((kindsOfGroup(group) & numeric) === 0) return undefined;
   const values = candidatesOf(group);
@@ -182,7 +185,7 @@ function reachOf(group: Clause): NumberRange | undefined {
   return { ...everyNumber, low: Math.min(...numbers), high: Math.max(...numbers) };
 }
 
-/** True only when every context that satisfies the clause satisfies the test. */
+/** True only if every context that satisfies the clause satisfies the test. */
 export function implies(clause: Clause, test: Test): boolean {
   const group = byPath(clause).get(test.path) ?? [];
   const says = (other: Test) =>
@@ -200,8 +203,8 @@ export function implies(clause: Clause, test: Test): boolean {
 }
 
 /**
- * Between a rule that permits and one that refuses, an order differs only for text with an
- * exponent, which permits nothing: the ranges are the same.
+ * Between a permitting and a refusing rule, an order differs only for text with an exponent, which
+ * never permits. The ranges are the same.
  */
 function isOrder({ operator }: Test): boolean {
   return operator === '>' || operator === '>=' || operator === '<' || operator === '<=';
@@ -211,7 +214,7 @@ function isScopeWithin({ globs }: Test, wider: readonly string[] = []): boolean 
   return globs !== undefined && everyGlobIsCovered(wider, globs, 'tool');
 }
 
-/** Whether a value of this kind may stand where the group's tests look. */
+/** True if a value of this kind is possible at the group's paths. */
 export function allowsKind(group: Clause, value: JsonValue | undefined): boolean {
   return (kindsOfGroup(group) & kindOf(value)) !== 0;
 }

@@ -4,7 +4,10 @@ import { fieldAt } from '../language/context-fields.ts';
 import type { PolicyCondition } from '../language/definition.ts';
 import { isPrimitive, toNumber } from '../language/relations.ts';
 
-/** What a path can hold, as bits: sets of them are intersected for every pair of rules. */
+/**
+ * The kinds of value at a path, as bits, because lint intersects sets of them for every pair of
+ * rules.
+ */
 export const kinds = {
   missing: 1,
   nothing: 2,
@@ -21,7 +24,7 @@ export const numeric = kinds.number | kinds.numericText;
 const text = kinds.numericText | kinds.otherText;
 const present = anyKind & ~kinds.missing;
 
-/** The kinds of value that can make a condition true; it may still fail for one of them. */
+/** The kinds of value that can make a condition true; single values of a kind may still fail it. */
 export function kindsFor(condition: PolicyCondition, permits: boolean): number {
   const { operator, value } = condition;
   const isRef = refPath(value) !== undefined;
@@ -44,7 +47,10 @@ export function kindsFor(condition: PolicyCondition, permits: boolean): number {
   }
 }
 
-/** A rule that permits compares like with like; one that refuses also refuses what it cannot compare. */
+/**
+ * A rule that permits requires comparable values. A rule that refuses also matches values that it
+ * cannot compare.
+ */
 function kindsOfDifference({ operator, value }: PolicyCondition, permits: boolean): number {
   const literals: readonly JsonValue[] =
     operator === 'not_in' && Array.isArray(value) ? value : [value];
@@ -54,7 +60,7 @@ function kindsOfDifference({ operator, value }: PolicyCondition, permits: boolea
   return able;
 }
 
-/** The kinds of value that a place of the context can hold. */
+/** The kinds of value that a path of the context can have. */
 export function kindsAt(path: string): number {
   const field = fieldAt(path);
   switch (field?.kind) {

@@ -10,12 +10,12 @@ import { allowsKind, type Group, groupsOf, satisfies } from './reasoning.ts';
 
 const valuesPerGroup = 12;
 const triesMax = 400;
-/** In comparisons of one test with another. */
+/** Cost in units of one comparison of two tests. */
 const searchCost = 100;
 const tryCost = 50;
 const commonToolSteps = 5_000;
 
-/** What every call has, so that a witness is one that could happen. */
+/** Fields that every call has, so that a witness is a realistic context. */
 const base: PolicyContext = {
   tenant: { id: 't' },
   agent: { id: '1' },
@@ -26,7 +26,7 @@ const base: PolicyContext = {
   environment: 'prod',
 };
 
-/** What may still be spent on searching, counted down. */
+/** Remaining budget of the search, counted down. */
 export interface Effort {
   left: number;
 }
@@ -34,9 +34,9 @@ export interface Effort {
 type Value = JsonValue | undefined;
 
 /**
- * A context that satisfies all tests, found by trying what lies at and around the values that
- * they name, and checked with the conditions that decide requests: it is never wrong. Not finding
- * one proves nothing. Bounded, and the same for the same tests.
+ * Searches a context that satisfies all tests, by trying values equal or close to those that the
+ * tests name. Each candidate is verified with the conditions that decide requests, so a result is
+ * always correct. No result proves nothing. Bounded and deterministic.
  */
 export function findWitness(
   tests: Clause,
@@ -62,7 +62,7 @@ export function findWitness(
   return undefined;
 }
 
-/** The first choices of all first, then one after the other, the last varying fastest. */
+/** Combines the first choices of all lists first; then varies the last list fastest. */
 function* combinations(choices: readonly (readonly Value[])[]): Generator<readonly Value[]> {
   const at = choices.map(() => 0);
   for (let tries = 0; tries < triesMax; tries += 1) {
@@ -77,7 +77,7 @@ function* combinations(choices: readonly (readonly Value[])[]): Generator<readon
   }
 }
 
-/** What to try at one place. */
+/** The values to try at one path. */
 function poolOf({ tests, paths }: Group): readonly Value[] {
   const listed = tests.find(({ values }) => values !== undefined)?.values;
   if (listed !== undefined) return listed;
@@ -95,7 +95,7 @@ function poolOf({ tests, paths }: Group): readonly Value[] {
   ];
 }
 
-/** A tool of each glob, and the tools that the globs of two tests have in common. */
+/** A sample tool for each glob, and tools that the globs of two tests have in common. */
 function toolsFor(tests: Clause): readonly Value[] {
   const scopes = tests.flatMap(({ globs }) => (globs === undefined ? [] : [globs]));
   const [first = [], second = []] = scopes;
@@ -156,7 +156,7 @@ function listsFor(tests: Clause): readonly Value[] {
   return elements.length === 0 ? [] : [elements];
 }
 
-/** A path that is compared with another is tried with what that one is tried with, and beside it. */
+/** Adds to a path the values of the path it is compared with, and neighbouring values. */
 function linkPools(
   tests: Clause,
   groups: readonly Group[],
@@ -192,7 +192,7 @@ function build(groups: readonly Group[], choice: readonly Value[]): PolicyContex
   return context as JsonObject;
 }
 
-/** Puts a value at a path, where that path can be; what is in the way is left alone. */
+/** Sets a value at a path if possible; does not overwrite values on the way. */
 function place(
   context: Record<string, unknown>,
   segments: readonly string[],

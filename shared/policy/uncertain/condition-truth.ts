@@ -11,7 +11,7 @@ import {
   readPartial,
 } from './partial-value.ts';
 
-/** Kleene's three values: `unknown` may turn out either way. */
+/** Kleene's three-valued logic: `unknown` may be true or false. */
 export type Truth = boolean | 'unknown';
 
 export type ReadTruth = (context: PartialValue) => Truth;
@@ -27,9 +27,9 @@ export function anyOf(truths: readonly Truth[]): Truth {
 }
 
 /**
- * Compiles a condition to say what is known of it: true or false only where it is that for every
- * value that the context leaves open. Whether it holds for given values is asked of the ordinary
- * condition, so that the two cannot drift apart.
+ * Compiles a condition for partially known contexts: true or false only if every possible value
+ * gives that result. Known values are evaluated by the ordinary condition, so that both always
+ * agree.
  */
 export function compileTruth(condition: PolicyCondition, permits: boolean): ReadTruth {
   const { path, operator, value } = condition;
@@ -60,7 +60,7 @@ export function compileTruth(condition: PolicyCondition, permits: boolean): Read
 
 const samples = { number: 0, string: '', array: [], object: {} } as const;
 
-/** Where an operator does not vary over a kind, any value of that kind stands for all. */
+/** If an operator does not vary over a kind, one value of that kind represents all. */
 function sampleOf(possibility: Possibility): JsonValue | undefined {
   return 'open' in possibility ? samples[possibility.open] : possibility.value;
 }
@@ -70,8 +70,8 @@ function kindIn(possibility: Possibility) {
 }
 
 /**
- * Whether the operator may hold for one value and not for another of the given ways in which both
- * sides may be. Everywhere else the kinds of the two sides alone decide.
+ * True if the operator may hold for some possible values of both sides and not for others.
+ * Otherwise the kinds of both sides determine the result.
  */
 function varies(operator: Operator, left: Possibility, right: Possibility): boolean {
   if (!('open' in left) && !('open' in right)) return false;

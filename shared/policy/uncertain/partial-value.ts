@@ -3,24 +3,24 @@ import { isJsonObject, type JsonValue } from '../../base/json.ts';
 const kinds = ['absent', 'null', 'boolean', 'number', 'string', 'array', 'object'] as const;
 export type Kind = (typeof kinds)[number];
 
-/** What is known of a value that may not be there any more, or may never have been recorded. */
+/** The known part of a value that may have been erased, or was never recorded. */
 export type PartialValue =
-  /** All of it; undefined: there is no such value. */
+  /** The complete value; undefined: the value is absent. */
   | { readonly known: JsonValue | undefined }
-  /** It is of one of these kinds. */
+  /** A value of one of these kinds. */
   | { readonly kinds: readonly Kind[] }
-  /** It is an object; `others` says what is known of every member that is not named. */
+  /** An object; `others` describes every member that is not named. */
   | {
       readonly members: ReadonlyMap<string, PartialValue>;
       readonly others: PartialValue;
     }
-  /** It is a list that begins with this. */
+  /** A list that begins with this element. */
   | { readonly first: PartialValue };
 
 export const absent: PartialValue = { known: undefined };
 export const anything: PartialValue = { kinds };
 
-/** One way in which a value may be: exactly this, or any value of an endless kind. */
+/** One possible value: exactly this value, or any value of an infinite kind. */
 export type Possibility =
   | { readonly value: JsonValue | undefined }
   | { readonly open: 'number' | 'string' | 'array' | 'object' };
@@ -32,7 +32,7 @@ export function kindOf(value: JsonValue | undefined): Kind {
   return typeof value as 'boolean' | 'number' | 'string' | 'object';
 }
 
-/** Every way in which it may be. */
+/** All possible values of a partial value. */
 export function possibilitiesOf(partial: PartialValue): readonly Possibility[] {
   if ('known' in partial) return [{ value: partial.known }];
   if ('members' in partial) return [{ open: 'object' }];
@@ -56,7 +56,7 @@ function possibilitiesOfKind(kind: Kind): readonly Possibility[] {
   }
 }
 
-/** What is known of the value that a dotted path leads to; the segments as `compilePath` reads them. */
+/** The known part of the value at a dotted path; takes the segments of `compilePath`. */
 export function readPartial(root: PartialValue, segments: readonly string[]): PartialValue {
   let value = root;
   for (const segment of segments) value = memberOf(value, segment);
@@ -81,7 +81,7 @@ function ownMember(value: JsonValue | undefined, name: string): JsonValue | unde
   return (value as { readonly [member: string]: JsonValue | undefined })[name];
 }
 
-/** Whether a value is one of those that this leaves open. */
+/** True if a value is one of the possible ones. */
 export function admits(partial: PartialValue, value: JsonValue | undefined): boolean {
   if ('known' in partial) return JSON.stringify(partial.known) === JSON.stringify(value);
   if ('kinds' in partial) return partial.kinds.includes(kindOf(value));

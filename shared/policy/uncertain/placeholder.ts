@@ -1,7 +1,7 @@
 import type { JsonValue } from '../../base/json.ts';
 import type { Kind, PartialValue } from './partial-value.ts';
 
-/** A place where something was, of which only the kind is known. */
+/** A place with an unknown value of a known kind. */
 export interface Hole {
   readonly path: readonly (string | number)[];
   readonly kind: Kind;
@@ -9,9 +9,9 @@ export interface Hole {
 
 interface Filled {
   readonly value: JsonValue | undefined;
-  /** Places that hold a stand-in. */
+  /** Places that contain a placeholder. */
   readonly holes: readonly Hole[];
-  /** Places that are left out, and may have been there. */
+  /** Places that are omitted although they may have had a value. */
   readonly omitted: readonly Hole['path'][];
 }
 
@@ -25,7 +25,7 @@ const standIns: Readonly<Record<Kind, JsonValue | undefined>> = {
   object: {},
 };
 
-/** A value such as this one may be: what is known of it, and stand-ins where something must be. */
+/** Builds a possible value: the known parts, and placeholders where a value is required. */
 export function fillIn(partial: PartialValue, path: Hole['path'] = []): Filled {
   if ('known' in partial) return { value: partial.known, holes: [], omitted: [] };
   if ('members' in partial) return fillMembers(partial, path);

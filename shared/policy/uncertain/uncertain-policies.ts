@@ -12,15 +12,15 @@ import { permits, severity } from '../language/severity.ts';
 import { allOf, anyOf, compileTruth, type ReadTruth, type Truth } from './condition-truth.ts';
 import { anything, type PartialValue, readPartial } from './partial-value.ts';
 
-/** What policies say of a context that is known in part. */
+/** The outcome of policies for a partially known context. */
 export interface UncertainOutcome {
-  /** `unknown` when what is not known could make another one of it. */
+  /** `unknown` if the unknown parts can change the decision. */
   readonly decision: Decision | 'unknown';
-  /** Undefined when what is not known could make another one of it. */
+  /** Undefined if the unknown parts can change it. */
   readonly reasonCode?: string | undefined;
-  /** The policy of the rule that decides; undefined when that is not sure, or there is none. */
+  /** The policy of the deciding rule; undefined if it is uncertain, or there is none. */
   readonly policyHash?: string | undefined;
-  /** Rules that match whatever the rest is, and count. */
+  /** Rules that take effect and match, whatever the unknown parts are. */
   readonly matchedRules: readonly string[];
   /** Rules that may match. */
   readonly unsureRules: readonly string[];
@@ -30,23 +30,23 @@ interface UncertainRule extends RuleSource {
   readonly truth: ReadTruth;
 }
 
-/** Policies that can be asked about contexts known in part. */
+/** Policies that can be evaluated for partially known contexts. */
 export interface UncertainPolicies {
   /**
-   * What these policies say for certain: a decision and a reason only where every completion of
-   * the context gives the same under the ordinary evaluation.
+   * Returns a decision and a reason only if every completion of the context gives the same ones
+   * under ordinary evaluation.
    */
   judge(context: PartialValue): UncertainOutcome;
   /** Whether a policy in `strict` applies to the call. */
   strict(context: PartialValue): Truth;
 }
 
-/** Compiles valid policies for contexts that are known in part. */
+/** Compiles valid policies for partially known contexts. */
 export function compileUncertain(policies: readonly PublishedPolicy[]): UncertainPolicies {
   return finish(compileUncertainInSteps(policies));
 }
 
-/** The same, one rule a step. */
+/** Like `compileUncertain`, one rule per step. */
 export function* compileUncertainInSteps(
   policies: readonly PublishedPolicy[],
 ): Steps<UncertainPolicies> {
@@ -76,7 +76,7 @@ interface Target {
   readonly agent: string;
 }
 
-/** The tool and agent of a context, where both are known: most rules fall away by these alone. */
+/** The tool and agent of a context, if both are known. They exclude most rules. */
 function targetOf(context: PartialValue): Target | undefined {
   const tool = readPartial(context, ['tool', 'name']);
   const agent = readPartial(context, ['agent', 'id']);
@@ -85,15 +85,17 @@ function targetOf(context: PartialValue): Target | undefined {
   return { tool: tool.known, agent: agent.known };
 }
 
-/** References to rules that are kept, over all targets. */
+/** Maximum of cached references to rules, over all targets. */
 const narrowedMax = 200_000;
 
-/** For each tool and agent the rules that are left for them, as long as these are not too many. */
+/** Caches for each tool and agent the rules that can match them, up to `narrowedMax` references. */
 class Narrowed {
   readonly #byTarget = new Map<string, readonly UncertainRule[]>();
   #size = 0;
 
-  /** Without the rules that cannot match for this tool and agent, whatever else there is. */
+  /**
+   * Removes the rules that cannot match this tool and agent, whatever the rest of the context is.
+   */
   rulesFor({ tool, agent }: Target, rules: readonly UncertainRule[]): readonly UncertainRule[] {
     const key = JSON.stringify([tool, agent]);
     const known = this.#byTarget.get(key);
@@ -117,7 +119,7 @@ function objectOf(members: Readonly<Record<string, PartialValue>>): PartialValue
   return { members: new Map(Object.entries(members)), others: anything };
 }
 
-/** Each rule is compiled when it is asked for. */
+/** Compiles each rule on demand. */
 function* compileRules({ definition, hash }: PublishedPolicy): Generator<UncertainRule> {
   const scope = compileScopeTruth(definition);
   for (const rule of definition.rules) {
@@ -189,7 +191,7 @@ interface PossibleVerdict {
   readonly policyHash?: string | undefined;
 }
 
-/** The verdicts that some choice among the unsure rules leads to. */
+/** The verdicts that are possible if any subset of the uncertain rules matches. */
 function possibleVerdicts(candidates: readonly Candidate[]): readonly PossibleVerdict[] {
   const winners = possibleWinners(candidates.filter(({ source }) => isEnforcing(source)));
   const cautions = possibleWinners(candidates.filter(({ source }) => isCaution(source)));
@@ -208,8 +210,8 @@ function verdictBy({ rule, policyHash }: RuleSource, decision: Decision): Possib
 }
 
 /**
- * The sources that can be the most restrictive one that matches, the first among equals; undefined
- * among them when it can be that none does.
+ * The sources that can be the most restrictive match, the first among equals. Contains undefined if
+ * possibly none matches.
  */
 function possibleWinners(candidates: readonly Candidate[]): readonly (RuleSource | undefined)[] {
   const sureMax = candidates.reduce((max, one) => Math.max(max, sureSeverity(one)), -1);

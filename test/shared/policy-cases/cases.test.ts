@@ -145,8 +145,8 @@ describe('a case file that would test something else than it says is refused', (
     ['an empty list', 'cases: []', 'at least one case'],
     ['an unknown key', 'case: []', 'unknown key'],
     ['a misspelt part', one(`acton: {}\n${expectation}`), ':3: cases[0].acton: unknown key'],
-    ['neither action nor context', one(expectation), ':2: cases[0]: must hold either'],
-    ['both', one(`${action}\ncontext: {}\n${expectation}`), 'must hold either'],
+    ['neither action nor context', one(expectation), ':2: cases[0]: must have either'],
+    ['both', one(`${action}\ncontext: {}\n${expectation}`), 'must have either'],
     ['no expectation', one(action), 'cases[0].expect: required'],
     ['an unknown decision', one(`${action}\nexpect: { decision: ok }`), ':4: cases[0].expect.dec'],
     ['an unknown expectation', one(`${action}\nexpect: { decision: allow, reason: x }`), 'unknown'],
@@ -174,7 +174,7 @@ describe('a case file that would test something else than it says is refused', (
     [
       'the same name twice',
       `${one(`${action}\n${expectation}`)}\n${one(`${action}\n${expectation}`).replace('cases:\n', '')}`,
-      ':5: cases[1].name: "a" is the name',
+      ':5: cases[1].name: "a" is already the name',
     ],
   ])('%s', (_what, text, message) => {
     expect(refusal(text)).toMatch(/^a\.cases\.yaml:\d+: /);

@@ -73,10 +73,10 @@ describe('a slip of the pen is told with its line and what to type', () => {
     ['one within braces', 'a: 1\nb: { operator: >= }\n', 2, 'operator: ">="'],
     ['no colon', 'a: 1\nrules\n  - x: 1\n', 2, 'is a colon, or the space after it, missing?'],
     ['no space', 'a:1\nb: 2\n', 1, 'is a colon, or the space after it, missing?'],
-    ['another indentation', 'r:\n   - n: a\n     b: 1\n  - n: c\n', 4, 'indented unlike'],
+    ['another indentation', 'r:\n   - n: a\n     b: 1\n  - n: c\n', 4, 'is the indentation different'],
     ['a tab', 'a:\n\t- b\n', 2, 'use spaces'],
     ['an open bracket', 'a: [1, 2\nb: 3\n', 2, 'closing bracket'],
-    ['two documents', 'a: 1\n---\nb: 2\n', 2, 'make a file of each'],
+    ['two documents', 'a: 1\n---\nb: 2\n', 2, 'use one file for each'],
   ])('%s', (_, text, line, told) => {
     const message = refusal(() => read(text));
     expect(message).toMatch(new RegExp(`^a\\.policy\\.yaml:${line}: `));
@@ -106,8 +106,8 @@ describe('what readers could take differently is refused, with its line', () => 
     ['a plus', 'a: +5', '+5: write the number'],
     ['infinity', 'a: .inf', '.inf: write the number'],
     ['no number', 'a: .nan', '.nan: write the number'],
-    ['a number that is not kept', 'a: 12345678901234567890', 'cannot be kept exactly; round it'],
-    ['a fraction that is not kept', 'a: 0.12345678901234567890123', 'cannot be kept exactly'],
+    ['a number that is not kept', 'a: 12345678901234567890', 'cannot be stored exactly; round it'],
+    ['a fraction that is not kept', 'a: 0.12345678901234567890123', 'cannot be stored exactly'],
     ['thousands', 'a: 1_000', '1_000: write the number without _'],
     ['Norway', 'a:\n  - SE\n  - NO', ':3: NO: write true or false, or quote it'],
     ['on', 'a: on', 'on: write true or false'],

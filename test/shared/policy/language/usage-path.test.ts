@@ -39,14 +39,14 @@ describe('a path that begins with usage', () => {
     'usage.Calls_1h',
   ])('%s is refused, for a budget that never holds anybody back is none', (path) => {
     const message =
-      /is none of usage\.calls_1h, usage\.calls_24h, usage\.sum_24h\.<path below args>/;
+      /is not one of usage\.calls_1h, usage\.calls_24h, usage\.sum_24h\.<path below args>/;
     expect(() => parsePolicy(policyOf(below(path)))).toThrow(message);
     expect(() => parsePolicy(policyOf(below('args.limit', { $ref: path })))).toThrow(message);
   });
 
   it('is told how sums are named', () => {
     expect(() => parsePolicy(policyOf(below('usage.sum_24h.args.amount')))).toThrow(
-      'rules[0].when.all[0].path: "usage.sum_24h.args.amount": what is summed is named as it is below args, as in usage.sum_24h.amount',
+      'rules[0].when.all[0].path: "usage.sum_24h.args.amount": name the summed value by its path below args, as in usage.sum_24h.amount',
     );
   });
 });

@@ -64,8 +64,8 @@ export const refused: readonly (readonly [guarantee: string, input: unknown, mes
     withWhen({ none: [condition()] }),
     `${when}.none: unknown key; known here: all, any`,
   ],
-  ['an empty all', withWhen({ all: [] }), `${when}.all: must hold at least one condition`],
-  ['an empty any', withWhen({ any: [] }), `${when}.any: must hold at least one condition`],
+  ['an empty all', withWhen({ all: [] }), `${when}.all: must contain at least one condition`],
+  ['an empty any', withWhen({ any: [] }), `${when}.any: must contain at least one condition`],
   [
     'a group that is no array',
     withWhen({ all: condition() }),
@@ -127,12 +127,12 @@ export const refused: readonly (readonly [guarantee: string, input: unknown, mes
   [
     'a reason that would break a header',
     withRule({ reason: 'x\r\nSet-Cookie: a' }),
-    'rules[0].reason: holds a control character',
+    'rules[0].reason: contains a control character; remove it',
   ],
   [
     'two rules of one name',
     policy({ rules: [rule(), rule({ decision: 'deny' })] }),
-    'rules[1].name: "small" is also the name of rules[0]',
+    'rules[1].name: "small" is already the name of rules[0]; use another',
   ],
   [
     'applies_to that is no object',
@@ -207,17 +207,17 @@ export const refused: readonly (readonly [guarantee: string, input: unknown, mes
   [
     'a $ref inside a list',
     withCondition({ operator: 'in', value: [{ $ref: 'user.id' }] }),
-    `${first}.value[0]: an object cannot stand in a list`,
+    `${first}.value[0]: a list must not contain an object`,
   ],
   [
     'in without a list',
     withCondition({ operator: 'in', value: 'a' }),
-    `${first}.value: "a" is not an array, which in needs`,
+    `${first}.value: "a" is not an array; in requires one`,
   ],
   [
     'not_in without a list',
     withCondition({ operator: 'not_in', value: null }),
-    `${first}.value: null is not an array, which not_in needs`,
+    `${first}.value: null is not an array; not_in requires one`,
   ],
   [
     'a pattern that is no string',
@@ -280,7 +280,7 @@ export const refused: readonly (readonly [guarantee: string, input: unknown, mes
     'policy: null is not an object with id, version, description, mode, applies_to, rules',
   ],
   ['nothing as policy', undefined, 'policy: not a JSON value'],
-  ['a text that is not JSON', '{"id":', 'policy: a text, but not valid JSON'],
+  ['a text that is not JSON', '{"id":', 'policy: is a text, but not valid JSON'],
   ['a text encoded twice', JSON.stringify(JSON.stringify(policy())), 'policy: '],
   [
     'a function among the values',
@@ -296,7 +296,7 @@ export const refused: readonly (readonly [guarantee: string, input: unknown, mes
   [
     'half of a surrogate pair',
     withCondition({ value: '\ud800' }),
-    `${first}.value: a string that holds half of a surrogate pair`,
+    `${first}.value: a string that contains half of a surrogate pair`,
   ],
   [
     'a number that text cannot hold',
@@ -306,6 +306,6 @@ export const refused: readonly (readonly [guarantee: string, input: unknown, mes
   [
     'a whole number that is read as another',
     '{"id":"a","version":9007199254740993,"rules":[]}',
-    'version: a whole number beyond 2^53 cannot be kept exactly',
+    'version: a whole number beyond 2^53 cannot be stored exactly; send it as a string',
   ],
 ];
