@@ -2,8 +2,8 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 
 /**
- * Puts arguments from several places together. Names that some upstream would take for one count
- * as the same; any name given twice is `args.ambiguous`.
+ * Collects arguments from path, query and body. Names that some upstream treats as equal count as
+ * equal; a repeated name is `args.ambiguous`.
  */
 export class ArgumentSet {
   readonly #values: Record<string, JsonValue> = {};
@@ -20,9 +20,9 @@ export class ArgumentSet {
 }
 
 /**
- * Refuses arguments, at any depth, of which two names are the same to some reader: JSON readers
- * that ignore case are common, and take the last of the two. The depth is bounded by whoever read
- * the arguments.
+ * Refuses arguments, at any depth, with two names that some parser treats as equal. JSON parsers
+ * that ignore case are common, and use the last of the two. The parser that read the arguments
+ * bounds the depth.
  */
 export function refuseTwins(args: JsonObject): void {
   const names = new NameSet();
@@ -38,22 +38,22 @@ function refuseTwinsWithin(value: JsonValue | undefined): void {
 }
 
 /**
- * One spelling for names that case-insensitive readers take for the same. Upper case first: it
- * also brings together what has an upper case only, as the long s does with s.
+ * Folds names that case-insensitive parsers treat as equal. Upper case first, because it also
+ * unifies characters such as the long s with s.
  */
 export function foldCase(name: string): string {
   return name.toUpperCase().toLowerCase();
 }
 
-// What no name needs, and what some readers drop: a C reader ends at NUL, PHP trims, databases and
-// editors skip what cannot be seen.
+// Characters that some parsers drop: C strings end at NUL, PHP trims, databases and editors skip
+// invisible characters.
 const invisible = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]|^\s|\s$/u;
 const plainName = /^(?!__proto__$)[a-z0-9_-]+$/;
 
-/** The names of one object, each in the one spelling that the loosest reader would give it. */
+/** The names of one object, folded as the most lenient parser would. */
 class NameSet {
   readonly #names = new Set<string>();
-  /** What stands before `[` in names such as `items[0]`. */
+  /** Prefixes before `[` in names such as `items[0]`. */
   readonly #lists = new Set<string>();
 
   add(name: string): void {
@@ -64,7 +64,7 @@ class NameSet {
       (bracket < 0 ? this.#lists.has(folded) : this.#names.has(folded.slice(0, bracket)));
     if (isTwin) {
       throw new GatewayError('args.ambiguous', {
-        message: `The argument ${JSON.stringify(name.slice(0, 100))} is given more than once.`,
+        message: `The argument ${JSON.stringify(name.slice(0, 100))} is given more than once; send it once.`,
       });
     }
     this.#names.add(folded);
@@ -75,20 +75,21 @@ class NameSet {
 function foldLoosely(name: string): string {
   if (invisible.test(name)) {
     throw new GatewayError('args.encoding_invalid', {
-      message: `The name of an argument, ${JSON.stringify(name.slice(0, 100))}, holds what cannot be seen.`,
+      message: `The argument name ${JSON.stringify(name.slice(0, 100))} contains invisible characters or outer white space; remove them.`,
     });
   }
   if (name === '__proto__') {
-    // Merged into an object it becomes that object's prototype, and its members seem to be there.
+    // Merged into an object, it would become the prototype, and its members would appear as
+    // arguments.
     throw new GatewayError('args.schema_invalid', {
-      message: 'An argument cannot be called __proto__.',
+      message: 'An argument cannot be named __proto__; rename it.',
     });
   }
-  // PHP reads dots and spaces in the names of a form as underscores.
+  // PHP reads dots and spaces in form names as underscores.
   return foldCase(name.normalize('NFKC')).replaceAll(/[. ]/g, '_');
 }
 
-/** Sets an own member; plain assignment to `__proto__` would set the prototype instead. */
+/** Sets an own member, because assignment to `__proto__` would set the prototype. */
 export function setMember(object: Record<string, JsonValue>, name: string, value: JsonValue): void {
   if (name !== '__proto__') {
     object[name] = value;
@@ -102,7 +103,7 @@ export function setMember(object: Record<string, JsonValue>, name: string, value
   });
 }
 
-/** An argument as text for a path, a query or a form; undefined for what has no plain text. */
+/** An argument as text for a path, a query or a form; undefined for arrays, objects and null. */
 export function argumentText(value: JsonValue | undefined): string | undefined {
   if (typeof value === 'string') return value;
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : undefined;

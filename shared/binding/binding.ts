@@ -1,4 +1,4 @@
-/** Where `/v1/actions/execute` forwards a bound tool. */
+/** The upstream to which `/v1/actions/execute` forwards a bound tool. */
 export interface BindingUpstream {
   readonly url: string;
   readonly method: string;
@@ -6,11 +6,12 @@ export interface BindingUpstream {
 }
 
 /**
- * What a host, or a call on it, means (design 12). Written by `PUT /v1/runtime/bindings/{name}`.
- * `host` is a lower-case A-label or IP literal, with `:port` where the port is not the scheme's own.
+ * Maps a host, or calls on it, to tools (design 12). Set by `PUT /v1/runtime/bindings/{name}`.
+ * `host` is a lower-case A-label or IP literal, with `:port` unless it is the scheme's default
+ * port.
  */
 export interface Binding {
-  /** For `mcp` also the server's name in tool ids: `mcp.<name>.<tool>`. */
+  /** For `mcp`, also the server's name in tool ids: `mcp.<name>.<tool>`. */
   readonly name: string;
   /** Tool id of a bound `http` call; MCP tool ids come from the binding's name. */
   readonly tool?: string | undefined;
@@ -20,26 +21,32 @@ export interface Binding {
   /** Path template, for example `/v1/payments/{payment_id}`; for `mcp` the endpoint's path. */
   readonly path?: string | undefined;
   readonly body?: 'json' | 'form' | 'none' | undefined;
-  /** Resource template, for example `payment:{payment_id}`; names are args. */
+  /** Resource template, for example `payment:{payment_id}`; its names are arguments. */
   readonly resource?: string | undefined;
-  /** Request headers of the agent that go upstream besides the standard ones. */
+  /** Additional request headers of the agent that are forwarded. */
   readonly headers?: readonly string[] | undefined;
   readonly upgrade?: boolean | undefined;
-  /** For `mcp`: lists of resources, templates and prompts are actions that policy decides. */
+  /**
+   * For `mcp`: requests that list resources, templates and prompts are actions, and policies decide
+   * them.
+   */
   readonly list_actions?: boolean | undefined;
   readonly upstream?: BindingUpstream | undefined;
 }
 
-/** How a credential is put into a request. */
+/** How a credential is added to a request. */
 export interface CredentialInjection {
   readonly in: 'bearer' | 'header' | 'basic' | 'query';
   /** Header or query parameter name, for `header` and `query`. */
   readonly name?: string | undefined;
-  /** Text around the secret, with `{secret}` in its place; for `basic` the user name goes before a colon. */
+  /**
+   * Text around the secret with the placeholder `{secret}`; for `basic`, the user name and a colon
+   * come first.
+   */
   readonly format?: string | undefined;
 }
 
-/** A credential as a sidecar holds it, in memory only. */
+/** A credential in a sidecar's memory; it is never written to disk. */
 export interface HeldCredential {
   readonly id: string;
   readonly version: number;

@@ -20,14 +20,14 @@ type BodyKind = 'json' | 'form' | 'none';
 
 const bodiless: ReadonlySet<string> = new Set(['GET', 'HEAD', 'DELETE', 'OPTIONS']);
 
-/** Where arguments go that the path does not name: a body of this kind, or (`none`) the query. */
+/** Where arguments go that the path does not name: a body of this kind, or the query for `none`. */
 export function bodyKind(binding: Pick<Binding, 'body' | 'method'>): BodyKind {
   return binding.body ?? (bodiless.has(binding.method ?? '') ? 'none' : 'json');
 }
 
 /**
- * Builds the one request that stands for these arguments: each argument has exactly one place,
- * decided by its name and the binding alone, and exactly one spelling there.
+ * Builds the canonical request for these arguments. Only the binding and an argument's name decide
+ * where the argument goes, and each argument has exactly one encoding there.
  */
 export function buildRequest(
   binding: Binding,
@@ -58,7 +58,7 @@ const contentTypes = {
   form: 'application/x-www-form-urlencoded',
 } as const;
 
-// Bindings are immutable values; each is parsed once, however many calls it serves.
+// Bindings are immutable, so each template is parsed once.
 const templates = new WeakMap<Binding, PathTemplate>();
 
 /** The parsed path template of an `http` binding. */
@@ -106,6 +106,6 @@ function plainText(name: string, value: JsonValue | undefined): string {
   const text = argumentText(value);
   if (text !== undefined) return text;
   throw new GatewayError('args.schema_invalid', {
-    message: `The argument ${JSON.stringify(name.slice(0, 100))} must be text, a number or a boolean here${value === undefined ? '; it is missing' : ''}.`,
+    message: `The argument ${JSON.stringify(name.slice(0, 100))} must be a string, a number or a boolean here${value === undefined ? '; it is missing' : ''}.`,
   });
 }

@@ -8,14 +8,14 @@ import { resourceTemplateProblem } from './resource.ts';
 import { readUpstreamUrl } from './upstream.ts';
 
 const nameForm = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$/;
-// No dot: `mcp.<server>.<tool>` must name one server and one tool only.
+// No dot, because `mcp.<server>.<tool>` must identify exactly one server and one tool.
 const serverForm = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 const toolForm = /^[A-Za-z0-9_-]+(?:[./:][A-Za-z0-9_-]+)*$/;
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 
 /**
- * What is wrong with a binding beyond the types of its fields; each message names the field and
- * what to do. Empty: it can be used.
+ * Returns the problems of a binding beyond the types of its fields. Each message names the field
+ * and what to do. An empty list means that the binding is valid.
  */
 export function checkBinding(binding: Binding): string[] {
   const problems = [...checkName(binding), ...checkHost(binding.host)];
@@ -57,13 +57,14 @@ function checkName({ name, protocol }: Binding): string[] {
     : [];
 }
 
-/** The host must be in the one spelling that calls are compared with. */
+/** The host must be in the canonical form that calls are compared with. */
 function checkHost(host: string): string[] {
   const problem = 'host: must be a lower-case A-label name or an IP literal (IPv6 in brackets)';
   const authority = splitAuthority(host, 443);
   if (authority === undefined)
     return [`${problem}, with :port only where it is neither 80 nor 443.`];
-  if (authority.host === 'sallyport.internal') return ['host: this name is Sallyport’s own.'];
+  if (authority.host === 'sallyport.internal')
+    return ['host: sallyport.internal is reserved for Sallyport.'];
   const canonical = authorityKey(authority.host, authority.port);
   return canonical === host ? [] : [`${problem}; write ${canonical}.`];
 }
@@ -78,7 +79,9 @@ function checkHttp(binding: Binding): string[] {
     problems.push(`method: must be one of ${methods.join(', ')}.`);
   }
   if ((binding.method === 'GET' || binding.method === 'HEAD') && hasBody(binding)) {
-    problems.push(`body: ${binding.method} has none; arguments go into the query.`);
+    problems.push(
+      `body: ${binding.method} has no body; remove this field, because arguments go into the query.`,
+    );
   }
   if (binding.path === undefined) problems.push('path: an http binding needs a path template.');
   else problems.push(...checkTemplate(binding.path));
@@ -105,10 +108,10 @@ function checkMcp(binding: Binding): string[] {
   const found = checkTemplate(path);
   if (found.length > 0) return [...problems, ...found];
   if (parsePathTemplate(path).segments.some((segment) => 'parameter' in segment)) {
-    problems.push('path: an MCP endpoint is one fixed path.');
+    problems.push('path: an MCP endpoint must be a fixed path, without parameters.');
   }
   if (!/^[!"$-z|~]*$/.test(query))
-    problems.push('path: the query of an MCP endpoint is fixed text.');
+    problems.push('path: the query of an MCP endpoint must be fixed text, without parameters.');
   return problems;
 }
 
@@ -129,5 +132,5 @@ function checkUpstream(upstream: BindingUpstream): string[] {
 function unused(binding: Binding, fields: readonly (keyof Binding)[]): string[] {
   return fields
     .filter((field) => binding[field] !== undefined)
-    .map((field) => `${field}: has no meaning for protocol ${binding.protocol}; leave it out.`);
+    .map((field) => `${field}: does not apply to protocol ${binding.protocol}; remove it.`);
 }

@@ -1,14 +1,14 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 
-// Printable ASCII but `#`; everything else must be percent-encoded.
+// Printable ASCII except `#`; all other characters must be percent-encoded.
 const sentForm = /^[!"$-~]*$/;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these characters are refused
 const control = /[\u0000-\u001f\u007f-\u009f]/;
 
 /**
- * The names and values of a query or form body (`application/x-www-form-urlencoded`), each
- * percent-decoded exactly once, in the order sent; names may repeat here. Refuses malformed
- * escapes, what is not UTF-8, and names that are empty or hold control characters.
+ * Parses a query or form body (`application/x-www-form-urlencoded`). Decodes each name and value
+ * exactly once, in the order sent; names may repeat. Refuses malformed escapes, invalid UTF-8, and
+ * names that are empty or contain control characters.
  */
 export function parseForm(text: string): [string, string][] {
   if (!sentForm.test(text)) throw malformed();
@@ -23,7 +23,9 @@ export function parseForm(text: string): [string, string][] {
   return entries;
 }
 
-/** The one spelling in which names and values leave: UTF-8, percent-encoded, space as `%20`. */
+/**
+ * The canonical form in which names and values are sent: UTF-8, percent-encoded, space as `%20`.
+ */
 export function writeForm(entries: readonly (readonly [string, string])[]): string {
   return entries
     .map(([name, value]) => {

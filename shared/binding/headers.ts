@@ -1,7 +1,7 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import { isMethodHeader } from './method-override.ts';
 
-/** Request headers of an agent that may go upstream on a bound call, lower case. */
+/** The agent's request headers that are forwarded on every bound call, in lower case. */
 const allowed: ReadonlySet<string> = new Set([
   'accept',
   'accept-language',
@@ -15,7 +15,7 @@ const allowed: ReadonlySet<string> = new Set([
   'user-agent',
 ]);
 
-/** Headers that are lists by definition (RFC 9110, section 5.3): several lines mean one list. */
+/** Headers defined as lists (RFC 9110 section 5.3): repeated lines form one list. */
 const lists: ReadonlySet<string> = new Set([
   'accept',
   'accept-language',
@@ -25,8 +25,8 @@ const lists: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Names that no binding may let through: framing and hops, what Sallyport sets itself, and what
- * makes an upstream see another method, path, host or encoding than the one that was judged.
+ * Names that no binding may allow: framing and hop-by-hop headers, headers that Sallyport sets, and
+ * headers that make an upstream see another method, path, host or encoding than the evaluated one.
  */
 const neverAllowed: ReadonlySet<string> = new Set([
   'accept-encoding',
@@ -54,19 +54,19 @@ const neverAllowedPrefix =
   /^(?:action-|mcp-|proxy-|sallyport-|x-forwarded-|x-original-|x-http-|x-method)/;
 const tokenForm = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
-/** What is wrong with a header name that a binding wants to let through, if anything. */
+/** Returns the problem of a header name that a binding allows, or undefined. */
 export function headerProblem(name: string): string | undefined {
   if (!tokenForm.test(name)) return `"${name}" is not a header name`;
-  // CGI and all that descends from it cannot tell `_` from `-` here.
+  // CGI and its successors do not distinguish `_` from `-` here.
   const lower = name.toLowerCase().replaceAll('_', '-');
   return neverAllowed.has(lower) || neverAllowedPrefix.test(lower) || isMethodHeader(name)
-    ? `${name} can never come from an agent`
+    ? `${name} is never forwarded from an agent; remove it`
     : undefined;
 }
 
 /**
- * Picks from `[name, value, …]` what may go upstream on a bound call: the standard names and
- * those in `more`. A name given twice is joined where it is a list, and refused elsewhere.
+ * Selects from `[name, value, …]` the headers that may be forwarded on a bound call: the standard
+ * names and those in `more`. Repeated list headers are joined; other repeated headers are refused.
  */
 export function allowedHeaders(
   raw: readonly string[],
@@ -82,7 +82,7 @@ export function allowedHeaders(
     const before = picked.get(name);
     if (before !== undefined && !lists.has(name)) {
       throw new GatewayError('proxy.request_invalid', {
-        message: `The header ${name} is given more than once.`,
+        message: `The header ${name} is given more than once; send it once.`,
       });
     }
     picked.set(name, before === undefined ? value : `${before}, ${value}`);

@@ -9,56 +9,59 @@ import {
   templatesMeet,
 } from './path.ts';
 
-/** A call that a binding covers, with the values of its path parameters. */
+/** A call that matches a binding, with the values of its path parameters. */
 export interface BoundCall {
   readonly binding: Binding;
   readonly template: PathTemplate;
   readonly parameters: readonly (readonly [string, string])[];
 }
 
-/** What is bound on one host. */
+/** The bindings of one host. */
 interface HostBindings {
   /** Set when the whole host is passed through. */
   readonly passthrough: Binding | undefined;
-  /** The MCP server whose endpoint this path is; `query` is its raw text. */
+  /** The MCP server whose endpoint has this path; `query` is the raw text. */
   mcpAt(segments: readonly string[], query: string): Binding | undefined;
-  /** The most specific `http` binding of this call; undefined when there is none or no single one. */
+  /**
+   * The most specific `http` binding of this call; undefined if none matches or several are equally
+   * specific.
+   */
   callAt(method: string, segments: readonly string[]): BoundCall | undefined;
 }
 
 export interface BindingIndex {
-  /** Undefined: nothing is bound on this host. `host` without brackets, as in an Exchange. */
+  /** Undefined if the host has no bindings. `host` is without brackets, as in an Exchange. */
   forHost(host: string, port: number): HostBindings | undefined;
 }
 
-/** Where an MCP server listens unless its binding says otherwise. */
+/** The default path of an MCP server. */
 export const mcpPathByDefault = '/mcp';
 
 /**
- * The key under which a host is bound. The default ports of both schemes count as one: a bound
- * host cannot be reached around its bindings by calling 443 without TLS or 80 with it.
+ * The key under which a host is bound. The default ports of both schemes count as one, so that
+ * calling 443 without TLS, or 80 with TLS, cannot bypass the bindings.
  */
 export function authorityKey(host: string, port: number): string {
   return formatAuthority({ host, port: port === 80 ? 443 : port }, 443);
 }
 
 /**
- * A host in the one spelling that bindings, credentials and calls are compared by: that of
- * `authorityKey`. Undefined for anything that is not a single host.
+ * A host in the canonical form of `authorityKey`, in which bindings, credentials and calls are
+ * compared. Undefined for text that is not a single host.
  */
 export function boundHost(text: string): string | undefined {
   const authority = splitAuthority(text, 443);
   return authority === undefined ? undefined : authorityKey(authority.host, authority.port);
 }
 
-/** `host` of a binding as calls are compared with it; one that is no host is found by no call. */
+/** The key for a binding's `host`. An invalid host matches no call. */
 function keyOf({ host }: Binding): string {
   return boundHost(host) ?? host;
 }
 
 /**
- * Compiles bindings for look-up. A binding that cannot be read closes its host all the same:
- * nothing is reachable there but what other bindings cover.
+ * Compiles bindings for look-up. An invalid binding still restricts its host: only calls that match
+ * other bindings are allowed there.
  */
 export function compileBindings(bindings: readonly Binding[]): BindingIndex {
   const hosts = new Map<string, Binding[]>();
@@ -84,7 +87,7 @@ function compileHost(bindings: readonly Binding[]): HostBindings {
     calls.set(key, [...(calls.get(key) ?? []), candidate]);
   }
   const servers = ofProtocol('mcp').map((binding) => ({ binding, ...endpointOf(binding) }));
-  // Beside other bindings a passthrough would be a way around them; then it does not count.
+  // Next to other bindings, a passthrough would bypass them, so it is ignored.
   const alone = bindings.length === 1 ? bindings[0] : undefined;
   return {
     passthrough: alone?.protocol === 'passthrough' ? alone : undefined,
@@ -125,14 +128,14 @@ function mostSpecific(
   return isTied ? undefined : best;
 }
 
-/** Path and literal query of an MCP endpoint. */
+/** Path and fixed query of an MCP endpoint. */
 export function endpointOf(binding: Binding): { path: string; query: string } {
   return splitTarget(binding.path ?? mcpPathByDefault);
 }
 
 /**
- * True when two bindings are equally specific and some call fits both, so that none could say
- * which one is meant. Not to be asked about two versions of the same binding.
+ * True if two bindings are equally specific and some call matches both, so that the match would be
+ * ambiguous. Do not call it with two versions of one binding.
  */
 export function overlaps(one: Binding, other: Binding): boolean {
   if (keyOf(one) !== keyOf(other)) return false;

@@ -1,7 +1,7 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 
-// What PHP, Rack, qs and their like drop or rewrite before, and what may follow, the name that
-// counts: PHP reads `.method` and `[method` as `_method`, qs reads `[_method]`, and all an array.
+// Prefixes and suffixes that PHP, Rack, qs and others drop or rewrite around a parameter name. PHP
+// reads `.method` and `[method` as `_method`, qs reads `[_method]`, and all read an array.
 const parameterForm =
   /^(?:[-_.\s[\]?+]+(?:http[-_.\s]?)?method|[-_.\s[\]?+]*x[-_.\s](?:http[-_.\s]?)?(?:method|verb)(?:[-_.\s]?override)?)(?:[-.\s[\]].*)?$/s;
 const headerForm = /^-*(?:x-)?(?:http-?)?(?:method|verb)(?:-?override)?$/;
@@ -9,8 +9,9 @@ const invisible = /[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}]/gu;
 const decodingsMax = 3;
 
 /**
- * Refuses parameters by which a framework takes a POST for another method: `_method` in whatever
- * spelling PHP, Rack, Rails, qs, Spring, ASP.NET or Salesforce reads it. `names` are decoded once.
+ * Refuses parameters that make a framework treat a POST as another method: `_method` in every
+ * spelling that PHP, Rack, Rails, qs, Spring, ASP.NET or Salesforce accept. `names` are decoded
+ * once.
  */
 export function refuseMethodOverride(names: Iterable<string>): void {
   for (const name of names) {
@@ -25,12 +26,12 @@ function isMethodOverride(name: string): boolean {
   return looseReadings(name).some((read) => parameterForm.test(read));
 }
 
-/** True for a header by which a framework takes a request for another method. */
+/** True for a header that makes a framework treat a request as another method. */
 export function isMethodHeader(name: string): boolean {
   return headerForm.test(name.toLowerCase().replaceAll('_', '-'));
 }
 
-/** The name as a C reader has it, which ends at NUL, and as one that skips what is invisible. */
+/** The name as parsers may read it: cut at NUL as in C, or without invisible characters. */
 function looseReadings(name: string): readonly string[] {
   let read = name;
   for (let round = 0; round < decodingsMax && read.includes('%'); round++) read = decoded(read);
@@ -39,7 +40,10 @@ function looseReadings(name: string): readonly string[] {
   );
 }
 
-/** `%XX` and the `%uXXXX` of IIS, malformed UTF-8 included: only ASCII counts here. */
+/**
+ * Decodes `%XX` and the `%uXXXX` of IIS. Malformed UTF-8 is tolerated, because only ASCII matters
+ * here.
+ */
 function decoded(text: string): string {
   try {
     return decodeURIComponent(text);

@@ -5,7 +5,7 @@ interface Named {
   readonly port: string;
 }
 
-/** A host as bindings and credentials name it; all names of this machine are one. */
+/** A host as bindings and credentials name it. All names of this machine count as one. */
 export function namedHost(host: string): Named {
   const [, name = host, port = '443'] = /^(.*?)(?::(\d+))?$/.exec(host) ?? [];
   return { name: isLoopback(name) ? 'loopback' : name, port };
@@ -17,7 +17,7 @@ function isLoopback(name: string): boolean {
 
 const editsMax = 2;
 
-/** How many edits lie between two names; infinite beyond two, which is no typing error. */
+/** Edit distance of two names; infinite above two edits, because that is no typing error. */
 export function nameDistance(one: string, other: string): number {
   if (one === other) return 0;
   if (Math.abs(one.length - other.length) > editsMax) return Number.POSITIVE_INFINITY;
@@ -28,9 +28,9 @@ export function nameDistance(one: string, other: string): number {
 const portsMax = 65_536;
 
 /**
- * Orders hosts by how likely they were meant: the same machine on the nearest port, then a name
- * that is spelled alike on the same port, then any name on the same port unless that is the
- * default one. Infinite for any other.
+ * Orders hosts by how likely the caller meant them: this machine on the nearest port, then a
+ * similar name on the same port, then any name on the same port unless that is the default one.
+ * Infinite for all others.
  */
 export function hostDistance(one: Named, other: Named): number {
   if (one.name === other.name) return Math.abs(Number(one.port) - Number(other.port));

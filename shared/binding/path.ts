@@ -1,23 +1,24 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 
-/** One segment of a path template: text, or a parameter that fills the whole segment. */
+/** One segment of a path template: literal text, or a parameter that fills the whole segment. */
 type TemplateSegment = { readonly literal: string } | { readonly parameter: string };
 
-/** `/v1/payments/{payment_id}{?expand}`: segments, and the names that may stand in the query. */
+/** `/v1/payments/{payment_id}{?expand}`: segments, and the allowed query parameters. */
 export interface PathTemplate {
   readonly segments: readonly TemplateSegment[];
   readonly queryNames: readonly string[];
-  /** How many segments are literal: the more, the more specific. */
+  /** Number of literal segments; more literals make a template more specific. */
   readonly literals: number;
 }
 
-// RFC 3986 pchar without percent-encoding and without `;`, so that a literal has one spelling.
+// RFC 3986 pchar without percent-encoding and without `;`, so that a literal has one canonical
+// form.
 const literalForm = /^[A-Za-z0-9\-._~!$&'()*+,=:@]*$/;
 const parameterForm = /^\{([A-Za-z_][A-Za-z0-9_-]*)\}$/;
 // RFC 6570, form-style query expansion.
 const queryForm = /^(.*?)\{\?([A-Za-z0-9_.$[\]-]+(?:,[A-Za-z0-9_.$[\]-]+)*)\}$/;
 
-/** Reads a path template; throws `binding.invalid` with what is wrong with it. */
+/** Parses a path template; throws `binding.invalid` with the problem. */
 export function parsePathTemplate(template: string): PathTemplate {
   const [, path = template, names = ''] = queryForm.exec(template) ?? [];
   if (!path.startsWith('/')) throw invalid(template, 'must start with /');
@@ -55,14 +56,14 @@ function invalid(template: string, what: string): GatewayError {
   return new GatewayError('binding.invalid', { message: `path: "${template}" ${what}.` });
 }
 
-// Printable ASCII but `#`, `;` and the backslash; `?` is cut off before.
+// Printable ASCII except `#`, `;` and the backslash; `?` was cut off before.
 const sentForm = /^\/[!"$-:<-[\]-~]*$/;
 const encodedSeparator = /%(?:2f|5c)/i;
 
 /**
- * Splits the path of a request into segments, each percent-decoded exactly once. Refuses every
- * spelling that an upstream might read as another path: dot segments, empty segments, encoded
- * separators, `;`, backslashes, control characters, text that changes when decoded again.
+ * Splits the path of a request into segments, each percent-decoded exactly once. Refuses every form
+ * that an upstream might read as another path: dot segments, empty segments, encoded separators,
+ * `;`, backslashes, control characters, and text that changes when decoded again.
  */
 export function splitPath(path: string): string[] {
   if (!sentForm.test(path) || encodedSeparator.test(path)) throw refused();
@@ -85,7 +86,7 @@ function decodeOnce(text: string): string {
   }
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these characters are refused
 const unfitForSegment = /[/\\;\u0000-\u001f\u007f-\u009f]|%[0-9a-f]{2}/i;
 
 /** True for a value that every upstream reads as this one segment, encoded or not. */
@@ -93,17 +94,18 @@ function isSegmentValue(value: string): boolean {
   return value !== '' && value !== '.' && value !== '..' && !unfitForSegment.test(value);
 }
 
-/** A value as one path segment; refuses what `splitPath` would refuse to read back. */
+/** Encodes a value as one path segment; refuses values that `splitPath` would refuse. */
 export function encodeSegment(value: string): string {
   if (!isSegmentValue(value) || !value.isWellFormed()) {
     throw new GatewayError('proxy.path_refused', {
-      message: 'An argument cannot be written as one segment of the path.',
+      message:
+        'An argument cannot be one segment of the path; send a value without "/", "\\", ";", control characters and percent escapes.',
     });
   }
   return encodeURIComponent(value);
 }
 
-/** The parameters that fit segments to a template, or undefined. */
+/** Returns the path parameters if the segments match the template, else undefined. */
 export function matchSegments(
   template: PathTemplate,
   segments: readonly string[],
@@ -120,21 +122,21 @@ export function matchSegments(
   return parameters;
 }
 
-/** True when some path fits both templates. */
+/** True if some path matches both templates. */
 export function templatesMeet(one: PathTemplate, other: PathTemplate): boolean {
   if (one.segments.length !== other.segments.length) return false;
   return one.segments.every((segment, index) => {
     const against = other.segments[index];
     if (against === undefined) return false;
     if ('literal' in segment && 'literal' in against) return segment.literal === against.literal;
-    // A parameter takes anything but the empty segment after a trailing slash.
+    // A parameter matches any segment except the empty one after a trailing slash.
     const literal =
       'literal' in segment ? segment.literal : 'literal' in against && against.literal;
     return literal !== '';
   });
 }
 
-/** What splits a request target; a fragment has no place in one. */
+/** Splits a request target into path and query. A fragment is invalid in one. */
 export function splitTarget(target: string): { path: string; query: string } {
   const mark = target.indexOf('?');
   return mark < 0

@@ -3,24 +3,26 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { argumentText } from './args.ts';
 
 const parameter = /\{(\+?)([A-Za-z_][A-Za-z0-9_.-]*)\}/g;
-// A value with a separator could stand for more than one part of the resource.
+// A value with a separator could be read as several parts of the resource.
 const separator = /[/:\\\p{Cc}\u2028\u2029]/u;
 const backslash = /[\\\p{Cc}\u2028\u2029]/u;
 
-/** What is wrong with a resource template such as `payment:{payment_id}` or `file:{+path}`. */
+/** Returns the problem of a resource template such as `payment:{payment_id}` or `file:{+path}`. */
 export function resourceTemplateProblem(template: string): string | undefined {
   const literal = template.replaceAll(parameter, '');
-  if (template === '' || /[{}]/.test(literal)) return 'has a brace that belongs to no {name}';
+  if (template === '' || /[{}]/.test(literal)) return 'has a brace outside a {name}';
   const wide = template.indexOf('{+');
   const isLast = wide < 0 || template.indexOf('}', wide) === template.length - 1;
-  return isLast ? undefined : 'has {+name} before its end: what follows could be part of the value';
+  return isLast
+    ? undefined
+    : 'has {+name} before its end; move it to the end, because the text after it could be part of the value';
 }
 
 /**
- * Fills a resource template from arguments. `{name}` takes a value without `/`, `:` and `\`;
- * `{+name}`, at the end, one with them (RFC 6570 section 3.2.3), but no dot segments. Other values
- * are refused, so that a resource has one reading. Undefined when an argument that it names is
- * absent, empty, or neither text, number nor boolean.
+ * Fills a resource template from arguments. `{name}` accepts a value without `/`, `:` and `\`.
+ * `{+name}`, at the end, also accepts those, but no dot segments (RFC 6570 section 3.2.3). Other
+ * values are refused, so that a resource has one reading. Undefined if a named argument is absent,
+ * empty, or not a string, number or boolean.
  */
 export function fillResource(template: string, args: JsonObject): string | undefined {
   let isComplete = true;
@@ -50,7 +52,10 @@ function ambiguous(name: string, plus: string): GatewayError {
   return new GatewayError('args.resource_ambiguous', { message });
 }
 
-/** The same, for a call that cannot be judged without its resource. */
+/**
+ * Like `fillResource`, but throws if an argument is missing, because the call cannot be evaluated
+ * without its resource.
+ */
 export function requireResource(template: string, args: JsonObject): string {
   const resource = fillResource(template, args);
   if (resource !== undefined) return resource;

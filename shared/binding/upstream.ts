@@ -13,9 +13,9 @@ export interface UpstreamUrl {
 }
 
 /**
- * Reads the URL that a bound tool is forwarded to. Its path may be a template, which the URL
- * parser would rewrite, so it is taken from the text. Undefined for anything but an absolute
- * http or https URL without user, query and fragment.
+ * Parses the URL to which a bound tool is forwarded. The path may be a template, which a URL parser
+ * would rewrite, so it is cut from the text. Undefined unless the text is an absolute http or https
+ * URL without user, query and fragment.
  */
 export function readUpstreamUrl(text: string): UpstreamUrl | undefined {
   const [, scheme = '', authority = '', path = ''] =
@@ -37,12 +37,12 @@ export interface UpstreamRequest extends BuiltRequest {
   readonly port: number;
 }
 
-// One upstream binding per binding, so that its template is parsed once.
+// One derived binding for each binding, so that its template is parsed once.
 const upstreamBindings = new WeakMap<Binding, { url: UpstreamUrl; binding: Binding }>();
 
 /**
- * The request by which `/v1/actions/execute` forwards a bound tool: arguments become parameters
- * of the URL's path, then query (methods without a body) or body.
+ * Builds the request by which `/v1/actions/execute` forwards a bound tool. Arguments fill the
+ * parameters of the URL's path; the others go into the query (methods without a body) or the body.
  */
 export function buildUpstreamRequest(binding: Binding, args: JsonObject): UpstreamRequest {
   const target = upstreamBindings.get(binding) ?? readTarget(binding);
@@ -61,11 +61,11 @@ function readTarget(binding: Binding): { url: UpstreamUrl; binding: Binding } {
   const url = upstream === undefined ? undefined : readUpstreamUrl(upstream.url);
   if (upstream === undefined || url === undefined) {
     throw new GatewayError('binding.invalid', {
-      message: `The binding ${binding.name} has no upstream to forward to.`,
+      message: `The binding ${binding.name} has no upstream; set its upstream.url.`,
     });
   }
   const { body, ...rest } = binding;
-  // A form stays a form; whether there is a body at all is the upstream method's affair.
+  // A form stays a form. The upstream's method decides whether the request has a body.
   const form = body === 'form' && /^(?:POST|PUT|PATCH)$/.test(upstream.method);
   const target = { ...rest, method: upstream.method, path: url.path };
   return { url, binding: form ? { ...target, body } : target };

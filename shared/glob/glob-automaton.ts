@@ -4,14 +4,14 @@ import { type GlobKind, type GlobToken, separatorCodes } from './glob-tokens.ts'
 type GlobState = Uint32Array;
 
 /**
- * Follows all ways to match a glob at once, so that no text can make it go back. One character
- * costs one operation for each 32 tokens (bit-parallel, Shift-And).
+ * Simulates all possible matches of a glob at once, so that matching never backtracks. One
+ * character costs one operation for each 32 tokens (bit-parallel, Shift-And).
  */
 export class GlobAutomaton {
   readonly words: number;
   readonly #end: number;
   readonly #apart: readonly number[];
-  /** Tokens that consume one character or more: any character, or any but a separator. */
+  /** Tokens that consume one or more characters: any character, or any except a separator. */
   readonly #across: GlobState;
   readonly #open: GlobState;
   readonly #literals = new Map<number, GlobState>();
@@ -29,7 +29,7 @@ export class GlobAutomaton {
     }
   }
 
-  /** The words that the masks take up in memory. */
+  /** The number of 32-bit words that the masks take in memory. */
   get size(): number {
     return (this.#literals.size + 2) * this.words;
   }
@@ -40,7 +40,7 @@ export class GlobAutomaton {
     return state;
   }
 
-  /** Consumes one character, in place; false when no way is left. */
+  /** Consumes one character, in place; returns false if no match is possible any longer. */
   step(state: GlobState, char: number): boolean {
     const wild = this.#apart.includes(char) ? this.#across : this.#open;
     const literal = this.#literals.get(char);

@@ -8,7 +8,9 @@ import {
   tokenise,
 } from './glob-tokens.ts';
 
-/** Work that deciding may still cost, counted down; one step is one cell of the product below. */
+/**
+ * Remaining work for intersections, counted down. One step is one cell of the product automaton.
+ */
 export interface GlobBudget {
   steps: number;
 }
@@ -20,13 +22,13 @@ type Intersection =
 const none: Intersection = { kind: 'none' };
 const undecided: Intersection = { kind: 'undecided' };
 
-/** Enough for 30 pairs of the longest globs, and for a million ordinary ones; about 20 ms. */
+/** Enough for 30 pairs of the longest globs, or a million ordinary pairs; about 20 ms. */
 const stepsMax = 2_000_000;
 const filler = 'x';
 
 /**
- * True when the globs are known to match a common text. For handing out secrets or rights: a
- * question that exceeds the budget counts as no.
+ * True if the globs are known to match a common text. Use it to grant secrets or rights, because a
+ * pair that exceeds the budget counts as false.
  */
 export function globsSurelyMeet(
   ones: readonly string[],
@@ -38,8 +40,8 @@ export function globsSurelyMeet(
 }
 
 /**
- * True unless the globs are known to match no common text. For invalidating what is held and for
- * asking for a permission: a question that exceeds the budget counts as yes.
+ * True unless the globs are known to match no common text. Use it to invalidate state and to
+ * require a permission, because a pair that exceeds the budget counts as true.
  */
 export function globsMayMeet(
   ones: readonly string[],
@@ -72,8 +74,8 @@ function intersectAny(
 }
 
 /**
- * A text that both globs match, if there is one. Exact: it follows both globs through every text
- * at once (the product of their automata), which takes the product of their lengths.
+ * Finds a text that both globs match. Exact: it explores the product of both automata, which costs
+ * the product of their lengths.
  */
 export function intersectGlobs(
   one: string,
@@ -102,7 +104,10 @@ function ifMatches(text: string, matches: boolean): Intersection {
   return matches ? { kind: 'common', text } : none;
 }
 
-/** Rejects most pairs at once: the literal texts before the first and after the last star differ. */
+/**
+ * A fast check that rejects most pairs: the literal texts before the first star and after the last
+ * star differ.
+ */
 function endsAgree(one: string, other: string): boolean {
   const [head, otherHead] = [one, other].map((glob) => glob.slice(0, glob.indexOf('*')));
   const [tail, otherTail] = [one, other].map((glob) => glob.slice(glob.lastIndexOf('*') + 1));
@@ -118,7 +123,7 @@ function startsEither(
   return one.length >= other.length ? begins(one, other) : begins(other, one);
 }
 
-/** How a state of the product was reached first: by consuming both tokens, or one of them. */
+/** How a state of the product was first reached: by consuming both tokens, or one of them. */
 const unreached = 0;
 const start = 1;
 const both = 2;
@@ -136,7 +141,7 @@ function commonText(
     if (reached[at] === unreached) reached[at] = how;
   };
   reached[0] = start;
-  // Every move leads to a later cell, so that one pass in order visits all that can be reached.
+  // Every move leads to a later cell, so one pass in order visits all reachable cells.
   for (const [row, one] of ones.entries()) {
     for (const [column, other] of others.entries()) {
       const at = row * width + column;

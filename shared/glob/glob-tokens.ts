@@ -1,9 +1,12 @@
-/** What a glob names decides what parts its segments: `.` in tool ids, `/` and `:` in resources. */
+/**
+ * The kind of text that a glob matches determines the separators: `.` in tool ids, `/` and `:` in
+ * resources.
+ */
 export type GlobKind = 'tool' | 'resource';
 
 export type GlobToken =
   | { readonly kind: 'literal'; readonly char: number }
-  /** One or more characters, of one segment or of several. */
+  /** One or more characters, within a segment or across segments. */
   | { readonly kind: 'segment' | 'across' };
 
 const star = 0x2a;
@@ -12,7 +15,7 @@ export const separators: Readonly<Record<GlobKind, readonly string[]>> = {
   resource: ['/', ':'],
 };
 
-/** True for a glob that matches every text: a lone `*`, or a longer run of them. */
+/** True for a glob that matches every text: `*`, or a longer run of stars. */
 export function isEverything(pattern: string): boolean {
   return /^\*+$/.test(pattern);
 }

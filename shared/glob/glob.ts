@@ -12,7 +12,7 @@ import {
 type GlobMatcher = (text: string) => boolean;
 
 const cacheMax = 10_000;
-/** Of all cached matchers of one kind together, in 32-bit words: 16 MiB. */
+/** Limit for all cached matchers of one kind together, in 32-bit words: 16 MiB. */
 const cacheWordsMax = 4_194_304;
 
 interface MatcherCache {
@@ -26,9 +26,9 @@ const caches: Readonly<Record<GlobKind, MatcherCache>> = {
 };
 
 /**
- * A matcher for a glob (design 15): `*` is one or more characters within a segment, `**` (or a
- * longer run) one or more characters of any kind, a lone `*` or `**` everything; all else stands
- * for itself, case included. Matching takes time linear in the text. Matchers are cached.
+ * Compiles a glob (design 15): `*` matches one or more characters within a segment, `**` (or a
+ * longer run) one or more characters of any kind, and a lone `*` or `**` everything. All other
+ * characters match themselves, case-sensitively. Matching takes linear time. Matchers are cached.
  */
 export function compileGlob(pattern: string, kind: GlobKind): GlobMatcher {
   const cache = caches[kind];
@@ -67,7 +67,7 @@ function build(
   };
 }
 
-/** Globs without a star, or with one at the end, need no automaton. */
+/** Globs without a star, or with one star at the end, need no automaton. */
 function buildSimple(pattern: string, kind: GlobKind): GlobMatcher | undefined {
   if (isEverything(pattern)) return () => true;
   const first = pattern.indexOf('*');
@@ -88,23 +88,25 @@ function isOneSegment(text: string, from: number, kind: GlobKind): boolean {
   return separators[kind].every((separator) => !text.includes(separator, from));
 }
 
-/** Work that deciding may still cost, counted down; one unit takes 10 to 20 ns. */
+/** Remaining work for cover checks, counted down. One unit takes 10 to 20 ns. */
 export interface GlobWork {
   left: number;
 }
 
-/** Of one question. */
+/** Limit for one check. */
 const coverWorkMax = 200_000;
-/** Of all pairs of one request together: nobody can keep the process busy with what they ask for. */
+/** Limit for all pairs of one request, so that no request can block the process. */
 export const clampWorkMax = 500_000;
-/** A step beside its words, a word of a state to remember, and a character of a glob to prepare. */
+/**
+ * Costs of a step besides its words, of storing a state, and of preparing a character of a glob.
+ */
 const stepWork = 4;
 const stateWork = 16;
 const prepareWork = 24;
 
 /**
- * True when `general` matches whatever `specific` matches. Exact, by running both over every
- * text that `specific` allows; a pair too intricate to settle counts as not covered.
+ * True if `general` matches every text that `specific` matches. Exact, by running both over every
+ * text that `specific` allows. A pair that exceeds the budget counts as not covered.
  */
 export function globCovers(
   general: string,
@@ -119,7 +121,7 @@ export function globCovers(
   );
 }
 
-/** True when each specific glob is covered by one of the general ones; all pairs share the work. */
+/** True if each specific glob is covered by one of the general ones. All pairs share the budget. */
 export function everyGlobIsCovered(
   generals: readonly string[],
   specifics: readonly string[],
@@ -141,12 +143,12 @@ function endsOf(glob: string): GlobEnds {
   return { glob, start: literalStart(glob), end: literalEnd(glob) };
 }
 
-/** What `specific` leaves open, `general` must leave open too. */
+/** A side that `specific` leaves open must be open in `general` too. */
 function endsCover(general: GlobEnds, specific: GlobEnds): boolean {
   return specific.start.startsWith(general.start) && specific.end.endsWith(general.end);
 }
 
-/** The work is charged before it is done, so that it never exceeds what is left. */
+/** Work is charged before it is done, so that it never exceeds the budget. */
 function coversWithin(general: string, specific: string, kind: GlobKind, work: GlobWork): boolean {
   const lengths = general.length + specific.length;
   const isText = !specific.includes('*');
@@ -200,7 +202,7 @@ function literalEnd(pattern: string): string {
   return pattern.slice(pattern.lastIndexOf('*') + 1);
 }
 
-/** Every character that either glob tells apart, and one (a private-use one) for all others. */
+/** Every character that either glob distinguishes, and one private-use character for all others. */
 function alphabetOf(tokens: readonly GlobToken[], apart: readonly number[]): readonly number[] {
   const chars = new Set(apart);
   for (const token of tokens) if (token.kind === 'literal') chars.add(token.char);
@@ -210,8 +212,8 @@ function alphabetOf(tokens: readonly GlobToken[], apart: readonly number[]): rea
 }
 
 /**
- * The requested tools (ids or globs) that an agent may have: those that one of its capabilities
- * covers whole, each once, in the order asked for. A request too intricate to settle gets fewer.
+ * The requested tools (ids or globs) that one of the agent's capabilities covers completely,
+ * without duplicates, in request order. A request that exceeds the budget gets fewer tools.
  */
 export function clampTools(
   requested: readonly string[],
@@ -228,7 +230,10 @@ export function clampTools(
   });
 }
 
-/** Globs by their text before the first star, by its length: one look-up for each length finds all. */
+/**
+ * Globs by the length and text before their first star. One look-up for each length finds all
+ * candidates.
+ */
 type GlobsByStart = ReadonlyMap<number, ReadonlyMap<string, readonly GlobEnds[]>>;
 
 function byStart(globs: readonly string[]): GlobsByStart {

@@ -11,24 +11,27 @@ type Resolve = (
   callback: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
 ) => void;
 
-/** Stands between a name and the socket that is opened to it. */
+/** Checks addresses between name resolution and the opening of a socket. */
 export interface Guard {
-  /** Ports on which Sallyport itself listens on this machine: never reached. Servers add theirs. */
+  /**
+   * Ports on which Sallyport listens on this machine. Connecting to them is refused. Servers add
+   * their own.
+   */
   readonly ownPorts: Set<number>;
-  /** Whether a host that was not resolved is plainly one of those ports of this machine. */
+  /** True if an unresolved host is plainly this machine and the port is one of those. */
   isOwn(host: string, port: number): boolean;
-  /** Undefined when a connection to this address and port may be opened. */
+  /** Undefined if a connection to this address and port is allowed. */
   refusal(address: string, port: number): GatewayError | undefined;
   /**
-   * A `lookup` for sockets to that port. It resolves, refuses the name if any of its addresses is
-   * refused, and hands over exactly the addresses it checked. Sockets do not ask it about
-   * literal addresses: use `refusal` for those.
+   * A `lookup` function for sockets to that port. It resolves the name, refuses it if any address
+   * is refused, and returns exactly the addresses it checked. Sockets do not call it for literal
+   * addresses; use `refusal` for those.
    */
   lookup(port: number): LookupFunction;
 }
 
 interface GuardOptions {
-  /** CIDR ranges that may be reached although they are loopback, private or reserved. */
+  /** CIDR ranges that are exempt from the refusal of loopback, private and reserved addresses. */
   readonly allowPrivate: readonly string[];
   readonly ownPorts?: readonly number[] | undefined;
   /** Default: the system's resolver. */
@@ -44,7 +47,9 @@ export function createGuard({ allowPrivate, ownPorts: known = [], resolve }: Gua
     const kind = rules.refusal(address);
     if (kind !== undefined) return refused(`${address} is a ${kind} address.`);
     if (ownPorts.has(port) && isThisMachine(address)) {
-      return refused(`Port ${port} of this machine is Sallyport's own.`);
+      return refused(
+        `Port ${port} of this machine belongs to Sallyport; agents cannot connect to it.`,
+      );
     }
     return undefined;
   }
@@ -91,7 +96,7 @@ function notFound(hostname: string): NodeJS.ErrnoException {
   return Object.assign(new Error(`${hostname} has no address.`), { code: 'ENOTFOUND' });
 }
 
-/** Whether an address, or one that a translator would take it for, is one of this machine's. */
+/** True if an address, or an IPv4 address embedded in it, belongs to this machine. */
 function isThisMachine(address: string): boolean {
   const bytes = addressBytes(address);
   if (bytes === undefined) return true;
@@ -108,7 +113,7 @@ function isLoopbackOrAny(bytes: Uint8Array): boolean {
   return bytes.subarray(0, 15).every((byte) => byte === 0) && (bytes[15] ?? 0) <= 1;
 }
 
-/** The refusal of a host that is a literal address; undefined for names, which `lookup` judges. */
+/** The refusal of a host that is a literal address; undefined for names, which `lookup` checks. */
 export function literalRefusal(guard: Guard, host: string, port: number): GatewayError | undefined {
   return isAddress(host) ? guard.refusal(host, port) : undefined;
 }

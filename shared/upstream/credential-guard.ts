@@ -8,9 +8,10 @@ const none = Buffer.alloc(0);
 type Headers = Readonly<Record<string, string | readonly string[]>>;
 
 /**
- * Cuts an answer that carries one of the secrets back, in its header or its body. Text is scanned
- * to its end, anything else for its first MiB. Only bytes that could begin a secret are held
- * back, so that events pass at once; a body that begins like a packed one is unpacked first.
+ * Cuts a response that reflects one of the secrets in a header or in the body. Text is scanned to
+ * its end, other content for its first MiB. Only bytes that could begin a secret are delayed, so
+ * that events are forwarded at once. A body that begins like a compressed one is decompressed
+ * first.
  */
 export function reflectionFilter(secrets: readonly string[]): ResponseFilter {
   const scanners = secrets.filter((secret) => secret !== '').map(secretScanner);
@@ -43,7 +44,8 @@ export function reflectionFilter(secrets: readonly string[]): ResponseFilter {
       carry = open === 0 ? none : Buffer.from(seen.subarray(seen.length - open));
       return open === 0 ? seen : seen.subarray(0, seen.length - open);
     },
-    // An upstream that encodes although it was asked not to: read what the agent would read.
+    // An upstream may compress although it was asked not to. The scan reads what the agent would
+    // read.
     whole(bytes) {
       const body = decoded(bytes, encoding);
       return body === undefined || reflects(body) ? 'cut' : bytes;
@@ -76,7 +78,7 @@ const notText = [
   /^application\/(?:[^\s;]*[.+-])?(?:zip|gzip|tgz|tar|zstd|xz|bzip2|archive)\b/i,
 ];
 
-/** Media types that are not text; whatever is not known is scanned as text. */
+/** Media types that are not text. Unknown types are scanned as text. */
 function isText(contentType: string): boolean {
   return !notText.some((types) => types.test(contentType));
 }

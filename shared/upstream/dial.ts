@@ -15,11 +15,14 @@ import { type Guard, literalRefusal } from './address-guard.ts';
 interface DialOptions {
   readonly guard: Guard;
   readonly connectTimeoutMs: number;
-  /** PEM certificates of authorities to trust besides those that Node trusts. */
+  /** PEM certificates of additional trusted authorities. */
   readonly ca?: readonly string[] | undefined;
 }
 
-/** How undici opens connections: guarded, HTTP/1.1, the upstream's certificate always verified. */
+/**
+ * The undici connector: address guard, HTTP/1.1, and certificate verification that cannot be
+ * disabled.
+ */
 export function guardedConnector({
   guard,
   connectTimeoutMs,
@@ -61,19 +64,22 @@ export interface UpstreamSecurity {
   readonly checkServerIdentity: typeof checkServerIdentity;
 }
 
-/** How the certificate of any upstream is judged; `ca`: authorities to trust besides Node's. */
+/** TLS verification for all upstreams; `ca` lists trusted authorities in addition to Node's. */
 export function upstreamSecurity(ca: readonly string[] = []): UpstreamSecurity {
   const more = ca.length === 0 ? {} : { ca: [...getCACertificates('default'), ...ca] };
   return {
-    // Explicit, so that no environment variable can switch verification off.
+    // Set explicitly, so that no environment variable can disable verification.
     rejectUnauthorized: true,
-    // One for all connections: parsing the authorities anew for each would cost milliseconds.
+    // Shared by all connections, because parsing the authorities again costs milliseconds.
     secureContext: createSecureContext({ minVersion: 'TLSv1.2', ...more }),
     checkServerIdentity: checkAlternativeNames,
   };
 }
 
-/** Node also takes the common name where a certificate has no alternative ones; RFC 9525 section 2 does not. */
+/**
+ * Node falls back to the common name if a certificate has no alternative names; RFC 9525 section 2
+ * forbids that.
+ */
 function checkAlternativeNames(host: string, cert: PeerCertificate): Error | undefined {
   const named = cert.subjectaltname === undefined ? { ...cert, subject: { CN: '' } } : cert;
   return checkServerIdentity(host, named as PeerCertificate);
@@ -82,8 +88,8 @@ function checkAlternativeNames(host: string, cert: PeerCertificate): Error | und
 const sessionsMax = 256;
 
 /**
- * Holds the last TLS session of each origin: undici remembers them weakly, and without this they
- * are gone before the next connection could resume them.
+ * Keeps the last TLS session of each origin. Undici holds sessions weakly, and they would be
+ * collected before the next connection could resume them.
  */
 function sessionKeeper(): (origin: string, socket: Socket) => void {
   const sessions = new Map<string, Buffer>();
@@ -104,7 +110,7 @@ interface TcpOptions extends Authority {
   readonly signal: AbortSignal;
 }
 
-/** Opens a guarded TCP connection, for tunnels. Rejects with what went wrong. */
+/** Opens a guarded TCP connection, for tunnels. Rejects with the cause of the failure. */
 export function dialTcp({
   host,
   port,
@@ -120,7 +126,9 @@ export function dialTcp({
   const stop = AbortSignal.any([signal, AbortSignal.timeout(connectTimeoutMs)]);
   const onStop = () => {
     const timedOut = !signal.aborted;
-    const error = new Error(timedOut ? 'The connection took too long.' : 'No longer wanted.');
+    const error = new Error(
+      timedOut ? 'The connection timed out.' : 'The connection was cancelled.',
+    );
     socket.destroy(Object.assign(error, { code: timedOut ? 'ETIMEDOUT' : 'ABORT_ERR' }));
   };
   stop.addEventListener('abort', onStop, { once: true });

@@ -1,11 +1,11 @@
-// Each gives 0 or less where there is no such number: 0 for none, -1 when it may follow.
+// Each function returns 0 if no such number is present, and -1 if more bytes are needed.
 
-/** A length with what stands before it; 0 and below say that there is none. */
+/** Adds the length of a prefix. Results of 0 and below mean that nothing matched. */
 export function add(length: number, before: number): number {
   return length <= 0 ? Math.sign(length) : length + before;
 }
 
-/** 1 when three digits spell the byte. */
+/** Returns 1 if three octal digits encode the byte. */
 export function octalAt(bytes: Buffer, at: number, wanted: number): -1 | 0 | 1 {
   for (let index = 0; index < 3; index++) {
     const byte = bytes[at + index];
@@ -22,7 +22,7 @@ interface Numeral {
   readonly digits: number;
 }
 
-/** Length of the digits with the byte that ends them; any zeros may stand before the number. */
+/** Length of the digits with their closing byte. The number may have leading zeros. */
 export function numberAt(
   bytes: Buffer,
   at: number,
@@ -46,7 +46,7 @@ function digitOf(byte: number): number {
   return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : Number.POSITIVE_INFINITY;
 }
 
-/** 1 when the digits spell the number, 0 when not, -1 when they may follow. */
+/** Returns 1 if the digits encode the number, 0 if not, -1 if more bytes are needed. */
 export function hexAt(
   bytes: Buffer,
   at: number,

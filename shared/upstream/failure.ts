@@ -1,6 +1,6 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 
-/** Why no whole answer came from an upstream. */
+/** The reason why an upstream gave no complete response. */
 export type ConnectionFailure =
   | 'upstream.unreachable'
   | 'upstream.timeout'
@@ -29,7 +29,7 @@ const unreachable = new Set([
   'EADDRNOTAVAIL',
   'UND_ERR_INVALID_ARG',
 ]);
-// What X.509 verification says of a certificate (openssl verify), and why TLS itself failed.
+// OpenSSL's verification errors, and codes of failed TLS handshakes.
 const certificateFailures = {
   CERT_HAS_EXPIRED: 'upstream.certificate_expired',
   CERT_NOT_YET_VALID: 'upstream.certificate_not_yet_valid',
@@ -51,8 +51,8 @@ const tlsInvalid =
   /^(?:UNSPECIFIED$|ERR_TLS_|ERR_SSL_|EPROTO$|CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|INVALID_|PATH_LENGTH_|HOSTNAME_MISMATCH|CA_|EE_|KEYUSAGE_)/;
 
 /**
- * Says in our words how a connection to an upstream failed. `begun`: whether the request
- * had been put on a connection.
+ * Classifies a failed connection to an upstream. `begun`: whether the request had been written to a
+ * connection.
  */
 export function classifyFailure(
   error: unknown,
@@ -76,7 +76,7 @@ function failureOf(
   if (unreachable.has(code)) return 'upstream.unreachable';
   const named = (certificateFailures as Readonly<Record<string, ConnectionFailure>>)[code];
   if (named !== undefined) return named;
-  // Node has no code for some of what openssl finds, only its words.
+  // Node has no code for some OpenSSL errors, only their text.
   if (code === 'UNSPECIFIED' && /too (?:weak|small)/.test(detail))
     return 'upstream.certificate_weak';
   if (tlsInvalid.test(code)) return 'upstream.tls_invalid';

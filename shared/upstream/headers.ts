@@ -1,4 +1,4 @@
-// RFC 9110 section 7.6.1, with those that Connection should have named but often does not.
+// RFC 9110 section 7.6.1, and headers that Connection should list but often does not.
 const hopByHop = new Set([
   'connection',
   'keep-alive',
@@ -12,7 +12,7 @@ const hopByHop = new Set([
   'upgrade',
   'http2-settings',
 ]);
-// Host and framing are made anew for every hop; the sidecar has answered Expect itself.
+// Host and framing are set again for every hop; the sidecar has answered Expect itself.
 const requestOwn = new Set(['host', 'content-length', 'expect']);
 const hints = new Set(['action-passport', 'action-goal', 'action-idempotency-key']);
 const responseRefused = new Set(['alt-svc', 'alt-used']);
@@ -22,18 +22,18 @@ function isOurs(name: string): boolean {
 }
 
 /**
- * Request headers that may leave, as names and values in turn. Takes what an agent sent, or what
- * was built for it. Removes hop-by-hop headers and those that `Connection` names, `Host` and
- * framing, `Expect`, `Proxy-*`, the agent's hints, and `Sallyport-*`.
+ * Request headers that may be sent upstream, as alternating names and values. Removes hop-by-hop
+ * headers, headers that `Connection` lists, `Host` and framing, `Expect`, `Proxy-*`, the agent's
+ * hints, and `Sallyport-*`.
  */
 export function outboundHeaders(raw: readonly string[]): string[] {
   return endToEnd(raw, (lower) => requestOwn.has(lower) || hints.has(lower));
 }
 
 /**
- * Response headers that may reach the agent. Removes hop-by-hop headers and those that
- * `Connection` names, `Alt-Svc` (it would lead past the proxy), `Proxy-*` and `Sallyport-*`;
- * `Content-Length` too where the length is not known from it (RFC 9112 section 6.2).
+ * Response headers that may reach the agent. Removes hop-by-hop headers, headers that `Connection`
+ * lists, `Alt-Svc` (it would lead past the proxy), `Proxy-*` and `Sallyport-*`. Also removes
+ * `Content-Length` if it does not determine the length (RFC 9112 section 6.2).
  */
 export function inboundHeaders(raw: readonly string[], lengthKnown: boolean): string[] {
   return endToEnd(
@@ -42,7 +42,7 @@ export function inboundHeaders(raw: readonly string[], lengthKnown: boolean): st
   );
 }
 
-/** What is neither for this hop alone, nor ours, nor refused in this direction. */
+/** Keeps end-to-end headers that are not Sallyport's own and not refused in this direction. */
 function endToEnd(raw: readonly string[], isRefused: (lower: string) => boolean): string[] {
   const named = namedByConnection(raw);
   const kept: string[] = [];
@@ -62,22 +62,22 @@ function namedByConnection(raw: readonly string[]): ReadonlySet<string> | undefi
     const name = raw[index];
     if (name?.length !== 10 || name.toLowerCase() !== 'connection') continue;
     const value = raw[index + 1] ?? '';
-    // What nearly every connection says, and names nothing.
+    // The most common values, which list no header.
     if (value === 'keep-alive' || value === 'close') continue;
     named ??= new Set();
     for (const token of value.split(',')) named.add(token.trim().toLowerCase());
-    // Naming these would take away what the message means, not what the hop is.
+    // These headers describe the content, not the hop, so `Connection` cannot remove them.
     for (const kept of ['content-length', 'content-type', 'content-encoding']) named.delete(kept);
   }
   return named;
 }
 
-/** The headers without any of that name, then the one given. */
+/** Sets a header and removes all others of that name. */
 export function withHeader(raw: readonly string[], name: string, value: string): string[] {
   return [...withoutHeader(raw, name), name, value];
 }
 
-/** The headers without any of that name. */
+/** Removes all headers of that name. */
 export function withoutHeader(raw: readonly string[], name: string): string[] {
   const lower = name.toLowerCase();
   const kept: string[] = [];

@@ -5,7 +5,7 @@ const semicolon = 0x3b;
 const lowerX = 0x78;
 const entityCharsMax = 12;
 
-/** The names that HTML has for the punctuation of ASCII, in small letters (HTML section 13.5). */
+/** HTML's entity names for ASCII punctuation, in lower case (HTML section 13.5). */
 const names: ReadonlyMap<number, readonly string[]> = new Map([
   [0x21, ['excl']],
   [0x22, ['quot']],
@@ -39,7 +39,7 @@ const names: ReadonlyMap<number, readonly string[]> = new Map([
   [0x7d, ['rcub', 'rbrace']],
 ]);
 
-/** Length of `&amp;`, `&#38;` or `&#x26;`; 0 when it is none of them, -1 when one may follow. */
+/** Length of `&amp;`, `&#38;` or `&#x26;`; 0 if none matches, -1 if more bytes are needed. */
 export function entityAt(bytes: Buffer, start: number, codePoint: number): number {
   const mark = bytes[start + 1];
   if (mark === undefined) return -1;
@@ -63,7 +63,7 @@ function namedEntityAt(bytes: Buffer, at: number, codePoint: number): number {
   return open;
 }
 
-/** A name in small letters and its semicolon, whatever the case in the bytes. */
+/** Matches a lower-case name and its semicolon, ignoring case in the bytes. */
 function nameAt(bytes: Buffer, at: number, name: string): number {
   for (let index = 0; index <= name.length; index++) {
     const byte = bytes[at + index];

@@ -10,9 +10,9 @@ const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const loopbackHosts = /^(localhost|127\.\d+\.\d+\.\d+|::1)$/;
 
 /**
- * The request as it may leave with its credential. A secret goes under TLS only, whatever scheme
- * was asked for, but to a port of this machine that it is bound to by its number: anybody here
- * could listen on another one, the agent too.
+ * Adds the credential to a request. A secret is sent over TLS only. The one exception is a port of
+ * this machine that the credential names, because any local program, including the agent, can
+ * listen on other ports.
  */
 export function withCredential(
   outgoing: Outgoing,
@@ -28,17 +28,17 @@ export function withCredential(
 }
 
 /**
- * Puts a credential into a request in place of whatever the agent sent there. `bearer`:
- * `Authorization: Bearer`, unless a format says otherwise. `basic`: `format` is `user:{secret}`;
- * without one a secret with a colon is the pair, and any other the user name. Refuses secrets and
- * names that would break out of their place.
+ * Replaces any credential that the agent sent. `bearer`: `Authorization: Bearer`, unless a format
+ * is set. `basic`: `format` is `user:{secret}`; without a format, a secret with a colon is the
+ * pair, and any other secret is the user name. Refuses secrets and names that could inject headers
+ * or parameters.
  */
 export function injectCredential(request: Outgoing, credential: HeldCredential): Outgoing {
-  // Parts of an answer that reflects the secret would each be harmless.
+  // Range responses could reflect the secret in parts that each look harmless.
   const outgoing = { ...request, headers: withoutHeader(request.headers, 'range') };
   const { inject, secret } = credential;
-  // Control characters of any kind end a header line somewhere (RFC 9110 section 5.5); a lone
-  // surrogate has no bytes.
+  // Some parsers end a header line at other control characters (RFC 9110 section 5.5). A lone
+  // surrogate has no UTF-8 encoding.
   if (/[\p{Cc}\p{Cs}]/u.test(secret) || secret === '') throw unusable(credential, 'its secret');
   switch (inject.in) {
     case 'bearer':
@@ -63,7 +63,7 @@ function basic(credential: HeldCredential): string {
 
 function headerName(credential: HeldCredential): string {
   const name = credential.inject.name ?? '';
-  // A name that hygiene would remove is no place for a credential.
+  // Header hygiene would remove a credential under such a name.
   const removable = outboundHeaders([name, '']).length === 0;
   if (!token.test(name) || removable) throw unusable(credential, 'its header name');
   return name;
@@ -103,6 +103,6 @@ function parameterName(pair: string): string {
 
 function unusable(credential: HeldCredential, what: string): GatewayError {
   return new GatewayError('credential.invalid', {
-    message: `Credential ${credential.id} cannot be injected: ${what} cannot stand there.`,
+    message: `Credential ${credential.id} cannot be injected: ${what} is missing or has characters that are not allowed there; correct the credential.`,
   });
 }

@@ -1,14 +1,17 @@
 import type { Readable } from 'node:stream';
 
-/** A request as it leaves for an upstream. */
+/** A request as it is sent to an upstream. */
 export interface Outgoing {
   readonly scheme: 'http' | 'https';
   readonly host: string;
   readonly port: number;
   readonly method: string;
-  /** Origin form. */
+  /** Origin form (RFC 9112 section 3.2.1). */
   readonly path: string;
-  /** Name and value in turn, as undici takes them: `[name, value, name, value, …]`. Without Host and framing. */
+  /**
+   * Names and values alternate, as undici expects: `[name, value, name, value, …]`. Without Host
+   * and framing.
+   */
   readonly headers: readonly string[];
   readonly body: Buffer | Readable | null;
 }

@@ -26,9 +26,9 @@ interface Bounds {
   readonly finishFlush?: number;
 }
 
-/** Undoes a content encoding. Undefined when the body cannot be read within bounds. */
+/** Decodes a content encoding. Undefined if the body is invalid or exceeds the bounds. */
 export function decoded(bytes: Buffer, encoding: string): Buffer | undefined {
-  // A HEAD or 304 answer names the encoding of a body that is not there.
+  // A response to HEAD and a 304 name the encoding of an absent body.
   if (bytes.length === 0) return bytes;
   return readable(() => unpack(bytes, encoding, { maxOutputLength: decodedBytesMax }));
 }
@@ -57,19 +57,19 @@ function unpack(bytes: Buffer, encoding: string, bounds: Bounds): Buffer | undef
   }
 }
 
-/** Holds a packed body without a label back until it is judged. */
+/** Buffers a compressed body without Content-Encoding until it is checked. */
 export interface PackedBody {
-  /** The bytes that may be read as they are now, or `cut`. */
+  /** Returns the bytes that may be forwarded now, or `cut`. */
   take(bytes: Buffer, last: boolean): Buffer | 'cut';
 }
 
 interface PackedSettings {
-  /** A text must be read whole; of anything else the start is read. */
+  /** Text must be decompressed completely; of other content only the start is. */
   readonly isText: boolean;
   readonly reflects: (unpacked: Buffer) => boolean;
 }
 
-/** Clients unpack a body by its first bytes too, whatever its header says. */
+/** Clients also detect compression from the first bytes, whatever the header declares. */
 export function packedBody(settings: PackedSettings): PackedBody {
   let packing: Packing | 'open' | undefined = 'open';
   let held: Buffer[] = [];
@@ -105,7 +105,10 @@ export function packedBody(settings: PackedSettings): PackedBody {
   };
 }
 
-/** Undecided counts as yes for a text, because an agent may read what cannot be read here. */
+/**
+ * An undecided text counts as reflecting, because the agent may be able to read what this code
+ * cannot.
+ */
 function reflectsPacked(
   bytes: Buffer,
   {
@@ -134,7 +137,7 @@ function packingOf(bytes: Buffer): Packing | 'open' | undefined {
   return open;
 }
 
-/** Two bytes are weak evidence: a text may begin with `x^`. */
+/** Two bytes are weak evidence, because a text may begin with `x^`. */
 function isDeflate(bytes: Buffer): boolean {
   try {
     inflateSync(bytes.subarray(0, probeBytes), {
@@ -147,12 +150,12 @@ function isDeflate(bytes: Buffer): boolean {
   }
 }
 
-/** A body that breaks off can be read to there. */
+/** A truncated body is decompressed up to its end. */
 function flushOf(packing: Packing): number {
   return packing === 'zstd' ? constants.ZSTD_e_flush : constants.Z_SYNC_FLUSH;
 }
 
-/** What the start of a body unpacks to: of as many of its bytes as can be read within bounds. */
+/** Decompresses the start of a body: as many of its bytes as fit the bounds. */
 function unpackedStart(bytes: Buffer, packing: Packing): Buffer | undefined {
   const bounds = { maxOutputLength: startDecodedBytesMax, finishFlush: flushOf(packing) };
   for (let size = Math.min(bytes.length, heldBytesMax); ; size = Math.ceil(size / 2)) {

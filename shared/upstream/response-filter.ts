@@ -1,21 +1,21 @@
-/** Why a filter let an answer go no further. */
+/** The reason why a filter blocked a response. */
 export type CutCause = 'credential.reflected' | 'mcp.answer_refused' | 'mcp.transport_unsupported';
 
-/** Looks at an answer as it passes. */
+/** Inspects a response while it is forwarded. */
 export interface ResponseFilter {
   /**
-   * Called once with the head. `stream`: each chunk passes through `chunk`; `buffer`: the whole
-   * body (up to `bytesMax`, beyond which the answer is cut) is handed to `whole` and replaced;
-   * `cut`: nothing of the answer goes on.
+   * Called once with the head. `stream`: each chunk goes through `chunk`. `buffer`: the whole body,
+   * up to `bytesMax`, goes to `whole`, which replaces it; a larger body is cut. `cut`: nothing is
+   * forwarded.
    */
   head(
     status: number,
     headers: Readonly<Record<string, string | readonly string[]>>,
   ): 'pass' | 'stream' | 'buffer' | 'cut';
-  /** Returns what may go on now, or `cut` to break off. `last` when no more will come. */
+  /** Returns the bytes to forward now, or `cut` to abort. `last` marks the final call. */
   chunk?(bytes: Buffer, last: boolean): Buffer | 'cut';
   whole?(bytes: Buffer): Buffer | 'cut';
-  /** Why it cut, asked after it did. Default: `credential.reflected`. */
+  /** The reason for the last `cut`. Default: `credential.reflected`. */
   cause?(): CutCause;
   /** The largest body that is buffered. Default 1 MiB. */
   readonly bytesMax?: number | undefined;

@@ -1,26 +1,26 @@
 import { hasEscapes, holdsSpelled, openSpelledBytes, spellingOf } from './secret-spelling.ts';
 
-// Shorter ones are found in any text; the plain secret is always looked for.
+// Shorter derived needles would match ordinary text. The plain secret is always searched for.
 const needleBytesMin = 6;
-// Shorter ones are words of a text in other capitals.
+// Shorter secrets would match ordinary words in other capitalisation.
 const anyCaseBytesMin = 8;
-// The longest spelling of one byte or character: `\\\\U0000005f`.
+// The longest encoding of one byte or character: `\\\\U0000005f`.
 const spellingBytesMax = 16;
 
 const probeChars = 3;
 
-/** Looks for a secret in bytes that come piece by piece. */
+/** Searches for a secret in bytes that arrive in chunks. */
 export interface SecretScanner {
-  /** Whether the bytes hold the secret whole, in any of its spellings. */
+  /** True if the bytes contain the complete secret in any encoding. */
   finds(bytes: Buffer): boolean;
   /** How many of the last bytes could be the beginning of the secret. */
   openBytes(bytes: Buffer): number;
 }
 
 /**
- * Knows a secret as it is and in other capitals, in UTF-16, in hexadecimal digits, in base64 and
- * base64url at any alignment, and with any of its characters percent-encoded, escaped as in JSON
- * or a program, or written as HTML entity.
+ * Recognises a secret in any capitalisation, in UTF-16, in hexadecimal, in base64 and base64url at
+ * any alignment, and with any characters percent-encoded, escaped as in JSON or source code, or
+ * written as HTML entities.
  */
 export function secretScanner(secret: string): SecretScanner {
   const plain = Buffer.from(secret);
@@ -32,7 +32,7 @@ export function secretScanner(secret: string): SecretScanner {
   ].map((text) => Buffer.from(text));
   needles.push(...otherNeedles(secret));
   const spelling = spellingOf(secret, anyCase);
-  // JSON encoders escape `/`, and forms escape `+` too.
+  // JSON encoders escape `/`, and forms also escape `+`.
   const escaped = base64.filter((text) => /[+/]/.test(text)).map((text) => spellingOf(text, false));
   const probes = anyCase ? anyCaseProbes(secret) : [plain];
   const mayHold = (bytes: Buffer) =>
@@ -58,8 +58,8 @@ export function secretScanner(secret: string): SecretScanner {
 }
 
 /**
- * What base64 makes of the secret when 0, 1 or 2 bytes stand before it in the same group: the
- * characters that depend on the secret alone.
+ * The base64 encodings of the secret with 0, 1 or 2 bytes before it in the same group, limited to
+ * the characters that depend on the secret alone.
  */
 function base64Needles(plain: Buffer): string[] {
   const needles = new Set<string>();
@@ -87,8 +87,8 @@ function otherNeedles(secret: string): Buffer[] {
 }
 
 /**
- * One of these stands in any text that holds the secret without escapes: a few of its characters
- * in all capitals that they can have. Native searches cost a tenth of a look at every byte.
+ * Short parts of the secret in every capitalisation. Any text with the unescaped secret contains
+ * one of them. A native search costs a tenth of a comparison at every byte.
  */
 function anyCaseProbes(secret: string): readonly Buffer[] {
   const letters = (text: string) => text.replaceAll(/[^a-z]/gi, '').length;
@@ -103,7 +103,7 @@ function anyCaseProbes(secret: string): readonly Buffer[] {
   return probes.map((probe) => Buffer.from(probe));
 }
 
-/** Length of the longest end of `bytes` that `needle` begins with, and that is not all of it. */
+/** Length of the longest suffix of `bytes` that is a proper prefix of `needle`. */
 function prefixAtEnd(bytes: Buffer, needle: Buffer): number {
   const first = needle[0];
   const longest = Math.min(needle.length - 1, bytes.length);

@@ -12,24 +12,26 @@ const openBrace = 0x7b;
 const closeBrace = 0x7d;
 const braceDigitsMax = 8;
 const marks = [percent, backslash, plus, ampersand];
-// JSON within JSON within JSON: each level doubles the backslashes.
+// JSON nested in JSON strings: each level doubles the backslashes.
 const backslashesMax = 4;
 // `%252525`: a percent sign encoded three times.
 const percentLevelsMax = 3;
 
-/** A character as bytes, and as the numbers by which escapes name it. */
+/** A character as bytes, and as the numbers that escapes use for it. */
 interface Form {
   readonly utf8: Buffer;
   readonly utf16: readonly number[];
   readonly codePoint: number;
 }
 
-/** A text to look for: for each character the forms that stand for it. */
+/** A text to search for: the possible forms of each of its characters. */
 export interface Spelling {
   readonly characters: readonly (readonly Form[])[];
-  /** For each byte whether a spelling can begin with it, or only if the second byte fits too. */
+  /**
+   * For each byte: whether an encoded text can begin with it, or only if the second byte fits too.
+   */
   readonly starts: Uint8Array;
-  /** For each byte whether it can follow a first character of one byte. */
+  /** For each byte: whether it can follow a first character of one byte. */
   readonly seconds: Uint8Array;
 }
 
@@ -37,7 +39,7 @@ const never = 0;
 const inAnyCase = 1;
 const ifSecondFits = 2;
 
-/** `anyCase` finds the text whatever the case of its letters. */
+/** `anyCase` finds the text in upper and lower case. */
 export function spellingOf(text: string, anyCase: boolean): Spelling {
   const characters = Array.from(text, (one) => formsOf(one, anyCase));
   const [first, second] = characters;
@@ -59,7 +61,7 @@ function startsOf(forms: readonly Form[] | undefined, alone: number): Uint8Array
   return starts;
 }
 
-/** Most places are ruled out by one or two bytes. */
+/** One or two bytes exclude most positions. */
 function mayStart({ starts, seconds }: Spelling, bytes: Buffer, at: number): boolean {
   const start = starts[bytes[at] ?? 0] ?? never;
   if (start !== ifSecondFits) return start !== never;
@@ -71,7 +73,7 @@ function formsOf(character: string, anyCase: boolean): readonly Form[] {
   const all = anyCase
     ? new Set([character, character.toUpperCase(), character.toLowerCase()])
     : [character];
-  // In capitals `ß` is two characters.
+  // The upper case of `ß` is two characters.
   return [...all].filter((text) => Array.from(text).length === 1).map(formOf);
 }
 
@@ -83,7 +85,7 @@ function formOf(text: string): Form {
   };
 }
 
-/** Whether the text stands anywhere, in any spelling. */
+/** True if the bytes contain the text in any encoding. */
 export function holdsSpelled(bytes: Buffer, spelling: Spelling): boolean {
   for (let start = 0; start < bytes.length; start++) {
     if (mayStart(spelling, bytes, start) && matchAt(bytes, start, spelling.characters) === 'whole')
@@ -92,7 +94,7 @@ export function holdsSpelled(bytes: Buffer, spelling: Spelling): boolean {
   return false;
 }
 
-/** How many of the last bytes, from `from` on, could be the beginning of a spelling. */
+/** How many of the last bytes, starting at `from`, could be the beginning of the encoded text. */
 export function openSpelledBytes(bytes: Buffer, spelling: Spelling, from: number): number {
   for (let start = from; start < bytes.length; start++) {
     if (mayStart(spelling, bytes, start) && matchAt(bytes, start, spelling.characters) === 'open')
@@ -101,12 +103,12 @@ export function openSpelledBytes(bytes: Buffer, spelling: Spelling, from: number
   return 0;
 }
 
-/** Whether anything is escaped at all. */
+/** True if the bytes contain any escape character. */
 export function hasEscapes(bytes: Buffer): boolean {
   return marks.some((mark) => bytes.includes(mark));
 }
 
-/** `open` when the bytes end before the text does. */
+/** Returns `open` if the bytes end within the text. */
 function matchAt(
   bytes: Buffer,
   start: number,
@@ -123,7 +125,7 @@ function matchAt(
   return 'whole';
 }
 
-/** Length of a spelling of the character there; 0 when there is none, -1 when it may follow. */
+/** Length of the encoded character at `at`; 0 if it does not match, -1 if more bytes are needed. */
 function anyFormAt(bytes: Buffer, at: number, forms: readonly Form[]): number {
   let open = 0;
   for (const form of forms) {
@@ -152,7 +154,7 @@ function escapeAt(bytes: Buffer, at: number, form: Form): number {
   }
 }
 
-/** Each byte as it is, percent-encoded, or as `\x5f` or `\137`. */
+/** Matches bytes that are plain, percent-encoded, or escaped as `\x5f` or `\137`. */
 function bytesAt(bytes: Buffer, start: number, wanted: Buffer): number {
   let at = start;
   for (let index = 0; index < wanted.length; index++) {
@@ -172,12 +174,12 @@ function byteAt(bytes: Buffer, at: number, wanted: number): number {
       : byte === backslash
         ? backslashByteAt(bytes, at, wanted)
         : 0;
-  // A percent sign or a backslash stands for itself, or begins the spelling of one.
+  // A percent sign or backslash is either literal or begins its own escape.
   if (escaped !== 0) return escaped;
   return byte === wanted || (byte === plus && wanted === space) ? 1 : 0;
 }
 
-/** `%5F`, or `%255F` when it was encoded twice. */
+/** `%5F`, or `%255F` if it was encoded twice. */
 function percentAt(bytes: Buffer, start: number, wanted: number): number {
   let at = start + 1;
   for (let level = 0; level < percentLevelsMax; level++) {
@@ -199,7 +201,7 @@ function backslashByteAt(bytes: Buffer, start: number, wanted: number): number {
   return add(hexAt(bytes, at + 1, { digits: 2, wanted }) * 2, at + 1 - start);
 }
 
-/** `\/`, `\u005f`, `\U0000005f`, `\u{5f}` or `\x{5f}`; of Latin-1 also `\xe4`. */
+/** `\/`, `\u005f`, `\U0000005f`, `\u{5f}` or `\x{5f}`; for Latin-1 also `\xe4`. */
 function backslashEscapeAt(bytes: Buffer, start: number, form: Form): number {
   const { codePoint, utf16 } = form;
   const second = bytes[start + 1];
@@ -231,7 +233,7 @@ function behindBackslashes(bytes: Buffer, start: number): number {
   return at;
 }
 
-/** `\u005f` or `%u005f` for each unit of UTF-16. */
+/** `\u005f` or `%u005f` for each UTF-16 code unit. */
 function unitsAt(bytes: Buffer, start: number, utf16: readonly number[]): number {
   let at = start;
   for (const wanted of utf16) {
@@ -248,7 +250,7 @@ function unitsAt(bytes: Buffer, start: number, utf16: readonly number[]): number
   return at - start;
 }
 
-/** `5f}` with any zeros before it. */
+/** `5f}`, with any number of leading zeros. */
 function bracedAt(bytes: Buffer, start: number, codePoint: number): number {
   return numberAt(bytes, start, {
     radix: 16,
