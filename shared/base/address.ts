@@ -1,6 +1,6 @@
 import { normaliseHost } from './host.ts';
 
-/** Why an address may not be reached. */
+/** The reason why connecting to an address is refused. */
 type AddressKind = 'metadata' | 'link-local' | 'loopback' | 'private' | 'reserved';
 
 interface Range {
@@ -8,13 +8,14 @@ interface Range {
   readonly prefixBits: number;
 }
 
-/** Judges addresses that a program is about to connect to. */
+/** Decides which addresses a program may connect to. */
 interface AddressRules {
-  /** Undefined when the address may be reached; takes any textual form of an IP address. */
+  /** Undefined if connecting is allowed. Accepts any textual form of an IP address. */
   refusal(address: string): AddressKind | undefined;
 }
 
-// Addresses that hand out a machine's own credentials: refused whatever is allowed.
+// Cloud metadata services that return a machine's own credentials. They are refused even if a range
+// allows them.
 const neverReached = ranges('metadata', [
   '169.254.169.254/32',
   '169.254.170.2/32',
@@ -56,12 +57,12 @@ const reachedWhenAllowed = ranges('loopback', ['127.0.0.0/8', '::1/128'])
 
 const globalUnicast = cidr('2000::/3');
 
-/** A prefix with IPv4 addresses inside. */
+/** An IPv6 prefix whose addresses embed an IPv4 address. */
 interface Carrier extends Range {
-  /** Which bytes each address is made of; `inverted` where they are complemented. */
+  /** The byte positions of the embedded address; `inverted` if the bytes are complemented. */
   readonly places: readonly (readonly [number, number, number, number])[];
   readonly inverted?: true;
-  /** Reaches that IPv4 address and nothing else, so it may be reached where that may. */
+  /** The address routes to its embedded IPv4 address only, so it is allowed if that one is. */
   readonly isRouted?: true;
 }
 
@@ -82,7 +83,10 @@ const carriers: readonly Carrier[] = [
 // ISATAP (RFC 5214): this interface identifier under any prefix, with or without the global bit.
 const isatap = [0x00, 0x00, 0x5e, 0xfe] as const;
 
-/** `allowed` lists CIDR ranges that may be reached although they are loopback, private or reserved. */
+/**
+ * `allowed` lists CIDR ranges that are exempt from the refusal of loopback, private and reserved
+ * addresses.
+ */
 export function addressRules(allowed: readonly string[]): AddressRules {
   const exceptions = allowed.map(cidr);
   return {
@@ -107,9 +111,9 @@ function judge(bytes: Uint8Array, exceptions: readonly Range[]): AddressKind | u
   return bytes.length === 16 && !contains(globalUnicast, bytes) ? 'reserved' : undefined;
 }
 
-/** The IPv4 addresses inside an IPv6 address, which a translator or tunnel may take it for. */
+/** The IPv4 addresses embedded in an IPv6 address, which a translator or tunnel may connect to. */
 export function carriedAddresses(bytes: Uint8Array): Uint8Array[] {
-  // `::` and `::1` are addresses of their own.
+  // `::` and `::1` are not IPv4-compatible addresses.
   if (bytes.length !== 16 || bytes.subarray(0, 15).every((byte) => byte === 0)) return [];
   const found = carriers
     .filter((carrier) => contains(carrier, bytes))
@@ -128,7 +132,9 @@ function isRouted(bytes: Uint8Array): boolean {
   return carriers.some((carrier) => carrier.isRouted === true && contains(carrier, bytes));
 }
 
-/** Reads `10.0.0.0/8` or a single address. Throws on anything else, bits beyond the prefix included. */
+/**
+ * Parses `10.0.0.0/8` or a single address. Throws on other text and on bits set beyond the prefix.
+ */
 export function cidr(text: string): Range {
   const [address = '', prefix, ...rest] = text.trim().split('/');
   const bytes = addressBytes(address);
@@ -167,13 +173,13 @@ function contains(range: Range, bytes: Uint8Array): boolean {
   return difference >> (8 - rest) === 0;
 }
 
-/** Whether an address, in any textual form, lies within the range. */
+/** True if an address, in any textual form, lies within the range. */
 export function isWithin(range: Range, address: string): boolean {
   const bytes = addressBytes(address);
   return bytes !== undefined && contains(range, bytes);
 }
 
-/** The bytes of an address, 4 or 16; an IPv4-mapped one gives 4. Undefined when it is none. */
+/** The bytes of an address, 4 or 16; an IPv4-mapped address has 4. Undefined for other text. */
 export function addressBytes(text: string): Uint8Array | undefined {
   const host = normaliseHost(text.split('%')[0] ?? '');
   if (host === undefined) return undefined;

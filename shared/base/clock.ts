@@ -1,4 +1,4 @@
-/** Where time comes from. Tests inject their own; nothing else reads `Date.now`. */
+/** The source of time. Tests inject their own; no other code reads `Date.now`. */
 export interface Clock {
   /** Wall clock, milliseconds since the Unix epoch. */
   now(): number;

@@ -1,8 +1,8 @@
 import type { Log } from './log.ts';
 
-/** Below this share of its size a disk is nearly full. */
+/** The disk counts as nearly full below this share of its size. */
 const lowShare = 0.1;
-/** How long a probe's answer is believed: whoever asks for readiness must not make the disk busy. */
+/** Caches a probe's result, so that frequent readiness requests do not load the disk. */
 const believedMs = 1_000;
 const checkEveryMs = 30_000;
 
@@ -12,18 +12,18 @@ interface Space {
 }
 
 interface DiskWatchOptions {
-  /** The folder that is watched, for the log. */
+  /** The watched folder, for the log. */
   readonly folder: string;
-  /** Asks the file system for its space. */
+  /** Reads free space from the file system. */
   readonly space: () => Promise<Space>;
-  /** Writes a little to the disk and removes it again; rejects where that is not possible. */
+  /** Writes a small file and removes it; rejects if that fails. */
   readonly probe: () => Promise<void>;
   readonly log: Pick<Log, 'warn'>;
   /** Monotonic, in milliseconds. */
   readonly now: () => number;
 }
 
-/** Watches the disk that a program writes to: free space, and whether it can be written at all. */
+/** Watches the disk that a program writes to: free space, and whether writing works. */
 export class DiskWatch {
   readonly #options: DiskWatchOptions;
   readonly #timer: NodeJS.Timeout;
@@ -36,7 +36,7 @@ export class DiskWatch {
     void this.freeBytes();
   }
 
-  /** Bytes that the program may still write; NaN if the file system does not tell. */
+  /** Bytes that the program may still write; NaN if the file system does not report them. */
   async freeBytes(): Promise<number> {
     try {
       const space = await this.#options.space();
@@ -47,7 +47,7 @@ export class DiskWatch {
     }
   }
 
-  /** Whether the disk takes what is written. */
+  /** True if a probe file could be written. */
   isWritable(): Promise<boolean> {
     const nowMs = this.#options.now();
     if (this.#probed === undefined || nowMs - this.#probed.atMs >= believedMs) {
@@ -60,7 +60,7 @@ export class DiskWatch {
     return this.#probed.isWritable;
   }
 
-  /** Once for each time that free space falls below the threshold. */
+  /** Warns once each time free space falls below the threshold. */
   #warn({ freeBytes, sizeBytes }: Space): void {
     const isLow = freeBytes < sizeBytes * lowShare;
     if (isLow && !this.#isLow) {

@@ -1,4 +1,4 @@
-/** Where a request goes. `host` is canonical as `normaliseHost` makes it. */
+/** A host and port. `host` is in the canonical form of `normaliseHost`. */
 export interface Authority {
   readonly host: string;
   readonly port: number;
@@ -6,22 +6,23 @@ export interface Authority {
 
 const plainName =
   /^(?=.{1,253}$)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*$/;
-// What URL parsers read as an IPv4 address: the last label is a number, decimal or 0x.
+// Matches hosts that URL parsers read as an IPv4 address: the last label is a decimal or 0x number.
 const numericEnd = /(?:^|\.)(?:[0-9]+|0x[0-9a-f]*)$/;
 const refusedCharacters = /[\p{Cc}\p{White_Space}%/\\?#@:[\]<>^|"`{}]/u;
 const ipv4 = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/;
 
 /**
- * The one spelling of a host: a lower-case A-label name without trailing dot, a dotted IPv4
- * address, or an IPv6 address without brackets in RFC 5952 form (an IPv4-mapped one as IPv4).
- * Takes Unicode names and IPv6 with or without brackets. Undefined when it is not a host.
+ * The canonical form of a host: a lower-case A-label name without trailing dot, a dotted IPv4
+ * address, or an IPv6 address without brackets in RFC 5952 form (an IPv4-mapped address becomes
+ * IPv4). Accepts Unicode names, and IPv6 with or without brackets. Undefined if the text is not a
+ * host.
  */
 export function normaliseHost(input: string): string | undefined {
   const isPlain = plainName.test(input) && !input.includes('xn--');
   if (isPlain && (!numericEnd.test(input) || ipv4.test(input))) return input;
   if (input.startsWith('[') || input.includes(':')) return normaliseIpv6(input);
   if (input === '' || input.length > 1000 || refusedCharacters.test(input)) return undefined;
-  // URL parsers would take a second dot behind an IPv4 address off as well.
+  // URL parsers would also remove a second dot after an IPv4 address.
   if (input.endsWith('..')) return undefined;
   const host = hostnameOf(input.endsWith('.') ? input.slice(0, -1) : input);
   if (host === undefined) return undefined;
@@ -54,8 +55,8 @@ export function isAddress(host: string): boolean {
 }
 
 /**
- * Reads `host`, `host:port` or `[v6]:port` as HTTP writes them. `defaultPort` stands in for a port
- * that is not given; without it a port is required. Refuses user information and anything else.
+ * Parses `host`, `host:port` or `[v6]:port` (RFC 9110 section 7.2). `defaultPort` replaces an
+ * absent port; without it a port is required. Refuses user information and all other text.
  */
 export function splitAuthority(authority: string, defaultPort?: number): Authority | undefined {
   const parts = /^(\[[^\]]*\]|[^:[\]]*)(?::(\d{1,5}))?$/.exec(authority);
@@ -70,7 +71,7 @@ function parsePort(digits: string): number | undefined {
   return digits.startsWith('0') || port > 65_535 ? undefined : port;
 }
 
-/** How a host stands in a URL or a Host header: IPv6 in brackets, the port unless it is the default. */
+/** Formats a host for a URL or a Host header: IPv6 in brackets, no port if it is the default. */
 export function formatAuthority({ host, port }: Authority, defaultPort?: number): string {
   const name = host.includes(':') ? `[${host}]` : host;
   return port === defaultPort ? name : `${name}:${port}`;

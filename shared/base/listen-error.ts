@@ -1,6 +1,6 @@
 import { SettingsError } from './settings.ts';
 
-/** Where a server was to listen, and the settings that said so. */
+/** The address a server listens on, and the settings that define it. */
 interface ListenAt {
   readonly host: string;
   readonly port: number;
@@ -8,22 +8,24 @@ interface ListenAt {
   readonly portSetting: string;
 }
 
-/** Why a server cannot listen, for the operator where it is theirs to mend. */
+/**
+ * Explains why a server cannot listen. The message names the setting that the operator can change.
+ */
 export function listenError(error: Error & { readonly code?: string }, at: ListenAt): Error {
   const { host, port, hostSetting, portSetting } = at;
   switch (error.code) {
     case 'EADDRINUSE':
       return new SettingsError(
-        `Port ${port} on ${host} is in use by another program: stop that one, or set ${portSetting} to another port.`,
+        `Port ${port} on ${host} is in use by another program: stop that program, or set ${portSetting} to another port.`,
       );
     case 'EACCES':
       return new SettingsError(
-        `Port ${port} on ${host} may not be opened by this user: set ${portSetting} to one above 1023.`,
+        `Port ${port} on ${host} cannot be opened by this user: set ${portSetting} to a port above 1023.`,
       );
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
       return new SettingsError(
-        `${host} is no address of this machine: set ${hostSetting} to one that is.`,
+        `${host} is not an address of this machine: set ${hostSetting} to an address of this machine.`,
       );
     default:
       return error;

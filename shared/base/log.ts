@@ -1,4 +1,7 @@
-/** What a line may hold. An `Error` is none of these: pino would print it as `{}` under any name but `err`. */
+/**
+ * The allowed field values. `Error` is excluded, because pino prints it as `{}` under any name but
+ * `err`.
+ */
 type LogValue =
   | string
   | number
@@ -9,14 +12,14 @@ type LogValue =
   | readonly LogValue[]
   | { readonly [name: string]: LogValue };
 
-/** `err` takes whatever was thrown; every other field a plain value. */
+/** `err` accepts any thrown value; every other field takes a plain value. */
 type Fields<Given> = {
   readonly [Name in keyof Given]: Name extends 'err' ? unknown : LogValue;
 };
 
 type Write = <Given extends Fields<Given>>(fields: Given, message: string) => void;
 
-/** The slice of a pino logger that the code relies on. */
+/** The part of a pino logger that the code uses. */
 export interface Log {
   readonly debug: Write;
   readonly info: Write;
@@ -36,9 +39,9 @@ const bytesMax = 32_768;
 const charBytesMax = 3;
 
 /**
- * A destination for pino that passes lines on together: they wait for company, but never longer
- * than 100 ms, nor past the exit of the process. One by one each would cost a system call; and as
- * texts they would wait just long enough to cost the garbage collector most.
+ * A pino destination that batches lines: they wait at most 100 ms and are written before the
+ * process exits. Single writes would cost a system call each. Lines are kept as bytes, because
+ * strings of that age are the most expensive for the garbage collector.
  */
 export function gatherLines(sink: LineSink): { write(line: string): void } {
   const gathered = Buffer.alloc(bytesMax);

@@ -1,4 +1,7 @@
-/** The known name that takes the fewest edits to reach, for "did you mean"; undefined if none is known. */
+/**
+ * The known name with the smallest edit distance, for "did you mean"; undefined if the list is
+ * empty.
+ */
 export function nearestName(name: string, known: readonly string[]): string | undefined {
   let nearest: { readonly one: string; readonly edits: number } | undefined;
   for (const one of known) {

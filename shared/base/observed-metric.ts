@@ -5,7 +5,7 @@ interface Description {
   readonly help: string;
 }
 
-/** A gauge that is read when it is asked for. */
+/** A gauge that reads its value when Prometheus collects it. */
 export function gauge(
   registry: Registry,
   description: Description,
@@ -20,13 +20,13 @@ export function gauge(
   });
 }
 
-/** A counter that somebody else keeps. */
+/** A counter whose total is kept outside the registry. */
 export function counter(registry: Registry, description: Description, total: () => number): void {
   new Counter({
     ...description,
     registers: [registry],
     collect() {
-      // Or it would add up with itself at every reading.
+      // Without the reset, every collection would add the total again.
       this.reset();
       this.inc(total());
     },

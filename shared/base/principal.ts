@@ -2,7 +2,7 @@ const ignorable = /[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Cc}]/gu;
 
 /**
  * The form in which principals and users are compared: NFKC, without control and format characters,
- * white space as single spaces, case folded. Two names with one form are one person.
+ * with single spaces as white space, case-folded. Names with equal forms denote one person.
  */
 export function foldPrincipal(name: string): string {
   const compatible = name.normalize('NFKC').replaceAll(ignorable, '');
@@ -11,15 +11,16 @@ export function foldPrincipal(name: string): string {
 }
 
 /**
- * What is wrong with a name that an eye could take for another, if anything. A new name is written
- * in NFKC and holds no control or format characters and no white space but single inner spaces.
+ * Returns the problem with a name that looks like another name, or undefined. A new name must be in
+ * NFKC, without control and format characters, and with single inner spaces as its only white
+ * space.
  */
 export function nameProblem(name: string): string | undefined {
   if (!name.isWellFormed() || name.search(ignorable) !== -1) {
-    return 'must not hold control, format or invisible characters';
+    return 'must not contain control, format or invisible characters';
   }
   if (/[^\S ]/u.test(name) || name.includes('  ') || name !== name.trim()) {
-    return 'must hold no white space but single spaces between words';
+    return 'must not contain white space other than single spaces between words';
   }
   return name === name.normalize('NFKC') ? undefined : 'must be written in Unicode form NFKC';
 }

@@ -3,8 +3,8 @@ import { cidr } from './address.ts';
 import { nearestName } from './nearest-name.ts';
 
 /**
- * Every setting that exists (design 14), for all programs: an environment holds the settings of
- * both, and a name that none of them knows is a mistake.
+ * Every setting (design 14) of all programs. One list, because an environment may hold the settings
+ * of both programs, and a name outside the list is an operator error.
  */
 export const settingNames = [
   'SALLYPORT_API_HOST',
@@ -74,21 +74,22 @@ export const secretSettings = [
   'REDIS_URL',
 ] as readonly string[];
 
-/** Where settings come from. */
+/** The source of settings: an environment and a file reader. */
 export interface SettingsSource {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Reads a whole text file, or throws. */
   readonly readFile: (path: string) => string;
 }
 
-/** What the operator set or named cannot be used. The message is for them: what is wrong, what to do. */
+/** A setting is unusable. The message addresses the operator: what is wrong and what to do. */
 export class SettingsError extends Error {
   override readonly name = 'SettingsError';
 }
 
 /**
- * Takes `NODE_TLS_REJECT_UNAUTHORIZED` out of an environment: it would switch off verification
- * wherever Node verifies, of the control plane and of Redis too. True when it would have.
+ * Removes `NODE_TLS_REJECT_UNAUTHORIZED` from an environment, because it would disable certificate
+ * verification in Node, including for the control plane and Redis. Returns true if it was set to do
+ * so.
  */
 export function ignoreInsecureTls(env: Record<string, string | undefined>): boolean {
   const isInsecure = env.NODE_TLS_REJECT_UNAUTHORIZED === '0';
@@ -97,7 +98,7 @@ export function ignoreInsecureTls(env: Record<string, string | undefined>): bool
 }
 
 export const insecureTlsIgnored =
-  'NODE_TLS_REJECT_UNAUTHORIZED=0 is ignored: certificates are verified; name your authorities in NODE_EXTRA_CA_CERTS';
+  'NODE_TLS_REJECT_UNAUTHORIZED=0 is ignored: certificates are always verified; add your certificate authorities with NODE_EXTRA_CA_CERTS';
 
 /** A TCP port, 0 for any free one. */
 export function port(byDefault: number) {
@@ -105,7 +106,10 @@ export function port(byDefault: number) {
   return z.coerce.number({ error }).int(error).min(0, error).max(65_535, error).default(byDefault);
 }
 
-/** Where Redis is; undefined: nowhere. Anything but a URL would be taken for a socket of this machine. */
+/**
+ * The Redis URL; undefined means no Redis. Must be a URL, because ioredis takes other text for a
+ * local socket path.
+ */
 export const redisUrl = z
   .string()
   .regex(/^rediss?:\/\/./, 'must begin with redis:// or rediss://, as in redis://host:6379')
@@ -117,7 +121,7 @@ export function httpUrl(example: string) {
   return z.url({ protocol: /^https?$/, error }).regex(/^https?:\/\/[^/]/i, error);
 }
 
-/** A limit: a whole number of `unit`, within what the program can keep. */
+/** A limit: a whole number of `unit` within the range that the program supports. */
 export function limit(
   unit: string,
   { from, to, byDefault }: { readonly from: number; readonly to: number; byDefault: number },
@@ -128,7 +132,7 @@ export function limit(
 
 const dayMs = 24 * 3_600_000;
 
-/** Milliseconds up to a day; a timer of more than 24 days would end at once. */
+/** Milliseconds up to one day. Node timers overflow beyond 24 days and would fire at once. */
 export function milliseconds(byDefault: number, from = 0) {
   return limit('milliseconds', { from, to: dayMs, byDefault });
 }
@@ -141,7 +145,7 @@ export function privateRanges(text: string): readonly string[] {
   return given;
 }
 
-/** What `read` throws is what is wrong with that setting. */
+/** Runs `read` and rethrows its error as a `SettingsError` that names the setting. */
 export function asSetting<T>(name: string, read: () => T): T {
   try {
     return read();
@@ -150,7 +154,7 @@ export function asSetting<T>(name: string, read: () => T): T {
   }
 }
 
-/** One of these words. */
+/** A setting with a fixed list of allowed words. */
 export function choice<const Words extends readonly [string, ...string[]]>(words: Words) {
   return z.enum(words, { error: `must be one of ${words.join(', ')}` });
 }
@@ -158,8 +162,8 @@ export function choice<const Words extends readonly [string, ...string[]]>(words
 export const logLevel = choice(['debug', 'info', 'warn', 'error', 'silent']);
 
 /**
- * Reads settings from an environment: resolves `*_FILE` forms of secrets, refuses unknown
- * `SALLYPORT_*` names with the nearest known one, and says what is wrong with the rest.
+ * Reads settings from an environment: resolves the `*_FILE` forms of secrets and reports every
+ * invalid value. Rejects unknown `SALLYPORT_*` names and suggests the nearest known one.
  */
 export function parseSettings<Shape extends z.ZodObject>(
   shape: Shape,
@@ -189,7 +193,7 @@ function readSecret(name: string, { env, readFile }: SettingsSource): string | u
   }
 }
 
-// What Kubernetes sets in every pod for services named sallyport-*.
+// Variables that Kubernetes sets in every pod for services named sallyport-*.
 const kubernetesForm = /_(SERVICE_(HOST|PORT)(_.*)?|PORT(_\d+_(TCP|UDP)(_(PROTO|PORT|ADDR))?)?)$/;
 
 function refuseUnknown(env: SettingsSource['env']): void {

@@ -1,7 +1,7 @@
-/** Work that is cut into short steps, so that a program can answer others between two of them. */
+/** Work cut into short steps, so that a server can handle other requests between two of them. */
 export type Steps<Result> = Generator<undefined, Result, undefined>;
 
-/** Does all the steps at once: for who has nobody else to answer. */
+/** Runs all steps without interruption, for callers that serve nobody else. */
 export function finish<Result>(steps: Steps<Result>): Result {
   for (;;) {
     const { done, value } = steps.next();

@@ -7,28 +7,30 @@ interface StrictJsonLimits {
   /** Levels of arrays and objects; a lone object is one level. Default 64. */
   readonly depthMax?: number;
   /**
-   * `exact` (default) refuses a number that JSON would not print back with the same value;
-   * `rounded` takes what JSON makes of it.
+   * `exact` (default) refuses a number that changes when JSON prints it again; `rounded` accepts
+   * the number that JSON parses.
    */
   readonly numbers?: 'exact' | 'rounded';
-  /** What costs time to judge; default: no other limit than the text's own length. */
+  /** Limits on content that is expensive to check. Default: no limit besides the text's length. */
   readonly size?: JsonSizeLimits | undefined;
 }
 
-/** How much a JSON text may hold, so that folding, comparing and hashing it cannot take long. */
+/**
+ * Limits on the content of a JSON text, so that case folding, comparing and hashing it stay fast.
+ */
 export interface JsonSizeLimits {
   /** Members of all objects together. */
   readonly membersMax: number;
   /** Values of all arrays and objects together. */
   readonly valuesMax: number;
-  /** Bytes of one name, and of all names together, as they are written. */
+  /** Bytes of one name, and of all names together, as they appear in the text. */
   readonly nameBytesMax: number;
   readonly namesBytesMax: number;
-  /** Numbers with more digits than most: each must be compared digit by digit. */
+  /** Numbers too long for the fast check; each of them is compared digit by digit. */
   readonly longNumbersMax: number;
 }
 
-/** For what is judged as arguments. */
+/** For values that are evaluated as arguments. */
 export const argumentLimits: JsonSizeLimits = {
   membersMax: 10_000,
   valuesMax: 100_000,
@@ -37,7 +39,9 @@ export const argumentLimits: JsonSizeLimits = {
   longNumbersMax: 20_000,
 };
 
-/** For documents such as policies, whose own form is bounded: their names are never folded. */
+/**
+ * For documents such as policies. Their schema bounds them, and their names are never case-folded.
+ */
 export const documentLimits: JsonSizeLimits = {
   membersMax: 500_000,
   valuesMax: 2_000_000,
@@ -46,38 +50,42 @@ export const documentLimits: JsonSizeLimits = {
   longNumbersMax: 20_000,
 };
 
-/** For actions beside the policies that judge them: the arguments are compared and hashed. */
+/**
+ * For simulation requests, which hold actions next to policies: the arguments are compared and
+ * hashed.
+ */
 export const simulationLimits: JsonSizeLimits = {
   ...argumentLimits,
   membersMax: 30_000,
   namesBytesMax: 524_288,
 };
 
-/** What a scan of the text found that the parsed value cannot tell any more. */
+/** Facts found by scanning the text that the parsed value no longer shows. */
 interface Scan {
   /** Colons outside strings: the members of all objects, duplicates counted. */
   members: number;
   /** An escaped surrogate occurs, so that strings may be ill-formed. */
   surrogateEscaped: boolean;
-  /** Commas outside strings: one less than the values between them. */
+  /** Commas outside strings: one fewer than the values they separate. */
   commas: number;
-  /** Of the string that was read last. */
+  /** Length of the most recent string. */
   stringBytes: number;
   namesBytes: number;
   longNumbers: number;
 }
 
 /**
- * Parses JSON (RFC 8259) of which every reader makes the same value: UTF-8 without BOM, one
- * value and nothing after it, no key twice in an object however it is escaped, no lone
- * surrogate, no number that changes when it is printed again, and no deep nesting.
- * `__proto__` is a key like any other.
+ * Parses JSON (RFC 8259) that every parser reads as the same value: UTF-8 without BOM, a single
+ * value, no duplicate key in an object after unescaping, no lone surrogate, no number that changes
+ * when printed again, and limited nesting. `__proto__` is an ordinary key.
  */
 export function parseStrictJson(bytes: Uint8Array, limits: StrictJsonLimits = {}): JsonValue {
   return finish(parseStrictJsonInSteps(bytes, limits));
 }
 
-/** The same in short steps, for a program that has others to answer in between. */
+/**
+ * Like `parseStrictJson`, in short steps, so that a server can handle other requests in between.
+ */
 export function* parseStrictJsonInSteps(
   bytes: Uint8Array,
   limits: StrictJsonLimits = {},
@@ -95,7 +103,7 @@ export function* parseStrictJsonInSteps(
   return value;
 }
 
-/** The text of UTF-8 bytes; refuses invalid sequences and a byte order mark. */
+/** Decodes UTF-8; refuses invalid sequences and a byte order mark. */
 export function decodeUtf8(bytes: Uint8Array): string {
   if (!isUtf8(bytes)) {
     throw new GatewayError('args.encoding_invalid', { message: 'The body is not valid UTF-8.' });
@@ -123,9 +131,9 @@ const quote = 0x22;
 const backslash = 0x5c;
 
 /**
- * Walks the bytes once, without recursion; bytes of other than ASCII characters never look like
- * structure. It need not be JSON yet: what the scan makes of a malformed text does not matter,
- * because the parser refuses that text.
+ * Scans the bytes once, without recursion. Bytes of multi-byte characters never equal JSON's
+ * structural characters. The result for malformed JSON does not matter, because the parser then
+ * refuses the text.
  */
 function scanBytes(
   bytes: Uint8Array,
@@ -171,7 +179,7 @@ const unlimited: JsonSizeLimits = {
   longNumbersMax: Number.POSITIVE_INFINITY,
 };
 
-/** The string before a colon is a name. */
+/** Counts the string before a colon as a member name. */
 function countMember(scan: Scan, size: JsonSizeLimits): void {
   scan.members += 1;
   scan.namesBytes += scan.stringBytes;
@@ -195,11 +203,11 @@ function countLongNumber(scan: Scan, { longNumbersMax }: JsonSizeLimits): void {
 
 function tooMany(max: number): GatewayError {
   return new GatewayError('args.too_many_members', {
-    message: `The body holds more than ${max} members or values of one kind; send it in parts.`,
+    message: `The body contains more than ${max} members or values of one kind; split it into several requests.`,
   });
 }
 
-/** The position after the string that began before `start`. */
+/** Returns the position after the string that began before `start`. */
 function skipString(bytes: Uint8Array, start: number, scan: Scan): number {
   let at = start;
   while (at < bytes.length) {
@@ -209,7 +217,7 @@ function skipString(bytes: Uint8Array, start: number, scan: Scan): number {
       at++;
       continue;
     }
-    // An escape of D800 to DFFF; the case of the hex digit does not matter.
+    // An escaped surrogate, D800 to DFFF; the hex digit may be upper or lower case.
     if (bytes[at + 1] === 0x75 && ((bytes[at + 2] ?? 0) | 0x20) === 0x64) {
       scan.surrogateEscaped = true;
     }
@@ -222,7 +230,7 @@ function isDigit(byte: number): boolean {
   return byte >= 0x30 && byte <= 0x39;
 }
 
-/** The position after a run of digits, points, signs and exponent marks. */
+/** Returns the position after a run of digits, points, signs and exponent marks. */
 function numberEnd(bytes: Uint8Array, start: number): number {
   let at = start;
   for (; at < bytes.length; at++) {
@@ -233,16 +241,16 @@ function numberEnd(bytes: Uint8Array, start: number): number {
   return at;
 }
 
-/** A double keeps any decimal of 15 digits (DBL_DIG), with or without a point among them. */
+/** A double preserves any decimal of up to 15 significant digits (DBL_DIG). */
 const safeLength = 15;
 
-/** True if it had to look closely. */
+/** Returns true if the number needed the slow check. */
 function refuseUnsafeNumber(bytes: Uint8Array, start: number, end: number): boolean {
   if (end - start <= safeLength && isShortDecimal(bytes, start, end)) return false;
   const token = Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('latin1');
   const number = Number(token);
   const printed = String(number);
-  // Minus zero and the words for what is not finite never print as they were written.
+  // Minus zero and the spellings of non-finite numbers never print as they were written.
   if (printed === token) return false;
   // A malformed token: the parser refuses it with a better message.
   if (!decimalForm.test(token)) return true;
@@ -252,7 +260,10 @@ function refuseUnsafeNumber(bytes: Uint8Array, start: number, end: number): bool
   });
 }
 
-/** Digits and points without exponent; not minus zero, which would lose its sign. */
+/**
+ * True for digits and at most a point, without exponent. Minus zero is excluded because it loses
+ * its sign.
+ */
 function isShortDecimal(bytes: Uint8Array, start: number, end: number): boolean {
   if (bytes[start] === 0x2d && bytes[start + 1] === 0x30) return false;
   for (let at = start + 1; at < end; at++) {
@@ -264,7 +275,9 @@ function isShortDecimal(bytes: Uint8Array, start: number, end: number): boolean 
 
 const decimalForm = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/;
 
-/** One spelling for all spellings of a decimal number: sign, digits without outer zeros, exponent. */
+/**
+ * The canonical form of a decimal number: sign, digits without leading or trailing zeros, exponent.
+ */
 function decimal(token: string): string {
   const [, sign = '', whole = '', fraction = '', exponent = '0'] = decimalForm.exec(token) ?? [];
   const digits = withoutOuterZeros(whole + fraction);
@@ -272,7 +285,7 @@ function decimal(token: string): string {
   return `${sign}${digits.text}e${Number(exponent) - fraction.length + digits.trailing}`;
 }
 
-/** Loops and no expression: `0+$` would take quadratic time on a long run of inner zeros. */
+/** Uses loops because the expression `0+$` takes quadratic time on a long run of inner zeros. */
 function withoutOuterZeros(digits: string): { text: string; trailing: number } {
   let start = 0;
   let end = digits.length;
@@ -281,7 +294,7 @@ function withoutOuterZeros(digits: string): { text: string; trailing: number } {
   return { text: digits.slice(start, end), trailing: digits.length - end };
 }
 
-/** Recursion is bounded: the scan has refused what is nested deeper than the limit. */
+/** Recursion is bounded, because the scan refused deeper nesting. */
 function countMembers(value: JsonValue | undefined): number {
   if (typeof value !== 'object' || value === null) return 0;
   let count = 0;
@@ -318,6 +331,6 @@ function tooDeep(depthMax: number): GatewayError {
 
 function loneSurrogate(): GatewayError {
   return new GatewayError('args.encoding_invalid', {
-    message: 'A string holds half of a surrogate pair.',
+    message: 'A string contains half of a surrogate pair; send valid Unicode.',
   });
 }

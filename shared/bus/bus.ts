@@ -3,27 +3,29 @@ export interface Change {
   /** Position in the tenant's stream; opaque, ascending. */
   readonly id: string;
   readonly name: string;
-  /** The section as it stands when the change is read: what this change stored, or something later. */
+  /**
+   * The section's value when the change is read: the one that this change stored, or a later one.
+   */
   readonly value: string;
 }
 
 export interface Follower {
   /**
-   * Called for changes, in order; changes of one section that come close together may arrive
-   * as one. Never called again after `close`.
+   * Called for changes, in order. Several changes of one section may be delivered as one. Never
+   * called after `close`.
    */
   onChange(change: Change): void;
   /**
-   * Called when changes may have been missed (the stream was trimmed, flushed, or rewritten):
-   * the follower must load again. Changes after that moment keep coming.
+   * Called if changes may have been missed (the stream was trimmed, flushed or rewritten): the
+   * follower must load again. Later changes are still delivered.
    */
   onGap(): void;
-  /** Sections to hear about. Default: all. What is not wanted is never fetched. */
+  /** Selects the sections to follow. Default: all. Other sections are never fetched. */
   readonly wants?: ((name: string) => boolean) | undefined;
 }
 
 export interface StoreOptions {
-  /** After this long without being stored again the section is gone. Default: kept. */
+  /** The section is removed if it is not stored again within this time. Default: it is kept. */
   readonly ttlMs?: number | undefined;
 }
 
@@ -33,44 +35,49 @@ export interface Subscription {
 
 type ClaimResult = {
   readonly status: 'claimed' | 'taken';
-  /** Since when, in ms since the epoch, the bus has kept every claim. What was issued before may have been used. */
+  /**
+   * Milliseconds since the epoch: the bus has kept every claim since then. A passport issued
+   * earlier may have been used.
+   */
   readonly epochMs: number;
 };
 
 /**
  * The sync bus: sections of signed state with a stream of their changes, single-use claims,
- * counters and notifications. Two adapters exist, `memory` and `redis`; one suite holds both
- * to this contract. A call that cannot reach the bus rejects with `bus.unavailable` within
- * seconds; none waits without end.
+ * counters and notifications. One test suite verifies both adapters, `memory` and `redis`, against
+ * this contract. A call that cannot reach the bus rejects with `bus.unavailable` within seconds.
  */
 export interface Bus {
   readonly kind: 'memory' | 'redis';
 
-  /** All sections of a tenant, or those named, with the stream position they are current at. */
+  /** Loads all sections of a tenant, or the named ones, with the stream position of that state. */
   load(
     tenantId: string,
     names?: readonly string[],
   ): Promise<{ readonly sections: ReadonlyMap<string, string>; readonly at: string }>;
   read(tenantId: string, name: string): Promise<string | undefined>;
-  /** Stores a section and appends it to the stream, both or neither. */
+  /** Stores a section and appends it to the stream, atomically. */
   publish(tenantId: string, name: string, value: string, options?: StoreOptions): Promise<void>;
   /**
-   * The same if the section still is `expected` (undefined: absent), else nothing and false:
-   * so that of two writers the slower cannot put back what the faster has overtaken.
+   * Like `publish`, if the section still equals `expected` (undefined: absent); otherwise stores
+   * nothing and resolves to false. Prevents a slow writer from overwriting a newer version.
    */
   replace(
     tenantId: string,
     name: string,
     change: { readonly expected: string | undefined; readonly value: string } & StoreOptions,
   ): Promise<boolean>;
-  /** Follows a tenant's stream strictly after `from`, surviving reconnects, until closed. */
+  /** Follows a tenant's stream strictly after `from`, across reconnects, until closed. */
   follow(tenantId: string, from: string, follower: Follower): Subscription;
 
-  /** Takes `key` for `ttlMs` if nobody has: exactly one caller ever sees `claimed`. */
+  /** Claims `key` for `ttlMs`: exactly one caller gets `claimed`. */
   claim(tenantId: string, key: string, ttlMs: number): Promise<ClaimResult>;
-  /** Whether somebody has taken `key`; takes nothing. */
+  /** True if `key` is claimed. Does not claim it. */
   isTaken(tenantId: string, key: string): Promise<boolean>;
-  /** Adds `by` (default 1) to a counter that starts again `windowMs` after its first use; returns count and time left. */
+  /**
+   * Adds `by` (default 1) to a counter that resets `windowMs` after its first use; returns count
+   * and time left.
+   */
   count(
     tenantId: string,
     key: string,
@@ -78,11 +85,11 @@ export interface Bus {
     by?: number,
   ): Promise<{ readonly count: number; readonly resetMs: number }>;
 
-  /** Wakes subscribers of a topic; at most once, nothing is stored. */
+  /** Notifies subscribers of a topic: at most once, not stored. */
   notify(topic: string, message: string): Promise<void>;
   subscribe(topic: string, onMessage: (message: string) => void): Subscription;
 
-  /** Resolves when the bus answers; rejects otherwise. */
+  /** Resolves if the bus replies; rejects otherwise. */
   ping(): Promise<void>;
   close(): Promise<void>;
 }

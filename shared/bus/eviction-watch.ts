@@ -2,12 +2,12 @@ import type { Redis } from 'ioredis';
 import type { Log } from '../base/log.ts';
 import { readEviction } from './redis-connection.ts';
 
-/** How soon a policy that was changed under a running connection is noticed. */
+/** Interval after which a policy changed under an open connection is detected. */
 const lookAgainMs = 5_000;
 
 /**
- * An evicted claim is a passport that can be used twice: no claim is made on a Redis that is known
- * to forget under memory pressure. Looked at on every connection and now and then since.
+ * Refuses claims while Redis may evict keys, because an evicted claim lets a passport be used
+ * twice. Reads the policy on every new connection and periodically after that.
  */
 export class EvictionWatch {
   readonly #redis: Redis;
@@ -28,12 +28,17 @@ export class EvictionWatch {
     }, lookAgainMs).unref();
   }
 
-  /** Rejects when this Redis may forget claims. What cannot be read is warned about, and allowed. */
+  /**
+   * Rejects if this Redis may evict claims. If the policy is unreadable, logs a warning and allows
+   * claims.
+   */
   async assertNone(): Promise<void> {
-    // Of a new connection nothing is known before the first answer.
+    // On a new connection the policy is unknown until the first reply.
     await this.#looking;
     if (this.#policy === undefined || this.#policy === 'noeviction') return;
-    throw new Error(`Redis evicts (${this.#policy}): it may forget used passports`);
+    throw new Error(
+      `Redis evicts (${this.#policy}): it may forget used passports; set maxmemory-policy to noeviction`,
+    );
   }
 
   close(): void {
@@ -42,9 +47,9 @@ export class EvictionWatch {
 
   async #look(): Promise<void> {
     const found = await readEviction(this.#redis, this.#log);
-    // The next look asks again.
+    // The next check asks again.
     if (found === 'no answer') return;
-    // A policy that was read once stays known when Redis hides it later.
+    // A policy that was read once stays known if Redis hides it later.
     if (found !== 'hidden') this.#policy = found.policy;
     if (this.#policy === this.#reported) return;
     this.#reported = this.#policy;

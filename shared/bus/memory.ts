@@ -7,26 +7,29 @@ import { shielded } from './shielded.ts';
 interface MemoryBusOptions {
   readonly clock: Clock;
   readonly log: Log;
-  /** How many changes a tenant's stream keeps. */
+  /** Maximum entries in a tenant's change stream. */
   readonly changesKept?: number | undefined;
-  /** Default: claims end with the process. */
+  /** Default: claims are lost when the process ends. */
   readonly claims?: ClaimStore | undefined;
 }
 
-/** Keeps claims where they outlive the process. */
+/** Stores claims beyond the lifetime of the process. */
 export interface ClaimStore {
-  /** Since when it has kept every claim, in milliseconds since the epoch. */
+  /** Milliseconds since the epoch: the store has kept every claim since then. */
   readonly epochMs: number;
-  /** Whether claims of this key are worth keeping. */
+  /** True if claims on this key must be stored. */
   keeps(key: string): boolean;
-  /** True for exactly one caller. */
+  /** Resolves to true for exactly one caller. */
   take(tenantId: string, key: string, untilMs: number): Promise<boolean>;
   isTaken(tenantId: string, key: string): Promise<boolean>;
 }
 
 const sweepEveryMs = 60_000;
 
-/** The bus of one process: what it holds ends with it, except claims that a store keeps. */
+/**
+ * The bus of the single-process mode. Its state ends with the process, except claims in a
+ * `ClaimStore`.
+ */
 export function openMemoryBus(options: MemoryBusOptions): Bus {
   return new MemoryBus(options);
 }
@@ -48,7 +51,7 @@ class Tenant {
   readonly claims = new Map<string, number>();
   readonly counters = new Map<string, { count: number; readonly endsAtMs: number }>();
   readonly followers = new Set<Following>();
-  /** Names of the changes after number `trimmed`, in order. */
+  /** Section names of the changes after number `trimmed`, in order. */
   readonly changes: string[] = [];
   trimmed = 0;
 
@@ -208,7 +211,10 @@ class MemoryBus implements Bus {
   }
 
   #store(tenantId: string, name: string, { value, ttlMs }: { value: string } & StoreOptions): void {
-    if (value === '') throw new TypeError('an empty section cannot be told from none');
+    if (value === '')
+      throw new TypeError(
+        'section value must not be empty: empty text means that the section is absent',
+      );
     const tenant = this.#tenant(tenantId);
     const goneAtMs =
       ttlMs === undefined ? Number.POSITIVE_INFINITY : this.#clock.monotonic() + ttlMs;
@@ -221,7 +227,10 @@ class MemoryBus implements Bus {
     for (const following of tenant.followers) this.#wake(tenant, following);
   }
 
-  /** Never within the call that stored: a follower must not run inside a publisher. */
+  /**
+   * Delivers after the storing call has returned, because a follower must not run inside a
+   * publisher.
+   */
   #wake(tenant: Tenant, following: Following): void {
     if (following.scheduled) return;
     following.scheduled = true;

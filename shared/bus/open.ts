@@ -6,20 +6,23 @@ import { type ClaimStore, openMemoryBus } from './memory.ts';
 import { openRedisBus } from './redis.ts';
 
 interface OpenBusOptions {
-  /** Undefined: a bus of this process alone. */
+  /** Undefined: an in-process bus. */
   readonly redisUrl: string | undefined;
   readonly log: Log;
   readonly clock: Clock;
-  /** How many changes a tenant's stream keeps. Who falls further behind loads anew. */
+  /**
+   * Maximum entries in a tenant's change stream. A follower that falls further behind loads again.
+   */
   readonly changesKept?: number | undefined;
-  /** For the bus of this process alone: where its claims outlive it. */
+  /** For the in-process bus: stores claims beyond the lifetime of the process. */
   readonly claims?: ClaimStore | undefined;
 }
 
-/** Opens the bus that the settings ask for; throws a `SettingsError` for what is no Redis URL. */
+/** Opens the bus that the settings select. Throws a `SettingsError` if the Redis URL is invalid. */
 export async function openBus({ redisUrl, claims, ...options }: OpenBusOptions): Promise<Bus> {
   if (redisUrl === undefined) return openMemoryBus({ ...options, claims });
-  // Read as a host's name it would be looked up, and logged, for ever; it holds a password.
+  // ioredis would resolve such text as a host name for ever, and log it although it holds a
+  // password.
   if (!/^rediss?:\/\//.test(redisUrl) || !URL.canParse(redisUrl)) {
     throw new SettingsError(
       'REDIS_URL must begin with redis:// or rediss://, as in redis://user:password@host:6379/0.',

@@ -13,8 +13,9 @@ interface ConnectionOptions {
 }
 
 /**
- * A connection that never waits without end: what cannot be sent now, or is not answered in
- * time, fails; nothing is sent twice (a claim that was sent again would find itself taken).
+ * Opens a connection on which no command waits indefinitely: a command that cannot be sent now, or
+ * gets no reply in time, fails. Commands are never sent twice, because a repeated claim would find
+ * its own key.
  */
 export function connectRedis(url: string, options: ConnectionOptions): Redis {
   const timeoutMs = options.commandTimeoutMs ?? commandTimeoutMs;
@@ -35,21 +36,21 @@ export function connectRedis(url: string, options: ConnectionOptions): Redis {
   return redis;
 }
 
-/** Logs the change between reachable and not, once each, rather than every failed try. */
+/** Logs each change between reachable and unreachable once, not every failed attempt. */
 function reportState(redis: Redis, { name, log }: ConnectionOptions): void {
   let down = false;
   redis.on('error', (error: Error) => {
     if (down) return;
     down = true;
-    log.error({ connection: name, error: error.message }, 'the sync bus cannot be reached');
+    log.error({ connection: name, error: error.message }, 'the sync bus is unreachable');
   });
   redis.on('ready', () => {
-    if (down) log.info({ connection: name }, 'the sync bus answers again');
+    if (down) log.info({ connection: name }, 'the sync bus is reachable again');
     down = false;
   });
 }
 
-/** Resolves when the connection is usable, or after `withinMs` all the same. */
+/** Resolves when the connection is usable, and at the latest after `withinMs`. */
 export function settled(redis: Redis, withinMs: number): Promise<void> {
   if (redis.status === 'ready') return Promise.resolve();
   return new Promise((resolve) => {
@@ -65,7 +66,7 @@ export function settled(redis: Redis, withinMs: number): Promise<void> {
   });
 }
 
-/** Runs a script by its hash, and by its text when this Redis has not seen it yet. */
+/** Runs a script by its hash, and by its text if Redis has not cached it. */
 export async function runScript(
   redis: Redis,
   script: Script,
@@ -80,12 +81,12 @@ export async function runScript(
   }
 }
 
-/** Whatever went wrong on the way to Redis and back, in the one form that callers know. */
+/** Wraps any Redis failure as `bus.unavailable`. */
 export function unavailable(cause: unknown): GatewayError {
   return new GatewayError('bus.unavailable', { cause });
 }
 
-/** Reads an answer of Redis, or fails as if there had been none. */
+/** Parses a Redis reply. An unexpected reply counts as a failure of the bus. */
 export function answer<Schema extends z.ZodType>(schema: Schema, reply: unknown): z.output<Schema> {
   const parsed = schema.safeParse(reply);
   if (parsed.success) return parsed.data;
@@ -93,8 +94,8 @@ export function answer<Schema extends z.ZodType>(schema: Schema, reply: unknown)
 }
 
 /**
- * The eviction policy of this Redis: `hidden` if Redis does not show it, `no answer` if the connection
- * or its time ended first. INFO is asked, not CONFIG: hosted services and confined users lack the latter.
+ * Reads Redis' eviction policy: `hidden` if Redis does not show it, `no answer` if the connection
+ * or the time-out ended first. Uses INFO, because hosted services and restricted users lack CONFIG.
  */
 export async function readEviction(
   redis: Redis,
@@ -104,7 +105,7 @@ export async function readEviction(
     const policy = /^maxmemory_policy:(\S+)/m.exec(await redis.info('memory'))?.[1];
     return policy === undefined ? 'hidden' : { policy };
   } catch (error) {
-    log.debug({ err: error }, 'the eviction policy of Redis could not be read');
+    log.debug({ err: error }, 'reading the eviction policy of Redis failed');
     return (error as Error).name === 'ReplyError' ? 'hidden' : 'no answer';
   }
 }

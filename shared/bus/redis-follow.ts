@@ -6,7 +6,9 @@ import { answer, runScript, settled } from './redis-connection.ts';
 import { sinceScript } from './redis-scripts.ts';
 import type { TenantKeys } from './tenant-keys.ts';
 
-/** How long one read waits for news, which is also how soon a silently emptied stream is noticed. */
+/**
+ * Duration of one blocking read. It is also the delay after which an emptied stream is detected.
+ */
 export const blockMs = 1_000;
 const entriesPerRead = 500;
 const pauseAfterFailureMs = 100;
@@ -29,9 +31,9 @@ interface Entry {
 }
 
 /**
- * Follows one stream until closed, on a connection of its own. Each round first asks, in one
- * atomic step, what came after the last entry seen and whether that entry is still there; the
- * blocking read only says when to ask again, so nothing can slip between the two.
+ * Follows one stream until closed, on a connection of its own. Each round reads, in one atomic
+ * script, the entries after the last one and whether that one still exists. The blocking read only
+ * triggers the next round, so no entry is lost between the two.
  */
 export async function followStream(following: Following): Promise<void> {
   const { redis, log, closed } = following;
@@ -50,7 +52,7 @@ export async function followStream(following: Following): Promise<void> {
   }
 }
 
-/** Delivers what came after `position`; returns where to go on. */
+/** Delivers the entries after `position`; returns the position to continue from. */
 async function readOnce(following: Following, position: string): Promise<string> {
   const { redis, keys, follower, closed } = following;
   const reply = await runScript(redis, sinceScript, [keys.stream], [position, entriesPerRead]);
@@ -73,7 +75,7 @@ async function deliver(following: Following, entries: readonly Entry[]): Promise
   const values = answer(valuesReply, await redis.mget(sections));
   for (const [index, { id, name }] of wanted.entries()) {
     const value = values[index];
-    // Gone since: it ran out, or somebody deleted it. The heartbeat tells which.
+    // The section expired or was deleted since. The heartbeat reports which.
     if (typeof value !== 'string') continue;
     if (closed.aborted) return;
     follower.onChange({ id, name, value });

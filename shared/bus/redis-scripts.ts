@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 
-/** A Lua script and its SHA-1, by which Redis remembers it. */
+/** A Lua script and its SHA-1, under which Redis caches it. */
 export interface Script {
   readonly source: string;
   readonly sha1: string;
@@ -10,12 +10,11 @@ function script(source: string): Script {
   return { source, sha1: hash('sha1', source, 'hex') };
 }
 
-// The epoch marks since when this very server remembers: `<ms> <replication id>`. Who finds it
-// missing, or set under another replication id, sets it anew, to the later of Redis' clock and the
-// caller's, so that a slow clock cannot vouch for lost claims. Redis takes a new replication id
-// whenever it starts and whenever a replica is promoted: in both cases the newest writes may be
-// gone although the data is there. It is read inside the script, so that no failover can come
-// between the look and the claim.
+// The epoch, `<ms> <replication id>`, marks since when this server has kept every claim. A script
+// that finds it missing, or with another replication id, sets it to the later of Redis' clock and
+// the caller's, so that a slow clock cannot vouch for lost claims. Redis changes its replication id
+// on every start and promotion, and both can lose the newest writes. The epoch is read inside the
+// script, so that no failover can happen between check and claim.
 const ensureEpoch = `
 local function ensureEpoch(key, callerMs)
   local server = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
@@ -33,11 +32,10 @@ end
 /**
  * KEYS section, stream, index, epoch; ARGV name, value, ttlMs or 0, entriesMax, nonce, callerMs,
  * 'any' or 'if', expected ('' for absent). Returns 1 when stored.
- *
- * Stream ids are `<n>-<nonce>`: n rises by one, so that a hole shows; the nonce tells an entry
- * from another one of the same number in a stream that was lost and begun again. The first n is
- * the time in ms, so that a stream begun again continues above the one that was lost. What may
- * fail comes first and the section last: an error leaves the section as it was.
+ * Stream ids are `<n>-<nonce>`. n rises by one, so that a gap is detectable; the nonce
+ * distinguishes entries with the same number after a stream was lost and restarted. The first n is
+ * the time in ms, so that a restarted stream continues above the lost one. Commands that may fail
+ * come first and the section last, so that an error leaves the section unchanged.
  */
 export const storeScript = script(`
 ${ensureEpoch}
@@ -64,8 +62,9 @@ return 1
 `);
 
 /**
- * KEYS stream, index; ARGV section key prefix, then names (none: all). Returns the last stream
- * id and name, value, name, value … Names whose section ran out leave the index, if the user may write.
+ * KEYS stream, index; ARGV section key prefix, then names (none: all). Returns the last stream id
+ * and name, value, name, value … Removes names of expired sections from the index if the user may
+ * write.
  */
 export const loadScript = script(`
 local names = {}
@@ -89,9 +88,9 @@ return reply
 `);
 
 /**
- * KEYS stream; ARGV from, count. Returns 'ok' with ids and names after `from`, or 'gap' with the
- * id to go on from: when the entry followed last is no longer there, when numbers do not follow
- * each other, or when the first entry after nothing is not the stream's first.
+ * KEYS stream; ARGV from, count. Returns 'ok' with ids and names after `from`, or 'gap' with the id
+ * to continue from: if the last followed entry is missing, if numbers are not consecutive, or if
+ * the first entry after an empty position is not the stream's first.
  */
 export const sinceScript = script(`
 local from, count = ARGV[1], ARGV[2]

@@ -12,14 +12,15 @@ export interface Topics {
   close(): void;
 }
 
-/** Notifications over pub/sub, on a connection that is opened by the first subscriber. */
+/** Notifications over Redis pub/sub. The first subscriber opens the connection. */
 export function redisTopics({ url, log }: { readonly url: string; readonly log: Log }): Topics {
   const listeners = new Map<string, Set<Listener>>();
   let connection: Redis | undefined;
 
   const listen = (redis: Redis, channels: readonly string[]) => {
     if (redis.status !== 'ready' || channels.length === 0) return;
-    // A failure means that the connection broke; once it is back, all are subscribed again.
+    // A failure means that the connection broke. After a reconnect, all channels are subscribed
+    // again.
     redis.subscribe(...channels).catch((error) => {
       log.debug({ error }, 'subscribing on the sync bus failed');
       redis.disconnect(true);
@@ -38,7 +39,8 @@ export function redisTopics({ url, log }: { readonly url: string; readonly log: 
     notify: (redis, topic, message) => redis.publish(channelOf(topic), message),
     subscribe(topic, onMessage) {
       const channel = channelOf(topic);
-      // One function subscribed twice is called twice.
+      // A wrapper per subscription, because the same function may subscribe twice and is then
+      // called twice.
       const listener: Listener = (message) => onMessage(message);
       const known = listeners.get(channel);
       if (known === undefined) listeners.set(channel, new Set([listener]));

@@ -17,7 +17,9 @@ interface RedisBusOptions {
   readonly url: string;
   readonly log: Log;
   readonly clock: Clock;
-  /** How many changes a tenant's stream keeps. Who falls further behind loads anew. */
+  /**
+   * Maximum entries in a tenant's change stream. A follower that falls further behind loads again.
+   */
   readonly changesKept?: number | undefined;
 }
 
@@ -29,8 +31,8 @@ const claimReply = z.tuple([z.union([z.literal(0), z.literal(1)]), z.coerce.numb
 const countReply = z.tuple([z.number().int().min(1), z.number().int().min(0)]);
 
 /**
- * The bus on Redis. Resolves also when Redis cannot be reached yet: calls then reject until it
- * can, and followers begin once it can.
+ * Opens the bus on Redis. Resolves even if Redis is unreachable: until it is reachable, calls
+ * reject, and followers start afterwards.
  */
 export async function openRedisBus(options: RedisBusOptions): Promise<Bus> {
   const redis = connectRedis(options.url, { name: 'commands', log: options.log });
@@ -161,7 +163,10 @@ class RedisBus implements Bus {
     name: string,
     change: { readonly value: string; readonly expected?: string } & StoreOptions,
   ): Promise<boolean> {
-    if (change.value === '') throw new TypeError('an empty section cannot be told from none');
+    if (change.value === '')
+      throw new TypeError(
+        'section value must not be empty: empty text means that the section is absent',
+      );
     const keys = tenantKeys(tenantId);
     const args = [
       name,

@@ -1,7 +1,7 @@
 import type { Log } from '../base/log.ts';
 import type { Follower } from './bus.ts';
 
-/** A follower whose own failures are logged and end there: they are no failures of the bus. */
+/** Wraps a follower so that its exceptions are logged and do not count as failures of the bus. */
 export function shielded(follower: Follower, log: Log): Follower {
   const guard = (call: () => void) => {
     try {

@@ -3,7 +3,7 @@ export interface TenantKeys {
   readonly stream: string;
   readonly index: string;
   readonly epoch: string;
-  /** What every section's key begins with. */
+  /** Prefix of every section's key. */
   readonly sections: string;
   section(name: string): string;
   claim(key: string): string;
@@ -11,9 +11,9 @@ export interface TenantKeys {
 }
 
 /**
- * All begin with `sallyport:{<tenant>}:`, so that a Redis ACL user can be confined to a tenant,
- * and the braces put them on one cluster slot. The tenant is percent-encoded: none can reach
- * into another's keys by its name.
+ * All keys begin with `sallyport:{<tenant>}:`, so that a Redis ACL can confine a user to a tenant;
+ * the braces put them on one cluster slot. The tenant is percent-encoded, so that no tenant id can
+ * form another tenant's prefix.
  */
 export function tenantKeys(tenantId: string): TenantKeys {
   const prefix = `sallyport:{${encodeURIComponent(tenantId)}}`;
@@ -29,7 +29,7 @@ export function tenantKeys(tenantId: string): TenantKeys {
   };
 }
 
-/** A topic of one tenant, for `notify` and `subscribe`: within the same prefix as its keys. */
+/** A topic of one tenant, for `notify` and `subscribe`; it has the tenant's key prefix. */
 export function tenantTopic(tenantId: string, topic: string): string {
   return `{${encodeURIComponent(tenantId)}}:${topic}`;
 }

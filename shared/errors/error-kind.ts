@@ -1,38 +1,43 @@
 type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
-/** What a reason code means beyond its text. Code asks for these fields, never for a prefix. */
+/**
+ * Properties of a reason code besides its text. Code reads these fields and never tests a prefix.
+ */
 interface Traits {
-  /** The sidecar answers with `status`, because the code describes the call or the upstream; else 403. */
+  /**
+   * The sidecar responds with `status`, because the code describes the call or the upstream;
+   * otherwise it responds with 403.
+   */
   readonly ownStatus?: true;
-  /** The evidence of the outcome states the failure, so the sidecar records no refusal besides. */
+  /** The evidence of the outcome states the failure, so the sidecar records no separate refusal. */
   readonly isOutcome?: true;
-  /** Nothing answered at the address. */
+  /** Nothing responded at the address. */
   readonly isUnanswered?: true;
-  /** A missing binding may be the reason. */
+  /** A missing binding may be the cause. */
   readonly mayBeUnbound?: true;
-  /** A decision that says nothing about the action: it is not kept for an idempotency key. */
+  /** A decision that does not depend on the action; it is not stored under an idempotency key. */
   readonly countsAs?: 'outage';
-  /** A human had to be asked, and no approval could be opened. */
+  /** A human decision was required, and no approval could be opened. */
   readonly isUnopened?: true;
-  /** A grant that no longer holds, or that does not cover the action. */
+  /** A grant that has ended, or that does not cover the action. */
   readonly grant?: 'over' | 'unfit';
-  /** A passport that proves nothing, or that may not be used here. */
+  /** A passport that failed verification, or that is not accepted here. */
   readonly passport?: 'unproved' | 'unusable';
   /** The JSON-RPC error of an MCP call; undefined for a refusal by policy. */
   readonly rpc?: 'parse_error' | 'invalid_request' | 'invalid_params' | 'header_mismatch';
-  /** MCP demands the HTTP status too (2026-07-28, "Server Validation"). */
+  /** MCP also requires the HTTP status (2026-07-28, "Server Validation"). */
   readonly isHttpError?: true;
   /** The `error` of a 403 in `WWW-Authenticate` (RFC 6750, section 3). */
   readonly challenge?: 'insufficient_scope';
 }
 
 export interface ErrorKind extends Traits {
-  /** HTTP status of the control plane's answer. */
+  /** HTTP status of the control plane's response. */
   readonly status: number;
-  /** Whether the same request may succeed later, unchanged. */
+  /** True if the same request may succeed later, unchanged. */
   readonly retryable: boolean;
   readonly level: LogLevel;
-  /** What a caller reads when the error carries no message of its own. */
+  /** The message for callers if the error has none of its own. */
   readonly text: string;
 }
 
@@ -59,17 +64,17 @@ export function upstream(status: number, text: string, traits: Traits = {}): Err
   return failure(status, text, { isOutcome: true, ...traits });
 }
 
-/** Arguments that cannot be read. */
+/** Arguments that cannot be parsed. */
 export function unreadable(status: number, text: string): ErrorKind {
   return fault(status, text, { rpc: 'parse_error' });
 }
 
-/** A passport that proves nothing. */
+/** A passport that failed verification. */
 export function unproved(status: number, text: string): ErrorKind {
   return refusal(status, text, { passport: 'unproved' });
 }
 
-/** A passport that may not be used here. */
+/** A passport that is not accepted here. */
 export function unusable(status: number, text: string): ErrorKind {
   return refusal(status, text, { passport: 'unusable' });
 }

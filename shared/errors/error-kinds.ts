@@ -11,8 +11,8 @@ import {
 import { sidecarErrorKinds } from './sidecar-error-kinds.ts';
 
 /**
- * Every reason code that Sallyport itself can give, in one place. Policies may stamp
- * codes of their own on a verdict; those are data and never appear here.
+ * Every reason code of Sallyport itself. Policies may set their own codes on a verdict; those are
+ * data and never appear here.
  */
 export const errorKinds = {
   // Access
@@ -329,12 +329,12 @@ export function isErrorCode(code: string): code is ErrorCode {
 type FamilyOf<Code extends string> = Code extends `${infer Family}.${string}` ? Family : Code;
 type ErrorFamily = FamilyOf<ErrorCode>;
 
-/** The code's family: its part before the dot. */
+/** The code's family: the part before the dot. */
 export function errorFamily(code: ErrorCode): ErrorFamily {
   return code.replace(/\..*$/, '') as ErrorFamily;
 }
 
-/** What the table says of a reason code; nothing for one that a policy stamped. */
+/** The table entry of a reason code; undefined for a code that a policy set. */
 export function errorKindOf(code: string): ErrorKind | undefined {
   return isErrorCode(code) ? errorKinds[code] : undefined;
 }

@@ -2,15 +2,15 @@ import type { ErrorKind } from './error-kind.ts';
 import { type ErrorCode, errorKinds } from './error-kinds.ts';
 
 interface GatewayErrorOptions {
-  /** Public: what was wrong and what to do. Never holds a secret. Default: the code's text. */
+  /** Public: what was wrong and what to do. Never contains a secret. Default: the code's text. */
   readonly message?: string;
-  /** Internal: goes to the log, never to a caller. */
+  /** Internal: logged, never sent to a caller. */
   readonly cause?: unknown;
   /** Public fields for the error body, such as `feature` and `min_tier` of a 402. */
   readonly details?: Readonly<Record<string, unknown>>;
 }
 
-/** The one error type. Its code decides status, log level and whether a retry makes sense. */
+/** The single error type. Its code determines status, log level and whether to retry. */
 export class GatewayError extends Error {
   readonly code: ErrorCode;
   readonly details: Readonly<Record<string, unknown>> | undefined;
@@ -27,7 +27,7 @@ export class GatewayError extends Error {
   }
 }
 
-/** Turns anything thrown into a GatewayError; what is not one becomes `internal.unexpected`. */
+/** Converts any thrown value to a GatewayError; unknown errors become `internal.unexpected`. */
 export function toGatewayError(thrown: unknown): GatewayError {
   return thrown instanceof GatewayError
     ? thrown

@@ -1,6 +1,6 @@
 import { type ErrorKind, failure, fault, outage, upstream } from './error-kind.ts';
 
-/** The reason codes of the proxy, of MCP and of upstreams: a part of `errorKinds`. */
+/** The reason codes of the proxy, of MCP and of upstreams; part of `errorKinds`. */
 export const sidecarErrorKinds = {
   'proxy.auth_required': fault(407, 'The proxy requires its token; send Proxy-Authorization.'),
   'proxy.host_mismatch': fault(

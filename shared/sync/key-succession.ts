@@ -13,16 +13,16 @@ const successionType = 'sallyport-key-succession+jws';
 
 const successionSchema = z.strictObject({ tenant: z.string(), to: jwkSchema });
 
-/** A key's statement about which key comes after it, for sections and heartbeats of this tenant. */
+/** Signs which key follows this one for sections and heartbeats of this tenant. */
 export function signSuccession(tenant: string, from: SigningKey, to: PublicJwk): string {
   const { kty, crv, x, kid, use, alg } = to;
   return signJws({ tenant, to: { kty, crv, x, kid, use, alg } }, successionType, from);
 }
 
 /**
- * The key that is believed at the end of a line of statements, begun at the keys that are believed
- * now: each must be signed by the key before it. Who is believed no more cannot name anybody, so
- * that an old line leads nowhere. Statements of others are passed over.
+ * Follows a chain of succession statements from the currently trusted keys and returns the key at
+ * its end. Each statement must be signed by the key before it. A key that is no longer trusted
+ * cannot name a successor. Other statements are skipped.
  */
 export function followSuccession(
   statements: readonly string[],

@@ -26,13 +26,13 @@ import type {
 } from './sections.ts';
 
 /**
- * What sections must look like. Unknown fields are refused rather than dropped: they may carry a
- * restriction that this program would not enforce, and a section that is refused ends in denial.
+ * Schemas of the sections. Unknown fields are refused, not dropped: they may carry a restriction
+ * that this program would not enforce. A refused section results in denial.
  */
 
 /**
- * An object with exactly the fields of `Shape`: a field added to the type and forgotten here does
- * not compile. The cast says what the mapped type has checked: each field is read as its own type.
+ * An object with exactly the fields of `Shape`: a field of the type that is missing here does not
+ * compile. The cast is safe, because the mapped type checks each field's type.
  */
 function exactly<Shape>(
   fields: {
@@ -45,7 +45,7 @@ function exactly<Shape>(
 const id = z.string().min(1);
 const count = z.number().int().nonnegative();
 const timeMs = z.number().int();
-// The text was parsed as JSON a moment ago: what remains to be told is an object from the rest.
+// The text was just parsed as JSON, so checking for an object is enough.
 const jsonObject = z.custom<JsonObject>(isJsonObject);
 const jsonValue = z.custom<JsonValue>((value) => value !== undefined);
 

@@ -9,7 +9,7 @@ import type { Deciders } from '../vocabulary/deciders.ts';
 import type { StandingGrant } from '../vocabulary/grant-terms.ts';
 import type { ApprovalStatus } from '../vocabulary/tool-record.ts';
 
-/** The sections of a tenant's state that every sidecar of the tenant holds. */
+/** The sections of a tenant's state that every sidecar of the tenant loads. */
 export const tenantSections = [
   'tenant',
   'policies',
@@ -22,7 +22,7 @@ export const tenantSections = [
 ] as const;
 export type TenantSection = (typeof tenantSections)[number];
 
-/** Name of the section that one sidecar alone reads: its lease and its agent's approvals. */
+/** The name of the section for one sidecar: its lease and its agent's approvals. */
 export function sidecarSection(sidecarId: string): `sidecar:${string}` {
   return `sidecar:${sidecarId}`;
 }
@@ -32,9 +32,9 @@ export interface PublishedTool {
   readonly name: string;
   readonly manifestHash: string;
   readonly approvedHash?: string | undefined;
-  /** Hash over what `tools/list` shows of the approved manifest. */
+  /** Hash over the members of the approved manifest that `tools/list` shows. */
   readonly approvedSurfaceHash?: string | undefined;
-  /** The same without the name, by which a renamed tool is known again. */
+  /** The same hash without the name, to recognise a renamed tool. */
   readonly approvedFormHash?: string | undefined;
   readonly approvalStatus: ApprovalStatus;
   readonly riskTier: RiskTier;
@@ -43,7 +43,7 @@ export interface PublishedTool {
   readonly inputSchema?: JsonObject | undefined;
 }
 
-/** An approval that one sidecar waits for, or may act on. */
+/** An approval that one sidecar waits for or may use. */
 export interface DeliveredApproval {
   readonly id: number;
   /** Digest of the action as it was requested. */
@@ -59,11 +59,11 @@ export interface DeliveredApproval {
   /** Passport bound to the grant, audience `sidecar://<id>`. */
   readonly passport?: string | undefined;
   readonly used?: boolean | undefined;
-  /** Who agreed, once granted: compared with what the rules ask when the grant is used. */
+  /** The deciders, once granted; compared with the rules when the grant is used. */
   readonly deciders?: Deciders | undefined;
-  /** Why it was denied, or what more is asked, by who decided: redacted, and bounded in length. */
+  /** The decider's reason or question: redacted, and bounded in length. */
   readonly comment?: string | undefined;
-  /** For a standing grant, which needs no passport: any call of the agent that it covers may use it. */
+  /** A standing grant. It needs no passport: any call of the agent that it covers may use it. */
   readonly grant?: StandingGrant | undefined;
 }
 
@@ -72,9 +72,12 @@ export interface SectionBodies {
     readonly id: string;
     readonly name: string;
     readonly mode: Mode;
-    /** Moves with every change of a credential. Here, because a heartbeat covers it. */
+    /**
+     * Changes with every change of a credential. It is in this section because a heartbeat covers
+     * it.
+     */
     readonly credentialsVersion?: number | undefined;
-    /** What is kept of arguments, where that is more than digest and shape. */
+    /** What evidence stores of arguments, if it is more than digest and shape. */
     readonly evidence?: ArgumentsSetting | undefined;
   };
   readonly policies: { readonly policies: readonly PublishedPolicy[] };
@@ -86,7 +89,7 @@ export interface SectionBodies {
   readonly bindings: { readonly bindings: readonly Binding[] };
   readonly kill_switches: { readonly killSwitches: readonly KillSwitch[] };
   readonly revocations: {
-    /** Revoked jtis (a lease's own id stands for all its numbers), until they would have expired. */
+    /** Revoked jtis until their expiry; a lease's own id covers all its numbers. */
     readonly jtis: readonly string[];
     readonly agentIds: readonly string[];
     readonly sidecarIds: readonly string[];
@@ -98,14 +101,16 @@ export interface SidecarSectionBody {
   /** Lease passport, compact JWS, audience `sidecar://<id>`. */
   readonly lease?: string | undefined;
   readonly approvals: readonly DeliveredApproval[];
-  /** Moves when what the agent may hold of the credentials changes: time to fetch them again. */
+  /**
+   * Changes if the credentials that the agent may use change; the sidecar then fetches them again.
+   */
   readonly credentialsVersion: number;
 }
 
-/** Topic (of the tenant) on which a sidecar asks for a lease; the message is its id. */
+/** The tenant's topic on which a sidecar requests a lease; the message is the sidecar's id. */
 export const leaseTopic = 'leases';
 
-/** A section as it is signed. `version` only ever rises. */
+/** A section as it is signed. `version` never decreases. */
 export interface SectionEnvelope<Body = unknown> {
   readonly tenant: string;
   readonly section: string;
@@ -114,7 +119,9 @@ export interface SectionEnvelope<Body = unknown> {
 }
 export const sectionType = 'sallyport-section+jws';
 
-/** Signed proof that exactly these section versions are current. Published as section `heartbeat`. */
+/**
+ * Signed proof that exactly these section versions are current. Published as section `heartbeat`.
+ */
 export interface Heartbeat {
   readonly tenant: string;
   readonly sequence: number;

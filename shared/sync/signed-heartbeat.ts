@@ -4,7 +4,7 @@ import { heartbeatSchema } from './section-schemas.ts';
 import { type Heartbeat, heartbeatType } from './sections.ts';
 import { malformed, type Refused } from './signed-section.ts';
 
-/** The name under which heartbeats stand on the bus. */
+/** The name of the heartbeat section on the bus. */
 export const heartbeatSection = 'heartbeat';
 
 type OpenedHeartbeat = { readonly ok: true; readonly heartbeat: Heartbeat } | Refused;
@@ -26,5 +26,5 @@ export function openHeartbeat(
   const { tenant } = heartbeat.data;
   return tenant === expected.tenant
     ? { ok: true, heartbeat: heartbeat.data }
-    : { ok: false, problem: 'wrong_tenant', detail: `it is of tenant ${tenant}` };
+    : { ok: false, problem: 'wrong_tenant', detail: `it belongs to tenant ${tenant}` };
 }

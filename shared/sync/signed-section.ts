@@ -13,15 +13,15 @@ import {
   tenantSections,
 } from './sections.ts';
 
-/** A tenant with tens of thousands of policies and tools stays well below. */
+/** Sections of tenants with tens of thousands of policies and tools stay well below. */
 const sectionLengthMax = 64 * 1024 * 1024;
 
-/** The body that goes with a section's name. */
+/** The body type for a section's name. */
 type BodyOf<Name extends SectionName> = Name extends TenantSection
   ? SectionBodies[Name]
   : SidecarSectionBody;
 
-/** Why a section or heartbeat was not taken. */
+/** Why a section or heartbeat was refused. */
 type SyncProblem = 'malformed' | 'signature_invalid' | 'wrong_tenant' | 'wrong_section';
 
 export interface Refused {
@@ -42,20 +42,21 @@ export function isTenantSection(name: string): name is TenantSection {
   return (tenantSections as readonly string[]).includes(name);
 }
 
-/** Signs one version of a section as a compact JWS; `typ` keeps it apart from all else that is signed. */
+/**
+ * Signs one version of a section as a compact JWS; `typ` separates it from other signed objects.
+ */
 export function signSection(envelope: SectionEnvelope, key: SigningKey): string {
   return signJws(envelope, sectionType, key);
 }
 
-/** What a heartbeat names a section by: SHA-256 of the signed text itself. */
+/** The digest by which a heartbeat names a section: SHA-256 of the signed text. */
 export function sectionDigest(token: string): string {
   return sha256(token);
 }
 
 /**
- * Verifies a section and reads its body. Refuses, in this order: a bad form or signature, another
- * tenant's, another section's (a section copied to another key), and a body that is not one.
- * Never throws.
+ * Verifies a section and parses its body. Refuses, in this order: a bad form or signature, another
+ * tenant's section, a section copied to another key, and an invalid body. Never throws.
  */
 export function openSection<Name extends SectionName>(
   token: string,
@@ -68,7 +69,7 @@ export function openSection<Name extends SectionName>(
   if (!envelope.success) return malformed(envelope.error);
   const { tenant, section, version, body } = envelope.data;
   if (tenant !== expected.tenant) {
-    return { ok: false, problem: 'wrong_tenant', detail: `it is of tenant ${tenant}` };
+    return { ok: false, problem: 'wrong_tenant', detail: `it belongs to tenant ${tenant}` };
   }
   if (section !== expected.section) {
     return { ok: false, problem: 'wrong_section', detail: `it is section ${section}` };
@@ -83,7 +84,7 @@ export function malformed(error: z.ZodError): Refused {
   return { ok: false, problem: 'malformed', detail: z.prettifyError(error) };
 }
 
-// The name decides the schema, which TypeScript cannot follow through a lookup.
+// The name determines the schema, which TypeScript cannot follow through a lookup.
 function schemaOf<Name extends SectionName>(name: Name): z.ZodType<BodyOf<Name>> {
   const schema: z.ZodType = isTenantSection(name)
     ? tenantSectionSchemas[name]

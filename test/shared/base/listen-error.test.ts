@@ -30,7 +30,7 @@ describe('what an operator is told when a server cannot listen', () => {
 
   it('names the setting of an address that this machine does not have', async () => {
     // RFC 5737 keeps this range for documentation: no machine has it.
-    await expect(listen('192.0.2.1', 0)).rejects.toThrow(/192\.0\.2\.1 is no address.*A_HOST/);
+    await expect(listen('192.0.2.1', 0)).rejects.toThrow(/192\.0\.2\.1 is not an address.*A_HOST/);
   });
 
   it('leaves other errors as they are', () => {
