@@ -7,26 +7,29 @@ const randomLength = 30;
 const checksumLength = 6;
 const form = /^apk_[0-9A-Za-z]{36}$/;
 
-/** A new API key: `apk_`, 30 random base62 characters (178 bits), 6 of checksum. */
+/** A new API key: `apk_`, 30 random base62 characters (178 bits), and a checksum of 6. */
 export function generateApiKey(): string {
   const random = Array.from({ length: randomLength }, () => alphabet[randomInt(alphabet.length)]);
   return formatApiKey(random.join(''));
 }
 
-/** The API key over 30 base62 characters. */
+/** Formats the API key for 30 base62 characters. */
 export function formatApiKey(random: string): string {
   const body = apiKeyPrefix + random;
   return body + checksum(body);
 }
 
-/** Whether a text has the form of an API key and its checksum is right: cheap, before any look-up. */
+/**
+ * True if a text has the form of an API key and a valid checksum. Use it before a look-up, because
+ * it is cheap.
+ */
 export function isApiKey(text: string): boolean {
   return (
     form.test(text) && checksum(text.slice(0, -checksumLength)) === text.slice(-checksumLength)
   );
 }
 
-/** CRC-32 of all that stands before, in base62, padded with zeros to six characters. */
+/** CRC-32 of the preceding characters, in base62, zero-padded to six characters. */
 function checksum(body: string): string {
   let rest = crc32(body);
   let text = '';

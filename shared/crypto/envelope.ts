@@ -11,7 +11,10 @@ const keyBytes = 32;
 const ivBytes = 12;
 const tagBytes = 16;
 
-/** Whose secret it is; bound into the ciphertext, so that moved to another row it does not open. */
+/**
+ * The owner of a secret. It is bound into the ciphertext, so that a secret moved to another row
+ * does not decrypt.
+ */
 interface EnvelopePlace {
   readonly tenantId: string;
   readonly purpose: string;
@@ -19,13 +22,13 @@ interface EnvelopePlace {
   readonly version: number;
 }
 
-/** The key that wraps data keys. */
+/** The key that encrypts data keys. */
 export interface WrappingKey {
   readonly id: string;
   readonly key: Buffer;
 }
 
-/** A secret at rest: encrypted under a data key of its own, which the wrapping key encrypts. */
+/** An encrypted secret: it has its own data key, which the wrapping key encrypts. */
 export interface Envelope {
   readonly v: 1;
   readonly kek_id: string;
@@ -42,9 +45,9 @@ interface Encrypted {
   readonly tag: Buffer;
 }
 
-// Keys go in as key objects: to find out that bytes are none costs Node four times as much.
+// Keys are passed as key objects, because Node takes four times as long with raw bytes.
 
-/** AES-256-GCM with a nonce of 96 bits, fresh unless given. */
+/** AES-256-GCM with a 96-bit nonce; the nonce is random unless given. */
 export function encryptGcm(
   key: Buffer,
   plaintext: Uint8Array,
@@ -58,9 +61,9 @@ export function encryptGcm(
   return { iv, ct, tag: cipher.getAuthTag() };
 }
 
-/** Decrypts, or throws when key, nonce, associated data, ciphertext or tag is another. */
+/** Decrypts; throws if key, nonce, associated data, ciphertext or tag differ. */
 export function decryptGcm(key: Buffer, { iv, ct, tag }: Encrypted, aad: string): Buffer {
-  // Node would take a shorter tag if it were let.
+  // Without this check, Node would accept a shorter tag.
   if (tag.length !== tagBytes || iv.length !== ivBytes) throw new TypeError('not a GCM ciphertext');
   const decipher = createDecipheriv('aes-256-gcm', createSecretKey(key), iv, {
     authTagLength: tagBytes,
@@ -77,7 +80,7 @@ export function placeText({ tenantId, purpose, id, version }: EnvelopePlace): st
 
 const wrapText = (kekId: string, id: string): string => canonicalJson({ id, kek_id: kekId });
 
-/** Encrypts under a data key made for this secret alone. */
+/** Encrypts a secret under a new data key. */
 export function sealEnvelope(
   plaintext: Uint8Array,
   place: EnvelopePlace,
@@ -97,7 +100,7 @@ export function sealEnvelope(
   };
 }
 
-/** Decrypts an envelope at the place it was sealed for; throws for any other, or another key. */
+/** Decrypts an envelope. Throws if place or key differ from those it was sealed with. */
 export function openEnvelope(
   envelope: Envelope,
   place: EnvelopePlace,
@@ -118,8 +121,8 @@ export function openEnvelope(
 }
 
 /**
- * The same envelope with its data key wrapped by another key; the secret itself stays encrypted.
- * `id` is that of the place it was sealed for.
+ * Encrypts the data key under another wrapping key; the secret's ciphertext is unchanged. `id` is
+ * the id of the place it was sealed for.
  */
 export function rewrapEnvelope(
   envelope: Envelope,
@@ -152,7 +155,7 @@ function unwrapDataKey(envelope: Envelope, id: string, wrapping: WrappingKey): B
   );
 }
 
-/** A key of 32 bytes for one purpose (HKDF-SHA-256, RFC 5869); others do not follow from it. */
+/** Derives a 32-byte key for one purpose (HKDF-SHA-256, RFC 5869); derived keys are independent. */
 export function deriveKey(masterKey: Buffer, purpose: string): Buffer {
   return Buffer.from(
     hkdfSync('sha256', masterKey, Buffer.alloc(0), `sallyport/v1/${purpose}`, keyBytes),

@@ -1,6 +1,8 @@
 import { hash } from 'node:crypto';
 
-/** `sha256:<hex>` of a text (as UTF-8) or of bytes: the form of every hash in API, ledger and policies. */
+/**
+ * `sha256:<hex>` of text (as UTF-8) or bytes: the form of every hash in API, ledger and policies.
+ */
 export function sha256(data: string | Uint8Array): string {
   return `sha256:${hash('sha256', data, 'hex')}`;
 }
@@ -8,8 +10,8 @@ export function sha256(data: string | Uint8Array): string {
 const blockBytes = 64;
 
 /**
- * HMAC (RFC 2104) with SHA-256, as hex, of a text as UTF-8; for keys of up to 64 bytes. Four times
- * as fast as `createHmac` for a key that is used once, which makes a key object of it.
+ * HMAC (RFC 2104) with SHA-256, as hex, over UTF-8 text; for keys of up to 64 bytes. For keys used
+ * once it is four times as fast as `createHmac`, which creates a key object.
  */
 export function hmacSha256(key: Uint8Array, text: string): string {
   if (key.length > blockBytes) throw new RangeError('the key is longer than a block');
@@ -21,7 +23,7 @@ export function hmacSha256(key: Uint8Array, text: string): string {
     outer[index] = byte ^ 0x5c;
   }
   inner.write(text, blockBytes);
-  // As a buffer it would cost more than it takes to hash: one is allocated for each.
+  // Hex text, because allocating a buffer for each digest costs more than hashing.
   outer.write(hash('sha256', inner, 'hex'), blockBytes, 'hex');
   return hash('sha256', outer, 'hex');
 }

@@ -3,21 +3,24 @@ import { GatewayError } from '../errors/gateway-error.ts';
 const depthMax = 128;
 
 /**
- * JSON in its canonical form (RFC 8785): keys sorted by UTF-16 code units, numbers as
- * ECMAScript prints them, no white space. Two values have the same text if and only if they
- * are the same JSON. Refuses what JSON cannot hold faithfully: lone surrogates, NaN and
- * infinities, and values other than JSON's own. `undefined` members are left out.
+ * Canonical JSON (RFC 8785): keys sorted by UTF-16 code units, numbers as ECMAScript prints them,
+ * no white space. Two values have the same text if and only if they are equal. Refuses values that
+ * JSON cannot represent: lone surrogates, NaN, infinities, and non-JSON types. Omits `undefined`
+ * members.
  */
 export function canonicalJson(value: unknown): string {
   if (isInOrder(value, 0)) {
     const text = JSON.stringify(value);
-    // How ECMAScript escapes a lone surrogate; where it is innocent, the long way finds that out.
+    // ECMAScript escapes a lone surrogate this way. If the text contains the sequence for another
+    // reason, the slow path accepts it.
     if (!text.includes('\\ud')) return text;
   }
   return write(value, 0);
 }
 
-/** True for what `JSON.stringify` writes canonically by itself: most values are built in order. */
+/**
+ * True if `JSON.stringify` already writes the canonical form, which is the case for most values.
+ */
 function isInOrder(value: unknown, depth: number): boolean {
   switch (typeof value) {
     case 'string':
@@ -42,7 +45,7 @@ function isListInOrder(items: readonly unknown[], depth: number): boolean {
 }
 
 function isObjectInOrder(object: object, depth: number): boolean {
-  // Others may say themselves how they are written.
+  // Other prototypes may define toJSON.
   if (Object.getPrototypeOf(object) !== Object.prototype) return false;
   let before = '';
   for (const name of Object.keys(object)) {
@@ -73,7 +76,7 @@ function write(value: unknown, depth: number): string {
 }
 
 function writeArray(items: readonly unknown[], depth: number): string {
-  // Not by map, which passes over holes.
+  // `map` skips holes in arrays; `Array.from` does not.
   return `[${Array.from(items, (item) => write(item, depth + 1)).join(',')}]`;
 }
 
@@ -87,7 +90,7 @@ function writeObject(object: object, depth: number): string {
   return `{${text}}`;
 }
 
-/** Most objects are built in order; looking is cheaper than sorting. */
+/** Most objects are already sorted, and checking is cheaper than sorting. */
 function sortedNames(object: object): readonly string[] {
   const names = Object.keys(object);
   for (let index = 1; index < names.length; index++) {
@@ -96,7 +99,7 @@ function sortedNames(object: object): readonly string[] {
   return names;
 }
 
-/** Printable ASCII that JSON writes as it is. */
+/** Printable ASCII that JSON writes unescaped. */
 const plain = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/;
 
 function quote(text: string): string {
@@ -107,6 +110,6 @@ function quote(text: string): string {
 
 function unfit(what: string): GatewayError {
   return new GatewayError('args.schema_invalid', {
-    message: `JSON cannot hold ${what} faithfully.`,
+    message: `JSON cannot represent ${what} exactly.`,
   });
 }

@@ -2,7 +2,7 @@ import { sign, verify } from 'node:crypto';
 import { isJsonObject, type JsonObject } from '../base/json.ts';
 import type { SigningKey, VerificationKey, VerificationKeys } from './signing-key.ts';
 
-/** What a token that comes from outside may be long. */
+/** Maximum length of an untrusted token. */
 const tokenLengthMax = 65_536;
 
 const compactForm = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/;
@@ -16,8 +16,8 @@ export type JwsResult =
     };
 
 /**
- * A compact JWS (RFC 7515) over a JSON payload. `typ` names what the payload is, so that a
- * signature made for one purpose is never taken for another (RFC 8725, section 3.11).
+ * Signs a JSON payload as a compact JWS (RFC 7515). `typ` names the payload type, so that a
+ * signature made for one purpose is never valid for another (RFC 8725 section 3.11).
  */
 export function signJws(payload: object, typ: string, key: SigningKey): string {
   const header = encode(JSON.stringify({ alg: key.alg, kid: key.kid, typ }));
@@ -25,13 +25,13 @@ export function signJws(payload: object, typ: string, key: SigningKey): string {
   return `${signingInput}.${signBytes(Buffer.from(signingInput), key).toString('base64url')}`;
 }
 
-/** The `kid` that a token names, unverified. */
+/** The `kid` in a token, unverified. */
 export function signerOf(token: string): string | undefined {
   const header = readJson(token.split('.', 1)[0] ?? '');
   return isJsonObject(header) && typeof header.kid === 'string' ? header.kid : undefined;
 }
 
-/** A detached JWS (RFC 7515, appendix F) over the given text: `header..signature`. */
+/** Signs the text as a detached JWS (RFC 7515 appendix F): `header..signature`. */
 export function signDetached(text: string, typ: string, key: SigningKey): string {
   const header = encode(JSON.stringify({ alg: key.alg, kid: key.kid, typ }));
   const signature = signBytes(Buffer.from(`${header}.${encode(text)}`), key);
@@ -39,8 +39,8 @@ export function signDetached(text: string, typ: string, key: SigningKey): string
 }
 
 /**
- * Verifies form, `typ`, key and signature of a compact JWS, in that order. Never throws.
- * A token longer than `lengthMax` is refused unread.
+ * Verifies form, `typ`, key and signature of a compact JWS, in that order. Never throws. A token
+ * longer than `lengthMax` is refused without parsing.
  */
 export function verifyJws(
   token: string,
@@ -55,7 +55,7 @@ export function verifyJws(
     : { ok: false, problem: 'signature_invalid', detail: 'the signature does not match' };
 }
 
-/** The same on the thread pool, for signatures that arrive on a hot path. */
+/** Like `verifyJws`, on the thread pool, for hot paths. */
 export async function verifyJwsAsync(
   token: string,
   typ: string,
@@ -128,20 +128,20 @@ function parseJws(token: string, typ: string, keys: VerificationKeys, lengthMax:
   };
 }
 
-/** The key that a header asks for, or what is wrong with the header. */
+/** The key that a header names, or the problem with the header. */
 function keyOf(header: unknown, typ: string, keys: VerificationKeys): VerificationKey | string {
   if (!isJsonObject(header)) return 'the header is not a JSON object';
-  if (header.crit !== undefined) return 'critical header extensions are not understood';
+  if (header.crit !== undefined) return 'critical header extensions (crit) are not supported';
   if (header.typ !== typ) return `typ is not ${typ}`;
-  if (typeof header.kid !== 'string') return 'the header names no key';
+  if (typeof header.kid !== 'string') return 'the header has no kid';
   const key = keys.get(header.kid);
   if (key === undefined) return 'unknown key';
-  // RFC 9864 renames EdDSA with this curve to Ed25519; both mean the same key and signature.
+  // RFC 9864 renames EdDSA with this curve to Ed25519; key and signature are the same.
   const alg = header.alg === 'Ed25519' ? 'EdDSA' : header.alg;
-  return alg === key.alg ? key : 'alg is not that of the key';
+  return alg === key.alg ? key : 'alg does not match the key';
 }
 
-/** Signs bytes; ES256 signatures are the raw r‖s of RFC 7518. */
+/** Signs bytes; ES256 signatures have the raw r‖s form of RFC 7518. */
 export function signBytes(data: Uint8Array, key: SigningKey): Buffer {
   return key.alg === 'EdDSA'
     ? sign(null, data, key.privateKey)

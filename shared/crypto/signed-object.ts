@@ -4,7 +4,7 @@ import { canonicalJson } from './jcs.ts';
 import { signDetached, verifyDetached } from './jws.ts';
 import type { SigningAlgorithm, SigningKey, VerificationKeys } from './signing-key.ts';
 
-/** What signed objects (exports, reports, certificates) carry beside what they say. */
+/** The signature member of signed objects (exports, reports, certificates). */
 export interface ObjectSignature {
   readonly alg: SigningAlgorithm;
   readonly kid: string;
@@ -16,7 +16,7 @@ export interface ObjectSignature {
 
 const members = ['alg', 'kid', 'payload_sha256', 'jws'] as const;
 
-/** Reads what stands for a signature; a member beside those would be one that nobody signed. */
+/** Checks the form of a signature. Further members are refused, because they would be unsigned. */
 export function isObjectSignature(value: unknown): value is ObjectSignature {
   return (
     isJsonObject(value) &&
@@ -25,7 +25,7 @@ export function isObjectSignature(value: unknown): value is ObjectSignature {
   );
 }
 
-/** Signs the JCS form of an object. `typ` names what it is: each kind has one of its own. */
+/** Signs the JCS form of an object. `typ` names the kind of object; each kind has its own. */
 export function signObject(object: object, typ: string, key: SigningKey): ObjectSignature {
   const text = canonicalJson(object);
   return {
@@ -42,7 +42,7 @@ interface Claimed {
   readonly typ: string;
 }
 
-/** True where every member of the signature is what signing with one of the keys gives. */
+/** True if every member of the signature is exactly what one of the keys would produce. */
 export function verifyObject({ object, signature, typ }: Claimed, keys: VerificationKeys): boolean {
   const text = textOf(object);
   const key = keys.get(signature.kid);
@@ -52,7 +52,7 @@ export function verifyObject({ object, signature, typ }: Claimed, keys: Verifica
   return verifyDetached(signature.jws, text, typ, new Map([[key.kid, key]]));
 }
 
-/** Undefined for what has no canonical form: nobody signed that. */
+/** Undefined if the object has no canonical form and so cannot have been signed. */
 function textOf(object: object): string | undefined {
   try {
     return canonicalJson(object);
@@ -61,7 +61,7 @@ function textOf(object: object): string | undefined {
   }
 }
 
-/** Base64url that decodes and encodes to itself: the last character has bits that nobody reads. */
+/** True for canonical base64url; otherwise the last character could have ignored bits. */
 function isPlain(jws: string): boolean {
   return jws
     .split('.')

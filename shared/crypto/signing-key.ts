@@ -8,7 +8,7 @@ import {
 } from 'node:crypto';
 import { isJsonObject } from '../base/json.ts';
 
-/** A public key as a JWK Set carries it; `kid` is its RFC 7638 thumbprint. */
+/** A public key as in a JWK Set; `kid` is its RFC 7638 thumbprint. */
 export interface PublicJwk {
   readonly kty: string;
   readonly crv: string;
@@ -54,18 +54,20 @@ export function importPrivateKey(pkcs8: Buffer): SigningKey {
   return toSigningKey(createPrivateKey({ key: pkcs8, format: 'der', type: 'pkcs8' }));
 }
 
-/** A public key as it was stored; anything else in its place is refused. */
+/** Parses a stored public key; throws if it is not one. */
 export function parsePublicJwk(value: unknown): PublicJwk {
   const jwk: Partial<Record<keyof PublicJwk, unknown>> = isJsonObject(value) ? value : {};
   const { kty, crv, x, y, kid } = jwk;
   for (const member of [kty, crv, x, kid]) {
-    if (typeof member !== 'string') throw new TypeError('a stored key is not a public JWK');
+    if (typeof member !== 'string')
+      throw new TypeError('a stored key is not a public JWK: a member is not a string');
   }
-  if (y !== undefined && typeof y !== 'string') throw new TypeError('a stored key has an odd y');
+  if (y !== undefined && typeof y !== 'string')
+    throw new TypeError('a stored key is not a public JWK: y is not a string');
   return jwk as PublicJwk;
 }
 
-/** A verification key from a JWK; its `kid` is computed, never believed. */
+/** A verification key from a JWK. Its `kid` is computed; the JWK's own is ignored. */
 export function importPublicJwk(jwk: PublicJwk): VerificationKey {
   const publicKey = createPublicKey({ key: jwk as unknown as JsonWebKey, format: 'jwk' });
   return { kid: jwkThumbprint(jwk), alg: algorithmOf(jwk), publicKey };

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 
-/** The headers that prove a webhook's body (Standard Webhooks 1.0.0, symmetric `v1`). */
+/** The headers that authenticate a webhook's body (Standard Webhooks 1.0.0, symmetric `v1`). */
 export interface WebhookHeaders {
   readonly 'webhook-id': string;
   readonly 'webhook-timestamp': string;
@@ -8,9 +8,9 @@ export interface WebhookHeaders {
 }
 
 interface WebhookMessage {
-  /** The same over all attempts: the receiver's key against duplicates. */
+  /** Equal for all attempts; receivers detect duplicates by it. */
   readonly id: string;
-  /** Of this attempt: receivers refuse what is minutes old. */
+  /** The time of this attempt; receivers refuse messages that are minutes old. */
   readonly atMs: number;
   readonly body: string;
 }
@@ -18,8 +18,8 @@ interface WebhookMessage {
 const prefix = 'whsec_';
 
 /**
- * Signs a message with each of the secrets (`whsec_` and base64 of 24 to 64 bytes): while one
- * secret replaces another, receivers that know either accept it. Throws on anything else.
+ * Signs a message with each of the secrets (`whsec_` and base64 of 24 to 64 bytes). During a
+ * rotation, receivers with either secret accept it. Throws if a secret is invalid.
  */
 export function webhookHeaders(
   { id, atMs, body }: WebhookMessage,
@@ -37,7 +37,7 @@ export function webhookHeaders(
   };
 }
 
-/** The secret of these bytes as it is handed to a receiver. */
+/** Formats a secret for the receiver. */
 export function webhookSecret(bytes: Uint8Array): string {
   return `${prefix}${Buffer.from(bytes).toString('base64')}`;
 }
@@ -45,7 +45,7 @@ export function webhookSecret(bytes: Uint8Array): string {
 function keyOf(secret: string): Buffer {
   const key = Buffer.from(secret.slice(prefix.length), 'base64');
   if (!secret.startsWith(prefix) || key.length < 24 || key.length > 64) {
-    throw new Error('a webhook secret is whsec_ and the base64 of 24 to 64 bytes');
+    throw new Error('a webhook secret must be whsec_ and the base64 of 24 to 64 bytes');
   }
   return key;
 }

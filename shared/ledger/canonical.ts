@@ -2,7 +2,7 @@ import { sha256 } from '../crypto/hash.ts';
 import { canonicalJson } from '../crypto/jcs.ts';
 import type { EvidenceEvent } from './event.ts';
 
-/** Where an event stands in a tenant's ledger and in its chain, both counted from 1. */
+/** An event's position in the tenant's ledger and in its chain, both counted from 1. */
 interface Place {
   readonly tenantId: string;
   readonly position: number;
@@ -10,8 +10,8 @@ interface Place {
 }
 
 /**
- * The canonical text of an event but for its place, which is known last: position and seq go
- * between the three parts. So an event is written once, and two events are the same if and only
+ * The canonical text of an event without its position and seq, which are known last and inserted
+ * between the three parts. So each event is serialised once, and two events are equal if and only
  * if their parts are.
  */
 export interface EventText {
@@ -20,7 +20,7 @@ export interface EventText {
   readonly tail: string;
 }
 
-/** Refuses, like JCS itself, what JSON cannot hold. */
+/** Serialises an event; throws for values that JSON cannot represent. */
 export function eventText(tenantId: string, event: EvidenceEvent): EventText {
   const head = jcs({
     agent_id: event.agent_id,
@@ -50,19 +50,19 @@ export function placedText(text: EventText, position: number, seq: number): stri
 }
 
 /**
- * The text of an event that is hashed and kept: the JCS form (RFC 8785) of the event with its
- * tenant, position and seq inside.
+ * The text of an event that is hashed and stored: the JCS form (RFC 8785) of the event with its
+ * tenant, position and seq.
  */
 export function canonicalEvent(event: EvidenceEvent, place: Place): string {
   return placedText(eventText(place.tenantId, event), place.position, place.seq);
 }
 
-/** Objects built with their keys in order need no sorting: the engine's serialiser gives JCS at once. */
+/** For objects with sorted keys, `JSON.stringify` produces JCS directly. */
 function jcs(object: object): string {
   return isOrdered(object, 0) ? JSON.stringify(object) : canonicalJson(object);
 }
 
-/** Links an event to its predecessor in the chain. */
+/** Hashes an event with its predecessor in the chain. */
 export function eventHash(prevHash: string, canonical: string): string {
   return sha256(`${prevHash}\n${canonical}`);
 }
@@ -70,8 +70,8 @@ export function eventHash(prevHash: string, canonical: string): string {
 const fastDepthMax = 64;
 
 /**
- * True where `JSON.stringify` writes the canonical text: plain objects with their keys already in
- * order, arrays without holes, whole strings, finite numbers. Anything else takes the slow road.
+ * True if `JSON.stringify` writes the canonical text: plain objects with sorted keys, arrays
+ * without holes, well-formed strings, finite numbers. Other values take the slow path.
  */
 function isOrdered(value: unknown, depth: number): boolean {
   if (typeof value === 'string') return value.isWellFormed();
@@ -83,7 +83,7 @@ function isOrdered(value: unknown, depth: number): boolean {
   return hasOrderedMembers(value, depth);
 }
 
-// `every` passes over holes, which JSON.stringify writes as null.
+// `every` skips holes, which JSON.stringify writes as null.
 function isDense(items: readonly unknown[]): boolean {
   return Object.keys(items).length === items.length;
 }

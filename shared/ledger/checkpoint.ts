@@ -1,17 +1,17 @@
 import type { PublicJwk, SigningKey } from '../crypto/signing-key.ts';
 import { isNoteName, openNote, parseNote, parseVkey, signNote, vkeyOf } from './note.ts';
 
-// Checkpoints as c2sp.org/tlog-checkpoint has them: what a signed note says of a tree.
+// Checkpoints (c2sp.org/tlog-checkpoint): the content of a signed note about a tree.
 
 export interface TreeHead {
-  /** Which ledger: `<origin of the installation>/t/<tenant>`. */
+  /** The ledger's name: `<origin of the installation>/t/<tenant>`. */
   readonly origin: string;
   readonly size: number;
   /** 32 bytes. */
   readonly root: Buffer;
 }
 
-/** The name of a tenant's ledger, under which its checkpoints are signed. */
+/** The origin of a tenant's ledger, under which its checkpoints are signed. */
 export function ledgerOrigin(installation: string, tenantId: string): string {
   return `${installation}/t/${encodeURIComponent(tenantId)}`;
 }
@@ -20,7 +20,10 @@ export function checkpointText({ origin, size, root }: TreeHead): string {
   return `${origin}\n${size}\n${root.toString('base64')}\n`;
 }
 
-/** Reads what a checkpoint says, unverified; undefined: it is none. Further lines are left alone. */
+/**
+ * Parses a checkpoint without verification; undefined if it is not one. Extension lines are
+ * ignored.
+ */
 export function parseCheckpointText(text: string): TreeHead | undefined {
   const [origin = '', sizeText = '', rootText = ''] = text.split('\n');
   const size = Number(sizeText);
@@ -34,21 +37,21 @@ export function parseCheckpointText(text: string): TreeHead | undefined {
   return isRead ? { origin, size, root } : undefined;
 }
 
-/** The signed note of a checkpoint. */
+/** Signs a checkpoint as a note. */
 export function signCheckpoint(head: TreeHead, key: SigningKey): string {
   return signNote(checkpointText(head), head.origin, key);
 }
 
 interface OpenedCheckpoint {
   readonly head: TreeHead;
-  /** Whose signature it carries. */
+  /** The key that signed it. */
   readonly kid: string;
   readonly vkey: string;
 }
 
 /**
- * What a checkpoint says, if one of these keys signed it under the ledger's own name, and for this
- * ledger where one is named. Undefined otherwise.
+ * The content of a checkpoint if one of these keys signed it under the ledger's own origin and, if
+ * one is given, for this ledger. Otherwise undefined.
  */
 export function openCheckpoint(
   note: string,

@@ -1,6 +1,6 @@
 import type { EvidenceEvent } from './event.ts';
 
-/** What is kept beside the canonical text of an event, so that filters need not read it. */
+/** Columns next to an event's canonical text, so that filters need not parse it. */
 export interface EventColumns {
   /** See `eventKey`. */
   readonly eventId: string;
@@ -33,19 +33,19 @@ export function eventColumns(event: Described): EventColumns {
 }
 
 /**
- * Under which an event is stored once. Ids are each witness's own: what one sidecar writes can
- * neither take the place of another's event nor be found as one of the control plane's.
+ * The key under which an event is stored once. It includes the source, so that a sidecar's event
+ * can neither replace nor imitate an event of another source.
  */
 export function eventKey({ id, source }: Pick<Described, 'id' | 'source'>): string {
   return source.startsWith('sidecar:') ? `${columnText(source)}/${id}` : id;
 }
 
-// What an agent may choose, such as a tool's name, can be longer than an index entry may be, or
-// hold the one character that Postgres does not store. The column then holds what fits; the
-// canonical text always has the whole.
+// Text that an agent chooses, such as a tool's name, can exceed an index entry or contain U+0000,
+// which Postgres cannot store. The column holds a valid prefix; the canonical text is always
+// complete.
 const columnCharactersMax = 400;
 
-/** As much of a text as its column holds. */
+/** The part of a text that its column can hold. */
 export function columnText(value: string): string {
   const whole = value.includes('\0') ? value.replaceAll('\0', '\u{FFFD}') : value;
   return whole.length <= columnCharactersMax

@@ -1,8 +1,11 @@
 import type { JsonObject } from '../base/json.ts';
 
-/** Something that happened and is to be proved. Field names are those on the wire and in the ledger. */
+/** A fact to be proved later. Field names are those of the API and the ledger. */
 export interface EvidenceEvent {
-  /** `ev_…`, given once by whoever saw it happen; sealing drops a second copy of the same id and bytes. */
+  /**
+   * `ev_…`, assigned once by the recording program; sealing drops a second copy of the same id and
+   * bytes.
+   */
   readonly id: string;
   /** For example `decision`, `execution.result`, `approval.decided`. */
   readonly type: string;
@@ -20,7 +23,7 @@ export interface EvidenceEvent {
   readonly data: JsonObject;
 }
 
-/** The members of an event that may be absent, all of them texts. */
+/** Members of an event that may be absent; all are text. */
 export const optionalEventTexts = [
   'agent_id',
   'user_id',
@@ -30,15 +33,15 @@ export const optionalEventTexts = [
   'reason_code',
 ] as const;
 
-/** An event with its place in the ledger. */
+/** An event with its position in the ledger. */
 export interface SealedEvent {
   readonly tenantId: string;
-  /** Gapless per tenant, from 1. */
+  /** Gapless for each tenant, from 1. */
   readonly position: number;
   readonly chainId: string;
-  /** Gapless per chain, from 1. */
+  /** Gapless for each chain, from 1. */
   readonly seq: number;
-  /** `sha256:` and 64 zeros for the first of a chain. */
+  /** `sha256:` and 64 zeros for the first event of a chain. */
   readonly prevHash: string;
   readonly eventHash: string;
   /** The exact text that was hashed. */

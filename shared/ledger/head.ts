@@ -2,7 +2,7 @@ import { canonicalJson } from '../crypto/jcs.ts';
 import { signDetached, verifyDetached } from '../crypto/jws.ts';
 import type { SigningKey, VerificationKeys } from '../crypto/signing-key.ts';
 
-/** Where a tenant's ledger ends, as each batch signs it. */
+/** The end of a tenant's ledger, signed with each batch. */
 export interface LedgerHead {
   readonly tenant: string;
   readonly position: number;
@@ -10,10 +10,10 @@ export interface LedgerHead {
   readonly tree_root: string;
 }
 
-/** `typ` of a signed head: no signature made for another purpose passes for one. */
+/** `typ` of a signed head; it separates it from signatures made for other purposes. */
 const headTyp = 'evidence-head+jws';
 
-/** A detached JWS over the JCS form of the head. */
+/** Signs the JCS form of the head as a detached JWS. */
 export function signHead(head: LedgerHead, key: SigningKey): string {
   return signDetached(headText(head), headTyp, key);
 }

@@ -1,11 +1,11 @@
 import type { LedgerHead } from './head.ts';
 
 /**
- * Where a tenant's ledger stood when it had sealed a sidecar's records, as its batch signed it.
- * The sidecar keeps the newest one and shows it with each upload: a ledger that does not hold it
- * any more was restored from an older copy, or rewritten.
+ * The signed head of a tenant's ledger after it sealed a sidecar's records. The sidecar keeps the
+ * newest one and sends it with each upload. A ledger that no longer contains it was restored from
+ * an older copy or rewritten.
  */
 export interface LedgerAcknowledgement extends Omit<LedgerHead, 'tenant'> {
-  /** A detached JWS of the head: nobody can show what was never acknowledged. */
+  /** A detached JWS of the head, so that no one can present a head that was never acknowledged. */
   readonly jws: string;
 }

@@ -1,15 +1,15 @@
 import { hash } from 'node:crypto';
 
-// Merkle trees as in RFC 6962, section 2.1 (RFC 9162 has the same): the leaves are the rows of a
-// tenant's ledger in position order, each the 32 bytes of its event hash.
+// Merkle trees (RFC 6962 section 2.1, RFC 9162). The leaves are the 32-byte event hashes of a
+// tenant's ledger in position order.
 
-/** Root of the tree without leaves. */
+/** Root of the empty tree. */
 export const emptyRoot: Buffer = hash('sha256', '', 'buffer');
 
 const hashBytes = 32;
 const leafPrefix = Buffer.from([0]);
 const nodePrefix = Buffer.from([1]);
-// One of each, filled anew: a ledger that is verified takes two hashes a row.
+// Reused buffers, because verifying a ledger computes two hashes for each row.
 const leafInput = Buffer.concat([leafPrefix, Buffer.alloc(hashBytes)]);
 const nodeInput = Buffer.concat([nodePrefix, Buffer.alloc(2 * hashBytes)]);
 
@@ -34,8 +34,8 @@ export function leafOf(eventHash: string): Buffer {
 }
 
 /**
- * As much of a growing tree as its root and further growth need: the roots of its full subtrees,
- * largest first, one per one in the binary form of its size.
+ * The part of a growing tree that its root and further growth need: the roots of its full subtrees,
+ * largest first, one for each 1 bit of its size.
  */
 export class Frontier {
   size: number;
@@ -51,7 +51,7 @@ export class Frontier {
 
   append(leaf: Buffer): void {
     let node = leaf;
-    // Not by bit operations: those would cut sizes to 32 bits.
+    // Bit operations would truncate the size to 32 bits.
     for (let size = this.size; size % 2 === 1; size = (size - 1) / 2) {
       node = nodeHash(this.roots.pop() ?? node, node);
     }
@@ -76,13 +76,15 @@ function onesOf(size: number): number {
   return ones;
 }
 
-/** Leaves from `start` up to but without `end`, counted from 0. */
+/** Leaves from `start` up to but not including `end`, counted from 0. */
 export interface LeafRange {
   readonly start: number;
   readonly end: number;
 }
 
-/** The subtrees whose roots, in this order, prove that leaf `index` is in the tree of `size` leaves. */
+/**
+ * The subtrees whose roots, in this order, prove that leaf `index` is in the tree of `size` leaves.
+ */
 export function inclusionRanges(index: number, size: number): readonly LeafRange[] {
   if (index < 0 || index >= size) throw new RangeError(`no leaf ${index} among ${size}`);
   const path = ({ start, end }: LeafRange): LeafRange[] => {
@@ -95,7 +97,10 @@ export function inclusionRanges(index: number, size: number): readonly LeafRange
   return path({ start: 0, end: size });
 }
 
-/** The subtrees whose roots prove that the tree of `size` leaves begins with that of `before`. */
+/**
+ * The subtrees whose roots prove that the tree of `size` leaves extends the tree of `before`
+ * leaves.
+ */
 export function consistencyRanges(before: number, size: number): readonly LeafRange[] {
   if (before < 0 || before > size) throw new RangeError(`${before} is not within ${size}`);
   if (before === 0) return [];
@@ -123,7 +128,7 @@ interface InclusionClaim {
   readonly root: Buffer;
 }
 
-/** RFC 9162, section 2.1.3.2. */
+/** Verifies an inclusion proof (RFC 9162 section 2.1.3.2). */
 export function verifyInclusion(claim: InclusionClaim, proof: readonly Buffer[]): boolean {
   if (!isIndex(claim.index) || claim.index >= claim.size) return false;
   let [node, last] = [claim.index, claim.size - 1];
@@ -148,7 +153,7 @@ interface ConsistencyClaim {
   readonly root: Buffer;
 }
 
-/** RFC 9162, section 2.1.4.2. */
+/** Verifies a consistency proof (RFC 9162 section 2.1.4.2). */
 export function verifyConsistency(claim: ConsistencyClaim, proof: readonly Buffer[]): boolean {
   const { before, beforeRoot, size, root } = claim;
   if (!isIndex(before) || before > size) return false;
@@ -173,7 +178,7 @@ export function verifyConsistency(claim: ConsistencyClaim, proof: readonly Buffe
   return last === 0 && old.equals(beforeRoot) && grown.equals(root);
 }
 
-/** On the right edge a node without a sibling rises unchanged until it is a right child. */
+/** On the right edge, a node without a sibling rises unchanged until it is a right child. */
 function skipLeftEdges(node: number, last: number): [number, number] {
   let [up, edge] = [node, last];
   while (up % 2 === 0 && up !== 0) [up, edge] = [Math.floor(up / 2), Math.floor(edge / 2)];

@@ -1,17 +1,19 @@
 import { createPublicKey, hash, type KeyObject, sign, verify } from 'node:crypto';
 import type { PublicJwk, SigningKey } from '../crypto/signing-key.ts';
 
-// Signed notes as c2sp.org/signed-note has them: a text, a blank line, and lines of signatures.
+// Signed notes (c2sp.org/signed-note): a text, a blank line, and signature lines.
 
-/** The kinds of signature that are known here: Ed25519 over the text, and a witness's with its time. */
+/**
+ * The supported signature types: Ed25519 over the text, and a witness's timestamped cosignature.
+ */
 const algorithms = { ed25519: 0x01, cosignature: 0x04 } as const;
 type NoteAlgorithm = keyof typeof algorithms;
 
-/** Whose signature a note may carry, as a verifier key (`vkey`) says it. */
+/** The key of a possible signer, as in a verifier key (`vkey`). */
 export interface NoteVerifier {
   readonly name: string;
   readonly algorithm: NoteAlgorithm;
-  /** Four bytes, which tell keys of one name apart. */
+  /** Four bytes that distinguish keys of the same name. */
   readonly keyHash: Buffer;
   readonly publicKey: KeyObject;
 }
@@ -20,17 +22,17 @@ interface NoteSignature {
   readonly name: string;
   readonly keyHash: Buffer;
   readonly signature: Buffer;
-  /** The whole line, without its end. */
+  /** The whole line, without its line end. */
   readonly line: string;
 }
 
 interface ParsedNote {
-  /** What is signed; ends in a line feed. */
+  /** The signed text; ends in a line feed. */
   readonly text: string;
   readonly signatures: readonly NoteSignature[];
 }
 
-/** A signature that holds. */
+/** A valid signature. */
 interface VerifiedSignature {
   readonly verifier: NoteVerifier;
   readonly line: string;
@@ -42,10 +44,10 @@ const noteLengthMax = 1_000_000;
 const signaturesMax = 100;
 const nameForm = /^[^\s+\p{Cc}]{1,255}$/u;
 const lineForm = /^— (\S+) ([A-Za-z0-9+/]+={0,2})$/;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: a note holds none but line feeds
+// biome-ignore lint/suspicious/noControlCharactersInRegex: a note contains none except line feeds
 const controlCharacters = /[\x00-\x09\x0b-\x1f\x7f]/;
 
-/** Whether a text can be the name of a key, and so the origin of a checkpoint. */
+/** True if a text can be a key name, and so the origin of a checkpoint. */
 export function isNoteName(text: string): boolean {
   return nameForm.test(text);
 }
@@ -56,29 +58,33 @@ export function vkeyOf(name: string, jwk: PublicJwk, algorithm: NoteAlgorithm = 
   return `${name}+${keyHashOf(name, bytes).toString('hex')}+${bytes.toString('base64')}`;
 }
 
-/** Reads a verifier key, or throws a TypeError that says what is wrong with it. */
+/** Parses a verifier key; throws a TypeError that describes the problem. */
 export function parseVkey(vkey: string): NoteVerifier {
   const [name = '', hashText = '', ...rest] = vkey.split('+');
-  // Base64 may hold plus signs of its own.
+  // The base64 part may contain plus signs.
   const bytes = strictBase64(rest.join('+'));
   if (!nameForm.test(name) || !/^[0-9a-f]{8}$/.test(hashText) || bytes?.length !== 33) {
-    throw new TypeError('a verifier key is <name>+<8 hex digits>+<base64 of type and key>');
+    throw new TypeError('a verifier key must be <name>+<8 hex digits>+<base64 of type and key>');
   }
   const algorithm = algorithmOf(bytes[0]);
-  if (algorithm === undefined) throw new TypeError('the verifier key is of an unknown type');
+  if (algorithm === undefined) throw new TypeError('the verifier key has an unsupported type');
   const keyHash = keyHashOf(name, bytes);
   if (keyHash.toString('hex') !== hashText) {
-    throw new TypeError('the verifier key’s hash is not that of its name and key');
+    throw new TypeError('the verifier key’s hash does not match its name and key');
   }
   const x = bytes.subarray(1).toString('base64url');
   const publicKey = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' });
   return { name, algorithm, keyHash, publicKey };
 }
 
-/** Signs a text, which must end in a line feed, under a name; the whole note is returned. */
+/** Signs a text, which must end in a line feed, under a name; returns the whole note. */
 export function signNote(text: string, name: string, key: SigningKey): string {
-  if (!isNoteText(text)) throw new TypeError('this text cannot be a signed note');
-  if (key.alg !== 'EdDSA' || !nameForm.test(name)) throw new TypeError('this key signs no notes');
+  if (!isNoteText(text))
+    throw new TypeError(
+      'the text cannot be signed as a note: it must end in a line feed and have no other control characters',
+    );
+  if (key.alg !== 'EdDSA' || !nameForm.test(name))
+    throw new TypeError('notes require an Ed25519 key and a valid key name');
   const signature = sign(null, Buffer.from(text), key.privateKey);
   return `${text}\n${signatureLine(vkeyOf(name, key.publicJwk), signature)}\n`;
 }
@@ -95,7 +101,7 @@ export function cosign(
   return signatureLine(vkey, Buffer.concat([time, signature]));
 }
 
-/** Takes a note apart without believing any of it; undefined: it is none. */
+/** Parses a note without verification; undefined if it is not one. */
 export function parseNote(note: string): ParsedNote | undefined {
   if (note.length > noteLengthMax) return undefined;
   const end = note.lastIndexOf('\n\n');
@@ -109,8 +115,8 @@ export function parseNote(note: string): ParsedNote | undefined {
 }
 
 /**
- * The text of a note, and who of `verifiers` has signed it: at least one, and no signature under
- * the name and hash of any of them may be a false one. Undefined otherwise.
+ * The text of a note and its signers among `verifiers`. At least one must have signed, and no
+ * signature with the name and hash of a verifier may be invalid; otherwise undefined.
  */
 export function openNote(
   note: string,
@@ -185,7 +191,7 @@ function rawKey(jwk: PublicJwk): Buffer {
   return Buffer.from(jwk.x, 'base64url');
 }
 
-/** One text for each value: no missing padding, nothing behind it. */
+/** Strict base64: complete padding and no trailing characters, so that each value has one text. */
 function strictBase64(text: string): Buffer | undefined {
   const bytes = Buffer.from(text, 'base64');
   return bytes.toString('base64') === text ? bytes : undefined;

@@ -1,29 +1,29 @@
 import { Frontier, type LeafRange, nodeHash } from './merkle.ts';
 
-// Tiles as c2sp.org/tlog-tiles has them: the hashes of every eighth level of the tree, 256 to a tile.
+// Tiles (c2sp.org/tlog-tiles): the hashes of every eighth level of the tree, 256 in each tile.
 
 export const tileWidth = 256;
 
-/** Hashes of one tile level, by their index in it, up to but without `end`. Level 0: the leaves. */
+/** Hashes of one tile level, from `start` up to but not including `end`. Level 0 has the leaves. */
 export interface NodeSpan {
   readonly level: number;
   readonly start: number;
   readonly end: number;
 }
 
-/** How many leaves stand below one hash of a tile level. */
+/** Number of leaves below one hash of a tile level. */
 export function leavesBelow(level: number): number {
   return tileWidth ** level;
 }
 
-/** How many hashes of a tile level a tree has. */
+/** Number of hashes that a tree has at a tile level. */
 export function nodesAt(level: number, size: number): number {
   return Math.floor(size / leavesBelow(level));
 }
 
 /**
- * The hashes from which the root of a subtree is computed: one span for each full subtree in it,
- * largest first. `start` must be a multiple of the largest, as in proofs.
+ * The hashes that determine the root of a subtree: one span for each full subtree in it, largest
+ * first. `start` must be a multiple of the largest, as in proofs.
  */
 export function spansOf({ start, end }: LeafRange): readonly NodeSpan[] {
   const spans: NodeSpan[] = [];
@@ -38,7 +38,7 @@ export function spansOf({ start, end }: LeafRange): readonly NodeSpan[] {
   return spans;
 }
 
-/** The root of a subtree, from the hashes of its spans. */
+/** The root of a subtree, computed from the hashes of its spans. */
 export function rangeRoot(
   range: LeafRange,
   hashesOf: (span: NodeSpan) => readonly Buffer[],
@@ -49,14 +49,14 @@ export function rangeRoot(
   return roots.reduceRight((right, left) => nodeHash(left, right), smallest);
 }
 
-/** The root over hashes of one level. */
+/** The root over the hashes of one level. */
 export function fold(hashes: readonly Buffer[]): Buffer {
   const tree = new Frontier();
   for (const one of hashes) tree.append(one);
   return tree.root();
 }
 
-/** Where a tile stands in its level: `x001/x234/067` for 1234067. */
+/** The path of a tile in its level: `x001/x234/067` for 1234067. */
 export function tilePath(index: number): string {
   const digits = String(index).padStart(3, '0');
   const groups = digits.padStart(Math.ceil(digits.length / 3) * 3, '0').match(/\d{3}/g) ?? [];
@@ -65,17 +65,17 @@ export function tilePath(index: number): string {
 
 interface TilePlace {
   readonly index: number;
-  /** How many hashes are asked for: 256, or fewer of a tile that was not full. */
+  /** Number of requested hashes: 256, or fewer for a partial tile. */
   readonly width: number;
 }
 
-/** Reads `<index>` or `<index>.p/<width>`; undefined: it is no tile’s path. */
+/** Parses `<index>` or `<index>.p/<width>`; undefined if it is not a tile path. */
 export function parseTilePath(path: string): TilePlace | undefined {
   const [, place = '', widthText] =
     /^((?:x\d{3}\/){0,4}\d{3})(?:\.p\/([1-9]\d{0,2}))?$/.exec(path) ?? [];
   const index = Number(place.replaceAll(/[x/]/g, ''));
   const width = widthText === undefined ? tileWidth : Number(widthText);
-  // One path for each tile: no leading zeros beyond the last group.
+  // Refuses superfluous leading zeros, so that each tile has one path.
   if (place === '' || tilePath(index) !== place) return undefined;
   if (widthText !== undefined && width >= tileWidth) return undefined;
   return { index, width };

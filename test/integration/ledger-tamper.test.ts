@@ -82,7 +82,7 @@ describe('verification finds', () => {
     [`occurred_at = occurred_at + interval '1 ms'`, 'occurred_at'],
   ])('a filter’s column that no longer says what the text says: %s', async (change, member) => {
     await damage(`UPDATE evidence_row SET ${change} ${at(5)}`);
-    const message = `the column of ${member} is not what the text says`;
+    const message = `column ${member} differs from the canonical text`;
     expect(await problems()).toMatchObject([
       { kind: 'content_mismatch', position: 5, chain_id: 'agent:a', message },
     ]);

@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../base/json.ts';
 import { csvCell, markdownText } from '../list-text.ts';
 
-/** An event of the trail, as far as a list shows it. */
+/** The part of an event that a list shows. */
 export interface ListedEvent {
   readonly position: number;
   readonly occurred_at: string;
@@ -51,7 +51,7 @@ const columns = [
   'data',
 ] as const;
 
-/** A row for each event, as RFC 4180 has it. */
+/** Formats a row for each event (RFC 4180). */
 export function csvTrail({ events, chains }: ListedTrail): string {
   const intact = new Map(chains.map(({ chain_id, ok }) => [chain_id, ok]));
   const rows = events.map((event) => {

@@ -12,7 +12,7 @@ import type { SigningKey, VerificationKeys } from '../../crypto/signing-key.ts';
 export const auditFormats = ['json', 'csv', 'md'] as const;
 export type AuditFormat = (typeof auditFormats)[number];
 
-/** `typ` of a signed audit trail: no signature made for another purpose passes for one. */
+/** `typ` of a signed audit trail; it separates it from signatures made for other purposes. */
 const auditTyp = 'audit-trail+jws';
 
 const marker = 'sallyport-audit:';
@@ -21,7 +21,7 @@ const wraps = {
   md: { before: `\n<!-- ${marker}`, after: ' -->\n' },
 } as const;
 
-/** A JSON trail with its signature beside what it says. */
+/** A JSON trail with its signature as a member. */
 export function signTrail<Trail extends object>(
   trail: Trail,
   key: SigningKey,
@@ -29,7 +29,7 @@ export function signTrail<Trail extends object>(
   return { ...trail, signature: signObject(trail, auditTyp, key) };
 }
 
-/** A text that ends with a signed statement: how many bytes precede it, and their hash. */
+/** Signs a text trail: a trailer states the number of preceding bytes and their hash. */
 export function signTrailText(
   content: string,
   facts: { readonly format: 'csv' | 'md'; readonly tenant: string; readonly created_at: string },
@@ -43,7 +43,7 @@ export function signTrailText(
   return `${content}${before}${word}${after}`;
 }
 
-/** What a verified trail says of itself. */
+/** The description in a verified trail. */
 export interface TrailFacts {
   readonly tenant: string;
   readonly format: AuditFormat;
@@ -51,15 +51,15 @@ export interface TrailFacts {
   readonly signed_by: string;
 }
 
-/** Whether a file claims to be a trail, by its beginning and its end. */
+/** True if a file has the beginning and the end of a trail. */
 export function looksLikeTrail(head: string, tail: string): boolean {
   return head.startsWith('{"chains":') || textTrailer.test(tail);
 }
 
-/** What a trail says of itself, where every byte of it is what one of these keys signed. */
+/** The description of a trail if one of these keys signed every byte of it. */
 export function verifyTrail(file: Uint8Array, keys: VerificationKeys): TrailFacts | undefined {
   const text = Buffer.from(file).toString('utf8');
-  // Bytes that are no UTF-8 would be read as something else than they are.
+  // Invalid UTF-8 would be replaced when decoded, so the text would differ from the file.
   if (!Buffer.from(text).equals(file)) return undefined;
   return text.startsWith('{') ? verifyJson(text, keys) : verifyText(text, keys);
 }
@@ -68,7 +68,7 @@ function verifyJson(text: string, keys: VerificationKeys): TrailFacts | undefine
   const trail = parse(text);
   if (!isJsonObject(trail)) return undefined;
   const { signature, ...object } = trail;
-  // One way to write it: a member given twice, or a space, was not there when it was signed.
+  // Compares with the canonical form, so that duplicate members or added spaces are detected.
   if (text !== `${canonicalText(trail)}\n` || !isObjectSignature(signature)) return undefined;
   return signedFacts({ ...object, format: 'json' }, { object, signature }, keys);
 }
@@ -104,7 +104,7 @@ function signedFacts(
   return { tenant: String(tenant), created_at: String(created_at), format, signed_by };
 }
 
-/** Empty for what has no canonical form: no file is that. */
+/** Empty for a value without a canonical form; no file equals that. */
 function canonicalText(value: object): string {
   try {
     return canonicalJson(value);

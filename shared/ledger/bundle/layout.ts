@@ -1,15 +1,15 @@
-// The JSON bundle is one JSON document in which every event has a line of its own, so that it can
-// be written and read without holding it in memory. Its lines, in order: the start, the events,
-// `middle`, the chains, `end`, and the trailer. Lines of a list but the last end with a comma.
+// A JSON bundle is one JSON document with a line for each event, so that it can be written and read
+// as a stream. Lines in order: start, events, `middle`, chains, `end`, trailer. All lines of a list
+// except the last end with a comma.
 
-/** What a JSON bundle begins with; the number rises when the layout changes. */
+/** The start of a JSON bundle; the number rises when the layout changes. */
 export const bundleStart = '{"bundle":"sallyport-evidence/1"';
 export const bundleMiddle = '],"chains":[';
 export const bundleEnd = '],';
 
 interface BundleFacts {
   readonly tenant: string;
-  /** Of the tree that the checkpoint is of. */
+  /** Size of the checkpoint's tree. */
   readonly size: number;
 }
 
@@ -23,16 +23,16 @@ export interface BundleEvent {
   readonly prev_hash: string;
   /** `sha256:` over `prev_hash`, a line feed and `canonical`. */
   readonly event_hash: string;
-  /** The text that was hashed: the event as JSON in its canonical form. */
+  /** The hashed text: the event as canonical JSON. */
   readonly canonical: string;
   /**
-   * Where the bundle does not hold every event: hashes, base64, that lead from this event's leaf
-   * to the root of the checkpoint (RFC 9162, section 2.1.3.1).
+   * Present in a filtered bundle: base64 hashes from this event's leaf to the root of the
+   * checkpoint (RFC 9162 section 2.1.3.1).
    */
   readonly proof?: readonly string[] | undefined;
 }
 
-/** Where a chain that occurs in the bundle ended at the checkpoint. */
+/** The end, at the checkpoint, of a chain that occurs in the bundle. */
 export interface BundleChain {
   readonly chain_id: string;
   readonly seq: number;

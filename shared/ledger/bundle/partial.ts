@@ -24,9 +24,9 @@ interface ChainState {
 const problemsMax = 100;
 
 /**
- * Verifies events that were picked from a ledger: each by itself, by its proof that it is in the
- * tree of the checkpoint, and by its link where its predecessor is there as well. Holds one entry
- * per chain. That no event was left out, such a choice cannot prove.
+ * Verifies events selected from a ledger: each one's hash, its proof of inclusion in the
+ * checkpoint's tree, and its link if its predecessor is included. Memory grows with the number of
+ * chains. It cannot prove that no event was omitted.
  */
 export class PartialCheck {
   readonly #claim: PartialClaim;
@@ -55,7 +55,7 @@ export class PartialCheck {
     this.events++;
   }
 
-  /** Where the chains ended at the checkpoint: none of their events may stand behind that. */
+  /** Compares with the chain ends at the checkpoint: no event of a chain may come after its end. */
   finish(ends: readonly BundleChain[]): void {
     const byId = new Map(ends.map((end) => [end.chain_id, end]));
     for (const [chainId, { seq, hash }] of this.#chains) {
@@ -64,7 +64,7 @@ export class PartialCheck {
         continue;
       }
       if (this.problems.length >= problemsMax) return;
-      const message = 'the chain does not end where the export says it does';
+      const message = 'the chain does not end at the position that the export states';
       this.problems.push({ kind: 'head_mismatch', position: null, chain_id: chainId, message });
     }
   }
@@ -73,10 +73,10 @@ export class PartialCheck {
     const { size, root, tenant, filters } = this.#claim;
     const { position } = event;
     if (position <= this.#position)
-      return ['reordered', 'the position comes a second time or too late'];
+      return ['reordered', 'the position is repeated or out of order'];
     if (position > size) return ['inserted', `the ledger ended at ${size}`];
     if (eventHash(row.prevHash, row.canonical) !== row.eventHash) {
-      return ['content_mismatch', 'the text does not have the hash kept for it'];
+      return ['content_mismatch', 'the text does not match the stored hash'];
     }
     const wrong = misplaced(row, tenant);
     if (wrong !== undefined) return [wrong.kind, wrong.message];
@@ -84,7 +84,7 @@ export class PartialCheck {
     const proof = toProof(event.proof);
     const claim = { leaf, index: position - 1, size, root };
     if (proof === undefined || !verifyInclusion(claim, proof)) {
-      return ['proof_invalid', 'it is not proved to be in the ledger that the checkpoint is of'];
+      return ['proof_invalid', 'no valid proof shows that it is in the ledger of the checkpoint'];
     }
     return this.#judgeLink(row) ?? judgeFilters(row.canonical, filters);
   }
@@ -98,7 +98,7 @@ export class PartialCheck {
   }
 }
 
-/** Of an event that cannot be read, position alone is kept: its hash says the rest. */
+/** For an unreadable event, only the position is used, because its hash reveals the rest. */
 export function toRow({ position, prev_hash, event_hash, canonical }: BundleEvent): LedgerRow {
   const said = readMembers(canonical);
   return {
@@ -125,7 +125,7 @@ function judgeFilters(
     );
   return passes
     ? undefined
-    : ['filter_mismatch', 'it does not pass the filters that the export names'];
+    : ['filter_mismatch', 'it does not match the filters that the export names'];
 }
 
 function readMembers(canonical: string): Readonly<Record<string, unknown>> {

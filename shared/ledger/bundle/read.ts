@@ -7,24 +7,24 @@ import {
   startLine,
 } from './layout.ts';
 
-/** The bytes of an export, wherever they are kept. */
+/** Access to the bytes of an export. */
 export interface ExportFile {
   readonly size: number;
-  /** Up to but without `end`. */
+  /** Reads from `start` up to but not including `end`. */
   read(start: number, end: number): Promise<Uint8Array>;
-  /** Everything before `end`, from the beginning, in parts of any length. */
+  /** Streams everything before `end`, in parts of any length. */
   parts(end: number): AsyncIterable<Uint8Array>;
 }
 
-/** The bundle is not written as bundles are. */
+/** The bundle does not have the bundle format. */
 export class MalformedBundle extends Error {
   override readonly name = 'MalformedBundle';
 }
 
-/** Far more than the longest event takes, so that a file without line ends is not held in memory. */
+/** Far above the longest event, so that a file without line ends is not held in memory. */
 const lineBytesMax = 16 << 20;
 const pageEvents = 500;
-/** Long events come in shorter pages. */
+/** Pages with long events are shorter. */
 const pageCharactersMax = 4 << 20;
 
 interface BundleContent {
@@ -33,7 +33,7 @@ interface BundleContent {
   readonly bytes: number;
 }
 
-/** Reads the content of a JSON bundle in order: its events in pages, and then its chains. */
+/** Parses a JSON bundle in order: its events in pages, then its chains. */
 export function readBundle(file: ExportFile, { tenant, size, bytes }: BundleContent) {
   const chains: BundleChain[] = [];
   return {
@@ -41,7 +41,7 @@ export function readBundle(file: ExportFile, { tenant, size, bytes }: BundleCont
       const lines = linesOf(file.parts(bytes));
       const start = await lines.next();
       if (start.value !== startLine({ tenant, size }))
-        throw malformed(1, 'is not a bundle’s first');
+        throw malformed(1, 'is not the first line of a bundle');
       yield* readEvents(lines);
       for await (const chain of readChains(lines)) chains.push(chain);
     },
@@ -68,18 +68,18 @@ async function* readEvents(lines: Lines): AsyncGenerator<readonly BundleEvent[]>
 
 async function* readChains(lines: Lines): AsyncGenerator<BundleChain> {
   for await (const value of readList(lines, bundleEnd)) yield toChain(value);
-  if ((await lines.next()).done !== true) throw malformed(undefined, 'stands behind the end');
+  if ((await lines.next()).done !== true) throw malformed(undefined, 'comes after the end');
 }
 
-/** The values of a list, a line each, up to the line that ends it. */
+/** The values of a list, one for each line, up to the line that ends it. */
 async function* readList(lines: Lines, end: string): AsyncGenerator<unknown> {
   let wantsMore = false;
-  // Not by for-await: it would close the lines that follow the list.
+  // for-await would close the generator of the lines that follow the list.
   for (let next = await lines.next(); ; next = await lines.next()) {
     if (next.done === true) throw malformed(undefined, 'is missing: the list has no end');
     const line = next.value;
     if (line === end) {
-      if (wantsMore) throw malformed(undefined, 'is missing behind a comma');
+      if (wantsMore) throw malformed(undefined, 'is missing after a comma');
       return;
     }
     wantsMore = line.endsWith(',');
@@ -87,7 +87,7 @@ async function* readList(lines: Lines, end: string): AsyncGenerator<unknown> {
   }
 }
 
-/** Lines without their ends; bytes behind the last line end are a line, too. */
+/** Lines without line ends. Bytes after the last line end also form a line. */
 async function* linesOf(parts: AsyncIterable<Uint8Array>): Lines {
   let begun: Uint8Array[] = [];
   let begunBytes = 0;

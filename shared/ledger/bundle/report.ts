@@ -2,12 +2,12 @@ import type { ProblemKind } from '../verification/problem.ts';
 import type { ExportFilters, ExportFormat } from './statement.ts';
 
 /**
- * What can be wrong with an export beside what can be wrong with a ledger:
- * `broken_off` it has no signed end; `altered` its bytes are not those that were signed;
- * `malformed` it is not written as exports are; `checkpoint_invalid` a checkpoint is not signed by
- * a key that is known, or is of another ledger; `proof_invalid` an event is not proved to be in the
- * ledger; `filter_mismatch` an event does not pass the filters that the export names;
- * `not_comparable` the checkpoint that was given says nothing about this export.
+ * The kinds of export problem besides those of a ledger:
+ * `broken_off` the export has no signed end; `altered` its bytes differ from the signed ones;
+ * `malformed` it does not have the export format; `checkpoint_invalid` a checkpoint is not signed
+ * by a known key, or belongs to another ledger; `proof_invalid` no proof shows that an event is in
+ * the ledger; `filter_mismatch` an event does not match the filters that the export names;
+ * `not_comparable` the supplied checkpoint cannot be compared with this export.
  */
 export type ExportProblemKind =
   | ProblemKind
@@ -21,43 +21,46 @@ export type ExportProblemKind =
 
 export interface ExportProblem {
   readonly kind: ExportProblemKind;
-  /** Null where it is about the export as a whole. */
+  /** Null if the problem concerns the whole export. */
   readonly position: number | null;
   readonly chain_id: string | null;
   readonly message: string;
 }
 
 export interface ExportReport {
-  /** Nothing is wrong with it. Whether that means anything, `trusted` says. */
+  /** No problem was found. `trusted` states whether the signing key is trusted. */
   readonly ok: boolean;
-  /** It is signed by a key that whoever asked trusts. */
+  /** The signing key is one that the caller trusts. */
   readonly trusted: boolean;
-  /** Thumbprint of the key that signed it; null where no signature holds. */
+  /** Thumbprint of the signing key; null if no signature is valid. */
   readonly signed_by: string | null;
   readonly tenant: string;
   readonly format: ExportFormat | null;
   readonly created_at: string;
   readonly filters: ExportFilters;
-  /** It holds every event up to the checkpoint. */
+  /** The export contains every event up to the checkpoint. */
   readonly complete: boolean;
-  /** Events that were verified one by one; of anything but a JSON bundle, those that it holds. */
+  /**
+   * Number of events verified one by one; for formats other than JSON, the number of events in the
+   * export.
+   */
   readonly events: number;
   readonly chains: number;
-  /** What the checkpoint in it says of the ledger, and who signed that. */
+  /** The ledger state in the export's checkpoint, and its signer. */
   readonly checkpoint: {
     readonly origin: string;
     readonly size: number;
     readonly root: string;
     readonly kid: string;
   } | null;
-  /** It was held against a checkpoint from outside. */
+  /** A checkpoint supplied by the caller was compared. */
   readonly anchored: boolean;
-  /** The one to look at first. */
+  /** The most significant problem. */
   readonly problem: ExportProblem | null;
   readonly problems: readonly ExportProblem[];
 }
 
-/** A problem of the export as a whole. */
+/** A problem of the whole export. */
 export function wholeProblem(kind: ExportProblemKind, message: string): ExportProblem {
   return { kind, position: null, chain_id: null, message };
 }

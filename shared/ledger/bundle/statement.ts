@@ -6,7 +6,7 @@ import type { SiemDialect } from '../siem/dialects.ts';
 export const exportFormats = ['json', 'md', 'csv', 'siem'] as const;
 export type ExportFormat = (typeof exportFormats)[number];
 
-/** What an export was narrowed by; none: it holds every event up to its checkpoint. */
+/** The filters of an export; without any, it contains every event up to its checkpoint. */
 export interface ExportFilters {
   readonly chain_id?: string | undefined;
   readonly agent_id?: string | undefined;
@@ -18,7 +18,7 @@ export interface ExportFilters {
   readonly to?: string | undefined;
 }
 
-/** What an export says of itself at its end: this is what is signed. */
+/** The signed description at the end of an export. */
 export interface ExportStatement {
   readonly type: 'evidence-export';
   readonly tenant: string;
@@ -27,24 +27,24 @@ export interface ExportStatement {
   readonly dialect?: SiemDialect | undefined;
   readonly created_at: string;
   readonly filters: ExportFilters;
-  /** How many events it holds. */
+  /** Number of events in the export. */
   readonly events: number;
-  /** The content is this many bytes from the beginning, with this hash (`sha256:<hex>`). */
+  /** Length of the content from the first byte, and its hash (`sha256:<hex>`). */
   readonly bytes: number;
   readonly content_sha256: string;
-  /** A signed note: the ledger as it was when the export began. */
+  /** A signed note: the state of the ledger when the export began. */
   readonly checkpoint: string;
-  /** The keys that signed statement and checkpoint: for convenience, they prove nothing. */
+  /** The keys that signed statement and checkpoint. They are for convenience and prove nothing. */
   readonly keys: readonly PublicJwk[];
 }
 
-/** A statement and its signature: how every export ends. */
+/** A statement and its signature, the end of every export. */
 export interface ExportTrailer {
   readonly statement: ExportStatement;
   readonly signature: ObjectSignature;
 }
 
-/** `typ` of a signed statement: no signature made for another purpose passes for one. */
+/** `typ` of a signed statement; it separates it from signatures made for other purposes. */
 const exportTyp = 'evidence-export+jws';
 
 export function signStatement(statement: ExportStatement, key: SigningKey): ExportTrailer {
@@ -58,7 +58,7 @@ export function verifyStatement(
   return verifyObject({ object: statement, signature, typ: exportTyp }, keys);
 }
 
-/** The one way to write a trailer as JSON. */
+/** The only JSON form of a trailer. */
 export function trailerText({ statement, signature }: ExportTrailer): string {
   return canonicalJson({ signature, statement });
 }

@@ -13,12 +13,12 @@ import {
   trailerText,
 } from './statement.ts';
 
-// How a format says its trailer, so that whatever reads the format can read all of it. Everything
-// but the JSON bundle carries it as one word of base64url.
+// How each format embeds its trailer, so that parsers of the format can read the whole file. All
+// formats except the JSON bundle hold it as one base64url word.
 
 const marker = 'sallyport-export:';
 
-/** The last part of an export; every byte of it follows from statement and signature. */
+/** The last part of an export; statement and signature determine every byte of it. */
 export function writeTrailer(trailer: ExportTrailer): string {
   const { format, dialect = 'json' } = trailer.statement;
   const word = `${marker}${Buffer.from(trailerText(trailer)).toString('base64url')}`;
@@ -98,12 +98,12 @@ function lineOf(value: object): string {
   return `${JSON.stringify(value)}\n`;
 }
 
-/** How much of an export's end holds its trailer, whatever it was narrowed by. */
+/** Maximum size of a trailer at the end of an export, with any filters. */
 export const trailerBytesMax = 131_072;
 
 /**
- * Finds the trailer in the last bytes of an export. Undefined where there is none: the export was
- * broken off, or its end was altered. That it is all that follows the content, `isWholeTrailer` says.
+ * Finds the trailer in the last bytes of an export. Undefined if the export is truncated or its end
+ * was altered. `isWholeTrailer` checks that nothing else follows the content.
  */
 export function readTrailer(tail: Uint8Array, head: string): ExportTrailer | undefined {
   const text = Buffer.from(tail).toString('utf8');
@@ -128,7 +128,7 @@ function toTrailer(value: unknown): ExportTrailer | undefined {
     : undefined;
 }
 
-/** No more than is needed to read on; what is said is believed when the signature holds. */
+/** Checks only what reading on requires; the signature protects the rest. */
 function isStatement(value: unknown): boolean {
   return (
     isJsonObject(value) &&
@@ -148,12 +148,12 @@ function isDialect(value: unknown): boolean {
   return typeof value === 'string' && Object.hasOwn(siemTrailers, value);
 }
 
-/** True where what follows the content is the trailer and not a byte else. */
+/** True if exactly the trailer follows the content. */
 export function isWholeTrailer(trailer: ExportTrailer, rest: Uint8Array): boolean {
   try {
     return Buffer.from(writeTrailer(trailer)).equals(rest);
   } catch {
-    // Members that cannot be written were not written by an export.
+    // Values that cannot be written did not come from an export.
     return false;
   }
 }

@@ -8,22 +8,22 @@ import { type ExportProblem, type ExportReport, wholeProblem } from './report.ts
 import { type ExportStatement, type ExportTrailer, verifyStatement } from './statement.ts';
 import { isWholeTrailer, readTrailer, trailerBytesMax } from './trailer.ts';
 
-/** What whoever asks knows from elsewhere. */
+/** Keys and checkpoints that the caller has from other sources. */
 export interface ExportTrust {
-  /** Thumbprints of keys that they trust to sign exports. */
+  /** Thumbprints of keys that the caller trusts to sign exports. */
   readonly thumbprints: ReadonlySet<string>;
-  /** Keys that they have, trusted or not, beside those that the export brings. */
+  /** Additional keys, trusted or not, besides those in the export. */
   readonly jwks: readonly PublicJwk[];
-  /** A checkpoint of the same ledger that they kept. */
+  /** An earlier checkpoint of the same ledger. */
   readonly checkpoint?: string | undefined;
 }
 
-/** Enough of an export's beginning to tell its format. */
+/** Bytes at the start of an export that identify its format. */
 const headBytes = 256;
 
 /**
- * Verifies an export with nothing but its bytes and what is known from elsewhere: that they are
- * what was signed, and of a JSON bundle every event, link and proof. Memory stays flat whatever its size.
+ * Verifies an export from its bytes and the caller's keys: that they are the signed bytes and, for
+ * a JSON bundle, every event, link and proof. Memory is constant.
  */
 export async function verifyExport(file: ExportFile, trust: ExportTrust): Promise<ExportReport> {
   const head = Buffer.from(await file.read(0, Math.min(headBytes, file.size))).toString('utf8');
@@ -36,7 +36,7 @@ export async function verifyExport(file: ExportFile, trust: ExportTrust): Promis
     jwks: [...keys.values()].map(({ jwk }) => jwk),
     outside: trust.checkpoint,
   });
-  // What is wrong with an event says more than that the bytes were altered.
+  // A problem with an event is more specific than altered bytes.
   const all = [...found.problems, ...problems].slice(0, 100);
   const { tenant, format, created_at, filters } = trailer.statement;
   return {
@@ -58,7 +58,7 @@ export async function verifyExport(file: ExportFile, trust: ExportTrust): Promis
 }
 
 function brokenOff(): ExportReport {
-  const message = 'it has no signed end: it was broken off, or is no export';
+  const message = 'it has no signed end: it is truncated or not an export';
   const problem = wholeProblem('broken_off', message);
   return {
     ok: false,
@@ -83,7 +83,7 @@ interface KnownKey {
   readonly key: VerificationKey;
 }
 
-/** By computed thumbprint; what is no key is left out, whoever brought it. */
+/** Keys by computed thumbprint. Invalid keys are skipped. */
 function knownKeys(...sets: readonly (readonly PublicJwk[])[]): ReadonlyMap<string, KnownKey> {
   const known = new Map<string, KnownKey>();
   for (const jwk of sets.flat()) {
@@ -91,13 +91,13 @@ function knownKeys(...sets: readonly (readonly PublicJwk[])[]): ReadonlyMap<stri
       const key = importPublicJwk(jwk);
       known.set(key.kid, { jwk: { ...jwk, kid: key.kid }, key });
     } catch {
-      // Nothing is verified with it.
+      // Skips a key that no signature can use.
     }
   }
   return known;
 }
 
-/** That content and end are, to the byte, what a known key signed. */
+/** Verifies that content and trailer are byte for byte what a known key signed. */
 async function verifyEnvelope(
   file: ExportFile,
   trailer: ExportTrailer,
@@ -109,18 +109,18 @@ async function verifyEnvelope(
   const isPlaced = restBytes > 0 && restBytes <= trailerBytesMax && statement.bytes >= 0;
   const rest = isPlaced ? await file.read(statement.bytes, file.size) : undefined;
   if (rest === undefined || !isWholeTrailer(trailer, rest)) {
-    problems.push(wholeProblem('altered', 'its end is not where and what the signed end says'));
+    problems.push(wholeProblem('altered', 'its end differs from the signed end'));
   } else if ((await contentHash(file, statement.bytes)) !== statement.content_sha256) {
-    problems.push(wholeProblem('altered', 'its content is not what was signed'));
+    problems.push(wholeProblem('altered', 'its content differs from the signed content'));
   }
   const known = keys.get(signature.kid)?.key;
   if (known === undefined) {
-    const message = `it is signed by the key ${signature.kid}, which is not among those given`;
+    const message = `it is signed by key ${signature.kid}, which was not supplied`;
     return { problems: [...problems, wholeProblem('signature_invalid', message)], signer: null };
   }
   if (verifyStatement(trailer, new Map([[known.kid, known]])))
     return { problems, signer: known.kid };
-  const message = 'its signature is not one of the key that it names';
+  const message = 'its signature does not verify with the key that it names';
   return { problems: [...problems, wholeProblem('signature_invalid', message)], signer: null };
 }
 
@@ -150,7 +150,7 @@ async function verifyContent(
 ): Promise<Content> {
   const opened = openCheckpoint(statement.checkpoint, jwks);
   if (opened === undefined || !isOf(opened.head, statement.tenant)) {
-    const message = 'the checkpoint in it is not signed by a known key for this ledger';
+    const message = 'its checkpoint is not signed by a known key for this ledger';
     const problems = [wholeProblem('checkpoint_invalid', message)];
     return { problems, events: 0, chains: 0, checkpoint: null, anchored: false };
   }
@@ -160,7 +160,7 @@ async function verifyContent(
   const anchor = outside === undefined ? undefined : openCheckpoint(outside, jwks, head.origin);
   const problems =
     outside !== undefined && anchor === undefined
-      ? [wholeProblem('checkpoint_invalid', 'the checkpoint given is not one of this ledger’s')]
+      ? [wholeProblem('checkpoint_invalid', 'the supplied checkpoint belongs to another ledger')]
       : compareHeads(statement, head, anchor?.head);
   const events = await verifyEvents(file, statement, { head, anchor: anchor?.head });
   return {
@@ -171,12 +171,15 @@ async function verifyContent(
   };
 }
 
-/** An origin ends with the tenant's name. */
+/** True if the origin ends with the tenant's name. */
 function isOf({ origin }: TreeHead, tenant: string): boolean {
   return origin.endsWith(`/t/${encodeURIComponent(tenant)}`);
 }
 
-/** What a checkpoint from outside says without the events: those of a whole ledger are held against it one by one. */
+/**
+ * Compares a supplied checkpoint without the events. For a whole ledger, every event is compared as
+ * well.
+ */
 function compareHeads(
   statement: ExportStatement,
   head: TreeHead,
@@ -184,16 +187,16 @@ function compareHeads(
 ): readonly ExportProblem[] {
   if (anchor === undefined) return [];
   if (anchor.size > head.size) {
-    const message = `the checkpoint given is of ${anchor.size} events, the export of ${head.size}`;
+    const message = `the supplied checkpoint covers ${anchor.size} events, the export ${head.size}`;
     return [{ ...wholeProblem('truncated', message), position: head.size + 1 }];
   }
   if (anchor.size === head.size) {
     if (anchor.root.equals(head.root)) return [];
-    const message = 'the ledger is not the one that the checkpoint given is of';
+    const message = 'the ledger differs from that of the supplied checkpoint';
     return [{ ...wholeProblem('head_mismatch', message), position: head.size }];
   }
   if (statement.format === 'json' && isComplete(statement)) return [];
-  const message = `the checkpoint given is of ${anchor.size} events: only a whole JSON bundle can be held against it`;
+  const message = `the supplied checkpoint covers ${anchor.size} events: only an unfiltered JSON bundle can be compared with it`;
   return [wholeProblem('not_comparable', message)];
 }
 
@@ -213,7 +216,7 @@ async function verifyEvents(
   statement: ExportStatement,
   heads: Heads,
 ): Promise<Events> {
-  // Lists for other programs: their signature is over the whole, their events prove nothing alone.
+  // Other formats have one signature over the whole; their events have no proofs of their own.
   if (statement.format !== 'json') return { problems: [], events: statement.events, chains: 0 };
   try {
     const found = isComplete(statement)

@@ -13,7 +13,7 @@ import {
 import { type ExportFilters, type ExportFormat, signStatement } from './statement.ts';
 import { writeTrailer } from './trailer.ts';
 
-/** What is to be exported, and as of which state of the ledger. */
+/** The events to export, and the state of the ledger to export them from. */
 export interface ExportPlan {
   readonly tenant: string;
   readonly format: ExportFormat;
@@ -24,15 +24,15 @@ export interface ExportPlan {
   readonly keys: readonly PublicJwk[];
 }
 
-/** Pages are asked for one after another, chains once the events are through. */
+/** Pages are read in order; chains are read after all events. */
 interface ExportSource {
   pages(): AsyncIterable<readonly BundleEvent[]>;
   chains(): AsyncIterable<readonly BundleChain[]>;
 }
 
 /**
- * An export as parts that follow one another, of any size in little memory: a hash of what was
- * given out runs along, and the signature over it comes last. Without its end nothing is signed.
+ * Writes an export as a stream of parts in constant memory. A running hash covers the written
+ * parts; the signature over it is the last part, so a truncated export is unsigned.
  */
 export async function* writeExport(
   plan: ExportPlan,
@@ -128,7 +128,7 @@ function toRecord({
   prev_hash: prevHash,
   event_hash: eventHash,
 }: BundleEvent): SiemRecord {
-  // Sealing wrote this text; it holds every member of an event.
+  // Sealing wrote this text, so it has every member of an event.
   return { event: JSON.parse(canonical) as SiemRecord['event'], prevHash, eventHash };
 }
 
@@ -153,7 +153,7 @@ const columns = [
 
 const csvHead = `${columns.join(',')}\r\n`;
 
-/** A row as RFC 4180 has it. */
+/** Formats a row (RFC 4180). */
 function csvRow({ event, prevHash, eventHash }: SiemRecord): string {
   const values = { ...event, prev_hash: prevHash, event_hash: eventHash };
   const cells = columns.map((name) =>

@@ -9,7 +9,7 @@ import { shapeLimits } from './arguments.ts';
 
 const leafKinds: readonly string[] = ['boolean', 'number', 'string', 'array', 'object'];
 
-/** What the recorded shape of arguments says of them: which are there, and of what kind. */
+/** Reconstructs from the recorded shape which arguments were present, and of what kind. */
 export function partialArguments(
   shape: JsonValue | undefined,
   namesMax: number = shapeLimits.names,
@@ -18,13 +18,13 @@ export function partialArguments(
   return fromShape(shape, mayBeCut(shape, namesMax));
 }
 
-/** An altered name may stand for several, so that the names that are left do not tell the count. */
+/** An altered name may represent several, so the number of names is no evidence of completeness. */
 function mayBeCut(shape: JsonValue, namesMax: number): boolean {
   const names = namesIn(shape);
   return names.length >= namesMax || names.some(isAltered);
 }
 
-/** `isCut`: names were left out somewhere, so that one which is not there may have been. */
+/** `isCut`: names were omitted somewhere, so a missing name may have been present. */
 function fromShape(shape: JsonValue, isCut: boolean): PartialValue {
   if (typeof shape === 'string') return fromWord(shape);
   if (isJsonObject(shape)) return fromMembers(shape, isCut);
@@ -48,7 +48,7 @@ function fromMembers(shape: { readonly [name: string]: JsonValue | undefined }, 
   return { members, others: isWhole ? absent : anything };
 }
 
-/** Whether a recorded name may stand for another one. */
+/** True if a recorded name may represent another one. */
 function isAltered(name: string): boolean {
   return (
     name.length >= shapeLimits.nameCharacters || name.includes('\u{FFFD}') || name === '(__proto__)'

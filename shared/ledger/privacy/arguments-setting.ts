@@ -1,8 +1,11 @@
-/** What a tenant keeps of the arguments of calls. */
+/** The tenant's setting for storing arguments of calls. */
 export interface ArgumentsSetting {
-  /** `digest`: a salted digest and the shape. `redacted`: beside these, encrypted, what redaction leaves. */
+  /**
+   * `digest`: a salted digest and the shape. `redacted`: additionally the redacted arguments,
+   * encrypted.
+   */
   readonly keep: 'digest' | 'redacted';
-  /** Names, or dotted paths, of fields whose values are never kept. */
+  /** Names, or dotted paths, of fields whose values are never stored. */
   readonly sensitiveFields: readonly string[];
 }
 

@@ -6,45 +6,45 @@ import { type ArgumentsSetting, digestOnly } from './arguments-setting.ts';
 import { recordableText } from './recordable-text.ts';
 import { redactArguments } from './redact.ts';
 
-/** How much of arguments their shape tells. */
+/** Limits of the recorded shape of arguments. */
 export const shapeLimits = {
   depth: 4,
   members: 32,
-  /** Of all levels together: whatever the arguments, the ledger must be able to take the event. */
+  /** For all levels together, so that the ledger can accept the event for any arguments. */
   names: 400,
-  /** The same for what an MCP message carries beside its arguments. */
+  /** The same limit for members of an MCP message besides its arguments. */
   mcpNames: 100,
   nameCharacters: 100,
 } as const;
 const saltBytes = 16;
 
-/** Drawn for many salts at a time, each of which is given out once: a draw costs more than its bytes. */
+/** A pool of random bytes, because one draw for each salt costs more. Each byte is used once. */
 let salts = Buffer.alloc(0);
 
-/** What the ledger keeps of a call's arguments: what they look like, and a digest nobody can guess from. */
+/** The evidence of a call's arguments: their shape, and a digest that cannot be guessed. */
 interface ArgumentsEvidence {
   readonly args_shape: JsonValue;
-  /** `hmac-sha256:<hex>` over the JCS form, keyed with a salt of this event alone. */
+  /** `hmac-sha256:<hex>` over the JCS form, keyed with this event's own salt. */
   readonly args_digest: string;
-  /** The same of what was kept of them; undefined where nothing was. */
+  /** The digest of the stored arguments; undefined if none were stored. */
   readonly args_kept_digest: string | undefined;
-  /** The same two of what an MCP message carried beside its arguments, where it did. */
+  /** Shape and digest for the members of an MCP message besides its arguments, if present. */
   readonly mcp_shape: JsonValue | undefined;
   readonly mcp_digest: string | undefined;
 }
 
-/** Arguments as evidence: what goes into the event, and what is kept apart from it, encrypted. */
+/** Arguments as evidence: the part in the event, and the encrypted part stored separately. */
 export interface ReducedArguments {
   readonly evidence: ArgumentsEvidence;
   /** Base64. */
   readonly salt: string;
-  /** Redacted, where the tenant keeps that. */
+  /** Redacted arguments, if the tenant stores them. */
   readonly kept: JsonObject | undefined;
 }
 
 /**
- * Reduces arguments to evidence. The salt is kept apart from the event, encrypted: with it the
- * digest proves the arguments, without it they cannot be guessed, and deleting it forgets them.
+ * Reduces arguments to evidence. The salt is stored separately and encrypted. With it, the digest
+ * proves the arguments; without it, they cannot be guessed; deleting it erases them.
  */
 export function argumentsEvidence(
   args: JsonObject,
@@ -66,7 +66,7 @@ export function argumentsEvidence(
   };
 }
 
-/** The digest of arguments under the salt of their event. */
+/** The digest of arguments under their event's salt. */
 export function saltedDigest(salt: Uint8Array, args: JsonObject): string {
   return `hmac-sha256:${hmacSha256(salt, canonicalJson(args))}`;
 }
@@ -82,14 +82,16 @@ interface Budget {
   left: number;
 }
 
-/** Names and types without values: `{amount: 'number', to: ['string']}`; bounded in depth and width. */
+/**
+ * Names and types without values: `{amount: 'number', to: ['string']}`; bounded in depth and width.
+ */
 function shapeOf(value: JsonValue | undefined, depth: number, budget: Budget): JsonValue {
   if (value === null || value === undefined) return 'null';
   if (typeof value !== 'object') return typeof value;
   if (depth >= shapeLimits.depth) return Array.isArray(value) ? 'array' : 'object';
   if (!isJsonObject(value)) return value.length === 0 ? [] : [shapeOf(value[0], depth + 1, budget)];
   const shape: Record<string, JsonValue> = {};
-  // In order, so that writing the event down need not sort it.
+  // Sorted here, so that canonical serialisation need not sort.
   for (const name of Object.keys(value).slice(0, shapeLimits.members).sort()) {
     if (budget.left <= 0) break;
     budget.left -= 1;
@@ -98,7 +100,9 @@ function shapeOf(value: JsonValue | undefined, depth: number, budget: Budget): J
   return shape;
 }
 
-/** The agent chose the name: what no reader would take must not keep the whole event out. */
+/**
+ * The agent chose the name, and an invalid one would make the control plane refuse the whole event.
+ */
 function recordableName(name: string): string {
   if (name === '__proto__') return '(__proto__)';
   return recordableText(name.slice(0, shapeLimits.nameCharacters));

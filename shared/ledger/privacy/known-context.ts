@@ -10,7 +10,10 @@ import { parseResource } from '../../vocabulary/resource.ts';
 import { shapeLimits } from './arguments.ts';
 import { partialArguments } from './arguments-kinds.ts';
 
-/** A sealed decision, as far as its context is in it. Whoever wrote it, nothing of it is taken on trust. */
+/**
+ * The parts of a sealed decision that describe its context. They are untrusted, because a sidecar
+ * may have written them.
+ */
 export interface StoredDecision {
   readonly tenant: string;
   readonly agent_id?: string | undefined;
@@ -22,13 +25,13 @@ export interface StoredDecision {
 
 const text: PartialValue = { kinds: ['string'] };
 const perhapsText: PartialValue = { kinds: ['string', 'absent'] };
-// As sidecars cut them (proxy/records/call-records.ts); what is shorter is whole.
+// The limits at which sidecars cut text (proxy/records/call-records.ts); shorter text is complete.
 const toolCharsMax = 256;
 const resourceCharsMax = 1024;
 
 /**
- * What a stored decision says of the context that it was made on. Values of arguments are not kept,
- * only which there were and of what kind; whatever else is not in the event is left open.
+ * Reconstructs the context of a stored decision as far as the event records it. Argument values are
+ * not stored, only names and kinds; all other unrecorded parts stay open.
  */
 export function knownContext(event: StoredDecision): PartialValue {
   const { data } = event;
@@ -49,7 +52,7 @@ export function knownContext(event: StoredDecision): PartialValue {
   });
 }
 
-/** A part of the context; what it may have beside these members is open. */
+/** A part of the context; members besides these are open. */
 function objectAt(
   path: string | undefined,
   members: Readonly<Record<string, PartialValue>>,
@@ -62,7 +65,7 @@ function recorded(value: JsonValue | undefined): PartialValue | undefined {
   return typeof value === 'string' ? { known: value } : undefined;
 }
 
-/** Facts that are recorded when they are there; undefined for events of before they were. */
+/** Facts that are recorded if present; undefined for events written before they were recorded. */
 function seenIn({ data }: StoredDecision): JsonObject | undefined {
   return isJsonObject(data.seen) ? data.seen : undefined;
 }
@@ -76,7 +79,7 @@ function agentOf(event: StoredDecision): PartialValue {
   });
 }
 
-/** The goal an agent stated counts where it is registered for none. */
+/** The stated goal counts only if none is registered for the agent. */
 function goalOf(stated: JsonValue | undefined, seen: JsonObject | undefined): PartialValue {
   if (seen?.goal_registered === true) return text;
   if (seen !== undefined) return { known: stated };
@@ -92,7 +95,7 @@ function userOf(event: StoredDecision): PartialValue {
   });
 }
 
-/** A tool that is registered has a manifest and a risk tier, another has neither. */
+/** A registered tool has a manifest and a risk tier; an unregistered one has neither. */
 function toolOf({ tool, data }: StoredDecision): PartialValue {
   const { manifest_hash: hash, risk_tier: tier } = data;
   const isRegistered = hash !== undefined;
@@ -103,7 +106,7 @@ function toolOf({ tool, data }: StoredDecision): PartialValue {
   });
 }
 
-/** Whoever came as far as the policies had a passport of this tenant, or none. */
+/** A call that reached the policies had a passport of this tenant, or none. */
 function passportOf({ tenant, data }: StoredDecision): PartialValue {
   if (data.passport_jti === undefined) return absent;
   return objectAt('passport', { tenant_id: { known: tenant } });
@@ -126,7 +129,7 @@ function customerOf(id: string, stated: PartialValue): PartialValue {
   return 'known' in stated && stated.known === undefined ? { known: id } : perhapsText;
 }
 
-/** A text that was recorded as it was: neither cut, nor with anything replaced. */
+/** Text that was recorded unchanged: neither cut nor with replaced characters. */
 function whole(value: string | undefined, charsMax: number): string | undefined {
   if (value === undefined || value === '-' || value.length >= charsMax) return undefined;
   return value.includes('\u{FFFD}') ? undefined : value;

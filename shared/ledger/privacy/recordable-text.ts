@@ -1,6 +1,6 @@
 /**
- * A text that an agent chose, as every reader of evidence takes it: U+0000 and halves of
- * surrogate pairs are replaced, for one record that is refused holds up all that follow it.
+ * Replaces U+0000 and lone surrogates in text that an agent chose, because the control plane would
+ * refuse the record, and a refused record blocks all later ones of the spool.
  */
 export function recordableText(text: string): string {
   return text.replaceAll('\0', '\u{FFFD}').toWellFormed();

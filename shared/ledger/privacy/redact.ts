@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from '../../base/json.ts';
 import { recordableText } from './recordable-text.ts';
 
-/** Of one call: more than a human reads, and little beside what the ledger takes. */
+/** Limits for one call: more than a human reads, and small compared with the ledger's limits. */
 const limits = {
   depth: 12,
   nodes: 1_000,
@@ -13,7 +13,7 @@ const limits = {
 const redacted = '[redacted]';
 const cut = '[cut]';
 
-/** Parts of names whose values are sensitive wherever they stand, in lower case without separators. */
+/** Parts of names that mark values as sensitive, in lower case without separators. */
 const sensitiveParts = [
   ...['password', 'passwd', 'passphrase', 'secret', 'token', 'apikey', 'authorization'],
   ...['credential', 'privatekey', 'cookie', 'cardnumber', 'creditcard', 'accountnumber'],
@@ -30,9 +30,9 @@ interface Redaction {
 }
 
 /**
- * What may be kept of arguments: values of fields that are sensitive by name (ours, and the tenant's
- * own list), and what looks like personal data or a secret inside any text, are replaced. A best
- * effort by form, and so kept encrypted and erasable all the same.
+ * Redacts arguments for storage. Replaces values of fields with sensitive names (built-in, and the
+ * tenant's list), and text that looks like personal data or a secret. This is a best effort by
+ * pattern, so the result is stored encrypted and can be erased.
  */
 export function redactArguments(args: JsonObject, sensitiveFields: readonly string[]): JsonObject {
   const own = new Set(sensitiveFields.map((field) => field.split('.').map(plainName).join('.')));
@@ -67,7 +67,7 @@ function redactValue(value: JsonValue, path: readonly string[], redaction: Redac
   for (const item of value) {
     if (redaction.left <= 0) break;
     redaction.left -= 1;
-    // Lists count as a level, whatever they are in.
+    // Lists count as a level too.
     items.push(redactValue(item, [...path, ''], redaction));
   }
   return items;
@@ -77,12 +77,12 @@ function isList(value: JsonObject | readonly JsonValue[]): value is readonly Jso
   return Array.isArray(value);
 }
 
-/** What may be kept of a text. Redacted before it is cut: half a secret has no form any more. */
+/** Redacts before cutting, because half a secret matches no pattern. */
 export function keptText(text: string): string {
   const plain = redactText(text.slice(0, limits.readCharacters));
   const isRead = text.length <= limits.readCharacters;
   if (isRead && plain.length <= limits.textCharacters) return recordableText(plain);
-  // What stands at the end of what was read may be the half of something.
+  // The end of a cut text may be half of a secret, so it is dropped.
   const sure = isRead ? plain.length : Math.max(0, plain.length - limits.tailCharacters);
   return recordableText(`${plain.slice(0, Math.min(sure, limits.textCharacters))}${cut}`);
 }
@@ -102,12 +102,12 @@ function isSensitive(path: readonly string[], { own }: Redaction): boolean {
   );
 }
 
-/** Names are written in many ways: `card_number`, `cardNumber`, `Card-Number`. */
+/** Normalises names such as `card_number`, `cardNumber` and `Card-Number`. */
 function plainName(name: string): string {
   return name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, '');
 }
 
-/** Long runs that mix letters and digits are keys more often than words. */
+/** Long runs that mix letters and digits are usually keys, not words. */
 const runForm = /[A-Za-z0-9+/_=-]{24,}/g;
 const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
@@ -117,7 +117,7 @@ const secretForms: readonly RegExp[] = [
   /\b(?:AKIA|ASIA)[0-9A-Z]{12,}/g,
   /\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*\.?[A-Za-z0-9_-]*/g,
   /\b(?:bearer|basic)\s+[A-Za-z0-9+/._~=-]{6,}/gi,
-  // What stands between the scheme and the host of an address.
+  // The user information of a URL.
   /(?<=:\/\/)[^\s/@]{1,200}@/g,
   /\b(?:password|passwd|secret|token|api[_-]?key)\s{0,3}[=:]\s{0,3}\S{1,200}/gi,
 ];
@@ -126,7 +126,7 @@ const ibanForm = /\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b/g;
 const digitsForm = /(?<![\d.])\d(?:[ -]?\d){11,18}(?!\d)/g;
 const phoneForm = /(?<![\w.])(?:\+|00)\d(?:[ ()./-]{0,2}\d){6,14}/g;
 
-/** A text without what looks like a secret, a card, an account, an e-mail address or a phone number. */
+/** Replaces what looks like a secret, card, account, e-mail address or phone number. */
 export function redactText(text: string): string {
   let plain = text;
   for (const form of secretForms) plain = plain.replaceAll(form, '[redacted:secret]');
@@ -142,7 +142,7 @@ function isKeyLike(run: string): boolean {
   return /\d/.test(run) && /[A-Za-z]/.test(run) && !uuidForm.test(run);
 }
 
-/** Whether digits are a card's by their check digit (Luhn). */
+/** True if the digits have a valid card check digit (Luhn). */
 function isCard(text: string): boolean {
   const digits = [...text].filter((character) => character >= '0' && character <= '9').map(Number);
   if (digits.length < 12 || digits.length > 19) return false;

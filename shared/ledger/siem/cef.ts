@@ -14,10 +14,13 @@ const words: Readonly<Record<Outcome, { readonly name: string; readonly severity
   recorded: { name: 'Event recorded', severity: 2 },
 };
 
-/** What a CEF message says beside its header; undefined members are left out. */
+/** The extension of a CEF message; undefined members are omitted. */
 export type CefExtension = Readonly<Record<string, string | number | undefined>>;
 
-/** An event as a CEF message in a syslog frame: octet counting, `LENGTH SP MESSAGE` (RFC 6587, 3.4.1). */
+/**
+ * An event as a CEF message in a syslog frame with octet counting: `LENGTH SP MESSAGE` (RFC 6587
+ * section 3.4.1).
+ */
 export function toCefMessage({ event, prevHash, eventHash }: SiemRecord): string {
   const { name, severity } = isAlarm(event.type)
     ? { name: 'Evidence failed verification', severity: 10 }
@@ -84,7 +87,7 @@ export function cefText({ signature, name, severity }: CefHeader, extension: Cef
   return `${header}|${pairs.join(' ')}`;
 }
 
-/** Line breaks and other control characters would end the message, or control whoever shows it. */
+/** Line breaks and control characters could end the message or control a terminal. */
 const controls = /[\p{Cc}\u2028\u2029]/gu;
 
 function headerField(text: string): string {

@@ -5,13 +5,13 @@ import { toJsonLine } from './json.ts';
 import { toOcsfLine } from './ocsf.ts';
 import type { SiemRecord } from './record.ts';
 
-/** The words that a SIEM's language goes by in API and settings (design 12). */
+/** The names of SIEM dialects in API and settings (design 12). */
 export const siemDialects = ['json', 'siem_a_hec', 'siem_b', 'syslog_cef', 'ocsf'] as const;
 export type SiemDialect = (typeof siemDialects)[number];
 
 interface Dialect {
   readonly contentType: string;
-  /** The record as bytes that can stand one after another. */
+  /** Formats a record so that records can be concatenated. */
   readonly write: (record: SiemRecord) => string;
 }
 

@@ -1,7 +1,7 @@
 import { product } from './product.ts';
 import { type Outcome, outcomeOf, rulesOf, type SiemRecord, stated } from './record.ts';
 
-/** The data stream that events go to; a collector that has another replaces it. */
+/** The default data stream of events; a collector can override it. */
 export const ecsIndex = 'logs-sallyport.evidence-default';
 
 const words: Readonly<
@@ -17,8 +17,9 @@ const words: Readonly<
 };
 
 /**
- * An event for a bulk endpoint, in ECS: the action and the document, a line each. The event's
- * place names the document: sent twice it is stored once, and ids of different witnesses differ.
+ * An event for a bulk endpoint, in ECS: the action line and the document line. The event's position
+ * is the document id, so that a repeated delivery is stored once; event ids of different sources
+ * could collide.
  */
 export function toBulkLines(record: SiemRecord): string {
   const { event } = record;

@@ -2,8 +2,8 @@ import { gatewayName } from './product.ts';
 import { outcomeOf, type SiemRecord, stated } from './record.ts';
 
 /**
- * An event for an HTTP event collector: objects one after another, no array. `fields` are what is
- * searched by without reading the event; they may be texts and numbers only.
+ * An event for an HTTP event collector: concatenated objects, no array. `fields` are indexed and
+ * may have only text and number values.
  */
 export function toHecEvent({ event, prevHash, eventHash }: SiemRecord): string {
   return `${JSON.stringify({

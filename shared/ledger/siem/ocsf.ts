@@ -10,7 +10,7 @@ import {
   textOf,
 } from './record.ts';
 
-// OCSF 1.6.0, class API Activity (6003) with the profile security_control.
+// OCSF 1.6.0, class API Activity (6003) with profile security_control.
 const version = '1.6.0';
 const classUid = 6003;
 const other = 99;
@@ -32,7 +32,7 @@ const controls: Readonly<Record<Outcome, Control>> = {
   recorded: { severity_id: 1 },
 };
 
-/** What kinds of event do to their object, by the end of their name. */
+/** OCSF activities by the end of the event type's name. */
 const activities: readonly (readonly [form: RegExp, id: number])[] = [
   [/\.(created|issued|stored|enrolled|installed|ingested|requested|published)$/, 1],
   [/\.(exported)$/, 2],
@@ -83,7 +83,7 @@ export function toOcsf({ event, prevHash, eventHash }: SiemRecord): object {
   });
 }
 
-/** At least one of its members is required: what no agent and no user did, the source did. */
+/** OCSF requires at least one member; without agent and user, it is the source. */
 function actorOf({ agent_id, user_id, source, data }: SiemRecord['event']): object {
   const user = user_id ?? textOf(data.by);
   return stated({

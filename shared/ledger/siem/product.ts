@@ -1,5 +1,5 @@
-/** How Sallyport names itself to other systems; the version is that of the API contract. */
+/** Sallyport's name in other systems; the version is that of the API contract. */
 export const product = { name: 'Sallyport', vendor: 'Sallyport', version: '1.1.1' } as const;
 
-/** The program that a record comes from, where a dialect wants the name of a host. */
+/** The source name, for dialects that require a host name. */
 export const gatewayName = 'gateway';

@@ -1,7 +1,7 @@
 import type { JsonValue } from '../../base/json.ts';
 import type { EvidenceEvent } from '../event.ts';
 
-/** A sealed event as it goes to a SIEM: what its canonical text says, and its links. */
+/** A sealed event for a SIEM: the content of its canonical text, and its hashes. */
 export interface SiemRecord {
   readonly event: EvidenceEvent & {
     readonly tenant: string;
@@ -12,10 +12,10 @@ export interface SiemRecord {
   readonly eventHash: string;
 }
 
-/** What an event says was done about an action, whoever decided. */
+/** The outcome for an action, whoever decided it. */
 export type Outcome = 'allowed' | 'approved' | 'warned' | 'held' | 'denied' | 'failed' | 'recorded';
 
-/** Incidents of the ledger itself: nothing about it can be trusted before they are explained. */
+/** Incidents of the ledger itself; the ledger is not trustworthy until they are explained. */
 const alarms = [/^chain_verification_failed$/, /^evidence\.(fork|id_conflict)$/, /^integrity\./];
 
 export function outcomeOf({ type, decision, reason_code: reason }: SiemRecord['event']): Outcome {
@@ -30,7 +30,7 @@ export function outcomeOf({ type, decision, reason_code: reason }: SiemRecord['e
     case 'require_approval':
     case 'require_tool_reapproval':
       return 'held';
-    // Everything else denies: a word that is not known must not look like a permission.
+    // All other words count as denied, because an unknown word must not look like a permission.
     default:
       return 'denied';
   }
@@ -40,23 +40,23 @@ export function isAlarm(type: string): boolean {
   return alarms.some((form) => form.test(type));
 }
 
-/** What happened, as one word: the tool that was to be called, else the kind of event. */
+/** A single word for the event: the called tool, or else the kind of event. */
 export function operationOf({ type, tool }: SiemRecord['event']): string {
   return type === 'decision' || type === 'execution.result' ? (tool ?? type) : type;
 }
 
-/** A member of the event's data that is a text. */
+/** A text member of the event's data. */
 export function textOf(value: JsonValue | undefined): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
-/** The rules that matched, where the event names any. */
+/** The matching rules that the event names. */
 export function rulesOf({ data }: SiemRecord['event']): readonly string[] {
   const { matched_rules: rules } = data;
   return Array.isArray(rules) ? rules.filter((rule) => typeof rule === 'string') : [];
 }
 
-/** An object without its undefined members, so that dialects can name all they know. */
+/** Removes undefined members, so that dialects can list all fields that they know. */
 export function stated<Value extends object>(value: Value): Value {
   return Object.fromEntries(
     Object.entries(value).filter(([, member]) => member !== undefined),

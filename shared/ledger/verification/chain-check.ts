@@ -2,7 +2,7 @@ import { eventHash } from '../canonical.ts';
 import { genesisHash } from '../event.ts';
 import type { Problem, ProblemKind } from './problem.ts';
 
-/** A row as far as its chain is concerned. */
+/** The part of a row that chain verification needs. */
 export interface LinkedRow {
   readonly position: number;
   readonly chainId: string;
@@ -12,10 +12,10 @@ export interface LinkedRow {
   readonly canonical: string;
 }
 
-/** A problem whose kind, or chain, what follows may still settle. */
+/** A problem whose kind or chain a later row may still change. */
 export type OpenProblem = { -readonly [Name in keyof Problem]: Problem[Name] };
 
-/** Where a chain stood before the first row of it that is read. */
+/** The state of a chain before its first row in this run. */
 export interface ChainStart {
   readonly chainId: string;
   readonly seq: number;
@@ -27,13 +27,15 @@ interface Chain {
   seq: number;
   hash: string;
   position: number;
-  /** The first problem; later ones of the same chain follow from it more often than not. */
+  /** The first problem only, because later ones of the chain usually follow from it. */
   problem: OpenProblem | undefined;
-  /** Of a row whose hash is not that of its text: what the hash would be if the text is right. */
+  /** For a row whose hash does not match its text: the hash of that text. */
   recomputed: string | undefined;
 }
 
-/** Follows the chains of a ledger row by row. Grows with the number of chains, not of rows. */
+/**
+ * Verifies the chains of a ledger row by row. Memory grows with the number of chains, not of rows.
+ */
 export class ChainCheck {
   readonly #chains = new Map<string, Chain>();
 
@@ -41,14 +43,14 @@ export class ChainCheck {
     return this.#chains.size;
   }
 
-  /** Takes the chain up where an earlier verification left it. */
+  /** Resumes a chain at the end of an earlier verification. */
   begin({ chainId, seq, hash, position }: ChainStart): void {
     if (this.#chains.has(chainId)) return;
     const chain = { seq, hash, position, problem: undefined, recomputed: undefined };
     this.#chains.set(chainId, chain);
   }
 
-  /** The problem that this row shows first in its chain, if any. */
+  /** The first problem of the row's chain, if this row reveals it. */
   check(row: LinkedRow): OpenProblem | undefined {
     const chain = this.#chains.get(row.chainId) ?? {
       seq: 0,
@@ -68,7 +70,7 @@ export class ChainCheck {
     return found;
   }
 
-  /** Compares with where the ledger says that a chain ends. */
+  /** Compares a chain with the end that the ledger states. */
   checkEnd(chainId: string, end: { readonly seq: number; readonly hash: string }) {
     const chain = this.#chains.get(chainId);
     if (chain === undefined || chain.seq < end.seq) return 'truncated';
@@ -79,7 +81,7 @@ export class ChainCheck {
     return chain.seq === end.seq && chain.hash === end.hash ? 'fits' : 'head_mismatch';
   }
 
-  /** Every chain that was read. */
+  /** All chains that were read. */
   chainIds(): Iterable<string> {
     return this.#chains.keys();
   }
@@ -91,12 +93,11 @@ function judge(row: LinkedRow, chain: Chain, recomputed: string): OpenProblem | 
     return problem(row, 'gap', `seq ${expected} of the chain is missing before seq ${row.seq}`);
   }
   if (row.seq < expected) {
-    return problem(row, 'reordered', `seq ${row.seq} stands where seq ${expected} belongs`);
+    return problem(row, 'reordered', `seq ${row.seq} is in the place of seq ${expected}`);
   }
   const isLinked = row.prevHash === chain.hash;
   if (isLinked && recomputed === row.eventHash) return undefined;
-  if (isLinked)
-    return problem(row, 'content_mismatch', 'the text does not have the hash kept for it');
+  if (isLinked) return problem(row, 'content_mismatch', 'the text does not match the stored hash');
   if (recomputed === row.eventHash || eventHash(chain.hash, row.canonical) === row.eventHash) {
     return problem(
       row,
@@ -104,19 +105,20 @@ function judge(row: LinkedRow, chain: Chain, recomputed: string): OpenProblem | 
       `prev_hash is not the hash of the row before in the chain, at position ${chain.position}`,
     );
   }
-  return problem(row, 'content_mismatch', 'neither text nor prev_hash fit the hash kept for them');
+  return problem(row, 'content_mismatch', 'neither text nor prev_hash match the stored hash');
 }
 
 function settle(row: LinkedRow, chain: Chain): undefined {
   settleHash(chain, row.prevHash);
 }
 
-/** Where the successor names the hash that the text has, the text is right and the hash was altered. */
+/**
+ * If the next row names the hash of the text, the text is right and the stored hash was altered.
+ */
 function settleHash(chain: Chain, named: string): void {
   if (chain.problem?.kind !== 'content_mismatch' || chain.recomputed !== named) return;
   chain.problem.kind = 'hash_mismatch';
-  chain.problem.message =
-    'event_hash is not the hash of the row; its successor names the right one';
+  chain.problem.message = 'event_hash is not the hash of the row; the next row names the right one';
 }
 
 function problem(row: LinkedRow, kind: ProblemKind, message: string): OpenProblem {

@@ -3,7 +3,7 @@ import type { Frontier } from '../merkle.ts';
 import type { ChainStart } from './chain-check.ts';
 import type { LedgerRow } from './row-check.ts';
 
-/** What was said about the ledger up to a position. */
+/** A claim about the ledger up to a position. */
 export interface Checkpoint {
   readonly position: number;
   /** `sha256:<hex>` */
@@ -12,9 +12,9 @@ export interface Checkpoint {
 
 /** A batch's signed head. */
 export interface Anchor extends Checkpoint {
-  /** A detached JWS of the head; absent where the anchor was trusted by other means. */
+  /** A detached JWS of the head; absent if the anchor is trusted by other means. */
   readonly jws?: string | undefined;
-  /** When the latest event up to here occurred, where that is kept beside the head. */
+  /** The time of the latest event up to here, if stored with the head. */
   readonly latestMs?: number | undefined;
 }
 
@@ -25,38 +25,41 @@ export interface ChainEnd {
 }
 
 export interface LedgerEnd {
-  /** What the ledger itself says of its end; absent in an export without one. */
+  /** The end that the ledger itself states; absent in an export without one. */
   readonly head?: { readonly position: number; readonly treeRoot: string } | undefined;
   readonly chainEnds: Iterable<ChainEnd>;
 }
 
-/** What an earlier verification reached: the rows up to there are not read again. */
+/** The state that an earlier verification reached; rows up to there are skipped. */
 export interface VerifiedUpTo {
-  /** Over the rows up to there; its size is the position. */
+  /** The tree over the rows up to there; its size is the position. */
   readonly tree: Frontier;
-  /** When the latest event up to there occurred. */
+  /** The time of the latest event up to there. */
   readonly latestMs: number;
 }
 
 export interface Verification {
   readonly tenantId: string;
-  /** Keys of the purpose `checkpoint`, active and retired; empty: signatures are not looked at. */
+  /** Active and retired keys of purpose `checkpoint`; if empty, signatures are not verified. */
   readonly keys: VerificationKeys;
-  /** Undefined: from the first row. */
+  /** Undefined: verification starts at the first row. */
   readonly from?: VerifiedUpTo | undefined;
 }
 
-/** A checkpoint that was kept beside the ledger; undefined where it is none of this tenant. */
+/** A stored checkpoint; undefined if it is not one of this tenant. */
 export interface StoredCheckpoint {
   readonly position: number;
   readonly checkpoint: Checkpoint | undefined;
 }
 
-/** A stretch of the ledger: its rows, and what was said about positions in it, all in order. */
+/** A range of the ledger: its rows, anchors and checkpoints, each in order. */
 export interface LedgerPage {
   readonly rows: readonly LedgerRow[];
   readonly anchors: readonly Anchor[];
   readonly checkpoints?: readonly StoredCheckpoint[] | undefined;
-  /** Where chains stood that first come up in this page, when reading began behind their first row. */
+  /**
+   * The state of chains that first appear in this page, if verification started after their first
+   * row.
+   */
   readonly starts?: readonly ChainStart[] | undefined;
 }

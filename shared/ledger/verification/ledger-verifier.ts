@@ -16,9 +16,9 @@ import { Witnessed } from './witnessed.ts';
 const problemsMax = 100;
 
 /**
- * Verifies a ledger that is handed over in position order, `row` by `row`, each anchor after the
- * row at its position, `finish` last. Recomputes everything from the canonical texts. Holds one
- * entry per chain and one hash per doubling of the ledger, whatever its size.
+ * Verifies a ledger in position order: call `row` for each row, `anchor` after the row at its
+ * position, and `finish` last. Recomputes everything from the canonical texts. Memory grows with
+ * the number of chains and the logarithm of the ledger's size.
  */
 export class LedgerVerifier {
   readonly #tenantId: string;
@@ -33,7 +33,7 @@ export class LedgerVerifier {
   #checkpoints = 0;
   #heads = 0;
   #signatures = 0;
-  /** How far anything said that the ledger reaches, and how far a signed head did. */
+  /** The highest position that any source claims, and the highest that a signed head covers. */
   #said: number;
   #signed: number;
   #mismatch: OpenProblem | undefined;
@@ -56,7 +56,7 @@ export class LedgerVerifier {
     return { tree: this.#tree, latestMs: this.#latestMs };
   }
 
-  /** Where a chain stood before the first row of it that is read, when earlier rows are not. */
+  /** The state of a chain before its first row in this run, if earlier rows are skipped. */
   begin(start: ChainStart): void {
     this.#chains.begin(start);
   }
@@ -65,7 +65,7 @@ export class LedgerVerifier {
     this.#checkPosition(row);
     const linked = this.#chains.check(row);
     const placed = linked?.kind === 'content_mismatch' ? undefined : misplaced(row, this.#tenantId);
-    // A whole row in another place breaks links as well; that it was moved says more.
+    // A moved row also breaks links; the report states that it was moved, which is more specific.
     const found = placed?.kind === 'reordered' ? placed : (linked ?? placed);
     if (found !== undefined) this.#report(found);
     this.#tree.append(leafOf(row.eventHash));
@@ -76,7 +76,7 @@ export class LedgerVerifier {
     this.#events++;
   }
 
-  /** What somebody else keeps, or was kept apart from the rows: it was found genuine, so it is right. */
+  /** Compares a checkpoint from outside the rows. Its signature was verified by the caller. */
   checkpoint({ position, treeRoot }: Checkpoint): void {
     this.#checkpoints++;
     if (position !== this.#position) {
@@ -88,28 +88,28 @@ export class LedgerVerifier {
     }
   }
 
-  /** A stored checkpoint that nobody of this tenant made, or that cannot be read. */
+  /** Reports a stored checkpoint that is unreadable or not signed by this tenant. */
   forgedCheckpoint(position: number): void {
-    const message = 'the stored checkpoint is not one that the tenant signed';
+    const message = 'the stored checkpoint is not signed by the tenant';
     this.#report(problem('signature_invalid', position, message));
   }
 
-  /** Its root is compared always; its signature when `isVerified` says so. */
+  /** Always compares the root; verifies the signature only if `isVerified`. */
   anchor(anchor: Anchor, isVerified: boolean): void {
     const { position, treeRoot, jws, latestMs } = anchor;
     this.#heads++;
     this.#said = Math.max(this.#said, position);
-    // Where rows are missing there is no root to compare; `row` or `finish` says what is missing.
+    // If rows are missing, there is no root to compare; `row` or `finish` reports what is missing.
     if (position === this.#position && treeRoot !== this.#root()) {
       this.#mismatch ??= problem(
         'head_mismatch',
         position,
-        'the rows up to here are not those whose tree root was sealed',
+        'the rows up to here do not have the tree root that was sealed',
       );
     }
     if (position === this.#position && (latestMs ?? this.#latestMs) !== this.#latestMs) {
-      // A filter by time trusts it.
-      const message = 'the time kept beside the head is not that of the latest event';
+      // Filters by time rely on it.
+      const message = 'the time stored with the head is not the time of the latest event';
       this.#mismatch ??= problem('content_mismatch', position, message);
     }
     if (jws === undefined || this.#keys.size === 0) return;
@@ -129,9 +129,9 @@ export class LedgerVerifier {
     if (head !== undefined) this.#checkHead(head);
     this.#checkChainEnds(chainEnds);
     const rolledBack = this.#witnessed.rolledBack(this.#position);
-    // Where the ledger itself says that rows are missing, that says it better.
+    // If the ledger itself reports missing rows, that finding is more specific.
     if (rolledBack !== undefined && end <= this.#position) this.#add(rolledBack);
-    // A root that differs says that something is wrong; whatever says what, says it better.
+    // A different root only shows that something is wrong, so any other finding is more specific.
     if (this.#problems.length === 0 && this.#mismatch !== undefined) this.#add(this.#mismatch);
     const problems = this.#problems.toSorted((a, b) => a.position - b.position);
     return {
@@ -153,7 +153,7 @@ export class LedgerVerifier {
     if (row.position === expected) return;
     if (row.position < expected) {
       this.#report({
-        ...problem('reordered', row.position, 'the position comes a second time or too late'),
+        ...problem('reordered', row.position, 'the position is repeated or out of order'),
         chain_id: row.chainId,
       });
       return;
@@ -169,7 +169,7 @@ export class LedgerVerifier {
     this.#add(problem('truncated', this.#position + 1, `the ledger should end at ${end}`));
   }
 
-  /** A gap within a chain belongs to the rows that are missing, where such are known. */
+  /** A gap within a chain is reported with the missing rows, if those are known. */
   #report(found: OpenProblem): void {
     const missing =
       found.kind === 'gap' && found.chain_id !== null
@@ -184,7 +184,7 @@ export class LedgerVerifier {
   }
 
   #add(found: OpenProblem): void {
-    // Kept whole a little beyond what is reported: what comes later may have the lower position.
+    // Collects more than it reports, because a later finding may have a lower position.
     if (this.#problems.length < 10 * problemsMax) this.#problems.push(found);
   }
 
@@ -196,12 +196,12 @@ export class LedgerVerifier {
       const result = this.#chains.checkEnd(end.chainId, end);
       if (result === 'truncated') this.#truncatedChain(end);
       if (result === 'head_mismatch') {
-        const message = 'the chain does not end where the ledger says it does';
+        const message = 'the chain does not end at the position that the ledger states';
         this.#add({ ...problem('head_mismatch', this.#position, message), chain_id: end.chainId });
       }
     }
     for (const chainId of unseen) {
-      const message = 'the ledger keeps no end of this chain';
+      const message = 'the ledger does not state the end of this chain';
       this.#add({ ...problem('head_mismatch', this.#position, message), chain_id: chainId });
     }
   }
@@ -230,7 +230,7 @@ export class LedgerVerifier {
       const message = `the ledger should end at ${position}`;
       this.#add({ ...problem('inserted', position + 1, message), chain_id: this.#lastChainId });
     } else if (position === this.#position && treeRoot !== this.#root()) {
-      const message = 'the tree root of the head is not that of the rows';
+      const message = 'the tree root of the head differs from that of the rows';
       this.#mismatch ??= problem('head_mismatch', position, message);
     }
     if (this.#keys.size > 0 && this.#signed < position) {

@@ -1,15 +1,17 @@
 /**
- * What can be wrong with a ledger:
+ * The kinds of ledger problem:
  * `content_mismatch` a row's text, or a column that repeats it, is not what was sealed;
- * `hash_mismatch` a row's own hash was altered, its text was not;
- * `link_broken` a row names another predecessor than the one before it in its chain;
+ * `hash_mismatch` a row's stored hash was altered, its text was not;
+ * `link_broken` a row names another predecessor than the row before it in its chain;
  * `gap` rows are missing in the middle; `truncated` rows are missing at the end;
- * `reordered` a row stands in another place than it was sealed at;
- * `inserted` a row stands where the ledger's head says there is none;
- * `head_mismatch` the rows fit together, and are not those that were sealed: tree root or chain head differ;
- * `rewritten` the rows fit together and are signed, and are not those that a checkpoint covers;
- * `rolled_back` the ledger ends before a checkpoint of it, as after an older copy was restored;
- * `signature_invalid` a head is not signed by a key of the tenant; `unsigned` the last rows have no signed head.
+ * `reordered` a row is at another position than it was sealed at;
+ * `inserted` a row is at a position beyond the ledger's head;
+ * `head_mismatch` the rows are consistent, but differ from those that were sealed: tree root or
+ * chain head differ;
+ * `rewritten` the rows are consistent and signed, but differ from those that a checkpoint covers;
+ * `rolled_back` the ledger ends before one of its checkpoints, as after an older copy was restored;
+ * `signature_invalid` a head is not signed by a key of the tenant; `unsigned` the last rows have no
+ * signed head.
  */
 export const problemKinds = [
   'content_mismatch',
@@ -30,7 +32,7 @@ export type ProblemKind = (typeof problemKinds)[number];
 export interface Problem {
   readonly kind: ProblemKind;
   readonly position: number;
-  /** Null where the chain of what is missing cannot be told. */
+  /** Null if the chain of the missing rows is unknown. */
   readonly chain_id: string | null;
   readonly message: string;
 }
@@ -40,16 +42,18 @@ export interface VerificationReport {
   /** Rows read. */
   readonly events: number;
   readonly chains: number;
-  /** Signed heads that were compared with the rows, and how many signatures were verified. */
+  /** Signed heads that were compared with the rows, and the number of signatures verified. */
   readonly heads: number;
-  /** Checkpoints that were compared with the rows: those kept beside the ledger, and those given. */
+  /**
+   * Checkpoints that were compared with the rows: stored ones, and those that the caller supplied.
+   */
   readonly checkpoints: number;
   readonly signatures: number;
-  /** The last position, and the root over all rows as computed. */
+  /** The last position, and the root computed over all rows. */
   readonly position: number;
   readonly tree_root: string;
-  /** The one at the lowest position. */
+  /** The problem at the lowest position. */
   readonly problem: Problem | null;
-  /** The first of each chain, by position, at most 100. */
+  /** The first problem of each chain, by position, at most 100. */
   readonly problems: readonly Problem[];
 }

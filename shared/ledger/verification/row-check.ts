@@ -4,11 +4,14 @@ import type { EvidenceEvent } from '../event.ts';
 import type { LinkedRow, OpenProblem } from './chain-check.ts';
 
 export interface LedgerRow extends LinkedRow {
-  /** Absent where a ledger is verified that has no columns, such as an export. */
+  /** Absent if the source has no columns, such as an export. */
   readonly columns?: EventColumns | undefined;
 }
 
-/** A row whose text is right, and says that it belongs elsewhere or holds something else. */
+/**
+ * The problem of a row whose hash is right, but whose text names another place or whose columns
+ * differ.
+ */
 export function misplaced(row: LedgerRow, tenantId: string): OpenProblem | undefined {
   const content = (message: string): OpenProblem => ({
     kind: 'content_mismatch',
@@ -27,7 +30,7 @@ export function misplaced(row: LedgerRow, tenantId: string): OpenProblem | undef
   const wrong = differingColumn(row.columns, eventColumns(sealed), sealed.id);
   return wrong === undefined
     ? undefined
-    : content(`the column of ${wrong} is not what the text says`);
+    : content(`column ${wrong} differs from the canonical text`);
 }
 
 type SealedText = EvidenceEvent & {
@@ -39,7 +42,7 @@ type SealedText = EvidenceEvent & {
 function parse(canonical: string): SealedText | undefined {
   try {
     const value: unknown = JSON.parse(canonical);
-    // Its hash is that of a text which sealing made, so its members have their types.
+    // The hash matches a text that sealing wrote, so its members have their types.
     return isJsonObject(value) ? (value as unknown as SealedText) : undefined;
   } catch {
     return undefined;
@@ -47,7 +50,7 @@ function parse(canonical: string): SealedText | undefined {
 }
 
 function differingColumn(kept: EventColumns, said: EventColumns, id: string): string | undefined {
-  // Rows sealed before 2026-11-21 hold the bare id, whoever saw the event.
+  // Rows sealed before 2026-11-21 hold the bare id, without its source.
   if (kept.eventId !== said.eventId && kept.eventId !== id) return 'id';
   if (kept.type !== said.type) return 'type';
   if (kept.source !== said.source) return 'source';

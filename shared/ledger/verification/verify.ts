@@ -12,25 +12,25 @@ import type { VerificationReport } from './problem.ts';
 const rowsPerTurn = 200;
 
 interface LedgerSource extends Verification {
-  /** In position order, of any size. */
+  /** Pages in position order, of any size. */
   readonly pages: AsyncIterable<LedgerPage>;
-  /** Signatures of anchors before this position are not verified: later ones cover the same rows. */
+  /** Skips signatures of anchors before this position, because later ones cover the same rows. */
   readonly signaturesFrom?: number;
-  /** From outside, found genuine by whoever gives them. */
+  /** Checkpoints from outside; the caller has verified their signatures. */
   readonly checkpoints?: readonly Checkpoint[] | undefined;
-  /** Asked once the pages are read. */
+  /** Called after the last page. */
   end(): LedgerEnd;
-  /** Told how far the rows were read, so that a later verification can begin there. */
+  /** Reports how far the rows were read, so that a later verification can start there. */
   reached?(upTo: VerifiedUpTo): void;
 }
 
-/** Something to do once the rows up to a position were read. */
+/** Work that is due after the rows up to a position. */
 interface Due {
   readonly position: number;
   check(): void;
 }
 
-/** Verifies a ledger from a stream; memory stays flat whatever its size. */
+/** Verifies a streamed ledger in constant memory. */
 export async function verifyLedger(source: LedgerSource): Promise<VerificationReport> {
   const verifier = new LedgerVerifier(source);
   const given = new Dues(
@@ -47,7 +47,7 @@ export async function verifyLedger(source: LedgerSource): Promise<VerificationRe
       said.before(row.position);
       given.before(row.position);
       verifier.row(row);
-      // Others get their turn, and what brings the next page goes on.
+      // Yields to the event loop, so that other requests and the next page can proceed.
       if (--left > 0) continue;
       await turn();
       left = rowsPerTurn;
@@ -87,7 +87,7 @@ class Dues {
     this.#dues = dues.toSorted((a, b) => a.position - b.position);
   }
 
-  /** Does what is due before the row at this position. */
+  /** Runs the work that is due before the row at this position. */
   before(position: number): void {
     for (let due = this.#dues[this.#next]; due && due.position < position; ) {
       due.check();

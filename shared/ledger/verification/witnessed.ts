@@ -1,12 +1,12 @@
 import type { LinkedRow, OpenProblem } from './chain-check.ts';
 
-/** More chains than this are not told apart in a message. */
+/** Maximum number of chains that a message names. */
 const chainsMax = 5;
 
 /**
- * What checkpoints say of a ledger, row by row: how far one fits, and what lies between that and
- * the first that does not. A checkpoint says that rows were rewritten, not which: as near as it
- * can be told is the stretch behind the last one that fits.
+ * Compares checkpoints with the ledger while rows are read. A differing checkpoint shows that rows
+ * were rewritten, but not which. The closest estimate is the range after the last matching
+ * checkpoint.
  */
 export class Witnessed {
   #fitsUpTo: number;
@@ -26,7 +26,7 @@ export class Witnessed {
     this.#chainIds.clear();
   }
 
-  /** There is a checkpoint of a position that was not reached. */
+  /** Records a checkpoint of a position that the rows did not reach. */
   expectEnd(position: number): void {
     this.#endsAt = Math.max(this.#endsAt, position);
   }
@@ -39,7 +39,7 @@ export class Witnessed {
       kind: 'rewritten',
       position: this.#fitsUpTo + 1,
       chain_id: chains.length === 1 ? (chains[0] ?? null) : null,
-      message: `the rows ${stretch} (of ${which}) are not those of the checkpoint of ${position}`,
+      message: `the rows ${stretch} (of ${which}) differ from those of the checkpoint at ${position}`,
     };
   }
 
@@ -49,7 +49,7 @@ export class Witnessed {
       kind: 'rolled_back',
       position: position + 1,
       chain_id: null,
-      message: `the ledger ends at ${position}, and there is a checkpoint of ${this.#endsAt}`,
+      message: `the ledger ends at ${position}, but a checkpoint at ${this.#endsAt} exists`,
     };
   }
 }
