@@ -18,29 +18,29 @@ import {
 import { lowestRole, roleAbove, roleSuffices } from '../vocabulary/roles.ts';
 import { personsOf, sharePerson } from './persons.ts';
 
-/** What is on record about an approval when somebody acts on it. */
+/** The stored facts about an approval at the time of an act on it. */
 export interface ApprovalFacts {
   readonly kind: 'action' | 'tool';
   readonly status: ApprovalState;
   readonly agentId: string;
   readonly userId: string;
-  /** The user's address in the directory: a principal may be named by it. */
+  /** The user's address in the directory, because a principal may be named by it. */
   readonly userEmail?: string | undefined;
   readonly minRole: string;
   readonly quorum: number;
   readonly expiresAtMs: number;
   readonly escalatedBy?: string | undefined;
-  /** Every principal that asked, and whoever made their keys. */
+  /** Every principal that requested the approval, and the principals who created their keys. */
   readonly requestedBy: readonly string[];
   readonly riskTier: RiskTier;
-  /** How far the rules that asked let a standing grant reach. */
+  /** The limits that the requiring rules set for a standing grant. */
   readonly grantLimits?: GrantLimits | undefined;
 }
 
 interface Decider {
-  /** Whom the API key stands for. */
+  /** The principal of the API key. */
   readonly principal: string;
-  /** The principals whose keys led to the decider's: they count as the same person. */
+  /** The principals whose keys created the decider's key; they count as the same person. */
   readonly mintedBy?: readonly string[] | undefined;
   readonly role: string;
   /** The agent that the key is bound to, if any. */
@@ -55,7 +55,7 @@ export interface Vote {
   readonly action: ApprovalAction;
   /** For `modify`: digest of the action with the modified arguments. */
   readonly effectiveDigest?: string | undefined;
-  /** For `approve`: the standing grant that was asked for with it. */
+  /** For `approve`: the standing grant requested with it. */
   readonly grant?: GrantLimits | undefined;
 }
 
@@ -65,33 +65,33 @@ export interface DecisionAttempt {
   readonly action: ApprovalAction;
   /** For `modify`: digest of the action with the modified arguments. */
   readonly effectiveDigest?: string | undefined;
-  /** A standing grant, asked for with `approve`. */
+  /** The standing grant requested with `approve`. */
   readonly grant?: GrantRequest | undefined;
   readonly nowMs: number;
-  /** The delegating user has authenticated again since that was asked for. */
+  /** The delegating user has authenticated again since the request for it. */
   readonly reauthenticated: boolean;
   /** The tool's current manifest is approved. */
   readonly manifestApproved: boolean;
-  /** All earlier acts, the oldest first. */
+  /** All earlier acts, oldest first. */
   readonly votes: readonly Vote[];
 }
 
 export type DecisionOutcome =
   | {
       readonly ok: true;
-      /** The state afterwards; unchanged while votes are missing. */
+      /** The state after the act; unchanged while votes are missing. */
       readonly status: ApprovalState;
-      /** The state moved to one that nothing leads out of. */
+      /** The new state allows no further transition. */
       readonly isFinal: boolean;
-      /** Votes of this kind still missing. */
+      /** The number of missing votes of this kind. */
       readonly votesMissing: number;
       readonly minRole: string;
       readonly escalatedBy?: string | undefined;
-      /** Who agreed: set when something is granted now. */
+      /** The deciders; set if this act grants the approval. */
       readonly deciders?: Deciders | undefined;
-      /** The standing grant that this act asks for, its terms filled in. */
+      /** The standing grant that this act requests, with defaults filled in. */
       readonly grantAsked?: GrantLimits | undefined;
-      /** The standing grant that is given now: what all who approved asked for. */
+      /** The standing grant that this act gives: the least of what all approvers requested. */
       readonly grant?: GrantLimits | undefined;
     }
   | { readonly ok: false; readonly code: ErrorCode; readonly message: string };
@@ -99,8 +99,8 @@ export type DecisionOutcome =
 type Refusal = Extract<DecisionOutcome, { readonly ok: false }>;
 
 /**
- * Judges one act on an approval (design 7): who may, then whether the state allows it, then what
- * it waits for, then the votes. Pure; the caller records the act and stores the outcome.
+ * Evaluates one act on an approval (design 7): first the decider's rights, then the state, then
+ * preconditions, then votes. Pure; the caller records the act and stores the outcome.
  */
 export function judgeDecision(attempt: DecisionAttempt): DecisionOutcome {
   return (
@@ -171,7 +171,7 @@ function refuseEscalator({
   return sharePerson(escalators, personsOf(decider))
     ? refuse(
         'approval.already_voted',
-        'Whoever escalated an approval does not decide it; somebody else must.',
+        'You escalated this approval, so you cannot decide it; ask another person.',
       )
     : undefined;
 }
@@ -182,22 +182,19 @@ function refusePrecondition(attempt: DecisionAttempt): Refusal | undefined {
   if (isDemanded('require_reauth', 'reauth_required', attempt) && !attempt.reauthenticated) {
     return refuse(
       'approval.precondition_unmet',
-      'The delegating user must authenticate again first: the same action has to be presented with a passport issued since.',
+      'The delegating user must authenticate again: request the same action with a passport that was issued after that.',
     );
   }
   const waitsForTool = isDemanded('require_tool_reapproval', 'tool_reapproval_required', attempt);
   if (waitsForTool && !attempt.manifestApproved) {
-    return refuse(
-      'approval.precondition_unmet',
-      "The tool's current manifest must be approved first.",
-    );
+    return refuse('approval.precondition_unmet', "Approve the tool's current manifest first.");
   }
   return action === 'modify' && effectiveDigest === undefined
-    ? refuse('approval.precondition_unmet', 'Modifying needs the arguments to approve instead.')
+    ? refuse('approval.precondition_unmet', 'modify requires the new arguments.')
     : undefined;
 }
 
-/** A demand once raised stands, also after the approval moved on to another open state. */
+/** A demand stays until it is met, even if the approval moved to another open state. */
 function isDemanded(
   action: ApprovalAction,
   state: ApprovalState,
@@ -218,8 +215,8 @@ function refuseSecondVote(attempt: DecisionAttempt): Refusal | undefined {
 }
 
 /**
- * Votes since the approval was last put off: what was asked or escalated since may change minds.
- * A vote under a role that no longer suffices, because the terms were raised since, does not count.
+ * Votes since the approval was last escalated or sent back, because that may change minds. A vote
+ * under a role that no longer suffices, because the terms were raised since, does not count.
  */
 function standingVotes({ votes, approval }: DecisionAttempt): readonly Vote[] {
   const isVote = ({ action }: Vote) => action === 'approve' || action === 'modify';
@@ -232,7 +229,7 @@ function agreeAndMove(attempt: DecisionAttempt): DecisionOutcome {
   const { approval, grant } = attempt;
   if (grant === undefined) return move(attempt);
   if (attempt.action !== 'approve' || approval.kind !== 'action') {
-    return refuse('approval.grant_refused', 'A standing grant is given by approving an action.');
+    return refuse('approval.grant_refused', 'A standing grant can be requested only with approve.');
   }
   const { grantLimits: limits, riskTier } = approval;
   const agreed = agreeGrant(grant, { limits, riskTier });
@@ -251,7 +248,7 @@ function move(attempt: DecisionAttempt, grantAsked?: GrantLimits): DecisionOutco
   if (votesMissing > 0) {
     return { ok: true, status: approval.status, isFinal: false, votesMissing, ...kept };
   }
-  // refuseTransition let only `expire` pass where the table has no answer.
+  // refuseTransition allows a missing transition only for `expire`.
   const status = transition(approval.status, action) ?? 'expired';
   const grant =
     status === 'approved' ? narrowestGrant([grantAsked, ...grantsOf(attempt)]) : undefined;
@@ -273,7 +270,10 @@ function grantsOf(attempt: DecisionAttempt): readonly (GrantLimits | undefined)[
     .map(({ grant }) => grant);
 }
 
-/** Votes for exactly the same thing that are still missing, this one counted. One denial suffices. */
+/**
+ * Votes for exactly the same outcome that are still missing, including this one. One denial is
+ * enough.
+ */
 function missingVotes(attempt: DecisionAttempt): number {
   const { approval, action } = attempt;
   if (action !== 'approve' && action !== 'modify') return 0;
@@ -281,7 +281,7 @@ function missingVotes(attempt: DecisionAttempt): number {
   return Math.max(0, approval.quorum - people.size - 1);
 }
 
-/** Earlier votes for exactly what this act is for. */
+/** Earlier votes for exactly the same outcome. */
 function agreeingVotes(attempt: DecisionAttempt): readonly Vote[] {
   const { action, effectiveDigest } = attempt;
   return standingVotes(attempt).filter(

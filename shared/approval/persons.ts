@@ -1,8 +1,8 @@
 import { foldPrincipal } from '../base/principal.ts';
 
 /**
- * Whom an API key stands for: its own principal, and the principals whose keys led to it. A person
- * who makes another key holds both, so that the two are never two persons.
+ * The persons of an API key: its own principal, and the principals whose keys created it, directly
+ * or indirectly. A person who creates another key counts as the same person with both keys.
  */
 export interface KeyPersons {
   readonly principal: string;
@@ -13,7 +13,7 @@ export function personsOf({ principal, mintedBy = [] }: KeyPersons): readonly st
   return [principal, ...mintedBy];
 }
 
-/** Whether two lists of names have a person in common. */
+/** True if two lists of names have a person in common. */
 export function sharePerson(one: readonly string[], other: readonly string[]): boolean {
   const names = new Set(one.map(foldPrincipal));
   return other.some((name) => names.has(foldPrincipal(name)));

@@ -3,7 +3,9 @@ import { type GrantLimits, narrowestGrant } from '../vocabulary/grant-terms.ts';
 import { stricterRole } from '../vocabulary/roles.ts';
 import type { ApprovalTerms } from '../vocabulary/verdict.ts';
 
-/** What a human decision must satisfy so that it satisfies both; the time to decide is the first's. */
+/**
+ * Combines two terms so that a decision satisfies both. The time to decide is taken from the first.
+ */
 export function stricterTerms(one: ApprovalTerms, other: ApprovalTerms): ApprovalTerms {
   const grant = narrower(one.grant, other.grant);
   return {
@@ -15,7 +17,10 @@ export function stricterTerms(one: ApprovalTerms, other: ApprovalTerms): Approva
   };
 }
 
-/** How far a standing grant may reach where both limits hold; one call where one of them is missing. */
+/**
+ * The limits of a standing grant that satisfies both; undefined, for a single call, if one is
+ * missing.
+ */
 export function narrower(
   one: GrantLimits | undefined,
   other: GrantLimits | undefined,

@@ -6,8 +6,8 @@ import type { SeenFacts } from '../vocabulary/verdict.ts';
 import type { DecisionState, DirectoryUser } from './state.ts';
 
 /**
- * What policies see of an action (contract 2.4). Names, e-mail and role come from the tenant's
- * records, never from the request; what is not known is absent.
+ * The context of an action for policies (contract 2.4). Names, e-mail and role come from the
+ * tenant's records, never from the request. Unknown values are absent.
  */
 export function buildContext(action: Action, state: DecisionState): PolicyContext {
   const context = {
@@ -24,7 +24,7 @@ export function buildContext(action: Action, state: DecisionState): PolicyContex
   return action.mcp === undefined ? whole : { ...whole, mcp: action.mcp };
 }
 
-/** The goal that an agent was registered for outranks the one it states. */
+/** The registered goal of an agent takes precedence over the stated one. */
 function agentOf({ agentId, goal: stated }: Action, { agent }: DecisionState): JsonObject {
   const goal = agent?.goal ?? stated;
   if (agent === undefined) return goal === undefined ? { id: agentId } : { id: agentId, goal };
@@ -32,7 +32,7 @@ function agentOf({ agentId, goal: stated }: Action, { agent }: DecisionState): J
   return goal === undefined ? { id: agentId, name } : { id: agentId, name, goal };
 }
 
-/** What the directory says of the action's user. */
+/** The directory record of the action's user. */
 export function directoryUserOf(
   { userId }: Action,
   { user }: DecisionState,
@@ -73,8 +73,8 @@ function resourceOf(action: Action): JsonObject {
 }
 
 /**
- * The customer that a `customer:<id>` resource names, else `args.customer_id`. Where the two
- * disagree nobody can say whose the resource is, and it is absent.
+ * The customer of a `customer:<id>` resource, or else `args.customer_id`. Absent if both are
+ * present and differ, because the owner is then ambiguous.
  */
 function customerOf(type: string | undefined, id: string, args: JsonObject): JsonValue | undefined {
   const stated = Object.hasOwn(args, 'customer_id') ? args.customer_id : undefined;
@@ -82,12 +82,12 @@ function customerOf(type: string | undefined, id: string, args: JsonObject): Jso
   return stated === undefined || isWrittenAs(stated, id) ? id : undefined;
 }
 
-/** Text or a number only: what an object turns into as text is the agent's to choose, or to make fail. */
+/** Accepts text and numbers only, because an agent controls how an object converts to text. */
 function isWrittenAs(value: JsonValue, id: string): boolean {
   return value === id || (typeof value === 'number' && String(value) === id);
 }
 
-/** What evidence keeps of the state that an action was judged by. */
+/** The facts about the decision's state that evidence stores. */
 export function seenFacts(action: Action, state: DecisionState): SeenFacts {
   const { agent, passport } = state;
   return {
@@ -98,7 +98,7 @@ export function seenFacts(action: Action, state: DecisionState): SeenFacts {
   };
 }
 
-/** The same in a decision's event, its members in canonical order. */
+/** The facts as JSON for a decision's event, members in canonical order. */
 export function seenRecord(seen: SeenFacts | undefined): JsonObject | undefined {
   if (seen === undefined) return undefined;
   return {

@@ -18,7 +18,7 @@ import { stepsFor, stepsForDecision } from './next-steps.ts';
 import type { DecisionState } from './state.ts';
 import { countEffect, evaluateWithUsage } from './usage.ts';
 
-/** One decision being made. */
+/** The inputs of one decision. */
 interface Case {
   readonly action: Action;
   readonly state: DecisionState;
@@ -27,12 +27,12 @@ interface Case {
 }
 
 /**
- * Decides one action (design 3): mode, kill switches and disabled agents, identity, passport, tool, policy, approval;
- * the first stage that refuses ends it. Pure and synchronous: what must happen because of the
- * verdict is listed in its effects, and the caller carries them out before it acts on it.
- *
- * A passport that passes its checks unclaimed is to be claimed whatever the rest says. Where the
- * claim fails, the caller decides again with `use` `replayed` or `unavailable`.
+ * Decides one action (design 3). Stages in order: mode, kill switches and disabled agents,
+ * identity, passport, tool, policy, approval; the first refusal ends the evaluation. Pure and
+ * synchronous: the verdict lists side effects, and the caller executes them before it acts on the
+ * verdict.
+ * A passport that passes its checks unclaimed must be claimed, whatever the other stages decide. If
+ * the claim fails, the caller decides again with `use` `replayed` or `unavailable`.
  */
 export function decide(action: Action, state: DecisionState, nowMs: number): Verdict {
   const one: Case = { action, state, nowMs, mode: effectiveMode(action, state, nowMs) };
@@ -53,14 +53,14 @@ function judgeKillSwitches({ action, state, nowMs }: Case): Finding | undefined 
   return armed && deny('runtime.kill_switch', `A kill switch blocks this call: ${armed.reason}`);
 }
 
-/** Like a kill switch it holds in every mode: an operator said that this agent does nothing. */
+/** Like a kill switch, this applies in every mode, because an operator disabled the agent. */
 function judgeDisabled({ action, state }: Case): Finding | undefined {
   return state.agentDisabled === true
     ? deny('agent.disabled', `Agent ${action.agentId} is disabled.`)
     : undefined;
 }
 
-/** An unknown agent may be asked about, but nothing is done for it. */
+/** Preflight can evaluate actions of an unknown agent; enforcement refuses them. */
 function judgeIdentity({ action, state, mode }: Case): Finding | undefined {
   const { agent, tenant, point } = state;
   if (action.tenantId !== tenant.id) return deny('tenant.mismatch');
@@ -86,7 +86,10 @@ function judgePassport({ action, state, nowMs, mode }: Case): Finding | undefine
   return failed && deny(failed.reason_code, failed.message);
 }
 
-/** Where no passport bounds what an agent may do, its capabilities do; it may be asked about anything. */
+/**
+ * Without a passport, the agent's capabilities limit its actions. Preflight can evaluate any
+ * action.
+ */
 function judgeCapabilities({ tool }: Action, { point, agent }: DecisionState): Finding | undefined {
   if (point === 'preflight' || agent === undefined) return undefined;
   return matchesAnyGlob(agent.capabilities, tool, 'tool')
@@ -97,7 +100,7 @@ function judgeCapabilities({ tool }: Action, { point, agent }: DecisionState): F
       );
 }
 
-/** Leases are numbered by the sidecar that holds them; what an agent presents is claimed. */
+/** The sidecar numbers the uses of its lease; a presented passport must be claimed. */
 function claimEffect({ state }: Case): Effect | undefined {
   const { passport, tool } = state;
   if (passport?.form !== 'signed') return undefined;
@@ -157,7 +160,10 @@ function reapprove({ name, driftReason }: ToolRecord, byDefault: ErrorCode): Fin
   };
 }
 
-/** Policy, and the approval that may satisfy it. A bad approval never rides along on an allow. */
+/**
+ * Evaluates the policies and an approval that may satisfy them. An invalid approval refuses the
+ * action even if policies allow it.
+ */
 function judgePolicy(one: Case): Finding {
   const { action, state, nowMs } = one;
   const { outcome, isUnknown, resetsAtMs } = evaluateWithUsage(action, state, nowMs);
@@ -180,7 +186,7 @@ function judgePolicy(one: Case): Finding {
   }
 }
 
-/** Whatever goes through counts, a refusal that nobody enforces included. */
+/** Counts every call that proceeds, including a refusal that is not enforced. */
 function countIfDone({ action, state }: Case, verdict: Verdict): Verdict {
   const effect = mayProceed(verdict) ? countEffect(action, state) : undefined;
   return effect === undefined ? verdict : { ...verdict, effects: [...verdict.effects, effect] };
@@ -212,7 +218,7 @@ function conclude({ action, state, mode }: Case, finding: Finding, claim?: Effec
   };
 }
 
-/** Nobody is asked to approve what is not held back. */
+/** Opens an approval only if the call is actually held. */
 function effectsOf(
   claim: Effect | undefined,
   effect: Effect | undefined,
@@ -223,7 +229,7 @@ function effectsOf(
   return due === undefined ? [claim] : [claim, due];
 }
 
-/** In `warn` a refusal is answered as a warning with the refusal's reason. */
+/** In mode `warn`, a refusal becomes a warning with the refusal's reason. */
 function applyMode(verdict: Verdict): Verdict {
   const { mode, decision } = verdict;
   if (mode !== 'warn' || decision === 'allow' || decision === 'warn') return verdict;

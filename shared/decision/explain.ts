@@ -1,7 +1,7 @@
 import type { Verdict } from '../vocabulary/verdict.ts';
 import { readTheComment } from './next-steps.ts';
 
-/** `explain` of a preflight response (contract 2.2); `observed` only where something was. */
+/** `explain` of a preflight response (contract 2.2); `observed` is present only if not empty. */
 interface Explanation {
   readonly summary: string;
   readonly matched_rules: readonly string[];
@@ -10,11 +10,11 @@ interface Explanation {
   readonly details?: RefusalDetails;
 }
 
-/** What a refusal says beyond the contract's words. */
+/** Details of a refusal besides the contract's fields. */
 export interface RefusalDetails {
-  /** RFC 3339: when the budget that refused this call lets it through again, if nothing is added. */
+  /** RFC 3339 time at which the budget allows this call again, if nothing is added until then. */
   readonly resets_at?: string;
-  /** What a human said of this action: why they denied it, or what more they ask. Data, redacted. */
+  /** A decider's comment on this action: the reason for a denial, or a question. Redacted data. */
   readonly approver_comment?: string;
 }
 

@@ -3,7 +3,7 @@ import type { PolicyOutcome } from '../policy/engine/policy-set.ts';
 import type { Decision, Effect } from '../vocabulary/verdict.ts';
 import { stepsFor, stepsForBudget, stepsForDecision } from './next-steps.ts';
 
-/** What a stage found, before the mode is applied to it. */
+/** The result of a stage, before the mode is applied. */
 export interface Finding {
   readonly decision: Decision;
   readonly reasonCode: string;
@@ -14,7 +14,7 @@ export interface Finding {
   readonly resetsAtMs?: number | undefined;
 }
 
-/** A refusal for a reason that is not a policy's. */
+/** A refusal that does not come from a policy. */
 export function deny(
   reasonCode: ErrorCode,
   summary: string = errorKinds[reasonCode].text,
@@ -22,7 +22,7 @@ export function deny(
   return { decision: 'deny', reasonCode, summary, nextSteps: stepsFor(reasonCode) };
 }
 
-/** A policy asked for a human, and one has agreed. */
+/** A policy required a human decision, and a human approved. */
 export function satisfied(outcome: PolicyOutcome, effect: Effect): Finding {
   return {
     decision: 'allow',
@@ -42,7 +42,7 @@ const verbs: Readonly<Record<Decision, string>> = {
   require_tool_reapproval: 'requires the tool to be approved again',
 };
 
-/** What policy says, in words. */
+/** Converts the policies' outcome to a finding with a summary. */
 export function fromOutcome(outcome: PolicyOutcome, effect?: Effect): Finding {
   const { decision, reasonCode, matchedRules, nextSteps } = outcome;
   const rule = outcome.decidedBy ?? matchedRules[0];
@@ -69,7 +69,7 @@ function stepsOf({ decision, reasonCode, matchedRules }: PolicyOutcome): readonl
     : stepsForDecision(decision);
 }
 
-/** A budget is no rule that stays the same: the agent is told when it is worth trying again. */
+/** Adds the reset time of a budget, so that the agent learns when to retry. */
 export function withReset(finding: Finding, resetsAtMs: number | undefined): Finding {
   const { decision, summary, nextSteps } = finding;
   if (resetsAtMs === undefined || decision === 'allow' || decision === 'warn') return finding;
@@ -77,7 +77,7 @@ export function withReset(finding: Finding, resetsAtMs: number | undefined): Fin
   return {
     ...finding,
     resetsAtMs,
-    summary: `${summary} What the agent did so far is the reason; it resets at ${new Date(resetsAtMs).toISOString()}.`,
+    summary: `${summary} The agent's budget is exhausted; it resets at ${new Date(resetsAtMs).toISOString()}.`,
     nextSteps: decision === 'deny' ? steps : [...nextSteps, ...steps],
   };
 }

@@ -7,7 +7,7 @@ import { satisfiesTerms } from '../vocabulary/grant-terms.ts';
 import type { ApprovalTerms, Effect } from '../vocabulary/verdict.ts';
 import type { DecisionState } from './state.ts';
 
-/** What an approval is worth for this action. */
+/** The effect of an approval on this action. */
 type GrantJudgement =
   | {
       readonly refused: ErrorCode;
@@ -20,18 +20,18 @@ type GrantJudgement =
 const tooWeak: GrantJudgement = {
   refused: 'approval.invalid',
   summary:
-    'The approval was given under weaker terms than the rules now ask for: a higher role or more deciders are needed.',
+    'The approval does not satisfy the terms that the rules now require: a higher role or more deciders are needed.',
 };
 
 interface Asked {
   readonly nowMs: number;
-  /** What the rules ask of a human now; undefined where they ask for none. */
+  /** The human decision that the rules require now; undefined if they require none. */
   readonly terms: ApprovalTerms | undefined;
 }
 
 /**
- * Judges the approval that a passport is bound to, which refuses the action when it is not for
- * it, else a standing grant, which then says nothing. Undefined: a human must be asked.
+ * Evaluates the approval that a passport is bound to; it refuses the action if it does not cover
+ * it. Otherwise evaluates a standing grant, which never refuses. Undefined: a human must decide.
  */
 export function judgeGrant(
   action: Action,
@@ -63,8 +63,8 @@ function judgeBound(
 }
 
 /**
- * The decision must be a grant, for exactly this action, unspent and unexpired, by deciders who
- * satisfy what the rules ask now.
+ * The approval must grant exactly this action, be unused and unexpired, and its deciders must
+ * satisfy what the rules require now.
  */
 function judgeProof(
   proof: ApprovalProof,
@@ -103,17 +103,20 @@ function covers(
   try {
     return actionDigest === digestOf(action, state.tool?.manifestHash);
   } catch {
-    // Arguments that JSON cannot hold faithfully were never approved.
+    // Arguments without a canonical form were never approved.
     return false;
   }
 }
 
-/** A later round of a call: what it performs depends on answers that nobody has seen before. */
+/**
+ * True for a later round of an MCP call, because its effect depends on answers that no approver
+ * saw.
+ */
 export function answersServer({ mcp }: Action): boolean {
   return mcp?.input_responses !== undefined || mcp?.request_state !== undefined;
 }
 
-/** The risk of an action: its tool's, else what its passport was issued for. */
+/** The risk tier of the tool, or else of the passport. */
 export function riskOf({ tool, passport }: DecisionState): RiskTier | undefined {
   return tool?.riskTier ?? (passport?.form === 'signed' ? passport.claims.risk_tier : undefined);
 }

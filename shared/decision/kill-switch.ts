@@ -5,8 +5,8 @@ import type { KillSwitch } from './state.ts';
 type Target = Pick<Action, 'agentId' | 'tool'>;
 
 /**
- * The first armed switch that blocks a call of this tool by this agent. Asked in every decision,
- * and again right before dispatch.
+ * The first armed kill switch that blocks a call of this tool by this agent. Checked in every
+ * decision, and again directly before dispatch.
  */
 export function blockingSwitch(
   killSwitches: readonly KillSwitch[],
@@ -21,12 +21,15 @@ export function blockingSwitch(
   return undefined;
 }
 
-/** True until a switch expires. */
+/** True until the switch expires. */
 export function isArmed({ expiresAtMs }: KillSwitch, nowMs: number): boolean {
   return expiresAtMs === undefined || nowMs < expiresAtMs;
 }
 
-/** True when a switch is armed and reaches this call. Both limits hold; one that sets none reaches all. */
+/**
+ * True if a switch is armed and applies to this call. Agent and tool limits must both match; a
+ * switch without limits applies to all calls.
+ */
 export function appliesTo(killSwitch: KillSwitch, target: Target, nowMs: number): boolean {
   const { agentId, tool } = killSwitch;
   if (!isArmed(killSwitch, nowMs)) return false;

@@ -3,8 +3,8 @@ import { appliesTo } from './kill-switch.ts';
 import type { DecisionState } from './state.ts';
 
 /**
- * The mode a decision is made in. Preflight honours the request, an enforcement point lets a
- * request only tighten the tenant's mode. Kill switches and policies in `strict` only ever tighten.
+ * The mode of a decision. Preflight uses the requested mode; at an enforcement point, a request can
+ * only tighten the tenant's mode. Kill switches and policies in `strict` can only tighten.
  */
 export function effectiveMode(action: Action, state: DecisionState, nowMs: number): Mode {
   if (isStrictByPolicy(action, state)) return 'strict';
@@ -30,7 +30,7 @@ function requestedMode({ mode }: Action, { point, tenant }: DecisionState): Mode
   }
 }
 
-/** True in the modes in which a refusal stops the call. Anything but the two lenient ones does. */
+/** True if a refusal stops the call: in all modes except `monitor` and `warn`. */
 export function isEnforcing(mode: Mode): boolean {
   return mode !== 'monitor' && mode !== 'warn';
 }

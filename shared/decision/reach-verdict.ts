@@ -6,32 +6,32 @@ import type { Effect, Verdict } from '../vocabulary/verdict.ts';
 
 type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { readonly kind: Kind }>;
 
-/** By what authority an action is done: a passport, and a human's decision if it needs one. */
+/** The authority for an action: a passport, and a human decision if required. */
 interface Authority {
   readonly passport: PassportState | undefined;
   /** A standing grant that may be used. */
   readonly grant?: ApprovalProof | undefined;
 }
 
-/** How a decision point decides, and how it carries out what only it can. */
+/** The decisions and side effects of one decision point. */
 interface DecisionPoint {
   decideWith(authority: Authority): Verdict;
-  /** Takes the passport's one use. */
+  /** Claims the single use of the passport. */
   claim(effect: EffectOf<'claim_passport'>): Promise<'claimed' | 'replayed' | 'unavailable'>;
-  /** Uses up the grant, or one use of it; false when others were first. */
+  /** Consumes the grant, or one of its uses; false if others consumed it first. */
   spend(effect: EffectOf<'spend_approval'>): Promise<boolean>;
   /** Counts the call against budgets, in the same tick. */
   count(effect: EffectOf<'count_usage'>): GiveBack;
 }
 
-/** A verdict that really holds. */
+/** A verdict whose side effects were executed. */
 export interface Reached {
   readonly verdict: Verdict;
-  /** Takes the call back out of the budgets, should it not go through after all. */
+  /** Removes the call from the budgets if it is not performed after all. */
   readonly giveBack: GiveBack;
 }
 
-/** The effect of that kind that a verdict asks for. */
+/** The effect of this kind in a verdict. */
 export function effectIn<Kind extends Effect['kind']>(
   { effects }: Verdict,
   kind: Kind,
@@ -40,9 +40,9 @@ export function effectIn<Kind extends Effect['kind']>(
 }
 
 /**
- * Decides, takes the passport's one use, counts the call, spends the grant, in that order. What
- * cannot be done is decided again as undone, so that the verdict always says what really holds.
- * Nothing comes between a verdict and its counting.
+ * Decides, claims the passport, counts the call, and consumes the grant, in that order. If a step
+ * fails, it decides again with that result, so that the verdict always matches what happened. No
+ * await separates a verdict from counting it.
  */
 export async function reachVerdict(authority: Authority, point: DecisionPoint): Promise<Reached> {
   let held = authority;
@@ -78,7 +78,7 @@ async function isSpent(
   }
 }
 
-/** The same when somebody else was first to use what a human granted. */
+/** Removes the grant that another call consumed first. */
 function withoutGrant({ passport, grant }: Authority): Authority {
   return {
     passport:
@@ -90,8 +90,8 @@ function withoutGrant({ passport, grant }: Authority): Authority {
 }
 
 /**
- * What the event of a decision says of budgets: there where the call counts, with the values that
- * it adds, so that the ledger explains every sum. `run` names who counted it.
+ * The budget data in a decision's event: present if the call counts, with the values that it adds,
+ * so that the ledger explains every sum. `run` names the counting process.
  */
 export function usageEvidence(verdict: Verdict, run: string): JsonObject {
   const effect = effectIn(verdict, 'count_usage');

@@ -8,7 +8,7 @@ import type { ToolRecord } from '../vocabulary/tool-record.ts';
 export interface KillSwitch {
   readonly id: string;
   readonly kind: 'block_tool' | 'block_agent' | 'force_mode';
-  /** Tool id or glob; for `block_tool`, and optionally to narrow `force_mode`. */
+  /** Tool id or glob: required for `block_tool`, optional for `force_mode`. */
   readonly tool?: string | undefined;
   readonly agentId?: string | undefined;
   readonly mode?: Mode | undefined;
@@ -29,11 +29,11 @@ export interface DirectoryUser {
   readonly role?: string | undefined;
 }
 
-/** All that a decision depends on besides the action and the time. */
+/** All inputs of a decision besides the action and the time. */
 export interface DecisionState {
-  /** At `enforcement` a request may only tighten the tenant's mode. */
+  /** At `enforcement`, a request can only tighten the tenant's mode. */
   readonly point: 'preflight' | 'enforcement';
-  /** What a passport's `aud` must contain, when the action names no audience. */
+  /** The value that a passport's `aud` must contain if the action names no audience. */
   readonly audience: string;
   readonly tenant: { readonly id: string; readonly name: string; readonly mode: Mode };
   readonly environment: Environment;
@@ -44,9 +44,9 @@ export interface DecisionState {
   readonly user?: DirectoryUser | undefined;
   readonly tool?: ToolRecord | undefined;
   readonly passport?: PassportState | undefined;
-  /** A standing grant that may answer for a human, when the passport is bound to no approval. */
+  /** A standing grant that may replace a human decision if the passport is bound to no approval. */
   readonly grant?: ApprovalProof | undefined;
   readonly policies: PolicySet;
-  /** What the agent did with the tool until now; undefined: it cannot be known, or no policy asks. */
+  /** Past usage of the tool by the agent; undefined if unknown or not needed by any policy. */
   readonly usage?: ToolUsage | undefined;
 }

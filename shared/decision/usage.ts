@@ -11,16 +11,19 @@ import type { Effect } from '../vocabulary/verdict.ts';
 import { buildContext } from './context.ts';
 import type { DecisionState } from './state.ts';
 
-/** What the policies say of an action, with what the agent has already done in mind. */
+/** The outcome of the policies, with past usage taken into account. */
 export interface UsageJudgement {
   readonly outcome: PolicyOutcome;
-  /** Set when a rule that decides needs what cannot be known. */
+  /** Set if a deciding rule needs usage that is unknown. */
   readonly isUnknown?: boolean;
-  /** Set when less use so far would have led further: from then on it does, if nothing is added. */
+  /**
+   * Set if less usage would give a less restrictive outcome: the time when that happens if nothing
+   * is added.
+   */
   readonly resetsAtMs?: number | undefined;
 }
 
-/** Evaluates the policies; those that refer to usage with what was done until now. */
+/** Evaluates the policies, including rules that refer to past usage. */
 export function evaluateWithUsage(
   action: Action,
   state: DecisionState,
@@ -32,7 +35,7 @@ export function evaluateWithUsage(
   if (needs === undefined) return { outcome: policies.evaluate(context) };
   if (usage === undefined) {
     const outcome = policies.evaluate(context);
-    // Who refuses without it needs no budget for it.
+    // A rule that denies without usage makes the budget irrelevant.
     const isSettled = outcome.decision === 'deny' && outcome.matchedRules.length > 0;
     return { outcome, isUnknown: !isSettled && policies.usage.decidesIn(context) };
   }
@@ -46,7 +49,7 @@ export function evaluateWithUsage(
   };
 }
 
-/** What policies see of an action, what the agent has already done included. */
+/** The context of an action, including past usage. */
 export function contextWithUsage(
   action: Action,
   state: DecisionState,
@@ -58,13 +61,13 @@ export function contextWithUsage(
   return withUsage(context, state.usage, { needs, args: action.args, nowMs });
 }
 
-/** `count_usage`, where a call that may proceed has to be counted. */
+/** The `count_usage` effect, if a call that may proceed must be counted. */
 export function countEffect(action: Action, state: DecisionState): Effect | undefined {
   const needs = needsOf(action, state);
   return needs && { kind: 'count_usage', sums: amountsIn(action.args, needs.sums) };
 }
 
-/** What the context of a call without arguments says of earlier ones, for whoever only looks. */
+/** The usage part of the context for a call without arguments, for read-only requests. */
 export function usageSoFar(
   action: Pick<Action, 'tool' | 'agentId'>,
   { policies, usage }: Pick<DecisionState, 'policies' | 'usage'>,
@@ -92,9 +95,9 @@ function withUsage(context: PolicyContext, usage: ToolUsage, looked: Looked): Po
 }
 
 /**
- * Calls are those that went before; sums hold this one's own value, too: one that looked back only
- * could be passed by any single call. Where that value cannot be read, the sum is given as text
- * with an exponent, which permits nothing and hides nothing from a refusal.
+ * Calls are the previous ones. Sums include this call's own value, because otherwise a single call
+ * could exceed any budget. If that value is unreadable, the sum is text with an exponent, which
+ * permits nothing and still matches refusals.
  */
 function usageContext(usage: ToolUsage, { needs, args, nowMs }: Looked): JsonObject {
   const own = amountsIn(args, needs.sums);
@@ -112,9 +115,9 @@ function usageContext(usage: ToolUsage, { needs, args, nowMs }: Looked): JsonObj
 }
 
 /**
- * The first full minute at which the policies say something less restrictive. Found by halving: as
- * use only falls while nothing is added, what a budget refuses is permitted from some moment on.
- * Where rules turn that around it is one such moment, and not always the first.
+ * The first full minute at which the outcome is less restrictive, found by binary search. Usage
+ * only falls while nothing is added, so a refused call is allowed from some time on. If rules
+ * invert that, the result is one such time and not always the first.
  */
 function firstRelief(
   { decision }: PolicyOutcome,

@@ -2,7 +2,7 @@ import type { RiskTier } from '../vocabulary/action.ts';
 import type { ApprovalStatus } from '../vocabulary/tool-record.ts';
 import { type Drift, driftReason, isMaterial } from './drift.ts';
 
-/** What is on record about a tool before another version of it comes in. */
+/** The stored approval state of a tool before a new version is submitted. */
 interface ToolStanding {
   readonly manifestHash: string;
   readonly approvedHash?: string | undefined;
@@ -16,9 +16,9 @@ export interface NextStanding {
 }
 
 /**
- * Where a tool stands once a version of it was submitted. `drifts` are those from the *approved*
- * manifest (none when nothing was approved yet). What waits for a human keeps waiting, whatever
- * risk a later version claims; going back to what was approved needs nobody.
+ * The status of a tool after a version was submitted. `drifts` compares with the *approved*
+ * manifest (empty if none was approved). A pending tool stays pending, whatever risk tier a later
+ * version declares. Returning to the approved version needs no approval.
  */
 export function nextStatus(submitted: {
   readonly hash: string;

@@ -4,7 +4,7 @@ import { type NormalisedManifest, riskTierOf } from './manifest.ts';
 import { changedMembers, memberOf, pointerStep } from './members.ts';
 import { compareSchemas, type SchemaChange } from './schema-drift.ts';
 
-/** What can change in a tool, the most telling first; each is the reason code `tool.<class>`. */
+/** The drift classes, most significant first; each is the reason code `tool.<class>`. */
 const severities = {
   read_to_write_conversion: 'critical',
   execution_capability_broadened: 'critical',
@@ -69,8 +69,9 @@ const judges: Readonly<Record<string, Judge>> = {
 };
 
 /**
- * Every change from one version of a tool to the next, the most telling first. A change that
- * fits no class is `manifest_changed`; nothing that changes the manifest's hash goes unreported.
+ * Lists every change from one version of a tool to the next, most significant first. A change
+ * without a class of its own is `manifest_changed`, so every change of the manifest's hash is
+ * reported.
  */
 export function classifyDrift(
   before: NormalisedManifest,
@@ -81,12 +82,12 @@ export function classifyDrift(
     .sort((one, other) => rank(one) - rank(other));
 }
 
-/** True when a change needs a human: everything but pure narrowing. */
+/** True if a change needs a human decision; only pure narrowing does not. */
 export function isMaterial(drifts: readonly Drift[]): boolean {
   return drifts.some(({ material }) => material);
 }
 
-/** The reason code that says most about why a tool must be approved again. */
+/** The most significant reason code why a tool must be approved again. */
 export function driftReason(drifts: readonly Drift[]): Drift['reason_code'] | undefined {
   return drifts.filter(({ material }) => material).sort((a, b) => rank(a) - rank(b))[0]
     ?.reason_code;
@@ -117,7 +118,7 @@ function drift(name: DriftClass, path: string, message: string): Drift {
   };
 }
 
-/** A change that takes something away: reported, and no reason to ask again. */
+/** A change that removes something. It is reported and needs no new approval. */
 function narrowing(path: string, message: string): Drift {
   return { ...drift('manifest_changed', path, message), severity: 'low', material: false };
 }
@@ -137,7 +138,7 @@ function textChange(
 function judgeVerification({ after }: Versions): readonly Drift[] {
   const path = '/publisherVerified';
   return after.publisherVerified === true
-    ? [drift('manifest_changed', path, 'the publisher is now said to be verified')]
+    ? [drift('manifest_changed', path, 'the manifest now marks the publisher as verified')]
     : [drift('publisher_unverified', path, 'the publisher is no longer verified')];
 }
 
@@ -153,7 +154,10 @@ function judgeInput({ before, after }: Versions): readonly Drift[] {
   );
 }
 
-/** Annotations are hints, and their defaults the worse case (MCP: not read-only, destructive, open world). */
+/**
+ * Annotations are hints, and MCP's defaults are the worse case (not read-only, destructive, open
+ * world).
+ */
 function judgeAnnotations({ before, after }: Versions): readonly Drift[] {
   const old = before.annotations ?? {};
   return changedMembers(old, after.annotations ?? {}).map((name) => judgeAnnotation(name, old));
@@ -163,13 +167,13 @@ function judgeAnnotation(name: string, old: JsonObject): Drift {
   const was = memberOf(old, name);
   const path = `/annotations${pointerStep(name)}`;
   if (name === 'readOnlyHint' && was === true) {
-    return drift('read_to_write_conversion', path, 'the tool no longer says that it only reads');
+    return drift('read_to_write_conversion', path, 'readOnlyHint is no longer true');
   }
   if (name === 'destructiveHint' && was === false) {
-    return drift('side_effect_added', path, 'the tool no longer says that it destroys nothing');
+    return drift('side_effect_added', path, 'destructiveHint is no longer false');
   }
   if (name === 'openWorldHint' && was === false) {
-    return drift('execution_capability_broadened', path, 'the tool now reaches the open world');
+    return drift('execution_capability_broadened', path, 'openWorldHint is no longer false');
   }
   if (name === 'title') return drift('description_changed', path, 'the title changed');
   return drift('manifest_changed', path, `${name} changed`);
@@ -180,24 +184,30 @@ function judgeScopes({ before, after }: Versions): readonly Drift[] {
   const added = missingFrom(before.oauthScopes, after.oauthScopes);
   return added.length > 0
     ? [drift('oauth_scope_broadened', path, `new scopes: ${added.join(', ')}`)]
-    : [narrowing(path, 'scopes were given up')];
+    : [narrowing(path, 'scopes were removed')];
 }
 
-/** Effects that change nothing; every other word, known or not, counts as a write. */
+/** Effects that change nothing; every other word, known or unknown, counts as a write. */
 const harmlessEffects: readonly string[] = ['read', 'none'];
 
 function judgeSideEffects({ before, after }: Versions): readonly Drift[] {
   const path = '/sideEffectProfile';
   const added = missingFrom(before.sideEffectProfile, after.sideEffectProfile);
-  if (added.length === 0) return [narrowing(path, 'side effects were given up')];
+  if (added.length === 0) return [narrowing(path, 'side effects were removed')];
   const writes = added.filter((effect) => !harmlessEffects.includes(effect));
   const wroteBefore = (before.sideEffectProfile ?? []).some((e) => !harmlessEffects.includes(e));
   return !wroteBefore && writes.length > 0
-    ? [drift('read_to_write_conversion', path, `a reading tool now does: ${writes.join(', ')}`)]
+    ? [
+        drift(
+          'read_to_write_conversion',
+          path,
+          `a read-only tool now has side effects: ${writes.join(', ')}`,
+        ),
+      ]
     : [drift('side_effect_added', path, `new side effects: ${added.join(', ')}`)];
 }
 
-/** A tool that now calls itself less risky is not thereby less risky. */
+/** A lower declared risk tier is no proof of lower risk, so it is not narrowing. */
 function judgeRisk({ before, after }: Versions): readonly Drift[] {
   const [was, is] = [riskTierOf(before), riskTierOf(after)];
   const raised = riskTiers.indexOf(is) > riskTiers.indexOf(was);
@@ -205,7 +215,7 @@ function judgeRisk({ before, after }: Versions): readonly Drift[] {
     drift(
       raised ? 'risk_tier_raised' : 'manifest_changed',
       '/riskTier',
-      `risk went from ${was} to ${is}`,
+      `the risk tier changed from ${was} to ${is}`,
     ),
   ];
 }
@@ -213,7 +223,7 @@ function judgeRisk({ before, after }: Versions): readonly Drift[] {
 const capabilities = ['none', 'sandboxed', 'network', 'code', 'shell'];
 const exposures = [['none'], ['public', 'low'], ['internal', 'medium'], ['confidential', 'high']];
 
-/** A word that is not known ranks above all that are. */
+/** Unknown words rank above all known ones. */
 function rankCapability(word: string): number {
   const known = capabilities.indexOf(word);
   return known === -1 ? capabilities.length : known;
@@ -233,7 +243,7 @@ function judgeRank(
   const was = before[field] ?? 'none';
   const is = after[field] ?? 'none';
   const message = `${field} went from ${was} to ${is}`;
-  // Another word of the same rank cannot be told to be less.
+  // Another word of the same rank counts as a change, because it may mean more.
   return rankOf(is) < rankOf(was)
     ? [narrowing(pointerStep(field), message)]
     : [drift(name, pointerStep(field), message)];

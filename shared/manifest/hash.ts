@@ -10,33 +10,32 @@ export function manifestHash(manifest: NormalisedManifest): string {
 }
 
 /**
- * `sha256:<hex>` over what `tools/list` shows of a tool. Takes a tool as it came over the wire or
- * a normalised manifest; `name` is the registered tool id (`mcp.<server>.<tool>`) in both cases,
- * so the caller puts it in place of the bare name that a server sends.
- * Throws `args.schema_invalid` for what is no tool.
+ * `sha256:<hex>` over the members that `tools/list` shows. Accepts a tool in wire form or a
+ * normalised manifest. The caller sets `name` to the registered tool id (`mcp.<server>.<tool>`),
+ * because a server sends the bare name. Throws `args.schema_invalid` if the value is not a tool.
  */
 export function surfaceHash(tool: JsonObject): string {
   return sha256(canonicalJson(surfaceOf(tool)));
 }
 
 /**
- * What a tool shows but for its name, as canonical JSON: the same for a tool that was renamed.
- * Undefined for one that shows nothing but a name, which is like any other such.
+ * The members that `tools/list` shows, without the name, as canonical JSON; it is equal for a
+ * renamed tool. Undefined for a tool that shows only a name, because all such tools would be equal.
  */
 function formOf(tool: JsonObject): string | undefined {
   const shown = canonicalJson({ ...surfaceOf(tool), name: '' });
   return shown === blankSurface ? undefined : shown;
 }
 
-/** `sha256:<hex>` over that form. */
+/** `sha256:<hex>` over `formOf`. */
 export function formHash(tool: JsonObject): string | undefined {
   const form = formOf(tool);
   return form === undefined ? undefined : sha256(form);
 }
 
 /**
- * True when two tools show the same but for their names: a tool that was renamed. Two tools that
- * show nothing but a name are not the same tool.
+ * True if two tools differ only in name, which means that a tool was renamed. Two tools that show
+ * only a name are different tools.
  */
 export function sameButName(one: JsonObject, other: JsonObject): boolean {
   if (one.name === other.name) return false;
@@ -46,7 +45,7 @@ export function sameButName(one: JsonObject, other: JsonObject): boolean {
 
 const blankSurface = canonicalJson({ name: '' });
 
-/** The members that `tools/list` shows, in their normal form. */
+/** The members that `tools/list` shows, in normal form. */
 export function surfaceOf(tool: JsonObject): JsonObject {
   const { name, title, description, inputSchema, outputSchema, annotations } = parseManifest({
     name: tool.name,

@@ -2,8 +2,8 @@ import type { JsonObject } from '../base/json.ts';
 import type { RiskTier } from '../vocabulary/action.ts';
 
 /**
- * A tool manifest in its normal form (contract 2.5): what equals its default is left out, what is
- * a set is sorted. Members that are not known here stay, and count when versions are compared.
+ * A tool manifest in normal form (contract 2.5): default values are removed, sets are sorted.
+ * Unknown members are kept and count when versions are compared.
  */
 export interface NormalisedManifest extends JsonObject {
   readonly name: string;
@@ -12,20 +12,20 @@ export interface NormalisedManifest extends JsonObject {
   readonly serverOrigin?: string;
   readonly protocol?: string;
   readonly publisherIdentity?: string;
-  /** Left out when false. */
+  /** Absent if false. */
   readonly publisherVerified?: true;
   readonly inputSchema?: JsonObject;
   readonly outputSchema?: JsonObject;
   readonly annotations?: JsonObject;
   readonly oauthScopes?: readonly string[];
   readonly sideEffectProfile?: readonly string[];
-  /** Left out when it is the default. */
+  /** Absent if it is the default. */
   readonly riskTier?: RiskTier;
   readonly executionCapability?: string;
   readonly sensitiveDataExposure?: string;
 }
 
-/** A manifest that declares no risk is not taken for a harmless one. */
+/** Not `low`, because a manifest without a risk tier is not necessarily harmless. */
 export const riskTierDefault: RiskTier = 'medium';
 
 export function riskTierOf(manifest: NormalisedManifest): RiskTier {

@@ -1,12 +1,12 @@
 import type { JsonObject, JsonValue } from '../base/json.ts';
 import { canonicalJson } from '../crypto/jcs.ts';
 
-/** An object's own member; names such as `constructor` are data here, never inherited. */
+/** An object's own member, never an inherited one such as `constructor`. */
 export function memberOf(object: JsonObject, name: string): JsonValue | undefined {
   return Object.hasOwn(object, name) ? object[name] : undefined;
 }
 
-/** The names of members that are not the same in both objects, sorted. */
+/** The names of members that differ between two objects, sorted. */
 export function changedMembers(one: JsonObject, other: JsonObject): readonly string[] {
   return [...new Set([...Object.keys(one), ...Object.keys(other)])]
     .filter((name) => !sameValue(memberOf(one, name), memberOf(other, name)))

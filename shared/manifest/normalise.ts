@@ -10,7 +10,10 @@ import {
   setKeywords,
 } from './schema-keywords.ts';
 
-/** Reads one member: its normal form, undefined for the default, or throws naming the field. */
+/**
+ * Reads one member: returns its normal form, or undefined for the default; throws an error that
+ * names the field.
+ */
 type Reader = (value: JsonValue, field: string) => JsonValue | undefined;
 
 const nameLengthMax = 256;
@@ -31,14 +34,14 @@ const readers: Readonly<Record<string, Reader>> = {
   riskTier: readRiskTier,
   executionCapability: readLevel,
   sensitiveDataExposure: readLevel,
-  // Icons and transport metadata change without the tool changing.
+  // Icons and transport metadata can change although the tool does not.
   icons: () => undefined,
   _meta: () => undefined,
 };
 
 /**
- * The normal form of a submitted manifest. Only `name` is required; a null member counts as left
- * out. Refuses anything else than a manifest with `args.schema_invalid`, naming the field.
+ * Normalises a submitted manifest. Only `name` is required; a null member counts as absent. Throws
+ * `args.schema_invalid`, naming the field, if the manifest is invalid.
  */
 export function parseManifest(input: unknown): NormalisedManifest {
   if (!isJsonObject(input)) throw invalid('manifest', 'must be an object');
@@ -52,11 +55,11 @@ export function parseManifest(input: unknown): NormalisedManifest {
     const normal = reader === undefined ? value : reader(value, `manifest.${field}`);
     if (normal !== undefined) members.push([field, normal]);
   }
-  // The readers gave every known member the type that NormalisedManifest says.
+  // The readers ensured that every known member has the type in NormalisedManifest.
   return Object.fromEntries(members) as unknown as NormalisedManifest;
 }
 
-/** A JSON Schema with its sets sorted and members that say nothing left out. */
+/** A JSON Schema with sorted sets and without members that have no effect. */
 export function normaliseSchema(schema: JsonObject): JsonObject {
   const members: [string, JsonValue][] = [];
   for (const [keyword, value] of Object.entries(schema)) {

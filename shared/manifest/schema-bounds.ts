@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from '../base/json.ts';
 
-/** A bound from one side. `undefined` limit: none. */
+/** A lower or upper bound. `undefined` limit: unbounded. */
 interface Bound {
   readonly limit: number | undefined;
   readonly exclusive: boolean;
@@ -13,12 +13,15 @@ const exclusiveOf: Readonly<Record<string, string>> = {
   maximum: 'exclusiveMaximum',
 };
 
-/** True for keywords that `isTighter` can judge; the exclusive ones are judged with `minimum` and `maximum`. */
+/**
+ * True for keywords that `isTighter` compares. Exclusive bounds are compared together with
+ * `minimum` and `maximum`.
+ */
 export function isBound(keyword: string): boolean {
   return lowerBounds.has(keyword) || upperBounds.has(keyword) || keyword === 'multipleOf';
 }
 
-/** True when the bound of `after` provably lets through no more than that of `before`. */
+/** True if the bound of `after` provably accepts no more than that of `before`. */
 export function isTighter(keyword: string, before: JsonObject, after: JsonObject): boolean {
   if (keyword === 'multipleOf') return isMultiple(before.multipleOf, after.multipleOf);
   const sign = lowerBounds.has(keyword) ? 1 : -1;
@@ -32,8 +35,8 @@ export function isTighter(keyword: string, before: JsonObject, after: JsonObject
 }
 
 /**
- * The stricter of a bound and its exclusive form, as a lower bound (upper ones negated);
- * undefined when one of them is not a number (draft 4 writes exclusive bounds as booleans).
+ * The stricter of a bound and its exclusive form, as a lower bound (upper bounds are negated).
+ * Undefined if one is not a number (draft 4 writes exclusive bounds as booleans).
  */
 function readBound(keyword: string, schema: JsonObject, sign: 1 | -1): Bound | undefined {
   const plain = schema[keyword];

@@ -4,8 +4,8 @@ import { changedMembers, memberOf, pointerStep } from './members.ts';
 import { isBound, isTighter } from './schema-bounds.ts';
 
 /**
- * How one place of a schema changed: it accepts less, it may accept more, or only the words about
- * it changed. What cannot be told for certain counts as broadened.
+ * One change in a schema: it accepts less, it may accept more, or only its descriptions changed. An
+ * undecidable change counts as broadened.
  */
 export interface SchemaChange {
   readonly kind: 'narrowed' | 'broadened' | 'described';
@@ -22,10 +22,10 @@ interface Comparison {
   readonly path: string;
 }
 
-/** Keywords that assert nothing and that a model or a person reads. */
+/** Keywords that assert nothing and that models and people read. */
 const describingKeywords = new Set(['$comment', 'description', 'examples', 'title']);
 
-/** Keywords that are judged together, under the name on the right. */
+/** Keywords that are compared together, under the name on the right. */
 const jointly: ReadonlyMap<string, string> = new Map([
   ['const', 'enum'],
   ['exclusiveMaximum', 'maximum'],
@@ -33,8 +33,8 @@ const jointly: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * Every change from one schema to another. A list of `narrowed` changes alone means that all that
- * the new schema accepts, the old one accepted.
+ * Lists every change from one schema to another. If all changes are `narrowed`, the old schema
+ * accepted everything that the new one accepts.
  */
 export function compareSchemas(
   before: Schema,
@@ -42,15 +42,17 @@ export function compareSchemas(
   path: string,
 ): readonly SchemaChange[] {
   if (before === after || canonicalJson(before) === canonicalJson(after)) return [];
-  if (after === false) return [narrowed(path, 'nothing is accepted any more')];
-  if (before === false) return [broadened(path, 'what was refused is now accepted')];
+  if (after === false) return [narrowed(path, 'no value is accepted any longer')];
+  if (before === false) return [broadened(path, 'refused values are now accepted')];
   const comparison = {
     before: before === true ? {} : before,
     after: after === true ? {} : after,
     path,
   };
   const changes = changedKeywords(comparison).flatMap((keyword) => judge(keyword, comparison));
-  return changes.length > 0 ? changes : [broadened(path, 'the schema is written another way')];
+  return changes.length > 0
+    ? changes
+    : [broadened(path, 'the schema changed in a way that cannot be compared')];
 }
 
 function changedKeywords({ before, after }: Comparison): readonly string[] {
@@ -91,12 +93,12 @@ function judgeOther(keyword: string, path: string, { before, after }: Comparison
   if (!isBound(keyword)) return broadened(path, `${keyword} changed`);
   return isTighter(keyword, before, after)
     ? narrowed(path, `${keyword} is tighter`)
-    : broadened(path, `${keyword} is looser, or cannot be compared`);
+    : broadened(path, `${keyword} is less strict, or cannot be compared`);
 }
 
 /**
- * A declared property that is new is something more that the model is asked to send, so it is
- * broadened even where any name was accepted before.
+ * A new declared property counts as broadened even if any name was accepted before, because the
+ * model is now asked to send it.
  */
 function judgeProperties({ before, after, path }: Comparison): readonly SchemaChange[] {
   const old = objectOf(before.properties);
@@ -110,7 +112,7 @@ function judgeProperties({ before, after, path }: Comparison): readonly SchemaCh
     const was = ownSchema(old, name);
     const is = ownSchema(now, name);
     if (was === 'unreadable' || is === 'unreadable') {
-      return [broadened(at, 'the schema cannot be read')];
+      return [broadened(at, 'the schema is invalid')];
     }
     if (is === undefined) {
       return after.additionalProperties === false && !patterns
@@ -124,11 +126,11 @@ function judgeProperties({ before, after, path }: Comparison): readonly SchemaCh
   });
 }
 
-/** Requiring more is narrower, unless it asks for what no declared property describes. */
+/** Requiring more is narrower, unless the required property is not declared. */
 function judgeRequired(path: string, { before, after }: Comparison): readonly SchemaChange[] {
   const old = namesOf(before.required);
   const now = namesOf(after.required);
-  if (old === undefined || now === undefined) return [broadened(path, 'required cannot be read')];
+  if (old === undefined || now === undefined) return [broadened(path, 'required is invalid')];
   const declared = objectOf(after.properties) ?? {};
   const freed = [...old].filter((name) => !now.has(name));
   const asked = [...now].filter((name) => !old.has(name));
@@ -137,12 +139,12 @@ function judgeRequired(path: string, { before, after }: Comparison): readonly Sc
     ...asked.map((name) =>
       Object.hasOwn(declared, name)
         ? narrowed(path, `${name} is now required`)
-        : broadened(path, `${name} is asked for without being declared`),
+        : broadened(path, `${name} is required but not declared`),
     ),
   ];
 }
 
-/** New values are new words for the model to read, so they count even where any value was accepted. */
+/** New values are new text for the model, so they count even if any value was accepted before. */
 function judgeValues(path: string, { before, after }: Comparison): readonly SchemaChange[] {
   const old = valuesOf(before);
   const changes = judgeSets(path, old, valuesOf(after));
@@ -158,7 +160,7 @@ function judgeNested(
   const at = `${path}/${keyword}`;
   const old = schemaOf(before[keyword]);
   const now = schemaOf(after[keyword]);
-  // With unevaluated*, a keyword that newly looks at members also admits them.
+  // With unevaluated*, a keyword that evaluates more members also admits them.
   const counts = hasUnevaluated(before) || hasUnevaluated(after);
   if (old === 'unreadable' || now === 'unreadable' || counts) {
     return [broadened(at, `${keyword} changed`)];
@@ -170,7 +172,7 @@ function hasUnevaluated(schema: JsonObject): boolean {
   return schema.unevaluatedItems !== undefined || schema.unevaluatedProperties !== undefined;
 }
 
-/** Whether one pattern is within another is not decided here: only a first one is narrower. */
+/** Does not compare patterns: only adding a first pattern counts as narrower. */
 function judgeOpaque(
   keyword: 'pattern' | 'format',
   path: string,
@@ -183,12 +185,12 @@ function judgeOpaque(
   return keyword === 'pattern' ? [...changes, described(path, 'a pattern is now shown')] : changes;
 }
 
-/** A set of what is accepted; undefined: everything. */
+/** A set of accepted values; undefined accepts everything. */
 type Accepted = ReadonlySet<string> | 'unreadable' | undefined;
 
 function judgeSets(path: string, old: Accepted, now: Accepted): readonly SchemaChange[] {
-  if (old === 'unreadable' || now === 'unreadable') return [broadened(path, 'cannot be read')];
-  if (now === undefined) return [broadened(path, 'anything is accepted')];
+  if (old === 'unreadable' || now === 'unreadable') return [broadened(path, 'is invalid')];
+  if (now === undefined) return [broadened(path, 'any value is accepted')];
   if (old === undefined) return [narrowed(path, `only ${[...now].join(', ')} accepted`)];
   const gained = [...now].filter((member) => !old.has(member));
   const lost = [...old].filter((member) => !now.has(member));
@@ -196,7 +198,7 @@ function judgeSets(path: string, old: Accepted, now: Accepted): readonly SchemaC
   return lost.length > 0 ? [narrowed(path, `no longer accepted: ${lost.join(', ')}`)] : [];
 }
 
-/** What `enum` and `const` together leave. */
+/** The values that `enum` and `const` together allow. */
 function valuesOf(schema: JsonObject): Accepted {
   if (schema.enum !== undefined && !Array.isArray(schema.enum)) return 'unreadable';
   const listed = schema.enum && new Set(schema.enum.map(canonicalJson));
@@ -205,7 +207,7 @@ function valuesOf(schema: JsonObject): Accepted {
   return listed === undefined || listed.has(only) ? new Set([only]) : new Set();
 }
 
-/** Types that a schema accepts, `integer` being part of `number`. */
+/** The types that a schema accepts; `integer` is part of `number`. */
 function typesOf({ type }: JsonObject): Accepted {
   if (type === undefined) return undefined;
   const listed = namesOf(typeof type === 'string' ? [type] : type);

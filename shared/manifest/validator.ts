@@ -7,10 +7,10 @@ import { sha256 } from '../crypto/hash.ts';
 import { canonicalJson } from '../crypto/jcs.ts';
 import { schemaMapKeywords } from './schema-keywords.ts';
 
-/** Says what is wrong with arguments, or undefined when they are as the schema wants them. */
+/** Returns the problem with arguments, or undefined if they match the schema. */
 export type ArgsValidator = (args: JsonObject) => string | undefined;
 
-/** JSON Schema's default dialect for MCP is 2020-12. */
+/** MCP's default JSON Schema dialect is 2020-12. */
 const dialects = [
   { form: /^https?:\/\/json-schema\.org\/draft\/2020-12\/schema#?$/, Ajv: Ajv2020 },
   { form: /^https?:\/\/json-schema\.org\/draft\/2019-09\/schema#?$/, Ajv: Ajv2019 },
@@ -21,9 +21,9 @@ const cacheMax = 2_000;
 const cache = new Map<string, ArgsValidator>();
 
 /**
- * A validator for one `inputSchema`, compiled at its first use and kept. Formats assert nothing;
- * references reach only into the schema itself; patterns run in linear time. Arguments are never
- * changed. Under a schema that does not compile every call is refused.
+ * The validator of one `inputSchema`, compiled at its first use and cached. Formats assert nothing,
+ * references are limited to the schema itself, and patterns run in linear time. The validator never
+ * modifies arguments. If a schema does not compile, every call is refused.
  */
 export function argsValidator(schema: JsonObject): ArgsValidator {
   const key = sha256(canonicalJson(schema));
@@ -39,7 +39,7 @@ export function argsValidator(schema: JsonObject): ArgsValidator {
   return validator;
 }
 
-/** Why a schema cannot be compiled, or undefined when it can. */
+/** Returns why a schema does not compile, or undefined. */
 export function schemaProblem(schema: JsonObject): string | undefined {
   const built = build(schema);
   return typeof built === 'string' ? built : undefined;
@@ -48,17 +48,17 @@ export function schemaProblem(schema: JsonObject): string | undefined {
 function compile(schema: JsonObject): ArgsValidator {
   const built = build(schema);
   if (typeof built === 'string') {
-    return () => `The tool's approved inputSchema cannot be used, so no call is possible: ${built}`;
+    return () => `The tool's approved inputSchema is invalid, so every call is refused: ${built}`;
   }
   return (args) => judge(built, args);
 }
 
-/** References followed while one call is checked; each takes well under a microsecond. */
+/** Limit of references followed in one check; each takes well under a microsecond. */
 const stepsMax = 1_000_000;
 
 interface Built {
   readonly validate: ValidateFunction;
-  /** How many references were followed. */
+  /** Number of references followed. */
   readonly steps: { count: number };
 }
 
@@ -67,8 +67,8 @@ function judge({ validate, steps }: Built, args: JsonObject): string | undefined
   try {
     return validate(args) === true ? undefined : explain(validate.errors?.[0]);
   } catch {
-    // A schema that refers to itself without end, or all too often.
-    return 'args cannot be checked against the inputSchema';
+    // The schema refers to itself without end, or too often.
+    return 'args cannot be checked: the inputSchema follows too many references';
   }
 }
 
@@ -76,26 +76,26 @@ const regExp = (pattern: string) => {
   const compiled = RE2JS.compile(RE2JS.translateRegExp(pattern));
   return { test: (text: string) => compiled.matcher(text).find() };
 };
-// Read only when validators are written out as standalone code, which is never done here.
+// Ajv reads this only for standalone code, which is never generated here.
 regExp.code = 're2';
 
 const options: Options = {
   strict: false,
   validateFormats: false,
-  // Members such as `constructor` are data, never inherited.
+  // Considers own members only, never inherited ones such as `constructor`.
   ownProperties: true,
   logger: false,
-  // 0.29 is a multiple of 0.01, whatever binary fractions say.
+  // 0.29 counts as a multiple of 0.01, despite binary fractions.
   multipleOfPrecision: 9,
   validateSchema: false,
   meta: false,
   code: { regExp },
 };
 
-/** An instance for each schema: no schema's own ids are visible to another's. */
+/** One Ajv instance for each schema, so that schemas cannot reference each other's ids. */
 function build(schema: JsonObject): Built | string {
   const dialect = dialectOf(schema);
-  // Would make validators answer with a promise.
+  // `$async` would make the validator return a promise.
   if (schema.$async !== undefined) return '$async is not supported';
   if (dialect === undefined) return `$schema ${JSON.stringify(schema.$schema)} is not supported`;
   try {
@@ -131,7 +131,7 @@ function wellFormed(dialect: Dialect, schema: JsonObject): boolean {
   return meta.validateSchema(schema) === true;
 }
 
-/** The usual comparison of each item with each other takes minutes for a body of many small items. */
+/** Replaces Ajv's check, which is quadratic and takes minutes for a body of many small items. */
 function validateUnique(isWanted: boolean, items: readonly JsonValue[]): boolean {
   return !isWanted || new Set(items.map(canonicalJson)).size === items.length;
 }
@@ -154,13 +154,13 @@ function explain(error: ErrorObject | undefined): string {
   }
 }
 
-/** One step of a JSON pointer, as a path reads in code. */
+/** Formats one step of a JSON pointer as in code. */
 function member(step: string): string {
   const name = step.replaceAll('~1', '/').replaceAll('~0', '~');
   return /^\d+$/.test(name) ? `[${name}]` : `.${name}`;
 }
 
-/** The keyword that stands beside every reference and counts how often it is followed. */
+/** The keyword added next to every reference to count how often it is followed. */
 const stepKeyword = 'x-sallyport-step';
 
 /** Keywords whose values are data. */
@@ -168,10 +168,9 @@ const dataKeywords = new Set(['const', 'enum', 'default', 'examples']);
 const references = ['$ref', '$dynamicRef', '$recursiveRef'];
 
 /**
- * The schema with a counter beside every reference. A schema of a few lines can refer to itself so
- * that checking one call takes longer than anybody lives; all else is bounded by the sizes of schema
- * and arguments. Throws where a reference leads to what is data to everybody else, and would not
- * be counted.
+ * Adds a counter next to every reference. A short schema can refer to itself so that checking one
+ * call takes practically for ever; all other work is bounded by the sizes of schema and arguments.
+ * Throws if a reference leads into a data keyword, because it would not be counted.
  */
 function countReferences(schema: JsonObject): JsonObject {
   return counted(schema) as JsonObject;
@@ -202,7 +201,7 @@ function mapMembers(
   return Object.fromEntries(members);
 }
 
-/** A property may have such a name, and is a schema then. */
+/** A property may have such a name, and its value is a schema then. */
 function leadsToData(ref: string): boolean {
   const [, pointer = ''] = ref.split('#', 2);
   return decodeURIComponent(pointer)

@@ -1,7 +1,7 @@
-/** `aud` of a passport for whichever decision point its agent meets. */
+/** `aud` of a passport for every decision point. */
 export const gatewayAudience = 'gateway://agents';
 
-/** `aud` of a passport for one sidecar alone. */
+/** `aud` of a passport for a single sidecar. */
 export function sidecarAudience(sidecarId: string): string {
   return `sidecar://${sidecarId}`;
 }

@@ -7,28 +7,28 @@ import type { PassportState } from './passport-state.ts';
 
 type SignedPassport = Extract<PassportState, { readonly form: 'signed' }>;
 
-/** One failed check, as the verify operation reports it. */
+/** One failed check, as in the response of the verify operation. */
 export interface PassportFailure {
   readonly check: string;
   readonly reason_code: ErrorCode;
   readonly message: string;
 }
 
-/** What a passport is held against. What is absent is not checked. */
+/** The values that a passport is compared with. Absent values are not checked. */
 interface PassportTarget {
   readonly tenantId: string;
   readonly nowMs: number;
   readonly audience?: string | undefined;
   readonly action?: Pick<Action, 'agentId' | 'userId' | 'tool' | 'resource' | 'args'> | undefined;
-  /** The agent's present capabilities, the upper bound on the tools of any of its passports. */
+  /** The agent's current capabilities, the upper bound for the tools of its passports. */
   readonly capabilities?: readonly string[] | undefined;
 }
 
 type Check = (passport: SignedPassport, target: PassportTarget) => PassportFailure | undefined;
 
 /**
- * How far this clock may run behind the issuer's. Only `nbf` has leeway: without it a passport
- * would be refused in the moment it arrives; expiry is exact.
+ * Tolerated clock difference to the issuer. Only `nbf` has leeway, because otherwise a new passport
+ * could be refused on arrival; expiry is exact.
  */
 const clockLeewayMs = 5_000;
 
@@ -54,7 +54,7 @@ const checks: readonly Check[] = [
   ),
 ];
 
-/** The first check that a passport fails, in the order of design 3; undefined when it passes all. */
+/** The first check that a passport fails, in the order of design 3; undefined if it passes all. */
 export function firstPassportFailure(
   passport: PassportState,
   target: PassportTarget,
@@ -94,20 +94,22 @@ function formFailure(passport: Exclude<PassportState, SignedPassport>): Passport
       return failure(
         'form',
         'passport.lease_exhausted',
-        'The sidecar holds no lease to act under right now.',
+        'The sidecar has no passport lease at the moment; retry.',
       );
   }
 }
 
-/** A lease is spent number by number by the sidecar it was made for, and never shown by an agent. */
+/**
+ * Only the sidecar that a lease was issued to consumes its numbers; an agent can never present one.
+ */
 function checkSource({ claims, source }: SignedPassport): PassportFailure | undefined {
   return (source === 'lease') === (claims.lease_size !== undefined)
     ? undefined
-    : failure('form', 'passport.malformed', 'A lease is not a passport that can be presented.');
+    : failure('form', 'passport.malformed', 'A lease cannot be presented as a passport.');
 }
 
 function checkExpiry({ claims }: SignedPassport, { nowMs }: PassportTarget) {
-  // RFC 7519, section 4.1.4: on or after exp it is not accepted.
+  // RFC 7519 section 4.1.4: a token is refused on or after exp.
   return nowMs < claims.exp * 1000
     ? undefined
     : failure('exp', 'passport.expired', `The passport expired at ${at(claims.exp)}.`);
@@ -165,7 +167,7 @@ function checkUse({ use }: SignedPassport): PassportFailure | undefined {
       return failure(
         'replay',
         'passport.claim_unavailable',
-        'Whether the passport was used before cannot be told right now.',
+        'Single use of the passport cannot be verified at the moment; retry.',
       );
   }
 }
@@ -193,7 +195,8 @@ function checkUser({ claims }: SignedPassport, { action }: PassportTarget) {
 
 function checkTool({ claims }: SignedPassport, { action, capabilities }: PassportTarget) {
   if (action === undefined) return undefined;
-  // First, because a sidecar's own passports carry the capabilities: these are what to extend.
+  // Checked first, because a sidecar's own passports carry the capabilities, which an operator can
+  // extend.
   if (capabilities !== undefined && !matchesAnyGlob(capabilities, action.tool, 'tool')) {
     return failure(
       'tool',
@@ -222,7 +225,8 @@ function checkResource({ claims }: SignedPassport, { action }: PassportTarget) {
       );
 }
 
-// `.` and `..` segments, also percent-encoded: upstream they may name what lies outside the glob.
+// `.` and `..` segments, also percent-encoded: an upstream may resolve them to a path outside the
+// glob.
 const dotSegments = /(?:^|[/:\\]|%2f|%5c)(?:\.|%2e){1,2}(?:$|[/:\\]|%2f|%5c)/i;
 
 function coversResource(allowed: readonly string[], resource: string): boolean {
@@ -230,7 +234,7 @@ function coversResource(allowed: readonly string[], resource: string): boolean {
   return allowed.some((pattern) => pattern === resource || pattern === '*' || pattern === '**');
 }
 
-/** Globs as a message names them: the first five, and how many more there are. */
+/** Formats globs for a message: the first five, and the number of others. */
 export function listGlobs(globs: readonly string[]): string {
   if (globs.length === 0) return 'nothing';
   const more = globs.length - 5;

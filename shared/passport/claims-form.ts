@@ -10,7 +10,7 @@ const isName: Form = (value) => typeof value === 'string' && value !== '' && val
 const isSeconds: Form = (value) => Number.isSafeInteger(value) && Number(value) > 0;
 const isNames: Form = (value) => Array.isArray(value) && value.every(isName);
 const isTier: Form = (value) => riskTiers.some((tier) => tier === value);
-// No dot: `<jti>.<n>` is how the uses of a lease are named, and nothing else may look like one.
+// No dot, because `<jti>.<n>` names the uses of a lease and must be unambiguous.
 const isJti: Form = (value) => typeof value === 'string' && /^[A-Za-z0-9_-]{1,128}$/.test(value);
 const isLeaseSize: Form = (value) =>
   value === undefined || (Number.isSafeInteger(value) && Number(value) > 0);
@@ -40,13 +40,13 @@ const names = Object.keys(forms) as readonly (keyof PassportClaims)[];
 const leaseTtlSecondsMax = 86_400;
 
 /**
- * What is wrong with a passport's claims, or undefined. A claim that is not known here is
- * refused: it may be a restriction that a newer control plane meant to be kept.
+ * The problem with a passport's claims, or undefined. Unknown claims are refused, because they may
+ * be a restriction from a newer control plane.
  */
 export function claimsProblem(payload: JsonObject): string | undefined {
   for (const name of names) {
     const value = Object.hasOwn(payload, name) ? payload[name] : undefined;
-    if (!forms[name](value)) return `the claim ${name} is missing or not of its type`;
+    if (!forms[name](value)) return `the claim ${name} is missing or has the wrong type`;
   }
   const unknown = Object.keys(payload).find((name) => !Object.hasOwn(forms, name));
   if (unknown !== undefined) return `the claim ${unknown} is not known`;
@@ -59,8 +59,8 @@ function lifeProblem(
   exp: number,
   { lease_size }: JsonObject,
 ): string | undefined {
-  if (nbf < iat) return 'nbf lies before iat';
-  if (exp <= nbf) return 'exp does not lie after nbf';
+  if (nbf < iat) return 'nbf is before iat';
+  if (exp <= nbf) return 'exp is not after nbf';
   const longest = lease_size === undefined ? ttlSecondsMax : leaseTtlSecondsMax;
-  return exp - iat > longest ? `the passport lives longer than ${longest} seconds` : undefined;
+  return exp - iat > longest ? `the passport is valid for more than ${longest} seconds` : undefined;
 }

@@ -3,7 +3,7 @@ import type { RiskTier } from '../vocabulary/action.ts';
 
 export const passportType = 'action-passport+jwt';
 
-/** In `user_id`: the passport is bound to no one user, but to whomever its agent acts for. */
+/** In `user_id`: the passport is valid for every user that its agent acts for. */
 export const anyUser = '*';
 
 /** The payload of an Action Passport. Times are seconds since the Unix epoch (RFC 7519). */
@@ -15,7 +15,7 @@ export interface PassportClaims {
   readonly tenant_id: string;
   readonly user_id: string;
   readonly goal: string;
-  /** Tool globs (`*` within a segment, `**` across, a lone `*` everything). */
+  /** Tool globs (`*` within a segment, `**` across segments, a lone `*` everything). */
   readonly allowed_tools: readonly string[];
   /** Resource globs; empty or absent: every resource. */
   readonly allowed_resources: readonly string[];
@@ -28,6 +28,6 @@ export interface PassportClaims {
   readonly iat: number;
   readonly nbf: number;
   readonly exp: number;
-  /** A lease: this passport stands for the jtis `<jti>.0` … `<jti>.<lease_size - 1>`. */
+  /** A lease: this passport covers the jtis `<jti>.0` … `<jti>.<lease_size - 1>`. */
   readonly lease_size?: number;
 }

@@ -11,13 +11,12 @@ interface Violation {
   readonly message: string;
 }
 
-/** The part of an action that constraints look at. */
+/** The part of an action that constraints apply to. */
 type ConstrainedCall = Pick<Action, 'resource' | 'args'>;
 
 /**
- * The constraints that code enforces, in the order they are checked; any other is visible to
- * policies only. A constraint that cannot be read, and a call that cannot be held against one,
- * is refused.
+ * The constraints that code enforces, in the order of checking; policies can read all others. A
+ * call is refused if a constraint is malformed or cannot be checked against the call.
  */
 export const constraintNames = [
   'max_amount',
@@ -27,7 +26,7 @@ export const constraintNames = [
 ] as const;
 type ConstraintName = (typeof constraintNames)[number];
 
-/** What a call violates of one constraint of a passport; undefined when it is absent or kept. */
+/** The violation of one constraint; undefined if the constraint is absent or satisfied. */
 export function violates(
   name: ConstraintName,
   constraints: JsonObject,
@@ -49,36 +48,39 @@ export function violates(
 
 const amountNames = new Set(['amount']);
 
-/** Every `amount` in the arguments, at any depth, counts by its size, whatever its sign. */
+/** Checks every `amount` in the arguments, at any depth, by its absolute value. */
 function exceedsAmount(limit: JsonValue | undefined, { args }: ConstrainedCall) {
   const reasonCode = 'args.amount_exceeds_limit';
   const max = readAmount(limit);
   if (max === undefined)
     return { reasonCode, message: unreadable('max_amount', 'a number') } as const;
   const amounts = valuesNamed(args, amountNames);
-  // Left out, it means the whole amount to many payment interfaces.
+  // Without an amount, many payment APIs use the full amount.
   if (amounts.length === 0) {
     return {
       reasonCode,
-      message: `The passport allows amounts up to ${max}, and this call states none: give args.amount.`,
+      message: `The passport allows amounts up to ${max}, but this call has none; send args.amount.`,
     } as const;
   }
   for (const value of amounts) {
     const amount = readAmount(value);
     if (amount === undefined) {
-      return { reasonCode, message: 'args.amount is not a plain number.' } as const;
+      return {
+        reasonCode,
+        message: 'args.amount is not a plain number; send a decimal number without exponent.',
+      } as const;
     }
     if (Math.abs(amount) > max) {
       return {
         reasonCode,
-        message: `args.amount is ${amount}, and the passport allows up to ${max}.`,
+        message: `args.amount is ${amount}, but the passport allows up to ${max}.`,
       } as const;
     }
   }
   return undefined;
 }
 
-// At most 15 digits, so that the number compared is the number written.
+// At most 15 digits, so that the compared number equals the written one.
 const decimalForm = /^-?\d{1,15}$|^(?=.{3,16}$)-?\d+\.\d+$/;
 
 function readAmount(value: JsonValue | undefined): number | undefined {
@@ -104,7 +106,7 @@ function leavesCustomer(limit: JsonValue | undefined, call: ConstrainedCall) {
     reasonCode,
     message:
       customers.length === 0
-        ? `The passport is for customer ${limit}, and this call names none: give args.customer_id.`
+        ? `The passport is for customer ${limit}, but this call names none; send args.customer_id.`
         : `The passport is for customer ${limit} only.`,
   } as const;
 }
@@ -115,7 +117,7 @@ function isId(value: JsonValue | undefined): value is string | number {
   return (typeof value === 'string' && value !== '') || typeof value === 'number';
 }
 
-/** A call that names no recipient sends to nobody. */
+/** A call without recipients satisfies the constraint. */
 function leavesDomains(limit: JsonValue | undefined, { args }: ConstrainedCall) {
   const reasonCode = 'args.external_recipient';
   const allowed = typeof limit === 'string' ? [limit] : limit;
@@ -127,7 +129,7 @@ function leavesDomains(limit: JsonValue | undefined, { args }: ConstrainedCall) 
     ? undefined
     : ({
         reasonCode,
-        message: `The recipient ${JSON.stringify(outside.slice(0, 100))} is not provably within ${allowed.join(', ')}.`,
+        message: `The recipient ${JSON.stringify(outside.slice(0, 100))} is not within the allowed domains ${allowed.join(', ')}.`,
       } as const);
 }
 
@@ -140,7 +142,7 @@ function changesArgs(limit: JsonValue | undefined, { args }: ConstrainedCall) {
       } as const);
 }
 
-/** `sha256:<hex>` over the JCS form of arguments; undefined when they have none. */
+/** `sha256:<hex>` over the JCS form of arguments; undefined if there is no such form. */
 export function argsDigest(args: JsonObject): string | undefined {
   try {
     return sha256(canonicalJson(args));

@@ -27,12 +27,12 @@ export interface PassportGrant {
   readonly approvalHash?: string | null | undefined;
   /** 5 to 3600. */
   readonly ttlSeconds: number;
-  /** Makes the passport a lease that stands for this many uses. */
+  /** Makes the passport a lease that covers this many uses. */
   readonly leaseSize?: number | undefined;
   readonly nowMs: number;
 }
 
-/** The claims of a new passport under a jti of its own; refuses a life outside 5 to 3600 seconds. */
+/** The claims of a new passport with its own jti; refuses a lifetime outside 5 to 3600 seconds. */
 export function buildClaims(grant: PassportGrant): PassportClaims {
   const { ttlSeconds, leaseSize } = grant;
   assertTtl(ttlSeconds);

@@ -1,16 +1,16 @@
 import { domainToASCII, domainToUnicode } from 'node:url';
 import { isJsonObject, type JsonValue } from '../base/json.ts';
 
-/** Arguments that name whom something is sent to (design 15). */
+/** Arguments that name recipients (design 15). */
 const recipientNames = new Set(['recipient', 'recipients', 'to', 'cc', 'bcc', 'email']);
-/** Members of a recipient given as an object that hold its address. */
+/** Members of a recipient object that contain its address. */
 const addressNames = new Set(['email', 'address', 'emailaddress']);
 
 /**
- * The first recipient in `args`, at any depth, that is not provably inside the allowed domains,
- * or undefined when every one is. A domain stands for itself alone, `*.example.com` for its
- * sub-domains. Names are compared as lower-case A-labels. What cannot be read for certain
- * (quoted or routed local parts, comments, encoded words, address literals, numbers) is outside.
+ * The first recipient in `args`, at any depth, that is not provably inside the allowed domains;
+ * undefined if all are. A domain covers only itself, `*.example.com` its sub-domains. Names are
+ * compared as lower-case A-labels. Ambiguous forms (quoted or routed local parts, comments, encoded
+ * words, address literals, numbers) count as outside.
  */
 export function externalRecipient(args: JsonValue, allowed: readonly string[]): string | undefined {
   const domains = allowed.map(readAllowed).filter((domain) => domain !== undefined);
@@ -21,7 +21,7 @@ export function externalRecipient(args: JsonValue, allowed: readonly string[]): 
   return undefined;
 }
 
-/** Values of members with one of these names (whatever their case), at any depth. */
+/** Values of members with one of these names, ignoring case, at any depth. */
 export function valuesNamed(root: JsonValue, names: ReadonlySet<string>): readonly JsonValue[] {
   const found: JsonValue[] = [];
   const open: JsonValue[] = [root];
@@ -60,7 +60,7 @@ function firstOf<Item>(
   return undefined;
 }
 
-/** One address, or several parted by commas or semicolons. */
+/** One address, or several separated by commas or semicolons. */
 function outsiderInText(text: string, domains: readonly string[]): string | undefined {
   return firstOf(text.split(/[,;]/), (part) => {
     const domain = domainOf(part);
@@ -68,14 +68,15 @@ function outsiderInText(text: string, domains: readonly string[]): string | unde
   });
 }
 
-// RFC 5322 addr-spec, dot-atom forms only, and without the characters that routes (RFC 5321
-// appendix C), encoded words (RFC 2047) and old gateways give a second meaning to.
+// RFC 5322 addr-spec in dot-atom form, without characters that have a second meaning in routes (RFC
+// 5321 appendix C), encoded words (RFC 2047) and legacy gateways.
 const addressForm = /^([A-Za-z0-9_'+~#=/-]+(?:\.[A-Za-z0-9_'+~#=/-]+)*)@([^@]+)$/;
-// A display name that holds nothing an address is made of; parsers disagree about anything else.
+// A display name without any character of the address syntax, because parsers disagree about
+// others.
 const namedForm = /^([^<>@,;:"\\()[\]\p{Cc}=]*)<([^<>]+)>$/u;
 const quotedNameForm = /^"([^<>@,;:"\\()[\]\p{Cc}=]*)" *<([^<>]+)>$/u;
 
-/** The domain of one address as lower-case A-labels, or undefined when it cannot be read. */
+/** The domain of one address as lower-case A-labels; undefined if it is ambiguous. */
 function domainOf(text: string): string | undefined {
   const trimmed = text.replace(/^ +| +$/g, '');
   const named = quotedNameForm.exec(trimmed) ?? namedForm.exec(trimmed);
@@ -88,14 +89,14 @@ const labelsForm = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a
 function readDomain(text: string): string | undefined {
   const lower = (text.endsWith('.') ? text.slice(0, -1) : text).toLowerCase();
   if (/^[a-z0-9.-]+$/.test(lower)) return labelsForm.test(lower) ? lower : undefined;
-  // domainToASCII reads only up to a slash or the like, and maps look-alike dots; only a name that
-  // it gives back unchanged is taken.
+  // domainToASCII stops at a slash and similar characters, and maps look-alike dots. Only a name
+  // that it returns unchanged is accepted.
   if (!/^[\p{L}\p{M}\p{N}.-]+$/u.test(lower)) return undefined;
   const ascii = domainToASCII(lower);
   return domainToUnicode(ascii) === lower && labelsForm.test(ascii) ? ascii : undefined;
 }
 
-/** An allowed domain in the form addresses are compared in; `*.` kept in front. */
+/** An allowed domain in the form that addresses are compared in; keeps a leading `*.`. */
 function readAllowed(text: string): string | undefined {
   if (!text.startsWith('*.')) return readDomain(text);
   const domain = readDomain(text.slice(2));

@@ -2,19 +2,19 @@ import type { Bus } from '../bus/bus.ts';
 import type { Effect } from '../vocabulary/verdict.ts';
 import { issuedBeforeEpoch } from './single-use.ts';
 
-/** Kept this long past expiry: a clock that is behind must not open a second use. */
+/** A claim is kept this long past expiry, so that a slow clock does not allow a second use. */
 export const claimMarginMs = 600_000;
 
 /**
- * How long after it expired a passport may still be refreshed, and so has to be revoked with what
- * it belongs to: half as long as the bus remembers past expiry that one was used, so that a used
- * passport is never taken for an unused one.
+ * How long after expiry a passport can still be refreshed, and so must be revoked with its parent.
+ * Half of the time that the bus keeps claims past expiry, so that a used passport never looks
+ * unused.
  */
 export const refreshGraceMs = claimMarginMs / 2;
 
 const claimPrefix = 'jti:';
 
-/** Under what a claim is kept on the bus. */
+/** The key of a claim on the bus. */
 export function claimKey(jti: string): string {
   return `${claimPrefix}${jti}`;
 }
@@ -29,14 +29,14 @@ interface ClaimDeps {
   readonly bus: Pick<Bus, 'claim'>;
   readonly tenantId: string;
   readonly nowMs: number;
-  /** The second lock, in the database: true for exactly one caller. */
+  /** A second lock in the database: true for exactly one caller. */
   readonly claimDurably: (jti: string, expiresAtMs: number) => Promise<boolean>;
   readonly onFailure: (error: unknown) => void;
 }
 
 /**
- * Takes the one use of a passport, over all replicas and sidecars: exactly one caller ever gets
- * `claimed`. Where that cannot be assured the answer is `unavailable`, never a guess.
+ * Claims the single use of a passport across all replicas and sidecars: exactly one caller gets
+ * `claimed`. If that cannot be guaranteed, the result is `unavailable`.
  */
 export async function claimPassport(
   { jti, expiresAtMs, durable }: PassportClaim,

@@ -3,8 +3,8 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import type { PassportClaims } from './claims.ts';
 
 /**
- * The passport of a lease's use number `n` (from 0): the lease's claims under the jti
- * `<lease>.<n>`. Refuses a number that the lease does not cover.
+ * The passport for use number `n` (from 0) of a lease: the lease's claims with the jti
+ * `<lease>.<n>`. Refuses a number outside the lease.
  */
 export function leasePassport(lease: PassportClaims, n: number): PassportClaims {
   if (!Number.isSafeInteger(n) || n < 0 || n >= (lease.lease_size ?? 0)) {
@@ -13,21 +13,21 @@ export function leasePassport(lease: PassportClaims, n: number): PassportClaims 
   return { ...lease, jti: `${lease.jti}.${n}` };
 }
 
-/** The id under which a passport is revoked whole: its jti, for a use of a lease the lease's. */
+/** The id for revoking a passport: its jti, or for a use of a lease the lease's jti. */
 export function revocationId(jti: string): string {
   const dot = jti.indexOf('.');
   return dot === -1 ? jti : jti.slice(0, dot);
 }
 
-/** True when this jti, or the lease it is a use of, is among the revoked ones. */
+/** True if this jti, or the lease it belongs to, is revoked. */
 export function isRevoked(jti: string, revoked: ReadonlySet<string>): boolean {
   return revoked.size > 0 && (revoked.has(jti) || revoked.has(revocationId(jti)));
 }
 
 /**
- * True when a passport was issued before the bus began to remember claims (or when that cannot
- * be told): whether it was used cannot be known, so its use is `unavailable`, never `claimed`.
- * `epochMs` and the issuer's clock are taken to agree.
+ * True if a passport was issued before the bus began to record claims, or if that is unknown. Its
+ * earlier use is then unknown, so its use is `unavailable`, never `claimed`. Assumes that `epochMs`
+ * and the issuer's clock agree.
  */
 export function issuedBeforeEpoch(jti: string, epochMs: number): boolean {
   const issuedMs = idTimeMs(jti);

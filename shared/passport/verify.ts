@@ -3,17 +3,17 @@ import type { VerificationKeys } from '../crypto/signing-key.ts';
 import { type PassportClaims, passportType } from './claims.ts';
 import { claimsProblem } from './claims-form.ts';
 
-/** A passport whose form, signature and claims were read; nothing else about it is known yet. */
+/** A passport with verified form, signature and claim types; no other check was made. */
 export type PassportReading =
   | { readonly form: 'malformed' | 'signature_invalid'; readonly detail: string }
   | { readonly form: 'signed'; readonly claims: PassportClaims };
 
-/** Reads a passport: form, `typ`, key, signature, then every claim. Never throws. */
+/** Verifies form, `typ`, key and signature of a passport, then every claim. Never throws. */
 export function readPassport(token: string, keys: VerificationKeys): PassportReading {
   return readClaims(verifyJws(token, passportType, keys), keys);
 }
 
-/** The same with the signature checked on the thread pool, for a hot path. */
+/** Like `readPassport`, with the signature verified on the thread pool, for hot paths. */
 export async function readPassportAsync(
   token: string,
   keys: VerificationKeys,
@@ -23,12 +23,12 @@ export async function readPassportAsync(
 
 function readClaims(jws: JwsResult, keys: VerificationKeys): PassportReading {
   if (!jws.ok) return { form: jws.problem, detail: jws.detail };
-  // Team keys (ES256) sign other things; one that ended up among these keys signs no passport.
+  // ES256 team keys sign other objects, so they are refused for passports even if present here.
   if (keys.get(jws.kid)?.alg !== 'EdDSA') {
-    return { form: 'signature_invalid', detail: 'a passport is signed with EdDSA only' };
+    return { form: 'signature_invalid', detail: 'a passport must be signed with EdDSA' };
   }
   const problem = claimsProblem(jws.payload);
   if (problem !== undefined) return { form: 'malformed', detail: problem };
-  // claimsProblem looked at every member and its type.
+  // claimsProblem checked every member and its type.
   return { form: 'signed', claims: jws.payload as unknown as PassportClaims };
 }

@@ -3,10 +3,10 @@ import { compilePath } from '../policy/language/path.ts';
 import { toNumber } from '../policy/language/relations.ts';
 import type { Sums } from '../vocabulary/verdict.ts';
 
-/** No single value counts for more: sums stay numbers whatever an agent writes. */
+/** Maximum that a single value adds, so that sums stay finite. */
 export const amountMax = Number.MAX_SAFE_INTEGER;
 
-/** The values of one call at these paths. Absent ones are left out, as they add nothing. */
+/** The values of one call at these paths, without absent ones. */
 export function amountsIn(args: JsonObject, paths: readonly string[]): Sums {
   const sums: Record<string, number> = {};
   for (const path of paths) {
@@ -16,7 +16,9 @@ export function amountsIn(args: JsonObject, paths: readonly string[]): Sums {
   return sums;
 }
 
-/** Of these paths, those whose value in a call is there and is no plain number: nobody can say what it adds. */
+/**
+ * The paths whose value in a call is present but not a plain number, so that its amount is unknown.
+ */
 export function unreadableIn(args: JsonObject, paths: readonly string[]): ReadonlySet<string> {
   return new Set(
     paths.filter((path) => {
@@ -29,10 +31,9 @@ export function unreadableIn(args: JsonObject, paths: readonly string[]): Readon
 const mantissa = /^[^e]*/i;
 
 /**
- * What a value adds to a sum: a number, or decimal text as policies read it; nothing for anything
- * else. A negative one adds nothing: a budget that can be given back by asking for less than
- * nothing is none. Of text with an exponent the greater of its two readings counts: `900e-1` is 900
- * to a reader that stops at the `e`.
+ * The amount that a value adds to a sum: a number, or decimal text; 0 for anything else. A negative
+ * value adds nothing, because it would restore the budget. Of text with an exponent, the greater of
+ * two readings counts, because a parser that stops at the `e` reads `900e-1` as 900.
  */
 export function amountOf(value: JsonValue | undefined): number {
   const number = toNumber(value, false);

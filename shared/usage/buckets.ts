@@ -3,23 +3,23 @@ import type { Sums } from '../vocabulary/verdict.ts';
 export const minuteMs = 60_000;
 export const hourMs = 60 * minuteMs;
 export const dayMs = 24 * hourMs;
-/** Nothing older is of any use; the minute that a window ends in counts whole. */
+/** Older buckets have no use. The minute in which a window ends counts completely. */
 export const keptMs = dayMs + hourMs;
 
-/** The minute, since the epoch, that a moment lies in. */
+/** The minute since the epoch that contains a moment. */
 export function minuteOf(ms: number): number {
   return Math.floor(ms / minuteMs);
 }
 
 /**
- * Until when a call of that minute counts in a window: all calls of a minute are taken for its last
- * moment, so that a window is never shorter than it is called, and a minute longer at most.
+ * Until when a call of that minute counts in a window. All calls of a minute count as made at its
+ * last moment, so that a window is never shorter than configured and at most a minute longer.
  */
 export function countsUntilMs(minute: number, windowMs: number): number {
   return (minute + 1) * minuteMs + windowMs;
 }
 
-/** What was done in one minute. */
+/** The usage of one minute. */
 export interface Bucket {
   readonly minute: number;
   readonly calls: number;
@@ -31,10 +31,10 @@ interface Held {
   readonly sums: Map<string, number>;
 }
 
-/** Calls of one tool by one agent, by the minute in which they were permitted. */
+/** Calls of one tool by one agent, by the minute in which they were allowed. */
 export class Buckets {
   readonly #byMinute = new Map<number, Held>();
-  /** Undefined when it has to be made anew. */
+  /** Undefined if it must be computed again. */
   #totals: Totals | undefined;
 
   /** Counts one call. */
@@ -48,26 +48,26 @@ export class Buckets {
     if (this.#totals?.add(minute, sums) === false) this.#totals = undefined;
   }
 
-  /** Takes back a call that was counted and does not go through after all. */
+  /** Removes a counted call that was not performed. */
   remove(minute: number, sums: Sums): void {
     const held = this.#byMinute.get(minute);
     if (held === undefined) return;
     this.#totals = undefined;
     held.calls -= 1;
-    // What would remain of sums that were added and taken back is noise.
+    // Discards sums without calls, because floating-point subtraction leaves residues.
     if (held.calls === 0) this.#byMinute.delete(minute);
     for (const [path, amount] of Object.entries(sums)) {
       held.sums.set(path, (held.sums.get(path) ?? 0) - amount);
     }
   }
 
-  /** Takes what somebody else says of a minute for what was known of it. */
+  /** Replaces the counts of a minute with those that another decider reports. */
   set({ minute, calls, sums }: Bucket): void {
     this.#totals = undefined;
     this.#byMinute.set(minute, { calls, sums: new Map(Object.entries(sums)) });
   }
 
-  /** Forgets what no window can reach any more. */
+  /** Discards buckets that no window reaches. */
   forgetBefore(minute: number): void {
     this.#totals = undefined;
     for (const known of this.#byMinute.keys()) {
@@ -75,7 +75,7 @@ export class Buckets {
     }
   }
 
-  /** From when on nothing counts that is here now. */
+  /** The time from which none of the current counts counts any longer. */
   get emptyFromMs(): number {
     const last = this.#table.lastMinute;
     return last === undefined ? Number.NEGATIVE_INFINITY : countsUntilMs(last, dayMs);
@@ -95,7 +95,7 @@ export class Buckets {
   }
 }
 
-/** The first minute that still counts: see `countsUntilMs`. */
+/** The first minute that still counts; see `countsUntilMs`. */
 function oldestIn(windowMs: number, nowMs: number): number {
   return Math.floor((nowMs - windowMs) / minuteMs);
 }
@@ -111,8 +111,8 @@ function totalsOf(byMinute: ReadonlyMap<number, Held>): Totals {
 }
 
 /**
- * For each minute in ascending order, what was done from then on: a window is one look-up, however
- * many minutes it spans. The calls are kept under the empty path.
+ * For each minute in ascending order, the usage since then. A window is one look-up, however many
+ * minutes it spans. The empty path holds the number of calls.
  */
 class Totals {
   readonly #minutes: number[] = [];
@@ -129,7 +129,9 @@ class Totals {
     for (const [path, amount] of sums) this.#raise(path, amount);
   }
 
-  /** Counts one call; false, and nothing is changed, for one that came before the last minute. */
+  /**
+   * Counts one call. Returns false, without a change, if the call is older than the last minute.
+   */
   add(minute: number, sums: Sums): boolean {
     const { lastMinute } = this;
     if (lastMinute !== undefined && minute < lastMinute) return false;
@@ -139,13 +141,13 @@ class Totals {
     return true;
   }
 
-  /** What was done from a minute on. */
+  /** The usage since a minute. */
   since(path: string, minute: number): number {
     const totals = this.#since.get(path);
     return totals?.[this.#firstFrom(minute)] ?? 0;
   }
 
-  /** What happens in the last minute happens after every other. */
+  /** A call in the last minute adds to the totals of every earlier minute. */
   #raise(path: string, amount: number): void {
     const totals = this.#since.get(path) ?? [];
     this.#since.set(path, totals);

@@ -4,29 +4,29 @@ import type { EvidenceEvent } from '../ledger/event.ts';
 import { amountMax } from './amounts.ts';
 import { minuteOf } from './buckets.ts';
 
-/** What one decision adds to the budgets of its agent and tool. */
+/** One addition to the budgets of an agent and tool, caused by a decision. */
 export interface Tally {
   readonly agentId: string;
   readonly tool: string;
   readonly minute: number;
   /** The decider and its run. */
   readonly source: string;
-  /** Below `args`, of a summed value; empty: the calls. */
+  /** Path of a summed value below `args`; empty for the number of calls. */
   readonly path: string;
   readonly amount: number;
 }
 
-/** More than any policy asks for of one tool; a sidecar that says more is not believed more. */
+/** More paths than policies use for one tool; further paths from a sidecar are ignored. */
 const pathsMax = 1_000;
 const textMax = 256;
-/** What an integer column holds. */
+/** Maximum of an integer column. */
 const minuteMax = 2 ** 31 - 1;
 const runForm = /^[\w-]{1,64}$/;
 
 /**
- * What an event adds. Only decisions that say so count: `data.usage` is there where the call may
- * proceed and a budget refers to its tool. What is stored in an index is bounded here, whatever a
- * sidecar wrote.
+ * What an event adds. Only decisions with `data.usage` count; it is present if the call may proceed
+ * and a budget refers to its tool. Values are bounded here, because sidecars supply them and an
+ * index stores them.
  */
 export function tallyOf(event: EvidenceEvent): readonly Tally[] {
   const { type, agent_id: agentId, tool, data, source } = event;
@@ -48,7 +48,7 @@ export function tallyOf(event: EvidenceEvent): readonly Tally[] {
   ];
 }
 
-/** Whose count it is: a run of a decider knows its own better than anybody. */
+/** The owner of a count: each run of a decider knows its own count best. */
 export function usageSource(source: string, run: unknown): string {
   return typeof run === 'string' && runForm.test(run) ? `${source}/${run}` : source;
 }
@@ -58,7 +58,7 @@ function isCountable(path: string, amount: unknown): boolean {
   return isPath && path.isWellFormed() && typeof amount === 'number' && amount > 0;
 }
 
-/** As the key of a row. */
+/** Bounds a text for use in a row's key. */
 function bounded(text: string): string {
   return columnText(text).slice(0, textMax).toWellFormed();
 }

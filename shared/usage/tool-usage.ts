@@ -1,10 +1,10 @@
 import { type Buckets, dayMs, hourMs } from './buckets.ts';
 
-/** What one agent has already done with one tool, as its decider knows it. */
+/** The past use of one tool by one agent, as its decider knows it. */
 export class ToolUsage {
   readonly #parts: readonly Buckets[];
 
-  /** Takes what the decider counted itself, and what others did. */
+  /** Takes the decider's own counts and the counts of others. */
   constructor(parts: readonly (Buckets | undefined)[]) {
     this.#parts = parts.filter((part) => part !== undefined);
   }
@@ -17,12 +17,15 @@ export class ToolUsage {
     return this.#total((part) => part.callsIn(dayMs, nowMs));
   }
 
-  /** Of the values at a path below `args`. */
+  /** Sum of the values at a path below `args`. */
   sumIn24h(path: string, nowMs: number): number {
     return this.#total((part) => part.sumIn(dayMs, nowMs, path));
   }
 
-  /** From when on nothing counts that does now. What counts changes at whole minutes only. */
+  /**
+   * The time from which none of the current counts counts any longer. Windows change at whole
+   * minutes only.
+   */
   get emptyFromMs(): number {
     return Math.max(...this.#parts.map((part) => part.emptyFromMs));
   }
@@ -34,7 +37,7 @@ export class ToolUsage {
   }
 }
 
-/** Sums of decimals are off by the last binary digit: 0.1 and 0.2 are to come to 0.3. */
+/** Rounds binary errors of decimal sums, so that 0.1 and 0.2 give 0.3. */
 export function asDecimal(sum: number): number {
   return Number(sum.toPrecision(15));
 }

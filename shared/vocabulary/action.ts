@@ -1,6 +1,6 @@
 import type { JsonObject } from '../base/json.ts';
 
-/** How much a verdict is enforced, from least to most. */
+/** Enforcement modes, from least to most strict. */
 export const modes = ['monitor', 'warn', 'enforce', 'strict'] as const;
 export type Mode = (typeof modes)[number];
 
@@ -15,7 +15,7 @@ export function stricterMode(one: Mode, other: Mode): Mode {
   return modes.indexOf(one) >= modes.indexOf(other) ? one : other;
 }
 
-/** What an agent wants to do, in the same form at every decision point. */
+/** An agent's action, in the same form at every decision point. */
 export interface Action {
   readonly tenantId: string;
   /** The registered agent's integer id as a decimal string. */
@@ -25,16 +25,16 @@ export interface Action {
   readonly userId: string;
   /** Namespaced tool id, for example `mcp.payments.refund`. */
   readonly tool: string;
-  /** `type:id`, or an id alone. */
+  /** `type:id`, or only an id. */
   readonly resource: string;
   readonly args: JsonObject;
   /**
-   * What an MCP message carries beside its arguments: `meta`, `task`, `input_responses`,
-   * `request_state`, `headers`. Undefined where it carries nothing that is judged.
+   * Members of an MCP message besides its arguments: `meta`, `task`, `input_responses`,
+   * `request_state`, `headers`. Undefined if the message has none of them.
    */
   readonly mcp?: JsonObject | undefined;
   readonly goal?: string | undefined;
-  /** The mode asked for; how far it counts depends on the decision point. */
+  /** The requested mode; each decision point defines how far it counts. */
   readonly mode?: Mode | undefined;
   readonly audience?: string | undefined;
 }

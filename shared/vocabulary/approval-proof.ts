@@ -1,7 +1,7 @@
 import type { Deciders } from './deciders.ts';
 import type { StandingGrant } from './grant-terms.ts';
 
-/** The approval that a passport's `approval_hash` names, as the ledger knows it. */
+/** The approval that a passport's `approval_hash` names, as the ledger records it. */
 export interface ApprovalProof {
   readonly approvalId: number;
   readonly eventHash: string;
@@ -10,8 +10,8 @@ export interface ApprovalProof {
   readonly used: boolean;
   readonly expiresAtMs: number;
   readonly revoked?: boolean | undefined;
-  /** Who agreed. Undefined: not known, and so never enough for what a rule asks. */
+  /** The deciders. Undefined means unknown, which satisfies no rule. */
   readonly deciders?: Deciders | undefined;
-  /** For a grant that is good for more than one call, or for one on the tool whatever its arguments. */
+  /** Present for a grant with more than one use, or for a grant on the tool with any arguments. */
   readonly standing?: StandingGrant | undefined;
 }

@@ -40,7 +40,7 @@ const { require_reauth: _r, ...butReauth } = moves;
 const { require_tool_reapproval: _t, modify: _m, ...butReapproval } = moves;
 const { escalate: _e, ...butEscalate } = moves;
 
-/** The table of design 7. What a row does not name is refused. */
+/** The transition table of design 7. Transitions that are not listed are refused. */
 const table: Readonly<Record<ApprovalState, Moves>> = {
   pending: moves,
   context_requested: butContext,
@@ -53,7 +53,7 @@ const table: Readonly<Record<ApprovalState, Moves>> = {
   expired: {},
 };
 
-/** Where an action leads from a state; undefined when the table does not allow it. */
+/** The state that an action leads to; undefined if the table does not allow it. */
 export function transition(
   state: ApprovalState,
   action: ApprovalAction,
@@ -61,12 +61,12 @@ export function transition(
   return table[state][action];
 }
 
-/** True while a human decision is still awaited. */
+/** True while the approval waits for a human decision. */
 export function isOpen(state: ApprovalState): boolean {
   return table[state].expire !== undefined;
 }
 
-/** The state that counts now: an open approval past its window is expired, swept or not. */
+/** The effective state: an open approval past its window is expired, even before the sweep. */
 export function stateAt(
   approval: { readonly status: ApprovalState; readonly expiresAtMs: number },
   nowMs: number,

@@ -1,20 +1,20 @@
 import { requiredRole, roleSuffices } from './roles.ts';
 
-/** Who agreed to an action: the lowest role among them, and how many persons they were. */
+/** The people who approved an action: their lowest role and their number. */
 export interface Deciders {
   readonly role: string;
   readonly count: number;
 }
 
-/** What rules ask of those who decide. */
+/** The deciders that rules require. */
 export interface AskedDeciders {
   readonly minRole: string;
   readonly quorum: number;
 }
 
 /**
- * Whether those who agreed are authority enough for what the rules ask now: policies change
- * between a decision and its use. Deciders who are not known never suffice.
+ * True if the deciders satisfy what the rules require now, because policies can change between a
+ * decision and its use. Unknown deciders never satisfy a rule.
  */
 export function decidersSuffice(
   deciders: Deciders | undefined,
@@ -23,7 +23,7 @@ export function decidersSuffice(
   return deciders !== undefined && roleSuffices(deciders.role, minRole) && deciders.count >= quorum;
 }
 
-/** What deciders satisfied at least, where only the terms that they decided under are on record. */
+/** The least that deciders satisfied, if only the terms of their decision are recorded. */
 export function decidersBy({ minRole, quorum }: AskedDeciders): Deciders {
   return { role: requiredRole(minRole), count: quorum };
 }

@@ -5,7 +5,7 @@ import { roleSuffices } from './roles.ts';
 export const grantScopes = ['action', 'tool'] as const;
 export type GrantScope = (typeof grantScopes)[number];
 
-/** How far one human decision may reach: what the rules that asked for it allow together. */
+/** The widest grant that one human decision may give: the limits of all rules that require it. */
 export interface GrantLimits {
   readonly uses: number;
   readonly ttlSeconds: number;
@@ -19,14 +19,14 @@ export interface RuleGrant {
   readonly scope?: GrantScope | undefined;
 }
 
-/** What a decider asks for. */
+/** The terms that a decider requests. */
 export interface GrantRequest {
   readonly uses?: number | undefined;
   readonly ttlSeconds?: number | undefined;
   readonly scope?: GrantScope | undefined;
 }
 
-/** A standing grant as the ledger records it: for whom, for what, and on whose authority. */
+/** A standing grant as the ledger records it: holder, coverage and the deciders' authority. */
 export interface StandingGrant {
   readonly uses: number;
   readonly scope: GrantScope;
@@ -34,9 +34,9 @@ export interface StandingGrant {
   readonly agentId: string;
   readonly userId: string;
   readonly tool: string;
-  /** The tool's manifest when it was granted; null for a tool that was not registered. */
+  /** The tool's manifest at the time of the grant; null for an unregistered tool. */
   readonly manifestHash: string | null;
-  /** What the deciders satisfied. */
+  /** The role that the deciders had at least. */
   readonly minRole: string;
   readonly quorum: number;
 }
@@ -48,12 +48,12 @@ export const grantBounds = {
   ttlSecondsMax: 2_592_000,
 } as const;
 
-/** How long a grant may be used when nobody says otherwise. */
+/** How long a grant is valid if nobody requests another time. */
 export const grantSecondsByDefault = 3_600;
 
 /**
- * What several rules allow together: the least of each. A rule that allows no standing grant
- * forbids it for all; a limit that a rule leaves out is the one of a grant without terms.
+ * The limits that several rules allow together: the least of each. A rule without a standing grant
+ * forbids it for all. A limit that a rule omits has the default of a grant without terms.
  */
 export function jointGrantLimits(
   grants: readonly (RuleGrant | undefined)[],
@@ -71,7 +71,10 @@ export function jointGrantLimits(
   return joint;
 }
 
-/** What several deciders grant together: the least of what each asked for, and once if one did. */
+/**
+ * The terms that several deciders grant together: the least of each, and a single use if one
+ * requested that.
+ */
 export function narrowestGrant(
   grants: readonly (GrantLimits | undefined)[],
 ): GrantLimits | undefined {
@@ -92,30 +95,32 @@ export type GrantAgreement =
   | { readonly ok: false; readonly code: ErrorCode; readonly message: string };
 
 /**
- * The terms of a standing grant that a decider asks for, or why it cannot be had. Uses left out
- * are one, or with a time given as many as the rules allow in it.
+ * The terms of the standing grant that a decider requests, or the reason for refusing it. Omitted
+ * uses mean one use, or the rules' maximum if a time is given.
  */
 export function agreeGrant(
   { uses, ttlSeconds, scope }: GrantRequest,
   { limits, riskTier }: { readonly limits: GrantLimits | undefined; readonly riskTier: RiskTier },
 ): GrantAgreement {
   if (riskTier === 'critical') {
-    return refuse('An action of critical risk is approved once, never for more.');
+    return refuse('An action of critical risk cannot have a standing grant; approve it once.');
   }
   if (limits === undefined) {
-    return refuse('The rules that ask for this approval allow it once, and no standing grant.');
+    return refuse(
+      'The rules that require this approval do not allow a standing grant; approve the action once.',
+    );
   }
   const terms: GrantLimits = {
     uses: uses ?? (ttlSeconds === undefined ? 1 : limits.uses),
     ttlSeconds: ttlSeconds ?? Math.min(grantSecondsByDefault, limits.ttlSeconds),
     scope: scope ?? 'action',
   };
-  if (terms.uses > limits.uses) return refuse(`uses: the rules allow ${limits.uses} at most.`);
+  if (terms.uses > limits.uses) return refuse(`uses: the rules allow at most ${limits.uses}.`);
   if (terms.ttlSeconds > limits.ttlSeconds) {
-    return refuse(`ttl_seconds: the rules allow ${limits.ttlSeconds} at most.`);
+    return refuse(`ttl_seconds: the rules allow at most ${limits.ttlSeconds}.`);
   }
   if (terms.scope === 'tool' && limits.scope !== 'tool') {
-    return refuse('scope: the rules allow a grant for this very action only.');
+    return refuse('scope: the rules allow only scope "action"; use it.');
   }
   return { ok: true, terms };
 }
@@ -124,7 +129,7 @@ function refuse(message: string): GrantAgreement {
   return { ok: false, code: 'approval.grant_refused', message };
 }
 
-/** What the rules that match ask of a human (see `ApprovalTerms`). */
+/** The approval that the matching rules require (see `ApprovalTerms`). */
 interface AskedTerms {
   readonly minRole: string;
   readonly quorum: number;
@@ -132,8 +137,8 @@ interface AskedTerms {
 }
 
 /**
- * Whether a standing grant is authority enough for what the rules ask now. Other arguments can
- * match other rules, and policies change: a grant never outlives the permission it rests on.
+ * True if a standing grant satisfies what the rules require now. Other arguments can match other
+ * rules, and policies change, so the terms are checked at every use.
  */
 export function satisfiesTerms(grant: StandingGrant, terms: AskedTerms): boolean {
   const { grant: limits } = terms;

@@ -1,13 +1,13 @@
-/** A resource in its parts: `type:id` at the first colon; without a type there is an id only. */
+/** A parsed resource: `type:id`, split at the first colon. Without a type it has an id only. */
 interface ParsedResource {
   readonly type?: string;
   readonly id: string;
 }
 
-// A path on a host without bindings is the agent's own text: a colon in it separates nothing.
+// On a host without bindings, the path is text from the agent, and a colon in it separates nothing.
 const partOfPath = /[/\\%]/;
 
-/** Text before the first colon is a type unless it is empty or part of a path or URI. */
+/** The text before the first colon is a type unless it is empty or part of a path or URI. */
 export function parseResource(resource: string): ParsedResource {
   const colon = resource.indexOf(':');
   if (colon <= 0) return { id: resource };

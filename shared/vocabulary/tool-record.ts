@@ -9,17 +9,19 @@ export const approvalStatuses = [
 ] as const;
 export type ApprovalStatus = (typeof approvalStatuses)[number];
 
-/** A registered tool as a decision sees it. */
+/** A registered tool as decisions see it. */
 export interface ToolRecord {
   readonly name: string;
-  /** Hash of the manifest registered last; `sha256:<hex>`. */
+  /** Hash of the manifest that was registered last; `sha256:<hex>`. */
   readonly manifestHash: string;
-  /** Hash of the manifest a human stands behind, if any. */
+  /** Hash of the manifest that a human approved, if any. */
   readonly approvedHash?: string | undefined;
   readonly approvalStatus: ApprovalStatus;
   readonly riskTier: RiskTier;
-  /** The most telling `tool.*` code of the drift since approval. */
+  /** The most significant `tool.*` code of the drift since approval. */
   readonly driftReason?: string | undefined;
-  /** Checks arguments against the approved `inputSchema`, compiled at sync; the text says what is wrong. */
+  /**
+   * Validates arguments against the approved `inputSchema`, compiled at sync; returns the problem.
+   */
   readonly validateArgs?: ((args: JsonObject) => string | undefined) | undefined;
 }

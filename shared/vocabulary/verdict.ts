@@ -10,21 +10,21 @@ export const decisions = [
 ] as const;
 export type Decision = (typeof decisions)[number];
 
-/** What a human decision must satisfy; the sum of the `approval` of all matching rules. */
+/** What a human decision must satisfy: the combined `approval` of all matching rules. */
 export interface ApprovalTerms {
   readonly channels: readonly string[];
   readonly minRole: string;
   readonly quorum: number;
   /** Undefined: the tenant's own window. */
   readonly slaSeconds?: number | undefined;
-  /** How far a standing grant may reach; undefined: one call, and no more. */
+  /** Limits of a standing grant; undefined allows a single call only. */
   readonly grant?: GrantLimits | undefined;
 }
 
-/** Values of one call, or of many, added up; by their path below `args`. */
+/** Values of one call, or sums over several, by their path below `args`. */
 export type Sums = Readonly<Record<string, number>>;
 
-/** What the caller of `decide` must carry out; `decide` itself changes nothing. */
+/** Side effects that the caller of `decide` must execute; `decide` itself is pure. */
 export type Effect =
   | {
       readonly kind: 'claim_passport';
@@ -33,34 +33,34 @@ export type Effect =
       readonly durable: boolean;
     }
   | { readonly kind: 'open_approval'; readonly terms: ApprovalTerms }
-  /** The call goes through and a budget asks for it: it counts from now on, in the same tick. */
+  /** The call is allowed and a budget refers to its tool: the caller counts it in the same tick. */
   | { readonly kind: 'count_usage'; readonly sums: Sums }
   | { readonly kind: 'spend_approval'; readonly approvalId: number; readonly eventHash: string };
 
 /**
- * What policies saw beside the action, as far as evidence may keep it: with it a stored decision can
- * be judged again. Never values of arguments, never an address of a person.
+ * Context that policies read besides the action, as far as evidence may store it. A stored decision
+ * can be evaluated again with it. It never contains argument values or a person's address.
  */
 export interface SeenFacts {
   readonly agentName?: string | undefined;
-  /** The goal was the one that the agent is registered for, not the one it stated. */
+  /** True if the goal is the agent's registered goal, not one that the agent stated. */
   readonly isGoalRegistered: boolean;
   readonly userRole?: string | undefined;
   /** The passport was bound to an approval. */
   readonly isApprovalBound: boolean;
 }
 
-/** The outcome of one decision: everything that answer, evidence and log are made of. */
+/** The outcome of one decision; response, evidence and log are built from it. */
 export interface Verdict {
   readonly decision: Decision;
   readonly reasonCode: string;
   readonly summary: string;
   readonly mode: Mode;
-  /** False when a refusal is only reported (modes `monitor` and `warn`). */
+  /** False if a refusal is only reported (modes `monitor` and `warn`). */
   readonly enforced: boolean;
-  /** `<definition id>/<rule name>` of every rule that matched and counted. */
+  /** `<definition id>/<rule name>` of every matching rule that took effect. */
   readonly matchedRules: readonly string[];
-  /** The same, of rules in `monitor` policies, with what they would have decided. */
+  /** Matching rules of `monitor` policies, with the decision they would have made. */
   readonly observed: readonly {
     readonly rule: string;
     readonly decision: string;
@@ -70,16 +70,18 @@ export interface Verdict {
   readonly toolManifestHash?: string | undefined;
   readonly policyHash?: string | undefined;
   readonly nextSteps: readonly string[];
-  /** Where a budget is used up: when the same call would get further, if nothing is added until then. */
+  /**
+   * For an exhausted budget: when the same call would be allowed if nothing is added until then.
+   */
   readonly resetsAtMs?: number | undefined;
   readonly effects: readonly Effect[];
-  /** The use of a passport that this verdict rests on, if one was given. */
+  /** The passport that this verdict consumed, if one was given. */
   readonly passportJti?: string | undefined;
-  /** Undefined where no state was there to decide by. */
+  /** Undefined if no policy state was available. */
   readonly seen?: SeenFacts | undefined;
 }
 
-/** True when the call may be performed: allowed, warned about, or a refusal not enforced. */
+/** True if the call may be performed: allowed, warned about, or refused without enforcement. */
 export function mayProceed(verdict: Verdict): boolean {
   return verdict.decision === 'allow' || verdict.decision === 'warn' || !verdict.enforced;
 }
