@@ -23,7 +23,10 @@ export const actionRequest = z.strictObject({
   user_id: userId,
   goal: goal.optional(),
   mode: z.enum(modes).optional(),
-  /** Whatever is sent is judged by the decision, so that a bad passport is a verdict and not a bad request. */
+  /**
+   * Any text is accepted here, so that an invalid passport leads to a verdict and not to a bad
+   * request.
+   */
   passport: z.string().max(65_536).optional(),
   audience: name(512).optional(),
   idempotency_key: name(255).optional(),
@@ -50,11 +53,11 @@ export const actionResponse = z.object({
     summary: z.string(),
     matched_rules: z.array(z.string()).readonly(),
     next_steps: z.array(z.string()).readonly(),
-    /** What rules of policies in `monitor` would have decided. */
+    /** The decisions that matching rules of `monitor` policies would have made. */
     observed: z.array(observedRule).readonly().optional(),
     /**
-     * Where a budget refuses: when the same call gets further, if nothing is added until then. Where a
-     * human denied this action lately, or asks for more about it: what they said, redacted.
+     * If a budget refuses: when the same call is allowed again if nothing is added until then. If a
+     * human recently denied this action, or asked about it: the redacted comment.
      */
     details: z
       .object({ resets_at: z.string().optional(), approver_comment: z.string().optional() })
@@ -100,12 +103,12 @@ const executionFailure = z.object({
 
 const executionResult = z.object({
   status: z.number().int(),
-  /** Those of the upstream's headers that are passed on, lower case. */
+  /** The upstream's forwarded headers, in lower case. */
   headers: z.record(z.string(), z.string()),
-  /** The JSON value, or text, or base64 of anything else; absent where there is none. */
+  /** A JSON value, text, or base64 for other content; absent without a body. */
   body: z.unknown().optional(),
   body_format: z.enum(['json', 'text', 'base64', 'none']),
-  /** Of the body as it came; of a truncated one, what was read. */
+  /** Length of the received body; for a truncated body, the bytes that were read. */
   body_bytes: z.number().int(),
   truncated: z.boolean(),
 });
@@ -113,14 +116,14 @@ named('ExecutionResult', executionResult);
 export type ExecutionResult = z.output<typeof executionResult>;
 
 export const executeResponse = actionResponse.extend({
-  /** `unknown`: the request was on its way, and whether it was performed cannot be told. */
+  /** `unknown`: the request was sent, and whether it was performed is unknown. */
   executed: z.union([z.boolean(), z.literal('unknown')]),
   result: executionResult.optional(),
-  /** Why there is no whole answer although the decision let the call through. */
+  /** Why no complete response exists although the decision allowed the call. */
   failure: executionFailure.optional(),
   /** The event `execution.result`; its `decision_event_id` is `evidence_event_id`. */
   result_event_id: z.string().optional(),
-  /** The result could not be sealed yet: it waits as a dead letter, and is sealed later. */
+  /** The result is not sealed yet; it waits as a dead letter. */
   dead_lettered: z.literal(true).optional(),
 });
 export type ExecuteResponse = z.output<typeof executeResponse>;
@@ -168,14 +171,14 @@ export const preflight = operation({
   ...shared,
   id: 'preflight',
   path: '/v1/actions/preflight',
-  summary: 'Decide on an action without performing it',
+  summary: 'Decide an action without performing it',
 });
 
 export const decideAction = operation({
   ...shared,
   id: 'decideAction',
   path: '/v1/actions/decision',
-  summary: 'The same as preflight, under its other name',
+  summary: 'Same as preflight',
 });
 
 export const executeAction = operation({
@@ -186,17 +189,17 @@ export const executeAction = operation({
   auth: 'gateway',
   permission: 'action.execute',
   isDecision: true,
-  summary: 'Decide on an action, and perform it where the decision allows',
+  summary: 'Decide an action and perform it if allowed',
   description: [
-    'Judged as at a sidecar: `mode` can only tighten the tenant’s. What may proceed is sent to the `upstream` of the tool’s binding, with the credential that is bound to tool and host; redirects are not followed. `resource` must be the one that the arguments lead to: the binding’s resource template, or without one the path of the bound call.',
-    'Every decision is answered with 200, and so is a call that the upstream failed: `executed` says whether it was performed, `failure` what went wrong, `result` what the upstream answered.',
-    'With `idempotency_key` the call is sent at most once: a repeat gets the stored answer, waits for one that is under way (503 `args.idempotency_in_flight` after 30 seconds), and is told `executed: "unknown"` (`execution.outcome_unknown`) where the first one’s process died between sending and answering. Only what surely was not sent, for an outage, may be tried again with the same key.',
+    'Evaluated as at a sidecar: `mode` can only tighten the tenant’s mode. An allowed call is sent to the `upstream` of the tool’s binding, with the credential that is bound to tool and host; redirects are not followed. `resource` must match the arguments: the filled resource template of the binding, or without a template the path of the bound call.',
+    'Every decision returns 200, also if the upstream failed: `executed` states whether the call was performed, `failure` the error, `result` the upstream’s response.',
+    'With `idempotency_key` the call is sent at most once. A repeated request gets the stored response, or waits for the first one (503 `args.idempotency_in_flight` after 30 seconds). If the first process stopped between sending and responding, the result is `executed: "unknown"` (`execution.outcome_unknown`). You can retry with the same key only if an outage prevented sending.',
   ].join('\n\n'),
   body: actionRequest,
   bodyExample: requestExample,
   success: {
     status: 200,
-    description: 'The decision, and how the call went if it was sent.',
+    description: 'The decision, and the outcome of the call if it was sent.',
     schema: executeResponse,
     example: {
       decision: 'allow',

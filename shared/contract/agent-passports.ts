@@ -30,7 +30,7 @@ const issuedExample = {
   evidence_id: 'ev_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d',
 } as const;
 
-/** Contract 7: each names the step that failed. */
+/** Contract 7: each code names the failed step. */
 const failures = [
   'agent.load_failed',
   'policy.load_failed',
@@ -43,12 +43,15 @@ export const issueAgentPassport = operation({
   ...shared,
   id: 'issueAgentPassport',
   path: '/v1/agents/issue-passport',
-  summary: 'Issue a passport to a registered agent, clamped to its capabilities',
+  summary: 'Issue a passport to a registered agent, limited to its capabilities',
   permission: 'passport.issue',
   body: z.strictObject({
     agent_id: agentIdNumber,
     requested_tools: toolList,
-    /** Binds the passport to one user; without it, it holds for whomever the agent acts for. */
+    /**
+     * Binds the passport to one user. Without it, the passport is valid for every user that the
+     * agent acts for.
+     */
     user_id: userId.optional(),
     requested_resources: resourceList.optional(),
     resource_constraints: jsonObject.optional(),
@@ -64,7 +67,7 @@ export const issueAgentPassport = operation({
   },
   success: {
     status: 201,
-    description: 'The signed passport, its claims, and the evidence that it was issued.',
+    description: 'The signed passport, its claims, and the evidence event of the issue.',
     schema: issued,
     example: issuedExample,
   },
@@ -84,9 +87,9 @@ export const validateAgent = operation({
   ...shared,
   id: 'validateAgent',
   path: '/v1/agents/validate',
-  summary: 'Whether an agent may act, and whether a passport would serve it; nothing is used up',
+  summary: 'Check an agent, and optionally a passport, without using the passport',
   description:
-    'Answers 200 for whatever passport is given; `errors` names each check that failed. `effective_tools` are those of the passport that the agent’s capabilities still cover.',
+    'Returns 200 for any passport; `errors` lists the failed checks. `effective_tools` lists the passport’s tools that the agent’s capabilities still cover.',
   permission: 'passport.verify',
   body: z.strictObject({
     agent_id: agentIdNumber,
@@ -97,7 +100,7 @@ export const validateAgent = operation({
   accessExample: { object: '/v1/agents', body: { agent_id: '{id}' } },
   success: {
     status: 200,
-    description: 'What is wrong, if anything.',
+    description: 'The result, with the failed checks.',
     schema: z.object({
       valid: z.boolean(),
       agent_id: z.number().int(),
@@ -126,14 +129,14 @@ const renewal = {
   body: z.strictObject({
     agent_id: agentIdNumber,
     passport: compactJws,
-    /** At most the life of the passport that is renewed, which is the default. */
+    /** At most the lifetime of the old passport, which is also the default. */
     ttl_seconds: ttlSeconds.optional(),
   }),
   bodyExample: { agent_id: 7, passport: 'eyJ…' },
   accessExample: { object: '/v1/agents', body: { agent_id: '{id}', passport: 'eyJ…' } },
   success: {
     status: 201,
-    description: 'The new passport. The old one is used up.',
+    description: 'The new passport. The old one is consumed.',
     schema: issued.extend({
       /** The jti of the old passport. */
       replaces: z.string(),
@@ -170,16 +173,16 @@ export const renewAgentPassport = operation({
   ...renewal,
   id: 'renewAgentPassport',
   path: '/v1/agents/renew',
-  summary: 'Replace a valid, unused passport by a new one of the same terms',
+  summary: 'Replace a valid, unused passport by a new one with the same terms',
   description:
-    'Never wider: tools that the agent’s capabilities no longer cover are gone, and it lives no longer than the old one did. The old one is used up in the same moment, so that of any number of renewals one succeeds. Renewals of renewals end 12 hours after the first issue (`passport.not_renewable`).',
+    'The new passport never allows more: it omits tools that the agent’s capabilities no longer cover, and its lifetime is at most that of the old one. The old passport is consumed atomically, so only one of several renewals succeeds. Renewals end 12 hours after the first issue (`passport.not_renewable`).',
 });
 
 export const refreshAgentPassport = operation({
   ...renewal,
   id: 'refreshAgentPassport',
   path: '/v1/agents/refresh-passport',
-  summary: 'The same, also for a passport that expired at most 5 minutes ago',
+  summary: 'Like renew, but also accepts a passport that expired at most 5 minutes ago',
   description:
-    'As `renew`. Beyond 5 minutes it can no longer be told for certain that the passport was never used.',
+    'Same as `renew` otherwise. The limit is 5 minutes because the record of used passports is reliable only for that time after expiry.',
 });

@@ -44,9 +44,9 @@ export const registerAgent = operation({
   id: 'registerAgent',
   method: 'POST',
   path: '/v1/agents/register',
-  summary: 'Register an agent, or update the one of that name and kind',
+  summary: 'Register an agent, or update the agent with that name and kind',
   description:
-    'A disabled agent that is registered again stays disabled. Capabilities that reach a stored credential, and new ones of an agent that has sidecars, need the permission `sidecar.enrol` as well.',
+    'Registering a disabled agent again does not enable it. Capabilities that reach a stored credential, and new capabilities of an agent with sidecars, also require the permission `sidecar.enrol`.',
   permission: 'agent.write',
   body: z.strictObject({
     name: name(100),
@@ -65,7 +65,7 @@ export const registerAgent = operation({
   success: {
     status: 201,
     description:
-      'The agent as it is registered now. `warnings` names capabilities that match no known tool.',
+      'The registered agent. `warnings` lists capabilities that match no registered tool.',
     schema: agentRecord.extend({ warnings }),
     example: agentExample,
   },
@@ -78,13 +78,13 @@ export const listAgents = operation({
   method: 'GET',
   path: '/v1/agents',
   summary: 'The tenant’s agents',
-  description: 'A key that is bound to an agent sees that agent only.',
+  description: 'A key that is bound to an agent sees only that agent.',
   permission: 'read',
   query: z.object({
     status: z.enum(agentStatuses).optional(),
     kind: z.string().max(30).optional(),
     limit: pageLimit,
-    /** `next_cursor` of the page before. */
+    /** `next_cursor` of the previous page. */
     cursor: integerId.optional(),
   }),
   success: {
@@ -99,10 +99,10 @@ export const listAgents = operation({
 const serviceAccountRecord = z.object({
   id: z.string(),
   name: z.string(),
-  /** Whom its key stands for: never a human account. */
+  /** The principal of its key; never a human account. */
   principal: z.string(),
   created_at: z.string(),
-  /** Whether a key of it is valid. */
+  /** Whether one of its keys is valid. */
   active: z.boolean(),
 });
 named('ServiceAccount', serviceAccountRecord);
@@ -121,7 +121,7 @@ export const getAgent = operation({
   id: 'getAgent',
   method: 'GET',
   path: '/v1/agents/{id}',
-  summary: 'One agent, and its service accounts',
+  summary: 'Get an agent with its service accounts',
   permission: 'read',
   params: rowIdParam,
   success: {
@@ -138,9 +138,9 @@ export const updateAgent = operation({
   id: 'updateAgent',
   method: 'PATCH',
   path: '/v1/agents/{id}',
-  summary: 'Disable an agent, or enable it again',
+  summary: 'Disable or enable an agent',
   description:
-    'Nothing is done for a disabled agent, in any mode: decisions are `agent.disabled`, and at its sidecars what is open ends as by a kill switch. The passports that were issued to it are revoked for good; enabling does not bring them back. An agent that somebody of a higher role disabled is enabled by that role or a higher one only. Keys that are bound to an agent cannot do this.',
+    'All actions of a disabled agent are refused with `agent.disabled`, in every mode, and its open streams, tunnels and held calls end. Its passports are revoked permanently; enabling the agent does not restore them. Only the role that disabled an agent, or a higher one, can enable it. Keys that are bound to an agent cannot use this operation.',
   permission: 'agent.write',
   budget: 'control',
   params: rowIdParam,
@@ -148,7 +148,7 @@ export const updateAgent = operation({
   bodyExample: { disabled: true, reason: 'Sends mail to strangers' },
   success: {
     status: 200,
-    description: 'The agent as it is now. Doing the same again changes nothing.',
+    description: 'The agent. Repeating the request changes nothing.',
     schema: agentRecord,
     example: {
       ...agentExample,
@@ -172,9 +172,9 @@ export const createServiceAccount = operation({
   id: 'createServiceAccount',
   method: 'POST',
   path: '/v1/agents/service-accounts',
-  summary: 'Give an agent an identity of its own, with an API key that is shown this once',
+  summary: 'Create a service account with an API key for an agent',
   description:
-    'The key has the role `agent` and is bound to the agent: it acts for no other. It is revoked like any key (`DELETE /v1/keys`); the same name then gets a new key under the same identity.',
+    'The key has the role `agent` and can act only for this agent. Revoke it like any other key (`DELETE /v1/keys`); creating the account again then issues a new key for the same identity.',
   permission: 'key.write',
   body: z.strictObject({
     agent_id: agentIdNumber,
@@ -185,7 +185,7 @@ export const createServiceAccount = operation({
   accessExample: { object: '/v1/agents', body: { agent_id: '{id}', name: 'ci runner' } },
   success: {
     status: 201,
-    description: 'The service account and its key, shown exactly once.',
+    description: 'The service account and its key. The key is shown only in this response.',
     schema: serviceAccountRecord.omit({ active: true }).extend({
       agent_id: z.number().int(),
       key: z.string(),

@@ -17,7 +17,7 @@ const vote = z.object({
 named('ApprovalVote', vote);
 
 const grantRecord = z.object({
-  /** Good for more than one call, or for calls with other arguments. */
+  /** True if the grant has more than one use, or covers calls with other arguments. */
   standing: z.boolean(),
   scope: z.enum(grantScopes),
   uses: z.number().int(),
@@ -48,13 +48,13 @@ const approvalRecord = z.object({
   channels: z.array(z.string()),
   min_role: z.string(),
   quorum: z.number().int(),
-  /** What the agent asked for; only for callers who may decide. */
+  /** The requested arguments; only for callers who may decide. */
   proposed_args: jsonObject.optional(),
-  /** What an MCP message carries beside its arguments, if anything. */
+  /** Members of the MCP message besides its arguments, if any. */
   proposed_mcp: jsonObject.optional(),
-  /** What may be performed, after `modify`; only for callers who may decide. */
+  /** The arguments to perform after `modify`; only for callers who may decide. */
   effective_args: jsonObject.optional(),
-  /** Every principal that asked, and whoever made their keys: none of them may decide. */
+  /** Every principal that requested it, and the creators of their keys. None of them may decide. */
   requested_by: z.array(z.string()),
   requested_at: z.string(),
   expires_at: z.string(),
@@ -64,9 +64,9 @@ const approvalRecord = z.object({
   comment: z.string().optional(),
   event_hash: z.string().optional(),
   grant_expires_at: z.string().optional(),
-  /** When the grant, or the last use of it, was spent. */
+  /** When the grant, or its last use, was consumed. */
   used_at: z.string().optional(),
-  /** How far a standing grant may reach, as the rules that asked say; absent: one call. */
+  /** The limits that the requiring rules set for a standing grant; absent: a single call. */
   grant_limits: z
     .object({
       max_uses: z.number().int(),
@@ -74,7 +74,7 @@ const approvalRecord = z.object({
       scope: z.enum(grantScopes),
     })
     .optional(),
-  /** What was granted, and how much of it was used. */
+  /** The grant, and how many of its uses are consumed. */
   grant: grantRecord.optional(),
   votes: z.array(vote),
 });
@@ -109,17 +109,17 @@ export const listApprovals = operation({
   method: 'GET',
   path: '/v1/approvals',
   tag: 'Approvals',
-  summary: 'The tenant’s approval queue, newest first',
+  summary: 'List approvals, newest first',
   auth: 'bearer',
   permission: 'read',
-  // Counted apart: neither a noisy agent nor a watching screen takes it from those who decide and stop.
+  // A budget of its own, so that polling dashboards and busy agents do not block deciders.
   budgetPerMinute: 600,
   query: z.object({
     status: z.enum(approvalStates).optional(),
     kind: z.enum(['action', 'tool']).optional(),
     agent_id: text(64).optional(),
     limit: pageLimit,
-    /** Continues after the page that gave this `next_cursor`. */
+    /** `next_cursor` of the previous page. */
     cursor: integerId.optional(),
   }),
   success: {
@@ -141,7 +141,7 @@ export const decideApproval = operation({
   tag: 'Approvals',
   summary: 'Decide on an approval',
   description:
-    'The principal of the API key decides. Requesters cannot decide on their own requests, and a second decision on a closed approval is refused.',
+    'The decider is the principal of the API key. Requesters cannot decide their own requests. A closed approval accepts no further decision.',
   auth: 'bearer',
   permission: 'approval.decide',
   budget: 'control',
@@ -149,11 +149,11 @@ export const decideApproval = operation({
   body: z.strictObject({
     action: z.enum(approvalActions),
     comment: text(4000).optional(),
-    /** For `modify`: the arguments that may be performed instead. */
+    /** For `modify`: the arguments to perform instead. */
     modified_args: jsonObject.optional(),
     /**
-     * For `approve`: more than one call, within what the rules that asked allow. `uses` left out is
-     * one, or with `ttl_seconds` as many as the rules allow.
+     * For `approve`: requests a standing grant, within the limits of the rules. Omitted `uses` mean
+     * one use, or with `ttl_seconds` the rules' maximum.
      */
     grant: z
       .strictObject({
@@ -171,7 +171,8 @@ export const decideApproval = operation({
   bodyExample: { action: 'approve', comment: 'Parcel was damaged, see ticket 77' },
   success: {
     status: 200,
-    description: 'The new status, and the hash of the ledger row that binds decider and action.',
+    description:
+      'The new status, and the hash of the ledger event that records decider and action.',
     schema: z.object({
       id: z.number().int(),
       status: z.enum(approvalStates),
@@ -179,7 +180,7 @@ export const decideApproval = operation({
       event_hash: z.string(),
       evidence_id: z.string(),
       decided_by: z.string(),
-      /** Votes that a quorum still waits for. */
+      /** Number of votes still missing for the quorum. */
       votes_missing: z.number().int(),
       effective_digest: z.string().optional(),
       grant_expires_at: z.string().optional(),
@@ -214,13 +215,13 @@ export const getApproval = operation({
   method: 'GET',
   path: '/v1/approvals/{id}',
   tag: 'Approvals',
-  summary: 'One approval, with its arguments for those who may decide',
+  summary: 'Get an approval; callers who may decide also get its arguments',
   auth: 'bearer',
   permission: 'read',
   params: rowIdParam,
   success: {
     status: 200,
-    description: 'The approval as it stands now.',
+    description: 'The approval.',
     schema: approvalRecord,
     example: recordExample,
   },
@@ -232,16 +233,16 @@ export const revokeGrant = operation({
   method: 'DELETE',
   path: '/v1/approvals/{id}/grant',
   tag: 'Approvals',
-  summary: 'Take back what is left of a grant',
+  summary: 'Revoke the remaining uses of a grant',
   description:
-    'No use of it can be spent any more once this has answered, whatever a sidecar still holds. Taking it back again changes nothing.',
+    'After the response, no further use can be consumed, at any sidecar. Repeating the request changes nothing.',
   auth: 'bearer',
   permission: 'approval.decide',
   budget: 'control',
   params: rowIdParam,
   success: {
     status: 200,
-    description: 'The grant is over.',
+    description: 'The grant is revoked.',
     schema: z.object({
       id: z.number().int(),
       revoked: z.literal(true),
@@ -258,13 +259,13 @@ export const expireApprovals = operation({
   method: 'POST',
   path: '/v1/approvals/expire',
   tag: 'Approvals',
-  summary: 'Expire every approval past its window',
+  summary: 'Expire approvals past their window',
   auth: 'bearer',
   permission: 'approval.decide',
   budget: 'control',
   success: {
     status: 200,
-    description: 'How many were expired by this call.',
+    description: 'The number of approvals that this call expired.',
     schema: z.object({ expired: z.number().int(), count: z.number().int() }),
     example: { expired: 2, count: 2 },
   },

@@ -11,7 +11,7 @@ const nameParam = z.object({
     .regex(/^[0-9A-Za-z][0-9A-Za-z_.-]{0,99}$/, 'is not a name: letters, digits, _ . -'),
 });
 
-/** The fields of a binding besides its name; what they mean together is checked by shared/binding. */
+/** The fields of a binding besides its name; shared/binding checks their combination. */
 const bindingBody = z.strictObject({
   tool: line(200).optional(),
   protocol: z.enum(['http', 'mcp', 'passthrough']),
@@ -22,7 +22,10 @@ const bindingBody = z.strictObject({
   resource: line(500).optional(),
   headers: z.array(line(100)).max(50).optional(),
   upgrade: z.boolean().optional(),
-  /** For `mcp`: `resources/list`, `resources/templates/list` and `prompts/list` are actions. */
+  /**
+   * For `mcp`: policies decide `resources/list`, `resources/templates/list` and `prompts/list` as
+   * actions.
+   */
   list_actions: z.boolean().optional(),
   upstream: z
     .strictObject({
@@ -44,7 +47,10 @@ const bindingRecord = z.object({
   resource: z.string().optional(),
   headers: z.array(z.string()).readonly().optional(),
   upgrade: z.boolean().optional(),
-  /** For `mcp`: `resources/list`, `resources/templates/list` and `prompts/list` are actions. */
+  /**
+   * For `mcp`: policies decide `resources/list`, `resources/templates/list` and `prompts/list` as
+   * actions.
+   */
   list_actions: z.boolean().optional(),
   upstream: z
     .object({
@@ -80,7 +86,7 @@ export const listBindings = operation({
   id: 'listBindings',
   method: 'GET',
   path: '/v1/runtime/bindings',
-  summary: 'What each bound host and call means',
+  summary: 'List bindings',
   permission: 'read',
   success: {
     status: 200,
@@ -96,9 +102,9 @@ export const putBinding = operation({
   id: 'putBinding',
   method: 'PUT',
   path: '/v1/runtime/bindings/{name}',
-  summary: 'Say what a host, or a call on it, means',
+  summary: 'Create or replace a binding',
   description:
-    'On a host with bindings nothing else is reachable. A binding that covers the same calls as another, equally specific one is refused.',
+    'Maps a host, or calls on it, to tools. On a host with bindings, calls without a binding are refused. A binding that covers the same calls as another, equally specific one is refused.',
   permission: 'policy.publish',
   params: nameParam,
   body: bindingBody,
@@ -113,7 +119,7 @@ export const putBinding = operation({
   },
   success: {
     status: 200,
-    description: 'The binding as it is kept: its host normalised.',
+    description: 'The stored binding, with its host in canonical form.',
     schema: bindingRecord,
     example: writtenExample,
   },
@@ -126,12 +132,12 @@ export const deleteBinding = operation({
   id: 'deleteBinding',
   method: 'DELETE',
   path: '/v1/runtime/bindings/{name}',
-  summary: 'Remove a binding',
+  summary: 'Delete a binding',
   permission: 'policy.publish',
   params: nameParam,
   success: {
     status: 200,
-    description: 'The binding that was removed.',
+    description: 'The deleted binding.',
     schema: bindingRecord,
     example: writtenExample,
   },

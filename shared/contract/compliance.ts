@@ -2,7 +2,10 @@ import { z } from 'zod';
 import { jsonObject } from './base/fields.ts';
 import { operation } from './base/operation.ts';
 
-/** Why a control fails. `insufficient_evidence`: there is nothing yet that could show that it works. */
+/**
+ * The failure reasons of each control. `insufficient_evidence`: no data shows yet that the control
+ * works.
+ */
 export const controlReasons = {
   any: ['insufficient_evidence', 'check_failed'],
   'CC-1': [
@@ -44,11 +47,11 @@ const reason = z.enum(Object.values(controlReasons).flat() as [ControlReason, ..
 const finding = z.object({
   reason,
   message: z.string(),
-  /** What it is about: ids of events, approvals, policies, tools or keys; at most 20 of them. */
+  /** Ids of the affected events, approvals, policies, tools or keys; at most 20. */
   subjects: z.array(z.string()),
-  /** How many there are. */
+  /** Number of affected objects. */
   count: z.number().int(),
-  /** What would mend it. */
+  /** How to fix it. */
   next_step: z.string(),
 });
 
@@ -57,13 +60,13 @@ const control = z.object({
   title: z.string(),
   status: z.enum(['pass', 'fail']),
   checked_at: z.string(),
-  /** What was looked at, as counts, times and ids. */
+  /** The examined data, as counts, times and ids. */
   evidence: jsonObject,
-  /** Why it fails, most grave first; empty for one that passes. */
+  /** The reasons for a failure, most severe first; empty if the control passes. */
   findings: z.array(finding),
-  /** Which clauses of which frameworks it speaks to. */
+  /** The related clauses of compliance frameworks. */
   frameworks: z.record(z.string(), z.array(z.string())),
-  /** What to do first; null for one that passes. */
+  /** The first step to take; null if the control passes. */
   next_step: z.string().nullable(),
 });
 export type ControlReport = z.input<typeof control>;
@@ -74,7 +77,7 @@ const report = z.object({
   generated_at: z.string(),
   controls: z.array(control),
   summary: z.object({ pass: z.number().int(), fail: z.number().int() }),
-  /** A detached JWS (ES256, typ `compliance-report`) over the JCS form of the rest. */
+  /** A detached JWS (ES256, typ `compliance-report`) over the JCS form of the other members. */
   signature: z.object({
     alg: z.string(),
     kid: z.string(),
@@ -89,15 +92,15 @@ export const getCompliance = operation({
   method: 'GET',
   path: '/v1/compliance',
   tag: 'Compliance',
-  summary: 'Six controls, computed from live state, each with its evidence',
+  summary: 'Get the compliance report: six controls with their evidence',
   description:
-    'Nothing is taken from a questionnaire: each control is checked when it is asked for, and fails where there is nothing that could show that it works (`insufficient_evidence`) or where the check itself breaks (`check_failed`).',
+    'Each control is computed from live data for this request. It fails if no data shows that it works (`insufficient_evidence`), or if the check itself fails (`check_failed`).',
   auth: 'bearer',
   permission: 'evidence.read',
   budgetPerMinute: 60,
   success: {
     status: 200,
-    description: 'The signed report; `status` is `pass` where all six pass.',
+    description: 'The signed report; `status` is `pass` if all six controls pass.',
     schema: report,
     example: {
       tenant: 'acme',

@@ -12,12 +12,12 @@ const injection = z.strictObject({
     .string()
     .regex(/^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,100}$/, 'is not a header or parameter name')
     .optional(),
-  /** Text around the secret, `{secret}` in its place; `basic` needs `user:{secret}`. */
+  /** Text around the secret with the placeholder `{secret}`; `basic` needs `user:{secret}`. */
   format: line(500).optional(),
 });
 
 const bind = z.strictObject({
-  /** Tool globs: `*` within a segment, `**` across. */
+  /** Tool globs: `*` within a segment, `**` across segments. */
   tools: z.array(line(200)).min(1).max(100),
   hosts: z.array(line(262)).min(1).max(100),
 });
@@ -73,7 +73,7 @@ export const storeCredential = operation({
   path: '/v1/credentials',
   summary: 'Store a credential, or a new version of one',
   description:
-    'The secret is encrypted at once and can never be read back. It is put only into calls of the bound tools to the bound hosts. An existing name gets a new version. If several credentials cover a call, it gets the first of them by name, in the order of `GET /v1/credentials`, whichever was stored first.',
+    'The secret is stored encrypted and cannot be read back. It is injected only into calls of the bound tools to the bound hosts. An existing name gets a new version. If several credentials cover a call, the first one by name is used, in the order of `GET /v1/credentials`.',
   permission: 'credential.write',
   body: z.strictObject({
     name: z
@@ -92,7 +92,7 @@ export const storeCredential = operation({
   success: {
     status: 200,
     description:
-      'What was stored, without the secret. `warnings` names tools that match no known tool, hosts that no binding has, and other credentials that cover the same calls.',
+      'The stored credential, without the secret. `warnings` lists tools that match no registered tool, hosts without a binding, and other credentials that cover the same calls.',
     schema: credentialRecord.extend({ warnings }),
     example: credentialExample,
   },
@@ -104,15 +104,15 @@ export const deleteCredential = operation({
   id: 'deleteCredential',
   method: 'DELETE',
   path: '/v1/credentials/{id}',
-  summary: 'Remove a credential',
+  summary: 'Delete a credential',
   description:
-    'Its secret is deleted, and sidecars drop it as they learn of a new version. Calls that only it covered are sent without a credential; calls that others cover get the next of them by name. Revoke the secret at the upstream too.',
+    'Deletes the secret; sidecars discard it at their next synchronisation. Calls that no other credential covers are then sent without a credential; other calls get the next credential by name. Also revoke the secret at the upstream.',
   permission: 'credential.write',
   budget: 'control',
   params: z.object({ id: opaqueId }),
   success: {
     status: 200,
-    description: 'The credential that was removed, without the secret.',
+    description: 'The deleted credential, without the secret.',
     schema: credentialRecord,
     example: credentialExample,
   },

@@ -39,19 +39,19 @@ export const listDeliveries = operation({
   id: 'listDeliveries',
   method: 'GET',
   path: '/v1/integrations/deliveries',
-  summary: 'The outbound queue, newest first, and how each channel fares',
+  summary: 'List outbound deliveries, newest first, with counts for each channel',
   description:
-    'Payloads are not shown. A delivery is `dead` after ten attempts, or when its receiver wants no more.',
+    'Payloads are not shown. A delivery is `dead` after ten attempts, or if its receiver was removed or answered 410.',
   permission: 'read',
   query: z.object({
     status: deliveryStatus.optional(),
     limit: pageLimit,
-    /** Continues after the page that gave this `next_cursor`. */
+    /** `next_cursor` of the previous page. */
     cursor: deliveryId.optional(),
   }),
   success: {
     status: 200,
-    description: 'One page of deliveries, and counts per channel.',
+    description: 'One page of deliveries, and counts for each channel.',
     schema: z.object({
       deliveries: z.array(delivery),
       channels: z.array(channelHealth),
@@ -79,18 +79,18 @@ export const drainDeliveries = operation({
   id: 'drainDeliveries',
   method: 'POST',
   path: '/v1/integrations/deliveries/drain',
-  summary: 'Attempt now what is due, and take one delivery back from the dead letters',
+  summary: 'Attempt due deliveries now, and optionally replay a dead one',
   permission: 'delivery.drain',
   body: z
     .strictObject({
-      /** A dead-lettered delivery that is to be attempted anew. */
+      /** The dead-lettered delivery to attempt again. */
       replay_id: deliveryId.optional(),
     })
     .optional(),
   bodyExample: {},
   success: {
     status: 200,
-    description: 'What came of it.',
+    description: 'The results of the attempts.',
     schema: z.object({
       attempted: z.number().int(),
       delivered: z.number().int(),
@@ -105,14 +105,14 @@ export const drainDeliveries = operation({
 
 const webhook = z.object({
   channel: z.literal('webhook'),
-  /** Of the URL the host alone. */
+  /** The host of the URL; the rest is not shown. */
   host: z.string(),
-  /** Whether it is sent every checkpoint of the ledger. */
+  /** Whether the webhook receives every checkpoint of the ledger. */
   checkpoints: z.boolean(),
   status: z.enum(['active', 'disabled']),
   created_by: z.string(),
   updated_at: z.string(),
-  /** Until then the secret before signs as well. */
+  /** Until then, messages are also signed with the previous secret. */
   previous_secret_until: z.string().optional(),
 });
 named('Webhook', webhook);
@@ -126,7 +126,7 @@ const webhookExample = {
   updated_at: '2026-11-20T10:00:00.000Z',
 } as const;
 
-/** Without user, password and fragment. Which addresses may be reached is for the dialler to say. */
+/** Without user, password and fragment. The dialler decides which addresses may be reached. */
 const urlForm =
   '^https?://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?([?][A-Za-z0-9._~=&-]*)?$';
 
@@ -135,21 +135,24 @@ export const putWebhook = operation({
   id: 'putWebhook',
   method: 'PUT',
   path: '/v1/integrations/webhook',
-  summary: 'Name the webhook that is told of approvals',
+  summary: 'Set the webhook for approval notifications',
   description:
-    'Messages follow Standard Webhooks: `webhook-id` stays the same over attempts, delivery is at least once. The signing secret is shown once, when it is made.',
+    'Messages follow Standard Webhooks; delivery is at least once, and `webhook-id` is the same for all attempts. The signing secret is shown once, in the response that creates it.',
   permission: 'settings.write',
   body: z.strictObject({
     url: statedAs(text(2048), { type: 'string', format: 'uri', maxLength: 2048, pattern: urlForm }),
-    /** Makes a new signing secret; the one before signs as well for a day. */
+    /** Creates a new signing secret; the previous one also signs for a day. */
     rotate_secret: z.boolean().default(false),
-    /** Sends it every checkpoint of the ledger (`evidence.checkpoint`), as an anchor outside; default: as it was. */
+    /**
+     * Sends every checkpoint of the ledger (`evidence.checkpoint`), as an external anchor. Default:
+     * unchanged.
+     */
     checkpoints: z.boolean().optional(),
   }),
   bodyExample: { url: 'https://hooks.example.com/sallyport' },
   success: {
     status: 200,
-    description: 'The webhook is told from now on.',
+    description: 'The webhook receives notifications from now on.',
     schema: webhook.extend({ secret: z.string().optional() }),
     example: { ...webhookExample, secret: 'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD' },
   },
@@ -161,7 +164,7 @@ export const getWebhook = operation({
   id: 'getWebhook',
   method: 'GET',
   path: '/v1/integrations/webhook',
-  summary: 'The webhook that is told of approvals, without its secret',
+  summary: 'Get the webhook for approval notifications, without its secret',
   permission: 'read',
   success: { status: 200, description: 'The webhook.', schema: webhook, example: webhookExample },
   errors: ['integration.not_found'],
@@ -172,11 +175,11 @@ export const deleteWebhook = operation({
   id: 'deleteWebhook',
   method: 'DELETE',
   path: '/v1/integrations/webhook',
-  summary: 'Tell the webhook nothing more; what waits goes to the dead letters',
+  summary: 'Remove the webhook; its pending deliveries become dead letters',
   permission: 'settings.write',
   success: {
     status: 200,
-    description: 'Nothing is queued for it any more.',
+    description: 'The webhook is removed.',
     schema: z.object({ channel: z.literal('webhook'), deleted: z.literal(true) }),
     example: { channel: 'webhook', deleted: true },
   },

@@ -19,17 +19,17 @@ export type KeyScope = (typeof keyScopes)[number];
 
 const shared = { tag: 'Keys', auth: 'bearer' } as const;
 
-/** A key's metadata. The key itself is shown once, when it is made. */
+/** A key's metadata. The key itself is shown once, in the response that creates it. */
 export const keyRecord = z.object({
   id: z.string(),
   name: z.string(),
   role: z.enum(roles),
   scope: z.enum(keyScopes),
-  /** The person or service that the key stands for. */
+  /** The person or service that the key represents. */
   principal: z.string(),
-  /** Set for a key that belongs to one agent. */
+  /** Present for a key that is bound to one agent. */
   agent_id: z.number().int().optional(),
-  /** Keyed hash, hex: what is stored of the key. */
+  /** Keyed hash in hex; the only stored form of the key. */
   hash: z.string(),
   start: z.string(),
   last4: z.string(),
@@ -64,11 +64,11 @@ export const listKeys = operation({
   id: 'listKeys',
   method: 'GET',
   path: '/v1/keys',
-  summary: 'The tenant’s API keys, as metadata',
+  summary: 'List the tenant’s API keys (metadata only)',
   permission: 'read',
   success: {
     status: 200,
-    description: 'Every key ever made, oldest first; none can be read back.',
+    description: 'Every key ever created, oldest first. Keys cannot be read back.',
     schema: z.object({ keys: z.array(keyRecord) }),
     example: { keys: [keyExample] },
   },
@@ -80,9 +80,9 @@ export const createKey = operation({
   id: 'createKey',
   method: 'POST',
   path: '/v1/keys',
-  summary: 'Make an API key; it is shown this once',
+  summary: 'Create an API key',
   description:
-    'A key never gets more than its maker holds. Only owners choose whom a key stands for (`principal`, default the key’s name); a key made by anyone else stands for its maker.',
+    'A key never has more permissions than the key that creates it. Only owners can choose its `principal` (default: the key’s name); all other callers create keys for their own principal.',
   permission: 'key.write',
   body: z.strictObject({
     name: line(100),
@@ -90,14 +90,14 @@ export const createKey = operation({
     /** Default: `gateway` for the role of that name, else `tenant`. */
     scope: z.enum(keyScopes).optional(),
     principal: line(100).optional(),
-    /** Binds the key to one agent: it can act for no other. */
+    /** Binds the key to one agent; it cannot act for another. */
     agent_id: z.int().min(1).max(2_147_483_647).optional(),
     expires_at: dateTime.optional(),
   }),
   bodyExample: { name: 'refund bot', role: 'agent', agent_id: 7 },
   success: {
     status: 200,
-    description: 'The key, shown exactly once.',
+    description: 'The key. It is shown only in this response.',
     schema: keyRecord.extend({ key: z.string() }),
     example: { ...keyExample, key: 'apk_…' },
   },
@@ -114,14 +114,14 @@ export const revokeKey = operation({
   method: 'DELETE',
   path: '/v1/keys',
   summary: 'Revoke an API key',
-  description: 'Revoking a revoked key again changes nothing. Only owners revoke an owner’s key.',
+  description: 'Revoking a revoked key changes nothing. Only owners can revoke an owner’s key.',
   permission: 'key.write',
   budget: 'control',
   body: z.strictObject({ id: opaqueId }),
   bodyExample: { id: keyExample.id },
   success: {
     status: 200,
-    description: 'The key is refused from now on.',
+    description: 'The key is revoked; requests with it are refused.',
     schema: keyRecord,
     example: { ...keyExample, revoked_at: '2026-07-02T09:00:00.000Z' },
   },
@@ -143,9 +143,9 @@ export const rotateSigningKey = operation({
   id: 'rotateSigningKey',
   method: 'POST',
   path: '/v1/keys/signing/rotate',
-  summary: 'Retire the active signing key and make a new one',
+  summary: 'Rotate a signing key',
   description:
-    'Without a body: the ES256 key that signs reports. Retired keys keep verifying what they signed and are never deleted; but of `sync` keys sidecars believe the active one only, to which the retired ones lead them.',
+    'Retires the active key and creates a new one; without a body, the ES256 key for reports. Retired keys still verify their signatures and are never deleted. For `sync`, sidecars trust only the active key, and retired keys sign a statement that names their successor.',
   permission: 'key.write',
   body: z.strictObject({ purpose: z.enum(rotatablePurposes).default('report') }).prefault({}),
   bodyExample: { purpose: 'report' },

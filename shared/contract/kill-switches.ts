@@ -4,11 +4,11 @@ import { named } from './base/json-schema.ts';
 import { operation } from './base/operation.ts';
 import { dateTime, line, opaqueId, pageLimit, warnings, wholeNumber } from './base/schemas.ts';
 
-// A budget of their own: a noisy agent must not lock out those who stop it.
+// A budget of their own, so that busy agents cannot block operators who stop them.
 const shared = { tag: 'Runtime', auth: 'bearer', budget: 'control' } as const;
 
 const kind = z.enum(['block_tool', 'block_agent', 'force_mode']);
-/** A mode that everything is already at least as strict as would force nothing. */
+/** `monitor` is missing, because forcing the least strict mode would have no effect. */
 const forcedMode = z.enum(['warn', 'enforce', 'strict']);
 const status = z.enum(['armed', 'expired', 'disarmed']);
 
@@ -31,13 +31,16 @@ export type KillSwitchRecord = z.output<typeof killSwitchRecord>;
 
 const silentSidecar = z.object({ sidecar: z.string(), last_seen_at: z.string() });
 
-/** Which sidecars hold the change by now; told to those who ask with `wait_ms`. */
+/** Which sidecars have applied the change; present in responses to requests with `wait_ms`. */
 const confirmation = z.object({
-  /** Hold it, and decide by it. */
+  /** They have applied the change. */
   confirmed: z.array(z.string()),
-  /** Reported within the last 30 seconds, but did not confirm in time. */
+  /** They reported within the last 30 seconds, but did not confirm in time. */
   missing: z.array(silentSidecar),
-  /** Not heard from for longer, and not waited for: they refuse once their policies are too old. */
+  /**
+   * They have not reported for longer, and were not waited for. They refuse calls once their
+   * policies are too old.
+   */
   silent: z.array(silentSidecar),
 });
 export type Confirmation = z.output<typeof confirmation>;
@@ -46,7 +49,7 @@ const changedKillSwitch = killSwitchRecord.extend(confirmation.partial().shape);
 export type ChangedKillSwitch = z.output<typeof changedKillSwitch>;
 const armedKillSwitch = changedKillSwitch.extend({ warnings });
 
-/** What each kind needs, and what has no meaning for it. */
+/** The required and the inapplicable fields of each kind. */
 const neededByKind = [
   { properties: { kind: { const: 'block_tool' }, mode: false }, required: ['tool'] },
   {
@@ -68,7 +71,7 @@ const confirmationExample = {
   silent: [],
 } as const;
 const waiting =
-  'With `wait_ms` (0 to 10000) it answers as soon as every live sidecar, one that reported within 30 seconds and is not revoked, has confirmed that it decides by the change, or after that time: `confirmed` and `missing` name them.';
+  'With `wait_ms` (0 to 10000) the response waits until every live sidecar has confirmed that it applies the change, at most for that time. A sidecar is live if it is not revoked and reported within 30 seconds. `confirmed` and `missing` list them.';
 
 const recordExample = {
   id: 'ks_0198c5f0a1b27c3d8e4f5a6b7c8d9e0f',
@@ -86,15 +89,15 @@ export const listKillSwitches = operation({
   id: 'listKillSwitches',
   method: 'GET',
   path: '/v1/runtime/kill-switches',
-  summary: 'The kill switches that are armed, newest first',
-  description: 'With `status=all` also those that expired or were disarmed.',
+  summary: 'List armed kill switches, newest first',
+  description: '`status=all` also lists expired and disarmed ones.',
   permission: 'read',
-  // Counted apart: neither a noisy agent nor a watching screen takes it from those who decide and stop.
+  // A budget of its own, so that polling dashboards and busy agents do not block operators.
   budgetPerMinute: 600,
   query: z.object({ status: z.enum(['armed', 'all']).default('armed'), limit: pageLimit }),
   success: {
     status: 200,
-    description: 'What is blocked or forced now.',
+    description: 'The kill switches.',
     schema: z.object({ kill_switches: z.array(killSwitchRecord) }),
     example: { kill_switches: [recordExample] },
   },
@@ -106,15 +109,15 @@ export const armKillSwitch = operation({
   id: 'armKillSwitch',
   method: 'POST',
   path: '/v1/runtime/kill-switches',
-  summary: 'Block a tool or an agent, or force a stricter mode, at once and everywhere',
+  summary: 'Arm a kill switch: block a tool or an agent, or force a stricter mode',
   description:
-    'Blocks in every mode; ends streams, tunnels and held calls that match. `block_tool` needs `tool` (an id or a glob: `*` within a segment, `**` across; alone: everything) and may name one agent; `block_agent` needs `agent_id`; `force_mode` needs `mode` and may be narrowed by `tool` and `agent_id`.\n\n' +
+    'Takes effect in every mode, on all decision points, and ends matching streams, tunnels and held calls. `block_tool` requires `tool` (an id or a glob: `*` within a segment, `**` across segments, a lone `*` everything) and accepts `agent_id`. `block_agent` requires `agent_id`. `force_mode` requires `mode` and accepts `tool` and `agent_id`.\n\n' +
     waiting,
   permission: 'runtime.write',
   body: z
     .strictObject({
       kind,
-      tool: line(256).regex(/^\S+$/, 'is a tool id or glob, without spaces').optional(),
+      tool: line(256).regex(/^\S+$/, 'must be a tool id or glob, without spaces').optional(),
       agent_id: agentId.optional(),
       mode: forcedMode.optional(),
       reason: line(1_000),
@@ -133,7 +136,7 @@ export const armKillSwitch = operation({
   success: {
     status: 201,
     description:
-      'Armed: decisions of the control plane know it now, sidecars within moments. `warnings` names a `tool` that matches no known one.',
+      'The armed kill switch. The control plane applies it immediately, sidecars within seconds. `warnings` reports a `tool` that matches no registered tool.',
     schema: armedKillSwitch,
     example: { ...recordExample, ...confirmationExample },
   },
@@ -150,7 +153,7 @@ export const disarmKillSwitch = operation({
   id: 'disarmKillSwitch',
   method: 'DELETE',
   path: '/v1/runtime/kill-switches/{id}',
-  summary: 'Disarm a kill switch; again changes nothing',
+  summary: 'Disarm a kill switch',
   description: waiting,
   permission: 'runtime.write',
   params: z.object({ id: opaqueId }),
@@ -159,7 +162,8 @@ export const disarmKillSwitch = operation({
   }),
   success: {
     status: 200,
-    description: 'The kill switch as it was, with who disarmed it first and when.',
+    description:
+      'The kill switch, with the first person who disarmed it and the time. Repeating the request changes nothing.',
     schema: changedKillSwitch,
     example: {
       ...recordExample,

@@ -36,10 +36,10 @@ export const passportClaims = z.object({
 });
 named('PassportClaims', passportClaims);
 
-/** A token as it was given to somebody; whether it is one is for the answer to say. */
+/** A token in any form; the response states whether it is a valid one. */
 export const compactJws = text(1_048_576);
 
-/** Refused as `passport.ttl_invalid` where it is out of bounds. */
+/** Refused with `passport.ttl_invalid` if out of bounds. */
 export const ttlSeconds = statedAs(z.number().int(), {
   type: 'integer',
   minimum: ttlSecondsMin,
@@ -69,7 +69,7 @@ export const claimsExample = {
   exp: 1_795_169_100,
 } as const;
 
-/** One check that a passport failed. */
+/** One failed check of a passport. */
 export const passportFailure = z.object({
   check: z.string(),
   reason_code: z.string(),
@@ -78,7 +78,7 @@ export const passportFailure = z.object({
 named('PassportFailure', passportFailure);
 
 const issued = z.object({
-  /** The compact JWS; `token` is the same under the name that issue-passport uses. */
+  /** The compact JWS. `token` has the same value, under the name that issue-passport uses. */
   passport: z.string(),
   token: z.string(),
   claims: passportClaims,
@@ -157,15 +157,14 @@ export const verifyPassport = operation({
   path: '/v1/passports/verify',
   tag: 'Passports',
   summary: 'Check a passport without using it',
-  description:
-    'Answers 200 for whatever string it is given; `errors` names each check that failed.',
+  description: 'Returns 200 for any text; `errors` lists the failed checks.',
   auth: 'bearer',
   permission: 'passport.verify',
   body: z.strictObject({ passport: compactJws, audience: text(512).optional() }),
   bodyExample: { passport: 'eyJ…', audience: 'gateway://agents' },
   success: {
     status: 200,
-    description: 'What is wrong with it, if anything.',
+    description: 'The result, with the failed checks.',
     schema: z.object({
       valid: z.boolean(),
       errors: z.array(passportFailure),
@@ -190,8 +189,8 @@ export const revokePassport = operation({
   method: 'POST',
   path: '/v1/passports/revoke',
   tag: 'Passports',
-  summary: 'Revoke a passport, whether or not it was ever seen here',
-  description: 'What a renewal made of it is revoked with it.',
+  summary: 'Revoke a passport',
+  description: 'Accepts any jti, known or not. Passports renewed from it are revoked too.',
   auth: 'bearer',
   permission: 'passport.revoke',
   budget: 'control',
@@ -199,7 +198,7 @@ export const revokePassport = operation({
   bodyExample: { jti: 'pp_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d', reason: 'Agent misbehaved' },
   success: {
     status: 200,
-    description: 'Revoked, durably and for every replica.',
+    description: 'The passport is revoked durably, on every replica.',
     schema: z.object({
       jti: z.string(),
       revoked: z.literal(true),
@@ -241,9 +240,9 @@ export const getPassportJwks = operation({
   method: 'GET',
   path: '/v1/passports/jwks',
   tag: 'Passports',
-  summary: 'The keys that passports are verified with',
+  summary: 'List the verification keys of passports',
   description:
-    'The active keys, and retired ones until no passport signed by them can be valid. Needs no key.',
+    'The active keys, and retired keys while passports signed by them can be valid. Needs no API key.',
   auth: 'none',
   budget: 'address',
   success: {

@@ -32,13 +32,16 @@ export const uploadEvidence = operation({
   id: 'uploadEvidence',
   method: 'POST',
   path: '/v1/sidecars/evidence',
-  summary: 'Upload records of the spool, in order; at least once',
+  summary: 'Upload spool records, in order and at least once',
   description:
-    'The first line is `{"segment": …}`, a compact JWS by the sidecar’s key over `{sidecar, after, last}`, and the newest `ledger` that it was answered with; the others are the records, exactly as they stand in the spool. A record that cannot be read is kept as it is, and holds up none of the others.',
-  // Three MiB of records, and then some.
+    'The first line is `{"segment": …}`, a compact JWS by the sidecar’s key over `{sidecar, after, last}`, and the newest `ledger` from an earlier response. The other lines are the records, byte for byte as in the spool. An unreadable record is quarantined and does not block the others.',
+  // Three MiB of records, and room for the other lines.
   bodyBytesMax: 4 * 1024 ** 2,
   bodyType: 'ndjson',
-  /** The head (shared/ledger/spool-head.ts), and the lines of records (shared/contract/spool-record.ts). */
+  /**
+   * The head (shared/ledger/spool-head.ts), then the record lines
+   * (shared/contract/spool-record.ts).
+   */
   body: z.array(z.string().max(spoolRecordMax)).min(2).max(1001),
   bodyExample: [
     '{"segment":"eyJ…"}',
@@ -47,7 +50,7 @@ export const uploadEvidence = operation({
   success: {
     status: 200,
     description:
-      'Everything up to `acked` is in the ledger, as events or as records that were put aside: the sidecar may drop it. `ledger` is where the ledger ends now: a ledger that does not hold it later is refused.',
+      'The ledger has all records up to `acked`, as events or as quarantined records, so the sidecar may delete them. `ledger` is the current end of the ledger. If a later ledger does not contain it, uploads are refused.',
     schema: z.object({
       sealed: z.number().int(),
       acked: spoolPosition,
@@ -77,29 +80,33 @@ export const openSidecarApproval = operation({
   id: 'openSidecarApproval',
   method: 'POST',
   path: '/v1/sidecars/approvals',
-  summary: 'Ask a human about an action of the sidecar’s own agent',
+  summary: 'Open an approval for an action of the sidecar’s agent',
   description:
-    'The control plane judges the action by its own state: verdict, reason, rules, terms and risk are its own, or the sidecar’s where those are stricter. What it denies is refused (`approval.action_denied`).',
+    'The control plane evaluates the action with its own state. Verdict, reason and rules are its own; terms and risk are the stricter of its own and the sidecar’s. An action that it denies is refused (`approval.action_denied`).',
   body: z.strictObject({
     tool: toolId,
     resource: resourceId,
     args: jsonObject,
-    /** What an MCP message carries beside its arguments, as far as it is judged. */
+    /** Members of an MCP message besides its arguments that decisions evaluate. */
     mcp: jsonObject.optional(),
     goal: goal.optional(),
-    /** With `passport_jti`: the user of the passport that the agent presented, when not the enrolment's. */
+    /**
+     * With `passport_jti`: the user of the presented passport, if it differs from the enrolment's
+     * user.
+     */
     user_id: userId.optional(),
     passport_jti: name(256).optional(),
-    /** The passport that the agent presented, compact JWS; absent: the call is made under the lease. */
+    /** The presented passport, compact JWS; absent if the call uses the lease. */
     passport: text(65_536).optional(),
-    /** What the sidecar made of it. Only terms and risk are read, and only where they are stricter. */
+    /** The sidecar's verdict. Only terms and risk are used, and only if they are stricter. */
     reason_code: name(256),
     matched_rules: z.array(text(512)).max(10_000),
     policy_hash: digest.optional(),
     manifest_hash: digest.optional(),
     risk_tier: riskTier,
     terms: z.strictObject({
-      // What policies may ask for, all of it: terms that are refused here would be a denial there.
+      // Accepts all terms that policies can require, because refusing them here would deny the
+      // action.
       channels: z.array(name(policyLimits.channelLength)).max(policyLimits.rules),
       minRole: name(64),
       quorum: z.number().int().min(1).max(policyLimits.quorum),
@@ -150,11 +157,11 @@ export const spendSidecarApproval = operation({
   method: 'POST',
   path: '/v1/sidecars/approvals/{id}/spend',
   summary:
-    'Use a granted approval, or one use of a standing grant, right before performing the action',
+    'Consume a granted approval, or one use of a standing grant, directly before performing the action',
   params: rowIdParam,
   success: {
     status: 200,
-    description: 'Nobody else may use it, or this use of it, any more.',
+    description: 'The approval, or this use of it, is consumed for every other caller.',
     schema: z.object({ spent: z.literal(true), event_hash: z.string() }),
     example: { spent: true, event_hash: `sha256:${'4f'.repeat(32)}` },
   },
@@ -174,16 +181,17 @@ export const getSidecarUsage = operation({
   id: 'getSidecarUsage',
   method: 'GET',
   path: '/v1/sidecars/usage',
-  summary: 'What the sidecar’s own agent did elsewhere, by tool and minute, for budgets',
+  summary: 'Usage of the sidecar’s agent elsewhere, by tool and minute, for budgets',
   description:
-    'Counted are the sealed decisions of the last 25 hours but those of the run that asks, which knows its own: other sidecars, the control plane, earlier runs. `after` is the position of the answer before; buckets that changed since then come whole. An answer with `after` 0 replaces all that was known.',
+    'Counts the sealed decisions of the last 25 hours by other sidecars, the control plane and earlier runs, without those of the requesting run. `after` is the position from the previous response; changed buckets are returned completely. A response with `after` 0 replaces all earlier counts.',
   query: z.object({
-    run: z.string().regex(/^[\w-]{1,64}$/, 'is not the name of a run'),
+    run: z.string().regex(/^[\w-]{1,64}$/, 'must be 1 to 64 letters, digits, _ or -'),
     after: wholeNumber(0, 999_999_999_999_999).default(0),
   }),
   success: {
     status: 200,
-    description: 'Buckets by minute since the epoch, and the ledger’s position they reach to.',
+    description:
+      'Buckets by minute since the epoch, and the ledger position up to which they count.',
     schema: z.object({
       position: z.number().int(),
       after: z.number().int(),
@@ -212,10 +220,11 @@ export const getKeySuccession = operation({
   id: 'getKeySuccession',
   method: 'GET',
   path: '/v1/sidecars/key-succession',
-  summary: 'How the key of sections and heartbeats came to be: each names the next',
+  summary: 'Succession statements of the key for sections and heartbeats',
   success: {
     status: 200,
-    description: 'Compact JWS, oldest first, each signed by a key that was active before.',
+    description:
+      'Compact JWS, oldest first; each is signed by the previous key and names the next.',
     schema: z.object({ statements: z.array(z.string()) }),
     example: { statements: ['eyJhbGciOiJFZERTQSIs…'] },
   },
@@ -227,12 +236,12 @@ export const claimSidecarPassport = operation({
   id: 'claimSidecarPassport',
   method: 'POST',
   path: '/v1/sidecars/passports/claim',
-  summary: 'The durable second lock on a passport’s single use, for high and critical risk',
+  summary: 'Claim a passport durably, for high and critical risk',
   body: z.strictObject({ jti: name(256) }),
   bodyExample: { jti: 'pp_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d' },
   success: {
     status: 200,
-    description: 'Whether the caller was first.',
+    description: 'Whether this caller claimed it first.',
     schema: z.object({ claimed: z.boolean() }),
     example: { claimed: true },
   },

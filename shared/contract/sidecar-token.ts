@@ -1,6 +1,6 @@
-/** `typ` of the short JWT by which an enrolled sidecar proves itself, signed by its own key. */
+/** `typ` of the short-lived JWT that authenticates an enrolled sidecar, signed by its own key. */
 export const sidecarTokenType = 'sallyport-sidecar+jwt';
 /** Its `aud`. */
 export const sidecarTokenAudience = 'sallyport-control-plane';
-/** How long it may live. */
+/** Maximum lifetime of the JWT. */
 export const sidecarTokenSecondsMax = 60;

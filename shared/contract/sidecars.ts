@@ -9,7 +9,7 @@ import { jwkExample, publicJwk } from './passports.ts';
 export const sidecarExample = 'sc_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d';
 
 const shared = { tag: 'Sidecars' } as const;
-/** Common to every operation that an enrolled sidecar calls itself. */
+/** Shared by all operations that an enrolled sidecar calls. */
 export const bySidecar = { ...shared, auth: 'sidecar', budget: 'sidecar' } as const;
 const environment = z.enum(environments);
 const sidecarParam = z.object({ id: name(64) });
@@ -19,9 +19,9 @@ export const createEnrolmentToken = operation({
   id: 'createEnrolmentToken',
   method: 'POST',
   path: '/v1/sidecars/tokens',
-  summary: 'Make a token with which a sidecar enrols for one agent and user',
+  summary: 'Create an enrolment token for a sidecar of one agent and user',
   description:
-    'An enrolled sidecar receives the credentials that its agent’s capabilities reach, so that only owners and admins make tokens. Only an owner names a user who holds an owner’s key. A key that is bound to an agent repeats the user and environment of a live sidecar of that agent.',
+    'Only owners and admins can create tokens, because an enrolled sidecar receives the credentials that its agent’s capabilities reach. Only an owner can name a user who has an owner’s key. A key that is bound to an agent must repeat the user and environment of an active sidecar of that agent.',
   auth: 'bearer',
   permission: 'sidecar.enrol',
   body: z.strictObject({
@@ -33,7 +33,7 @@ export const createEnrolmentToken = operation({
   bodyExample: { agent_id: '7', user_id: 'user_12', environment: 'prod' },
   success: {
     status: 201,
-    description: 'The token, shown once; it is good for ten minutes.',
+    description: 'The token. It is shown once and is valid for ten minutes.',
     schema: z.object({
       token: z.string(),
       expires_at: z.string(),
@@ -41,7 +41,9 @@ export const createEnrolmentToken = operation({
       user_id: z.string(),
       environment,
       max_uses: z.number().int(),
-      /** What the agent may call now: the credentials of these tools reach its sidecars. */
+      /**
+       * The tools that the agent may call now. Its sidecars receive the credentials of these tools.
+       */
       capabilities: z.array(z.string()),
     }),
     example: {
@@ -63,13 +65,15 @@ export const createEnrolmentToken = operation({
   ],
 });
 
-/** A public key as a sidecar makes it: what it claims its `kid` to be is not read. */
+/** A public key from a sidecar. Its `kid` is computed; a supplied one is ignored. */
 const enrolledJwk = (crv: string) =>
   z.strictObject({
     kty: z.literal('OKP'),
     crv: statedAs(z.string().max(16), { const: crv }),
-    // 32 bytes: of the last of 43 characters two bits are zero.
-    x: z.string().regex(/^[\w-]{42}[AEIMQUYcgkosw048]$/, 'is not a public key of 32 bytes'),
+    // 32 bytes in base64url: the last of 43 characters has two zero bits.
+    x: z
+      .string()
+      .regex(/^[\w-]{42}[AEIMQUYcgkosw048]$/, 'must be the base64url of a 32-byte public key'),
   });
 
 export const enrolSidecar = operation({
@@ -77,7 +81,7 @@ export const enrolSidecar = operation({
   id: 'enrolSidecar',
   method: 'POST',
   path: '/v1/sidecars/enrol',
-  summary: 'Enrol a sidecar’s own keys with a token',
+  summary: 'Enrol a sidecar’s public keys with a token',
   auth: 'none',
   budget: 'address',
   body: z.strictObject({
@@ -96,14 +100,14 @@ export const enrolSidecar = operation({
   },
   success: {
     status: 201,
-    description: 'Whom the sidecar acts for, and the keys it must pin.',
+    description: 'The agent and user that the sidecar acts for, and the keys that it must pin.',
     schema: z.object({
       sidecar_id: z.string(),
       tenant_id: z.string(),
       agent_id: z.string(),
       user_id: z.string(),
       environment,
-      /** Verify signed sections and heartbeats. */
+      /** Keys that verify signed sections and heartbeats. */
       section_keys: z.array(publicJwk),
       passport_keys: z.array(publicJwk),
       audience: z.string(),
@@ -125,14 +129,14 @@ export const enrolSidecar = operation({
 
 const sectionVersions = z.record(z.string().max(200), z.number().int());
 
-/** What a sidecar reports of itself, as it is sent, kept and shown. */
+/** A sidecar's report about itself, in the form that is sent, stored and shown. */
 export const report = z.strictObject({
-  /** Of every section held. */
+  /** Version of every section that the sidecar has. */
   versions: sectionVersions.optional(),
   /** Age of the replica. */
   age_ms: z.number().min(0).max(Number.MAX_SAFE_INTEGER).optional(),
   spool_depth: z.number().int().min(0).optional(),
-  /** How many records its spool ever took. */
+  /** Number of records written to its spool so far. */
   spool_written: z.number().int().min(0).optional(),
   last_decision_at: dateTime.optional(),
   last_decision: z.strictObject({ decision: text(64), reason_code: text(256) }).optional(),
@@ -158,10 +162,10 @@ const sidecarRecord = z.object({
   enrolled_at: z.string(),
   last_seen_at: z.string().optional(),
   revoked_at: z.string().optional(),
-  /** Since when its agent is disabled. */
+  /** When its agent was disabled. */
   agent_disabled_at: z.string().optional(),
   acked_record: z.number(),
-  /** Events on `sidecar:<id>` that say what is wrong with its evidence. */
+  /** Number of events on `sidecar:<id>` that report problems with its evidence. */
   evidence_incidents: z.number().int(),
   last_evidence_incident: z.object({ type: z.string(), at: z.string() }).optional(),
   report: report.optional(),
@@ -173,17 +177,17 @@ export const listSidecars = operation({
   id: 'listSidecars',
   method: 'GET',
   path: '/v1/sidecars',
-  summary: 'The fleet, with each sidecar’s last report',
+  summary: 'List sidecars with their last reports',
   auth: 'bearer',
   permission: 'read',
-  // Counted apart: neither a noisy agent nor a watching screen takes it from those who decide and stop.
+  // A budget of its own, so that polling dashboards and busy agents do not block deciders.
   budgetPerMinute: 600,
   success: {
     status: 200,
     description: 'Every sidecar of the tenant, oldest first.',
     schema: z.object({
       sidecars: z.array(sidecarRecord),
-      /** The versions in force: a sidecar that reports a lower one is behind. */
+      /** The current versions; a sidecar that reports a lower one is behind. */
       sections: sectionVersions,
     }),
     example: {
@@ -211,7 +215,7 @@ export const reportSidecar = operation({
   id: 'reportSidecar',
   method: 'POST',
   path: '/v1/sidecars/report',
-  summary: 'What the sidecar holds and how it fares',
+  summary: 'Report the sidecar’s state',
   body: report,
   bodyExample: reportExample,
   success: {
@@ -219,7 +223,7 @@ export const reportSidecar = operation({
     description: 'Noted.',
     schema: z.object({
       seen_at: z.string(),
-      /** The key that sections and heartbeats are signed with now. */
+      /** The current signing key of sections and heartbeats. */
       section_key_id: z.string(),
     }),
     example: { seen_at: '2026-11-20T10:00:00.000Z', section_key_id: jwkExample.kid },
@@ -232,7 +236,7 @@ export const getSidecarCredentials = operation({
   id: 'getSidecarCredentials',
   method: 'GET',
   path: '/v1/sidecars/credentials',
-  summary: 'The credentials bound to the sidecar’s agent’s tools, encrypted to its key',
+  summary: 'Credentials for the tools of the sidecar’s agent, encrypted to its key',
   success: {
     status: 200,
     description: 'A compact JWE (ECDH-ES, A256GCM) of `{credentials: HeldCredential[]}`.',
@@ -247,7 +251,7 @@ export const revokeSidecar = operation({
   id: 'revokeSidecar',
   method: 'DELETE',
   path: '/v1/sidecars/{id}',
-  summary: 'Revoke a sidecar: its tokens, lease and grants end at once',
+  summary: 'Revoke a sidecar with its tokens, lease and grants, effective immediately',
   auth: 'bearer',
   permission: 'agent.write',
   budget: 'control',

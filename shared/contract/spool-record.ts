@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { agentId, jsonObject, name, text, userId } from './base/fields.ts';
 import { isStorableTime } from './base/schemas.ts';
 
-/** No record of a spool is longer. */
+/** Maximum length of a spool record. */
 export const spoolRecordMax = 1_048_576;
 
 const event = z.strictObject({
@@ -13,7 +13,7 @@ const event = z.strictObject({
   source: name(128),
   agent_id: agentId.optional(),
   user_id: userId.optional(),
-  // Whatever the agent called.
+  // The agent chooses this text.
   tool: text(spoolRecordMax).optional(),
   resource: text(spoolRecordMax).optional(),
   decision: name(64).optional(),
@@ -22,8 +22,8 @@ const event = z.strictObject({
 });
 
 /**
- * What a line of a sidecar's spool holds: an event, what the digest of its arguments is keyed with
- * (base64), and the arguments redacted, where the tenant keeps them.
+ * A line of a sidecar's spool: an event, the salt of its arguments digest (base64), and the
+ * redacted arguments if the tenant stores them.
  */
 export const spoolRecord = z.strictObject({
   event,

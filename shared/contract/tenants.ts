@@ -7,13 +7,19 @@ import { line } from './base/schemas.ts';
 const shared = { tag: 'Tenant', auth: 'bearer' } as const;
 
 const settings = z.object({
-  /** How decisions are enforced: see `mode` of a preflight. */
+  /** Enforcement mode of decisions; see `mode` of a preflight. */
   mode: z.enum(modes),
-  /** How long a human has to decide, where the rule does not say. */
+  /** Time for a human decision, if the rule does not set it. */
   approval_sla_seconds: z.number().int().min(1).max(2_592_000),
-  /** `digest`: a salted digest and the shape. `redacted`: beside these, encrypted, what redaction leaves. */
+  /**
+   * `digest`: a salted digest and the shape. `redacted`: additionally the redacted arguments,
+   * encrypted.
+   */
   evidence_arguments: z.enum(['digest', 'redacted']),
-  /** Names or dotted paths of arguments whose values are never kept, beside those known as sensitive. */
+  /**
+   * Names or dotted paths of arguments whose values are never stored, in addition to the built-in
+   * list.
+   */
   sensitive_fields: z.array(line(200)).max(100),
 });
 named('TenantSettings', settings);
@@ -38,9 +44,9 @@ export const getTenantSettings = operation({
   id: 'getTenantSettings',
   method: 'GET',
   path: '/v1/tenant/settings',
-  summary: 'How the tenant decides, and what it keeps of the arguments of calls',
+  summary: 'Get the tenant’s settings',
   permission: 'read',
-  success: { status: 200, description: 'The settings in force.', schema: settings, example },
+  success: { status: 200, description: 'The current settings.', schema: settings, example },
   errors: [],
 });
 
@@ -49,12 +55,12 @@ export const changeTenantSettings = operation({
   id: 'changeTenantSettings',
   method: 'PATCH',
   path: '/v1/tenant/settings',
-  summary: 'Change how the tenant decides, or what it keeps',
+  summary: 'Change the tenant’s settings',
   description:
-    'What is not named stays. Holds for decisions from now on, at sidecars as soon as they hear of it. Arguments that are kept already stay until they are erased.',
+    'Omitted settings are unchanged. Changes apply to later decisions, at sidecars after their next synchronisation. Arguments that are already stored are kept until they are erased.',
   permission: 'settings.write',
   body: change,
   bodyExample: { evidence_arguments: 'redacted', sensitive_fields: ['customer.notes', 'salary'] },
-  success: { status: 200, description: 'The settings now in force.', schema: settings, example },
+  success: { status: 200, description: 'The changed settings.', schema: settings, example },
   errors: ['args.schema_invalid'],
 });

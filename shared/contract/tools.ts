@@ -12,8 +12,8 @@ const anyObject = orNull({ type: 'object' });
 const words = orNull({ type: 'array', items: { type: 'string', minLength: 1 } });
 
 /**
- * A tool's manifest as shared/manifest/normalise.ts accepts it: open, because whatever a server
- * says of a tool is part of what is approved.
+ * A tool's manifest as shared/manifest/normalise.ts accepts it. Unknown members are allowed,
+ * because an approval covers everything that a server states about a tool.
  */
 const manifest: z.ZodType<JsonObject, JsonObject> = statedAs(
   named('ToolManifest', jsonObject.clone()),
@@ -53,9 +53,9 @@ const drift = z.object({
   /** JSON pointer into the manifest. */
   path: z.string(),
   message: z.string(),
-  /** The same for a human: what it means, and what is to be done. */
+  /** A sentence for humans: the meaning of the drift, and what to do. */
   sentence: z.string(),
-  /** Whether the tool must be approved again because of it. */
+  /** True if the tool must be approved again because of it. */
   material: z.boolean(),
 });
 named('ToolDrift', drift);
@@ -77,9 +77,9 @@ const driftExample = {
   reason_code: 'tool.risk_tier_raised',
   severity: 'high',
   path: '/riskTier',
-  message: 'risk went from medium to high',
+  message: 'the risk tier changed from medium to high',
   sentence:
-    'The tool is now riskier than when it was approved (/riskTier: risk went from medium to high); it must be approved again.',
+    'The tool is now riskier than when it was approved (/riskTier: the risk tier changed from medium to high); it must be approved again.',
   material: true,
 } as const;
 
@@ -88,7 +88,7 @@ export const ingestTool = operation({
   method: 'POST',
   path: '/v1/tools/ingest',
   tag: 'Tools',
-  summary: 'Register a tool’s manifest and classify how it drifted from the approved one',
+  summary: 'Register a tool’s manifest and classify its drift from the approved one',
   auth: 'bearer',
   permission: 'tool.write',
   body: z.strictObject({ manifest }),
@@ -104,9 +104,9 @@ export const ingestTool = operation({
       approval_status: z.enum(approvalStatuses),
       risk_tier: riskTier,
       drift: z.array(drift),
-      /** A registered tool that shows the same but for its name. */
+      /** A registered tool that differs only in its name. */
       renamed_from: z.string().optional(),
-      /** The approval that would let the tool work again. */
+      /** The open approval for this version of the tool. */
       approval_request_id: z.string().optional(),
     }),
     example: {
@@ -129,12 +129,15 @@ const toolRecord = z.object({
   risk_tier: riskTier,
   manifest_hash: z.string(),
   approved_hash: z.string().nullable(),
-  /** Why it must be approved again. */
+  /** The reason code why it must be approved again. */
   drift_reason: z.string().nullable(),
-  /** Who showed the current version: a principal, or `sidecar:<id>` for what a server said. */
+  /**
+   * Who submitted the current version: a principal, or `sidecar:<id>` for a version seen in a
+   * server's response.
+   */
   submitted_by: z.string(),
   updated_at: z.string(),
-  /** The approval of the current version that waits. */
+  /** The open approval of the current version. */
   approval_request_id: z.string().optional(),
 });
 export type ToolRecord = z.infer<typeof toolRecord>;
@@ -156,12 +159,12 @@ export const listTools = operation({
   method: 'GET',
   path: '/v1/tools',
   tag: 'Tools',
-  summary: 'The registered tools and how they stand, by name',
+  summary: 'List registered tools by name',
   auth: 'bearer',
   permission: 'read',
   success: {
     status: 200,
-    description: 'Every tool with its status, and the approval that it waits for.',
+    description: 'Every tool with its status and its open approval.',
     schema: z.object({ tools: z.array(toolRecord) }),
     example: { tools: [recordExample] },
   },
@@ -173,16 +176,16 @@ export const getTool = operation({
   method: 'GET',
   path: '/v1/tools/{name}',
   tag: 'Tools',
-  summary: 'One tool: what was approved, what it is now, and what changed',
+  summary: 'Get a tool with its approved and its current manifest',
   auth: 'bearer',
   permission: 'read',
   params: z.object({ name: z.string().min(1).max(256) }),
   success: {
     status: 200,
-    description: 'The tool with both manifests and the drift between them.',
+    description: 'The tool, with both manifests and the drift between them.',
     schema: toolRecord.extend({
       manifest: jsonObject,
-      /** Null where nothing was approved yet. */
+      /** Null if no version was approved yet. */
       approved_manifest: jsonObject.nullable(),
       drift: z.array(drift),
     }),
@@ -212,14 +215,14 @@ export const diffTools = operation({
   method: 'POST',
   path: '/v1/tools/diff',
   tag: 'Tools',
-  summary: 'Classify the drift between two manifests; nothing is stored',
+  summary: 'Classify the drift between two manifests without storing them',
   auth: 'bearer',
   permission: 'read',
   body: z.strictObject({ before: manifest, after: manifest }),
   bodyExample: { before: manifestExample, after: { ...manifestExample, riskTier: 'high' } },
   success: {
     status: 200,
-    description: 'Each difference with its class and reason code.',
+    description: 'Each difference, with its class and reason code.',
     schema: z.object({
       before_hash: z.string(),
       after_hash: z.string(),

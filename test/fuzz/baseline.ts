@@ -67,7 +67,7 @@ export const baseline: readonly Accepted[] = [
   {
     operation: 'GET /v1/evidence/export',
     check: refused,
-    text: /goes with format=siem only/,
+    text: /is allowed only with format=siem/,
     because: 'OpenAPI cannot make one parameter depend on another.',
   },
   {
@@ -131,7 +131,7 @@ export const baseline: readonly Accepted[] = [
   {
     operation: 'PUT /v1/runtime/bindings/{name}',
     check: refused,
-    text: /has no meaning for protocol/,
+    text: /does not apply to protocol/,
     because: 'Which members a binding may have follows from its protocol.',
   },
   {
@@ -141,7 +141,7 @@ export const baseline: readonly Accepted[] = [
   },
   {
     check: refused,
-    text: /path: is not the path of a tile/,
+    text: /path: must be a tile path/,
     because: 'Which paths a tile can have follows from its number.',
   },
   {

@@ -5,12 +5,12 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import type { AnyOperation, Operation } from './operation.ts';
 
 export interface ClientOptions {
-  /** Ends in `/api`. */
+  /** Ends with `/api`. */
   readonly baseUrl: string;
-  /** The whole `Authorization` header, such as `Bearer apk_…`; empty: none is sent. */
+  /** The complete `Authorization` header, such as `Bearer apk_…`; if empty, no header is sent. */
   readonly authorization: () => string | Promise<string>;
   readonly fetch?: typeof fetch;
-  /** For one call, answer included. Default: 30 seconds. */
+  /** For one call including its response. Default: 30 seconds. */
   readonly timeoutMs?: number;
 }
 
@@ -26,7 +26,10 @@ type Part<Name extends string, Value> = [Value] extends [undefined]
     ? { readonly [name in Name]?: Value }
     : { readonly [name in Name]: Value };
 
-/** What a call of an operation takes: the parts it declares. Path and query values are written as text. */
+/**
+ * The input of an operation's call: its declared parts. Path and query values are converted to
+ * text.
+ */
 export type CallInput<Op extends AnyOperation> =
   Op extends Operation<infer P, infer Q, infer B, infer _S>
     ? Part<'params', TextForms<InputOf<P>>> &
@@ -34,10 +37,10 @@ export type CallInput<Op extends AnyOperation> =
         Part<'body', BodyOf<InputOf<B>>>
     : never;
 
-/** A body as its schema has it, or the bytes that are to be sent for it. */
+/** A body in the form of its schema, or the bytes to send. */
 type BodyOf<Value> = [Value] extends [undefined] ? undefined : Value | Uint8Array<ArrayBuffer>;
 
-/** Numbers and booleans may stand for the text they are written as. */
+/** Numbers and booleans are accepted in place of their text. */
 type TextForms<Value> = Value extends object
   ? { readonly [Name in keyof Value]: Value[Name] | number | boolean }
   : Value;
@@ -47,10 +50,10 @@ export type CallAnswer<Op extends AnyOperation> =
 
 export interface Client {
   /**
-   * Calls an operation and returns its answer, held against the operation's schema. Throws
-   * GatewayError: with the code of an error answer (status, body and `retryAfterSeconds` in its
-   * details), `upstream.unreachable` or `upstream.timeout` when no answer came, and
-   * `internal.unexpected` for an answer that is not what the contract says.
+   * Calls an operation and validates the response against its schema. Throws GatewayError: with the
+   * code of an error response (status, body and `retryAfterSeconds` in its details),
+   * `upstream.unreachable` or `upstream.timeout` without a response, and `internal.unexpected` for
+   * a response that violates the contract.
    */
   call<Op extends AnyOperation>(
     operation: Op,
@@ -59,8 +62,8 @@ export interface Client {
       : [input: CallInput<Op>]
   ): Promise<CallAnswer<Op>>;
   /**
-   * The same for an answer of any size, or without end: its bytes as they come. Only the head of
-   * the answer must come in time. `signal` ends it.
+   * Like `call`, for a response of any size or without end: returns its bytes as a stream. The
+   * time-out applies to the response head only. `signal` ends the stream.
    */
   open<Op extends AnyOperation>(
     operation: Op,
@@ -74,7 +77,7 @@ interface LooseInput {
   readonly body?: unknown;
 }
 
-/** A typed client of the control plane's API. */
+/** Creates a typed client of the control plane's API. */
 export function createClient(options: ClientOptions): Client {
   return {
     call: async (operation, ...[input]) => {
@@ -88,14 +91,14 @@ export function createClient(options: ClientOptions): Client {
       const parsed = schema.safeParse(body);
       if (parsed.success) return parsed.data as never;
       throw new GatewayError('internal.unexpected', {
-        message: `The answer to ${operation.id} is not what the contract says.`,
+        message: `The response to ${operation.id} does not match the API contract.`,
         cause: parsed.error,
       });
     },
     open: async (operation, { signal, ...input } = {}) => {
       const late = new AbortController();
       const timer = setTimeout(
-        () => late.abort(new DOMException('no answer in time', 'TimeoutError')),
+        () => late.abort(new DOMException('no response in time', 'TimeoutError')),
         options.timeoutMs ?? timeoutMsDefault,
       );
       try {
@@ -141,7 +144,7 @@ async function exchange(
     return await send(url, {
       method: operation.method,
       headers,
-      // A key must not follow a redirect.
+      // The API key must not be sent to a redirect's target.
       redirect: 'manual',
       signal,
       ...(payload === undefined ? {} : { body: payload }),
@@ -168,8 +171,8 @@ function transportError(cause: unknown): GatewayError {
   const isTimeout = cause instanceof Error && cause.name === 'TimeoutError';
   return new GatewayError(isTimeout ? 'upstream.timeout' : 'upstream.unreachable', {
     message: isTimeout
-      ? 'The control plane did not answer in time.'
-      : 'The control plane cannot be reached.',
+      ? 'The control plane did not respond in time.'
+      : 'The control plane is unreachable.',
     cause,
   });
 }
@@ -181,7 +184,7 @@ function urlOf(
 ): string {
   const filled = path.replaceAll(/\{(\w+)\}/g, (_match, name: string) => {
     const value = String(params[name] ?? '');
-    // Such a segment would be resolved away and address something else.
+    // A dot segment would be resolved and address another resource.
     const segments = isPathOpen ? value.split('/') : [value];
     if (segments.some((segment) => ['', '.', '..'].includes(segment))) {
       throw new GatewayError('request.invalid', { message: `${name} is not a path parameter.` });
@@ -196,7 +199,7 @@ function urlOf(
   return `${baseUrl.replace(/\/+$/, '')}${filled}${search.size === 0 ? '' : `?${search}`}`;
 }
 
-/** The body as JSON, or as text where it is none. */
+/** Parses the body as JSON, or returns it as text. */
 async function readJson(response: Response): Promise<unknown> {
   let text: string;
   try {
@@ -218,7 +221,8 @@ function answeredError(response: Response, body: unknown): GatewayError {
   const retryAfter = Number(response.headers.get('retry-after') ?? Number.NaN);
   const known = typeof code === 'string' && isErrorCode(code) ? code : codeOf(status);
   return new GatewayError(known, {
-    message: typeof told.error === 'string' ? told.error : `The control plane answered ${status}.`,
+    message:
+      typeof told.error === 'string' ? told.error : `The control plane returned status ${status}.`,
     details: {
       ...told,
       status,
@@ -227,7 +231,7 @@ function answeredError(response: Response, body: unknown): GatewayError {
   });
 }
 
-/** The code that stands for a status whose body names none that is known here. */
+/** The error code for a status if the body names no known code. */
 function codeOf(status: number): ErrorCode {
   const general: Partial<Record<number, ErrorCode>> = {
     401: 'auth.invalid_key',

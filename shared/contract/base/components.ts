@@ -5,11 +5,11 @@ import { type Json, jsonSchema } from './json-schema.ts';
 const local = '#/$defs/';
 const shared = '#/components/schemas/';
 
-/** The schemas of an OpenAPI document, each written once, under its name. */
+/** The schemas of an OpenAPI document, each defined once under its name. */
 export class Components {
   readonly #schemas = new Map<string, Json>();
 
-  /** A reference to a schema that has a name, or that is given one; else the schema itself. */
+  /** A reference to a named schema; a schema without a name is returned itself. */
   use(schema: z.ZodType, io: 'input' | 'output', name?: string): Json {
     const { $defs = {}, ...root } = jsonSchema(schema, io) as { $defs?: Record<string, Json> };
     const names = new Map(Object.keys($defs).map((id) => [id, this.#nameFor(id, $defs, io)]));
@@ -22,12 +22,12 @@ export class Components {
     return { $ref: `${shared}${name}` };
   }
 
-  /** By name. */
+  /** The schemas by name. */
   all(): Record<string, Json> {
     return Object.fromEntries([...this.#schemas].sort(([a], [b]) => (a < b ? -1 : 1)));
   }
 
-  /** What requests and answers spell differently under one name is two schemas. */
+  /** A schema whose request and response forms differ gets two names. */
   #nameFor(id: string, definitions: Record<string, Json>, io: 'input' | 'output'): string {
     const asIs = new Map(Object.keys(definitions).map((known) => [known, known]));
     const held = this.#schemas.get(id);

@@ -4,8 +4,8 @@ import { riskTiers } from '../../vocabulary/action.ts';
 import { integerId } from './schemas.ts';
 
 /**
- * A text that Postgres and the ledger can hold: bounded, well-formed, and without NUL, which
- * JSON allows and a text column does not.
+ * Text that Postgres and the ledger can store: bounded, well-formed, and without NUL, which JSON
+ * allows but a text column does not.
  */
 export function text(charsMax: number) {
   return z
@@ -17,12 +17,12 @@ export function text(charsMax: number) {
     .meta({ pattern: '^[^\\u0000]*$' });
 }
 
-/** The same, and not empty. */
+/** Non-empty `text`. */
 export function name(charsMax: number) {
   return text(charsMax).min(1);
 }
 
-/** Bounded so that an index entry over it always fits. */
+/** Bounded so that an index entry always fits. */
 export const toolId = name(256);
 export const agentId = name(64);
 export const userId = name(256);
@@ -31,8 +31,8 @@ export const goal = text(4096);
 export const riskTier = z.enum(riskTiers);
 
 /**
- * An object of any content. Bodies come out of `JSON.parse`, so that their members are JSON by
- * construction and need not be walked again; the type says so.
+ * An object with any content. Its members are JSON because bodies come from `JSON.parse`; the cast
+ * avoids validating them again.
  */
 export const jsonObject = z.record(z.string(), z.unknown()) as unknown as z.ZodType<
   JsonObject,

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** What `/readyz` answers, with 200 when every check passed and 503 otherwise. */
+/** The body of `/readyz`; status 200 if every check passed, otherwise 503. */
 export const readyAnswer = z.object({
   ready: z.boolean(),
   checks: z.array(z.object({ name: z.string(), ok: z.boolean() })),

@@ -5,28 +5,28 @@ export type Json = Record<string, unknown>;
 const forms = new WeakMap<z.core.$ZodType, Json>();
 
 /**
- * States the JSON Schema of a value whose validation zod cannot translate: a transform, a
- * refinement, or a validator of its own. It must accept exactly what the validation accepts, as
- * far as JSON Schema can say it; `npm run fuzz` compares the two.
+ * Sets the JSON Schema of a value whose validation zod cannot translate: a transform, a refinement,
+ * or a validator outside zod. It must accept exactly the same values, as far as JSON Schema can
+ * express them; `npm run fuzz` compares both.
  */
 export function statedAs<Schema extends z.ZodType>(schema: Schema, form: Json): Schema {
   forms.set(schema, form);
   return schema;
 }
 
-/** Gives a schema the name that the OpenAPI document and generated clients call it by. */
+/** Names a schema in the OpenAPI document and in generated clients. */
 export function named<Schema extends z.ZodType>(id: string, schema: Schema): Schema {
   z.globalRegistry.add(schema, { id });
   return schema;
 }
 
-/** The JSON Schema of a value; named schemas are left as references and put into `$defs`. */
+/** The JSON Schema of a value; named schemas become references into `$defs`. */
 export function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): Json {
   const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, {
     io,
     unrepresentable: 'any',
     override: ({ zodSchema, jsonSchema: generated }) => {
-      // Immutable for TypeScript; in OpenAPI the keyword means that a request must not have it.
+      // zod emits it for TypeScript's readonly; in OpenAPI it would forbid the member in requests.
       delete generated.readOnly;
       const form = forms.get(zodSchema);
       if (form !== undefined) {
@@ -44,8 +44,8 @@ export function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): Json {
 const classes: Readonly<Record<string, string>> = { d: '0-9', w: 'A-Za-z0-9_' };
 
 /**
- * The same pattern for readers of JSON Schema whose `\d` and `\w` match more than ASCII, as those
- * of Python do: the ranges are written out.
+ * Writes `\d` and `\w` as ASCII ranges, because some JSON Schema validators, such as Python's,
+ * match Unicode.
  */
 function portablePattern(pattern: string): string {
   let written = '';

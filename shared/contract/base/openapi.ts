@@ -7,7 +7,7 @@ import { apiError, decisionError } from './schemas.ts';
 
 export const contractVersion = '1.1.1';
 
-/** The OpenAPI 3.1 document of the given operations; the same operations give the same document. */
+/** The OpenAPI 3.1 document of the given operations; deterministic. */
 export function openApiDocument(operations: readonly AnyOperation[]): Json {
   const tags = [...new Set(operations.map(({ tag }) => tag))].sort();
   const components = new Components();
@@ -19,7 +19,7 @@ export function openApiDocument(operations: readonly AnyOperation[]): Json {
       version: contractVersion,
       summary: 'Agent action authorization gateway',
       description:
-        'Decides, for each action an AI agent wants to take, whether it may proceed; performs it with credentials the agent never sees; proves what was decided.',
+        'Decides whether each action of an AI agent may proceed, performs it with credentials that the agent never sees, and records signed evidence of every decision.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/api' }],
@@ -33,16 +33,16 @@ export function openApiDocument(operations: readonly AnyOperation[]): Json {
   };
 }
 
-/** Every answer to a caller who was let in says what is left of the budget that it counted against. */
+/** Every response to an authenticated caller states the remaining budget. */
 const rateLimitHeaders = {
   'RateLimit-Policy': {
     description:
-      'The budget, as draft-ietf-httpapi-ratelimit-headers writes it: its name, how many requests (`q`) in how many seconds (`w`).',
+      'The policy of the budget (draft-ietf-httpapi-ratelimit-headers): its name, the number of requests (`q`) and the window in seconds (`w`).',
     schema: { type: 'string' },
     example: '"tenant";q=600;w=60',
   },
   RateLimit: {
-    description: 'What is left of it (`r`), and in how many seconds it begins anew (`t`).',
+    description: 'The remaining requests (`r`), and the seconds until the budget resets (`t`).',
     schema: { type: 'string' },
     example: '"tenant";r=599;t=42',
   },
@@ -57,7 +57,7 @@ const securitySchemes = {
     type: 'http',
     scheme: 'bearer',
     bearerFormat: 'apk_…',
-    description: 'An API key of the tenant, with the permission the operation names.',
+    description: 'An API key of the tenant, with the permission that the operation requires.',
   },
   gatewayKey: {
     type: 'http',
@@ -69,7 +69,8 @@ const securitySchemes = {
     type: 'http',
     scheme: 'bearer',
     bearerFormat: 'JWT',
-    description: 'A JWT of at most a minute, signed by the key that the sidecar enrolled.',
+    description:
+      'A JWT with a lifetime of at most one minute, signed by the enrolled key of the sidecar.',
   },
 };
 
@@ -92,7 +93,7 @@ function pathsOf(operations: readonly AnyOperation[], components: Components): J
 
 function operationObject(operation: AnyOperation, components: Components): Json {
   const { id, tag, summary, description, auth, permission } = operation;
-  const asked = permission === undefined ? undefined : `Needs the permission \`${permission}\`.`;
+  const asked = permission === undefined ? undefined : `Requires the permission \`${permission}\`.`;
   const text = [description, asked].filter((part) => part !== undefined).join('\n\n');
   const parameters = [
     ...parametersOf(operation.params, 'path'),
@@ -145,7 +146,7 @@ function requestBodyOf(operation: AnyOperation, components: Components): Json | 
   };
 }
 
-/** `registerAgent` as generated clients name types. */
+/** Type names for generated clients, such as `RegisterAgentRequest`. */
 function typeName({ id }: AnyOperation, kind: 'Request' | 'Response' | 'Json'): string {
   return `${id.charAt(0).toUpperCase()}${id.slice(1)}${kind}`;
 }
@@ -176,7 +177,7 @@ function responsesOf(operation: AnyOperation, components: Components): Json {
   return responses;
 }
 
-/** The JSON form of an answer that is text by default. */
+/** The JSON form of a response that is text by default. */
 const jsonAlternative = z.looseObject({});
 
 function successResponse(operation: AnyOperation, components: Components): Json {
@@ -203,19 +204,19 @@ function successResponse(operation: AnyOperation, components: Components): Json 
   return { description, headers, content };
 }
 
-/** A stream of events has no schema as a whole. */
+/** An event stream has no schema as a whole. */
 function textOf(contentType: string | undefined): Json {
   return contentType === 'text/event-stream' ? {} : { type: 'string' };
 }
 
-/** Without parameters, which readers compare as they like. */
+/** Without parameters, because clients compare them differently. */
 function mediaTypeOf(contentType = 'application/json'): string {
   return contentType.replace(/;.*$/, '');
 }
 
 const statusOf = (code: ErrorCode): number => errorKinds[code].status;
 
-/** What the operation declares, and what any operation of its kind can answer. */
+/** The errors that the operation declares, and the common ones of its kind. */
 function errorCodes(operation: AnyOperation): readonly ErrorCode[] {
   const { auth, body, errors } = operation;
   const codes = new Set<ErrorCode>(errors);

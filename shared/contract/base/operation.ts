@@ -30,10 +30,10 @@ export const permissions = [
 ] as const;
 export type Permission = (typeof permissions)[number];
 
-/** `sidecar`: a short JWT signed by an enrolled sidecar's own key. */
+/** `sidecar`: a short-lived JWT signed by an enrolled sidecar's own key. */
 export type Authentication = 'none' | 'bearer' | 'gateway' | 'sidecar';
 
-/** Which request budget a call counts against. */
+/** The request budget that a call counts against. */
 export type Budget = 'tenant' | 'control' | 'sidecar' | 'address';
 
 export interface ResponseShape<Schema extends z.ZodType = z.ZodType> {
@@ -41,17 +41,17 @@ export interface ResponseShape<Schema extends z.ZodType = z.ZodType> {
   readonly schema?: Schema;
   readonly example?: unknown;
   readonly contentType?: string;
-  /** Media types that a parameter or a header asks for; their content is text. */
+  /** Media types that clients can select by a parameter or header; their content is text. */
   readonly otherContentTypes?: readonly string[];
 }
 
 /**
- * How the access suite proves that another tenant's object is out of reach (404). By default the
- * last path parameter names an object of the collection that the path before it lists: for
- * `/v1/policies/{id}/versions` one of `/v1/policies`. Where that is not so, this says what the
- * call addresses: `object` is the collection, and `'{id}'`, wherever it stands in the parts, is
- * replaced by the id of an object that the suite makes in another tenant. `own-name`: the caller
- * names what it writes, so that the same name in two tenants is two objects.
+ * How the access suite tests that another tenant's object is not found (404). By default, the last
+ * path parameter names an object of the collection in the preceding path: for
+ * `/v1/policies/{id}/versions` one of `/v1/policies`. Other operations state it here: `object` is
+ * the collection, and `'{id}'` in any part is replaced by the id of an object that the suite
+ * creates in another tenant. `own-name`: the caller names what it writes, so the same name in two
+ * tenants is two objects.
  */
 export type AccessExample =
   | 'own-name'
@@ -63,15 +63,15 @@ export type AccessExample =
     };
 
 /**
- * How a body arrives. `json` is the default; `form` is `application/x-www-form-urlencoded`, read
- * as an object of strings; `ndjson` is read as the array of its lines, each as exactly the text that
- * came; `raw` is not read at all: the handler gets the bytes, for signatures.
+ * The format of a body. `json` is the default. `form` is `application/x-www-form-urlencoded`,
+ * parsed as an object of strings. `ndjson` is parsed as an array of its lines, each as the exact
+ * text received. `raw` is not parsed: the handler gets the bytes, for signatures.
  */
 export type BodyType = 'json' | 'form' | 'json-or-form' | 'ndjson' | 'raw';
 
 /**
- * One API operation, declared once. Route, validation, authentication, permission check,
- * typed client and OpenAPI document are all made from this value.
+ * One API operation, declared once. Route, validation, authentication, permission check, typed
+ * client and OpenAPI document all derive from this value.
  */
 export interface Operation<
   Params extends z.ZodType = z.ZodType,
@@ -79,7 +79,7 @@ export interface Operation<
   Body extends z.ZodType = z.ZodType,
   Success extends z.ZodType = z.ZodType,
 > {
-  /** camelCase verb and noun; the client's method name and OpenAPI `operationId`. */
+  /** camelCase verb and noun; the client's method name and the OpenAPI `operationId`. */
   readonly id: string;
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Below `/api`, with `{name}` parameters: `/v1/policies/{id}`. */
@@ -88,38 +88,38 @@ export interface Operation<
   readonly summary: string;
   readonly description?: string;
   readonly auth: Authentication;
-  /** Checked for `bearer` and `gateway`; every such operation names exactly one. */
+  /** Required for `bearer` and `gateway`; each such operation has exactly one. */
   readonly permission?: Permission;
-  /** Default: `sidecar` for sidecars, `address` without authentication, else `tenant`. */
+  /** Default: `sidecar` for sidecars, `address` without authentication, otherwise `tenant`. */
   readonly budget?: Budget;
-  /** Requests a minute, where the budget's own number does not fit; counted apart from it. */
+  /** Requests per minute if the operation has a limit of its own; counted separately. */
   readonly budgetPerMinute?: number;
   readonly params?: Params;
-  /** The last parameter takes the rest of the path, slashes included. */
+  /** The last parameter matches the rest of the path, including slashes. */
   readonly isPathOpen?: boolean;
-  /** Unknown query parameters are refused, always. */
+  /** Unknown query parameters are refused. */
   readonly query?: Query;
   readonly body?: Body;
   readonly bodyType?: BodyType;
   readonly bodyExample?: unknown;
   /** Default: 1 MiB. */
   readonly bodyBytesMax?: number;
-  /** How much a JSON body may hold. Default: what arguments may. */
+  /** Limits on the content of a JSON body. Default: those of arguments. */
   readonly bodySize?: JsonSizeLimits;
   readonly accessExample?: AccessExample;
-  /** It decides on an action: each error answer says `decision: "deny"`. */
+  /** The operation decides an action, so each error response contains `decision: "deny"`. */
   readonly isDecision?: boolean;
   readonly success: { readonly status: number } & ResponseShape<Success>;
-  /** Further success statuses (a 201 beside a 200) with the same shape. */
+  /** Further success statuses (a 201 in addition to a 200) with the same shape. */
   readonly alsoStatus?: readonly number[];
-  /** The reason codes that callers should expect beyond the common ones. */
+  /** The reason codes that callers should expect in addition to the common ones. */
   readonly errors: readonly ErrorCode[];
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: an operation of any shape; zod's types are invariant
 export type AnyOperation = Operation<any, any, any, any>;
 
-/** Keeps the exact types of an operation's schemas. */
+/** Preserves the exact types of an operation's schemas. */
 export function operation<
   Params extends z.ZodType = z.ZodUndefined,
   Query extends z.ZodType = z.ZodUndefined,

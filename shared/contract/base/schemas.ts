@@ -3,19 +3,19 @@ import { named, statedAs } from './json-schema.ts';
 
 /** Schemas that several resources share. */
 
-/** Every error answer (contract 7); some carry further fields beside these. */
+/** Every error response (contract 7); some have further fields. */
 export const apiError = z.looseObject({ error: z.string(), reason_code: z.string().optional() });
 named('ApiError', apiError);
 
-/** An error answer of an operation that decides on an action. */
+/** An error response of an operation that decides an action. */
 export const decisionError = apiError.extend({ decision: z.literal('deny') });
 named('DecisionError', decisionError);
 
-/** Years that Postgres and JavaScript both know in every time zone, with some room after them. */
+/** Years that Postgres and JavaScript support in every time zone, with a margin. */
 const storableTime =
   /^(?!000[01]|9999-12-[23])\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-](0\d|1[0-4]):[0-5]\d)$/;
 
-/** Whether Postgres and JavaScript both know a time of RFC 3339. */
+/** True if Postgres and JavaScript can both represent an RFC 3339 time. */
 export function isStorableTime(text: string): boolean {
   return storableTime.test(text) && !Number.isNaN(Date.parse(text));
 }
@@ -28,7 +28,7 @@ export const dateTime = statedAs(
   { type: 'string', format: 'date-time', maxLength: 40, pattern: storableTime.source },
 );
 
-/** A whole number in a path or query, written as JSON would write it. */
+/** A whole number in a path or query, in JSON notation. */
 export function wholeNumber(min: number, max: number) {
   const message = `must be a whole number from ${min} to ${max}`;
   return statedAs(
@@ -44,21 +44,23 @@ export function wholeNumber(min: number, max: number) {
 /** A positive integer in a path. */
 export const integerId = wholeNumber(1, 2_147_483_647);
 
-/** How many of a list, in a query. */
+/** Page size, in a query. */
 export const pageLimit = wholeNumber(1, 1000).default(100);
 
 /** An opaque id in a path or body, such as `key_0198…`. */
-export const opaqueId = z.string().regex(/^[0-9A-Za-z._-]{1,100}$/, 'is not an id');
+export const opaqueId = z
+  .string()
+  .regex(/^[0-9A-Za-z._-]{1,100}$/, 'must be an id: 1 to 100 letters, digits, ., _ or -');
 
-/** What is probably a mistake in a change that was made; absent when there is none. */
+/** Probable mistakes in a change that was made; absent if there are none. */
 export const warnings = z.array(z.string().max(5_000)).max(21).optional();
 
-/** One line of text: no control characters. */
+/** One line of text without control characters. */
 export function line(lengthMax: number) {
   return z
     .string()
     .min(1)
     .max(lengthMax)
-    .refine((text) => !/\p{Cc}/u.test(text), 'must not hold control characters')
+    .refine((text) => !/\p{Cc}/u.test(text), 'must not contain control characters')
     .meta({ pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$' });
 }

@@ -14,7 +14,7 @@ import {
 const shared = { tag: 'Audit', auth: 'bearer' } as const;
 const order = { path: ['from'], message: 'must not be after to' };
 const trail =
-  'Everything that was sealed but for the traffic of agents: decisions, results of executions, passports issued and renewed, and custom events.';
+  'All sealed events except agent traffic (decisions, execution results, issued and renewed passports) and custom events.';
 
 const auditQuery = z
   .object({ ...evidenceFilters, cursor: evidenceCursor.optional(), limit: pageLimit })
@@ -23,11 +23,11 @@ export type AuditQuery = z.output<typeof auditQuery>;
 
 const chain = z.object({
   chain_id: z.string(),
-  /** How many events the chain has. */
+  /** Number of events in the chain. */
   length: z.number().int(),
-  /** How many of them, the newest ones, were recomputed and held against their links for this answer. */
+  /** Number of events, the newest ones, whose hashes and links were verified for this response. */
   verified: z.number().int(),
-  /** Whether those, and the events shown, are what was sealed. */
+  /** Whether those events, and the ones shown, are unaltered. */
   ok: z.boolean(),
 });
 named('ChainIntegrity', chain);
@@ -46,13 +46,13 @@ export const listAudit = operation({
   id: 'listAudit',
   method: 'GET',
   path: '/v1/audit',
-  summary: 'Who changed what, and whether the record is whole',
-  description: `${trail} Oldest first, paged like events. \`chains\` says of each chain with an event on this page whether its newest events are what was sealed; \`/v1/evidence/verify\` looks at the whole ledger.`,
+  summary: 'List the audit trail, with the integrity of its chains',
+  description: `${trail} Oldest first, paged like events. For each chain with an event on this page, \`chains\` states whether its newest events are unaltered; \`/v1/evidence/verify\` verifies the whole ledger.`,
   permission: 'evidence.read',
   query: auditQuery,
   success: {
     status: 200,
-    description: 'A page of events; `next_cursor` is null when nothing follows now.',
+    description: 'A page of events; `next_cursor` is null if no events follow at the moment.',
     schema: z.object({
       events: z.array(sealedEvent),
       chains: z.array(chain),
@@ -73,13 +73,13 @@ export const exportAudit = operation({
   id: 'exportAudit',
   method: 'GET',
   path: '/v1/audit/export',
-  summary: 'The audit trail as a signed file',
-  description: `${trail} Signed with the tenant's ES256 report key (\`/v1/evidence/jwks\`): JSON carries a detached JWS over its JCS form without \`signature\`; CSV and Markdown end with a signed statement over all bytes that precede it. At most 10,000 events: narrow it. Each export is recorded as \`audit.exported\`.`,
+  summary: 'Export the audit trail as a signed file',
+  description: `${trail} Signed with the tenant's ES256 report key (\`/v1/evidence/jwks\`): JSON contains a detached JWS over its JCS form without \`signature\`; CSV and Markdown end with a signed statement over all preceding bytes. An export has at most 10,000 events; use filters for larger trails. Each export is recorded as \`audit.exported\`.`,
   permission: 'evidence.export',
   query: exportQuery,
   success: {
     status: 200,
-    description: 'The signed object; with `format=csv` or `md` a list in that form.',
+    description: 'The signed object, or with `format=csv` or `md` a list in that format.',
     contentType: 'application/json; charset=utf-8',
     otherContentTypes: ['text/csv', 'text/markdown'],
     schema: z.object({

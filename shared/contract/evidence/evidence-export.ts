@@ -31,13 +31,13 @@ const exportQuery = z
   .object({
     ...evidenceFilters,
     format: z.enum(exportFormats).default('json'),
-    /** Whose language; only with `format=siem`, by default `json`. */
+    /** The SIEM format; only with `format=siem`, default `json`. */
     dialect: z.enum(siemDialects).optional(),
   })
   .refine(isInOrder, { path: ['from'], message: 'must not be after to' })
   .refine(({ format, dialect }) => dialect === undefined || format === 'siem', {
     path: ['dialect'],
-    message: 'goes with format=siem only',
+    message: 'is allowed only with format=siem',
   });
 export type ExportQuery = z.output<typeof exportQuery>;
 
@@ -56,7 +56,7 @@ const statement = z.object({
   created_at: z.string(),
   filters: z.record(z.string(), z.string()),
   events: z.number().int(),
-  /** How many bytes precede the statement, and their hash. */
+  /** Number of bytes before the statement, and their hash. */
   bytes: z.number().int(),
   content_sha256: z.string(),
   checkpoint: z.string(),
@@ -90,15 +90,15 @@ export const exportEvidence = operation({
   id: 'exportEvidence',
   method: 'GET',
   path: '/v1/evidence/export',
-  summary: 'A signed export of the ledger, of any size',
+  summary: 'Export the ledger, signed',
   description:
-    'As of a checkpoint made now. Streamed; it ends with a signed statement over all that precedes it, so one that was broken off is told apart. `sallyport evidence verify FILE` verifies every format offline. The JSON bundle proves each event: a whole one by the tree root, one narrowed by filters by an inclusion proof for each event. Each export is recorded as `evidence.exported`.',
+    'Exports the ledger as of a new checkpoint, of any size, as a stream. It ends with a signed statement over all preceding bytes, so that truncation is detectable. `sallyport evidence verify FILE` verifies every format offline. The JSON bundle proves each event: an unfiltered one by the tree root, a filtered one by an inclusion proof for each event. Each export is recorded as `evidence.exported`.',
   permission: 'evidence.export',
   query: exportQuery,
   success: {
     status: 200,
     description:
-      'The JSON bundle; with `format=md`, `csv` or `siem` a list in that form, whose last comment, row or record is the signed statement.',
+      'The JSON bundle, or with `format=md`, `csv` or `siem` a list in that format, whose last comment, row or record is the signed statement.',
     contentType: 'application/json; charset=utf-8',
     otherContentTypes: ['text/csv', 'text/markdown', 'application/x-ndjson', 'text/plain'],
     schema: bundle,
@@ -138,11 +138,11 @@ export const exportEvidence = operation({
   errors: ['request.invalid', 'evidence.seal_failed', 'evidence.fork'],
 });
 
-/** What keys of each purpose sign; passports and synchronisation have sets of their own. */
+/** The purposes of evidence keys; passports and synchronisation have key sets of their own. */
 export const evidenceKeyPurposes = ['report', 'export', 'checkpoint', 'certificate'] as const;
 
 const evidenceJwk = publicJwk.extend({
-  /** What the key signs. */
+  /** The purpose of the key. */
   purpose: z.enum(rotatablePurposes),
   status: z.enum(['active', 'retired']),
   created_at: z.string(),
@@ -155,13 +155,13 @@ export const getEvidenceJwks = operation({
   id: 'getEvidenceJwks',
   method: 'GET',
   path: '/v1/evidence/jwks',
-  summary: 'The keys that the tenant’s evidence is verified with',
+  summary: 'List the verification keys of the tenant’s evidence',
   description:
-    'Active and retired: ES256 for reports, Ed25519 for exports, checkpoints and certificates. Retired keys are never taken away, for what they signed stays valid. Hand the thumbprints to whoever verifies by a way of their own.',
+    'Active and retired keys: ES256 for reports, Ed25519 for exports, checkpoints and certificates. Retired keys are never removed, because their signatures stay valid. Give the thumbprints to verifiers through a separate channel.',
   permission: 'evidence.read',
   success: {
     status: 200,
-    description: 'A JSON Web Key Set (RFC 7517); of each purpose the active key first.',
+    description: 'A JSON Web Key Set (RFC 7517); the active key of each purpose comes first.',
     contentType: 'application/jwk-set+json',
     schema: z.object({ keys: z.array(evidenceJwk) }),
     example: {

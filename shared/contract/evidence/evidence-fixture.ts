@@ -7,16 +7,16 @@ export const getDecisionFixture = operation({
   method: 'GET',
   path: '/v1/evidence/events/{id}/fixture',
   tag: 'Evidence',
-  summary: 'A stored decision as a policy test case',
+  summary: 'Get a stored decision as a policy test case',
   description:
-    'A case file for `sallyport policy test`: the context as far as the ledger keeps it, and what was decided. Values of arguments are not kept; the YAML marks in comments what to fill in.',
+    'A case file for `sallyport policy test`: the context as far as the ledger stores it, and the decision. Argument values are not stored; comments in the YAML mark where to add them.',
   auth: 'bearer',
   permission: 'evidence.read',
   params: z.object({ id: opaqueId }),
   query: z.object({ format: z.enum(['yaml', 'json']).default('yaml') }),
   success: {
     status: 200,
-    description: 'The case file; with `format=json` the same as `application/json`.',
+    description: 'The case file; with `format=json` as `application/json`.',
     contentType: 'application/yaml',
     otherContentTypes: ['application/json'],
     example: [

@@ -12,9 +12,9 @@ export const streamEvidence = operation({
   id: 'streamEvidence',
   method: 'GET',
   path: '/v1/evidence/stream',
-  summary: 'Sealed events as they come',
+  summary: 'Stream sealed events',
   description:
-    'Server-sent events in the order of their position, none twice and none left out: after the event that the header `Last-Event-ID` names (it wins), else after `cursor`, else from where the ledger ends now. A comment every 15 seconds says that the stream is alive, with an `id` up to which nothing more will come. It ends when the key that opened it does not hold any more, or the server goes: resume.',
+    'Server-sent events in order of position, without gaps or repetitions. The stream starts after the event in the header `Last-Event-ID`, or else after `cursor`, or else at the current end of the ledger. A comment every 15 seconds keeps the stream alive; its `id` is a position up to which no more events follow. The stream ends if its API key becomes invalid or the server stops; then resume.',
   query: z
     .object({ ...evidenceFilters, cursor: evidenceCursor.optional() })
     .refine(isInOrder, order),
@@ -28,7 +28,7 @@ export const streamEvidence = operation({
 });
 
 const count = z.number().int();
-/** The day (UTC), agent or tool; null: of events that have none. */
+/** The day (UTC), agent or tool; null for events without one. */
 const key = z.string().nullable();
 const latency = count.nullable();
 
@@ -62,13 +62,13 @@ export const evidenceStats = operation({
   id: 'evidenceStats',
   method: 'GET',
   path: '/v1/evidence/stats',
-  summary: 'What the ledger holds, counted',
+  summary: 'Statistics of the ledger',
   description:
-    'Counts sealed events by the day on which they occurred, in UTC, by agent or by tool: the newest 1000 days, or the 1000 with most events. Decisions are events of type `decision`. The ten most frequent reasons of denials are over all groups. Approval latency is from the request to the act that settled it, of approvals settled in the time asked for. The same ledger and query give the same answer.',
+    'Counts sealed events by the day on which they occurred, in UTC, by agent or by tool: the newest 1000 days, or the 1000 groups with the most events. Decisions are events of type `decision`. The ten most frequent denial reasons cover all groups. Approval latency is the time from the request to the final decision, for approvals decided in the requested period. The result is deterministic.',
   query: statsQuery,
   success: {
     status: 200,
-    description: 'Days ascending; agents and tools by how many events they have.',
+    description: 'Days ascending; agents and tools by descending number of events.',
     schema: stats,
     example: {
       group_by: 'day',

@@ -17,7 +17,7 @@ const place = wholeNumber(1, positionMax);
 const checkpointFields = {
   /** The signed note. */
   checkpoint: z.string(),
-  /** How many events it covers. */
+  /** Number of events that it covers. */
   size: z.number().int(),
   /** `sha256:<hex>` */
   root: z.string(),
@@ -48,9 +48,9 @@ export const getCheckpoint = operation({
   ...shared,
   id: 'getCheckpoint',
   path: '/v1/evidence/checkpoint',
-  summary: 'The newest signed checkpoint of the ledger',
+  summary: 'Get the newest signed checkpoint of the ledger',
   description:
-    'A C2SP signed note over the Merkle tree (RFC 6962) of all events by position, with the cosignatures of witnesses. With `fresh=true` it covers everything sealed by now. With `format=json`, or `Accept: application/json`: `{checkpoint, size, root, kid, vkey, created_at}`.',
+    'A C2SP signed note over the Merkle tree (RFC 6962) of all events by position, with the cosignatures of witnesses. `fresh=true` signs a checkpoint over all events sealed so far. With `format=json`, or `Accept: application/json`: `{checkpoint, size, root, kid, vkey, created_at}`.',
   query: z.object({
     fresh: z.enum(['true', 'false']).default('false'),
     format: z.enum(['note', 'json']).optional(),
@@ -72,12 +72,12 @@ export const listCheckpoints = operation({
   summary: 'Signed checkpoints, newest first',
   query: z.object({
     limit: pageLimit,
-    /** Continues after the page that gave this `next_cursor`. */
+    /** `next_cursor` of the previous page. */
     cursor: size.optional(),
   }),
   success: {
     status: 200,
-    description: 'A page of checkpoints; `next_cursor` is null when nothing follows.',
+    description: 'A page of checkpoints; `next_cursor` is null on the last page.',
     schema: z.object({ checkpoints: z.array(checkpoint), next_cursor: z.string().nullable() }),
     example: { checkpoints: [checkpointExample], next_cursor: null },
   },
@@ -91,9 +91,9 @@ export const getInclusionProof = operation({
   ...shared,
   id: 'getInclusionProof',
   path: '/v1/evidence/proof/inclusion',
-  summary: 'Proof that an event is in the tree of a checkpoint',
+  summary: 'Prove that an event is in the tree of a checkpoint',
   description:
-    'An audit path of RFC 6962 for the leaf at index `position - 1`. The leaf is SHA-256 over a zero byte and the 32 bytes of `event_hash`. `size` is that of the newest checkpoint that covers the position, unless given; `checkpoint` is null where none of that size was signed.',
+    'An audit path of RFC 6962 for the leaf at index `position - 1`. The leaf is SHA-256 over a zero byte and the 32 bytes of `event_hash`. Default of `size`: the newest checkpoint that covers the position. `checkpoint` is null if no checkpoint of that size was signed.',
   query: z.object({ position: place, size: place.optional() }),
   success: {
     status: 200,
@@ -124,9 +124,9 @@ export const getConsistencyProof = operation({
   ...shared,
   id: 'getConsistencyProof',
   path: '/v1/evidence/proof/consistency',
-  summary: 'Proof that a larger tree begins with a smaller one',
+  summary: 'Prove that a larger tree extends a smaller one',
   description:
-    'A consistency proof of RFC 6962 between two sizes. `to` is the size of the newest checkpoint, unless given; `checkpoint` is null where none of that size was signed.',
+    'A consistency proof of RFC 6962 between two sizes. Default of `to`: the size of the newest checkpoint. `checkpoint` is null if no checkpoint of that size was signed.',
   query: z
     .object({ from: size, to: size.optional() })
     .refine(({ from, to }) => to === undefined || from <= to, {
@@ -156,7 +156,7 @@ export const getConsistencyProof = operation({
   errors: ['evidence.size_not_found', 'evidence.fork'],
 });
 
-// Whoever checks a whole ledger asks for one tile after the other.
+// Clients that verify a whole ledger read many tiles in a row.
 const tile = {
   ...shared,
   isPathOpen: true,
@@ -164,15 +164,17 @@ const tile = {
   budgetPerMinute: 6_000,
   errors: ['evidence.tile_not_found', 'evidence.fork'],
 } as const;
-const tilePath = z.string().regex(/^[x\d/]{3,30}(\.p\/\d{1,3})?$/, 'is not the path of a tile');
+const tilePath = z
+  .string()
+  .regex(/^[x\d/]{3,30}(\.p\/\d{1,3})?$/, 'must be a tile path such as x001/x234/067');
 
 export const getEntries = operation({
   ...tile,
   id: 'getEntries',
   path: '/v1/evidence/tile/entries/{path}',
-  summary: 'The entries of a tile of the tree',
+  summary: 'Get the entries of a tile',
   description:
-    'As C2SP `tlog-tiles`: up to 256 entries, each two bytes of length and the 32 bytes of an `event_hash`. The path may hold slashes: `x001/x234/067`, or `000.p/5` for a tile that is not full.',
+    'As C2SP `tlog-tiles`: up to 256 entries, each two bytes of length and the 32 bytes of an `event_hash`. The path contains slashes: `x001/x234/067`, or `000.p/5` for a partial tile.',
   params: z.object({ path: tilePath }),
   success: { status: 200, description: 'The entries.', contentType: 'application/octet-stream' },
 });
@@ -181,9 +183,9 @@ export const getTile = operation({
   ...tile,
   id: 'getTile',
   path: '/v1/evidence/tile/{level}/{path}',
-  summary: 'A tile of the tree',
+  summary: 'Get a tile of the tree',
   description:
-    'As C2SP `tlog-tiles`: up to 256 hashes of every eighth level. The path may hold slashes: `x001/x234/067`, or `000.p/5` for a tile that is not full.',
+    'As C2SP `tlog-tiles`: up to 256 hashes of every eighth level. The path contains slashes: `x001/x234/067`, or `000.p/5` for a partial tile.',
   params: z.object({
     level: wholeNumber(0, 63),
     path: tilePath,

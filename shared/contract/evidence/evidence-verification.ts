@@ -11,9 +11,9 @@ export const verifyAgainstCheckpoint = operation({
   id: 'verifyAgainstCheckpoint',
   method: 'POST',
   path: '/v1/evidence/verify',
-  summary: 'Verify the whole ledger, and that it still holds what a checkpoint of yours says',
+  summary: 'Verify the whole ledger against a checkpoint that you kept',
   description:
-    'The checkpoint is one that this ledger signed and you kept elsewhere. It shows what nothing in the database can: a ledger that was rewritten with all its signatures (`rewritten`), and an older copy that was restored (`rolled_back`).',
+    'The checkpoint must be one that this ledger signed and that you stored elsewhere. It reveals changes that the database alone cannot: a ledger rewritten with valid signatures (`rewritten`), and a restored older copy (`rolled_back`).',
   permission: 'evidence.read',
   body: z.strictObject({ checkpoint: z.string().min(1).max(100_000) }),
   bodyExample: {
@@ -22,7 +22,7 @@ export const verifyAgainstCheckpoint = operation({
   },
   success: {
     status: 200,
-    description: 'What was verified, and what is wrong where.',
+    description: 'The verification report, with the problems found.',
     schema: verificationReport,
     example: { ...verificationExample, checkpoints: 3 },
   },
@@ -30,13 +30,13 @@ export const verifyAgainstCheckpoint = operation({
 });
 
 const verification = z.object({
-  /** Up to here the rows were verified; 0: never yet. */
+  /** Position up to which the rows are verified; 0: never. */
   position: z.number().int(),
   verified_at: z.string().nullable(),
-  /** When the whole ledger was read last. */
+  /** When the whole ledger was last verified. */
   whole_at: z.string().nullable(),
   problem: verificationReport.shape.problem,
-  /** The highest position that was acknowledged to a sidecar and is gone. */
+  /** The highest position that was acknowledged to a sidecar and is missing now. */
   lost_position: z.number().int().nullable(),
   accepted_position: z.number().int().nullable(),
 });
@@ -56,11 +56,11 @@ export const getVerification = operation({
   id: 'getVerification',
   method: 'GET',
   path: '/v1/evidence/verification',
-  summary: 'What the last verifications found, those that nobody asked for too',
+  summary: 'Get the results of the latest verifications, including automatic ones',
   permission: 'evidence.read',
   success: {
     status: 200,
-    description: 'How far the ledger is verified, and what is wrong with it.',
+    description: 'The verified position, and the problems found.',
     schema: verification,
     example: lossExample,
   },
@@ -72,12 +72,12 @@ export const acceptLoss = operation({
   id: 'acceptLoss',
   method: 'POST',
   path: '/v1/evidence/verification/accept-loss',
-  summary: 'Go on with a ledger that was restored from an older copy',
+  summary: 'Accept the loss after restoring an older copy of the ledger',
   description:
-    'Sidecars that were told of later positions are refused (`evidence.rolled_back`) until somebody says that what is missing up to a position is lost. That is sealed; what is lost stays lost, and is reported all the same.',
+    'Uploads of sidecars that received acknowledgements of later positions are refused (`evidence.rolled_back`) until you accept the loss of all events up to a position. The acceptance is recorded in the ledger, and verification continues to report the loss.',
   permission: 'settings.write',
   body: z.strictObject({
-    /** Up to here: at least `lost_position`. */
+    /** The end of the loss: at least `lost_position`. */
     position: z.number().int().min(1).max(Number.MAX_SAFE_INTEGER),
     reason: text(1_000),
   }),
@@ -87,7 +87,7 @@ export const acceptLoss = operation({
   },
   success: {
     status: 200,
-    description: 'Sidecars are let on again; the whole ledger is verified anew.',
+    description: 'Uploads of sidecars are accepted again, and the whole ledger is verified again.',
     schema: verification,
     example: { ...lossExample, lost_position: 8_130, accepted_position: 8_130 },
   },
@@ -108,13 +108,13 @@ export const listDeadLetters = operation({
   id: 'listDeadLetters',
   method: 'GET',
   path: '/v1/evidence/dead-letters',
-  summary: 'Events whose sealing failed, and that wait to be sealed as late',
+  summary: 'List events whose sealing failed and is being retried',
   description:
-    'They are tried again every second. Once sealed they carry `"evidence.dead_lettered": true` in their data.',
+    'Sealing is retried every second. Once sealed, they have `"evidence.dead_lettered": true` in their data.',
   permission: 'evidence.read',
   success: {
     status: 200,
-    description: 'How many, since when, why; the oldest hundred of them.',
+    description: 'Their number, oldest time and last error, with the oldest 100.',
     schema: z.object({
       count: z.number().int(),
       oldest: z.string().nullable(),
@@ -145,13 +145,13 @@ export const retryDeadLetters = operation({
   id: 'retryDeadLetters',
   method: 'POST',
   path: '/v1/evidence/dead-letters/retry',
-  summary: 'Try now to seal what waits',
+  summary: 'Retry sealing now',
   permission: 'evidence.write',
   body: z.strictObject({}).optional(),
   bodyExample: {},
   success: {
     status: 200,
-    description: 'How many of them are sealed now, how many still wait, and why.',
+    description: 'The number of sealed and of waiting events, and the last error.',
     schema: z.object({
       sealed: z.number().int(),
       count: z.number().int(),

@@ -8,7 +8,7 @@ import { dateTime, pageLimit } from '../base/schemas.ts';
 
 const shared = { tag: 'Evidence', auth: 'bearer' } as const;
 
-/** An event as it was sealed, with its links. Without the last four members, its JCS form is what was hashed. */
+/** A sealed event with its hashes. The JCS form without the last four members was hashed. */
 export const sealedEvent = z.looseObject({
   id: z.string(),
   type: z.string(),
@@ -21,7 +21,7 @@ export const sealedEvent = z.looseObject({
   data: jsonObject,
   prev_hash: z.string(),
   event_hash: z.string(),
-  /** When the ledger took it; an answer to sealing has no time of its own. */
+  /** When the event was sealed; absent in the response that seals it. */
   sealed_at: z.string().optional(),
   /** Reading resumes strictly after this event. */
   cursor: z.string(),
@@ -31,12 +31,12 @@ export type SealedEventRecord = z.output<typeof sealedEvent>;
 
 const filterText = name(512);
 
-/** What events, stream and exports can be narrowed by. Every filter must hold. */
+/** Filters of events, stream and exports. All given filters must match. */
 export const evidenceFilters = {
   chain_id: filterText.optional(),
   agent_id: filterText.optional(),
   tool: filterText.optional(),
-  /** An unknown word is refused: it would match nothing, as if nothing had happened. */
+  /** Unknown words are refused, because an empty result would look as if nothing had happened. */
   decision: z.enum(recordedDecisions, `must be one of ${recordedDecisions.join(', ')}`).optional(),
   reason_code: filterText.optional(),
   type: filterText.optional(),
@@ -67,7 +67,7 @@ const listQuery = z
   .refine(isInOrder, { path: ['from'], message: 'must not be after to' });
 export type EvidenceQuery = z.output<typeof listQuery>;
 
-/** What a reader asked for; all of it must hold. */
+/** The requested filters; all must match. */
 export type EvidenceFilters = Omit<EvidenceQuery, 'cursor' | 'limit'>;
 
 export const sealedExample = {
@@ -97,12 +97,12 @@ export const listEvidenceEvents = operation({
   path: '/v1/evidence/events',
   summary: 'Sealed events, oldest first',
   description:
-    'In the order of their position, which is the order of their commit: paging by cursor never skips nor repeats an event, whatever is sealed meanwhile.',
+    'Events are sorted by position, which is the order of commit. Paging by cursor never skips or repeats an event, even if others are sealed meanwhile.',
   permission: 'evidence.read',
   query: listQuery,
   success: {
     status: 200,
-    description: 'A page of events; `next_cursor` is null when nothing follows now.',
+    description: 'A page of events; `next_cursor` is null if no events follow at the moment.',
     schema: z.object({ events: z.array(sealedEvent), next_cursor: z.string().nullable() }),
     example: { events: [sealedExample], next_cursor: null },
   },
@@ -114,11 +114,11 @@ export const appendEvidenceEvent = operation({
   id: 'appendEvidenceEvent',
   method: 'POST',
   path: '/v1/evidence/events',
-  summary: 'Seal an event of your own',
+  summary: 'Seal a custom event',
   permission: 'evidence.write',
   body: z.strictObject({
     type: z.string().regex(/^custom\.[a-z0-9][a-z0-9._-]{0,99}$/, 'must be custom.<name>'),
-    /** Default: the agent’s chain, else `custom:events`. */
+    /** Default: the agent’s chain, or else `custom:events`. */
     chain_id: name(200).optional(),
     agent_id: agentId.optional(),
     tool: toolId.optional(),
@@ -127,7 +127,7 @@ export const appendEvidenceEvent = operation({
   bodyExample: { type: 'custom.ticket_closed', agent_id: '7', data: { ticket: 'T-81' } },
   success: {
     status: 200,
-    description: 'The event with its place in ledger and chain.',
+    description: 'The event with its position in ledger and chain.',
     schema: sealedEvent,
     example: sealedExample,
   },
@@ -181,11 +181,11 @@ export const verifyEvidence = operation({
   path: '/v1/evidence/verify',
   summary: 'Verify the whole ledger',
   description:
-    'Recomputes every hash from the sealed texts and compares links, order, ends and signed tree roots. A failure is sealed as `chain_verification_failed`; the report is returned regardless.',
+    'Recomputes every hash from the sealed texts and compares links, order, ends and signed tree roots. A failure is also sealed as the event `chain_verification_failed`.',
   permission: 'evidence.read',
   success: {
     status: 200,
-    description: 'What was verified, and what is wrong where.',
+    description: 'The verification report, with the problems found.',
     schema: verificationReport,
     example: verificationExample,
   },

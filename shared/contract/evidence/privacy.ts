@@ -12,16 +12,16 @@ export const getEventArguments = operation({
   id: 'getEventArguments',
   method: 'GET',
   path: '/v1/evidence/events/{id}/arguments',
-  summary: 'What was kept of the arguments of a call',
+  summary: 'Get the stored arguments of a call',
   permission: 'evidence.read',
   params: eventParam,
   success: {
     status: 200,
-    description: 'The arguments as redaction left them.',
+    description: 'The redacted arguments.',
     schema: z.object({
       event_id: z.string(),
       arguments: jsonObject,
-      /** Whether they are those whose salted digest was sealed into the event. */
+      /** Whether they match the salted digest that was sealed in the event. */
       proven: z.boolean(),
     }),
     example: {
@@ -43,14 +43,14 @@ export const eraseEventArguments = operation({
   id: 'eraseEventArguments',
   method: 'DELETE',
   path: '/v1/evidence/events/{id}/arguments',
-  summary: 'Forget the arguments of one call',
+  summary: 'Erase the arguments of one call',
   description:
-    'The salt of the event goes, and what was kept of its arguments: its digests cannot be confirmed any more, by anybody. The event itself stays, and the ledger verifies as before. Again changes nothing.',
+    'Deletes the event’s salt and stored arguments, so that nobody can confirm its digests. The event itself stays, and the ledger still verifies. Repeating the request changes nothing.',
   permission: 'settings.write',
   params: eventParam,
   success: {
     status: 200,
-    description: 'When they were erased.',
+    description: 'The time of the erasure.',
     schema: z.object({ event_id: z.string(), erased_at: z.string() }),
     example: {
       event_id: 'ev_0198c6a8a6f07cc3a4f2b7d7f4f0a1b2',
@@ -65,29 +65,29 @@ export const erasePersonalData = operation({
   id: 'erasePersonalData',
   method: 'POST',
   path: '/v1/privacy/erasures',
-  summary: 'Forget the arguments of all calls made for a user, or by an agent',
+  summary: 'Erase the arguments of all calls for a user or by an agent',
   description:
-    'Names one of `user_id` and `agent_id`. For a user, what humans were shown in requests that are settled goes as well, and the e-mail address in the directory. Sealed as `privacy.erased`, which names a keyed hash of whom it was about.',
+    'Requires exactly one of `user_id` and `agent_id`. For a user, also erases the arguments shown in closed approvals, and the e-mail address in the directory. Recorded as the event `privacy.erased`, which contains only a keyed hash of the subject.',
   permission: 'settings.write',
   body: z
     .strictObject({
       user_id: userId.optional(),
       agent_id: agentId.optional(),
-      /** Why, for the ledger: name no person in it. */
+      /** The reason, for the ledger. It must not name a person. */
       reason: name(500).optional(),
     })
     .refine(({ user_id, agent_id }) => (user_id === undefined) !== (agent_id === undefined), {
-      message: 'user_id or agent_id: exactly one of them',
+      message: 'send exactly one of user_id and agent_id',
     })
     .meta({ oneOf: [{ required: ['user_id'] }, { required: ['agent_id'] }] }),
   bodyExample: { user_id: 'user_12', reason: 'request of 2026-07-01' },
   success: {
     status: 200,
-    description: 'What was erased; `complete` is false where there is more: send it again.',
+    description: 'The erased data. If `complete` is false, more remains: send the request again.',
     schema: z.object({
-      /** Calls whose salt, and arguments if kept, are gone. */
+      /** Number of calls whose salt and stored arguments were deleted. */
       events: z.number().int(),
-      /** Settled requests for approval that show no arguments any more. */
+      /** Number of closed approvals whose arguments were deleted. */
       approvals: z.number().int(),
       complete: z.boolean(),
     }),

@@ -16,7 +16,7 @@ export const policyRecord = z.object({
   version: z.number().int(),
   lifecycle: z.enum(policyLifecycles),
   policy_hash: z.string(),
-  /** The id inside the definition; at most one published policy carries it. */
+  /** The id in the definition; at most one published policy has it. */
   definition_id: z.string(),
   rules_json: jsonObject,
   created_by: z.string(),
@@ -71,7 +71,8 @@ export const createPolicy = operation({
   path: '/v1/policies',
   tag: 'Policies',
   summary: 'Store a policy as a draft, or publish it at once',
-  description: 'Nothing invalid is stored. `publish: true` needs the permission `policy.publish`.',
+  description:
+    'An invalid policy is not stored. `publish: true` needs the permission `policy.publish`.',
   auth: 'bearer',
   permission: 'policy.write',
   bodySize: documentLimits,
@@ -84,7 +85,7 @@ export const createPolicy = operation({
   success: {
     status: 201,
     description:
-      'The stored policy. `warnings` lists probable mistakes: what lint finds in this policy, and tools that match no known one.',
+      'The stored policy. `warnings` lists probable mistakes: lint findings of this policy, and tools that match no registered tool.',
     schema: changedPolicy,
     example: recordExample,
   },
@@ -121,7 +122,7 @@ export const updatePolicy = operation({
   tag: 'Policies',
   summary: 'Change or publish a draft',
   description:
-    'Changing name or rules bumps the version; `lifecycle: "published"` alone publishes without bumping, and archives the published policy with the same definition id. With `expected_policy_hash`, or the header `If-Match` and the `ETag` of the policy that was read (its policy hash in quotes), nothing is changed or published unless the draft is still that one: 409 `policy.changed`.',
+    'Changing name or rules increments the version. `lifecycle: "published"` alone publishes the same version, and archives the published policy with the same definition id. With `expected_policy_hash`, or with the policy’s `ETag` (its hash in quotes) in `If-Match`, the request fails with 409 `policy.changed` if the draft has changed since.',
   auth: 'bearer',
   permission: 'policy.write',
   params: rowIdParam,
@@ -131,23 +132,23 @@ export const updatePolicy = operation({
       name: name(100).optional(),
       rules_json: rulesJson.optional(),
       lifecycle: z.enum(policyLifecycles).optional(),
-      /** The hash of the draft that was read; another one is neither changed nor published. */
+      /** The hash of the draft that you read. If the draft has another one, the request fails. */
       expected_policy_hash: z
         .string()
-        .regex(/^sha256:[0-9a-f]{64}$/, 'must be a policy hash, sha256: and 64 digits')
+        .regex(/^sha256:[0-9a-f]{64}$/, 'must be a policy hash: sha256: and 64 hex digits')
         .optional(),
     })
     .refine(
       ({ name, rules_json, lifecycle }) =>
         [name, rules_json, lifecycle].some((value) => value !== undefined),
-      { message: 'give at least one of name, rules_json, lifecycle' },
+      { message: 'send at least one of name, rules_json, lifecycle' },
     )
     .meta({ anyOf: ['name', 'rules_json', 'lifecycle'].map((field) => ({ required: [field] })) }),
   bodyExample: { lifecycle: 'published', expected_policy_hash: `sha256:${'5d'.repeat(32)}` },
   success: {
     status: 200,
     description:
-      'The policy as it is now. `warnings` lists probable mistakes: what lint finds in this policy, and tools that match no known one.',
+      'The changed policy. `warnings` lists probable mistakes: lint findings of this policy, and tools that match no registered tool.',
     schema: changedPolicy,
     example: recordExample,
   },
@@ -165,13 +166,13 @@ export const deletePolicy = operation({
   method: 'DELETE',
   path: '/v1/policies/{id}',
   tag: 'Policies',
-  summary: 'Remove a draft, or archive a published policy',
+  summary: 'Delete a draft, or archive a published policy',
   auth: 'bearer',
   permission: 'policy.write',
   params: rowIdParam,
   success: {
     status: 200,
-    description: 'Whether the row is gone or archived.',
+    description: 'Whether the policy was deleted or archived.',
     schema: z.object({ id: z.number().int(), outcome: z.enum(['deleted', 'archived']) }),
     example: { id: 12, outcome: 'archived' },
   },
@@ -181,9 +182,9 @@ export const deletePolicy = operation({
 const conditionResult = z.object({
   path: z.string(),
   operator: z.string(),
-  /** The literal, or what the `$ref` path holds; absent when that leads nowhere. */
+  /** The literal, or the value at the `$ref` path; absent if there is none. */
   expected: z.unknown().optional(),
-  /** What the path holds; absent when it leads nowhere. */
+  /** The value at the path; absent if there is none. */
   actual: z.unknown().optional(),
   result: z.boolean(),
 });
@@ -210,7 +211,7 @@ export const replayPolicy = operation({
   method: 'POST',
   path: '/v1/policies/replay',
   tag: 'Policies',
-  summary: 'Try a policy on one context; nothing is stored',
+  summary: 'Evaluate a policy on one context without storing anything',
   auth: 'bearer',
   permission: 'read',
   bodySize: documentLimits,
@@ -231,7 +232,7 @@ export const replayPolicy = operation({
   },
   success: {
     status: 200,
-    description: 'The verdict with the result of each condition.',
+    description: 'The verdict, with the result of each condition.',
     schema: z.object({
       verdict: replayVerdict,
       policy_hash: z.string(),
@@ -280,9 +281,9 @@ export const versionPolicy = operation({
   method: 'POST',
   path: '/v1/policies/{id}/versions',
   tag: 'Policies',
-  summary: 'Make a new draft of a published or archived policy',
+  summary: 'Create a new draft of a published or archived policy',
   description:
-    'What was published never changes: a change begins with such a draft, which carries the next version number of its definition id. A draft is changed itself (409).',
+    'Published versions are immutable, so a change starts with a draft, which has the next version number of its definition id. Change a draft directly instead (409).',
   auth: 'bearer',
   permission: 'policy.write',
   params: rowIdParam,

@@ -8,8 +8,8 @@ import { jsonObject } from '../base/fields.ts';
 import { type Json, named, statedAs } from '../base/json-schema.ts';
 
 /**
- * A policy definition as shared/policy/language/validate.ts accepts it: that validator names the place of a
- * mistake, so that this schema only states the form.
+ * The JSON Schema of a policy definition. shared/policy/language/validate.ts performs the
+ * validation and reports paths, so this schema states only the form.
  */
 
 /** One line that is not blank. */
@@ -31,7 +31,7 @@ const closed = (properties: Json, ...required: readonly string[]): Json => ({
 const count = (maximum: number, minimum = 1): Json => ({ type: 'integer', minimum, maximum });
 
 const segment = '[^.\\s]+';
-/** `tool.name`; of `usage` only the counters and sums that are kept. */
+/** `tool.name`; below `usage` only the recorded counters and sums. */
 const path: Json = {
   type: 'string',
   maxLength: limits.pathLength,
@@ -49,7 +49,7 @@ const listOf = (items: readonly Json[]): Json => ({
   maxItems: limits.listEntries,
   items: { anyOf: items },
 });
-/** The server accepts deeper lists, too; the schema would need recursion for them. */
+/** The server also accepts deeper lists; the schema would need recursion for them. */
 const list = listOf([...scalar, listOf(scalar)]);
 const reference = closed({ $ref: path }, '$ref');
 
@@ -64,7 +64,7 @@ const condition: Json = {
       { anyOf: [...scalar, list, reference] },
     ),
     conditionWith(listOperators, { anyOf: [list, reference] }),
-    // An RE2 pattern: whether it compiles is for the validator to say.
+    // An RE2 pattern; the validator checks that it compiles.
     conditionWith(['matches'], { type: 'string', maxLength: limits.patternLength }),
   ],
 };
@@ -111,7 +111,7 @@ const entries: Json = {
   items: label(limits.scopeEntryLength),
 };
 
-/** What callers send as a policy; an object of any content as far as zod is concerned. */
+/** A policy in a request. zod accepts any object; the validator checks it. */
 export const policyDefinition: z.ZodType<JsonObject, JsonObject> = statedAs(
   named('PolicyDefinition', jsonObject.clone()),
   closed(
@@ -133,7 +133,7 @@ export const policyDefinition: z.ZodType<JsonObject, JsonObject> = statedAs(
   ),
 );
 
-/** A definition, or the JSON text of one. */
+/** A definition, or its JSON text. */
 export const rulesJson = z.union([policyDefinition, z.string().max(1_048_576)]);
 
 export const definitionExample = {

@@ -8,21 +8,24 @@ import { policyLifecycles } from './policies.ts';
 import { definitionExample, rulesJson } from './policy-form.ts';
 
 const finding = z.object({
-  /** What is wrong. */
+  /** The kind of problem. */
   kind: z.enum(lintKinds),
-  /** `error`: a rule cannot do what it says; `warning`: probably not as meant; `info`: often meant. */
+  /**
+   * `error`: a rule cannot have its intended effect; `warning`: probably a mistake; `info`: often
+   * intended.
+   */
   severity: z.enum(lintSeverities),
   /** The definition's id. */
   policy: z.string(),
-  /** `<definition id>/<rule name>`, or the definition's id where no single rule is at fault. */
+  /** `<definition id>/<rule name>`, or the definition's id if no single rule is at fault. */
   rule: z.string(),
-  /** Where in the definition. */
+  /** The path in the definition. */
   path: z.string(),
   message: z.string(),
   fix: z.string(),
-  /** The rule it clashes with. */
+  /** The rule that it conflicts with. */
   other: z.string().optional(),
-  /** A context in which it shows. */
+  /** A context that demonstrates the finding. */
   example: jsonObject.optional(),
 });
 named('LintFinding', finding);
@@ -45,8 +48,8 @@ const reportExample = {
       policy: 'refunds',
       rule: 'refunds/small',
       path: 'rules[0]',
-      message: 'refunds/large denies some of what it lets pass; the denial wins.',
-      fix: 'Make the conditions of the two exclude each other, so that each says what it decides.',
+      message: 'refunds/large denies some of what it allows; the denial wins.',
+      fix: 'Make the conditions of both rules exclude each other.',
       other: 'refunds/large',
       example: { tool: { name: 'payments.refund' }, args: { amount: 23 } },
     },
@@ -59,15 +62,15 @@ export const lintStoredPolicies = operation({
   method: 'GET',
   path: '/v1/policies/lint',
   tag: 'Policies',
-  summary: 'What is probably a mistake in the stored policies',
+  summary: 'Lint the stored policies',
   description:
-    'Contradictions, shadowed rules, rules that never match, limits that a value which is no number slips past, and more. By default the published policies together with the drafts, each draft instead of the published policy with its definition id.',
+    'Reports probable mistakes: contradictions, shadowed rules, rules that never match, limits that a non-numeric value bypasses, and more. By default it checks the published policies together with the drafts; a draft replaces the published policy with its definition id.',
   auth: 'bearer',
   permission: 'read',
   query: z.object({ lifecycle: z.enum(policyLifecycles).optional() }),
   success: {
     status: 200,
-    description: 'Every finding; none is an empty list.',
+    description: 'The findings; an empty list if there are none.',
     schema: report,
     example: reportExample,
   },
@@ -79,9 +82,9 @@ export const lintPolicySet = operation({
   method: 'POST',
   path: '/v1/policies/lint',
   tag: 'Policies',
-  summary: 'Lint a candidate set of policies; nothing is stored',
+  summary: 'Lint candidate policies without storing them',
   description:
-    'With `with_published` beside the published policies; a candidate stands for the published policy with its definition id.',
+    'With `with_published`, the published policies are included; a candidate replaces the published policy with its definition id.',
   auth: 'bearer',
   permission: 'read',
   bodyBytesMax: 2_097_152,
@@ -93,7 +96,7 @@ export const lintPolicySet = operation({
   bodyExample: { policies: [definitionExample], with_published: true },
   success: {
     status: 200,
-    description: 'Every finding; none is an empty list.',
+    description: 'The findings; an empty list if there are none.',
     schema: report,
     example: reportExample,
   },

@@ -8,13 +8,13 @@ import { policyRecord, recordExample } from './policies.ts';
 const pack = z.object({
   pack: z.string(),
   title: z.string(),
-  /** What it stops. */
+  /** The actions that the pack stops. */
   description: z.string(),
   policies: z
     .array(
       z.object({
         definition_id: z.string(),
-        /** Of the definition as the pack brings it, without another mode. */
+        /** Hash of the definition as in the pack, with its original mode. */
         policy_hash: z.string(),
         rules: z.number().int(),
       }),
@@ -28,7 +28,7 @@ export const listPolicyPacks = operation({
   method: 'GET',
   path: '/v1/policies/packs',
   tag: 'Policies',
-  summary: 'The curated policies that can be installed',
+  summary: 'List policy packs',
   auth: 'bearer',
   permission: 'read',
   success: {
@@ -40,7 +40,7 @@ export const listPolicyPacks = operation({
         {
           pack: 'payments',
           title: 'Payments and refunds',
-          description: 'Refunds over the limit, and every payout that nobody approved.',
+          description: 'Denies refunds over the limit, and payouts without approval.',
           policies: [
             {
               definition_id: 'pack.payments',
@@ -60,9 +60,9 @@ export const installPolicyPack = operation({
   method: 'POST',
   path: '/v1/policies/install-pack',
   tag: 'Policies',
-  summary: 'Store the policies of a pack, as drafts or published',
+  summary: 'Install a policy pack, as drafts or published',
   description:
-    'Idempotent: a policy that is there already, with the same rules and mode, is left as it is (200). `publish: true` needs the permission `policy.publish` and archives the published policy with the same definition id. `mode` replaces the mode of the policies, for example `monitor` to watch first.',
+    'Idempotent: an existing policy with the same rules and mode is unchanged (200). `publish: true` needs the permission `policy.publish` and archives the published policy with the same definition id. `mode` replaces the mode of the policies, for example `monitor` to observe first.',
   auth: 'bearer',
   permission: 'policy.write',
   body: z.strictObject({
@@ -73,7 +73,7 @@ export const installPolicyPack = operation({
   bodyExample: { pack: 'payments', publish: true },
   success: {
     status: 201,
-    description: 'What the pack comes to here: 201 when a policy was stored, else 200.',
+    description: 'The policies of the pack: 201 if a policy was stored, otherwise 200.',
     schema: z.object({
       pack: z.string(),
       policies: z

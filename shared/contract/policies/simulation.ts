@@ -8,7 +8,7 @@ import { named } from '../base/json-schema.ts';
 import { operation } from '../base/operation.ts';
 import { policyDefinition } from './policy-form.ts';
 
-/** Trying policies out: nothing here changes what is enforced, and nothing is stored. */
+/** Policy simulation. It stores nothing and does not change enforcement. */
 
 const decision = z.enum(decisions);
 const actionsMax = 100;
@@ -18,13 +18,16 @@ const simulated = actionRequest.omit({ idempotency_key: true });
 export type SimulatedAction = z.output<typeof simulated>;
 
 const shared = {
-  /** Definitions to judge by, instead of the published ones. */
+  /** Definitions to evaluate instead of the published policies. */
   policies: z.array(policyDefinition).min(1).max(candidatesMax).optional(),
-  /** With `policies`: together with the published ones, in place of those with the same definition id. */
+  /**
+   * With `policies`: evaluate them together with the published ones, and replace those with the
+   * same definition id.
+   */
   beside: z.boolean().default(false),
 };
 
-// One shape rather than a union, so that an error names the field that is wrong.
+// One shape instead of a union, so that errors name the wrong field.
 const oneAction = Object.keys(simulated.shape).filter((field) => field !== 'mode');
 const simulateRequest = z
   .strictObject({
@@ -44,7 +47,7 @@ const simulateRequest = z
   .transform(({ actions, policies, beside, mode, idempotency_key: _, ...single }, context) => {
     const isSingle = Object.values(single).some((value) => value !== undefined);
     if (actions !== undefined && isSingle) {
-      context.addIssue({ code: 'custom', message: 'give either actions or one action, not both' });
+      context.addIssue({ code: 'custom', message: 'send either actions or one action, not both' });
       return z.NEVER;
     }
     if (actions !== undefined) return { actions, policies, beside, mode };
@@ -60,9 +63,11 @@ export type SimulateRequest = z.output<typeof simulateRequest>;
 const tracedCondition = z.object({
   path: z.string(),
   operator: z.string(),
-  /** The literal, or what the `$ref` path holds; absent when that leads nowhere, or is very long. */
+  /**
+   * The literal, or the value at the `$ref` path; absent if there is none, or if it is very long.
+   */
   expected: z.unknown().optional(),
-  /** What the path holds; absent when it leads nowhere, or is very long. */
+  /** The value at the path; absent if there is none, or if it is very long. */
   actual: z.unknown().optional(),
   result: z.boolean(),
 });
@@ -87,7 +92,7 @@ const simulation = z.object({
   policy_hash: z.string().optional(),
   mode: z.enum(modes),
   enforced: z.boolean(),
-  /** What deciding in earnest would have done. */
+  /** The effects that a real decision would have had. */
   effects: z
     .array(z.enum(['claim_passport', 'count_usage', 'open_approval', 'spend_approval']))
     .readonly(),
@@ -100,9 +105,11 @@ const simulation = z.object({
       .readonly()
       .optional(),
   }),
-  /** The rules whose policy applies to this tool and agent; those that matched come first to stay. */
+  /**
+   * The rules whose policies apply to this tool and agent; rules without a match are omitted first.
+   */
   trace: z.array(tracedRule).readonly(),
-  /** Rules that were left out of a long trace. */
+  /** Number of rules omitted from a long trace. */
   trace_left_off: z.number().int(),
 });
 named('Simulation', simulation);
@@ -134,9 +141,9 @@ export const simulateActions = operation({
   method: 'POST',
   path: '/v1/simulate',
   tag: 'Policies',
-  summary: 'Decide one action or up to 100, without anything coming of it',
+  summary: 'Simulate up to 100 actions against policies',
   description:
-    'The whole decision as preflight makes it, with every rule shown. Judged in the mode that the call itself would have (of the tenant, kill switches and policies); `mode`, or the action’s own, replaces the tenant’s. Nothing is stored: no evidence, no approval, no use of a passport.',
+    'Makes the same decision as preflight and reports every rule. The mode is that of the real call (from tenant, kill switches and policies); `mode`, or the action’s own mode, replaces the tenant’s. Nothing is stored: no evidence, no approval, no use of a passport.',
   auth: 'bearer',
   permission: 'read',
   bodySize: simulationLimits,
@@ -156,7 +163,7 @@ export const simulateActions = operation({
   },
   success: {
     status: 200,
-    description: 'One result for each action, in their order, and how many came to each decision.',
+    description: 'One result for each action, in request order, and the number of each decision.',
     schema: z.object({ results: z.array(simulation).readonly(), counts }),
     example: {
       results: [

@@ -9,7 +9,7 @@ import { dateTime } from '../base/schemas.ts';
 import { evidenceCursor } from '../evidence/evidence.ts';
 import { policyDefinition } from './policy-form.ts';
 
-/** Trying policies out on what the ledger holds: nothing here changes what is enforced, and nothing is stored. */
+/** Backtests on the ledger. They store nothing and do not change enforcement. */
 
 const decision = z.enum(decisions);
 
@@ -34,12 +34,12 @@ const outOfOrder = { path: ['from'], message: 'must not be after to' };
 const backtestRequest = z
   .strictObject({
     policy: policyDefinition,
-    /** Together with the published policies, as if it were published; else on its own. */
+    /** Evaluates the policy together with the published ones; otherwise on its own. */
     beside: z.boolean().default(true),
     from: dateTime.optional(),
     to: dateTime.optional(),
     limit: z.number().int().min(1).max(10_000).default(1_000),
-    /** `next_cursor` of the answer before. */
+    /** `next_cursor` of the previous response. */
     cursor: evidenceCursor.optional(),
   })
   .refine(isInOrder, outOfOrder);
@@ -53,9 +53,9 @@ const change = z.object({
   old: decision,
   new: decision,
   old_reason_code: z.string(),
-  /** Null when the decision is certain and which rule gives the reason is not. */
+  /** Null if the decision is certain, but not the rule that gives the reason. */
   reason_code: z.string().nullable(),
-  /** Rules that match for certain. */
+  /** Rules that certainly match. */
   matched_rules: z.array(z.string()).readonly(),
 });
 named('BacktestChange', change);
@@ -63,15 +63,15 @@ named('BacktestChange', change);
 const backtestReport = z.object({
   examined: z.number().int(),
   changed: z.number().int(),
-  /** Decisions that hang on something the ledger does not keep, such as the value of an argument. */
+  /** Decisions that depend on data outside the ledger, such as the value of an argument. */
   unknown: z.number().int(),
-  /** Decisions in which policies had no say; they stay as they were. */
+  /** Decisions that policies did not make; they are unchanged. */
   not_by_policy: z.number().int(),
-  /** `old→new` and how many. */
+  /** `old→new`, with their number. */
   counts: z.record(z.string(), z.number().int()),
   /** The first 500. */
   changes: z.array(change).readonly(),
-  /** The first 50, with the rules that it hangs on. */
+  /** The first 50, with the rules that they depend on. */
   unknowns: z
     .array(
       z.object({
@@ -81,7 +81,7 @@ const backtestReport = z.object({
       }),
     )
     .readonly(),
-  /** Null when all was examined; else what to go on from. */
+  /** Null if all decisions were examined; otherwise the position to continue from. */
   next_cursor: z.string().nullable(),
 });
 named('BacktestReport', backtestReport);
@@ -92,9 +92,9 @@ export const backtestPolicy = operation({
   method: 'POST',
   path: '/v1/policies/backtest',
   tag: 'Policies',
-  summary: 'What a candidate policy would have changed in stored decisions',
+  summary: 'Backtest a candidate policy on stored decisions',
   description:
-    'The ledger keeps no values of arguments: a decision that needs one is counted as `unknown`, never guessed. Oldest first; an answer covers up to `limit` decisions, or what ten seconds suffice for.',
+    'The ledger has no argument values, so a decision that depends on one is counted as `unknown`. Oldest first; a response covers up to `limit` decisions, or as many as ten seconds allow.',
   auth: 'bearer',
   permission: 'evidence.read',
   budgetPerMinute: 60,
@@ -108,7 +108,7 @@ export const backtestPolicy = operation({
   },
   success: {
     status: 200,
-    description: 'What would have been decided otherwise.',
+    description: 'The decisions that would have changed.',
     schema: backtestReport,
     example: {
       examined: 2410,
@@ -155,20 +155,20 @@ const observedReport = z.object({
   mode: z.enum(modes),
   from: z.string().nullable(),
   to: z.string().nullable(),
-  /** Decisions of the time. */
+  /** Number of decisions in the period. */
   examined: z.number().int(),
-  /** Those in which a rule of this policy matched. */
+  /** Decisions in which a rule of this policy matched. */
   matched: z.number().int(),
-  /** Those that it would have refused or held back, and that went through. */
+  /** Decisions that it would have refused or held, and that were allowed. */
   would_refuse: z.number().int(),
   by_decision: z.record(z.string(), z.number().int()),
   by_reason: z
     .array(z.object({ decision, reason_code: z.string(), count: z.number().int() }))
     .readonly(),
   by_rule: z.array(observedRule).readonly(),
-  /** Up to 20, those it would have refused first. */
+  /** Up to 20 event ids, first those that it would have refused. */
   examples: z.array(z.string()).readonly(),
-  /** False when ten seconds did not suffice: narrow `from` and `to`. */
+  /** False if ten seconds were not enough; narrow `from` and `to`. */
   complete: z.boolean(),
 });
 export type ObservedReport = z.output<typeof observedReport>;
@@ -178,9 +178,9 @@ export const getObservedDecisions = operation({
   method: 'GET',
   path: '/v1/policies/{id}/observed',
   tag: 'Policies',
-  summary: 'What a policy in monitor or warn would have decided',
+  summary: 'Decisions that a policy in monitor or warn would have made',
   description:
-    'Counted from the ledger, over the time in which this version was published unless `from` and `to` say otherwise. Where several of its rules matched, the most restrictive counts.',
+    'Counted from the ledger, by default over the period in which this version was published; set `from` and `to` for another period. If several of its rules matched, the most restrictive one counts.',
   auth: 'bearer',
   permission: 'evidence.read',
   budgetPerMinute: 60,
@@ -190,7 +190,7 @@ export const getObservedDecisions = operation({
     .refine(isInOrder, outOfOrder),
   success: {
     status: 200,
-    description: 'How often it would have decided what.',
+    description: 'The number of each decision that it would have made.',
     schema: observedReport,
     example: {
       policy_id: 12,
