@@ -1,5 +1,5 @@
-// Prints the SQL that leads from the Prisma schema of a commit (default HEAD) to the one in the
-// working tree, for the folder of a new migration.
+// Prints the SQL that migrates the Prisma schema of a commit (default HEAD) to the one in the working
+// tree, for the folder of a new migration.
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { startPostgres } from '../test/support/postgres.ts';

@@ -1,11 +1,11 @@
-// Runs the tests once and writes what it found: node scripts/report-tests.ts REPORT [FILE …]
+// Runs the tests once and writes a report: node scripts/report-tests.ts REPORT [FILE …]
 import { writeFileSync } from 'node:fs';
 import { relative } from 'node:path';
 import { startVitest, type TestModule, type TestSuite } from 'vitest/node';
 import type { TestFile, TestReport, TestResult } from './settle-tests.ts';
 
 const [report = '', ...files] = process.argv.slice(2);
-// A second run has a file at a time: it must not fail because of its neighbours.
+// A second run has one worker, so that no other test file can disturb it.
 const alone = files.length > 0 ? { fileParallelism: false } : {};
 const vitest = await startVitest('test', files, { watch: false, ...alone });
 const found = describeRun(vitest.state.getTestModules(), vitest.state.getUnhandledErrors());

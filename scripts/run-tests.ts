@@ -1,4 +1,4 @@
-// Runs all tests, then those files that failed once more, alone. The last line counts all tests.
+// Runs all tests, then runs the failed files again, one at a time. The last line counts all tests.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** What one run of the tests found. */
+/** The report of one test run. */
 export interface TestReport {
   readonly files: readonly TestFile[];
   /** Unhandled errors that name no test file. */
@@ -25,7 +25,7 @@ export interface Settled {
   readonly totals: string;
 }
 
-/** The files that deserve the second run; `all` if an error names no file. */
+/** The files to run a second time; `all` if an error names no file. */
 export function filesToRepeat({ files, strayErrors }: TestReport): readonly string[] | 'all' {
   if (strayErrors > 0 || files.length === 0) return 'all';
   return files.filter(hasFailed).map(({ file }) => file);
@@ -38,7 +38,7 @@ function hasFailed({ tests }: TestFile): boolean {
 /**
  * Combines the first run with the second, which had only the files that failed. A test that passes
  * in the second run is flaky and counts as passed; a test that fails twice, or that the second run
- * does not reach, is a failure. A missing second report settles nothing.
+ * does not reach, is a failure. Without a second report, the first one counts.
  */
 export function settle(first: TestReport, second: TestReport | undefined): Settled {
   const settled = first.files.map((file) => {
@@ -80,7 +80,7 @@ function settleFile({ file, tests }: TestFile, again: TestFile | undefined) {
       if (states(test.name).includes('failed')) flaky.push(`flaky: ${file}: ${test.name}`);
       return test;
     }
-    // A failed hook or file leaves tests unreached: the second run tells what they are.
+    // A failed hook or file leaves tests unreached; the second run reports them.
     if (test.state === 'skipped')
       return { ...test, state: states(test.name).includes('passed') ? 'passed' : 'skipped' };
     if (!passesNow(test)) return test;
@@ -90,7 +90,7 @@ function settleFile({ file, tests }: TestFile, again: TestFile | undefined) {
   return { file, tests: [...settled, ...onlySeenAgain(tests, again)], flaky };
 }
 
-/** Tests that the first run never saw, because the file did not load; and new failures that are no test. */
+/** Tests that the first run did not reach because the file did not load, and new failures outside tests. */
 function onlySeenAgain(
   tests: readonly TestResult[],
   again: TestFile | undefined,

@@ -1,4 +1,4 @@
-// Removes what an installation without development dependencies never reads, about 130 MB: the C
+// Removes about 130 MB that an installation without development dependencies never reads: the C
 // headers of the `node` package (nothing here is compiled), and Prisma's runtimes for other databases.
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

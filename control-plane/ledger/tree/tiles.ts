@@ -48,7 +48,9 @@ async function rangeOf(
 ): Promise<{ readonly start: number; readonly end: number }> {
   const tile = parseTilePath(path);
   if (tile === undefined) {
-    throw new GatewayError('request.invalid', { message: 'path: must be a tile path such as x001/x234/067.' });
+    throw new GatewayError('request.invalid', {
+      message: 'path: must be a tile path such as x001/x234/067.',
+    });
   }
   const start = tile.index * tileWidth;
   const end = start + tile.width;

@@ -73,7 +73,12 @@ describe('a slip of the pen is told with its line and what to type', () => {
     ['one within braces', 'a: 1\nb: { operator: >= }\n', 2, 'operator: ">="'],
     ['no colon', 'a: 1\nrules\n  - x: 1\n', 2, 'is a colon, or the space after it, missing?'],
     ['no space', 'a:1\nb: 2\n', 1, 'is a colon, or the space after it, missing?'],
-    ['another indentation', 'r:\n   - n: a\n     b: 1\n  - n: c\n', 4, 'is the indentation different'],
+    [
+      'another indentation',
+      'r:\n   - n: a\n     b: 1\n  - n: c\n',
+      4,
+      'is the indentation different',
+    ],
     ['a tab', 'a:\n\t- b\n', 2, 'use spaces'],
     ['an open bracket', 'a: [1, 2\nb: 3\n', 2, 'closing bracket'],
     ['two documents', 'a: 1\n---\nb: 2\n', 2, 'use one file for each'],

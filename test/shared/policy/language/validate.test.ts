@@ -118,7 +118,9 @@ describe('a policy from outside', () => {
       }),
     );
     const startedMs = processorMs();
-    expect(refusalOf(policy({ rules }))).toMatch(/the patterns of this policy together are too large/);
+    expect(refusalOf(policy({ rules }))).toMatch(
+      /the patterns of this policy together are too large/,
+    );
     expect(processorMs() - startedMs).toBeLessThan(1000);
   });
 
