@@ -1,4 +1,4 @@
-import { refuseTwins } from '../../shared/binding/args.ts';
+import { refuseDuplicateNames } from '../../shared/binding/args.ts';
 import type { ActionRequest, ActionResponse } from '../../shared/contract/actions.ts';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
 import { explainVerdict } from '../../shared/decision/explain.ts';
@@ -90,7 +90,7 @@ export async function actionOf(caller: Caller, request: ActionRequest): Promise<
   // What JSON cannot hold faithfully could be neither digested nor approved.
   measureWork(() => canonicalJson(args));
   await pause();
-  measureWork(() => refuseTwins(args));
+  measureWork(() => refuseDuplicateNames(args));
   await pause();
   return {
     tenantId: caller.tenantId,

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { clampTools } from '../../shared/glob/glob.ts';
-import { globsMayMeet } from '../../shared/glob/glob-intersection.ts';
+import { globsMayIntersect } from '../../shared/glob/glob-intersection.ts';
 import type { Services } from '../core/services.ts';
 import { boundTools } from '../credentials/held-credentials.ts';
 import type { Caller } from '../platform/access/caller.ts';
@@ -36,7 +36,7 @@ export async function assertMayWiden(
   const budget = { steps: stepsMax };
   const credentials = await boundTools(services, tx, tenantId);
   for (const { name: credential, tools } of credentials) {
-    const reaching = gained.find((one) => globsMayMeet([one], tools, 'tool', budget));
+    const reaching = gained.find((one) => globsMayIntersect([one], tools, 'tool', budget));
     if (reaching !== undefined) {
       throw refused(name, `gains "${reaching}", which reaches the credential ${credential}`);
     }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { ApprovalProof } from '../../shared/vocabulary/approval-proof.ts';
-import { type Deciders, decidersBy } from '../../shared/vocabulary/deciders.ts';
+import { type Deciders, minimumDeciders } from '../../shared/vocabulary/deciders.ts';
 import { grantScopes, type StandingGrant } from '../../shared/vocabulary/grant-terms.ts';
 import type { Services } from '../core/services.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
@@ -83,7 +83,7 @@ export function decidersOf({
   quorum,
 }: Pick<Approval, 'deciderRole' | 'deciderCount' | 'minRole' | 'quorum'>): Deciders {
   return deciderRole === null || deciderCount === null
-    ? decidersBy({ minRole, quorum })
+    ? minimumDeciders({ minRole, quorum })
     : { role: deciderRole, count: deciderCount };
 }
 

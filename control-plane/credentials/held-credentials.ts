@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { HeldCredential } from '../../shared/binding/binding.ts';
 import { matchesAnyGlob } from '../../shared/glob/glob.ts';
-import { globsSurelyMeet } from '../../shared/glob/glob-intersection.ts';
+import { globsCertainlyIntersect } from '../../shared/glob/glob-intersection.ts';
 import type { Services } from '../core/services.ts';
 import { queryIn, queryOn } from '../integrity/active-versions.ts';
 import { type CredentialDeps, currentCredentials } from '../integrity/current-credentials.ts';
@@ -32,7 +32,7 @@ export async function credentialsOfAgent(
   const reached: HeldCredential[] = [];
   for (const credential of await openAll(deps, tenantId)) {
     const budget = { steps: stepsPerCredential };
-    if (globsSurelyMeet(agent.capabilities, credential.bind.tools, 'tool', budget)) {
+    if (globsCertainlyIntersect(agent.capabilities, credential.bind.tools, 'tool', budget)) {
       reached.push(credential);
     }
     // Long lists of long globs must not keep other requests waiting.

@@ -1,6 +1,6 @@
-import { hostDistance, namedHost } from '../../shared/binding/near-host.ts';
+import { hostDistance, namedHost } from '../../shared/binding/host-distance.ts';
 import type { CredentialRecord } from '../../shared/contract/credentials.ts';
-import { type GlobBudget, globsSurelyMeet } from '../../shared/glob/glob-intersection.ts';
+import { type GlobBudget, globsCertainlyIntersect } from '../../shared/glob/glob-intersection.ts';
 import { boundedWarnings } from '../core/bounded-warnings.ts';
 import type { Services } from '../core/services.ts';
 import { warnUnknownTools } from '../tools/warn-unknown-tools.ts';
@@ -116,6 +116,6 @@ function sharedCalls(
 ): string | undefined {
   const host = bind.hosts.find((one) => hosts.includes(one));
   if (host === undefined) return undefined;
-  const tool = bind.tools.find((one) => globsSurelyMeet([one], tools, 'tool', budget));
+  const tool = bind.tools.find((one) => globsCertainlyIntersect([one], tools, 'tool', budget));
   return tool === undefined ? undefined : `"${tool}" on "${host}"`;
 }

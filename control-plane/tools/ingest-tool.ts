@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../shared/base/json.ts';
-import { type NextStanding, nextStatus } from '../../shared/manifest/approval-status.ts';
+import { type NextToolStatus, nextStatus } from '../../shared/manifest/approval-status.ts';
 import { classifyDrift, type Drift } from '../../shared/manifest/drift.ts';
 import { manifestHash, sameButName, surfaceHash } from '../../shared/manifest/hash.ts';
 import { type NormalisedManifest, riskTierOf } from '../../shared/manifest/manifest.ts';
@@ -18,7 +18,7 @@ interface IngestedTool {
   readonly manifest: NormalisedManifest;
   readonly manifestHash: string;
   readonly surfaceHash: string;
-  readonly standing: NextStanding;
+  readonly standing: NextToolStatus;
   /** From the approved manifest, if there was one. */
   readonly drift: readonly Drift[];
   /** The name of a registered tool that shows the same: this is that tool, renamed. */

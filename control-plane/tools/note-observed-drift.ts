@@ -2,7 +2,7 @@ import { isJsonObject } from '../../shared/base/json.ts';
 import { parseStrictJson } from '../../shared/base/strict-json.ts';
 import { matchesAnyGlob } from '../../shared/glob/glob.ts';
 import type { EvidenceEvent } from '../../shared/ledger/event.ts';
-import type { NextStanding } from '../../shared/manifest/approval-status.ts';
+import type { NextToolStatus } from '../../shared/manifest/approval-status.ts';
 import { classifyDrift, driftReason } from '../../shared/manifest/drift.ts';
 import { manifestHash, surfaceHash } from '../../shared/manifest/hash.ts';
 import type { NormalisedManifest } from '../../shared/manifest/manifest.ts';
@@ -127,7 +127,7 @@ async function carryOver(
   }
   if (!isAsked && open.length >= openApprovalsMax) return stop(tx, notes, tool, sidecar);
   const drift = classifyDrift(approved, seen);
-  const standing: NextStanding = {
+  const standing: NextToolStatus = {
     approvalStatus: 'reapproval_required',
     approvedHash: tool.approvedHash ?? undefined,
     driftReason: driftReason(drift) ?? 'tool.manifest_changed',

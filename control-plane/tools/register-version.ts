@@ -1,4 +1,4 @@
-import type { NextStanding } from '../../shared/manifest/approval-status.ts';
+import type { NextToolStatus } from '../../shared/manifest/approval-status.ts';
 import { type Drift, isMaterial } from '../../shared/manifest/drift.ts';
 import { type NormalisedManifest, riskTierOf } from '../../shared/manifest/manifest.ts';
 import { openToolApproval } from '../approvals/open-tool-approval.ts';
@@ -23,7 +23,7 @@ export interface Submission {
 export interface Judgement {
   readonly known: Tool | null;
   readonly drift: readonly Drift[];
-  readonly standing: NextStanding;
+  readonly standing: NextToolStatus;
   /** The name of a registered tool that shows the same: this is that tool, renamed. */
   readonly renamed: string | undefined;
 }
@@ -50,7 +50,7 @@ export async function registerVersion(
 async function store(
   tx: Transaction,
   { tenantId, principal, manifest, hash, surface, now }: Submission,
-  standing: NextStanding,
+  standing: NextToolStatus,
   drift: readonly Drift[],
 ): Promise<Tool> {
   const { name } = manifest;
@@ -114,7 +114,7 @@ async function requestApproval(
   tx: Transaction,
   notes: ChangeNotes,
   { tenantId, principal, mintedBy = [], manifest, hash, now }: Submission,
-  standing: NextStanding,
+  standing: NextToolStatus,
 ): Promise<number | undefined> {
   const { approvalStatus, driftReason } = standing;
   if (approvalStatus !== 'pending_approval' && approvalStatus !== 'reapproval_required') {

@@ -1,6 +1,6 @@
 import { isJsonObject } from '../../shared/base/json.ts';
 import { nearestName } from '../../shared/base/nearest-name.ts';
-import { type GlobBudget, globsMayMeet } from '../../shared/glob/glob-intersection.ts';
+import { type GlobBudget, globsMayIntersect } from '../../shared/glob/glob-intersection.ts';
 import { warningsMax } from '../core/bounded-warnings.ts';
 import type { Services } from '../core/services.ts';
 
@@ -48,7 +48,8 @@ function unmatched(
   const literals = new Set(known);
   const globs = known.filter((one) => one.includes('*'));
   const isKnown = (tool: string) =>
-    literals.has(tool) || globsMayMeet([tool], tool.includes('*') ? known : globs, 'tool', budget);
+    literals.has(tool) ||
+    globsMayIntersect([tool], tool.includes('*') ? known : globs, 'tool', budget);
   return given.flatMap(({ field, tools }) => {
     const left = [...new Set(tools)].filter((tool) => !isKnown(tool));
     return left.length === 0 ? [] : [{ field, tools: left }];

@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../shared/base/json.ts';
 import type { Binding } from '../../shared/binding/binding.ts';
+import { hostDistance, namedHost } from '../../shared/binding/host-distance.ts';
 import { authorityKey, mcpPathByDefault } from '../../shared/binding/match.ts';
-import { hostDistance, namedHost } from '../../shared/binding/near-host.ts';
 import { errorKindOf } from '../../shared/errors/error-kinds.ts';
 import type { Identity } from '../base/identity.ts';
 import type { CallFacts } from '../call/call-facts.ts';

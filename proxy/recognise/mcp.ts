@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject } from '../../shared/base/json.ts';
-import { refuseTwins } from '../../shared/binding/args.ts';
+import { refuseDuplicateNames } from '../../shared/binding/args.ts';
 import type { Binding } from '../../shared/binding/binding.ts';
 import { allowedHeaders } from '../../shared/binding/headers.ts';
 import { mcpPathByDefault } from '../../shared/binding/match.ts';
@@ -158,7 +158,7 @@ function toolCall(call: McpCall<McpRequest>, deps: RecogniseDeps): RecognisedAct
   refuseLookalikes(message.params ?? {}, ['name', 'arguments']);
   const { judged: mcp, wire, others } = readParts(message.params ?? {});
   const { name, args } = readToolCall(others);
-  refuseTwins(args);
+  refuseDuplicateNames(args);
   const tool = `mcp.${binding.name}.${name}`;
   return action(call, {
     tool,
@@ -175,7 +175,7 @@ function otherMethod(call: McpCall<McpRequest | McpNotification>): RecognisedAct
   const { binding, message } = call;
   const { judged: mcp, wire, others: args } = readParts(message.params ?? {});
   refuseLookalikes(args, ['uri', 'name', 'taskId']);
-  refuseTwins(args);
+  refuseDuplicateNames(args);
   return action(call, {
     tool: `mcp.${binding.name}/${message.method}`,
     resourceOf: (judged) => methodResource(message.method, judged),
@@ -200,7 +200,7 @@ function recogniseResponse(call: McpCall<McpResponse>): Recognition {
     return pass({ ...call, message: { ...message, outcome: { result: passes } } });
   }
   const { judged: mcp, wire, others: args } = readParts(outcome.result);
-  refuseTwins(args);
+  refuseDuplicateNames(args);
   return {
     ...action(call, {
       tool: `mcp.${binding.name}/response`,

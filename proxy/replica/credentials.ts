@@ -2,7 +2,7 @@ import type { Log } from '../../shared/base/log.ts';
 import type { Binding, HeldCredential } from '../../shared/binding/binding.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { compileGlob } from '../../shared/glob/glob.ts';
-import { globsSurelyMeet } from '../../shared/glob/glob-intersection.ts';
+import { globsCertainlyIntersect } from '../../shared/glob/glob-intersection.ts';
 
 /** About 2 ms: the intersection of globs is computed again for each message. */
 const stepsPerCall = 200_000;
@@ -112,7 +112,7 @@ export class Credentials {
   #findForServer(binding: Binding, capabilities: readonly string[]): HeldCredential | undefined {
     const budget = { steps: stepsPerCall };
     const meet = (ones: readonly string[], others: readonly string[]) =>
-      globsSurelyMeet(ones, others, 'tool', budget);
+      globsCertainlyIntersect(ones, others, 'tool', budget);
     const ofServer = [`mcp.${binding.name}.**`, `mcp.${binding.name}/**`];
     const own = capabilities.filter((glob) => meet([glob], ofServer));
     const isReached = ({ credential: { bind } }: Held) =>

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import type { ConnectionFailure } from '../../shared/upstream/failure.ts';
+import type { ConnectionFailure } from '../../shared/upstream/connection-failure.ts';
 import type { Outgoing } from '../../shared/upstream/outgoing.ts';
 import type { CutCause, ResponseFilter } from '../../shared/upstream/response-filter.ts';
 

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Dispatcher } from 'undici';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import { classifyFailure } from '../../shared/upstream/failure.ts';
+import { classifyFailure } from '../../shared/upstream/connection-failure.ts';
 import { withHeader } from '../../shared/upstream/headers.ts';
 import type { ResponseFilter } from '../../shared/upstream/response-filter.ts';
 import { bufferLimit } from './combine-filters.ts';

@@ -43,7 +43,7 @@ const charBytesMax = 3;
  * process exits. Single writes would cost a system call each. Lines are kept as bytes, because
  * strings of that age are the most expensive for the garbage collector.
  */
-export function gatherLines(sink: LineSink): { write(line: string): void } {
+export function bufferLines(sink: LineSink): { write(line: string): void } {
   const gathered = Buffer.alloc(bytesMax);
   let used = 0;
   let timer: NodeJS.Timeout | undefined;

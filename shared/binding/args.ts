@@ -24,17 +24,17 @@ export class ArgumentSet {
  * that ignore case are common, and use the last of the two. The parser that read the arguments
  * bounds the depth.
  */
-export function refuseTwins(args: JsonObject): void {
+export function refuseDuplicateNames(args: JsonObject): void {
   const names = new NameSet();
   for (const name of Object.keys(args)) {
     names.add(name);
-    refuseTwinsWithin(args[name]);
+    refuseDuplicateNamesWithin(args[name]);
   }
 }
 
-function refuseTwinsWithin(value: JsonValue | undefined): void {
-  if (isJsonObject(value)) refuseTwins(value);
-  else if (Array.isArray(value)) for (const item of value) refuseTwinsWithin(item);
+function refuseDuplicateNamesWithin(value: JsonValue | undefined): void {
+  if (isJsonObject(value)) refuseDuplicateNames(value);
+  else if (Array.isArray(value)) for (const item of value) refuseDuplicateNamesWithin(item);
 }
 
 /**

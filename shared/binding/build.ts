@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from '../base/json.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
-import { argumentText, refuseTwins, setMember } from './args.ts';
+import { argumentText, refuseDuplicateNames, setMember } from './args.ts';
 import type { Binding } from './binding.ts';
 import { writeForm } from './form.ts';
 import { allowedHeaders } from './headers.ts';
@@ -20,7 +20,7 @@ type BodyKind = 'json' | 'form' | 'none';
 
 const bodiless: ReadonlySet<string> = new Set(['GET', 'HEAD', 'DELETE', 'OPTIONS']);
 
-/** Where arguments go that the path does not name: a body of this kind, or the query for `none`. */
+/** The place of arguments outside the path: a body of this kind, or the query for `none`. */
 export function bodyKind(binding: Pick<Binding, 'body' | 'method'>): BodyKind {
   return binding.body ?? (bodiless.has(binding.method ?? '') ? 'none' : 'json');
 }
@@ -36,7 +36,7 @@ export function buildRequest(
 ): BuiltRequest {
   const template = templateOf(binding);
   const kind = bodyKind(binding);
-  refuseTwins(args);
+  refuseDuplicateNames(args);
   refuseMethodOverride(Object.keys(args));
   const rest = new Map(
     Object.entries(args).filter((entry): entry is [string, JsonValue] => entry[1] !== undefined),

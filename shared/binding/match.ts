@@ -6,7 +6,7 @@ import {
   type PathTemplate,
   parsePathTemplate,
   splitTarget,
-  templatesMeet,
+  templatesOverlap,
 } from './path.ts';
 
 /** A call that matches a binding, with the values of its path parameters. */
@@ -147,11 +147,11 @@ export function overlaps(one: Binding, other: Binding): boolean {
   if (one.protocol === 'mcp') return coversEndpoint(other, one);
   if (other.protocol === 'mcp') return coversEndpoint(one, other);
   const [a, b] = [templateOf(one), templateOf(other)];
-  return one.method === other.method && a.literals === b.literals && templatesMeet(a, b);
+  return one.method === other.method && a.literals === b.literals && templatesOverlap(a, b);
 }
 
 function coversEndpoint(call: Binding, server: Binding): boolean {
   const template = templateOf(call);
   const endpoint = parsePathTemplate(endpointOf(server).path);
-  return template.literals === endpoint.literals && templatesMeet(template, endpoint);
+  return template.literals === endpoint.literals && templatesOverlap(template, endpoint);
 }

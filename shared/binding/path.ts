@@ -123,7 +123,7 @@ export function matchSegments(
 }
 
 /** True if some path matches both templates. */
-export function templatesMeet(one: PathTemplate, other: PathTemplate): boolean {
+export function templatesOverlap(one: PathTemplate, other: PathTemplate): boolean {
   if (one.segments.length !== other.segments.length) return false;
   return one.segments.every((segment, index) => {
     const against = other.segments[index];

@@ -2,7 +2,7 @@ import type { Clock } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Bus, Follower, StoreOptions, Subscription } from './bus.ts';
-import { shielded } from './shielded.ts';
+import { catchFollowerErrors } from './catch-follower-errors.ts';
 
 interface MemoryBusOptions {
   readonly clock: Clock;
@@ -36,7 +36,7 @@ export function openMemoryBus(options: MemoryBusOptions): Bus {
 
 interface StoredSection {
   readonly value: string;
-  readonly goneAtMs: number;
+  readonly expiresAtMs: number;
 }
 
 interface Following {
@@ -118,7 +118,7 @@ class MemoryBus implements Bus {
   follow(tenantId: string, from: string, follower: Follower): Subscription {
     const tenant = this.#tenant(tenantId);
     const following = {
-      follower: shielded(follower, this.#log),
+      follower: catchFollowerErrors(follower, this.#log),
       position: Number(from),
       scheduled: false,
       closed: false,
@@ -216,9 +216,9 @@ class MemoryBus implements Bus {
         'section value must not be empty: empty text means that the section is absent',
       );
     const tenant = this.#tenant(tenantId);
-    const goneAtMs =
+    const expiresAtMs =
       ttlMs === undefined ? Number.POSITIVE_INFINITY : this.#clock.monotonic() + ttlMs;
-    tenant.sections.set(name, { value, goneAtMs });
+    tenant.sections.set(name, { value, expiresAtMs });
     tenant.changes.push(name);
     if (tenant.changes.length > this.#changesKept) {
       tenant.changes.shift();
@@ -258,7 +258,7 @@ class MemoryBus implements Bus {
 
   #valueOf(tenant: Tenant, name: string): string | undefined {
     const section = tenant.sections.get(name);
-    return section !== undefined && section.goneAtMs > this.#clock.monotonic()
+    return section !== undefined && section.expiresAtMs > this.#clock.monotonic()
       ? section.value
       : undefined;
   }
@@ -276,7 +276,8 @@ class MemoryBus implements Bus {
     for (const { sections, claims, counters } of this.#tenants.values()) {
       for (const [key, endsAtMs] of claims) if (endsAtMs <= nowMs) claims.delete(key);
       for (const [key, { endsAtMs }] of counters) if (endsAtMs <= nowMs) counters.delete(key);
-      for (const [name, { goneAtMs }] of sections) if (goneAtMs <= nowMs) sections.delete(name);
+      for (const [name, { expiresAtMs }] of sections)
+        if (expiresAtMs <= nowMs) sections.delete(name);
     }
   }
 

@@ -51,7 +51,7 @@ function reportState(redis: Redis, { name, log }: ConnectionOptions): void {
 }
 
 /** Resolves when the connection is usable, and at the latest after `withinMs`. */
-export function settled(redis: Redis, withinMs: number): Promise<void> {
+export function waitUntilReady(redis: Redis, withinMs: number): Promise<void> {
   if (redis.status === 'ready') return Promise.resolve();
   return new Promise((resolve) => {
     const done = () => {

@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis';
 import { z } from 'zod';
 import type { Log } from '../base/log.ts';
 import type { Follower } from './bus.ts';
-import { answer, runScript, settled } from './redis-connection.ts';
+import { answer, runScript, waitUntilReady } from './redis-connection.ts';
 import { sinceScript } from './redis-scripts.ts';
 import type { TenantKeys } from './tenant-keys.ts';
 
@@ -46,7 +46,7 @@ export async function followStream(following: Following): Promise<void> {
     } catch (error) {
       if (closed.aborted) return;
       log.debug({ err: error }, 'following the sync bus failed; trying again');
-      await settled(redis, blockMs);
+      await waitUntilReady(redis, blockMs);
       await pause(closed);
     }
   }

@@ -5,12 +5,18 @@ import type { Clock } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Bus, Follower, StoreOptions, Subscription } from './bus.ts';
+import { catchFollowerErrors } from './catch-follower-errors.ts';
 import { EvictionWatch } from './eviction-watch.ts';
-import { answer, connectRedis, runScript, settled, unavailable } from './redis-connection.ts';
+import {
+  answer,
+  connectRedis,
+  runScript,
+  unavailable,
+  waitUntilReady,
+} from './redis-connection.ts';
 import { blockMs, followStream } from './redis-follow.ts';
 import { claimScript, countScript, loadScript, type Script, storeScript } from './redis-scripts.ts';
 import { redisTopics, type Topics } from './redis-topics.ts';
-import { shielded } from './shielded.ts';
 import { tenantKeys } from './tenant-keys.ts';
 
 interface RedisBusOptions {
@@ -37,7 +43,7 @@ const countReply = z.tuple([z.number().int().min(1), z.number().int().min(0)]);
 export async function openRedisBus(options: RedisBusOptions): Promise<Bus> {
   const redis = connectRedis(options.url, { name: 'commands', log: options.log });
   const eviction = new EvictionWatch(redis, options.log);
-  await settled(redis, firstConnectionMs);
+  await waitUntilReady(redis, firstConnectionMs);
   return new RedisBus(redis, { ...options, eviction });
 }
 
@@ -100,11 +106,11 @@ class RedisBus implements Bus {
       redis,
       keys,
       from,
-      follower: shielded(follower, log),
+      follower: catchFollowerErrors(follower, log),
       log,
       closed: closing.signal,
     };
-    const ended = settled(redis, firstConnectionMs).then(() => followStream(following));
+    const ended = waitUntilReady(redis, firstConnectionMs).then(() => followStream(following));
     const subscription: Subscription = {
       close: async () => {
         closing.abort();

@@ -19,7 +19,7 @@ import type { DecisionState } from './state.ts';
 import { countEffect, evaluateWithUsage } from './usage.ts';
 
 /** The inputs of one decision. */
-interface Case {
+interface DecisionInput {
   readonly action: Action;
   readonly state: DecisionState;
   readonly nowMs: number;
@@ -35,33 +35,33 @@ interface Case {
  * the claim fails, the caller decides again with `use` `replayed` or `unavailable`.
  */
 export function decide(action: Action, state: DecisionState, nowMs: number): Verdict {
-  const one: Case = { action, state, nowMs, mode: effectiveMode(action, state, nowMs) };
+  const input: DecisionInput = { action, state, nowMs, mode: effectiveMode(action, state, nowMs) };
 
-  const blocked = judgeKillSwitches(one) ?? judgeDisabled(one);
-  if (blocked !== undefined) return { ...conclude(one, blocked), enforced: true };
+  const blocked = judgeKillSwitches(input) ?? judgeDisabled(input);
+  if (blocked !== undefined) return { ...conclude(input, blocked), enforced: true };
 
-  const refused = judgeIdentity(one) ?? judgePassport(one);
-  if (refused !== undefined) return countIfDone(one, applyMode(conclude(one, refused)));
+  const refused = judgeIdentity(input) ?? judgePassport(input);
+  if (refused !== undefined) return countIfDone(input, applyMode(conclude(input, refused)));
 
-  const claim = claimEffect(one);
-  const finding = judgeTool(one) ?? judgePolicy(one);
-  return countIfDone(one, applyMode(conclude(one, finding, claim)));
+  const claim = claimEffect(input);
+  const finding = judgeTool(input) ?? judgePolicy(input);
+  return countIfDone(input, applyMode(conclude(input, finding, claim)));
 }
 
-function judgeKillSwitches({ action, state, nowMs }: Case): Finding | undefined {
+function judgeKillSwitches({ action, state, nowMs }: DecisionInput): Finding | undefined {
   const armed = blockingSwitch(state.killSwitches, action, nowMs);
   return armed && deny('runtime.kill_switch', `A kill switch blocks this call: ${armed.reason}`);
 }
 
 /** Like a kill switch, this applies in every mode, because an operator disabled the agent. */
-function judgeDisabled({ action, state }: Case): Finding | undefined {
+function judgeDisabled({ action, state }: DecisionInput): Finding | undefined {
   return state.agentDisabled === true
     ? deny('agent.disabled', `Agent ${action.agentId} is disabled.`)
     : undefined;
 }
 
 /** Preflight can evaluate actions of an unknown agent; enforcement refuses them. */
-function judgeIdentity({ action, state, mode }: Case): Finding | undefined {
+function judgeIdentity({ action, state, mode }: DecisionInput): Finding | undefined {
   const { agent, tenant, point } = state;
   if (action.tenantId !== tenant.id) return deny('tenant.mismatch');
   if (agent === undefined) {
@@ -72,7 +72,7 @@ function judgeIdentity({ action, state, mode }: Case): Finding | undefined {
   return agent.id === action.agentId ? undefined : deny('agent.mismatch');
 }
 
-function judgePassport({ action, state, nowMs, mode }: Case): Finding | undefined {
+function judgePassport({ action, state, nowMs, mode }: DecisionInput): Finding | undefined {
   if (state.passport === undefined) {
     return mode === 'strict' ? deny('passport.missing') : judgeCapabilities(action, state);
   }
@@ -101,7 +101,7 @@ function judgeCapabilities({ tool }: Action, { point, agent }: DecisionState): F
 }
 
 /** The sidecar numbers the uses of its lease; a presented passport must be claimed. */
-function claimEffect({ state }: Case): Effect | undefined {
+function claimEffect({ state }: DecisionInput): Effect | undefined {
   const { passport, tool } = state;
   if (passport?.form !== 'signed') return undefined;
   if (passport.source !== 'presented' || passport.use !== 'unclaimed') return undefined;
@@ -118,7 +118,7 @@ function isHigh(tier: RiskTier | undefined): boolean {
   return tier === 'high' || tier === 'critical';
 }
 
-function judgeTool({ action, state, mode }: Case): Finding | undefined {
+function judgeTool({ action, state, mode }: DecisionInput): Finding | undefined {
   const { tool } = state;
   if (tool === undefined) {
     return mode === 'strict'
@@ -164,8 +164,8 @@ function reapprove({ name, driftReason }: ToolRecord, byDefault: ErrorCode): Fin
  * Evaluates the policies and an approval that may satisfy them. An invalid approval refuses the
  * action even if policies allow it.
  */
-function judgePolicy(one: Case): Finding {
-  const { action, state, nowMs } = one;
+function judgePolicy(input: DecisionInput): Finding {
+  const { action, state, nowMs } = input;
   const { outcome, isUnknown, resetsAtMs } = evaluateWithUsage(action, state, nowMs);
   if (isUnknown === true) return { ...deny('usage.unknown'), outcome };
   switch (outcome.decision) {
@@ -187,7 +187,7 @@ function judgePolicy(one: Case): Finding {
 }
 
 /** Counts every call that proceeds, including a refusal that is not enforced. */
-function countIfDone({ action, state }: Case, verdict: Verdict): Verdict {
+function countIfDone({ action, state }: DecisionInput, verdict: Verdict): Verdict {
   const effect = mayProceed(verdict) ? countEffect(action, state) : undefined;
   return effect === undefined ? verdict : { ...verdict, effects: [...verdict.effects, effect] };
 }
@@ -196,7 +196,11 @@ const termsByDefault: ApprovalTerms = { channels: [], minRole: 'approver', quoru
 
 const nothing: readonly never[] = [];
 
-function conclude({ action, state, mode }: Case, finding: Finding, claim?: Effect): Verdict {
+function conclude(
+  { action, state, mode }: DecisionInput,
+  finding: Finding,
+  claim?: Effect,
+): Verdict {
   const { outcome, effect } = finding;
   const { tool, passport } = state;
   return {

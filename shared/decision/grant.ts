@@ -17,13 +17,13 @@ type GrantJudgement =
     }
   | { readonly refused?: undefined; readonly effect: Effect };
 
-const tooWeak: GrantJudgement = {
+const insufficientTerms: GrantJudgement = {
   refused: 'approval.invalid',
   summary:
     'The approval does not satisfy the terms that the rules now require: a higher role or more deciders are needed.',
 };
 
-interface Asked {
+interface GrantRequirements {
   readonly nowMs: number;
   /** The human decision that the rules require now; undefined if they require none. */
   readonly terms: ApprovalTerms | undefined;
@@ -36,7 +36,7 @@ interface Asked {
 export function judgeGrant(
   action: Action,
   state: DecisionState,
-  asked: Asked,
+  asked: GrantRequirements,
 ): GrantJudgement | undefined {
   const { passport } = state;
   if (passport?.form === 'signed' && passport.claims.approval_hash !== null) {
@@ -53,7 +53,7 @@ type SignedPassport = Extract<DecisionState['passport'], { readonly form: 'signe
 function judgeBound(
   action: Action,
   state: DecisionState,
-  asked: Asked,
+  asked: GrantRequirements,
   { claims, approval }: SignedPassport,
 ): GrantJudgement {
   if (approval === undefined || approval.eventHash !== claims.approval_hash) {
@@ -70,7 +70,7 @@ function judgeProof(
   proof: ApprovalProof,
   action: Action,
   state: DecisionState,
-  { nowMs, terms }: Asked,
+  { nowMs, terms }: GrantRequirements,
 ): GrantJudgement {
   const { approvalId, eventHash, standing } = proof;
   if (!proof.granted) return { refused: 'approval.invalid' };
@@ -81,7 +81,7 @@ function judgeProof(
   if (proof.revoked === true) return { refused: 'approval.grant_revoked' };
   if (proof.used) return { refused: 'approval.used' };
   if (nowMs >= proof.expiresAtMs) return { refused: 'approval.expired' };
-  if (terms !== undefined && !decidersSuffice(proof.deciders, terms)) return tooWeak;
+  if (terms !== undefined && !decidersSuffice(proof.deciders, terms)) return insufficientTerms;
   return { effect: { kind: 'spend_approval', approvalId, eventHash } };
 }
 

@@ -3,7 +3,7 @@ import type { PolicyOutcome, PolicySet } from '../policy/engine/policy-set.ts';
 import type { UsageNeeds } from '../policy/engine/usage-index.ts';
 import type { PolicyContext } from '../policy/language/context.ts';
 import { severity } from '../policy/language/severity.ts';
-import { amountsIn, unreadableIn } from '../usage/amounts.ts';
+import { amountsIn, unsummablePaths } from '../usage/amounts.ts';
 import { minuteMs, minuteOf } from '../usage/buckets.ts';
 import { asDecimal, type ToolUsage } from '../usage/tool-usage.ts';
 import type { Action } from '../vocabulary/action.ts';
@@ -101,7 +101,7 @@ function withUsage(context: PolicyContext, usage: ToolUsage, looked: Looked): Po
  */
 function usageContext(usage: ToolUsage, { needs, args, nowMs }: Looked): JsonObject {
   const own = amountsIn(args, needs.sums);
-  const unreadable = unreadableIn(args, needs.sums);
+  const unreadable = unsummablePaths(args, needs.sums);
   const sums: Record<string, number | string> = {};
   for (const path of needs.sums) {
     const sum = asDecimal(usage.sumIn24h(path, nowMs) + (own[path] ?? 0));

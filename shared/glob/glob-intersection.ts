@@ -30,7 +30,7 @@ const filler = 'x';
  * True if the globs are known to match a common text. Use it to grant secrets or rights, because a
  * pair that exceeds the budget counts as false.
  */
-export function globsSurelyMeet(
+export function globsCertainlyIntersect(
   ones: readonly string[],
   others: readonly string[],
   kind: GlobKind,
@@ -43,7 +43,7 @@ export function globsSurelyMeet(
  * True unless the globs are known to match no common text. Use it to invalidate state and to
  * require a permission, because a pair that exceeds the budget counts as true.
  */
-export function globsMayMeet(
+export function globsMayIntersect(
   ones: readonly string[],
   others: readonly string[],
   kind: GlobKind,

@@ -3,13 +3,13 @@ import type { ApprovalStatus } from '../vocabulary/tool-record.ts';
 import { type Drift, driftReason, isMaterial } from './drift.ts';
 
 /** The stored approval state of a tool before a new version is submitted. */
-interface ToolStanding {
+interface StoredToolStatus {
   readonly manifestHash: string;
   readonly approvedHash?: string | undefined;
   readonly approvalStatus: ApprovalStatus;
 }
 
-export interface NextStanding {
+export interface NextToolStatus {
   readonly approvalStatus: ApprovalStatus;
   readonly approvedHash: string | undefined;
   readonly driftReason: string | undefined;
@@ -23,9 +23,9 @@ export interface NextStanding {
 export function nextStatus(submitted: {
   readonly hash: string;
   readonly riskTier: RiskTier;
-  readonly standing?: ToolStanding | undefined;
+  readonly standing?: StoredToolStatus | undefined;
   readonly drifts: readonly Drift[];
-}): NextStanding {
+}): NextToolStatus {
   const { hash, riskTier, standing, drifts } = submitted;
   if (standing === undefined) {
     const isRisky = riskTier === 'high' || riskTier === 'critical';
@@ -42,7 +42,7 @@ export function nextStatus(submitted: {
     : approved(hash);
 }
 
-function approved(hash: string): NextStanding {
+function approved(hash: string): NextToolStatus {
   return { approvalStatus: 'approved', approvedHash: hash, driftReason: undefined };
 }
 
@@ -50,6 +50,6 @@ function waits(
   approvalStatus: ApprovalStatus,
   approvedHash?: string,
   reason?: string,
-): NextStanding {
+): NextToolStatus {
   return { approvalStatus, approvedHash, driftReason: reason };
 }

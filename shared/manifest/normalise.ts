@@ -65,7 +65,7 @@ export function normaliseSchema(schema: JsonObject): JsonObject {
   for (const [keyword, value] of Object.entries(schema)) {
     if (value === undefined) continue;
     const normal = normaliseKeyword(keyword, value);
-    if (!saysNothing(keyword, normal)) members.push([keyword, normal]);
+    if (!isRedundantMember(keyword, normal)) members.push([keyword, normal]);
   }
   return Object.fromEntries(members);
 }
@@ -92,7 +92,7 @@ function normaliseSet(keyword: string, items: readonly JsonValue[]): JsonValue {
   return keyword === 'type' && sorted.length === 1 ? (sorted[0] ?? null) : sorted;
 }
 
-function saysNothing(keyword: string, value: JsonValue): boolean {
+function isRedundantMember(keyword: string, value: JsonValue): boolean {
   if (keyword === 'uniqueItems') return value === false;
   if (keyword === 'required') return Array.isArray(value) && value.length === 0;
   return keyword === 'properties' && isJsonObject(value) && Object.keys(value).length === 0;

@@ -50,10 +50,10 @@ export function claimsProblem(payload: JsonObject): string | undefined {
   }
   const unknown = Object.keys(payload).find((name) => !Object.hasOwn(forms, name));
   if (unknown !== undefined) return `the claim ${unknown} is not known`;
-  return lifeProblem(Number(payload.iat), Number(payload.nbf), Number(payload.exp), payload);
+  return lifetimeProblem(Number(payload.iat), Number(payload.nbf), Number(payload.exp), payload);
 }
 
-function lifeProblem(
+function lifetimeProblem(
   iat: number,
   nbf: number,
   exp: number,

@@ -38,11 +38,11 @@ export function violates(
     case 'max_amount':
       return exceedsAmount(limit, call);
     case 'customer_id':
-      return leavesCustomer(limit, call);
+      return violatesCustomer(limit, call);
     case 'allowed_domains':
-      return leavesDomains(limit, call);
+      return violatesDomains(limit, call);
     case 'args_digest':
-      return changesArgs(limit, call);
+      return violatesArgsDigest(limit, call);
   }
 }
 
@@ -88,7 +88,7 @@ function readAmount(value: JsonValue | undefined): number | undefined {
   return typeof value === 'string' && decimalForm.test(value) ? Number(value) : undefined;
 }
 
-function leavesCustomer(limit: JsonValue | undefined, call: ConstrainedCall) {
+function violatesCustomer(limit: JsonValue | undefined, call: ConstrainedCall) {
   const reasonCode = 'args.resource_out_of_scope';
   if (!isId(limit)) {
     return { reasonCode, message: unreadable('customer_id', 'a text or a number') } as const;
@@ -118,7 +118,7 @@ function isId(value: JsonValue | undefined): value is string | number {
 }
 
 /** A call without recipients satisfies the constraint. */
-function leavesDomains(limit: JsonValue | undefined, { args }: ConstrainedCall) {
+function violatesDomains(limit: JsonValue | undefined, { args }: ConstrainedCall) {
   const reasonCode = 'args.external_recipient';
   const allowed = typeof limit === 'string' ? [limit] : limit;
   if (!Array.isArray(allowed) || !allowed.every((one) => typeof one === 'string')) {
@@ -133,7 +133,7 @@ function leavesDomains(limit: JsonValue | undefined, { args }: ConstrainedCall) 
       } as const);
 }
 
-function changesArgs(limit: JsonValue | undefined, { args }: ConstrainedCall) {
+function violatesArgsDigest(limit: JsonValue | undefined, { args }: ConstrainedCall) {
   return typeof limit === 'string' && limit === argsDigest(args)
     ? undefined
     : ({

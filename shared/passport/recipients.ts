@@ -15,7 +15,7 @@ const addressNames = new Set(['email', 'address', 'emailaddress']);
 export function externalRecipient(args: JsonValue, allowed: readonly string[]): string | undefined {
   const domains = allowed.map(readAllowed).filter((domain) => domain !== undefined);
   for (const value of valuesNamed(args, recipientNames)) {
-    const outside = outsider(value, domains);
+    const outside = externalAddress(value, domains);
     if (outside !== undefined) return outside;
   }
   return undefined;
@@ -37,16 +37,16 @@ export function valuesNamed(root: JsonValue, names: ReadonlySet<string>): readon
   return found;
 }
 
-function outsider(value: JsonValue, domains: readonly string[]): string | undefined {
+function externalAddress(value: JsonValue, domains: readonly string[]): string | undefined {
   if (value === null || value === '') return undefined;
-  if (typeof value === 'string') return outsiderInText(value, domains);
-  if (Array.isArray(value)) return firstOf(value, (item) => outsider(item, domains));
+  if (typeof value === 'string') return externalAddressInText(value, domains);
+  if (Array.isArray(value)) return firstOf(value, (item) => externalAddress(item, domains));
   if (!isJsonObject(value)) return String(value);
   const addresses = Object.entries(value)
     .filter(([name]) => addressNames.has(name.toLowerCase()))
     .map(([, address]) => address);
   if (addresses.length === 0) return 'an object without an address';
-  return firstOf(addresses, (address) => outsider(address ?? null, domains));
+  return firstOf(addresses, (address) => externalAddress(address ?? null, domains));
 }
 
 function firstOf<Item>(
@@ -61,7 +61,7 @@ function firstOf<Item>(
 }
 
 /** One address, or several separated by commas or semicolons. */
-function outsiderInText(text: string, domains: readonly string[]): string | undefined {
+function externalAddressInText(text: string, domains: readonly string[]): string | undefined {
   return firstOf(text.split(/[,;]/), (part) => {
     const domain = domainOf(part);
     return domain !== undefined && domains.some((one) => isWithin(domain, one)) ? undefined : part;

@@ -77,7 +77,7 @@ export interface SectionBodies {
      * it.
      */
     readonly credentialsVersion?: number | undefined;
-    /** What evidence stores of arguments, if it is more than digest and shape. */
+    /** The setting for stored arguments, if more than digest and shape are stored. */
     readonly evidence?: ArgumentsSetting | undefined;
   };
   readonly policies: { readonly policies: readonly PublishedPolicy[] };

@@ -1,4 +1,4 @@
-import { decoded, type PackedBody, packedBody } from './packed-body.ts';
+import { type CompressedBody, compressedBody, decoded } from './compressed-body.ts';
 import type { ResponseFilter } from './response-filter.ts';
 import { type SecretScanner, secretScanner } from './secret-scanner.ts';
 
@@ -19,7 +19,7 @@ export function reflectionFilter(secrets: readonly string[]): ResponseFilter {
   let scanned = 0;
   let text = true;
   let encoding = '';
-  let packed: PackedBody | undefined;
+  let packed: CompressedBody | undefined;
   const reflects = (bytes: Buffer) => scanners.some((scanner) => scanner.finds(bytes));
 
   return {
@@ -29,7 +29,7 @@ export function reflectionFilter(secrets: readonly string[]): ResponseFilter {
       if (headersReflect(headers, scanners)) return 'cut';
       text = isText(headerValue(headers, 'content-type'));
       encoding = headerValue(headers, 'content-encoding').trim().toLowerCase();
-      packed = packedBody({ isText: text, reflects });
+      packed = compressedBody({ isText: text, reflects });
       return encoding === '' || encoding === 'identity' ? 'stream' : 'buffer';
     },
     chunk(chunk, last) {

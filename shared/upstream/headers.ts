@@ -17,7 +17,7 @@ const requestOwn = new Set(['host', 'content-length', 'expect']);
 const hints = new Set(['action-passport', 'action-goal', 'action-idempotency-key']);
 const responseRefused = new Set(['alt-svc', 'alt-used']);
 
-function isOurs(name: string): boolean {
+function isSallyportHeader(name: string): boolean {
   return name.startsWith('sallyport-') || name.startsWith('proxy-');
 }
 
@@ -50,7 +50,10 @@ function endToEnd(raw: readonly string[], isRefused: (lower: string) => boolean)
     const name = raw[index] ?? '';
     const lower = name.toLowerCase();
     const removed =
-      hopByHop.has(lower) || isRefused(lower) || isOurs(lower) || named?.has(lower) === true;
+      hopByHop.has(lower) ||
+      isRefused(lower) ||
+      isSallyportHeader(lower) ||
+      named?.has(lower) === true;
     if (!removed) kept.push(name, raw[index + 1] ?? '');
   }
   return kept;

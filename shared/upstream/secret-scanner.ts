@@ -1,4 +1,4 @@
-import { hasEscapes, holdsSpelled, openSpelledBytes, spellingOf } from './secret-spelling.ts';
+import { containsEncoded, encodedForms, hasEscapes, openEncodedBytes } from './encoded-secret.ts';
 
 // Shorter derived needles would match ordinary text. The plain secret is always searched for.
 const needleBytesMin = 6;
@@ -31,9 +31,11 @@ export function secretScanner(secret: string): SecretScanner {
     ...base64,
   ].map((text) => Buffer.from(text));
   needles.push(...otherNeedles(secret));
-  const spelling = spellingOf(secret, anyCase);
+  const spelling = encodedForms(secret, anyCase);
   // JSON encoders escape `/`, and forms also escape `+`.
-  const escaped = base64.filter((text) => /[+/]/.test(text)).map((text) => spellingOf(text, false));
+  const escaped = base64
+    .filter((text) => /[+/]/.test(text))
+    .map((text) => encodedForms(text, false));
   const probes = anyCase ? anyCaseProbes(secret) : [plain];
   const mayHold = (bytes: Buffer) =>
     probes.length === 0 || probes.some((probe) => bytes.includes(probe));
@@ -44,14 +46,14 @@ export function secretScanner(secret: string): SecretScanner {
     finds(bytes) {
       if (needles.some((needle) => bytes.includes(needle))) return true;
       const isEscaped = hasEscapes(bytes);
-      if ((isEscaped || mayHold(bytes)) && holdsSpelled(bytes, spelling)) return true;
-      return isEscaped && escaped.some((text) => holdsSpelled(bytes, text));
+      if ((isEscaped || mayHold(bytes)) && containsEncoded(bytes, spelling)) return true;
+      return isEscaped && escaped.some((text) => containsEncoded(bytes, text));
     },
     openBytes(bytes) {
       const from = Math.max(0, bytes.length - spelledMax);
-      let open = openSpelledBytes(bytes, spelling, from);
+      let open = openEncodedBytes(bytes, spelling, from);
       for (const needle of needles) open = Math.max(open, prefixAtEnd(bytes, needle));
-      for (const text of escaped) open = Math.max(open, openSpelledBytes(bytes, text, from));
+      for (const text of escaped) open = Math.max(open, openEncodedBytes(bytes, text, from));
       return open;
     },
   };

@@ -19,7 +19,7 @@ export function amountsIn(args: JsonObject, paths: readonly string[]): Sums {
 /**
  * The paths whose value in a call is present but not a plain number, so that its amount is unknown.
  */
-export function unreadableIn(args: JsonObject, paths: readonly string[]): ReadonlySet<string> {
+export function unsummablePaths(args: JsonObject, paths: readonly string[]): ReadonlySet<string> {
   return new Set(
     paths.filter((path) => {
       const value = compilePath(`args.${path}`)({ args });

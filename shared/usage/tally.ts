@@ -24,7 +24,7 @@ const minuteMax = 2 ** 31 - 1;
 const runForm = /^[\w-]{1,64}$/;
 
 /**
- * What an event adds. Only decisions with `data.usage` count; it is present if the call may proceed
+ * The additions of an event. Only decisions with `data.usage` count; it is present if the call may proceed
  * and a budget refers to its tool. Values are bounded here, because sidecars supply them and an
  * index stores them.
  */

@@ -35,18 +35,18 @@ const moves = {
   escalate: 'escalated',
   expire: 'expired',
 } as const;
-const { request_context: _c, ...butContext } = moves;
-const { require_reauth: _r, ...butReauth } = moves;
-const { require_tool_reapproval: _t, modify: _m, ...butReapproval } = moves;
-const { escalate: _e, ...butEscalate } = moves;
+const { request_context: _c, ...allButContext } = moves;
+const { require_reauth: _r, ...allButReauth } = moves;
+const { require_tool_reapproval: _t, modify: _m, ...allButReapproval } = moves;
+const { escalate: _e, ...allButEscalate } = moves;
 
 /** The transition table of design 7. Transitions that are not listed are refused. */
 const table: Readonly<Record<ApprovalState, Moves>> = {
   pending: moves,
-  context_requested: butContext,
-  reauth_required: butReauth,
-  tool_reapproval_required: butReapproval,
-  escalated: butEscalate,
+  context_requested: allButContext,
+  reauth_required: allButReauth,
+  tool_reapproval_required: allButReapproval,
+  escalated: allButEscalate,
   approved: {},
   denied: {},
   modified: {},

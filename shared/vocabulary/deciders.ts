@@ -24,6 +24,6 @@ export function decidersSuffice(
 }
 
 /** The least that deciders satisfied, if only the terms of their decision are recorded. */
-export function decidersBy({ minRole, quorum }: AskedDeciders): Deciders {
+export function minimumDeciders({ minRole, quorum }: AskedDeciders): Deciders {
   return { role: requiredRole(minRole), count: quorum };
 }

@@ -10,7 +10,7 @@ export const decisions = [
 ] as const;
 export type Decision = (typeof decisions)[number];
 
-/** What a human decision must satisfy: the combined `approval` of all matching rules. */
+/** The terms of a human decision: the combined `approval` of all matching rules. */
 export interface ApprovalTerms {
   readonly channels: readonly string[];
   readonly minRole: string;

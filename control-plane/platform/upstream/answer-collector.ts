@@ -1,5 +1,8 @@
 import type { Dispatcher } from 'undici';
-import { type ConnectionFailure, classifyFailure } from '../../../shared/upstream/failure.ts';
+import {
+  type ConnectionFailure,
+  classifyFailure,
+} from '../../../shared/upstream/connection-failure.ts';
 import type { ResponseFilter } from '../../../shared/upstream/response-filter.ts';
 
 type Controller = Dispatcher.DispatchController;

@@ -216,15 +216,17 @@ async function readJson(response: Response): Promise<unknown> {
 
 function answeredError(response: Response, body: unknown): GatewayError {
   const { status } = response;
-  const told = isJsonObject(body) ? body : {};
-  const code = told.reason_code;
+  const errorBody = isJsonObject(body) ? body : {};
+  const code = errorBody.reason_code;
   const retryAfter = Number(response.headers.get('retry-after') ?? Number.NaN);
   const known = typeof code === 'string' && isErrorCode(code) ? code : codeOf(status);
   return new GatewayError(known, {
     message:
-      typeof told.error === 'string' ? told.error : `The control plane returned status ${status}.`,
+      typeof errorBody.error === 'string'
+        ? errorBody.error
+        : `The control plane returned status ${status}.`,
     details: {
-      ...told,
+      ...errorBody,
       status,
       ...(Number.isFinite(retryAfter) ? { retryAfterSeconds: retryAfter } : {}),
     },

@@ -4,7 +4,7 @@ import { columnText } from '../columns.ts';
 import { genesisHash } from '../event.ts';
 import { leafOf, verifyInclusion } from '../merkle.ts';
 import type { LedgerRow } from '../verification/row-check.ts';
-import { misplaced } from '../verification/row-check.ts';
+import { rowProblem } from '../verification/row-check.ts';
 import type { BundleChain, BundleEvent } from './layout.ts';
 import type { ExportProblem, ExportProblemKind } from './report.ts';
 import type { ExportFilters } from './statement.ts';
@@ -78,7 +78,7 @@ export class PartialCheck {
     if (eventHash(row.prevHash, row.canonical) !== row.eventHash) {
       return ['content_mismatch', 'the text does not match the stored hash'];
     }
-    const wrong = misplaced(row, tenant);
+    const wrong = rowProblem(row, tenant);
     if (wrong !== undefined) return [wrong.kind, wrong.message];
     const leaf = leafOf(row.eventHash);
     const proof = toProof(event.proof);
@@ -100,11 +100,11 @@ export class PartialCheck {
 
 /** For an unreadable event, only the position is used, because its hash reveals the rest. */
 export function toRow({ position, prev_hash, event_hash, canonical }: BundleEvent): LedgerRow {
-  const said = readMembers(canonical);
+  const members = readMembers(canonical);
   return {
     position,
-    chainId: typeof said.chain_id === 'string' ? said.chain_id : '',
-    seq: typeof said.seq === 'number' ? said.seq : 0,
+    chainId: typeof members.chain_id === 'string' ? members.chain_id : '',
+    seq: typeof members.seq === 'number' ? members.seq : 0,
     prevHash: prev_hash,
     eventHash: event_hash,
     canonical,

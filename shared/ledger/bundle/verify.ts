@@ -29,7 +29,7 @@ export async function verifyExport(file: ExportFile, trust: ExportTrust): Promis
   const head = Buffer.from(await file.read(0, Math.min(headBytes, file.size))).toString('utf8');
   const tail = await file.read(Math.max(0, file.size - trailerBytesMax), file.size);
   const trailer = readTrailer(tail, head);
-  if (trailer === undefined) return brokenOff();
+  if (trailer === undefined) return truncatedReport();
   const keys = knownKeys(trust.jwks, trailer.statement.keys);
   const { problems, signer } = await verifyEnvelope(file, trailer, keys);
   const found = await verifyContent(file, trailer.statement, {
@@ -57,7 +57,7 @@ export async function verifyExport(file: ExportFile, trust: ExportTrust): Promis
   };
 }
 
-function brokenOff(): ExportReport {
+function truncatedReport(): ExportReport {
   const message = 'it has no signed end: it is truncated or not an export';
   const problem = wholeProblem('broken_off', message);
   return {

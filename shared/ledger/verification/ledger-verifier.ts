@@ -1,6 +1,7 @@
 import { type LedgerHead, verifyHead } from '../head.ts';
 import { Frontier, leafOf } from '../merkle.ts';
 import { ChainCheck, type ChainStart, type OpenProblem } from './chain-check.ts';
+import { CheckpointComparison } from './checkpoint-comparison.ts';
 import type {
   Anchor,
   ChainEnd,
@@ -10,8 +11,7 @@ import type {
   VerifiedUpTo,
 } from './ledger-source.ts';
 import type { ProblemKind, VerificationReport } from './problem.ts';
-import { type LedgerRow, misplaced } from './row-check.ts';
-import { Witnessed } from './witnessed.ts';
+import { type LedgerRow, rowProblem } from './row-check.ts';
 
 const problemsMax = 100;
 
@@ -26,7 +26,7 @@ export class LedgerVerifier {
   readonly #chains = new ChainCheck();
   readonly #tree: Frontier;
   readonly #isWhole: boolean;
-  readonly #witnessed: Witnessed;
+  readonly #comparison: CheckpointComparison;
   readonly #problems: OpenProblem[] = [];
   #position: number;
   #events = 0;
@@ -34,7 +34,7 @@ export class LedgerVerifier {
   #heads = 0;
   #signatures = 0;
   /** The highest position that any source claims, and the highest that a signed head covers. */
-  #said: number;
+  #statedEnd: number;
   #signed: number;
   #mismatch: OpenProblem | undefined;
   #latestMs: number;
@@ -46,8 +46,8 @@ export class LedgerVerifier {
     this.#isWhole = from === undefined;
     this.#tree = from?.tree.clone() ?? new Frontier();
     this.#position = this.#tree.size;
-    this.#witnessed = new Witnessed(this.#position);
-    this.#said = this.#position;
+    this.#comparison = new CheckpointComparison(this.#position);
+    this.#statedEnd = this.#position;
     this.#signed = this.#position;
     this.#latestMs = from?.latestMs ?? Number.NEGATIVE_INFINITY;
   }
@@ -64,7 +64,8 @@ export class LedgerVerifier {
   row(row: LedgerRow): void {
     this.#checkPosition(row);
     const linked = this.#chains.check(row);
-    const placed = linked?.kind === 'content_mismatch' ? undefined : misplaced(row, this.#tenantId);
+    const placed =
+      linked?.kind === 'content_mismatch' ? undefined : rowProblem(row, this.#tenantId);
     // A moved row also breaks links; the report states that it was moved, which is more specific.
     const found = placed?.kind === 'reordered' ? placed : (linked ?? placed);
     if (found !== undefined) this.#report(found);
@@ -72,7 +73,7 @@ export class LedgerVerifier {
     this.#position = row.position;
     this.#latestMs = Math.max(this.#latestMs, row.columns?.occurredAtMs ?? this.#latestMs);
     this.#lastChainId = row.chainId;
-    this.#witnessed.row(row);
+    this.#comparison.row(row);
     this.#events++;
   }
 
@@ -80,11 +81,11 @@ export class LedgerVerifier {
   checkpoint({ position, treeRoot }: Checkpoint): void {
     this.#checkpoints++;
     if (position !== this.#position) {
-      this.#witnessed.expectEnd(position);
+      this.#comparison.expectEnd(position);
     } else if (treeRoot === this.#root()) {
-      this.#witnessed.fits(position);
+      this.#comparison.fits(position);
     } else {
-      this.#mismatch ??= this.#witnessed.rewritten(position);
+      this.#mismatch ??= this.#comparison.rewritten(position);
     }
   }
 
@@ -98,7 +99,7 @@ export class LedgerVerifier {
   anchor(anchor: Anchor, isVerified: boolean): void {
     const { position, treeRoot, jws, latestMs } = anchor;
     this.#heads++;
-    this.#said = Math.max(this.#said, position);
+    this.#statedEnd = Math.max(this.#statedEnd, position);
     // If rows are missing, there is no root to compare; `row` or `finish` reports what is missing.
     if (position === this.#position && treeRoot !== this.#root()) {
       this.#mismatch ??= problem(
@@ -124,11 +125,11 @@ export class LedgerVerifier {
   }
 
   finish({ head, chainEnds }: LedgerEnd): VerificationReport {
-    const end = Math.max(this.#said, head?.position ?? 0);
+    const end = Math.max(this.#statedEnd, head?.position ?? 0);
     this.#checkEnd(end);
     if (head !== undefined) this.#checkHead(head);
     this.#checkChainEnds(chainEnds);
-    const rolledBack = this.#witnessed.rolledBack(this.#position);
+    const rolledBack = this.#comparison.rolledBack(this.#position);
     // If the ledger itself reports missing rows, that finding is more specific.
     if (rolledBack !== undefined && end <= this.#position) this.#add(rolledBack);
     // A different root only shows that something is wrong, so any other finding is more specific.

@@ -12,7 +12,7 @@ export interface LedgerRow extends LinkedRow {
  * The problem of a row whose hash is right, but whose text names another place or whose columns
  * differ.
  */
-export function misplaced(row: LedgerRow, tenantId: string): OpenProblem | undefined {
+export function rowProblem(row: LedgerRow, tenantId: string): OpenProblem | undefined {
   const content = (message: string): OpenProblem => ({
     kind: 'content_mismatch',
     position: row.position,
@@ -49,14 +49,18 @@ function parse(canonical: string): SealedText | undefined {
   }
 }
 
-function differingColumn(kept: EventColumns, said: EventColumns, id: string): string | undefined {
+function differingColumn(
+  kept: EventColumns,
+  recorded: EventColumns,
+  id: string,
+): string | undefined {
   // Rows sealed before 2026-11-21 hold the bare id, without its source.
-  if (kept.eventId !== said.eventId && kept.eventId !== id) return 'id';
-  if (kept.type !== said.type) return 'type';
-  if (kept.source !== said.source) return 'source';
-  if (kept.agentId !== said.agentId) return 'agent_id';
-  if (kept.tool !== said.tool) return 'tool';
-  if (kept.decision !== said.decision) return 'decision';
-  if (kept.reasonCode !== said.reasonCode) return 'reason_code';
-  return kept.occurredAtMs === said.occurredAtMs ? undefined : 'occurred_at';
+  if (kept.eventId !== recorded.eventId && kept.eventId !== id) return 'id';
+  if (kept.type !== recorded.type) return 'type';
+  if (kept.source !== recorded.source) return 'source';
+  if (kept.agentId !== recorded.agentId) return 'agent_id';
+  if (kept.tool !== recorded.tool) return 'tool';
+  if (kept.decision !== recorded.decision) return 'decision';
+  if (kept.reasonCode !== recorded.reasonCode) return 'reason_code';
+  return kept.occurredAtMs === recorded.occurredAtMs ? undefined : 'occurred_at';
 }

@@ -25,7 +25,7 @@ interface LedgerSource extends Verification {
 }
 
 /** Work that is due after the rows up to a position. */
-interface Due {
+interface ScheduledCheck {
   readonly position: number;
   check(): void;
 }
@@ -33,7 +33,7 @@ interface Due {
 /** Verifies a streamed ledger in constant memory. */
 export async function verifyLedger(source: LedgerSource): Promise<VerificationReport> {
   const verifier = new LedgerVerifier(source);
-  const given = new Dues(
+  const given = new ScheduledChecks(
     (source.checkpoints ?? []).map((one) => ({
       position: one.position,
       check: () => verifier.checkpoint(one),
@@ -41,30 +41,30 @@ export async function verifyLedger(source: LedgerSource): Promise<VerificationRe
   );
   for await (const page of source.pages) {
     for (const start of page.starts ?? []) verifier.begin(start);
-    const said = duesOf(verifier, page, source.signaturesFrom ?? 0);
+    const checks = scheduledChecks(verifier, page, source.signaturesFrom ?? 0);
     let left = rowsPerTurn;
     for (const row of page.rows) {
-      said.before(row.position);
-      given.before(row.position);
+      checks.runBefore(row.position);
+      given.runBefore(row.position);
       verifier.row(row);
       // Yields to the event loop, so that other requests and the next page can proceed.
       if (--left > 0) continue;
       await turn();
       left = rowsPerTurn;
     }
-    said.before(Number.POSITIVE_INFINITY);
+    checks.runBefore(Number.POSITIVE_INFINITY);
   }
-  given.before(Number.POSITIVE_INFINITY);
+  given.runBefore(Number.POSITIVE_INFINITY);
   source.reached?.(verifier.upTo);
   return verifier.finish(source.end());
 }
 
-function duesOf(
+function scheduledChecks(
   verifier: LedgerVerifier,
   { anchors, checkpoints = [] }: LedgerPage,
   signaturesFrom: number,
-): Dues {
-  return new Dues([
+): ScheduledChecks {
+  return new ScheduledChecks([
     ...anchors.map((anchor) => ({
       position: anchor.position,
       check: () => verifier.anchor(anchor, anchor.position >= signaturesFrom),
@@ -79,20 +79,20 @@ function duesOf(
   ]);
 }
 
-class Dues {
-  readonly #dues: readonly Due[];
+class ScheduledChecks {
+  readonly #checks: readonly ScheduledCheck[];
   #next = 0;
 
-  constructor(dues: readonly Due[]) {
-    this.#dues = dues.toSorted((a, b) => a.position - b.position);
+  constructor(checks: readonly ScheduledCheck[]) {
+    this.#checks = checks.toSorted((a, b) => a.position - b.position);
   }
 
   /** Runs the work that is due before the row at this position. */
-  before(position: number): void {
-    for (let due = this.#dues[this.#next]; due && due.position < position; ) {
+  runBefore(position: number): void {
+    for (let due = this.#checks[this.#next]; due && due.position < position; ) {
       due.check();
       this.#next++;
-      due = this.#dues[this.#next];
+      due = this.#checks[this.#next];
     }
   }
 }

@@ -6,7 +6,7 @@ import {
   type CollectRules,
   holdsAll,
   type PlacedRule,
-  settle,
+  removeRequirement,
 } from './rule-list.ts';
 
 /** Below this number, a list is as fast. */
@@ -64,7 +64,7 @@ function rungOf(candidate: Candidate, requirement: Requirement, bound: Condition
     inclusive: bound.operator === '>=' || bound.operator === '<=',
     permits: bound.permits,
     placed: candidate.placed,
-    holds: holdsAll(settle(candidate, requirement).open),
+    holds: holdsAll(removeRequirement(candidate, requirement).open),
   };
 }
 

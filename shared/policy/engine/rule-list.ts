@@ -27,7 +27,7 @@ export function listRules(candidates: readonly Candidate[]): CollectRules {
 }
 
 /** The candidate without a requirement that an index has already checked. */
-export function settle(candidate: Candidate, requirement: Requirement): Candidate {
+export function removeRequirement(candidate: Candidate, requirement: Requirement): Candidate {
   return { ...candidate, open: candidate.open.filter((other) => other !== requirement) };
 }
 

@@ -1,7 +1,7 @@
 import type { JsonValue } from '../../base/json.ts';
 import type { ConditionKeys, Requirement } from '../language/condition.ts';
 import { compilePath } from '../language/path.ts';
-import { type Candidate, type CollectRules, settle } from './rule-list.ts';
+import { type Candidate, type CollectRules, removeRequirement } from './rule-list.ts';
 
 /** Below this number, a list is faster than a look-up. */
 const gainMin = 4;
@@ -32,7 +32,7 @@ export function splitByValue(
       rest.push(candidate);
       continue;
     }
-    const settled = settle(candidate, requirement);
+    const settled = removeRequirement(candidate, requirement);
     for (const value of requirement.keys.values) {
       const filed = byValue.get(value);
       if (filed) filed.push(settled);

@@ -6,7 +6,7 @@ import {
   type CollectRules,
   listRules,
   type PlacedRule,
-  settle,
+  removeRequirement,
 } from './rule-list.ts';
 import { lookUp, splitByValue } from './rule-lookup.ts';
 
@@ -29,12 +29,12 @@ export class ToolIndex {
       touched.set(tool, filed);
       return filed.push(placed);
     };
-    const gone = new Set(removed);
+    const removedRules = new Set(removed);
     for (const placed of [...removed, ...added]) toolsOf(placed).forEach(file(placed));
     const branches = new Map(this.#branches);
     for (const [tool, filed] of touched) {
       const held = branches.get(tool)?.placed ?? [];
-      const placed = [...held, ...filed].filter((one) => !gone.has(one));
+      const placed = [...held, ...filed].filter((one) => !removedRules.has(one));
       if (placed.length === 0) branches.delete(tool);
       else branches.set(tool, new Branch(tool, placed));
     }
@@ -68,7 +68,7 @@ class Branch {
     const candidates = this.placed.map((placed) => {
       const candidate = { placed, open: placed.rule.requirements };
       const settled = this.#tool === undefined ? undefined : toolRequirement(placed);
-      return settled === undefined ? candidate : settle(candidate, settled);
+      return settled === undefined ? candidate : removeRequirement(candidate, settled);
     });
     return buildIndex(candidates, { isFiled: this.#tool !== undefined });
   }

@@ -17,7 +17,7 @@ const written = /^(args|resource)\./;
  * Finds a limit of a refusing rule that a non-numeric value bypasses: an order is false for such a
  * value, and a rule that permits does not require a number. `near`: the rules for the same tools.
  */
-export function findSlips(
+export function findBypassedLimits(
   subject: Subject,
   { near, effort }: { readonly near: readonly Subject[]; readonly effort: Effort },
 ): readonly LintFinding[] {
@@ -26,13 +26,13 @@ export function findSlips(
     const rest = subject.clauses
       .filter((clause) => clause.some(isLimit))
       .map((clause) => clause.filter((one) => !isLimit(one)));
-    const slip = firstSlip(rest, { test, near, effort });
-    return slip === undefined ? [] : [describe(subject, { path, test, ...slip })];
+    const bypass = firstBypass(rest, { test, near, effort });
+    return bypass === undefined ? [] : [describe(subject, { path, test, ...bypass })];
   });
 }
 
 /**
- * Like `findSlips`, for a set in which no policy permits anything, so that other policies determine
+ * Like `findBypassedLimits`, for a set in which no policy permits anything, so that other policies determine
  * the effect.
  */
 export function unguardedLimits(subject: Subject): readonly LintFinding[] {
@@ -64,19 +64,19 @@ interface Limit {
   readonly path: string;
 }
 
-interface Slip {
+interface Bypass {
   readonly permitting: Subject;
   readonly example: PolicyContext;
 }
 
-function firstSlip(
+function firstBypass(
   rest: readonly Clause[],
   {
     test,
     near,
     effort,
   }: { readonly test: Test; readonly near: readonly Subject[]; readonly effort: Effort },
-): Slip | undefined {
+): Bypass | undefined {
   const refusing = near.filter(({ permits }) => !permits);
   const values = noNumbers.map((value) =>
     conditionTest({ path: test.path, operator: '==', value }, true),
@@ -103,7 +103,10 @@ function matches({ clauses }: Subject, context: PolicyContext): boolean {
   return clauses.some((clause) => clause.every(({ holds }) => holds(context)));
 }
 
-function describe({ at }: Subject, { path, test, permitting, example }: Slip & Limit): LintFinding {
+function describe(
+  { at }: Subject,
+  { path, test, permitting, example }: Bypass & Limit,
+): LintFinding {
   const other = permitting.at.rule;
   return {
     kind: 'number_slips_past',

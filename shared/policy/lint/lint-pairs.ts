@@ -1,7 +1,7 @@
 import type { PolicyContext } from '../language/context.ts';
 import { ruleEffects } from '../language/severity.ts';
 import type { LintFinding } from './lint-finding.ts';
-import { type Subject, scopesMeet } from './lint-subject.ts';
+import { type Subject, scopesIntersect } from './lint-subject.ts';
 import { implies, isImpossibleTogether } from './reasoning.ts';
 import { type Effort, findWitness } from './witness.ts';
 
@@ -13,7 +13,7 @@ export function comparePair(
   const findings: LintFinding[] = [];
   const shadowed = isWithin(subject, rival);
   if (shadowed) findings.push(shadow(subject, rival));
-  if (!subject.permits || !rival.denies || !scopesMeet(subject, rival)) return findings;
+  if (!subject.permits || !rival.denies || !scopesIntersect(subject, rival)) return findings;
   const example = meet(subject, rival, effort);
   if (example) findings.push(contradiction({ subject, rival, example, shadowed }));
   return findings;

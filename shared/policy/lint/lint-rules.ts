@@ -41,12 +41,13 @@ function conditionFindings({ definition, rule, path }: RuleReading): readonly Li
       severity: 'warning',
       ...atRule(definition, rule, `${path}.when.${quantifier}[${index}]`),
     } as const;
-    const futile = whyNever(condition, permits(rule.decision)) ?? whyUnknown(condition);
+    const futile =
+      explainNeverTrue(condition, permits(rule.decision)) ?? explainUnknownPath(condition);
     if (futile) return [{ kind: 'never_matches', ...at, severity: 'error', ...futile }];
     if (restsOnDifference(condition, rule)) {
-      return [{ kind: 'permits_by_difference', ...at, ...whyDifference(condition) }];
+      return [{ kind: 'permits_by_difference', ...at, ...explainDifference(condition) }];
     }
-    const part = permits(rule.decision) ? whyPart(condition) : undefined;
+    const part = permits(rule.decision) ? explainUnanchored(condition) : undefined;
     return part ? [{ kind: 'permits_by_part', ...at, ...part }] : [];
   });
 }
@@ -57,7 +58,10 @@ interface Explanation {
 }
 
 /** Explains why no context makes the condition true; undefined if one might. */
-function whyNever(condition: PolicyCondition, rulePermits: boolean): Explanation | undefined {
+function explainNeverTrue(
+  condition: PolicyCondition,
+  rulePermits: boolean,
+): Explanation | undefined {
   const { path, operator, value } = condition;
   const { values } = conditionTest(condition, rulePermits);
   if (values?.length === 0) {
@@ -93,7 +97,7 @@ function comparesPrimitives({ operator, value }: PolicyCondition): boolean {
 }
 
 /** A path that no context has is probably misspelt. */
-function whyUnknown({ path, value }: PolicyCondition): Explanation | undefined {
+function explainUnknownPath({ path, value }: PolicyCondition): Explanation | undefined {
   const unknown = [path, refPath(value)].find((one) => one !== undefined && !fieldAt(one));
   if (unknown === undefined) return undefined;
   return {
@@ -109,7 +113,7 @@ function restsOnDifference({ path, operator }: PolicyCondition, { decision }: Po
   return !(field?.kind === 'text' && field.always);
 }
 
-function whyDifference({ path }: PolicyCondition): Explanation {
+function explainDifference({ path }: PolicyCondition): Explanation {
   return {
     message: `The rule allows every value of ${path} except the listed ones, and it does not match if ${path} is absent.`,
     fix: 'List the allowed values with == or in, or deny the exceptions in a separate rule.',
@@ -119,7 +123,7 @@ function whyDifference({ path }: PolicyCondition): Explanation {
 const anchored = /^(\(\?[a-z]+\))?(\^|\\A).*(\$|\\z)$/s;
 
 /** A pattern or text that may match anywhere allows any other text around it. */
-function whyPart({ path, operator, value }: PolicyCondition): Explanation | undefined {
+function explainUnanchored({ path, operator, value }: PolicyCondition): Explanation | undefined {
   if (operator !== 'matches' || typeof value !== 'string') return undefined;
   if (anchored.test(value) && !/(^|[^\\])\|/.test(value.replace(/\([^()]*\)/g, ''))) {
     return undefined;

@@ -143,11 +143,11 @@ function file<Key>(index: Map<Key, Subject[]>, key: Key, subject: Subject): void
 }
 
 /** True unless the rules are limited to disjoint sets of tools or agents. */
-export function scopesMeet(one: Subject, other: Subject): boolean {
-  return setsMeet(one.tools, other.tools) && setsMeet(one.agents, other.agents);
+export function scopesIntersect(one: Subject, other: Subject): boolean {
+  return setsIntersect(one.tools, other.tools) && setsIntersect(one.agents, other.agents);
 }
 
-function setsMeet(
+function setsIntersect(
   one: ReadonlySet<JsonValue> | undefined,
   other: ReadonlySet<JsonValue> | undefined,
 ): boolean {

@@ -1,7 +1,7 @@
 import { finish, type Steps } from '../../base/steps.ts';
 import type { PolicyDefinition } from '../language/definition.ts';
 import type { LintFinding } from './lint-finding.ts';
-import { findSlips, unguardedLimits } from './lint-numbers.ts';
+import { findBypassedLimits, unguardedLimits } from './lint-numbers.ts';
 import { comparePair } from './lint-pairs.ts';
 import { lintRule } from './lint-rules.ts';
 import { lintScope } from './lint-scope.ts';
@@ -56,7 +56,10 @@ export function* lintInSteps(
     yield;
   }
   if (findings.length <= findingsMax) return findings;
-  return [...findings.slice(0, findingsMax), cutShort(findings[findingsMax] as LintFinding)];
+  return [
+    ...findings.slice(0, findingsMax),
+    truncationFinding(findings[findingsMax] as LintFinding),
+  ];
 }
 
 function* compareRules(subjects: readonly Subject[]): Generator<readonly LintFinding[]> {
@@ -65,12 +68,12 @@ function* compareRules(subjects: readonly Subject[]): Generator<readonly LintFin
   const effort: Effort = { left: effortMax };
   for (const subject of subjects) {
     const near = [...rivalsOf(subject)];
-    yield nobodyPermits ? unguardedLimits(subject) : findSlips(subject, { near, effort });
+    yield nobodyPermits ? unguardedLimits(subject) : findBypassedLimits(subject, { near, effort });
     for (const rival of near) {
       if (rival.severity <= subject.severity) continue;
       effort.left -= subject.weight * rival.weight;
       if (effort.left < 0) {
-        yield [notCompared(subject)];
+        yield [uncomparedFinding(subject)];
         return;
       }
       yield comparePair(subject, { rival, effort });
@@ -78,7 +81,7 @@ function* compareRules(subjects: readonly Subject[]): Generator<readonly LintFin
   }
 }
 
-function cutShort({ policy, rule, path }: LintFinding): LintFinding {
+function truncationFinding({ policy, rule, path }: LintFinding): LintFinding {
   return {
     kind: 'not_compared',
     severity: 'info',
@@ -88,7 +91,7 @@ function cutShort({ policy, rule, path }: LintFinding): LintFinding {
   };
 }
 
-function notCompared({ at }: Subject): LintFinding {
+function uncomparedFinding({ at }: Subject): LintFinding {
   return {
     kind: 'not_compared',
     severity: 'info',

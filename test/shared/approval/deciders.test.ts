@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { higherRisk, stricterTerms } from '../../../shared/approval/stricter-terms.ts';
-import { decidersBy, decidersSuffice } from '../../../shared/vocabulary/deciders.ts';
+import { decidersSuffice, minimumDeciders } from '../../../shared/vocabulary/deciders.ts';
 
 describe('who agreed to an action', () => {
   const roles = ['approver', 'admin', 'owner'];
@@ -23,8 +23,11 @@ describe('who agreed to an action', () => {
   });
 
   it('is at least what the terms asked for, where only those are recorded', () => {
-    expect(decidersBy({ minRole: 'admin', quorum: 2 })).toEqual({ role: 'admin', count: 2 });
-    expect(decidersBy({ minRole: 'developer', quorum: 1 })).toEqual({ role: 'approver', count: 1 });
+    expect(minimumDeciders({ minRole: 'admin', quorum: 2 })).toEqual({ role: 'admin', count: 2 });
+    expect(minimumDeciders({ minRole: 'developer', quorum: 1 })).toEqual({
+      role: 'approver',
+      count: 1,
+    });
   });
 });
 

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { compileGlob } from '../../../shared/glob/glob.ts';
 import {
-  globsMayMeet,
-  globsSurelyMeet,
+  globsCertainlyIntersect,
+  globsMayIntersect,
   intersectGlobs,
 } from '../../../shared/glob/glob-intersection.ts';
 import type { GlobKind } from '../../../shared/glob/glob-tokens.ts';
@@ -162,20 +162,20 @@ describe('an intersection that exceeds its budget', () => {
   const few = () => ({ steps: 1_000 });
 
   it('counts as no where secrets are handed out, and as yes where they are invalidated', () => {
-    expect(globsSurelyMeet([long], [long.replace('b', '*b')], 'tool', few())).toBe(false);
-    expect(globsMayMeet([long], [apart], 'tool', few())).toBe(true);
+    expect(globsCertainlyIntersect([long], [long.replace('b', '*b')], 'tool', few())).toBe(false);
+    expect(globsMayIntersect([long], [apart], 'tool', few())).toBe(true);
   });
 
   it('is decided exactly within the default budget, for the longest globs', () => {
-    expect(globsSurelyMeet([long], [long.replace('b', '*b')], 'tool')).toBe(true);
-    expect(globsMayMeet([long], [apart], 'tool')).toBe(false);
+    expect(globsCertainlyIntersect([long], [long.replace('b', '*b')], 'tool')).toBe(true);
+    expect(globsMayIntersect([long], [apart], 'tool')).toBe(false);
   });
 
   it('shares one budget over all pairs of a question', () => {
     const many = Array.from({ length: 1_000 }, (_, index) => `${index}*${long}`);
     const budget = { steps: 10_000 };
     expect(
-      globsSurelyMeet(
+      globsCertainlyIntersect(
         many,
         many.map((glob) => `*${glob}c`),
         'tool',
@@ -186,6 +186,6 @@ describe('an intersection that exceeds its budget', () => {
   });
 
   it('still finds a certain meeting among undecided pairs', () => {
-    expect(globsSurelyMeet(['pay.refund', long], ['pay.*'], 'tool', few())).toBe(true);
+    expect(globsCertainlyIntersect(['pay.refund', long], ['pay.*'], 'tool', few())).toBe(true);
   });
 });

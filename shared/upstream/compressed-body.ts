@@ -13,9 +13,9 @@ const smallestStartBytes = 16;
 const probeBytes = 1024;
 const none = Buffer.alloc(0);
 
-type Packing = 'gzip' | 'deflate' | 'zstd';
+type Compression = 'gzip' | 'deflate' | 'zstd';
 
-const firstBytes: readonly (readonly [Packing, readonly number[]])[] = [
+const firstBytes: readonly (readonly [Compression, readonly number[]])[] = [
   ['gzip', [0x1f, 0x8b, 0x08]],
   ['zstd', [0x28, 0xb5, 0x2f, 0xfd]],
   ...[0x01, 0x5e, 0x9c, 0xda].map((level) => ['deflate', [0x78, level]] as const),
@@ -30,7 +30,7 @@ interface Bounds {
 export function decoded(bytes: Buffer, encoding: string): Buffer | undefined {
   // A response to HEAD and a 304 name the encoding of an absent body.
   if (bytes.length === 0) return bytes;
-  return readable(() => unpack(bytes, encoding, { maxOutputLength: decodedBytesMax }));
+  return readable(() => decompress(bytes, encoding, { maxOutputLength: decodedBytesMax }));
 }
 
 function readable(read: () => Buffer | undefined): Buffer | undefined {
@@ -41,7 +41,7 @@ function readable(read: () => Buffer | undefined): Buffer | undefined {
   }
 }
 
-function unpack(bytes: Buffer, encoding: string, bounds: Bounds): Buffer | undefined {
+function decompress(bytes: Buffer, encoding: string, bounds: Bounds): Buffer | undefined {
   switch (encoding) {
     case 'gzip':
     case 'x-gzip':
@@ -58,20 +58,20 @@ function unpack(bytes: Buffer, encoding: string, bounds: Bounds): Buffer | undef
 }
 
 /** Buffers a compressed body without Content-Encoding until it is checked. */
-export interface PackedBody {
+export interface CompressedBody {
   /** Returns the bytes that may be forwarded now, or `cut`. */
   take(bytes: Buffer, last: boolean): Buffer | 'cut';
 }
 
-interface PackedSettings {
+interface CompressedBodySettings {
   /** Text must be decompressed completely; of other content only the start is. */
   readonly isText: boolean;
   readonly reflects: (unpacked: Buffer) => boolean;
 }
 
 /** Clients also detect compression from the first bytes, whatever the header declares. */
-export function packedBody(settings: PackedSettings): PackedBody {
-  let packing: Packing | 'open' | undefined = 'open';
+export function compressedBody(settings: CompressedBodySettings): CompressedBody {
+  let packing: Compression | 'open' | undefined = 'open';
   let held: Buffer[] = [];
   let heldBytes = 0;
   let probed = false;
@@ -89,7 +89,7 @@ export function packedBody(settings: PackedSettings): PackedBody {
       held.push(bytes);
       heldBytes += bytes.length;
       if (packing === 'open') {
-        packing = packingOf(held.length === 1 ? bytes : Buffer.concat(held));
+        packing = compressionOf(held.length === 1 ? bytes : Buffer.concat(held));
         if (packing === undefined || (packing === 'open' && last)) return release();
         if (packing === 'open') return none;
       }
@@ -100,7 +100,7 @@ export function packedBody(settings: PackedSettings): PackedBody {
       if (!last && heldBytes < heldBytesMax) return none;
       const kind = packing;
       const all = release();
-      return reflectsPacked(all, { kind, isWhole: last, ...settings }) ? 'cut' : all;
+      return reflectsCompressed(all, { kind, isWhole: last, ...settings }) ? 'cut' : all;
     },
   };
 }
@@ -109,25 +109,25 @@ export function packedBody(settings: PackedSettings): PackedBody {
  * An undecided text counts as reflecting, because the agent may be able to read what this code
  * cannot.
  */
-function reflectsPacked(
+function reflectsCompressed(
   bytes: Buffer,
   {
     kind,
     isWhole,
     isText,
     reflects,
-  }: PackedSettings & { readonly kind: Packing; readonly isWhole: boolean },
+  }: CompressedBodySettings & { readonly kind: Compression; readonly isWhole: boolean },
 ): boolean {
   if (isText) {
     const bounds = { maxOutputLength: decodedBytesMax, finishFlush: flushOf(kind) };
-    const whole = isWhole ? readable(() => unpack(bytes, kind, bounds)) : undefined;
+    const whole = isWhole ? readable(() => decompress(bytes, kind, bounds)) : undefined;
     return whole === undefined || reflects(whole);
   }
-  const start = unpackedStart(bytes, kind);
+  const start = decompressedStart(bytes, kind);
   return start !== undefined && reflects(start);
 }
 
-function packingOf(bytes: Buffer): Packing | 'open' | undefined {
+function compressionOf(bytes: Buffer): Compression | 'open' | undefined {
   let open: 'open' | undefined;
   for (const [packing, first] of firstBytes) {
     const isAlike = first.every((byte, index) => (bytes[index] ?? byte) === byte);
@@ -151,15 +151,15 @@ function isDeflate(bytes: Buffer): boolean {
 }
 
 /** A truncated body is decompressed up to its end. */
-function flushOf(packing: Packing): number {
+function flushOf(packing: Compression): number {
   return packing === 'zstd' ? constants.ZSTD_e_flush : constants.Z_SYNC_FLUSH;
 }
 
 /** Decompresses the start of a body: as many of its bytes as fit the bounds. */
-function unpackedStart(bytes: Buffer, packing: Packing): Buffer | undefined {
+function decompressedStart(bytes: Buffer, packing: Compression): Buffer | undefined {
   const bounds = { maxOutputLength: startDecodedBytesMax, finishFlush: flushOf(packing) };
   for (let size = Math.min(bytes.length, heldBytesMax); ; size = Math.ceil(size / 2)) {
-    const start = readable(() => unpack(bytes.subarray(0, size), packing, bounds));
+    const start = readable(() => decompress(bytes.subarray(0, size), packing, bounds));
     if (start !== undefined || size <= smallestStartBytes) return start;
   }
 }

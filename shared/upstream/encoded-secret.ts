@@ -25,7 +25,7 @@ interface Form {
 }
 
 /** A text to search for: the possible forms of each of its characters. */
-export interface Spelling {
+export interface EncodedForms {
   readonly characters: readonly (readonly Form[])[];
   /**
    * For each byte: whether an encoded text can begin with it, or only if the second byte fits too.
@@ -40,7 +40,7 @@ const inAnyCase = 1;
 const ifSecondFits = 2;
 
 /** `anyCase` finds the text in upper and lower case. */
-export function spellingOf(text: string, anyCase: boolean): Spelling {
+export function encodedForms(text: string, anyCase: boolean): EncodedForms {
   const characters = Array.from(text, (one) => formsOf(one, anyCase));
   const [first, second] = characters;
   return {
@@ -62,7 +62,7 @@ function startsOf(forms: readonly Form[] | undefined, alone: number): Uint8Array
 }
 
 /** One or two bytes exclude most positions. */
-function mayStart({ starts, seconds }: Spelling, bytes: Buffer, at: number): boolean {
+function mayStart({ starts, seconds }: EncodedForms, bytes: Buffer, at: number): boolean {
   const start = starts[bytes[at] ?? 0] ?? never;
   if (start !== ifSecondFits) return start !== never;
   const second = bytes[at + 1];
@@ -86,7 +86,7 @@ function formOf(text: string): Form {
 }
 
 /** True if the bytes contain the text in any encoding. */
-export function holdsSpelled(bytes: Buffer, spelling: Spelling): boolean {
+export function containsEncoded(bytes: Buffer, spelling: EncodedForms): boolean {
   for (let start = 0; start < bytes.length; start++) {
     if (mayStart(spelling, bytes, start) && matchAt(bytes, start, spelling.characters) === 'whole')
       return true;
@@ -95,7 +95,7 @@ export function holdsSpelled(bytes: Buffer, spelling: Spelling): boolean {
 }
 
 /** How many of the last bytes, starting at `from`, could be the beginning of the encoded text. */
-export function openSpelledBytes(bytes: Buffer, spelling: Spelling, from: number): number {
+export function openEncodedBytes(bytes: Buffer, spelling: EncodedForms, from: number): number {
   for (let start = from; start < bytes.length; start++) {
     if (mayStart(spelling, bytes, start) && matchAt(bytes, start, spelling.characters) === 'open')
       return bytes.length - start;
@@ -112,7 +112,7 @@ export function hasEscapes(bytes: Buffer): boolean {
 function matchAt(
   bytes: Buffer,
   start: number,
-  characters: Spelling['characters'],
+  characters: EncodedForms['characters'],
 ): 'whole' | 'open' | 'none' {
   let at = start;
   for (let index = 0; index < characters.length; index++) {

@@ -8,7 +8,7 @@ const chainsMax = 5;
  * were rewritten, but not which. The closest estimate is the range after the last matching
  * checkpoint.
  */
-export class Witnessed {
+export class CheckpointComparison {
   #fitsUpTo: number;
   #endsAt = 0;
   readonly #chainIds = new Set<string>();

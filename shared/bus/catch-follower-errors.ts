@@ -2,7 +2,7 @@ import type { Log } from '../base/log.ts';
 import type { Follower } from './bus.ts';
 
 /** Wraps a follower so that its exceptions are logged and do not count as failures of the bus. */
-export function shielded(follower: Follower, log: Log): Follower {
+export function catchFollowerErrors(follower: Follower, log: Log): Follower {
   const guard = (call: () => void) => {
     try {
       call();
