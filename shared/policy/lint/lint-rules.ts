@@ -115,7 +115,7 @@ function restsOnDifference({ path, operator }: PolicyCondition, { decision }: Po
 
 function explainDifference({ path }: PolicyCondition): Explanation {
   return {
-    message: `The rule allows every value of ${path} except the listed ones, and it does not match if ${path} is absent.`,
+    message: `The rule allows every value of ${path} except those in the condition, and it does not match if ${path} is absent.`,
     fix: 'List the allowed values with == or in, or deny the exceptions in a separate rule.',
   };
 }
@@ -129,7 +129,7 @@ function explainUnanchored({ path, operator, value }: PolicyCondition): Explanat
     return undefined;
   }
   return {
-    message: `It allows any ${path} that contains ${JSON.stringify(value)} anywhere.`,
+    message: `It allows any ${path} in which ${JSON.stringify(value)} occurs anywhere.`,
     fix: 'Begin the pattern with ^ and end it with $, alternatives in a group, so that it matches the whole text.',
   };
 }

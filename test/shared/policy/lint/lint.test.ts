@@ -27,7 +27,7 @@ describe('lint of one rule', () => {
   it.each<[string, Terse, RegExp]>([
     ['an object against a string', ['tool', '==', 'pay.refund'], /tool is an object/],
     ['an object among strings', ['args', 'not_in', ['a']], /args is an object/],
-    ['an empty list', ['args.currency', 'in', []], /Nothing is in an empty list/],
+    ['an empty list', ['args.currency', 'in', []], /An empty list contains no value/],
     ['an order among words', ['args.grade', '>', 'b'], /compares numbers, and "b" is none/],
     [
       'a word the environment cannot be',
