@@ -138,7 +138,7 @@ describe('a mistake of the operator', () => {
       'an unreachable control plane',
       ['sidecars', 'list', '--url', 'http://127.0.0.1:1'],
       {},
-      /cannot be reached.*127\.0\.0\.1:1.*SALLYPORT_CONTROL_PLANE_URL/,
+      /is unreachable.*127\.0\.0\.1:1.*SALLYPORT_CONTROL_PLANE_URL/,
     ],
     ['no file', ['sidecars', 'list', '--key-file', '/none'], {}, /--key-file.*\/none/],
     [
