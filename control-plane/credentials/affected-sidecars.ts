@@ -1,4 +1,4 @@
-import { globsMayMeet } from '../../shared/glob/glob-intersection.ts';
+import { globsMayIntersect } from '../../shared/glob/glob-intersection.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 
 /**
@@ -21,7 +21,7 @@ export async function affectedSidecars(
   });
   const reached = new Set(
     agents
-      .filter(({ capabilities }) => globsMayMeet(capabilities, globs, 'tool'))
+      .filter(({ capabilities }) => globsMayIntersect(capabilities, globs, 'tool'))
       .map(({ id }) => String(id)),
   );
   return sidecars.filter(({ agentId }) => reached.has(agentId)).map(({ id }) => id);

@@ -1,7 +1,7 @@
 import type { Clock } from '../../shared/base/clock.ts';
 import type { Log } from '../../shared/base/log.ts';
 import type { Binding, HeldCredential } from '../../shared/binding/binding.ts';
-import { nameDistance, namedHost } from '../../shared/binding/near-host.ts';
+import { nameDistance, namedHost } from '../../shared/binding/host-distance.ts';
 import type { Identity } from '../base/identity.ts';
 import type { RecognisedAction } from '../call/recognition.ts';
 import type { Credentials } from '../replica/credentials.ts';

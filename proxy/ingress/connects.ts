@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import type { Authority } from '../../shared/base/host.ts';
 import { GatewayError, toGatewayError } from '../../shared/errors/gateway-error.ts';
 import { dialTcp } from '../../shared/upstream/dial.ts';
-import { classifyFailure } from '../../shared/upstream/failure.ts';
+import { classifyFailure } from '../../shared/upstream/connection-failure.ts';
 import { internalHost } from '../base/internal-host-name.ts';
 import { connectTarget, readHead } from './head.ts';
 import { type Intercepted, intercept } from './intercept.ts';

@@ -2,7 +2,7 @@ import type { JsonObject } from '../../shared/base/json.ts';
 import type { Binding } from '../../shared/binding/binding.ts';
 import { usageSoFar } from '../../shared/decision/usage.ts';
 import { matchesAnyGlob } from '../../shared/glob/glob.ts';
-import { globsSurelyMeet } from '../../shared/glob/glob-intersection.ts';
+import { globsCertainlyIntersect } from '../../shared/glob/glob-intersection.ts';
 import type { Identity } from '../base/identity.ts';
 import { recordedTool } from '../records/call-records.ts';
 import type { Replica } from '../replica/replica.ts';
@@ -52,7 +52,7 @@ function concerns({ protocol, name, tool }: Binding, capabilities: readonly stri
       return tool !== undefined && matchesAnyGlob(capabilities, tool, 'tool');
     case 'mcp':
       // Which tools there are only the server knows: enough that one could be covered.
-      return globsSurelyMeet(capabilities, [`mcp.${name}.**`, `mcp.${name}/**`], 'tool');
+      return globsCertainlyIntersect(capabilities, [`mcp.${name}.**`, `mcp.${name}/**`], 'tool');
   }
 }
 

@@ -1,12 +1,12 @@
 import { spawnSync } from 'node:child_process';
 import { resolve } from 'node:path';
 import { expect, it } from 'vitest';
-import { gatherLines, silentLog } from '../../../shared/base/log.ts';
+import { bufferLines, silentLog } from '../../../shared/base/log.ts';
 import { until } from '../../support/until.ts';
 
 it('log lines are passed on together, in order, and soon', async () => {
   const written: string[] = [];
-  const gathered = gatherLines({ write: (text) => written.push(text) });
+  const gathered = bufferLines({ write: (text) => written.push(text) });
   for (let index = 0; index < 5; index++) gathered.write(`${index}\n`);
   expect(written).toEqual([]);
   await until(() => written.length > 0);
@@ -15,14 +15,14 @@ it('log lines are passed on together, in order, and soon', async () => {
 
 it('many log lines do not wait', () => {
   const written: string[] = [];
-  const gathered = gatherLines({ write: (text) => written.push(text) });
+  const gathered = bufferLines({ write: (text) => written.push(text) });
   gathered.write('x'.repeat(40_000));
   expect(written).toHaveLength(1);
 });
 
 it('a line longer than what is gathered goes on by itself, after those before it', () => {
   const written: string[] = [];
-  const gathered = gatherLines({ write: (text) => written.push(text) });
+  const gathered = bufferLines({ write: (text) => written.push(text) });
   const lines = ['ä€\u{1f511}\n', 'y'.repeat(100_000), 'last\n'];
   for (const line of lines) gathered.write(line);
   gathered.write('z'.repeat(40_000));
@@ -31,8 +31,8 @@ it('a line longer than what is gathered goes on by itself, after those before it
 
 it('what was logged last is there when the process exits', () => {
   const log = JSON.stringify(resolve(import.meta.dirname, '../../../shared/base/log.ts'));
-  const program = `const { gatherLines } = await import(${log});
-    gatherLines(process.stdout).write('last words');
+  const program = `const { bufferLines } = await import(${log});
+    bufferLines(process.stdout).write('last words');
     process.exit(3);`;
   const { stdout, status } = spawnSync(
     process.execPath,
