@@ -44,7 +44,7 @@ export function createApp(
   app.set('query parser', false);
   app.use(requestLog(services, metrics));
 
-  const doors = {
+  const guards = {
     authenticate: createAuthenticate(services),
     budgets: createBudgets(services, options.limits),
   };
@@ -56,7 +56,7 @@ export function createApp(
   const { disk } = options;
   serveGet(app, '/readyz', answerReady(services, { disk, isBrief: isAdminApart }));
   if (!isAdminApart) serveGet(app, '/metrics', answerMetrics(metrics.registry));
-  app.use('/api', routerOf(routes, doors));
+  app.use('/api', routerOf(routes, guards));
   options.pages?.(app);
   endChain(app);
   return app;

@@ -70,7 +70,7 @@ export async function startControlPlane(
     const deliveries = startDeliveryWorker(services, channelsOf(services));
     const checkpoints = startCheckpointRounds(services);
     const verification = startSelfVerification(services);
-    const hourly = setInterval(() => void forgetOld(services), 3_600_000).unref();
+    const hourly = setInterval(() => void deleteExpired(services), 3_600_000).unref();
     const close = async () => {
       clearInterval(hourly);
       await integrity.close();
@@ -116,7 +116,7 @@ export async function openServices(
   const forgeryMeter = createForgeryMeter(registry);
   const guard = createRowGuard({ pool, clock, log, vault, meter: forgeryMeter });
   // Before anybody reads them: unsigned, they would be taken for forged.
-  const signing = signRowsOfBefore({ db, clock, guard, vault, log, pool }, keys);
+  const signing = signExistingRows({ db, clock, guard, vault, log, pool }, keys);
   await signing
     .then(() => recordMinters({ db, config, guard }))
     .catch(async (error) => {
@@ -159,7 +159,7 @@ export async function openServices(
 }
 
 /** The vault's keys, and this process among those that hold them. The store is closed on failure. */
-async function signRowsOfBefore(
+async function signExistingRows(
   services: Parameters<typeof signOldRows>[0] & Pick<Services, 'pool'>,
   keys: OpenKeys,
 ): Promise<void> {
@@ -185,7 +185,7 @@ async function openVault(
 }
 
 /** Answers kept for idempotency keys, usage and claims of passports expire; a failed sweep is made up by the next. */
-async function forgetOld(services: Services): Promise<void> {
+async function deleteExpired(services: Services): Promise<void> {
   try {
     await sweepIdempotency(services);
     await sweepUsage(services);

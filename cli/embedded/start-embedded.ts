@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ControlPlane, startControlPlane } from '../../control-plane/main.ts';
 import { readConfig as readControlPlaneConfig } from '../../control-plane/platform/config/config.ts';
-import { ownFolder } from '../../control-plane/platform/store/own-folder.ts';
+import { restrictToOwner } from '../../control-plane/platform/store/restrict-to-owner.ts';
 import { type Sidecar, startSidecar } from '../../proxy/main.ts';
 import { readConfig as readSidecarConfig } from '../../proxy/settings/config.ts';
 import type { DecisionSink } from '../../proxy/telemetry/decision-log.ts';
@@ -79,7 +79,7 @@ export async function startEmbedded(
 function withDefaults(given: Environment): Environment {
   const dataDir = given.SALLYPORT_DATA_DIR ?? '.sallyport';
   // The folder must be private before the first key is written into it.
-  ownFolder(dataDir);
+  restrictToOwner(dataDir);
   const keysGiven = given.SALLYPORT_DEV_KEYS ?? given.SALLYPORT_DEV_KEYS_FILE;
   return {
     SALLYPORT_ALLOW_PRIVATE: '127.0.0.0/8,::1/128',

@@ -5,7 +5,7 @@ import type { ExecutionResult } from '../../shared/contract/actions.ts';
 import type { AnswerHeaders, UpstreamAnswer } from '../platform/upstream/answer-collector.ts';
 
 /** What a caller may need of an upstream's header; sessions, cookies and the like stay behind. */
-const passedOn = [
+const forwardedHeaders = [
   'cache-control',
   'content-disposition',
   'content-encoding',
@@ -36,7 +36,7 @@ export function describeAnswer({
   return {
     status,
     headers: Object.fromEntries(
-      passedOn.flatMap((name) => {
+      forwardedHeaders.flatMap((name) => {
         const value = textOf(headers, name);
         return value === undefined ? [] : [[name, value]];
       }),
@@ -59,7 +59,7 @@ function describeBody(
   const json = /^application\/(?:[\w.+-]+\+)?json\b/i.test(type) && !truncated;
   const value = json ? readJson(body) : undefined;
   if (value !== undefined) return { body: value, body_format: 'json' };
-  const text = wholeCharacters(body, truncated);
+  const text = dropPartialCharacter(body, truncated);
   if (isUtf8(text) && !text.includes(0))
     return { body: text.toString('utf8'), body_format: 'text' };
   return { body: body.toString('base64'), body_format: 'base64' };
@@ -81,7 +81,7 @@ function holdsPrototype(value: JsonValue | undefined): boolean {
 }
 
 /** A limit in bytes may fall within a character: that one is left out. */
-function wholeCharacters(body: Buffer, truncated: boolean): Buffer {
+function dropPartialCharacter(body: Buffer, truncated: boolean): Buffer {
   if (!truncated) return body;
   for (let cut = 0; cut < 4 && cut < body.length; cut++) {
     const shorter = body.subarray(0, body.length - cut);

@@ -5,13 +5,13 @@ import type { DecisionState } from '../../shared/decision/state.ts';
 import { errorKinds } from '../../shared/errors/error-kinds.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { claimPassport } from '../../shared/passport/single-use-claim.ts';
-import type { GiveBack } from '../../shared/usage/usage-book.ts';
+import type { Release } from '../../shared/usage/usage-book.ts';
 import type { Action } from '../../shared/vocabulary/action.ts';
 import type { ApprovalProof } from '../../shared/vocabulary/approval-proof.ts';
 import type { Verdict } from '../../shared/vocabulary/verdict.ts';
 import { agentCommentOn } from '../approvals/agent-comment.ts';
+import { consumeApproval } from '../approvals/consume-approval.ts';
 import { openApproval } from '../approvals/open-approval.ts';
-import { spendApproval } from '../approvals/spend-approval.ts';
 import { standingGrantsFor } from '../approvals/standing-grants.ts';
 import type { Services } from '../core/services.ts';
 import { claimDurably } from '../passports/claim-store.ts';
@@ -21,14 +21,14 @@ import { measureWork } from '../platform/scheduling/work-meter.ts';
 export interface ReachedVerdict {
   readonly verdict: Verdict;
   /** Takes the call back out of the budgets. */
-  readonly giveBack: GiveBack;
+  readonly release: Release;
   /** The approval that the action waits for. */
   readonly approvalId?: number | undefined;
   /** What a human said of the action, as far as the agent is given it. */
   readonly approverComment?: string | undefined;
 }
 
-interface Case {
+interface DecisionInput {
   readonly action: Action;
   readonly state: DecisionState;
   /** Who asks: recorded where a grant is used. */
@@ -40,9 +40,12 @@ interface Case {
  * Decides, and carries out what the verdict asks for: takes the passport's one use, spends the
  * grant, opens the approval, in that order.
  */
-export async function carryOut(services: Services, one: Case): Promise<ReachedVerdict> {
+export async function executeEffects(
+  services: Services,
+  input: DecisionInput,
+): Promise<ReachedVerdict> {
   const { bus, clock, log, usage } = services;
-  const { action, state, principal } = one;
+  const { action, state, principal } = input;
   const { tenantId } = action;
   let held = state.passport;
   const point: Parameters<typeof reachVerdict>[1] = {
@@ -64,21 +67,21 @@ export async function carryOut(services: Services, one: Case): Promise<ReachedVe
         },
       ),
     spend: ({ approvalId, eventHash }) =>
-      spendApproval(services, tenantId, { approvalId, eventHash, usedBy: principal }),
+      consumeApproval(services, tenantId, { approvalId, eventHash, usedBy: principal }),
     count: ({ sums }) => usage.count(action, sums),
   };
   const reached = await reachVerdict({ passport: held }, point);
-  return ask(services, one, {
+  return requestApproval(services, input, {
     ...reached,
     reachWith: (grant) => reachVerdict({ passport: held, grant }, point),
   });
 }
 
 /** What a standing grant makes of an action that a human would have to be asked about. */
-async function byStandingGrant(
+async function decideByStandingGrant(
   services: Services,
-  { action, state }: Case,
-  reachWith: Asking['reachWith'],
+  { action, state }: DecisionInput,
+  reachWith: PendingVerdict['reachWith'],
 ): Promise<Reached | undefined> {
   const actionDigest = digestOf(action, state.tool?.manifestHash);
   for (const { proof } of await standingGrantsFor(services, services.db, {
@@ -87,29 +90,29 @@ async function byStandingGrant(
   })) {
     const reached = await reachWith(proof);
     if (reached.verdict.decision !== 'require_approval') return reached;
-    reached.giveBack();
+    reached.release();
   }
   return undefined;
 }
 
-interface Asking extends Reached {
+interface PendingVerdict extends Reached {
   /** Decides anew, with a standing grant to rest on. */
   reachWith(grant: ApprovalProof): Promise<Reached>;
 }
 
 /** Looks for a standing grant before a human is asked. */
-async function ask(
+async function requestApproval(
   services: Services,
-  one: Case,
-  { verdict, giveBack, reachWith }: Asking,
+  input: DecisionInput,
+  { verdict, release, reachWith }: PendingVerdict,
 ): Promise<ReachedVerdict> {
   const effect = effectIn(verdict, 'open_approval');
-  if (effect === undefined) return { verdict, giveBack };
-  const { action, state } = one;
+  if (effect === undefined) return { verdict, release };
+  const { action, state } = input;
   try {
-    const granted = await byStandingGrant(services, one, reachWith);
+    const granted = await decideByStandingGrant(services, input, reachWith);
     if (granted !== undefined) {
-      giveBack();
+      release();
       return granted;
     }
     const approval = await openApproval(services, {
@@ -122,23 +125,23 @@ async function ask(
       matchedRules: verdict.matchedRules,
       policyHash: verdict.policyHash,
       manifestHash: state.tool?.manifestHash,
-      requestedBy: one.requestedBy,
-      authenticatedAtMs: await authenticatedAtMs(services, one),
+      requestedBy: input.requestedBy,
+      authenticatedAtMs: await authenticatedAtMs(services, input),
     });
     const approverComment = await agentCommentOn(services, approval);
-    return { verdict, giveBack, approvalId: approval.id, approverComment };
+    return { verdict, release, approvalId: approval.id, approverComment };
   } catch (thrown) {
     services.log.warn({ err: thrown }, 'an approval could not be opened');
     const tooMany = thrown instanceof GatewayError && thrown.code === 'approval.too_many_open';
     const code = tooMany ? thrown.code : 'approval.unavailable';
-    return { verdict: refuse(verdict, code), giveBack };
+    return { verdict: refuse(verdict, code), release };
   }
 }
 
 /** When the user last proved to be there: by a passport of their own that came with the action. */
 async function authenticatedAtMs(
   services: Pick<Services, 'db' | 'guard'>,
-  { action: { tenantId, agentId, userId }, state: { passport } }: Case,
+  { action: { tenantId, agentId, userId }, state: { passport } }: DecisionInput,
 ): Promise<number | undefined> {
   if (passport?.form !== 'signed') return undefined;
   const { jti } = passport.claims;

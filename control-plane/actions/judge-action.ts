@@ -10,7 +10,7 @@ import { agentChain } from '../ledger/sealing/new-event.ts';
 import { toAnswerable } from '../platform/http/errors.ts';
 import { measureWork } from '../platform/scheduling/work-meter.ts';
 import { decisionEvent } from './decision-event.ts';
-import { carryOut, type ReachedVerdict } from './execute-effects.ts';
+import { executeEffects, type ReachedVerdict } from './execute-effects.ts';
 import { loadState } from './load-state.ts';
 import type { Sealing } from './pending-decision.ts';
 import type { UpstreamFacts } from './prepare-execution.ts';
@@ -51,7 +51,7 @@ export async function judgeAction(
   judging: Judging,
   beforeSealing?: (judged: JudgedAction, sealing: Sealing) => Promise<void>,
 ): Promise<JudgedAction> {
-  const reached = await reach(services, judging);
+  const reached = await decideAndExecute(services, judging);
   const { clock, usage } = services;
   const setting = await argumentsSetting(services, judging.action.tenantId);
   const sealing = measureWork(() =>
@@ -67,13 +67,13 @@ export async function judgeAction(
     isCommitted = judging.isAnswerKept === true;
     await seal(services, judging.action.tenantId, sealing);
   } catch (error) {
-    if (!isCommitted) reached.giveBack();
+    if (!isCommitted) reached.release();
     throw error;
   }
   return judged;
 }
 
-async function reach(
+async function decideAndExecute(
   services: Services,
   judging: Judging,
 ): Promise<ReachedVerdict & { readonly failure?: GatewayError }> {
@@ -82,14 +82,14 @@ async function reach(
     const state = await loadState(services, judging);
     const obstacle = obstacleOf(judging, state);
     if (obstacle !== undefined) {
-      const verdict = hinder(decide(action, state, services.clock.now()), obstacle);
-      return { verdict, giveBack: () => {} };
+      const verdict = denyForObstacle(decide(action, state, services.clock.now()), obstacle);
+      return { verdict, release: () => {} };
     }
-    return await carryOut(services, { action, state, principal, requestedBy });
+    return await executeEffects(services, { action, state, principal, requestedBy });
   } catch (thrown) {
     const failure = toAnswerable(thrown);
     services.log.error({ err: failure }, 'a decision failed: denied');
-    return { verdict: failedVerdict(failure, action.mode), failure, giveBack: () => {} };
+    return { verdict: failedVerdict(failure, action.mode), failure, release: () => {} };
   }
 }
 
@@ -106,7 +106,7 @@ function obstacleOf(
 }
 
 /** The verdict on what cannot be performed: no passport is used up for it, and nobody is asked. */
-function hinder(verdict: Verdict, { code, message }: GatewayError): Verdict {
+function denyForObstacle(verdict: Verdict, { code, message }: GatewayError): Verdict {
   if (!mayProceed(verdict) && verdict.decision !== 'require_approval') {
     return { ...verdict, effects: [] };
   }

@@ -7,8 +7,7 @@ import type {
 import type { PassportState } from '../../shared/passport/passport-state.ts';
 import { revocationId } from '../../shared/passport/single-use.ts';
 import type { PassportReading } from '../../shared/passport/verify.ts';
-import type { Action, Environment } from '../../shared/vocabulary/action.ts';
-import { modes } from '../../shared/vocabulary/action.ts';
+import { type Action, type Environment, modes } from '../../shared/vocabulary/action.ts';
 import { approvalProof } from '../approvals/approval-proof.ts';
 import type { Services } from '../core/services.ts';
 import { readPresented } from '../passports/read-passport.ts';
@@ -54,7 +53,7 @@ export async function loadState(
     armed,
   });
   services.guard.assertTrusted(tenantId);
-  assertOurs(services.guard, row);
+  assertSigned(services.guard, row);
   assertNoneMissing(services.guard, row, { tenantId, armedIds: armed.ids });
   const policies = await compiledPolicies(services, tenantId, row.policies);
   const isBudgeted = policies.usage.needsOf(tool, agentId) !== undefined;
@@ -77,7 +76,7 @@ export async function loadState(
 }
 
 /** Nothing is decided by a row that is not ours: the action is denied for it. */
-function assertOurs(guard: Services['guard'], row: StateRow): void {
+function assertSigned(guard: Services['guard'], row: StateRow): void {
   if (row.tenant !== null) guard.assert('tenant', row.tenant);
   for (const armed of row.kill_switches) guard.assert('kill_switch', armed);
   if (row.agent !== null) guard.assert('agent', row.agent);

@@ -13,7 +13,7 @@ type Outcome = { readonly answer: ActionResponse } | { readonly refusal: Gateway
 
 // What is sealed again must be the same bytes: records keep the order of their members.
 const members = z.record(z.string(), z.unknown());
-const leftBehindForm = z.object({
+const pendingDecisionForm = z.object({
   left_behind: z.object({
     event: members,
     salt: z.string(),
@@ -33,7 +33,7 @@ const leftBehindForm = z.object({
  * What a repeat needs, should this process die while it seals: the decision and the answer to it.
  * Nothing would decide the same again, for the passport is used.
  */
-export function leaveBehind(sealing: Sealing, outcome: Outcome): object {
+export function pendingDecision(sealing: Sealing, outcome: Outcome): object {
   if ('answer' in outcome) return { left_behind: { ...sealing, answer: outcome.answer } };
   const { code, message, details = {} } = outcome.refusal;
   return { left_behind: { ...sealing, refusal: { code, message, details } } };
@@ -48,7 +48,7 @@ export async function readAnswer(
   tenantId: string,
   body: unknown,
 ): Promise<ActionResponse> {
-  const left = leftBehindForm.safeParse(body);
+  const left = pendingDecisionForm.safeParse(body);
   if (!left.success) return body as ActionResponse;
   const { answer, refusal, ...sealing } = left.data.left_behind;
   try {

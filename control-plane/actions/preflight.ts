@@ -14,7 +14,7 @@ import { type Begin, idempotent } from '../platform/http/idempotency.ts';
 import { pauser } from '../platform/scheduling/pauser.ts';
 import { measureWork } from '../platform/scheduling/work-meter.ts';
 import { type JudgedAction, type Judging, judgeAction } from './judge-action.ts';
-import { leaveBehind, readAnswer, type Sealing } from './pending-decision.ts';
+import { pendingDecision, readAnswer, type Sealing } from './pending-decision.ts';
 
 /** A decision takes milliseconds. Where one takes longer than this, another decides, and one counts. */
 const abandonedMs = 10_000;
@@ -47,7 +47,7 @@ export async function preflight(
     const noteDecision = async (judged: JudgedAction, sealing: Sealing) => {
       const outcome = outcomeOf(judged);
       if (isPassing(outcome)) return;
-      await begin?.({ status: 200, body: leaveBehind(sealing, outcome) });
+      await begin?.({ status: 200, body: pendingDecision(sealing, outcome) });
     };
     return answerOf(await judgeAction(services, judging, noteDecision));
   };

@@ -1,5 +1,5 @@
 import type { Services } from '../core/services.ts';
-import { keepApart, type SaltedEvent } from '../ledger/privacy/store-salts.ts';
+import { type SaltedEvent, storeSalts } from '../ledger/privacy/store-salts.ts';
 
 /** Seals an event that holds salted digests, once what is kept apart from it is kept. */
 export async function sealSalted(
@@ -7,6 +7,6 @@ export async function sealSalted(
   tenantId: string,
   salted: SaltedEvent,
 ): Promise<void> {
-  await keepApart(services, tenantId, [salted]);
+  await storeSalts(services, tenantId, [salted]);
   await services.ledger.seal(tenantId, salted.event);
 }

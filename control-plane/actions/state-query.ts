@@ -1,6 +1,6 @@
 import type { Pool } from 'pg';
 import { signedJson } from '../platform/integrity/signed-json.ts';
-import { queryKept } from '../platform/store/kept-plan.ts';
+import { queryPrepared } from '../platform/store/prepared-statement.ts';
 import type { SignedRow } from '../platform/store/signed-rows.ts';
 import type { StoredTool } from '../records/tool-record.ts';
 
@@ -77,7 +77,7 @@ select
      limit 1) as approval`;
 
 export async function queryState(pool: Pool, keys: StateKeys): Promise<StateRow> {
-  const [row] = await queryKept<StateRow>(pool, { name: 'decision-state', text }, [
+  const [row] = await queryPrepared<StateRow>(pool, { name: 'decision-state', text }, [
     keys.tenantId,
     keys.agentRowId ?? null,
     keys.armed.ids,

@@ -12,7 +12,7 @@ import {
 } from '../passports/mint-passport.ts';
 import { attestationOf } from '../passports/user-presence.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import { assertEnabled, holdEnabled, loadAgent } from '../records/load-agent.ts';
+import { assertEnabled, loadAgent, lockEnabledAgent } from '../records/load-agent.ts';
 
 /** In `policy_id`: not one policy, but all that are published; `policy_hash` says which. */
 const publishedSet = 'published';
@@ -62,6 +62,6 @@ export async function issueAgentPassport(
       issuedBy: principal,
       attestedBy: attestationOf(caller, userId),
     },
-    ({ tx }) => holdEnabled(tx, tenantId, agentId),
+    ({ tx }) => lockEnabledAgent(tx, tenantId, agentId),
   );
 }

@@ -6,8 +6,7 @@ import { agentChain } from '../ledger/sealing/new-event.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { assertOwnAgent } from '../platform/access/own-agent.ts';
 import type { Agent } from '../platform/store/generated/client.ts';
-import type { Transaction } from '../platform/store/transaction.ts';
-import { lockFor } from '../platform/store/transaction.ts';
+import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 import { assertMayWiden } from './assert-may-widen.ts';
 import { sectionsOfSidecars } from './sections-of-sidecars.ts';
 
@@ -37,7 +36,7 @@ export async function registerAgent(
     });
     assertOwnAgent(caller, known === null ? undefined : String(known.id));
     if (known === null) await assertRoomForOne(tx, notes, tenantId);
-    else notes.assertOurs('agent', known);
+    else notes.assertSigned('agent', known);
     const { capabilities } = registration;
     await assertMayWiden(services, tx, caller, { name, known: known ?? undefined, capabilities });
     const now = new Date(services.clock.now());

@@ -21,7 +21,7 @@ import { lockRenewals } from '../passports/revoke-passport.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { assertOwnAgent } from '../platform/access/own-agent.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
-import { assertEnabled, holdEnabled, loadAgent } from '../records/load-agent.ts';
+import { assertEnabled, loadAgent, lockEnabledAgent } from '../records/load-agent.ts';
 
 /** Renewals of renewals end here: what somebody once delegated must be delegated again. */
 const renewableForMs = 12 * 3_600_000;
@@ -81,7 +81,7 @@ export async function renewPassport(
       renews,
     },
     async ({ tx, notes, claims }) => {
-      await holdEnabled(tx, tenantId, agentId);
+      await lockEnabledAgent(tx, tenantId, agentId);
       await replace(tx, { old, renews, services });
       await note(notes, { old, claims, by: principal });
     },

@@ -9,9 +9,8 @@ import { assertOwnAgent } from '../platform/access/own-agent.ts';
 import { serviceAccountPrincipal } from '../platform/access/reserved-principals.ts';
 import { permissionsOf } from '../platform/access/roles.ts';
 import type { Agent, ServiceAccount } from '../platform/store/generated/client.ts';
-import type { Transaction } from '../platform/store/transaction.ts';
-import { lockFor } from '../platform/store/transaction.ts';
-import { assertEnabled, holdEnabled, loadAgent } from '../records/load-agent.ts';
+import { lockFor, type Transaction } from '../platform/store/transaction.ts';
+import { assertEnabled, loadAgent, lockEnabledAgent } from '../records/load-agent.ts';
 
 type Deps = Pick<Services, 'db' | 'clock'>;
 
@@ -48,7 +47,7 @@ export async function mintServiceAccount(
   assertEnabled(await loadAgent(services, tenantId, agentId));
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     await lockFor(tx, tenantId, `service accounts of ${agentId}`);
-    await holdEnabled(tx, tenantId, String(agentId));
+    await lockEnabledAgent(tx, tenantId, String(agentId));
     const expiresAt = await boundedExpiry(tx, services, { caller, asked: wanted.expiresAt });
     const account = await accountOf(tx, { ...services, notes }, { tenantId, agentId, name });
     const { key, record } = await insertKey(
@@ -101,7 +100,7 @@ async function accountOf(
     const data = { id: newId('sa', nowMs), tenantId, agentId, name, createdAt: new Date(nowMs) };
     return notes.signed('service_account', await tx.serviceAccount.create({ data }));
   }
-  notes.assertOurs('service_account', known);
+  notes.assertSigned('service_account', known);
   if ((await usable(tx, tenantId, { accounts: [known], nowMs })).has(known.id)) {
     throw new GatewayError('service_account.exists', {
       message: `The agent has a service account ${name}: revoke its key first (DELETE /v1/keys), or choose another name.`,

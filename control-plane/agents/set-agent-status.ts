@@ -5,8 +5,7 @@ import type { Services } from '../core/services.ts';
 import { agentChain } from '../ledger/sealing/new-event.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import type { Agent } from '../platform/store/generated/client.ts';
-import type { Transaction } from '../platform/store/transaction.ts';
-import { lockFor } from '../platform/store/transaction.ts';
+import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 import { sectionsOfSidecars } from './sections-of-sidecars.ts';
 
 interface StatusChange {
@@ -40,7 +39,7 @@ export async function setAgentStatus(
     const { id, disabled } = change;
     const known = await tx.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
     if (known === null) throw new GatewayError('agent.not_found');
-    notes.assertOurs('agent', known);
+    notes.assertSigned('agent', known);
     if (!disabled) assertMayEnable(known, caller.role);
     if (!isChange(known, caller.role, disabled)) return known;
     const changed = await store(tx, services, { caller, known, change });

@@ -1,8 +1,7 @@
 import type { ApprovalState } from '../../shared/vocabulary/approval-states.ts';
 import type { ChangeNotes } from '../core/commit-change.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
-import type { Transaction } from '../platform/store/transaction.ts';
-import { lockFor } from '../platform/store/transaction.ts';
+import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 
 /**
  * Carries out the decision on a version of a tool: an approval stands for that manifest hash and
@@ -26,7 +25,7 @@ export async function settleTool(
   if (manifestHash === null || (status !== 'approved' && status !== 'denied')) return;
   await lockFor(tx, tenantId, `tool ${name}`);
   const tool = await tx.tool.findUniqueOrThrow({ where: { tenantId_name: { tenantId, name } } });
-  notes.assertOurs('tool', tool);
+  notes.assertSigned('tool', tool);
   const isCurrent = tool.manifestHash === manifestHash;
   if (status === 'denied' && !isCurrent) return;
   const data = { ...standingAfter(status, { manifestHash, isCurrent }), updatedAt: now };

@@ -7,19 +7,18 @@ import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
-import type { Transaction } from '../platform/store/transaction.ts';
-import { lockFor } from '../platform/store/transaction.ts';
+import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 import type { ApprovalWithVotes } from './approval-record.ts';
 import { settleTool } from './approve-tool.ts';
+import { bumpApprovalSections } from './bump-approval-sections.ts';
 import { noteDecision } from './decided-event.ts';
 import type { ApprovalDecision, Grant } from './decision.ts';
 import { effectiveDigest } from './effective-digest.ts';
 import { expireIfOverdue } from './expire-approvals.ts';
 import { factsFor, votedFor } from './load-approval-facts.ts';
 import { notifyApproval } from './notify-approval.ts';
-import { moveSectionsOf } from './sections-of.ts';
 import { settleEventHashes } from './settle-event-hashes.ts';
-import { inForce, standingMax } from './standing-grants.ts';
+import { activeGrantFilter, standingMax } from './standing-grants.ts';
 import { type Act, storeDecision } from './store-decision.ts';
 
 interface DecidedApproval {
@@ -44,7 +43,7 @@ export async function decideApproval(
   if (decision.action !== 'expire') await expireIfOverdue(services, caller.tenantId, decision.id);
   const { result, sealed } = await commitChange(services, caller.tenantId, async (tx, notes) => {
     const approval = await lockApproval(tx, caller.tenantId, decision.id);
-    notes.assertOurs('approval', approval);
+    notes.assertSigned('approval', approval);
     return decideLocked(services, tx, notes, { caller, decision, approval });
   });
   await settleEventHashes(services, caller.tenantId);
@@ -111,7 +110,7 @@ async function decideLocked(
   await recordVote(tx, notes, act, { event, now });
   const written = await storeDecision(services, tx, { ...act, outcome, eventId, grant, now });
   const stored = await notes.signed('approval', written);
-  await moveSectionsOf(tx, notes, stored);
+  await bumpApprovalSections(tx, notes, stored);
   await notifyApproval(services, tx, 'approval.decided', stored);
   if (approval.kind === 'tool') {
     const { principal } = caller;
@@ -125,7 +124,9 @@ async function assertRoomForGrant(
   { tenantId, agentId }: Approval,
   nowMs: number,
 ): Promise<void> {
-  const standing = await tx.approval.count({ where: { tenantId, agentId, ...inForce(nowMs) } });
+  const standing = await tx.approval.count({
+    where: { tenantId, agentId, ...activeGrantFilter(nowMs) },
+  });
   if (standing < standingMax) return;
   throw new GatewayError('approval.grant_refused', {
     message: `The agent has ${standingMax} standing grants in force; take some back first.`,

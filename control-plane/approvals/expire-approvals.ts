@@ -74,7 +74,7 @@ export async function expireApproval(
   });
   const expired = { ...approval, status: 'expired', decidedAt };
   // One that is not ours grants nothing either way, and gets no signature by ending.
-  if (notes.isOurs('approval', approval)) await notes.signed('approval', expired);
+  if (notes.isSigned('approval', approval)) await notes.signed('approval', expired);
   await notifyApproval(services, tx, 'approval.expired', expired);
   return true;
 }

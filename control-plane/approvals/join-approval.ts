@@ -20,7 +20,7 @@ export async function joinApproval(
   approval: Approval,
   request: ApprovalRequest,
 ): Promise<Approval> {
-  notes.assertOurs('approval', approval);
+  notes.assertSigned('approval', approval);
   const joined: Approval = {
     ...approval,
     ...raisedTo(approval, request),

@@ -23,7 +23,7 @@ export async function factsFor(
   const user = await tx.directoryUser.findUnique({
     where: { tenantId_id: { tenantId, id: userId } },
   });
-  if (user !== null) notes.assertOurs('directory_user', user);
+  if (user !== null) notes.assertSigned('directory_user', user);
   return {
     approval: {
       kind: approval.kind === 'tool' ? 'tool' : 'action',
@@ -52,7 +52,7 @@ async function isManifestApproved(
   { tenantId, tool: name }: Approval,
 ): Promise<boolean> {
   const tool = await tx.tool.findUnique({ where: { tenantId_name: { tenantId, name } } });
-  if (tool !== null) notes.assertOurs('tool', tool);
+  if (tool !== null) notes.assertSigned('tool', tool);
   return (
     tool !== null && tool.approvalStatus === 'approved' && tool.approvedHash === tool.manifestHash
   );
@@ -63,13 +63,13 @@ function riskTierOf({ riskTier }: Approval): RiskTier {
   return riskTiers.find((known) => known === riskTier) ?? 'critical';
 }
 
-type VoteSaid = Pick<EvidenceEvent, 'data'>;
+type VoteEvent = Pick<EvidenceEvent, 'data'>;
 
 /** Of an event that is sealed, or waits in the outbox. */
 export const voteText = z.object({ data: z.custom<JsonObject>(isJsonObject) });
 
 /** What a vote was for, as its event says: signed with the vote, for the ledger alone keeps it. */
-export function votedFor({ data }: VoteSaid) {
+export function votedFor({ data }: VoteEvent) {
   const { effective_digest: digest, grant_asked: grantAsked } = data;
   return { effectiveDigest: digest === undefined ? undefined : String(digest), grantAsked };
 }
@@ -111,7 +111,7 @@ async function votesOn(
   );
   return votes.map((vote) => {
     const event = said.get(vote.eventId) ?? { data: {} };
-    notes.assertOurs('approval_vote', { ...vote, ...votedFor(event) });
+    notes.assertSigned('approval_vote', { ...vote, ...votedFor(event) });
     const { effective_digest: effectiveDigest, grant_asked: grant } = voteEvent.parse(event).data;
     return {
       principal: vote.principal,

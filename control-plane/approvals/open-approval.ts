@@ -7,8 +7,7 @@ import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import { agentChain } from '../ledger/sealing/new-event.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
-import type { Transaction } from '../platform/store/transaction.ts';
-import { lockFor } from '../platform/store/transaction.ts';
+import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 import { sealProposal } from './approval-args.ts';
 import { decidersOf } from './approval-proof.ts';
 import type { ApprovalRequest } from './approval-request.ts';
@@ -121,7 +120,7 @@ async function create(
   const { tenantId, agentId } = action;
   const nowMs = services.clock.now();
   const tenant = await tx.tenant.findUniqueOrThrow({ where: { id: tenantId } });
-  notes.assertOurs('tenant', tenant);
+  notes.assertSigned('tenant', tenant);
   const slaSeconds = terms.slaSeconds ?? tenant.approvalSlaSeconds;
   const bare = await tx.approval.create({
     data: {

@@ -34,7 +34,7 @@ export async function openToolApproval(
     where: { tenantId, kind: 'tool', tool, manifestHash, status: { in: openStates } },
   });
   for (const approval of found) {
-    notes.assertOurs('approval', approval);
+    notes.assertSigned('approval', approval);
     if (approval.expiresAt > now) return (await addRequesters(tx, notes, approval, requestedBy)).id;
     await expireApproval(services, tx, notes, approval);
   }
@@ -48,7 +48,7 @@ async function create(
   { tenantId, tool, manifestHash, now, riskTier, reasonCode, requestedBy }: ToolApprovalRequest,
 ): Promise<number> {
   const tenant = await tx.tenant.findUniqueOrThrow({ where: { id: tenantId } });
-  notes.assertOurs('tenant', tenant);
+  notes.assertSigned('tenant', tenant);
   const expiresAt = new Date(now.getTime() + tenant.approvalSlaSeconds * 1000);
   const chainId = `tool:${tool}`;
   const created = await tx.approval.create({

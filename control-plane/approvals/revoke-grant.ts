@@ -3,8 +3,8 @@ import { commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
+import { bumpApprovalSections } from './bump-approval-sections.ts';
 import { notifyApproval } from './notify-approval.ts';
-import { moveSectionsOf } from './sections-of.ts';
 import { settleEventHashes } from './settle-event-hashes.ts';
 
 interface RevokedGrant {
@@ -26,7 +26,7 @@ export async function revokeGrant(
     await tx.$queryRaw`select id from approval where tenant_id = ${tenantId} and id = ${id} for update`;
     const approval = await tx.approval.findUnique({ where: { tenantId_id: { tenantId, id } } });
     if (approval === null) throw new GatewayError('approval.not_found');
-    notes.assertOurs('approval', approval);
+    notes.assertSigned('approval', approval);
     const { grantRevokedAt, usesSpent } = approval;
     if (grantRevokedAt !== null) return { revokedAt: grantRevokedAt, usesSpent };
     const nowMs = services.clock.now();
@@ -37,7 +37,7 @@ export async function revokeGrant(
       data: { grantRevokedAt: revokedAt, grantRevokedBy: principal },
     });
     const revoked = await notes.signed('approval', stored);
-    await moveSectionsOf(tx, notes, approval);
+    await bumpApprovalSections(tx, notes, approval);
     await notes.event({
       type: 'approval.grant_revoked',
       chainId: approval.chainId,

@@ -11,7 +11,7 @@ import { deliveredMs } from './open-states.ts';
 export const standingMax = 100;
 
 /** The condition on rows of standing grants that can still be used. */
-export function inForce(nowMs: number) {
+export function activeGrantFilter(nowMs: number) {
   return {
     ...{ kind: 'action', status: 'approved', usedAt: null, grantRevokedAt: null },
     grantScope: { not: null },
@@ -33,7 +33,7 @@ export async function standingGrantsFor(
   const isDenied = await wasDenied(tx, { tenantId, actionDigest, nowMs });
   const found = await tx.approval.findMany({
     where: {
-      ...{ tenantId, agentId, userId, tool, ...inForce(nowMs) },
+      ...{ tenantId, agentId, userId, tool, ...activeGrantFilter(nowMs) },
       OR: [
         { grantScope: 'action', effectiveDigest: actionDigest },
         ...(isDenied || answersServer(action) ? [] : [{ grantScope: 'tool' }]),

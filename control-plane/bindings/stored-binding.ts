@@ -51,9 +51,9 @@ export function bindingOf(row: BindingModel, vault: Pick<Vault, 'mac'>): Binding
   const read = storedDefinition.safeParse(row.definition);
   if (!read.success) return undefined;
   const binding: Binding = read.data;
-  const isOurs =
+  const isSigned =
     binding.name === row.name && row.mac === bindingMac(vault, { tenantId: row.tenantId, binding });
-  return isOurs ? binding : undefined;
+  return isSigned ? binding : undefined;
 }
 
 /** What is told of a row that is no binding of ours. */

@@ -4,8 +4,7 @@ import type { SectionName } from '../../shared/sync/sections.ts';
 import { type NewEvent, newEvent } from '../ledger/sealing/new-event.ts';
 import { signRow } from '../platform/integrity/sign-row.ts';
 import type { SignedRow, SignedTable } from '../platform/store/signed-rows.ts';
-import type { Transaction } from '../platform/store/transaction.ts';
-import { transaction } from '../platform/store/transaction.ts';
+import { type Transaction, transaction } from '../platform/store/transaction.ts';
 import type { Services } from './services.ts';
 
 /** What a change must bring with it, named while the change is made. */
@@ -17,9 +16,9 @@ export interface ChangeNotes {
     table: Table,
     row: Row,
   ): Promise<Row>;
-  isOurs<Table extends SignedTable>(table: Table, row: SignedRow<Table>): boolean;
+  isSigned<Table extends SignedTable>(table: Table, row: SignedRow<Table>): boolean;
   /** Throws for a row that is not ours: asked before a change, which would otherwise sign it. */
-  assertOurs<Table extends SignedTable>(table: Table, row: SignedRow<Table>): void;
+  assertSigned<Table extends SignedTable>(table: Table, row: SignedRow<Table>): void;
   /** Moves these sections, so that sidecars learn of the change. */
   sections(...names: readonly SectionName[]): void;
 }
@@ -49,8 +48,8 @@ export async function commitChange<Result>(
         return event;
       },
       signed: (table, row) => signRow(tx, services, table, row),
-      isOurs: (table, row) => guard.holds(table, row),
-      assertOurs: (table, row) => guard.assert(table, row),
+      isSigned: (table, row) => guard.holds(table, row),
+      assertSigned: (table, row) => guard.assert(table, row),
       sections: (...names) => {
         for (const name of names) sections.add(name);
       },

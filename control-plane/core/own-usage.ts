@@ -1,6 +1,6 @@
 import type { Clock } from '../../shared/base/clock.ts';
 import { newId } from '../../shared/base/ids.ts';
-import { type GiveBack, UsageBook } from '../../shared/usage/usage-book.ts';
+import { type Release, UsageBook } from '../../shared/usage/usage-book.ts';
 import type { Sums } from '../../shared/vocabulary/verdict.ts';
 
 /**
@@ -22,7 +22,7 @@ export class OwnUsage {
     return this.#book.of(keyOf(action));
   }
 
-  count(action: Subject, sums: Sums): GiveBack {
+  count(action: Subject, sums: Sums): Release {
     const at = { nowMs: this.#clock.now(), monotonicMs: this.#clock.monotonic() };
     return this.#book.count(keyOf(action), sums, at);
   }

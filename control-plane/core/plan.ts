@@ -40,7 +40,7 @@ export async function assertWithinPlan(
   },
 ): Promise<void> {
   const tenant = await tx.tenant.findUniqueOrThrow({ where: { id: tenantId } });
-  notes.assertOurs('tenant', tenant);
+  notes.assertSigned('tenant', tenant);
   const tier = isTier(tenant.plan) ? tenant.plan : 'free';
   if (present < caps[feature][tier]) return;
   throw new GatewayError('plan.cap_reached', {

@@ -7,7 +7,7 @@ import { warnUnknownTools } from '../tools/warn-unknown-tools.ts';
 
 const rowsMax = 5_000;
 /** A few milliseconds: the answer must not keep other requests waiting. */
-const meetStepsMax = 150_000;
+const intersectionStepsMax = 150_000;
 const hostStepsMax = 20_000;
 
 type Deps = Pick<Services, 'db' | 'pool' | 'log'>;
@@ -97,7 +97,7 @@ interface CredentialRow {
 
 /** `rows` in the order in which credentials are tried; the stored one is among them. */
 function overlapWarnings({ name, bind }: Bound, rows: readonly CredentialRow[]): readonly string[] {
-  const budget = { steps: meetStepsMax };
+  const budget = { steps: intersectionStepsMax };
   const own = rows.findIndex((row) => row.name === name);
   return rows.flatMap((row, at) => {
     if (at === own) return [];

@@ -20,7 +20,7 @@ export async function listDeadLetters(
   const where = { tenantId, deadLettered: true };
   const rows = await db.eventOutbox.findMany({ where, orderBy: { id: 'asc' }, take: shownMax });
   const newest = await db.eventOutbox.findFirst({ where, orderBy: { id: 'desc' } });
-  const unkept = ledger.unkept(tenantId);
+  const unstored = ledger.unstored(tenantId);
   const kept = rows.map(
     ({ eventId, event, attempts, lastError, createdAt }): Waiting => ({
       event_id: eventId,
@@ -30,19 +30,19 @@ export async function listDeadLetters(
       since: createdAt.toISOString(),
     }),
   );
-  const waiting = [...kept, ...unkept.map(unkeptRecord)];
+  const waiting = [...kept, ...unstored.map(unstoredRecord)];
   return {
-    count: (await db.eventOutbox.count({ where })) + unkept.length,
+    count: (await db.eventOutbox.count({ where })) + unstored.length,
     oldest: waiting[0]?.since ?? null,
-    last_error: unkept.at(-1)?.reason ?? newest?.lastError ?? null,
+    last_error: unstored.at(-1)?.reason ?? newest?.lastError ?? null,
     dead_letters: waiting.slice(0, shownMax),
   };
 }
 
-function unkeptRecord({
+function unstoredRecord({
   event,
   reason,
-}: ReturnType<Services['ledger']['unkept']>[number]): Waiting {
+}: ReturnType<Services['ledger']['unstored']>[number]): Waiting {
   const { id, type, chain_id, occurred_at } = event;
   return { event_id: id, type, chain_id, attempts: 1, last_error: reason, since: occurred_at };
 }
@@ -54,16 +54,16 @@ export async function retryDeadLetters(
 ) {
   const before = new Set([
     ...(await waitingIn(pool, tenantId)).keys(),
-    ...unkeptIds(ledger, tenantId),
+    ...unstoredIds(ledger, tenantId),
   ]);
   await ledger.retry(tenantId);
   const left = await waitingIn(pool, tenantId);
-  const unkept = unkeptIds(ledger, tenantId);
-  const waiting = new Set([...left.keys(), ...unkept]);
+  const unstored = unstoredIds(ledger, tenantId);
+  const waiting = new Set([...left.keys(), ...unstored]);
   return {
     sealed: [...before].filter((id) => !waiting.has(id)).length,
     count: waiting.size,
-    last_error: ledger.unkept(tenantId).at(-1)?.reason ?? [...left.values()].at(-1) ?? null,
+    last_error: ledger.unstored(tenantId).at(-1)?.reason ?? [...left.values()].at(-1) ?? null,
   };
 }
 
@@ -80,8 +80,8 @@ async function waitingIn(
   return new Map(rows.map((row) => [row.event_id, row.last_error]));
 }
 
-function unkeptIds(ledger: Services['ledger'], tenantId: string): readonly string[] {
-  return ledger.unkept(tenantId).map(({ event }) => event.id);
+function unstoredIds(ledger: Services['ledger'], tenantId: string): readonly string[] {
+  return ledger.unstored(tenantId).map(({ event }) => event.id);
 }
 
 function namesIn(event: string): {

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg';
-import type { KnownLedgers, Said } from '../platform/integrity/known-ledgers.ts';
+import type { KnownLedgers, LedgerVersion } from '../platform/integrity/known-ledgers.ts';
 import { outboxMac } from '../platform/integrity/outbox-mac.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import type { Vault } from '../platform/vault/vault.ts';
@@ -60,11 +60,11 @@ export function queryIn(tx: Pick<Transaction, '$queryRawUnsafe'>): Query {
  * What the ledgers say is or was in force: of all tenants, or of one. Reads what was sealed since
  * `known`, and remembers it there.
  */
-export async function saidInForce(
+export async function activeVersions(
   query: Query,
   known: KnownLedgers,
   tenantId?: string,
-): Promise<readonly Said[]> {
+): Promise<readonly LedgerVersion[]> {
   await forgetWoundBack(query, known);
   const rows = await query<Row>(sinceStatement, [
     [...known.keys()],
@@ -106,11 +106,11 @@ export async function saidOfTenant(
   query: Query,
   known: KnownLedgers,
   tenantId: string,
-): Promise<readonly Said[]> {
+): Promise<readonly LedgerVersion[]> {
   const own: KnownLedgers = new Map();
   const before = known.get(tenantId);
   if (before !== undefined) own.set(tenantId, before);
-  const said = await saidInForce(query, own, tenantId);
+  const said = await activeVersions(query, own, tenantId);
   const after = own.get(tenantId);
   if (after === undefined) known.delete(tenantId);
   else known.set(tenantId, after);
@@ -132,7 +132,7 @@ async function forgetWoundBack(query: Query, known: KnownLedgers): Promise<void>
 function note(known: KnownLedgers, row: Row): void {
   const { tenant_id: tenantId, chain_id: chainId, type, event_id: eventId } = row;
   const position = Number(row.position);
-  const said = known.get(tenantId)?.said ?? new Map<string, Said>();
+  const said = known.get(tenantId)?.said ?? new Map<string, LedgerVersion>();
   known.set(tenantId, { position, said });
   const kind = kinds.find(({ began, ended }) => type === began || type === ended);
   if (kind === undefined || !chainId.startsWith(kind.prefix)) return;
@@ -169,7 +169,7 @@ export async function isWaiting(
     tenantId,
     eventId,
     position,
-  }: Pick<Said, 'tenantId' | 'eventId'> & { readonly position: number },
+  }: Pick<LedgerVersion, 'tenantId' | 'eventId'> & { readonly position: number },
 ): Promise<boolean> {
   const rows = await query<{ event: string; mac: string | null }>(
     `select event, mac from event_outbox where tenant_id = $1 and event_id = $2

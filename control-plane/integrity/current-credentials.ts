@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { GatewayError } from '../../shared/errors/gateway-error.ts';
-import type { Said } from '../platform/integrity/known-ledgers.ts';
+import type { LedgerVersion } from '../platform/integrity/known-ledgers.ts';
 import { type OutboxVault, outboxMac } from '../platform/integrity/outbox-mac.ts';
 import type { RowGuard } from '../platform/integrity/row-guard.ts';
 import type { CredentialModel } from '../platform/store/generated/models/Credential.ts';
@@ -114,7 +114,7 @@ export async function credentialStandings(
 }
 
 /** By id: what is sealed. */
-export function standingsOf(said: readonly Said[]): Map<string, Standing> {
+export function standingsOf(said: readonly LedgerVersion[]): Map<string, Standing> {
   const credentials = said.filter(({ table }) => table === 'credential');
   return new Map(
     credentials.map(({ key, isEnded, version, chainId }) => [

@@ -1,11 +1,11 @@
 import type { Armed } from '../platform/integrity/armed.ts';
-import type { Said } from '../platform/integrity/known-ledgers.ts';
+import type { LedgerVersion } from '../platform/integrity/known-ledgers.ts';
 import type { RowGuard } from '../platform/integrity/row-guard.ts';
 import type { BindingRemoval, KillSwitch } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import type { Vault } from '../platform/vault/vault.ts';
 import { signedPolicy } from '../policies/load-published.ts';
-import { forgetOld, isWaiting, type Query, saidInForce } from './active-versions.ts';
+import { activeVersions, forgetOld, isWaiting, type Query } from './active-versions.ts';
 import { outdatedAs, reportOutdated, standingsOf } from './current-credentials.ts';
 
 type WitnessedTable =
@@ -39,7 +39,7 @@ export async function findMissing(deps: Deps, nowMs: number, tenantId?: string):
   const where = tenantId === undefined ? {} : { tenantId };
   // The ledger before the rows: what it says is in force was there by then.
   forgetOld(guard.known, nowMs);
-  const said = await saidInForce(query, guard.known, tenantId);
+  const said = await activeVersions(query, guard.known, tenantId);
   // Before the rows, too: a switch that is armed later is read by its event.
   const positions = new Map([...guard.known].map(([id, { position }]) => [id, position]));
   const switches = await db.killSwitch.findMany({ where });
@@ -81,9 +81,9 @@ export async function findMissing(deps: Deps, nowMs: number, tenantId?: string):
 async function othersPresent(
   db: Deps['db'],
   where: { readonly tenantId?: string },
-  said: readonly Said[],
+  said: readonly LedgerVersion[],
 ): Promise<readonly string[]> {
-  const keysOf = (table: Said['table']) =>
+  const keysOf = (table: LedgerVersion['table']) =>
     said.filter((one) => one.table === table).map(({ key }) => key);
   const keys = { tool: keysOf('tool'), user: keysOf('directory_user') };
   const jtis = keysOf('passport_revocation');
@@ -113,7 +113,7 @@ async function othersPresent(
 async function reportOutdatedRows(
   { db, guard }: Deps,
   where: { readonly tenantId?: string },
-  said: readonly Said[],
+  said: readonly LedgerVersion[],
 ): Promise<void> {
   const standings = standingsOf(said);
   if (standings.size === 0) return;
@@ -129,7 +129,7 @@ async function reportOutdatedRows(
  */
 async function isRemoved(
   { query, guard, vault }: Deps,
-  said: Said,
+  said: LedgerVersion,
   removals: readonly BindingRemoval[],
 ): Promise<boolean> {
   const { tenantId, table, key, isEnded, eventId } = said;
@@ -157,6 +157,10 @@ function armedIn(
   );
 }
 
-function nameOf({ tenantId, table, key }: Pick<Said, 'tenantId' | 'table' | 'key'>): string {
+function nameOf({
+  tenantId,
+  table,
+  key,
+}: Pick<LedgerVersion, 'tenantId' | 'table' | 'key'>): string {
   return JSON.stringify([tenantId, table, key]);
 }

@@ -34,7 +34,7 @@ export async function revokeKey(
     }
     const revoked = await tx.apiKey.findUniqueOrThrow({ where: { id } });
     // A key that is not ours is not made one by being revoked.
-    if (count > 0 && notes.isOurs('api_key', found)) await notes.signed('api_key', revoked);
+    if (count > 0 && notes.isSigned('api_key', found)) await notes.signed('api_key', revoked);
     return revoked;
   });
   keyDirectory(services).forget(result.hash);

@@ -5,8 +5,7 @@ import { commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { algorithmOf, insertActiveKey } from '../platform/signing-keys/signing-keys.ts';
-import type { Transaction } from '../platform/store/transaction.ts';
-import { lockFor } from '../platform/store/transaction.ts';
+import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 
 type Rotated = z.input<NonNullable<(typeof rotateOperation)['success']['schema']>>;
 type RotatablePurpose = Rotated['purpose'];
@@ -26,7 +25,7 @@ export async function rotateSigningKey(
     const retiredAt = new Date(clock.now());
     const active = { tenantId, purpose, state: 'active' };
     const old = await tx.signingKey.findFirstOrThrow({ where: active });
-    notes.assertOurs('signing_key', old);
+    notes.assertSigned('signing_key', old);
     await tx.signingKey.updateMany({ where: active, data: { state: 'retired', retiredAt } });
     await notes.signed('signing_key', { ...old, state: 'retired', retiredAt });
     const made = await insertActiveKey(tx, services, { tenantId, purpose, alg });

@@ -24,7 +24,7 @@ interface Waiting {
  * at most this long. Their reports are read from the database, so that it does not matter which
  * control plane they report to.
  */
-export async function confirmationIn(
+export async function waitForConfirmation(
   services: Pick<Services, 'db' | 'pool' | 'clock'>,
   { tenantId }: Caller,
   { waitMs, signal }: Waiting,

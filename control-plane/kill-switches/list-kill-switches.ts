@@ -22,12 +22,12 @@ export async function killSwitchRows(
   { status, limit }: { readonly status: 'armed' | 'all'; readonly limit: number },
 ): Promise<readonly KillSwitch[]> {
   const nowMs = clock.now();
-  const inForce = {
+  const armedFilter = {
     disarmedAt: null,
     OR: [{ expiresAt: null }, { expiresAt: { gt: new Date(nowMs) } }],
   };
   return db.killSwitch.findMany({
-    where: { tenantId, ...(status === 'armed' ? inForce : {}) },
+    where: { tenantId, ...(status === 'armed' ? armedFilter : {}) },
     orderBy: [{ armedAt: 'desc' }, { id: 'desc' }],
     take: limit,
   });

@@ -6,7 +6,7 @@ import type { RiskTier } from '../../shared/vocabulary/action.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { assertOwnAgent } from '../platform/access/own-agent.ts';
-import { assertEnabled, findAgent, holdEnabled } from '../records/load-agent.ts';
+import { assertEnabled, findAgent, lockEnabledAgent } from '../records/load-agent.ts';
 import { type MintedPassport, mintPassport, stampedPolicyHash } from './mint-passport.ts';
 import { attestationOf } from './user-presence.ts';
 
@@ -49,7 +49,7 @@ export async function issuePassport(
       issuedBy: caller.principal,
       attestedBy: attestationOf(caller, request.userId),
     },
-    ({ tx }) => holdEnabled(tx, tenantId, agentId),
+    ({ tx }) => lockEnabledAgent(tx, tenantId, agentId),
   );
 }
 

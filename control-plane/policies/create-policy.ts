@@ -4,7 +4,7 @@ import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
 import { assertWithinPlan } from '../core/plan.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import { inTurns, pauser } from '../platform/scheduling/pauser.ts';
+import { pauser, runWithPauses } from '../platform/scheduling/pauser.ts';
 import type { Policy } from '../platform/store/generated/client.ts';
 import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 import { assertMayPublish, lifecycleInvalid, lockPolicy } from './policy-record.ts';
@@ -24,7 +24,7 @@ export async function createPolicy(
   { name, rules, publish }: NewPolicy,
 ): Promise<Policy> {
   if (publish) assertMayPublish(caller);
-  const definition = await inTurns(parsePolicyInSteps(rules), pauser(services.clock));
+  const definition = await runWithPauses(parsePolicyInSteps(rules), pauser(services.clock));
   const { tenantId, principal } = caller;
   const now = new Date(services.clock.now());
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
@@ -63,7 +63,7 @@ export async function versionPolicy(
     if (source.lifecycle === 'draft') {
       throw lifecycleInvalid(source, 'cloned', `PUT /v1/policies/${id} changes it`);
     }
-    notes.assertOurs('policy', source);
+    notes.assertSigned('policy', source);
     const { name, definitionId, definition, policyHash } = source;
     return insertDraft(
       { tx, notes, principal, now },

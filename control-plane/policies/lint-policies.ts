@@ -7,7 +7,7 @@ import { toolsNamedBy } from '../../shared/policy/lint/named-tools.ts';
 import { boundedWarnings } from '../core/bounded-warnings.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import { inTurns, type Pause, pauser } from '../platform/scheduling/pauser.ts';
+import { type Pause, pauser, runWithPauses } from '../platform/scheduling/pauser.ts';
 import type { Policy } from '../platform/store/generated/client.ts';
 import { warnUnknownTools } from '../tools/warn-unknown-tools.ts';
 import { storedDefinitionInSteps } from './policy-record.ts';
@@ -17,7 +17,7 @@ interface LintReport {
   readonly counts: ReturnType<typeof countFindings>;
 }
 
-/** Lints stored policies: of one lifecycle, or the drafts over the published ones. */
+/** Lints stored policies: of one lifecycle, or the drafts overlay the published ones. */
 export async function lintStored(
   services: Services,
   { tenantId }: Caller,
@@ -28,7 +28,7 @@ export async function lintStored(
     definitionsOf(services, { tenantId, lifecycle: one, pause });
   if (lifecycle !== undefined) return lint(await read(lifecycle), pause);
   const drafts = await read('draft');
-  return lint(over(await read('published'), drafts), pause);
+  return lint(overlay(await read('published'), drafts), pause);
 }
 
 /** Lints policies that are not stored. */
@@ -40,11 +40,11 @@ export async function lintCandidates(
   const candidates: PolicyDefinition[] = [];
   const pause = pauser(services.clock);
   for (const policy of input.policies) {
-    candidates.push(await inTurns(parsePolicyInSteps(policy), pause));
+    candidates.push(await runWithPauses(parsePolicyInSteps(policy), pause));
   }
   if (!input.with_published) return lint(candidates, pause);
   const published = await definitionsOf(services, { tenantId, lifecycle: 'published', pause });
-  return lint(over(published, candidates), pause);
+  return lint(overlay(published, candidates), pause);
 }
 
 async function definitionsOf(
@@ -62,13 +62,13 @@ async function definitionsOf(
   });
   const definitions: PolicyDefinition[] = [];
   for (const { definition } of rows) {
-    definitions.push(await inTurns(storedDefinitionInSteps(definition), pause));
+    definitions.push(await runWithPauses(storedDefinitionInSteps(definition), pause));
   }
   return definitions;
 }
 
 /** Publishing a candidate archives the published policy with its id. */
-function over(
+function overlay(
   published: readonly PolicyDefinition[],
   candidates: readonly PolicyDefinition[],
 ): readonly PolicyDefinition[] {
@@ -77,7 +77,7 @@ function over(
 }
 
 async function lint(definitions: readonly PolicyDefinition[], pause: Pause): Promise<LintReport> {
-  const findings = await inTurns(lintInSteps(definitions), pause);
+  const findings = await runWithPauses(lintInSteps(definitions), pause);
   return { findings, counts: countFindings(findings) };
 }
 
@@ -92,8 +92,8 @@ export async function policyWarnings(
   { tenantId, definition }: Pick<Policy, 'tenantId' | 'definition'>,
 ): Promise<{ readonly warnings?: string[] }> {
   const pause = pauser(services.clock);
-  const parsed = await inTurns(storedDefinitionInSteps(definition), pause);
-  const findings = await inTurns(lintInSteps([parsed]), pause);
+  const parsed = await runWithPauses(storedDefinitionInSteps(definition), pause);
+  const findings = await runWithPauses(lintInSteps([parsed]), pause);
   const linted = findings
     .filter(({ severity }) => severity !== 'info')
     .map(({ path, kind, message, fix }) =>

@@ -5,7 +5,7 @@ import type { PolicySet } from '../../shared/policy/engine/policy-set.ts';
 import type { PublishedPolicy } from '../../shared/policy/language/published-policy.ts';
 import { parsePolicyInSteps } from '../../shared/policy/language/validate.ts';
 import type { Services } from '../core/services.ts';
-import { inTurns, pauser } from '../platform/scheduling/pauser.ts';
+import { pauser, runWithPauses } from '../platform/scheduling/pauser.ts';
 import type { Policy } from '../platform/store/generated/client.ts';
 
 /** Which policies are published: row id and hash, in the order of ids. */
@@ -80,9 +80,9 @@ async function compile(
     const pause = pauser();
     const policies: PublishedPolicy[] = [];
     for (const [id, hash] of refs) {
-      policies.push(await inTurns(readPublished(id, hash, definitions.get(id)), pause));
+      policies.push(await runWithPauses(readPublished(id, hash, definitions.get(id)), pause));
     }
-    return await inTurns(compileInSteps(policies), pause);
+    return await runWithPauses(compileInSteps(policies), pause);
   } catch (cause) {
     if (cause instanceof GatewayError && cause.code === 'integrity.forged_row') throw cause;
     throw new GatewayError('policy.load_failed', { cause });

@@ -1,7 +1,6 @@
 import type { ChangeNotes } from '../core/commit-change.ts';
 import type { Policy } from '../platform/store/generated/client.ts';
-import type { Transaction } from '../platform/store/transaction.ts';
-import { lockFor } from '../platform/store/transaction.ts';
+import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 
 interface Publication {
   readonly principal: string;
@@ -19,7 +18,7 @@ export async function publishDraft(
   { principal, now }: Publication,
 ): Promise<Policy> {
   const { tenantId, id, definitionId } = draft;
-  notes.assertOurs('policy', draft);
+  notes.assertSigned('policy', draft);
   await lockFor(tx, tenantId, `publish ${definitionId}`);
   const former = await tx.policy.findMany({
     where: { tenantId, definitionId, lifecycle: 'published', id: { not: id } },
@@ -48,7 +47,8 @@ export async function archivePolicy(
   });
   if (count === 0) return;
   // One that is not ours leaves force as it is, and gets no signature by leaving.
-  if (notes.isOurs('policy', row)) await notes.signed('policy', { ...row, lifecycle: 'archived' });
+  if (notes.isSigned('policy', row))
+    await notes.signed('policy', { ...row, lifecycle: 'archived' });
   notes.sections('policies');
   await notePolicy(notes, 'policy.archived', row, principal);
 }

@@ -2,7 +2,7 @@ import type { JsonObject } from '../../shared/base/json.ts';
 import { type PolicyReplay, replayInSteps } from '../../shared/policy/engine/replay.ts';
 import type { PolicyContext } from '../../shared/policy/language/context.ts';
 import { parsePolicyInSteps } from '../../shared/policy/language/validate.ts';
-import { inTurns, pauser } from '../platform/scheduling/pauser.ts';
+import { pauser, runWithPauses } from '../platform/scheduling/pauser.ts';
 
 interface Expected {
   readonly decision?: string | undefined;
@@ -26,8 +26,8 @@ export async function replayDefinition({
   readonly expected?: Expected | undefined;
 }): Promise<PolicyReplay & { readonly conformance?: Conformance }> {
   const pause = pauser();
-  const definition = await inTurns(parsePolicyInSteps(policy), pause);
-  const replay = await inTurns(replayInSteps(definition, context as PolicyContext), pause);
+  const definition = await runWithPauses(parsePolicyInSteps(policy), pause);
+  const replay = await runWithPauses(replayInSteps(definition, context as PolicyContext), pause);
   if (expected === undefined) return replay;
   return { ...replay, conformance: compare(expected, replay.verdict) };
 }

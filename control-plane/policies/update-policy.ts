@@ -4,7 +4,7 @@ import { parsePolicyInSteps } from '../../shared/policy/language/validate.ts';
 import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import { inTurns, pauser } from '../platform/scheduling/pauser.ts';
+import { pauser, runWithPauses } from '../platform/scheduling/pauser.ts';
 import type { Policy } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { assertExpected, type ExpectedPolicy } from './expected-policy.ts';
@@ -35,7 +35,7 @@ export async function updatePolicy(
   const now = new Date(services.clock.now());
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     const draft = await lockPolicy(tx, tenantId, id);
-    notes.assertOurs('policy', draft);
+    notes.assertSigned('policy', draft);
     assertExpected(draft, change.expected);
     if (draft.lifecycle !== 'draft') throw lifecycleInvalid(draft, 'changed');
     if (change.lifecycle === 'archived') throw lifecycleInvalid(draft, 'archived, only deleted');
@@ -59,7 +59,7 @@ async function readEdit({ name, rules }: PolicyChange): Promise<Edit | undefined
   if (name === undefined && rules === undefined) return undefined;
   const naming = name === undefined ? {} : { name };
   if (rules === undefined) return naming;
-  const definition = await inTurns(parsePolicyInSteps(rules), pauser());
+  const definition = await runWithPauses(parsePolicyInSteps(rules), pauser());
   return {
     ...naming,
     definition: JSON.stringify(definition),

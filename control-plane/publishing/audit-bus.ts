@@ -4,7 +4,7 @@ import type { VerificationKeys } from '../../shared/crypto/signing-key.ts';
 import { type SectionName, sidecarSection, tenantSections } from '../../shared/sync/sections.ts';
 import { openSection, sectionDigest } from '../../shared/sync/signed-section.ts';
 import type { Services } from '../core/services.ts';
-import { moveBeyond, readSections } from '../sync/section-versions.ts';
+import { bumpBeyond, readSections } from '../sync/section-versions.ts';
 
 type Deps = Pick<Services, 'db' | 'bus'> & { readonly log: Log };
 
@@ -29,12 +29,12 @@ export async function auditBus({ db, bus, log }: Deps, audit: Audit): Promise<vo
     if (publishedVersion !== version) continue;
     const token = sections.get(name);
     // A publisher that was slower than a rotation may have signed with the key of before.
-    const isOurs = token !== undefined && keys.has(signerOf(token) ?? '');
-    if (isOurs && sectionDigest(token) === digest) continue;
+    const isSigned = token !== undefined && keys.has(signerOf(token) ?? '');
+    if (isSigned && sectionDigest(token) === digest) continue;
     const expected = { tenant: tenantId, section: name as SectionName };
     const opened = token === undefined ? undefined : openSection(token, keys, expected);
     const above = opened?.ok ? opened.envelope.version : 0;
-    await moveBeyond(db, tenantId, { name, from: version, above });
+    await bumpBeyond(db, tenantId, { name, from: version, above });
     if (token === undefined) {
       // So it is at each start with a bus in memory, or after a Redis that keeps nothing.
       log.info({ tenant: tenantId, section: name }, 'the bus lacks a section: publishing again');

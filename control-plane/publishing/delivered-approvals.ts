@@ -6,7 +6,7 @@ import type { ApprovalProof } from '../../shared/vocabulary/approval-proof.ts';
 import { openEffectiveArgs } from '../approvals/approval-args.ts';
 import { approvalProof } from '../approvals/approval-proof.ts';
 import { deliveredMs, openStates } from '../approvals/open-states.ts';
-import { inForce } from '../approvals/standing-grants.ts';
+import { activeGrantFilter } from '../approvals/standing-grants.ts';
 import { grantClaims } from '../passports/sidecar-passports.ts';
 import type { RowGuard } from '../platform/integrity/row-guard.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
@@ -46,7 +46,7 @@ export async function readApprovals(delivery: Delivery): Promise<readonly Proven
         ...(agentId === undefined
           ? []
           : [
-              { agentId, ...inForce(nowMs) },
+              { agentId, ...activeGrantFilter(nowMs) },
               { agentId, status: 'denied', decidedAt: { gt: since } },
             ]),
       ],

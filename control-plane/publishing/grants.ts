@@ -6,7 +6,7 @@ import { agentChain, newEvent } from '../ledger/sealing/new-event.ts';
 import { neverRenewed } from '../passports/sidecar-passports.ts';
 import type { RowGuard } from '../platform/integrity/row-guard.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
-import { moveSections } from '../sync/section-versions.ts';
+import { bumpSections } from '../sync/section-versions.ts';
 import { grantOf, readApprovals } from './delivered-approvals.ts';
 
 type Deps = Pick<Services, 'db' | 'clock' | 'guard'> & { readonly ledger: Pick<Ledger, 'record'> };
@@ -30,7 +30,7 @@ export async function issueGrants(
       await ledger.record(tx, tenantId, issuedEvent(claims, clock));
       issued += 1;
     }
-    if (issued > 0) await moveSections(tx, tenantId, [sidecarSection(sidecarId)]);
+    if (issued > 0) await bumpSections(tx, tenantId, [sidecarSection(sidecarId)]);
   });
 }
 

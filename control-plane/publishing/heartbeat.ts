@@ -6,7 +6,11 @@ import {
 } from '../../shared/sync/signed-heartbeat.ts';
 import type { Services } from '../core/services.ts';
 import type { SyncKeys } from '../platform/signing-keys/sync-keys.ts';
-import { raiseSequence, type Turn, takeTurn } from '../sync/section-versions.ts';
+import {
+  claimHeartbeat,
+  type HeartbeatClaim,
+  raiseHeartbeatSequence,
+} from '../sync/section-versions.ts';
 
 type Deps = Pick<Services, 'db' | 'bus' | 'clock'>;
 
@@ -30,9 +34,11 @@ export async function beat(deps: Deps, { tenantId, keys, ...options }: Beat): Pr
   for (let tries = 0; tries < triesMax; tries++) {
     const nowMs = deps.clock.now();
     const notWithinMs = tries === 0 ? options.notWithinMs : 0;
-    const turn = await deps.db.$transaction((tx) => takeTurn(tx, tenantId, { nowMs, notWithinMs }));
+    const turn = await deps.db.$transaction((tx) =>
+      claimHeartbeat(tx, tenantId, { nowMs, notWithinMs }),
+    );
     if (turn === undefined) return false;
-    const sections = vouchedFor(turn);
+    const sections = publishedSections(turn);
     if (sections !== undefined) {
       const { sequence } = turn;
       await publish(deps, { tenant: tenantId, sequence, time: nowMs, sections }, keys);
@@ -44,7 +50,7 @@ export async function beat(deps: Deps, { tenantId, keys, ...options }: Beat): Pr
 }
 
 /** The sections by version and digest; undefined when the bus does not have all of them yet. */
-function vouchedFor({ sections }: Turn): Heartbeat['sections'] | undefined {
+function publishedSections({ sections }: HeartbeatClaim): Heartbeat['sections'] | undefined {
   const named: Record<string, { version: number; digest: string }> = {};
   for (const { name, version, publishedVersion, digest } of sections) {
     if (publishedVersion !== version || digest === null) return undefined;
@@ -66,7 +72,7 @@ async function publish(
       current === undefined ? undefined : openHeartbeat(current, verification, { tenant });
     if (opened?.ok && opened.heartbeat.sequence >= heartbeat.sequence) {
       // Another process was faster, or the database was set back: either way go on above it.
-      return raiseSequence(db, tenant, opened.heartbeat.sequence);
+      return raiseHeartbeatSequence(db, tenant, opened.heartbeat.sequence);
     }
     if (await bus.replace(tenant, heartbeatSection, { expected: current, value: token })) return;
   }

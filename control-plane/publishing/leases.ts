@@ -9,14 +9,14 @@ import type { Passport } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { agentRowId } from '../records/agent-row-id.ts';
 import type { LiveSidecar } from '../sync/live-sidecars.ts';
-import { moveSections } from '../sync/section-versions.ts';
+import { bumpSections } from '../sync/section-versions.ts';
 
 type Deps = Pick<Services, 'db' | 'clock' | 'guard'> & { readonly ledger: Pick<Ledger, 'record'> };
 
 /** How many leases a sidecar that asks for them gets in a minute. */
 const askedPerMinuteMax = 10;
 
-interface Whose {
+interface SidecarRef {
   readonly tenantId: string;
   readonly sidecarId: string;
   readonly nowMs: number;
@@ -28,14 +28,17 @@ interface Reading {
 }
 
 /** The lease that a sidecar works under: the one issued last, while it is valid. */
-export async function currentLease(reading: Reading, whose: Whose): Promise<Passport | undefined> {
+export async function currentLease(
+  reading: Reading,
+  whose: SidecarRef,
+): Promise<Passport | undefined> {
   const [latest] = await validLeases(reading, whose);
   return latest;
 }
 
 async function validLeases(
   { tx, guard }: Reading,
-  { tenantId, sidecarId, nowMs }: Whose,
+  { tenantId, sidecarId, nowMs }: SidecarRef,
 ): Promise<readonly Passport[]> {
   const rows = await tx.passport.findMany({
     where: { tenantId, kind: 'lease', sidecarId, expiresAt: { gt: new Date(nowMs) } },
@@ -85,7 +88,7 @@ export async function renewLease(
     // After the one before it also by a clock that is behind: the latest is the one in use.
     const issuedAtMs = Math.max(nowMs, (leases[0]?.issuedAt.getTime() ?? 0) + 1);
     await issue({ tx, guard, ledger, clock }, row, issuedAtMs);
-    await moveSections(tx, tenantId, [sidecarSection(sidecarId)]);
+    await bumpSections(tx, tenantId, [sidecarSection(sidecarId)]);
     return true;
   });
 }

@@ -9,7 +9,7 @@ import type { Ledger } from '../ledger/sealing/ledger.ts';
 import type { SyncKeys } from '../platform/signing-keys/sync-keys.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import {
-  moveBeyond,
+  bumpBeyond,
   notePublished,
   pendingSections,
   readSections,
@@ -57,7 +57,11 @@ export function sidecarIdOf(name: string): string | undefined {
  * looked for again between the sidecars' own sections, a few at a time: a kill switch does not
  * wait for a fleet's leases. Rejects, when all else is done, if some section cannot be built.
  */
-export async function carryPending(deps: Deps, tenantId: string, keys: SyncKeys): Promise<void> {
+export async function publishPendingSections(
+  deps: Deps,
+  tenantId: string,
+  keys: SyncKeys,
+): Promise<void> {
   const failures = new Map<string, unknown>();
   // Bounded, for where changes never end somebody still has to give heartbeats.
   let batchesLeft = batchesMin;
@@ -120,7 +124,7 @@ async function publish(
   await notePublished(db, tenantId, { name, ...onBus });
   if (onBus.version > version) {
     // Faster than this process, and then the row has moved too; or the database was set back.
-    await moveBeyond(db, tenantId, { name, from: version, above: onBus.version });
+    await bumpBeyond(db, tenantId, { name, from: version, above: onBus.version });
   }
 }
 

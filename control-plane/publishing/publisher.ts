@@ -8,12 +8,12 @@ import type { Ledger } from '../ledger/sealing/ledger.ts';
 import { syncKeys } from '../platform/signing-keys/sync-keys.ts';
 import { type LiveSidecar, liveSidecars } from '../sync/live-sidecars.ts';
 import type { Publisher } from '../sync/publisher.ts';
-import { ensureSections, moveSections, pendingSections } from '../sync/section-versions.ts';
+import { bumpSections, ensureSections, pendingSections } from '../sync/section-versions.ts';
 import { auditBus } from './audit-bus.ts';
+import { CoalescedTask, forEachConcurrently } from './coalesced-task.ts';
 import { beat } from './heartbeat.ts';
 import { renewLease, withoutLease } from './leases.ts';
-import { eachOf, OneAtATime } from './one-at-a-time.ts';
-import { carryPending, sidecarIdOf } from './publish-tenant.ts';
+import { publishPendingSections, sidecarIdOf } from './publish-tenant.ts';
 
 export interface PublisherDeps
   extends Pick<Services, 'db' | 'bus' | 'clock' | 'log' | 'vault' | 'guard' | 'signingKeys'> {
@@ -52,8 +52,8 @@ class LoopingPublisher implements RunningPublisher {
   readonly #failing = new Set<string>();
   #allAudited = false;
   /** Carrying what has moved is kept apart from the rest, so that a change never waits for leases. */
-  readonly #carrying = new OneAtATime(() => this.#carryAll());
-  readonly #rounds = new OneAtATime(() => this.#round());
+  readonly #pendingPublication = new CoalescedTask(() => this.#publishAllPending());
+  readonly #rounds = new CoalescedTask(() => this.#round());
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
@@ -65,10 +65,10 @@ class LoopingPublisher implements RunningPublisher {
   }
 
   readonly changed: Publisher['changed'] = (tx, tenantId, ...sections) =>
-    moveSections(tx, tenantId, sections);
+    bumpSections(tx, tenantId, sections);
 
   nudge(): void {
-    void this.#carrying.run();
+    void this.#pendingPublication.run();
   }
 
   round(): Promise<void> {
@@ -78,7 +78,7 @@ class LoopingPublisher implements RunningPublisher {
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
-    await Promise.all([this.#carrying.close(), this.#rounds.close()]);
+    await Promise.all([this.#pendingPublication.close(), this.#rounds.close()]);
     await Promise.all([...this.#topics.values()].map((topic) => topic.close()));
   }
 
@@ -90,13 +90,13 @@ class LoopingPublisher implements RunningPublisher {
     }, inMs);
   }
 
-  async #carryAll(): Promise<void> {
+  async #publishAllPending(): Promise<void> {
     const { db, signingKeys } = this.#deps;
     await this.#attempt('carrying', async () => {
       const pending = await pendingSections(db);
-      await eachOf(pending, ([tenantId, names]) =>
+      await forEachConcurrently(pending, ([tenantId, names]) =>
         this.#attempt(`tenant ${tenantId}`, async () => {
-          await carryPending(this.#deps, tenantId, await syncKeys(signingKeys, tenantId));
+          await publishPendingSections(this.#deps, tenantId, await syncKeys(signingKeys, tenantId));
           // A sidecar that has just been enrolled waits for its first lease.
           if (names.some((name) => this.#isNew(tenantId, name))) void this.round();
         }),
@@ -116,7 +116,7 @@ class LoopingPublisher implements RunningPublisher {
       const live = await liveSidecars(db, clock.now());
       this.#noteLive(live);
       await this.#renewLeases(live);
-      await eachOf(await this.#tenantsDue(), (tenantId) => this.#serve(tenantId));
+      await forEachConcurrently(await this.#tenantsDue(), (tenantId) => this.#serve(tenantId));
     });
   }
 
@@ -163,7 +163,7 @@ class LoopingPublisher implements RunningPublisher {
     // Whoever still needs one asks again.
     this.#asked.clear();
     const due = await withoutLease(this.#deps, live, this.#deps.clock.now());
-    await eachOf(new Set([...asking, ...due]), (sidecar) =>
+    await forEachConcurrently(new Set([...asking, ...due]), (sidecar) =>
       this.#attempt(`lease ${sidecar.id}`, async () => {
         await renewLease(this.#deps, sidecar, { asked: asking.includes(sidecar) });
       }),
@@ -175,7 +175,7 @@ class LoopingPublisher implements RunningPublisher {
       const { signingKeys, clock } = this.#deps;
       const keys = await syncKeys(signingKeys, tenantId);
       await this.#audit(tenantId, keys.verification);
-      const publishPending = () => carryPending(this.#deps, tenantId, keys);
+      const publishPending = () => publishPendingSections(this.#deps, tenantId, keys);
       await publishPending();
       if (!this.#live.has(tenantId)) return;
       this.#servedAtMs.set(tenantId, clock.monotonic());

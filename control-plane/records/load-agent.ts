@@ -41,7 +41,7 @@ export function assertEnabled({ disabledAt }: Pick<Agent, 'disabledAt'>): void {
  * Throws unless the agent is enabled, and keeps it so until the transaction ends: what is given to
  * it meanwhile is seen, and revoked, by whoever disables it next. An id that is not registered passes.
  */
-export async function holdEnabled(
+export async function lockEnabledAgent(
   tx: Transaction,
   tenantId: string,
   agentId: string,

@@ -97,7 +97,7 @@ async function useToken(
   if (count === 0) throw new GatewayError('sidecar.token_invalid');
   const used = await tx.enrolmentToken.findUniqueOrThrow({ where: { hash } });
   // The row is this transaction's by now: what it was a moment ago differs by this use alone.
-  notes.assertOurs('enrolment_token', { ...used, usesLeft: used.usesLeft + 1 });
+  notes.assertSigned('enrolment_token', { ...used, usesLeft: used.usesLeft + 1 });
   await notes.signed('enrolment_token', used);
 }
 

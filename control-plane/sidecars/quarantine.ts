@@ -23,7 +23,7 @@ interface Refused {
  * as a text that nothing takes for its word, and why. So it neither vanishes nor holds up those
  * that follow. The same record always makes the same event, for sidecars send again.
  */
-export function putAside(
+export function quarantine(
   { id, agentId, enrolledAt }: Sidecar,
   { record, line, code, problem }: Refused,
 ): EvidenceEvent {

@@ -6,16 +6,16 @@ import type { ApprovalTerms } from '../../shared/vocabulary/verdict.ts';
 import { openEffectiveArgs, openProposal } from '../approvals/approval-args.ts';
 import { decidersOf, proofOf } from '../approvals/approval-proof.ts';
 import { requestersOf } from '../approvals/approval-request.ts';
+import { consumeApproval } from '../approvals/consume-approval.ts';
 import { openApproval } from '../approvals/open-approval.ts';
 import { settleEventHashes } from '../approvals/settle-event-hashes.ts';
-import { spendApproval } from '../approvals/spend-approval.ts';
 import type { Services } from '../core/services.ts';
 import { userPresence } from '../passports/user-presence.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import type { Approval, Sidecar } from '../platform/store/generated/client.ts';
 import { assertAgent } from './enrolment-token.ts';
 import { ownSidecar } from './fleet.ts';
-import { judgeAsked, type OwnJudgement, strictestOf } from './judge-asked.ts';
+import { judgeRequestedAction, type OwnJudgement, strictestOf } from './judge-requested-action.ts';
 
 interface SidecarApprovalRequest {
   readonly action: Pick<Action, 'tool' | 'resource' | 'args' | 'mcp' | 'goal'>;
@@ -47,7 +47,7 @@ export async function openSidecarApproval(
   const action: Action = { ...request.action, tenantId, agentId, userId };
   const { manifestHash, passport } = request;
   assertDigest(action, { manifestHash, claimed: request.actionDigest });
-  const own = await judgeAsked(services, { sidecar, action, passport });
+  const own = await judgeRequestedAction(services, { sidecar, action, passport });
   if (own.manifestHash !== manifestHash) throw new GatewayError('tool.manifest_changed');
   const { reasonCode, matchedRules, policyHash } = own.verdict;
   return openApproval(services, {
@@ -136,7 +136,7 @@ export async function spendSidecarApproval(
   const eventHash = await assertGranted(services, approval);
   await assertStillEnough(services, sidecar, approval);
   const usedBy = `sidecar:${sidecar.id}`;
-  if (!(await spendApproval(services, tenantId, { approvalId: id, eventHash, usedBy }))) {
+  if (!(await consumeApproval(services, tenantId, { approvalId: id, eventHash, usedBy }))) {
     throw new GatewayError('approval.used');
   }
   return { eventHash };
@@ -162,7 +162,7 @@ async function assertStillEnough(
   const args = openEffectiveArgs(services, approval) ?? proposed;
   const goal = approval.goal ?? undefined;
   const action: Action = { tenantId, agentId, userId, tool, resource, args, mcp, goal };
-  const { terms } = await judgeAsked(services, { sidecar, action });
+  const { terms } = await judgeRequestedAction(services, { sidecar, action });
   if (terms === undefined || decidersSuffice(decidersOf(approval), terms)) return;
   throw new GatewayError('approval.invalid', {
     message: 'The rules now ask for a higher role or more deciders than agreed; ask again.',

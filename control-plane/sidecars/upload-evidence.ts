@@ -7,14 +7,14 @@ import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 import type { LedgerAcknowledgement } from '../../shared/ledger/ledger-acknowledgement.ts';
 import type { SpoolPosition } from '../../shared/ledger/spool-head.ts';
 import type { Services } from '../core/services.ts';
-import { keepApart } from '../ledger/privacy/store-salts.ts';
+import { storeSalts } from '../ledger/privacy/store-salts.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import { refuseUnkeepable } from '../platform/http/body.ts';
+import { refuseUnstorable } from '../platform/http/body.ts';
 import type { Sidecar } from '../platform/store/generated/client.ts';
 import { noteObservedDrift } from '../tools/note-observed-drift.ts';
 import { ownSidecar } from './fleet.ts';
 import { acknowledgement, assertKept } from './ledger-acknowledgement.ts';
-import { claimedSalt, putAside } from './quarantine.ts';
+import { claimedSalt, quarantine } from './quarantine.ts';
 import { reportIncident } from './report-incident.ts';
 import { noteOrder } from './spool-order.ts';
 import { Speakers } from './uploaded-event.ts';
@@ -52,7 +52,7 @@ export async function uploadEvidence(
   const received = await receive(services, sidecar, upload.records, head.after.record);
   const keys = received.map(({ event }) => eventKey(event));
   const { isRewound } = await noteOrder(services, sidecar, { after: head.after, keys });
-  await storeSalts(services, sidecar.tenantId, received);
+  await storeReceivedSalts(services, sidecar.tenantId, received);
   const sealed = await seal(services, sidecar, received);
   // Before the upload is acknowledged: a report that could not be followed comes again.
   for (const event of sealed) await noteObservedDrift(services, sidecar, event);
@@ -92,26 +92,28 @@ async function receive(
       received.push({ record, line, event, salt, args });
     } else {
       const code = 'evidence.event_invalid';
-      received.push(aside(services, sidecar, { record, line, code, problem: problem ?? '' }));
+      received.push(
+        quarantineRecord(services, sidecar, { record, line, code, problem: problem ?? '' }),
+      );
     }
   }
   return received;
 }
 
-function aside(
+function quarantineRecord(
   { log }: Services,
   sidecar: Sidecar,
-  refusal: Parameters<typeof putAside>[1],
+  refusal: Parameters<typeof quarantine>[1],
 ): Received {
   const { record, line, code, problem } = refusal;
   log.error(
     { sidecar: sidecar.id, record, reason_code: code, problem },
     'a sidecar’s record was put aside',
   );
-  return { record, line, event: putAside(sidecar, refusal), salt: claimedSalt(line) };
+  return { record, line, event: quarantine(sidecar, refusal), salt: claimedSalt(line) };
 }
 
-async function storeSalts(
+async function storeReceivedSalts(
   services: Services,
   tenantId: string,
   received: readonly Received[],
@@ -119,7 +121,7 @@ async function storeSalts(
   const salted = received.flatMap(({ event, salt, args }) =>
     salt === undefined ? [] : [{ event, salt, args }],
   );
-  await keepApart(services, tenantId, salted);
+  await storeSalts(services, tenantId, salted);
 }
 
 /**
@@ -135,7 +137,7 @@ async function seal(
     sidecar.tenantId,
     received.map(({ event }) => event),
   );
-  const asides: Received[] = [];
+  const quarantined: Received[] = [];
   const sealed: EvidenceEvent[] = [];
   for (const [index, { record, line, event }] of received.entries()) {
     const result = results[index];
@@ -148,18 +150,18 @@ async function seal(
     if (code === undefined)
       throw new GatewayError('evidence.seal_failed', { cause: result.reason });
     const problem = code === 'evidence.id_conflict' ? 'its id is taken' : result.reason.message;
-    asides.push(aside(services, sidecar, { record, line, code, problem }));
+    quarantined.push(quarantineRecord(services, sidecar, { record, line, code, problem }));
   }
-  if (asides.length === 0) return sealed;
-  await storeSalts(services, sidecar.tenantId, asides);
+  if (quarantined.length === 0) return sealed;
+  await storeReceivedSalts(services, sidecar.tenantId, quarantined);
   await services.ledger.sealAll(
     sidecar.tenantId,
-    asides.map(({ event }) => event),
+    quarantined.map(({ event }) => event),
   );
   return sealed;
 }
 
-function lastingReason(reason: unknown): Parameters<typeof putAside>[1]['code'] | undefined {
+function lastingReason(reason: unknown): Parameters<typeof quarantine>[1]['code'] | undefined {
   if (!(reason instanceof GatewayError)) return undefined;
   const { code } = reason;
   return code === 'evidence.id_conflict' || code === 'evidence.event_invalid' ? code : undefined;
@@ -196,7 +198,7 @@ interface UploadedRecord {
 function readRecord(line: string): UploadedRecord | { readonly problem: string } {
   try {
     const value: unknown = JSON.parse(line);
-    refuseUnkeepable(value, 'record');
+    refuseUnstorable(value, 'record');
     const parsed = spoolRecord.safeParse(value);
     if (!parsed.success) {
       const [issue] = parsed.error.issues;

@@ -20,7 +20,7 @@ interface RawRow {
 }
 
 /** Moves sections on. Names are locked in their order, so that two movers cannot wait for each other. */
-export async function moveSections(
+export async function bumpSections(
   tx: Queries,
   tenantId: string,
   names: readonly string[],
@@ -94,7 +94,7 @@ export async function notePublished(
 }
 
 /** Moves a section beyond `above`, unless it has moved since `from`: what is on the bus is not ours. */
-export async function moveBeyond(
+export async function bumpBeyond(
   db: Queries,
   tenantId: string,
   { name, from, above }: { readonly name: string; readonly from: number; readonly above: number },
@@ -104,7 +104,7 @@ export async function moveBeyond(
     where tenant_id = ${tenantId} and name = ${name} and version = ${from}`;
 }
 
-export interface Turn {
+export interface HeartbeatClaim {
   readonly sequence: number;
   readonly sections: readonly (SectionRow & { readonly name: TenantSection })[];
 }
@@ -115,11 +115,11 @@ export interface Turn {
  * heartbeats the later knows no less. Undefined when the last turn was taken less than
  * `notWithinMs` ago, by whichever process.
  */
-export async function takeTurn(
+export async function claimHeartbeat(
   tx: Queries,
   tenantId: string,
   { nowMs, notWithinMs }: { readonly nowMs: number; readonly notWithinMs: number },
-): Promise<Turn | undefined> {
+): Promise<HeartbeatClaim | undefined> {
   const now = new Date(nowMs);
   const before = new Date(nowMs - notWithinMs);
   const turns = await tx.$queryRaw<{ version: bigint }[]>`
@@ -134,11 +134,11 @@ export async function takeTurn(
   if (turn === undefined) return undefined;
   const sections = await readSections(tx, tenantId, tenantSections);
   // Named in the query: nothing else comes back.
-  return { sequence: Number(turn.version), sections: sections as Turn['sections'] };
+  return { sequence: Number(turn.version), sections: sections as HeartbeatClaim['sections'] };
 }
 
 /** Lets the sequence go on above one that is out already: the database was set back. */
-export async function raiseSequence(
+export async function raiseHeartbeatSequence(
   db: Queries,
   tenantId: string,
   sequence: number,

@@ -52,7 +52,7 @@ const described: Readonly<Record<keyof Waiting, readonly [name: string, help: st
   ],
 };
 
-const keptMs = 5_000;
+const cacheMs = 5_000;
 const patienceMs = 2_000;
 
 /** What the control plane works with, and what waits in it, over all tenants. */
@@ -61,7 +61,7 @@ export function createStateMetrics(
   services: Pick<Services, 'pool' | 'bus' | 'clock' | 'ledger'>,
   version: string,
 ): void {
-  const state = kept(services);
+  const state = cached(services);
   gauge(registry, { name: 'sallyport_bus_up', help: '1 while the sync bus answers' }, async () =>
     Number((await within(services.bus.ping().then(() => true))) ?? false),
   );
@@ -76,7 +76,7 @@ export function createStateMetrics(
       name: 'sallyport_dead_letters_unkept',
       help: 'Dead letters in the memory of this process: the database does not take them yet',
     },
-    async () => services.ledger.unkeptCount,
+    async () => services.ledger.unstoredCount,
   );
   for (const [column, [name, help]] of Object.entries(described)) {
     // While the database is away nobody knows: NaN, over which no alert fires or resolves.
@@ -91,12 +91,12 @@ export function createStateMetrics(
 }
 
 /** Asked once for all gauges, and at most every few seconds whoever scrapes. */
-function kept({ pool, clock }: Pick<Services, 'pool' | 'clock'>) {
+function cached({ pool, clock }: Pick<Services, 'pool' | 'clock'>) {
   let asked: Promise<Waiting | undefined> | undefined;
   let askedAtMs = Number.NEGATIVE_INFINITY;
   return () => {
     const nowMs = clock.monotonic();
-    if (asked === undefined || nowMs - askedAtMs > keptMs) {
+    if (asked === undefined || nowMs - askedAtMs > cacheMs) {
       askedAtMs = nowMs;
       asked = within(pool.query<Waiting>(question).then(({ rows }) => rows[0]));
     }

@@ -17,7 +17,7 @@ export async function setPlan(services: Services, tenantId: string, plan: string
     const where = { id: tenantId };
     const known = await tx.tenant.findUnique({ where });
     if (known === null) throw new SettingsError(`There is no tenant ${tenantId}.`);
-    notes.assertOurs('tenant', known);
+    notes.assertSigned('tenant', known);
     await tx.tenant.update({ where, data: { plan } });
     await notes.signed('tenant', { ...known, plan });
     await notes.event({

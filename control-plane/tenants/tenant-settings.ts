@@ -4,8 +4,7 @@ import { commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import { forgetSetting, readSetting } from '../ledger/privacy/arguments-setting.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { Transaction } from '../platform/store/transaction.ts';
-import { lockFor } from '../platform/store/transaction.ts';
+import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 
 export async function readTenantSettings(
   { db, guard }: Pick<Services, 'db' | 'guard'>,
@@ -27,7 +26,7 @@ export async function changeTenantSettings(
     if (mode !== undefined || approvalSlaSeconds !== undefined) {
       const where = { id: tenantId };
       const known = await tx.tenant.findUniqueOrThrow({ where });
-      notes.assertOurs('tenant', known);
+      notes.assertSigned('tenant', known);
       const data = {
         ...(mode === undefined ? {} : { mode }),
         ...(approvalSlaSeconds === undefined ? {} : { approvalSlaSeconds }),

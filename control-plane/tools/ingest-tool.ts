@@ -75,7 +75,7 @@ async function judge(
   const { tenantId, manifest, hash } = submission;
   const { name } = manifest;
   const known = await tx.tool.findUnique({ where: { tenantId_name: { tenantId, name } } });
-  if (known !== null) notes.assertOurs('tool', known);
+  if (known !== null) notes.assertSigned('tool', known);
   const approved = await approvedManifest(tx, known);
   const drift = approved === undefined ? [] : classifyDrift(approved, manifest);
   const standing = nextStatus({

@@ -11,8 +11,7 @@ import { openStates } from '../approvals/open-states.ts';
 import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import type { Sidecar, Tool } from '../platform/store/generated/client.ts';
-import type { Transaction } from '../platform/store/transaction.ts';
-import { lockFor } from '../platform/store/transaction.ts';
+import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 import { readManifest } from '../records/stored-manifest.ts';
 import { registerVersion } from './register-version.ts';
 import { approvedManifest, assertUsable } from './tool-version.ts';
@@ -46,7 +45,7 @@ export async function noteObservedDrift(
     await lockFor(tx, tenantId, `tool ${observation.tool}`);
     const tool = await findDrifted(tx, sidecar, observation);
     if (tool === undefined) return;
-    notes.assertOurs('tool', tool);
+    notes.assertSigned('tool', tool);
     await carryOver(services, tx, notes, { sidecar, tool, observation });
   });
 }

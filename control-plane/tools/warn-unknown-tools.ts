@@ -11,7 +11,7 @@ export interface GivenTools {
 }
 
 /** A few milliseconds each: these answers must not keep other requests waiting. */
-const meetStepsMax = 150_000;
+const intersectionStepsMax = 150_000;
 const editStepsMax = 150_000;
 
 /**
@@ -25,7 +25,7 @@ export async function warnUnknownTools(
 ): Promise<{ readonly warnings?: string[] }> {
   if (given.every(({ tools }) => tools.length === 0)) return {};
   try {
-    const budget = { steps: meetStepsMax };
+    const budget = { steps: intersectionStepsMax };
     const named = await namedTools(services, tenantId);
     const unnamed = unmatched(given, named, budget);
     if (unnamed.length === 0) return {};

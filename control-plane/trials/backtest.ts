@@ -5,7 +5,7 @@ import {
 } from '../../shared/policy/uncertain/uncertain-policies.ts';
 import type { Services } from '../core/services.ts';
 import { readCursor, writeCursor } from '../ledger/reading/cursor.ts';
-import { inTurns, pauser } from '../platform/scheduling/pauser.ts';
+import { pauser, runWithPauses } from '../platform/scheduling/pauser.ts';
 import { measureWork } from '../platform/scheduling/work-meter.ts';
 import { decisionPages, type SealedDecision } from './decision-pages.ts';
 import { isDecision, type Rejudged, rejudge } from './rejudge.ts';
@@ -28,7 +28,7 @@ export async function backtest(
   const pause = pauser(clock);
   const trial = { candidates: [policy], beside };
   const published = await trialPolicies(services, tenantId, { trial, pause });
-  const tally = new Tally(await inTurns(compileUncertainInSteps(published), pause));
+  const tally = new Tally(await runWithPauses(compileUncertainInSteps(published), pause));
   const endsAt = clock.monotonic() + budgetMs;
   const isOver = () => tally.examined >= limit || clock.monotonic() >= endsAt;
   let done = after;

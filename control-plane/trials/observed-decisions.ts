@@ -83,7 +83,7 @@ class ObservedTally {
     for (const { name } of rules) increase(this.#byRule, name);
     const { count = 0 } = this.#byReason.get(key) ?? {};
     this.#byReason.set(key, { decision, reason_code: strictest.reason, count: count + 1 });
-    const isRefusal = rank(strictest) > severity('warn') && wentThrough(event);
+    const isRefusal = rank(strictest) > severity('warn') && wasAllowed(event);
     if (isRefusal) this.#wouldRefuse += 1;
     const examples = isRefusal ? this.#refusals : this.#others;
     if (examples.length < examplesMax) examples.push(event.id);
@@ -135,7 +135,7 @@ function rank(rule: PolicyRule): number {
   return severity(decisionOf(rule));
 }
 
-function wentThrough({ decision, data }: SealedDecision): boolean {
+function wasAllowed({ decision, data }: SealedDecision): boolean {
   return decision === 'allow' || decision === 'warn' || data.enforced === false;
 }
 

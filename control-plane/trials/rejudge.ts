@@ -40,13 +40,13 @@ function withApproval(event: SealedDecision, outcome: UncertainOutcome): Rejudge
   if (decision === 'unknown' || isRefusal(decision)) return outcome;
   const kind = event.decision === 'deny' ? errorKindOf(event.reason_code ?? '') : undefined;
   if (kind?.isUnopened === true) {
-    return decision === 'require_approval' ? asItWas(event, outcome) : outcome;
+    return decision === 'require_approval' ? unchanged(event, outcome) : outcome;
   }
   if (isByStandingGrant(event)) return withStandingGrant(event, outcome);
   const binding = bindingOf(event);
   if (binding === 'unbound') return outcome;
   if (binding === 'unsure') return isAllowed(event) && isPermit(decision) ? outcome : open(outcome);
-  if (kind?.grant !== undefined) return asItWas(event, outcome);
+  if (kind?.grant !== undefined) return unchanged(event, outcome);
   if (!isAllowed(event)) return open(outcome);
   return decision === 'require_approval'
     ? { ...outcome, decision: 'allow', reasonCode: 'approval.satisfied' }
@@ -69,7 +69,7 @@ function withStandingGrant(event: SealedDecision, outcome: UncertainOutcome): Re
   const [rule, ...more] = outcome.matchedRules;
   const isSame = Array.isArray(rules) && rules.length === 1 && rules[0] === rule;
   const isSure = isSame && more.length === 0 && outcome.unsureRules.length === 0;
-  return isSure && outcome.policyHash === hash ? asItWas(event, outcome) : open(outcome);
+  return isSure && outcome.policyHash === hash ? unchanged(event, outcome) : open(outcome);
 }
 
 function isRefusal(decision: Decision): boolean {
@@ -91,7 +91,7 @@ function bindingOf({ data }: SealedDecision): Binding {
   return data.seen.approval_bound === true ? 'bound' : 'unbound';
 }
 
-function asItWas({ decision, reason_code }: SealedDecision, outcome: UncertainOutcome): Rejudged {
+function unchanged({ decision, reason_code }: SealedDecision, outcome: UncertainOutcome): Rejudged {
   return {
     ...outcome,
     decision: isDecision(decision) ? decision : 'unknown',

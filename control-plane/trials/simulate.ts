@@ -22,7 +22,7 @@ import { standingGrantsFor } from '../approvals/standing-grants.ts';
 import type { Services } from '../core/services.ts';
 import { lookUpUse } from '../passports/claim-store.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import { inTurns, type Pause, pauser } from '../platform/scheduling/pauser.ts';
+import { type Pause, pauser, runWithPauses } from '../platform/scheduling/pauser.ts';
 import { measureWork } from '../platform/scheduling/work-meter.ts';
 import { readUsage } from '../usage/read-usage.ts';
 import { publishedPolicies, trialPolicies } from './trial-policies.ts';
@@ -83,7 +83,7 @@ async function prepare(
   }
   const trial = { candidates: policies, beside };
   const published = await trialPolicies(services, tenantId, { trial, pause });
-  const compiled = await inTurns(compileInSteps(published), pause);
+  const compiled = await runWithPauses(compileInSteps(published), pause);
   return { trace: compileTrace(published), policies: compiled, mode, traceMax };
 }
 
@@ -112,14 +112,14 @@ async function rehearse(
   const policies = rehearsal.policies ?? loaded.policies;
   const state: DecisionState = {
     ...loaded,
-    passport: await withUse(services, action, loaded.passport),
+    passport: await withPassportUse(services, action, loaded.passport),
     policies,
     usage: await usageFor(services, action, { ...loaded, policies }),
   };
   const nowMs = services.clock.now();
   const verdict = await decideWithGrants(services, action, { state, nowMs });
   const context = contextWithUsage(action, state, nowMs);
-  const trace = await inTurns(rehearsal.trace(context, rehearsal.traceMax), pause);
+  const trace = await runWithPauses(rehearsal.trace(context, rehearsal.traceMax), pause);
   return { ...answerOf(verdict), trace: trace.rules, trace_left_off: trace.leftOff };
 }
 
@@ -160,7 +160,7 @@ async function actionAt(caller: Caller, request: SimulatedAction, index: number)
 }
 
 /** Deciding in earnest finds out by taking the passport's one use; here it is looked up. */
-async function withUse(
+async function withPassportUse(
   services: Services,
   { tenantId }: Action,
   passport: PassportState | undefined,

@@ -6,7 +6,7 @@ import { policyHash } from '../../shared/policy/language/hash.ts';
 import type { PublishedPolicy } from '../../shared/policy/language/published-policy.ts';
 import { parsePolicyInSteps } from '../../shared/policy/language/validate.ts';
 import type { Services } from '../core/services.ts';
-import { inTurns, type Pause } from '../platform/scheduling/pauser.ts';
+import { type Pause, runWithPauses } from '../platform/scheduling/pauser.ts';
 import { measureWork } from '../platform/scheduling/work-meter.ts';
 import { signedPolicy } from '../policies/load-published.ts';
 
@@ -52,8 +52,8 @@ export async function publishedPolicies(
   const published: PublishedPolicy[] = [];
   try {
     for (const { id, policyHash: hash, definition: text } of rows) {
-      const definition = await inTurns(parsePolicyInSteps(text), pause);
-      published.push(asPublished({ id, hash, definition }));
+      const definition = await runWithPauses(parsePolicyInSteps(text), pause);
+      published.push(assertPublished({ id, hash, definition }));
     }
     return published;
   } catch (cause) {
@@ -62,7 +62,7 @@ export async function publishedPolicies(
 }
 
 /** No decision is made by a definition that is not the one its hash was published for: no trial either. */
-function asPublished(policy: PublishedPolicy): PublishedPolicy {
+function assertPublished(policy: PublishedPolicy): PublishedPolicy {
   if (policyHash(policy.definition) === policy.hash) return policy;
   throw new Error(`published policy ${policy.id} is not the one that was published`);
 }
@@ -74,7 +74,7 @@ async function parseAll(
   const parsed: Omit<PublishedPolicy, 'id'>[] = [];
   const ids = new Set<string>();
   for (const [index, candidate] of candidates.entries()) {
-    const definition = await inTurns(parseAt(candidate, index), pause);
+    const definition = await runWithPauses(parseAt(candidate, index), pause);
     if (ids.has(definition.id)) {
       throw new GatewayError('policy.invalid', {
         message: `Two of the policies have the id ${JSON.stringify(definition.id)}; only one can be published.`,

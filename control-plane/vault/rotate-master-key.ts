@@ -4,9 +4,9 @@ import type { Services } from '../core/services.ts';
 import { newEvent } from '../ledger/sealing/new-event.ts';
 import { lockFor, type Transaction, transaction } from '../platform/store/transaction.ts';
 import { liveHolders } from '../platform/vault/hold-keys.ts';
+import { assertKeyStates, type KeyState, keyMac } from '../platform/vault/key-states.ts';
 import type { Kms } from '../platform/vault/kms/kms.ts';
 import { type OpenKeys, unwrapKey } from '../platform/vault/open-keys.ts';
-import { assertOwnKeys, type KeyState, keyMac } from '../platform/vault/own-keys.ts';
 import { countWrapped, rewrapColumn } from '../platform/vault/rewrap-column.ts';
 import { sealedColumns } from '../platform/vault/sealed-columns.ts';
 import { createVault, type Vault, type VaultKeys } from '../platform/vault/vault.ts';
@@ -44,11 +44,11 @@ export async function rotateMasterKey(
   { patienceMs = 60_000, onProgress = () => {} }: Options = {},
 ): Promise<Rotation> {
   const all = (what: string, isSo: (holder: Holder) => boolean) =>
-    untilHolders(deps.pool, { what, isSo, patienceMs, onProgress });
+    waitForHolders(deps.pool, { what, isSo, patienceMs, onProgress });
   const target = await nextKey(keys, deps);
   if (target !== keys.keyring.active.id) {
     await all(`know ${target}`, (holder) => holder.keys.includes(target));
-    await putInForce(keys, deps, target);
+    await activate(keys, deps, target);
   }
   keys.keyring.activate(target);
   await all(`wrap by ${target}`, ({ active }) => active === target);
@@ -63,7 +63,7 @@ async function nextKey(keys: OpenKeys, deps: Deps): Promise<string> {
   return transaction(deps.db, async (tx) => {
     await lockFor(tx, '', 'vault_key');
     const rows = await tx.vaultKey.findMany();
-    assertOwnKeys(createVault(keys), rows);
+    assertKeyStates(createVault(keys), rows);
     const active = rows.find(({ state }) => state === 'active');
     if (active !== undefined && rows.some(({ state }) => state === 'retiring')) {
       keys.keyring.activate(active.id);
@@ -72,9 +72,9 @@ async function nextKey(keys: OpenKeys, deps: Deps): Promise<string> {
     const { givenId } = keys;
     const given = rows.find(({ id }) => id === givenId)?.state ?? 'new';
     if (givenId !== undefined && ['new', 'announced'].includes(given)) {
-      return announceGiven(tx, keys, givenId);
+      return announceOperatorKey(tx, keys, givenId);
     }
-    if (keys.kms !== undefined) return announceMade(tx, { ...keys, kms: keys.kms });
+    if (keys.kms !== undefined) return announceKmsKey(tx, { ...keys, kms: keys.kms });
     if (givenId !== undefined && given === 'active') return givenId;
     throw new SettingsError(
       `SALLYPORT_MASTER_KEY is ${givenId}, which was replaced before: give a new one.`,
@@ -82,7 +82,7 @@ async function nextKey(keys: OpenKeys, deps: Deps): Promise<string> {
   });
 }
 
-async function announceGiven(tx: Transaction, keys: OpenKeys, id: string): Promise<string> {
+async function announceOperatorKey(tx: Transaction, keys: OpenKeys, id: string): Promise<string> {
   // One that was announced and never used is not the one that is meant now.
   await tx.vaultKey.deleteMany({ where: { state: 'announced', id: { not: id } } });
   const row = { ...announced(keys, id), provider: 'environment' };
@@ -91,7 +91,7 @@ async function announceGiven(tx: Transaction, keys: OpenKeys, id: string): Promi
 }
 
 /** A key of the KMS: the one that was announced when this was broken off, or a new one. */
-async function announceMade(
+async function announceKmsKey(
   tx: Transaction,
   keys: VaultKeys & { readonly kms: Kms },
 ): Promise<string> {
@@ -115,13 +115,13 @@ function announced(keys: VaultKeys, id: string) {
   return { ...state, mac: keyMac(createVault(keys), state) };
 }
 
-async function putInForce(keys: OpenKeys, deps: Deps, target: string): Promise<void> {
+async function activate(keys: OpenKeys, deps: Deps, target: string): Promise<void> {
   const from = keys.keyring.active.id;
   const vault = createVault(keys);
   await transaction(deps.db, async (tx) => {
     await lockFor(tx, '', 'vault_key');
     const rows = await tx.vaultKey.findMany();
-    assertOwnKeys(vault, rows);
+    assertKeyStates(vault, rows);
     const times = rows.map(({ activatedAt }) => activatedAt?.getTime() ?? 0);
     for (const row of rows.filter(({ state }) => state === 'active')) {
       await change(tx, vault, { ...row, state: 'retiring' });
@@ -129,7 +129,7 @@ async function putInForce(keys: OpenKeys, deps: Deps, target: string): Promise<v
     // After every one before it, also by a clock that is behind.
     const activatedAt = new Date(Math.max(deps.clock.now(), ...times.map((time) => time + 1)));
     await change(tx, vault, { id: target, state: 'active', activatedAt });
-    await tellTenants(tx, deps, 'master_key.rotation_began', { from, to: target });
+    await recordInLedgers(tx, deps, 'master_key.rotation_began', { from, to: target });
   });
 }
 
@@ -145,7 +145,7 @@ async function retireOthers(
   return transaction(deps.db, async (tx) => {
     await lockFor(tx, '', 'vault_key');
     const rows = await tx.vaultKey.findMany();
-    assertOwnKeys(createVault(keys), rows);
+    assertKeyStates(createVault(keys), rows);
     const retiring = rows.filter(({ state }) => state === 'retiring');
     if (retiring.length === 0) return [];
     const ids = retiring.map(({ id }) => id);
@@ -154,7 +154,7 @@ async function retireOthers(
       await change(tx, createVault(keys), { ...row, state: 'retired', retiredAt });
     }
     const data = { from: ids.join(' '), to: target, rewrapped, unreadable: unreadable.length };
-    await tellTenants(tx, deps, 'master_key.rotated', data);
+    await recordInLedgers(tx, deps, 'master_key.rotated', data);
     return ids;
   });
 }
@@ -169,7 +169,7 @@ async function change(
 }
 
 /** Each tenant's ledger says what was done to the keys of its secrets. */
-async function tellTenants(
+async function recordInLedgers(
   tx: Transaction,
   { ledger, clock }: Deps,
   type: string,
@@ -185,7 +185,7 @@ async function tellTenants(
 type Holder = Awaited<ReturnType<typeof liveHolders>>[number];
 
 /** Waits for the control planes that run; one that was killed is forgotten after half a minute. */
-async function untilHolders(
+async function waitForHolders(
   pool: Deps['pool'],
   {
     what,

@@ -87,7 +87,7 @@ async function reachByNetwork(
   input: DecisionInput,
   deps: JudgeDeps,
 ): Promise<Judgement> {
-  const { verdict, giveBack: release } = await reachVerdict(input, {
+  const { verdict, release } = await reachVerdict(input, {
     decideWith: ({ passport = noLease, grant }) => decideWith(action, { passport, grant }, deps),
     claim: (claim) => claimOnce(claim, deps),
     spend: ({ approvalId }) => consumeApproval(approvalId, deps),

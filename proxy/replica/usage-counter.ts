@@ -2,7 +2,7 @@ import type { Clock } from '../../shared/base/clock.ts';
 import { newId } from '../../shared/base/ids.ts';
 import { Buckets } from '../../shared/usage/buckets.ts';
 import { ToolUsage } from '../../shared/usage/tool-usage.ts';
-import { type GiveBack, UsageBook } from '../../shared/usage/usage-book.ts';
+import { type Release, UsageBook } from '../../shared/usage/usage-book.ts';
 import type { Sums } from '../../shared/vocabulary/verdict.ts';
 import type { UsageElsewhere } from '../control-plane/client.ts';
 
@@ -53,7 +53,7 @@ export class UsageCounter {
   }
 
   /** Counts a call in the tick of its decision. */
-  count(tool: string, sums: Sums): GiveBack {
+  count(tool: string, sums: Sums): Release {
     const { clock } = this.#options;
     return this.#book.count(tool, sums, { nowMs: clock.now(), monotonicMs: clock.monotonic() });
   }

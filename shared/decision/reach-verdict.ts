@@ -1,37 +1,37 @@
 import type { JsonObject } from '../base/json.ts';
 import type { PassportState } from '../passport/passport-state.ts';
-import type { GiveBack } from '../usage/usage-book.ts';
+import type { Release } from '../usage/usage-book.ts';
 import type { ApprovalProof } from '../vocabulary/approval-proof.ts';
 import type { Effect, Verdict } from '../vocabulary/verdict.ts';
 
 type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { readonly kind: Kind }>;
 
-/** The authority for an action: a passport, and a human decision if required. */
+/** By what authority an action is done: a passport, and a human's decision if it needs one. */
 interface Authority {
   readonly passport: PassportState | undefined;
   /** A standing grant that may be used. */
   readonly grant?: ApprovalProof | undefined;
 }
 
-/** The decisions and side effects of one decision point. */
+/** How a decision point decides, and how it carries out what only it can. */
 interface DecisionPoint {
   decideWith(authority: Authority): Verdict;
-  /** Claims the single use of the passport. */
+  /** Takes the passport's one use. */
   claim(effect: EffectOf<'claim_passport'>): Promise<'claimed' | 'replayed' | 'unavailable'>;
-  /** Consumes the grant, or one of its uses; false if others consumed it first. */
+  /** Uses up the grant, or one use of it; false when others were first. */
   spend(effect: EffectOf<'spend_approval'>): Promise<boolean>;
   /** Counts the call against budgets, in the same tick. */
-  count(effect: EffectOf<'count_usage'>): GiveBack;
+  count(effect: EffectOf<'count_usage'>): Release;
 }
 
-/** A verdict whose side effects were executed. */
+/** A verdict that really holds. */
 export interface Reached {
   readonly verdict: Verdict;
-  /** Removes the call from the budgets if it is not performed after all. */
-  readonly giveBack: GiveBack;
+  /** Takes the call back out of the budgets, should it not go through after all. */
+  readonly release: Release;
 }
 
-/** The effect of this kind in a verdict. */
+/** The effect of that kind that a verdict asks for. */
 export function effectIn<Kind extends Effect['kind']>(
   { effects }: Verdict,
   kind: Kind,
@@ -40,9 +40,9 @@ export function effectIn<Kind extends Effect['kind']>(
 }
 
 /**
- * Decides, claims the passport, counts the call, and consumes the grant, in that order. If a step
- * fails, it decides again with that result, so that the verdict always matches what happened. No
- * await separates a verdict from counting it.
+ * Decides, takes the passport's one use, counts the call, spends the grant, in that order. What
+ * cannot be done is decided again as undone, so that the verdict always says what really holds.
+ * Nothing comes between a verdict and its counting.
  */
 export async function reachVerdict(authority: Authority, point: DecisionPoint): Promise<Reached> {
   let held = authority;
@@ -52,33 +52,33 @@ export async function reachVerdict(authority: Authority, point: DecisionPoint): 
     held = { ...held, passport: { ...held.passport, use: await point.claim(claim) } };
     verdict = point.decideWith(held);
   }
-  const giveBack = count(verdict, point);
+  const release = count(verdict, point);
   const spend = effectIn(verdict, 'spend_approval');
-  if (spend === undefined || (await isSpent(spend, giveBack, point))) return { verdict, giveBack };
-  giveBack();
+  if (spend === undefined || (await isSpent(spend, release, point))) return { verdict, release };
+  release();
   verdict = point.decideWith(withoutGrant(held));
-  return { verdict, giveBack: count(verdict, point) };
+  return { verdict, release: count(verdict, point) };
 }
 
-function count(verdict: Verdict, point: DecisionPoint): GiveBack {
+function count(verdict: Verdict, point: DecisionPoint): Release {
   const effect = effectIn(verdict, 'count_usage');
   return effect === undefined ? () => {} : point.count(effect);
 }
 
 async function isSpent(
   spend: EffectOf<'spend_approval'>,
-  giveBack: GiveBack,
+  release: Release,
   point: DecisionPoint,
 ): Promise<boolean> {
   try {
     return await point.spend(spend);
   } catch (error) {
-    giveBack();
+    release();
     throw error;
   }
 }
 
-/** Removes the grant that another call consumed first. */
+/** The same when somebody else was first to use what a human granted. */
 function withoutGrant({ passport, grant }: Authority): Authority {
   return {
     passport:
@@ -90,8 +90,8 @@ function withoutGrant({ passport, grant }: Authority): Authority {
 }
 
 /**
- * The budget data in a decision's event: present if the call counts, with the values that it adds,
- * so that the ledger explains every sum. `run` names the counting process.
+ * What the event of a decision says of budgets: there where the call counts, with the values that
+ * it adds, so that the ledger explains every sum. `run` names who counted it.
  */
 export function usageEvidence(verdict: Verdict, run: string): JsonObject {
   const effect = effectIn(verdict, 'count_usage');

@@ -1,24 +1,24 @@
 import type { Sums } from '../vocabulary/verdict.ts';
 import { Buckets, keptMs, minuteOf } from './buckets.ts';
 
-/** Removes a counted call; it works once. */
-export type GiveBack = () => void;
+/** Takes back a call that was counted; once. */
+export type Release = () => void;
 
 interface Kept {
   readonly buckets: Buckets;
-  /** When this entry last counted a call, on the monotonic clock. */
+  /** When it last counted something, on the monotonic clock. */
   countedAtMs: number;
 }
 
 /**
- * The calls that one run of a decider allowed, by agent and tool. Counted and read in the same tick
- * as the decision, so that concurrent calls cannot exceed a budget together.
+ * What one run of one decider permitted, by agent and tool. Counted and read in the same tick as
+ * the decision, so that calls at once never pass a budget together.
  */
 export class UsageBook {
   readonly #kept = new Map<string, Kept>();
   #sweptAtMs = 0;
 
-  /** The counts so far; a live object. */
+  /** What was counted so far; live. */
   of(key: string): Buckets | undefined {
     return this.#kept.get(key)?.buckets;
   }
@@ -27,7 +27,7 @@ export class UsageBook {
     key: string,
     sums: Sums,
     { nowMs, monotonicMs }: { readonly nowMs: number; readonly monotonicMs: number },
-  ): GiveBack {
+  ): Release {
     this.#sweep(nowMs, monotonicMs);
     const kept = this.#kept.get(key) ?? { buckets: new Buckets(), countedAtMs: monotonicMs };
     this.#kept.set(key, kept);
@@ -41,10 +41,7 @@ export class UsageBook {
     };
   }
 
-  /**
-   * Uses the monotonic clock, because setting the wall clock ahead and back must not renew a
-   * budget.
-   */
+  /** Only once a day has really passed here: a clock that is set ahead, and back, must not renew a budget. */
   #sweep(nowMs: number, monotonicMs: number): void {
     if (monotonicMs - this.#sweptAtMs < keptMs) return;
     this.#sweptAtMs = monotonicMs;

@@ -3,9 +3,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { consumeApproval } from '../../control-plane/approvals/consume-approval.ts';
 import { decideApproval } from '../../control-plane/approvals/decide-approval.ts';
 import { openApproval } from '../../control-plane/approvals/open-approval.ts';
-import { spendApproval } from '../../control-plane/approvals/spend-approval.ts';
 import { commitChange } from '../../control-plane/core/commit-change.ts';
 import { openServices } from '../../control-plane/main.ts';
 import type { Caller } from '../../control-plane/platform/access/caller.ts';
@@ -270,7 +270,7 @@ describe('an approval', () => {
       usedBy: 'sidecar:sc_3',
     };
     const spent = await Promise.all(
-      [1, 2, 3].map(() => spendApproval(services, tenantId, spending)),
+      [1, 2, 3].map(() => consumeApproval(services, tenantId, spending)),
     );
     expect(spent.filter(Boolean)).toHaveLength(1);
     await until(() => replica.approvalById(id)?.used === true);

@@ -26,7 +26,7 @@ export function keptArgumentsPlace(tenantId: string, id: string): SealedPlace {
  * Keeps what belongs to these events and must not be in them, encrypted. Again changes nothing: an
  * event has one salt, and one that was erased stays erased, whoever sends the event again.
  */
-export async function keepApart(
+export async function storeSalts(
   { pool, vault }: Pick<LedgerServices, 'pool' | 'vault'>,
   tenantId: string,
   salted: readonly SaltedEvent[],

@@ -43,11 +43,11 @@ export function readCursor(
 ): ReadCursor {
   const bytes = Buffer.from(cursor, 'base64url');
   const place = bytes.subarray(0, placeBytes);
-  const isOurs =
+  const isSigned =
     bytes.length === placeBytes + macBytes &&
     bytes.toString('base64url') === cursor &&
     macOf(vault, tenantId, place).equals(bytes.subarray(placeBytes));
-  if (!isOurs) throw new GatewayError('evidence.cursor_invalid');
+  if (!isSigned) throw new GatewayError('evidence.cursor_invalid');
   const seq = Number(place.readBigUInt64BE(8));
   return {
     position: Number(place.readBigUInt64BE(0)),

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg';
-import { queryKept } from '../../platform/store/kept-plan.ts';
+import { queryPrepared } from '../../platform/store/prepared-statement.ts';
 import type { ReadCursor } from './cursor.ts';
 import type { EventFilter } from './event-filter.ts';
 import { boundByBytes, pageBytesMax } from './page-bytes.ts';
@@ -130,7 +130,7 @@ export async function lastPositionBefore(
   time: string,
 ): Promise<number> {
   const values = [tenantId, time];
-  const [found] = await queryKept<{ position: string | null }>(pool, positionSearch, values);
+  const [found] = await queryPrepared<{ position: string | null }>(pool, positionSearch, values);
   return Number(found?.position ?? 0);
 }
 
@@ -165,7 +165,7 @@ async function lastSeqUpTo(
 ): Promise<number> {
   if (position === 0) return 0;
   const values = [tenantId, chainId, position];
-  const [found] = await queryKept<{ seq: string | null }>(pool, seqSearch, values);
+  const [found] = await queryPrepared<{ seq: string | null }>(pool, seqSearch, values);
   return Number(found?.seq ?? 0);
 }
 

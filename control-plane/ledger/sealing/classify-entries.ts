@@ -13,7 +13,7 @@ export interface Entry extends SealableEvent {
   fail(error: Error): void;
 }
 
-interface SortedOut {
+interface ClassifiedEntries {
   /** To be sealed, in order; each with the entries that ask for the very same event. */
   readonly fresh: readonly Entry[];
   readonly repeats: ReadonlyMap<Entry, readonly Entry[]>;
@@ -23,10 +23,10 @@ interface SortedOut {
 }
 
 /** Tells new events from ones that are sealed already, and both from others under the same id. */
-export function sortOut(
+export function classifyEntries(
   entries: readonly Entry[],
   existing: ReadonlyMap<string, SealedEvent>,
-): SortedOut {
+): ClassifiedEntries {
   const firsts = new Map<string, Entry>();
   const repeats = new Map<Entry, Entry[]>();
   const alreadySealed: { entry: Entry; sealed: SealedEvent }[] = [];

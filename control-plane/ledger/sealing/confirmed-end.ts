@@ -43,7 +43,7 @@ export class ConfirmedEnd {
   }
 
   /** What is lost, where that was not known yet. */
-  lose(): End | undefined {
+  markLost(): End | undefined {
     if (this.#isLost) return undefined;
     this.#isLost = true;
     return this.#end;

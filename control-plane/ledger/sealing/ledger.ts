@@ -33,9 +33,9 @@ export interface Ledger {
   /** Seals now what waits for this tenant, as far as it can be. Never rejects. */
   retry(tenantId: string): Promise<void>;
   /** Events whose sealing failed, in the memory of this process: the database does not take them yet. */
-  unkept(tenantId: string): readonly { readonly event: EvidenceEvent; readonly reason: string }[];
+  unstored(tenantId: string): readonly { readonly event: EvidenceEvent; readonly reason: string }[];
   /** The same, how many of all tenants. */
-  readonly unkeptCount: number;
+  readonly unstoredCount: number;
 }
 
 type LedgerDeps = Pick<Platform, 'db' | 'pool' | 'signingKeys' | 'clock' | 'log'> & {
@@ -147,8 +147,8 @@ export function createLedger(deps: LedgerDeps): RunningLedger {
     sealed: (tenantId, eventId) => tenantOf(tenantId).drain.sealed(eventId),
     drain,
     retry,
-    unkept: (tenantId) => deadLetters.of(tenantId),
-    get unkeptCount() {
+    unstored: (tenantId) => deadLetters.of(tenantId),
+    get unstoredCount() {
       return deadLetters.count;
     },
     async close() {

@@ -75,7 +75,7 @@ export class OutboxDrain {
       const isWhole = events.length < batchRowsMax;
       // More may wait behind a full page, unless the page itself does not move.
       if (!isWhole && sealed.size > 0) this.#isWanted = true;
-      await this.#tell(waiters, { sealed, failed, isWhole });
+      await this.#settleWaiters(waiters, { sealed, failed, isWhole });
       await this.#markFailed(events, failed);
     } catch (cause) {
       for (const waiter of waiters) waiter.reject(sealFailed(cause));
@@ -120,7 +120,7 @@ export class OutboxDrain {
     );
   }
 
-  async #tell(waiters: readonly Waiter[], round: Round): Promise<void> {
+  async #settleWaiters(waiters: readonly Waiter[], round: Round): Promise<void> {
     const unknown: Waiter[] = [];
     for (const waiter of waiters) {
       const row = round.sealed.get(waiter.eventId);
@@ -129,11 +129,11 @@ export class OutboxDrain {
       else if (error !== undefined) waiter.reject(error);
       else unknown.push(waiter);
     }
-    if (unknown.length > 0) await this.#tellUnknown(unknown, round.isWhole);
+    if (unknown.length > 0) await this.#settleUnknown(unknown, round.isWhole);
   }
 
   /** Not in the outbox: another program sealed it, or it waits behind this page, or nobody recorded it. */
-  async #tellUnknown(waiters: readonly Waiter[], isWhole: boolean): Promise<void> {
+  async #settleUnknown(waiters: readonly Waiter[], isWhole: boolean): Promise<void> {
     const ids = waiters.map(({ eventId }) => eventId);
     let found: ReadonlyMap<string, SealedEvent>;
     try {

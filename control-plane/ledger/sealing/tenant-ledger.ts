@@ -5,7 +5,7 @@ import type { SealedEvent } from '../../../shared/ledger/event.ts';
 import { signHead, verifyHead } from '../../../shared/ledger/head.ts';
 import type { Frontier } from '../../../shared/ledger/merkle.ts';
 import type { SigningKeys } from '../../platform/signing-keys/signing-keys.ts';
-import { type Entry, sortOut } from './classify-entries.ts';
+import { classifyEntries, type Entry } from './classify-entries.ts';
 import { type ConfirmedEnd, type End, noEnd } from './confirmed-end.ts';
 import { deleteFromOutbox } from './outbox.ts';
 import {
@@ -33,7 +33,7 @@ interface Attempt {
   readonly isSuspicious: boolean;
   /** Take the head's lock first: others were faster, again and again. */
   readonly isLocking: boolean;
-  readonly isPlanKept: boolean;
+  readonly isPrepared: boolean;
 }
 
 /** What became of entries that were to be sealed together. */
@@ -128,7 +128,7 @@ export class TenantLedger {
     attempt: SigningAttempt,
   ): Promise<Sealed | undefined> {
     const { state, existing } = await this.#load(connection, entries, attempt);
-    const { fresh, repeats, alreadySealed, conflicts } = sortOut(entries, existing);
+    const { fresh, repeats, alreadySealed, conflicts } = classifyEntries(entries, existing);
     const batch = prepareBatch(this.#tenantId, state, fresh);
     const results = [...alreadySealed];
     for (const [index, { sealed }] of batch.rows.entries()) {
@@ -153,7 +153,7 @@ export class TenantLedger {
     }
     const treeRoot = rootText(batch.tree);
     const rootBefore = this.#end?.treeRoot ?? noEnd.treeRoot;
-    const { isPlanKept } = attempt;
+    const { isPrepared } = attempt;
     const signed = attempt.sign(batch, treeRoot);
     if (
       !(await writeBatch(connection, {
@@ -162,7 +162,7 @@ export class TenantLedger {
         rootBefore,
         ...signed,
         outboxIds: drained,
-        isPlanKept,
+        isPrepared,
       }))
     ) {
       this.forget();
@@ -232,7 +232,7 @@ export class TenantLedger {
       this.#confirmed.confirm(end);
       return;
     }
-    const lost = this.#confirmed.lose();
+    const lost = this.#confirmed.markLost();
     if (lost !== undefined) this.#deps.onRolledBack(this.#tenantId, lost, position);
     throw new GatewayError('evidence.rolled_back');
   }

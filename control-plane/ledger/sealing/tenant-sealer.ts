@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log } from '../../../shared/base/log.ts';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 import type { EvidenceEvent, SealedEvent } from '../../../shared/ledger/event.ts';
-import { isPlanForeign } from '../../platform/store/kept-plan.ts';
+import { isForeignStatement } from '../../platform/store/prepared-statement.ts';
 import type { SealMeter } from '../../platform/telemetry/seal-metrics.ts';
 import { toSealable } from './check-event.ts';
 import type { Entry } from './classify-entries.ts';
@@ -36,7 +36,7 @@ export class TenantSealer {
   readonly #deps: SealerDeps;
   readonly #ledger: TenantLedger;
   #queue: Entry[] = [];
-  #isPlanKept = true;
+  #isPrepared = true;
   #running: Promise<void> | undefined;
 
   constructor(tenantId: string, deps: SealerDeps) {
@@ -87,15 +87,15 @@ export class TenantSealer {
         const sealed = await this.#ledger.seal(entries, {
           isSuspicious,
           isLocking: races >= racesMax,
-          isPlanKept: this.#isPlanKept,
+          isPrepared: this.#isPrepared,
         });
         if (sealed !== undefined) return sealed;
         races++;
       } catch (error) {
         this.#ledger.forget();
         const kind = sealErrorKind(error);
-        if (kind === 'plan' && this.#isPlanKept) {
-          this.#isPlanKept = false;
+        if (kind === 'plan' && this.#isPrepared) {
+          this.#isPrepared = false;
           continue;
         }
         if (kind === 'data' || tries === triesMax) throw error;
@@ -190,7 +190,7 @@ const dataStates = /^(22|54|23502|23514)/;
 function sealErrorKind(error: unknown): SealErrorKind {
   const { code, constraint } = fieldsOf(error);
   if (code === '23505' && constraint === 'evidence_row_tenant_id_event_id_key') return 'duplicate';
-  if (isPlanForeign(error)) return 'plan';
+  if (isForeignStatement(error)) return 'plan';
   return dataStates.test(code) ? 'data' : 'passing';
 }
 

@@ -11,7 +11,7 @@ interface Write {
   /** Outbox rows that this batch seals, and that go with its commit. */
   readonly outboxIds: readonly string[];
   /** Whether the connection's session is its own, so that a plan kept under a name is still there. */
-  readonly isPlanKept: boolean;
+  readonly isPrepared: boolean;
 }
 
 /**
@@ -23,7 +23,7 @@ interface Write {
 export async function writeBatch(connection: Queryable, write: Write): Promise<boolean> {
   const { batch } = write;
   const { rows } = await connection.query<{ moved: number }>({
-    ...statementFor({ size: batch.rows.length, counts: batch.tally.length > 0 }, write.isPlanKept),
+    ...statementFor({ size: batch.rows.length, counts: batch.tally.length > 0 }, write.isPrepared),
     values: [...headValues(write), ...batch.rows.flatMap(rowValues), ...tallyValues(batch)],
   });
   return rows[0]?.moved === 1;
@@ -100,12 +100,12 @@ interface Shape {
 
 function statementFor(
   { size, counts }: Shape,
-  isPlanKept: boolean,
+  isPrepared: boolean,
 ): { readonly text: string; readonly name?: string } {
   const name = counts ? `seal_${size}_counted` : `seal_${size}`;
   const text = texts.get(name) ?? statementText({ size, counts });
   if (size <= namedSizeMax || size === batchRowsMax) texts.set(name, text);
-  return isPlanKept && size <= namedSizeMax ? { text, name } : { text };
+  return isPrepared && size <= namedSizeMax ? { text, name } : { text };
 }
 
 function statementText({ size, counts }: Shape): string {

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { argumentLimits, parseStrictJsonInSteps } from '../../../shared/base/strict-json.ts';
 import type { AnyOperation, BodyType } from '../../../shared/contract/base/operation.ts';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
-import { inTurns, pauser } from '../scheduling/pauser.ts';
+import { pauser, runWithPauses } from '../scheduling/pauser.ts';
 
 export const bodyBytesMaxDefault = 1_048_576;
 const depthMax = 64;
@@ -134,10 +134,10 @@ async function parseJson(
   { bodySize = argumentLimits }: AnyOperation,
 ): Promise<unknown> {
   const pause = pauser();
-  const value = await inTurns(parseStrictJsonInSteps(raw, { size: bodySize }), pause);
+  const value = await runWithPauses(parseStrictJsonInSteps(raw, { size: bodySize }), pause);
   await pause();
   // Paths are built only for what is refused: they cost more than the check.
-  if (!isKeepable(value, 1)) refuseUnkeepable(value, 'body');
+  if (!isStorable(value, 1)) refuseUnstorable(value, 'body');
   return value;
 }
 
@@ -149,27 +149,27 @@ function decode(raw: Buffer): string {
   }
 }
 
-function isKeepable(value: unknown, depth: number): boolean {
-  if (typeof value === 'string') return isKeepableText(value);
+function isStorable(value: unknown, depth: number): boolean {
+  if (typeof value === 'string') return isStorableText(value);
   if (typeof value === 'number') {
     return Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value);
   }
   if (typeof value !== 'object' || value === null) return true;
   if (depth > depthMax) return false;
-  if (Array.isArray(value)) return value.every((item) => isKeepable(item, depth + 1));
+  if (Array.isArray(value)) return value.every((item) => isStorable(item, depth + 1));
   for (const name of Object.keys(value)) {
-    if (name === '__proto__' || !isKeepableText(name)) return false;
-    if (!isKeepable((value as Record<string, unknown>)[name], depth + 1)) return false;
+    if (name === '__proto__' || !isStorableText(name)) return false;
+    if (!isStorable((value as Record<string, unknown>)[name], depth + 1)) return false;
   }
   return true;
 }
 
-function isKeepableText(text: string): boolean {
+function isStorableText(text: string): boolean {
   return text.isWellFormed() && !text.includes('\0');
 }
 
 /** Refuses a value out of `JSON.parse` that could not be kept as it was meant. */
-export function refuseUnkeepable(value: unknown, path: string, depth = 1): void {
+export function refuseUnstorable(value: unknown, path: string, depth = 1): void {
   if (typeof value === 'string') {
     refuseText(value, path);
   } else if (typeof value === 'number') {
@@ -182,12 +182,12 @@ export function refuseUnkeepable(value: unknown, path: string, depth = 1): void 
     if (depth > depthMax) throw new GatewayError('args.too_deep');
     if (Array.isArray(value)) {
       value.forEach((item, index) => {
-        refuseUnkeepable(item, `${path}[${index}]`, depth + 1);
+        refuseUnstorable(item, `${path}[${index}]`, depth + 1);
       });
     } else {
       for (const [name, member] of Object.entries(value)) {
         refuseName(name, path);
-        refuseUnkeepable(member, `${path}.${name}`, depth + 1);
+        refuseUnstorable(member, `${path}.${name}`, depth + 1);
       }
     }
   }
@@ -204,7 +204,7 @@ function refuseName(name: string, path: string): void {
 
 /** Refuses text that cannot be stored: half a surrogate pair, U+0000. */
 export function refuseText(text: string, path: string): void {
-  if (isKeepableText(text)) return;
+  if (isStorableText(text)) return;
   throw new GatewayError('args.encoding_invalid', {
     message: `${path}: holds U+0000 or half of a surrogate pair.`,
   });

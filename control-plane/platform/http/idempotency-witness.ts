@@ -4,7 +4,7 @@ import type { Platform } from '../platform.ts';
 import type { Vault } from '../vault/vault.ts';
 
 /** How long an answer is kept for an idempotency key. */
-export const keptMs = 24 * 60 * 60 * 1000;
+export const retentionMs = 24 * 60 * 60 * 1000;
 
 /** What an idempotency key is unique within, and the key. */
 export interface RowKey {
@@ -16,37 +16,37 @@ export interface RowKey {
 }
 
 /** The keys whose effect is under way in this process, by the id of their result's event. */
-const underWay = new Set<string>();
+const inProgress = new Set<string>();
 
 /**
  * The id of the event that records the effect of a request: derived from its key, so that the
  * ledger, which is never rewritten unseen, witnesses what a deleted row would have repeated.
- * A key is taken again after `keptMs` at the earliest, and then in another period.
+ * A key is taken again after `retentionMs` at the earliest, and then in another period.
  */
 export function resultIdOf(
   vault: Pick<Vault, 'mac'>,
   { tenantId, keyId, agentId, operation, key }: RowKey,
   takenAtMs: number,
 ): string {
-  const period = Math.floor(takenAtMs / keptMs);
+  const period = Math.floor(takenAtMs / retentionMs);
   const named = canonicalJson([tenantId, keyId, agentId, operation, key, period]);
   return `ev_${vault.mac('idempotency_result', named).slice(0, 32)}`;
 }
 
 /** Runs a request's effect; until it has ended, this process itself is the witness. */
-export async function witnessed<Result>(
+export async function trackEffect<Result>(
   resultId: string,
   run: () => Promise<Result>,
 ): Promise<Result> {
   try {
     return await run();
   } finally {
-    underWay.delete(resultId);
+    inProgress.delete(resultId);
   }
 }
 
-export function noteUnderWay(resultId: string): void {
-  underWay.add(resultId);
+export function markInProgress(resultId: string): void {
+  inProgress.add(resultId);
 }
 
 /** Throws when the effect of this key is under way or recorded although its row does not exist. */
@@ -56,10 +56,10 @@ export async function assertNotPerformed(
   nowMs: number,
 ): Promise<void> {
   const { tenantId, operation, key } = rowKey;
-  const ids = [nowMs, nowMs - keptMs].map((atMs) => resultIdOf(vault, rowKey, atMs));
-  const isUnderWay = ids.some((id) => underWay.has(id));
-  if (!isUnderWay) {
-    const since = new Date(nowMs - keptMs);
+  const ids = [nowMs, nowMs - retentionMs].map((atMs) => resultIdOf(vault, rowKey, atMs));
+  const isInProgress = ids.some((id) => inProgress.has(id));
+  if (!isInProgress) {
+    const since = new Date(nowMs - retentionMs);
     const where = { tenantId, eventId: { in: ids } };
     const sealed = await db.evidenceRow.count({ where: { ...where, occurredAt: { gt: since } } });
     const waiting = await db.eventOutbox.count({ where });

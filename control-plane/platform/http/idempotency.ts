@@ -9,13 +9,13 @@ import type { Transaction } from '../store/transaction.ts';
 import type { SealedPlace } from '../vault/vault.ts';
 import {
   assertNotPerformed,
-  keptMs,
-  noteUnderWay,
+  markInProgress,
   type RowKey,
   resultIdOf,
-  witnessed,
+  retentionMs,
+  trackEffect,
 } from './idempotency-witness.ts';
-import { nextChance } from './next-chance.ts';
+import { waitForNotify } from './wait-for-notify.ts';
 
 const abandonedMsDefault = 120_000;
 const waitMs = 30_000;
@@ -93,14 +93,14 @@ export async function idempotent(
   let mayBeFree = true;
   for (;;) {
     const claim = mayBeFree ? await begin(services, rowKey, fingerprint) : undefined;
-    if (claim !== undefined) return carryOut({ call, rowKey, claim }, run);
+    if (claim !== undefined) return runAndStore({ call, rowKey, claim }, run);
     const found = await lookUp(call, rowKey, fingerprint);
     if (found.state === 'settled') return replay(found.outcome);
-    if (found.state === 'taken-over') return carryOut({ call, rowKey, claim: found.claim }, run);
+    if (found.state === 'taken-over') return runAndStore({ call, rowKey, claim: found.claim }, run);
     if (performance.now() > deadline) throw new GatewayError('args.idempotency_in_flight');
     mayBeFree = found.state === 'gone';
     if (found.state !== 'in-flight') continue;
-    await nextChance(services.bus, topicOf(rowKey), pollMs);
+    await waitForNotify(services.bus, topicOf(rowKey), pollMs);
     pollMs = Math.min(pollMs * 2, pollMsMax);
   }
 }
@@ -141,7 +141,7 @@ async function begin(
 type Claim = ReturnType<typeof newClaim>;
 
 function newClaim(now: number) {
-  return { owner: randomUUID(), createdAt: new Date(now), expiresAt: new Date(now + keptMs) };
+  return { owner: randomUUID(), createdAt: new Date(now), expiresAt: new Date(now + retentionMs) };
 }
 
 type Found =
@@ -179,7 +179,7 @@ async function lookUp(
       const data = { status: answer.status, owner: randomUUID() };
       return (await tx.idempotency.updateMany({ where, data })).count === 1;
     };
-    const resultId = resultIdOf(vault, rowKey, row.expiresAt.getTime() - keptMs);
+    const resultId = resultIdOf(vault, rowKey, row.expiresAt.getTime() - retentionMs);
     await (onLost === undefined ? settle(db) : onLost({ answer, resultId, settle }));
     return { state: 'looked-after' };
   }
@@ -199,7 +199,7 @@ interface Holding {
 }
 
 /** Runs, and keeps the answer before it is given. */
-async function carryOut(
+async function runAndStore(
   holding: Holding,
   run: (begin: Begin) => Promise<KeptAnswer>,
 ): Promise<KeptAnswer> {
@@ -210,12 +210,12 @@ async function carryOut(
   try {
     const begin: Begin = async ({ status, body }) => {
       const ifLost: Outcome = { kind: 'answer', status, body };
-      await noteBeginning(holding, ifLost);
+      await recordBeginning(holding, ifLost);
       begun = ifLost;
-      noteUnderWay(resultId);
+      markInProgress(resultId);
       return resultId;
     };
-    answer = await witnessed(resultId, () => run(begin));
+    answer = await trackEffect(resultId, () => run(begin));
   } catch (thrown) {
     // What has begun may have had its effect, whatever broke afterwards.
     await settle(holding, begun ?? outcomeOf(thrown));
@@ -224,12 +224,12 @@ async function carryOut(
   const { status, body, isPassing = false } = answer;
   const settled = settle(holding, { kind: 'answer', status, body }, isPassing);
   // An effect that is known is told, even where it cannot be kept: a repeat then learns less.
-  await (begun === undefined ? settled : settled.catch((err) => noteUnkept(holding, err)));
+  await (begun === undefined ? settled : settled.catch((err) => logUnstored(holding, err)));
   return { status, body };
 }
 
 /** Fenced by the owner: of two that both hold themselves for the first request, one may begin. */
-async function noteBeginning(
+async function recordBeginning(
   { call: { services }, rowKey, claim: { owner } }: Holding,
   ifLost: Outcome,
 ): Promise<void> {
@@ -241,7 +241,7 @@ async function noteBeginning(
   if (count === 0) throw new GatewayError('args.idempotency_in_flight');
 }
 
-function noteUnkept({ call: { services } }: Holding, err: unknown): void {
+function logUnstored({ call: { services } }: Holding, err: unknown): void {
   services.log.error({ err }, 'the answer of a call that was performed could not be kept');
 }
 

@@ -2,14 +2,14 @@ import { type RequestHandler, Router } from 'express';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 import { recordOf } from './request-log.ts';
 import type { Route } from './route.ts';
-import { answerError, type Doorkeepers, serveRoute } from './serve-route.ts';
+import { answerError, type RequestGuards, serveRoute } from './serve-route.ts';
 
 /**
  * One router for all operations. Paths without parameters are matched before paths with them, so
  * that `/v1/policies/lint` never falls to `/v1/policies/{id}`; each path answers other methods
  * with 405.
  */
-export function routerOf(routes: readonly Route[], doors: Doorkeepers): Router {
+export function routerOf(routes: readonly Route[], guards: RequestGuards): Router {
   const router = Router({ caseSensitive: true, strict: true });
   const byPath = Map.groupBy(routes, ({ operation }) => operation.path);
   const paths = [...byPath.keys()].sort((a, b) => (rank(a) < rank(b) ? -1 : 1));
@@ -17,7 +17,7 @@ export function routerOf(routes: readonly Route[], doors: Doorkeepers): Router {
     const here = byPath.get(path) ?? [];
     const at = router.route(patternOf(path, here[0]?.operation.isPathOpen === true));
     for (const route of here) {
-      at[methodOf(route)](serveRoute(route, doors));
+      at[methodOf(route)](serveRoute(route, guards));
     }
     at.all(
       refuseMethod(

@@ -47,11 +47,11 @@ async function sendStream(
     res.end();
     return;
   }
-  await pipeline(Readable.from(noting(stream, res), { objectMode: true }), res);
+  await pipeline(Readable.from(logFailures(stream, res), { objectMode: true }), res);
 }
 
 /** A failing stream ends the connection at once: what failed must be on record by then. */
-async function* noting(stream: AsyncIterable<string | Uint8Array>, res: Response) {
+async function* logFailures(stream: AsyncIterable<string | Uint8Array>, res: Response) {
   try {
     yield* stream;
   } catch (thrown) {

@@ -14,7 +14,7 @@ import type { RequestFacts, Route } from './route.ts';
 import { send } from './send.ts';
 import { validateInput } from './validate.ts';
 
-export interface Doorkeepers {
+export interface RequestGuards {
   readonly authenticate: Authenticate;
   readonly budgets: Budgets;
 }
@@ -23,7 +23,7 @@ export interface Doorkeepers {
  * The story of a request: who calls, may they, is their budget left, what do they ask, do it,
  * answer. Nothing of the body is read before the first three are settled.
  */
-export function serveRoute({ operation, handle }: Route, doors: Doorkeepers): RequestHandler {
+export function serveRoute({ operation, handle }: Route, guards: RequestGuards): RequestHandler {
   return async (req, res) => {
     const record = recordOf(res);
     record.operationId = operation.id;
@@ -31,11 +31,11 @@ export function serveRoute({ operation, handle }: Route, doors: Doorkeepers): Re
     const meter = new WorkMeter();
     try {
       refuseRepeatedHeaders(req);
-      const caller = await doors.authenticate(operation, req, (address) =>
-        doors.budgets.spendUnknownKey(address, res),
+      const caller = await guards.authenticate(operation, req, (address) =>
+        guards.budgets.spendUnknownKey(address, res),
       );
       record.caller = caller;
-      await admit(operation, caller, { res, budgets: doors.budgets });
+      await admit(operation, caller, { res, budgets: guards.budgets });
       const rawBody = await readBodyOf(operation, req);
       const type = req.headers['content-type'];
       const body = await meter.measure(() => parseBody(rawBody, type, operation));
@@ -49,7 +49,7 @@ export function serveRoute({ operation, handle }: Route, doors: Doorkeepers): Re
       answerError(req, res, thrown);
     } finally {
       const { caller } = record;
-      if (caller !== undefined) await doors.budgets.spendTime(operation, caller, meter.ms);
+      if (caller !== undefined) await guards.budgets.spendTime(operation, caller, meter.ms);
     }
   };
 }

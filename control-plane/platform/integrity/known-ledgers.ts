@@ -1,5 +1,5 @@
 /** What the ledger said last of a row that was put in force: the row, or its tombstone, must exist. */
-export interface Said {
+export interface LedgerVersion {
   readonly tenantId: string;
   readonly table:
     | ('kill_switch' | 'policy' | 'binding')
@@ -17,7 +17,7 @@ export interface Said {
 
 interface KnownTenant {
   readonly position: number;
-  readonly said: Map<string, Said>;
+  readonly said: Map<string, LedgerVersion>;
 }
 
 /** What is known of each tenant's ledger from the rounds before. */

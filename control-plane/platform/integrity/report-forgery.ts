@@ -61,13 +61,15 @@ export function reportForgery(deps: Deps, forgery: Forgery, reported: Set<string
   });
 }
 
-type Told = Readonly<Record<'type', string>> & { readonly data: Readonly<Record<string, string>> };
+type ForgeryMessage = Readonly<Record<'type', string>> & {
+  readonly data: Readonly<Record<string, string>>;
+};
 
 /** What whoever is to be told of everything gets, sealed for each channel that there may be. */
 function messageTo(
   { clock, vault }: Deps,
   tenantId: string,
-  { type, data }: Told,
+  { type, data }: ForgeryMessage,
 ): readonly [string, Date, readonly string[], readonly string[], readonly string[]] {
   const now = new Date(clock.now());
   const text = messageText({ type, data }, now);

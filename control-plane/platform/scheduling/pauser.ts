@@ -14,20 +14,20 @@ export function pauser(clock: Pick<Clock, 'monotonic'> = systemClock): Pause {
   let endsAt = clock.monotonic() + sliceMs;
   return () => {
     if (clock.monotonic() < endsAt) return undefined;
-    return wholeTurn().then(() => {
+    return yieldToEventLoop().then(() => {
       endsAt = clock.monotonic() + sliceMs;
     });
   };
 }
 
 /** A single turn that begins while Node reads from sockets ends before timers and other sockets. */
-async function wholeTurn(): Promise<void> {
+async function yieldToEventLoop(): Promise<void> {
   await turn();
   await turn();
 }
 
 /** Runs a generator to its end and pauses between its steps. */
-export async function inTurns<Result>(steps: Steps<Result>, pause: Pause): Promise<Result> {
+export async function runWithPauses<Result>(steps: Steps<Result>, pause: Pause): Promise<Result> {
   for (;;) {
     const { done, value } = measureWork(() => steps.next());
     if (done) return value;

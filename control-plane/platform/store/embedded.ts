@@ -6,7 +6,7 @@ import { PGLiteSocketServer } from '@electric-sql/pglite-socket';
 import { describeFileError } from '../../../shared/base/file-error.ts';
 import { lockFolder } from './folder-lock.ts';
 import { assertOpenable, engineProblem } from './inspect-folder.ts';
-import { ownFolder } from './own-folder.ts';
+import { restrictToOwner } from './restrict-to-owner.ts';
 import { StoreError } from './store-error.ts';
 
 interface EmbeddedPostgres {
@@ -25,7 +25,7 @@ const socketPathBytesMax = 103;
  */
 export async function startEmbedded(dataDir: string): Promise<EmbeddedPostgres> {
   const folder = resolve(dataDir);
-  ownFolder(folder);
+  restrictToOwner(folder);
   const lock = lockFolder(folder);
   try {
     return await serve(folder, lock.release);
@@ -42,7 +42,7 @@ export async function startEmbedded(dataDir: string): Promise<EmbeddedPostgres> 
 async function serve(folder: string, release: () => void): Promise<EmbeddedPostgres> {
   const database = await openDatabase(join(folder, 'postgres'));
   // PGlite sets modes of its own on the files that a new database begins with.
-  ownFolder(folder);
+  restrictToOwner(folder);
   const host = socketFolder(folder);
   const path = join(host, socketName);
   // What a killed predecessor left; the lock says that nobody listens there.

@@ -3,12 +3,12 @@ import type { ClientBase, Pool } from 'pg';
 import type { Log } from '../../../shared/base/log.ts';
 import type { Config } from '../config/config.ts';
 import { StoreError } from '../store/store-error.ts';
-import { assertFromBefore } from './from-before.ts';
+import { assertKeyStates, type KeyState, keyMac } from './key-states.ts';
 import { Keyring, wrappingKeyOf } from './keyring.ts';
 import type { Kms } from './kms/kms.ts';
 import { openKms } from './kms/open-kms.ts';
+import { assertLegacyDatabase } from './legacy-database.ts';
 import { assertFilePresent, isKeyFiled, loadMasterKeys } from './master-key.ts';
-import { assertOwnKeys, type KeyState, keyMac } from './own-keys.ts';
 import { createVault, rewrap, type SealedPlace, type VaultKeys, wrappedBy } from './vault.ts';
 
 /** The vault's keys as a control plane holds them, and where new master keys come from. */
@@ -60,7 +60,7 @@ export async function openKeys(pool: Pool, config: Deps): Promise<OpenKeys> {
     await client.query('COMMIT');
     const keyring = await openKeyring(found.keys, { given, kms });
     const opened = openRoot(keyring, found.root);
-    assertOwnKeys(createVault({ keyring, root: opened.root }), found.keys);
+    assertKeyStates(createVault({ keyring, root: opened.root }), found.keys);
     assertRootWrapped(found);
     const givenId = current && wrappingKeyOf(current).id;
     return { keyring, ...opened, kms, givenId };
@@ -144,7 +144,7 @@ async function newKeys(given: readonly Buffer[], kms: Kms | undefined): Promise<
 
 /** An installation from before there was a root: its hashes are under the master key that wraps its secrets. */
 async function inherited(client: ClientBase, given: readonly Buffer[]): Promise<FirstKeys> {
-  await assertFromBefore(client);
+  await assertLegacyDatabase(client);
   const { rows } = await client.query<{ kid: string; sealed: string }>(
     'SELECT kid, sealed FROM signing_key',
   );
@@ -252,7 +252,7 @@ export async function refreshKeys(
   { pool, log, holderId }: { readonly pool: Pool; readonly log: Log; readonly holderId: string },
 ): Promise<void> {
   const { rows } = await pool.query<KeyRow>(allKeys);
-  assertOwnKeys(createVault({ keyring, root }), rows);
+  assertKeyStates(createVault({ keyring, root }), rows);
   assertStillKnown(keyring, rows);
   for (const { id, wrapped, state } of rows) {
     if (wrapped === null || state === 'retired' || keyring.find(id) !== undefined) continue;

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { evidenceRoutes } from '../../../control-plane/evidence/routes.ts';
-import { keepApart } from '../../../control-plane/ledger/privacy/store-salts.ts';
+import { storeSalts } from '../../../control-plane/ledger/privacy/store-salts.ts';
 import { verifyStored } from '../../../control-plane/ledger/verification/verify-chain.ts';
 import { privacyRoutes } from '../../../control-plane/privacy/routes.ts';
 import { tenantRoutes } from '../../../control-plane/tenants/routes.ts';
@@ -202,7 +202,7 @@ describe('erasing the arguments of a call', () => {
     expect((await saltOf(key)).row).toMatchObject({ sealed: '', arguments: null });
     const own = JSON.parse((await stage.sealed(await decided())).row.canonical) as EvidenceEvent;
     await erase(own.id);
-    await keepApart(gateway.services, 'default', [{ event: own, salt: 'c2FsdA==' }]);
+    await storeSalts(gateway.services, 'default', [{ event: own, salt: 'c2FsdA==' }]);
     expect((await saltOf(own.id)).row.sealed).toBe('');
   });
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
+  activeVersions,
   type Query,
-  saidInForce,
   sinceStatement,
 } from '../../../control-plane/integrity/active-versions.ts';
 import { sweepRows } from '../../../control-plane/integrity/sweep.ts';
@@ -143,19 +143,19 @@ describe('a round of the sweep', () => {
   it('reads of the ledgers what was sealed since the one before, and remembers the rest', async () => {
     const query = onPool();
     const known: KnownLedgers = new Map();
-    const first = await saidInForce(query, known);
+    const first = await activeVersions(query, known);
     expect(first.length).toBeGreaterThan(0);
     const before = known.get('default')?.position ?? 0;
-    expect(await saidInForce(query, known)).toEqual(first);
+    expect(await activeVersions(query, known)).toEqual(first);
     await armed();
-    expect(await saidInForce(query, known)).toHaveLength(first.length + 1);
+    expect(await activeVersions(query, known)).toHaveLength(first.length + 1);
     expect(known.get('default')?.position).toBeGreaterThan(before);
   });
 
   it('touches, in a ledger of thousands of events, the few that it is about', async () => {
     const { pool } = gateway.services;
     const known: KnownLedgers = new Map();
-    await saidInForce(onPool(), known);
+    await activeVersions(onPool(), known);
     const touched = async (positions: readonly number[]) => {
       const client = await pool.connect();
       try {

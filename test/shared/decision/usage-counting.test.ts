@@ -112,12 +112,12 @@ describe('reaching a verdict', () => {
 
   it('gives back once, however often it is asked to', async () => {
     const book = new UsageBook();
-    const { giveBack } = await reachVerdict(
+    const { release } = await reachVerdict(
       { passport: undefined },
       point(book, async () => true),
     );
-    giveBack();
-    giveBack();
+    release();
+    release();
     expect(new ToolUsage([book.of(tool)]).callsIn1h(nowMs)).toBe(0);
   });
 });

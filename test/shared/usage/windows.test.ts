@@ -38,10 +38,10 @@ function usageOf(calls: readonly Call[]): ToolUsage {
   const told = new Map<number, { calls: number; sum: number }>();
   for (const one of calls) {
     if (one.where === 'here') {
-      const giveBack = book.count('tool', sumsOf(one), { nowMs: one.atMs, monotonicMs: 0 });
+      const release = book.count('tool', sumsOf(one), { nowMs: one.atMs, monotonicMs: 0 });
       if (one.isGivenBack) {
-        giveBack();
-        giveBack();
+        release();
+        release();
       }
       continue;
     }
@@ -113,8 +113,8 @@ describe('windows of minute buckets', () => {
         const book = new UsageBook();
         const seen: Call[] = [];
         for (const one of all) {
-          const giveBack = book.count('tool', sumsOf(one), { nowMs: one.atMs, monotonicMs: 0 });
-          if (one.isGivenBack) giveBack();
+          const release = book.count('tool', sumsOf(one), { nowMs: one.atMs, monotonicMs: 0 });
+          if (one.isGivenBack) release();
           else seen.push(one);
           const usage = new ToolUsage([book.of('tool')]);
           expect(usage.callsIn1h(nowMs)).toBe(naive(seen, nowMs, hourMs).length);

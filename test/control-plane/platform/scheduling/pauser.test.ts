@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import net from 'node:net';
 import { describe, expect, it } from 'vitest';
 import type { Services } from '../../../../control-plane/core/services.ts';
-import { inTurns, pauser } from '../../../../control-plane/platform/scheduling/pauser.ts';
+import { pauser, runWithPauses } from '../../../../control-plane/platform/scheduling/pauser.ts';
 import { lintCandidates } from '../../../../control-plane/policies/lint-policies.ts';
 import { trialPolicies } from '../../../../control-plane/trials/trial-policies.ts';
 import type { Steps } from '../../../../shared/base/steps.ts';
@@ -83,7 +83,7 @@ describe('a pauser', () => {
     await new Promise<void>((resolve, reject) => {
       client.once('data', () => {
         setTimeout(() => seen.push('timer'), 1);
-        inTurns(work(), pauser()).then(resolve, reject);
+        runWithPauses(work(), pauser()).then(resolve, reject);
       });
     });
     client.destroy();
@@ -104,7 +104,7 @@ describe('long work', () => {
     expect(policies).toHaveLength(count);
     expect(turns).toBeGreaterThanOrEqual(count);
     const [set, compiling] = await turnsDuring(() =>
-      inTurns(compileInSteps(policies), pauser(hurriedClock())),
+      runWithPauses(compileInSteps(policies), pauser(hurriedClock())),
     );
     expect(set.size).toBe(count);
     expect(compiling).toBeGreaterThanOrEqual(count);
@@ -122,7 +122,7 @@ describe('long work', () => {
   it('gives others a turn between the passes over a JSON body', async () => {
     const body = Buffer.from(JSON.stringify(candidates));
     const [value, turns] = await turnsDuring(() =>
-      inTurns(parseStrictJsonInSteps(body), pauser(hurriedClock())),
+      runWithPauses(parseStrictJsonInSteps(body), pauser(hurriedClock())),
     );
     expect(value).toEqual(candidates);
     expect(turns).toBeGreaterThanOrEqual(3);

@@ -6,12 +6,12 @@ import { createSigningKeys } from '../../../../control-plane/platform/signing-ke
 import { migrate, readMigrations } from '../../../../control-plane/platform/store/migrate.ts';
 import { StoreError } from '../../../../control-plane/platform/store/store-error.ts';
 import { holdKeys } from '../../../../control-plane/platform/vault/hold-keys.ts';
+import { keyMac } from '../../../../control-plane/platform/vault/key-states.ts';
 import {
   type OpenKeys,
   rootPlace,
   signedRootPlace,
 } from '../../../../control-plane/platform/vault/open-keys.ts';
-import { keyMac } from '../../../../control-plane/platform/vault/own-keys.ts';
 import { sealedColumns } from '../../../../control-plane/platform/vault/sealed-columns.ts';
 import { createVault } from '../../../../control-plane/platform/vault/vault.ts';
 import { vaultStatus } from '../../../../control-plane/vault/vault-status.ts';

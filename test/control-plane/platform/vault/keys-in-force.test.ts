@@ -3,8 +3,8 @@ import { createRowGuard } from '../../../../control-plane/platform/integrity/row
 import { createSigningKeys } from '../../../../control-plane/platform/signing-keys/signing-keys.ts';
 import { StoreError } from '../../../../control-plane/platform/store/store-error.ts';
 import { holdKeys } from '../../../../control-plane/platform/vault/hold-keys.ts';
+import { keyMac } from '../../../../control-plane/platform/vault/key-states.ts';
 import { type OpenKeys, refreshKeys } from '../../../../control-plane/platform/vault/open-keys.ts';
-import { keyMac } from '../../../../control-plane/platform/vault/own-keys.ts';
 import { createVault } from '../../../../control-plane/platform/vault/vault.ts';
 import { systemClock } from '../../../../shared/base/clock.ts';
 import { silentLog } from '../../../../shared/base/log.ts';

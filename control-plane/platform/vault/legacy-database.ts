@@ -3,16 +3,16 @@ import { signedTables } from '../store/signed-rows.ts';
 import { StoreError } from '../store/store-error.ts';
 
 /** Tables whose rows had keyed hashes when the master key was their root. */
-const hashedBefore: readonly string[] = ['approval', 'policy'];
+const legacyHashedTables: readonly string[] = ['approval', 'policy'];
 
 /**
  * Refuses a database that had a root secret and lost it: it is not one from before there was any,
  * and a master key in the root's place would be believed by whoever knows it. Rows were signed only
  * since there is a root.
  */
-export async function assertFromBefore(client: ClientBase): Promise<void> {
+export async function assertLegacyDatabase(client: ClientBase): Promise<void> {
   const signed = signedTables
-    .filter((table) => !hashedBefore.includes(table))
+    .filter((table) => !legacyHashedTables.includes(table))
     .map((table) => [`signed rows in ${table}`, `SELECT FROM ${table} WHERE mac IS NOT NULL`]);
   const others = [
     ['the marker of signed rows', 'SELECT FROM integrity_baseline'],

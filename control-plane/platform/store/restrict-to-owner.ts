@@ -12,7 +12,7 @@ const fileMode = 0o600;
  * modes, and sets the umask for what this process creates. Refuses, with a `StoreError`, symbolic
  * links and files of other users, as ssh does: their owner could have planted or kept them.
  */
-export function ownFolder(dataDir: string): void {
+export function restrictToOwner(dataDir: string): void {
   if (isMainThread) process.umask(0o077);
   try {
     fs.mkdirSync(dataDir, { recursive: true, mode: folderMode });

@@ -1,17 +1,17 @@
 import type { Bus } from '../../../shared/bus/bus.ts';
 
 // Those of one process who wait for the same thing wait together: one subscription, one timer.
-const chances = new WeakMap<Bus, Map<string, Promise<void>>>();
+const waits = new WeakMap<Bus, Map<string, Promise<void>>>();
 
 /** Resolves when the topic is told of, or after `atMostMs`: whoever tells may have died. */
-export function nextChance(bus: Bus, topic: string, atMostMs: number): Promise<void> {
-  const shared = chances.get(bus) ?? new Map<string, Promise<void>>();
-  chances.set(bus, shared);
+export function waitForNotify(bus: Bus, topic: string, atMostMs: number): Promise<void> {
+  const shared = waits.get(bus) ?? new Map<string, Promise<void>>();
+  waits.set(bus, shared);
   const known = shared.get(topic);
   if (known !== undefined) return known;
-  const chance = waitOnce(bus, topic, atMostMs).finally(() => shared.delete(topic));
-  shared.set(topic, chance);
-  return chance;
+  const wait = waitOnce(bus, topic, atMostMs).finally(() => shared.delete(topic));
+  shared.set(topic, wait);
+  return wait;
 }
 
 async function waitOnce(bus: Bus, topic: string, atMostMs: number): Promise<void> {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { openStore } from '../../../../control-plane/platform/store/open.ts';
-import { ownFolder } from '../../../../control-plane/platform/store/own-folder.ts';
+import { restrictToOwner } from '../../../../control-plane/platform/store/restrict-to-owner.ts';
 import { silentLog } from '../../../../shared/base/log.ts';
 
 let folder: string;
@@ -55,7 +55,7 @@ describe('a data directory that existed with mode 0777', () => {
   it('is refused when it contains a symbolic link, which is named', () => {
     const path = dataDir();
     fs.symlinkSync('/etc/hosts', join(path, 'linked'));
-    expect(() => ownFolder(path)).toThrow(/symbolic link .*\/linked\. Remove it/);
+    expect(() => restrictToOwner(path)).toThrow(/symbolic link .*\/linked\. Remove it/);
   });
 
   it('is refused when a file in it belongs to another user, who is named', () => {
@@ -65,7 +65,7 @@ describe('a data directory that existed with mode 0777', () => {
     vi.spyOn(process, 'getuid').mockReturnValue(uid + 1);
     try {
       const message = new RegExp(`belongs to user ${uid}, .* runs as user ${uid + 1}.*chown`);
-      expect(() => ownFolder(path)).toThrow(message);
+      expect(() => restrictToOwner(path)).toThrow(message);
     } finally {
       vi.restoreAllMocks();
     }
@@ -75,7 +75,7 @@ describe('a data directory that existed with mode 0777', () => {
     const path = dataDir();
     fs.writeFileSync(join(path, 'file'), '', { mode: 0o666 });
     fs.symlinkSync(path, join(folder, 'link'));
-    ownFolder(join(folder, 'link'));
+    restrictToOwner(join(folder, 'link'));
     expect(openTo(path)).toEqual([]);
   });
 });

@@ -6,7 +6,7 @@ const planStates = new Set(['26000', '42P05']);
  * Whether a statement failed because connections share a session, as those of the embedded
  * database and of poolers do: a plan kept under a name is then not the connection's own.
  */
-export function isPlanForeign(error: unknown): boolean {
+export function isForeignStatement(error: unknown): boolean {
   const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : '';
   return typeof code === 'string' && planStates.has(code);
 }
@@ -18,7 +18,7 @@ const withoutPlans = new WeakSet<Pool>();
  * Runs a statement that is planned once for each connection, where planning takes longer than a
  * small statement itself. `name` belongs to this text alone.
  */
-export async function queryKept<Row extends QueryResultRow>(
+export async function queryPrepared<Row extends QueryResultRow>(
   pool: Pool,
   { name, text }: { readonly name: string; readonly text: string },
   values: unknown[],
@@ -27,7 +27,7 @@ export async function queryKept<Row extends QueryResultRow>(
     try {
       return (await pool.query<Row>({ name, text, values })).rows;
     } catch (error) {
-      if (!isPlanForeign(error)) throw error;
+      if (!isForeignStatement(error)) throw error;
       withoutPlans.add(pool);
     }
   }

@@ -4,7 +4,7 @@ import type { Services } from '../core/services.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { proofOf } from './approval-proof.ts';
-import { moveSectionsOf } from './sections-of.ts';
+import { bumpApprovalSections } from './bump-approval-sections.ts';
 
 interface Spending {
   readonly approvalId: number;
@@ -17,7 +17,7 @@ interface Spending {
  * Uses up a grant, or one use of a standing one, right before its action is performed: true for
  * exactly as many callers as it has uses. A crash after this leaves the use spent.
  */
-export async function spendApproval(
+export async function consumeApproval(
   services: Services,
   tenantId: string,
   spending: Spending,
@@ -49,7 +49,7 @@ async function spendIn(
     where: { tenantId_id: { tenantId, id } },
   });
   // The row is this transaction's by now: what it was a moment ago differs by this use alone.
-  notes.assertOurs('approval', {
+  notes.assertSigned('approval', {
     ...approval,
     usesSpent: approval.usesSpent - 1,
     usedAt: null,
@@ -57,7 +57,7 @@ async function spendIn(
   const spent = await notes.signed('approval', approval);
   await assertWithinGrant(services, tx, spent);
   // Between its first use and its last, nothing that a sidecar must know of has changed.
-  if (approval.usedAt !== null) await moveSectionsOf(tx, notes, approval);
+  if (approval.usedAt !== null) await bumpApprovalSections(tx, notes, approval);
   await noteUse(notes, approval, usedBy);
   return true;
 }

@@ -2,7 +2,7 @@
  * Runs `work` once at a time. Who asks while it runs gets the next run, for what they have just
  * committed may have come too late for this one; all who ask meanwhile share it.
  */
-export class OneAtATime {
+export class CoalescedTask {
   readonly #work: () => Promise<void>;
   #running: Promise<void> | undefined;
   #next: Promise<void> | undefined;
@@ -36,7 +36,7 @@ export class OneAtATime {
 }
 
 /** Does `work` for every item, a few at once. */
-export async function eachOf<Item>(
+export async function forEachConcurrently<Item>(
   items: Iterable<Item>,
   work: (item: Item) => Promise<void>,
 ): Promise<void> {

@@ -18,22 +18,23 @@ export function keyMac(vault: Mac, { id, state, activatedAt }: KeyState): string
 }
 
 /** Throws for a state that somebody wrote to the database, or a row of before that was put back. */
-export function assertOwnKeys(
+export function assertKeyStates(
   vault: Mac,
   rows: readonly (KeyState & { readonly mac: string | null })[],
 ): void {
   for (const row of rows) {
     const expected = Buffer.from(keyMac(vault, row));
     const found = Buffer.from(row.mac ?? '');
-    if (found.length !== expected.length || !timingSafeEqual(found, expected)) throw notOurs(row);
+    if (found.length !== expected.length || !timingSafeEqual(found, expected))
+      throw forgedState(row);
   }
   const timeOf = ({ activatedAt }: KeyState) => activatedAt?.getTime() ?? 0;
   const active = rows.find(({ state }) => state === 'active');
   if (active === undefined) return;
-  if (rows.some((row) => timeOf(row) > timeOf(active))) throw notOurs(active);
+  if (rows.some((row) => timeOf(row) > timeOf(active))) throw forgedState(active);
 }
 
-function notOurs({ id, state }: KeyState): StoreError {
+function forgedState({ id, state }: KeyState): StoreError {
   return new StoreError(
     `That the master key ${id} is ${state} was not written by this system (table vault_key). ` +
       'Restore vault_key and vault_root from one backup, and find out who can write to the database.',

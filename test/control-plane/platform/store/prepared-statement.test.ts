@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Pool } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { queryKept } from '../../../../control-plane/platform/store/kept-plan.ts';
 import { openStore, type Store } from '../../../../control-plane/platform/store/open.ts';
+import { queryPrepared } from '../../../../control-plane/platform/store/prepared-statement.ts';
 import { silentLog } from '../../../../shared/base/log.ts';
 import { freshDatabase } from '../../../support/postgres.ts';
 
@@ -16,13 +16,15 @@ const numbers = Array.from({ length: 100 }, (_, index) => index);
 const manyAtOnce = (pool: Pool) =>
   Promise.all(
     numbers.map(async (number) => {
-      const [row] = await queryKept<{ n: number }>(pool, number % 2 ? double : negate, [number]);
+      const [row] = await queryPrepared<{ n: number }>(pool, number % 2 ? double : negate, [
+        number,
+      ]);
       return row?.n;
     }),
   );
 
-describe.each(['Postgres', 'the embedded database'])('queryKept on %s', (which) => {
-  const dataDir = mkdtempSync(join(tmpdir(), 'kept-plan-'));
+describe.each(['Postgres', 'the embedded database'])('queryPrepared on %s', (which) => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'prepared-statement-'));
   let store: Store;
   beforeAll(async () => {
     const databaseUrl = which === 'Postgres' ? (await freshDatabase()).url : undefined;
@@ -41,7 +43,7 @@ describe.each(['Postgres', 'the embedded database'])('queryKept on %s', (which) 
 
   it('throws what is wrong with a statement', async () => {
     const wrong = { name: 'kept-wrong', text: 'SELECT 1 / $1::int' };
-    await expect(queryKept(store.pool, wrong, [0])).rejects.toThrow('division by zero');
+    await expect(queryPrepared(store.pool, wrong, [0])).rejects.toThrow('division by zero');
   });
 });
 
@@ -49,7 +51,7 @@ it('a plan is made once for a connection of Postgres', async () => {
   const { url } = await freshDatabase();
   const store = await openStore({ databaseUrl: url, dataDir: '', log: silentLog });
   try {
-    await queryKept(store.pool, double, [1]);
+    await queryPrepared(store.pool, double, [1]);
     const { rows } = await store.pool.query('SELECT name FROM pg_prepared_statements');
     expect(rows).toContainEqual({ name: 'kept-double' });
   } finally {

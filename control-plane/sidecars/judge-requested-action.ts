@@ -12,7 +12,7 @@ import type { Services } from '../core/services.ts';
 import { leaseClaims } from '../passports/sidecar-passports.ts';
 import type { Sidecar } from '../platform/store/generated/client.ts';
 
-interface AskedAction {
+interface RequestedAction {
   readonly sidecar: Sidecar;
   readonly action: Action;
   /** The passport that the agent presented, compact JWS; undefined: the sidecar's lease. */
@@ -32,7 +32,10 @@ export interface OwnJudgement {
  * or that is no longer what it was enrolled as, chooses nothing of what a human is shown or must
  * satisfy. Throws `approval.action_denied` for what is not permitted whoever agrees.
  */
-export async function judgeAsked(services: Services, asked: AskedAction): Promise<OwnJudgement> {
+export async function judgeRequestedAction(
+  services: Services,
+  asked: RequestedAction,
+): Promise<OwnJudgement> {
   const state = await stateFor(services, asked);
   const verdict = decide(asked.action, state, services.clock.now());
   if (!mayProceed(verdict) && verdict.decision !== 'require_approval') throw denied(verdict);
@@ -49,7 +52,7 @@ function denied({ reasonCode, summary }: Verdict): GatewayError {
 
 async function stateFor(
   services: Services,
-  { sidecar, action, passport }: AskedAction,
+  { sidecar, action, passport }: RequestedAction,
 ): Promise<DecisionState> {
   const { environment } = sidecar;
   const loaded = await loadState(services, {

@@ -7,7 +7,7 @@ import type { Transaction } from '../platform/store/transaction.ts';
  * Moves the sections that carry an approval: of the sidecar that asked; of a standing grant, which
  * any of the agent's sidecars may use, and of a denial, which none may get around, those of all.
  */
-export async function moveSectionsOf(
+export async function bumpApprovalSections(
   tx: Transaction,
   notes: ChangeNotes,
   { tenantId, agentId, sidecarId, grantScope, status }: Approval,
