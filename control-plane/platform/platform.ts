@@ -9,17 +9,17 @@ import type { PrismaClient } from './store/generated/client.ts';
 import type { Upstream } from './upstream/open-upstream.ts';
 import type { Vault } from './vault/vault.ts';
 
-/** The infrastructure that everything else of the control plane is built on. */
+/** Infrastructure of all parts of the control plane. */
 export interface Platform {
   readonly config: Config;
   readonly clock: Clock;
   readonly log: Log;
   readonly db: PrismaClient;
-  /** The pool under `db`, for what is hot: sealing. */
+  /** The pool under `db`, for the hot path: sealing. */
   readonly pool: Pool;
   readonly bus: Bus;
   readonly vault: Vault;
-  /** Tells which database rows the control plane signed. */
+  /** Verifies which database rows the control plane signed. */
   readonly guard: RowGuard;
   readonly signingKeys: SigningKeys;
   readonly upstream: Upstream;

@@ -9,11 +9,11 @@ import { authenticateSidecar } from './sidecar-token.ts';
 const bearerForm = /^bearer +([^\s,]+) *$/i;
 const keyLengthMax = 200;
 
-/** Finds out who calls. Throws 401: nobody gets further without what the operation asks for. */
+/** Identifies the caller. Throws 401 if the operation's credential is missing or invalid. */
 export type Authenticate = (
   operation: AnyOperation,
   req: IncomingMessage,
-  /** Charges the address before a key that this process does not know is looked up; may refuse. */
+  /** Charges the address before an unknown key is looked up; may throw. */
   chargeUnknown: (address: string) => Promise<void>,
 ) => Promise<Caller>;
 
@@ -32,7 +32,7 @@ export function createAuthenticate(services: Platform): Authenticate {
   };
 }
 
-/** Only who holds a key learns that it expired. */
+/** Reports expiry only to a caller that holds the key. */
 function invalidKey(expiredAtMs: number | undefined): GatewayError {
   if (expiredAtMs === undefined) return new GatewayError('auth.invalid_key');
   const expired_at = new Date(expiredAtMs).toISOString();
@@ -51,7 +51,7 @@ const anonymous: Omit<Caller, 'address'> = {
   permissions: new Set(),
 };
 
-/** The token that a request carries. */
+/** Bearer token of a request. */
 export function bearerToken(req: Pick<IncomingMessage, 'headers'>, forSidecar: boolean): string {
   const header = req.headers.authorization;
   if (header === undefined) {
@@ -66,7 +66,7 @@ export function bearerToken(req: Pick<IncomingMessage, 'headers'>, forSidecar: b
   return token;
 }
 
-/** Whether a caller may do this at all: gateway scope first, then the one permission. */
+/** Throws unless the caller may use the operation: gateway scope first, then its permission. */
 export function authorise({ auth, permission }: AnyOperation, caller: Caller): void {
   if (auth === 'none' || auth === 'sidecar') return;
   if (auth === 'gateway' && caller.scope !== 'gateway') {

@@ -3,7 +3,7 @@ import { type KeyScope, type Role, roles } from '../../../shared/contract/keys.t
 import type { Config } from '../config/config.ts';
 import { isRole } from './roles.ts';
 
-/** A key that the environment supplies for development. */
+/** A development key from the environment. */
 interface DevKey {
   readonly key: string;
   readonly tenantId: string;
@@ -12,14 +12,14 @@ interface DevKey {
   readonly principal: string;
 }
 
-// Looser than minted keys, without a checksum: these are written by hand.
+// Less strict than generated keys and without a checksum, because these are written by hand.
 const keyForm = /^apk_[0-9A-Za-z_-]{4,128}$/;
 const tenantForm = /^[0-9A-Za-z][0-9A-Za-z_-]{0,62}$/;
 const principalForm = /^[\p{L}\p{N}][\p{L}\p{N} ._@+/-]{0,99}$/u;
 
 /**
- * Reads `SALLYPORT_DEV_KEYS`: `key=tenant:role:scope[:principal]`, comma separated. Messages
- * count entries and never repeat a key. In production the setting is refused.
+ * Parses `SALLYPORT_DEV_KEYS`: `key=tenant:role:scope[:principal]`, comma separated. Messages
+ * number the entries and never repeat a key. Refused in production.
  */
 export function parseDevKeys({
   devKeys,
@@ -37,7 +37,7 @@ export function parseDevKeys({
   }
   const keys = entries.map(parseEntry);
   if (new Set(keys.map(({ key }) => key)).size < keys.length) {
-    throw new SettingsError('SALLYPORT_DEV_KEYS gives the same key twice.');
+    throw new SettingsError('SALLYPORT_DEV_KEYS contains the same key twice.');
   }
   return keys;
 }

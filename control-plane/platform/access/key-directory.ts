@@ -6,12 +6,12 @@ import { parseDevKeys } from './dev-keys.ts';
 import { mintersOf } from './minters.ts';
 import { permissionsOf } from './roles.ts';
 
-/** How long a key that was looked up is believed: what a revocation may lag on other replicas. */
+/** Cache time of a key, and so the maximum delay of a revocation on other replicas. */
 const believedMs = 1_000;
 const cacheMax = 10_000;
 const lastUsedStepMs = 60_000;
 
-/** Who a key stands for; the address is the request's. */
+/** Identity of a key; the address comes from the request. */
 export type KeyHolder = Omit<Caller, 'address'>;
 
 interface Known {
@@ -21,22 +21,24 @@ interface Known {
   readonly readAt: number;
 }
 
-/** Finds who an API key stands for. */
+/** Looks up the holder of an API key. */
 interface KeyDirectory {
   /**
-   * The holder of a valid key, or undefined: unknown, revoked, expired, or not a key at all.
-   * `beforeUnknown` is called before a key is looked up that this process has not seen valid.
+   * The holder of a valid key; undefined for an unknown, revoked, expired or malformed one. Calls
+   * `beforeUnknown` before it looks up a key that is not in the cache.
    */
   find(key: string, beforeUnknown?: () => Promise<void>): Promise<KeyHolder | undefined>;
-  /** When a key that was found just now expired, in ms since the epoch; undefined for all others. */
+  /**
+   * When the key that was just looked up expired, in ms since the epoch; undefined for other keys.
+   */
   expiredAtMs(key: string): number | undefined;
-  /** Drops a key from memory, by its hash, so that its revocation holds here at once. */
+  /** Removes a key from the cache, by its hash, so that its revocation applies here at once. */
   forget(hash: string): void;
 }
 
 const directories = new WeakMap<Platform, KeyDirectory>();
 
-/** The key directory of these services: one, so that the use case that revokes reaches it. */
+/** The services' single key directory, shared so that revocation reaches its cache. */
 export function keyDirectory(services: Platform): KeyDirectory {
   const existing = directories.get(services);
   if (existing !== undefined) return existing;
@@ -45,12 +47,12 @@ export function keyDirectory(services: Platform): KeyDirectory {
   return made;
 }
 
-/** What the database stores of a key. */
+/** The hash of a key that the database stores. */
 export function hashApiKey(vault: Platform['vault'], key: string): string {
   return vault.mac('api_key', key);
 }
 
-/** In memory keys are found by a plain hash: a tenth of the cost of the keyed one, on every request. */
+/** The cache uses a plain hash, which costs a tenth of the keyed one on every request. */
 const indexOf = (key: string): string => digest('sha256', key, 'base64');
 
 function createKeyDirectory(services: Platform): KeyDirectory {
@@ -61,7 +63,7 @@ function createKeyDirectory(services: Platform): KeyDirectory {
     ),
   );
   const cache = new Map<string, Known>();
-  // Counts revocations: what was read from the database before one is not remembered after it.
+  // Counts revocations: a row that was read before a revocation is not cached after it.
   let revocations = 0;
 
   const lookUp = async (key: string, index: string): Promise<Known | undefined> => {
@@ -139,7 +141,7 @@ async function readKey(services: Platform, hash: string): Promise<Known | undefi
   };
 }
 
-/** Coarse on purpose, and never waited for: a write per request would cost more than it tells. */
+/** Coarse and not awaited, because a write per request would cost too much. */
 function noteUse(
   { db, clock, log }: Platform,
   { id, lastUsedAt }: { readonly id: string; readonly lastUsedAt: Date | null },
@@ -148,5 +150,7 @@ function noteUse(
   if (lastUsedAt !== null && now - lastUsedAt.getTime() < lastUsedStepMs) return;
   db.apiKey
     .update({ where: { id }, data: { lastUsedAt: new Date(now) } })
-    .catch((err: unknown) => log.debug({ err, keyId: id }, 'last use of a key was not noted'));
+    .catch((err: unknown) =>
+      log.debug({ err, keyId: id }, 'could not store the last use of a key'),
+    );
 }

@@ -3,14 +3,14 @@ import type { ApiKey } from '../store/generated/client.ts';
 import type { Transaction } from '../store/transaction.ts';
 import { parseDevKeys } from './dev-keys.ts';
 
-/** Whom a key names as its maker that has none: it was made on the database itself. */
+/** Maker of a key that was created on the database itself. */
 export const operator = 'operator';
 
 type Deps = Pick<Platform, 'config'> & { readonly db: Pick<Transaction, 'apiKey'> };
 
 /**
- * The principals whose keys led to a key. It is recorded, signed, when the key is made; of an older
- * one only its maker's name is known, and whose keys led to that is looked up among all keys of it.
+ * Principals whose keys led to a key, as recorded and signed when it was made. For an older key
+ * only its maker's name is known, so all keys of that name are followed.
  */
 export async function mintersOf(
   deps: Deps,
@@ -22,7 +22,7 @@ export async function mintersOf(
   for (let name = open.pop(); name !== undefined; name = open.pop()) {
     if (found.has(name) || name === operator) continue;
     const keys = await keysOf(deps, key.tenantId, name);
-    // A name that no key carries is a label, and nobody who could decide.
+    // A name without a key is a label, and cannot decide.
     if (keys.length === 0) continue;
     found.add(name);
     open.push(...keys.flatMap(({ mintedBy, createdBy }) => [...mintedBy, createdBy]));
@@ -43,8 +43,8 @@ async function keysOf({ db, config }: Deps, tenantId: string, principal: string)
 }
 
 /**
- * Records who led to each key that was made before that was recorded, and signs it. From then on
- * nobody who writes to the database can make a key somebody else's.
+ * Records and signs the minters of keys that have none recorded, so that a database writer cannot
+ * change the origin of a key.
  */
 export async function recordMinters(
   services: Pick<Platform, 'db' | 'config' | 'guard'>,
@@ -58,7 +58,7 @@ export async function recordMinters(
     if (mintedBy.length === 0 || !guard.holds('api_key', key)) continue;
     const { id } = key;
     const mac = guard.sign('api_key', { ...key, mintedBy });
-    // Only while it is what was looked at: somebody may be revoking it.
+    // Only if the row is unchanged, because it may be revoked at the same time.
     await db.apiKey.updateMany({ where: { id, mac: key.mac }, data: { mintedBy, mac } });
   }
 }

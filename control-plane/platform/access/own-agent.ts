@@ -1,7 +1,7 @@
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 import type { Caller } from './caller.ts';
 
-/** A key that is bound to an agent acts for that agent only, whatever its role may otherwise do. */
+/** Throws if the key is bound to another agent, whatever its role. */
 export function assertOwnAgent({ agentId: own }: Caller, agentId: string | undefined): void {
   if (own !== undefined && own !== agentId) throw new GatewayError('agent.mismatch');
 }

@@ -2,13 +2,13 @@ import { foldPrincipal } from '../../../shared/base/principal.ts';
 
 const reserved = ['sidecar:', 'service-account:'];
 
-/** Characters that look like a colon and that NFKC leaves as they are (Unicode confusables). */
+/** Characters that look like a colon and that NFKC does not change (Unicode confusables). */
 const colonLike =
   /[\u02d0\u02f8\u0589\u05c3\u0703\u0704\u16ec\u1803\u1809\u205a\u2236\ua4fd\ua789]/gu;
 
 /**
- * True for a name that only Sallyport itself gives, and for one that looks like it: compared in
- * folded form, and no letter outside ASCII may stand before a colon.
+ * True for a name that only Sallyport assigns, and for one that looks like it: names are compared
+ * in folded form, and no letter outside ASCII may precede a colon.
  */
 export function isReservedPrincipal(principal: string): boolean {
   const folded = foldPrincipal(principal).replaceAll(colonLike, ':').replaceAll(' ', '');

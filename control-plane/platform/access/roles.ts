@@ -1,10 +1,13 @@
 import { type Permission, permissions } from '../../../shared/contract/base/operation.ts';
 import { type Role, roles } from '../../../shared/contract/keys.ts';
 
-// Verifying a passport changes nothing and shows nothing that its holder cannot read: it is a read.
+// Verifying a passport is a read, because it changes nothing and shows only what its holder can
+// read.
 const reads = ['read', 'evidence.read', 'passport.verify'] as const satisfies Permission[];
 
-/** What each role may do (design 12). Owners differ from admins in key ownership: see create-key. */
+/**
+ * Permissions of each role (design 12). Owners and admins differ in key ownership: see create-key.
+ */
 const permissionsByRole: Readonly<Record<Role, ReadonlySet<Permission>>> = {
   owner: new Set(permissions),
   admin: new Set(permissions),
@@ -29,7 +32,7 @@ const permissionsByRole: Readonly<Record<Role, ReadonlySet<Permission>>> = {
   ]),
 };
 
-// A key that stands for one agent may also get that agent's passports; which agent, use cases check.
+// A key that is bound to an agent may also issue that agent's passports; use cases check the agent.
 const boundAgent: ReadonlySet<Permission> = new Set([
   ...permissionsByRole.agent,
   'passport.issue',
@@ -39,7 +42,7 @@ export function isRole(text: string): text is Role {
   return (roles as readonly string[]).includes(text);
 }
 
-/** The permissions of a role; of an unknown one: none. `agentBound`: the key belongs to one agent. */
+/** Permissions of a role; an unknown role has none. `agentBound`: the key is bound to one agent. */
 export function permissionsOf(role: string, agentBound: boolean): ReadonlySet<Permission> {
   if (!isRole(role)) return new Set();
   return role === 'agent' && agentBound ? boundAgent : permissionsByRole[role];

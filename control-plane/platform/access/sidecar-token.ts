@@ -10,15 +10,15 @@ import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 import type { Platform } from '../platform.ts';
 import type { KeyHolder } from './key-directory.ts';
 
-/** How far the clocks of sidecar and control plane may differ. */
+/** Maximum clock difference between sidecar and control plane. */
 const skewSeconds = 30;
 const tokenLengthMax = 4_096;
 const idForm = /^[0-9A-Za-z_-]{1,100}$/;
 
 /**
- * The sidecar that a token proves: `iss` and `sub` are its id, `aud` is the control plane, it
- * lives at most a minute, and the key enrolled for that sidecar signed it. Within its minute a
- * token may be used for several requests. Throws 401 otherwise.
+ * Authenticates a sidecar by its token: `iss` and `sub` are its id, `aud` is the control plane, the
+ * lifetime is at most a minute, and its enrolled key signed it. A token may be used for several
+ * requests. Throws 401 otherwise.
  */
 export async function authenticateSidecar(
   { db, clock, guard }: Pick<Platform, 'db' | 'clock' | 'guard'>,
@@ -53,7 +53,7 @@ function refused(detail: string): GatewayError {
   });
 }
 
-/** Whom an unverified token claims to be from: only good for finding the key to verify it with. */
+/** Issuer of an unverified token; use it only to find the verification key. */
 function claimedId(token: string): string | undefined {
   const [, body = '', signature] = token.length <= tokenLengthMax ? token.split('.') : [];
   if (signature === undefined) return undefined;

@@ -46,14 +46,14 @@ const schema = z.object({
   NODE_ENV: z.string().optional(),
 });
 
-/** How the control plane proves itself to a KMS. */
+/** Credentials of the control plane for a KMS. */
 export interface KmsAccess {
   /** For Vault. */
   readonly token: string | undefined;
   readonly accessKeyId: string | undefined;
   readonly secretAccessKey: string | undefined;
   readonly sessionToken: string | undefined;
-  /** Where AWS KMS is, if not where its region has it. */
+  /** Endpoint of AWS KMS, if not the region's default. */
   readonly endpoint: string | undefined;
 }
 
@@ -61,45 +61,45 @@ export interface KmsAccess {
 export interface Config {
   readonly apiHost: string;
   readonly apiPort: number;
-  /** Of `/metrics` and the details of `/readyz`; undefined: they are on the API's port. */
+  /** Port of `/metrics` and detailed `/readyz`; undefined: the API's port. */
   readonly adminPort?: number | undefined;
   readonly dataDir: string;
   readonly devKeys: string;
-  /** Base64 of 32 bytes; undefined: embedded mode makes one in the data directory. */
+  /** Base64 of 32 bytes; undefined: embedded mode creates one in the data directory. */
   readonly masterKey: string | undefined;
-  /** The one before it, as long as a secret may still be wrapped by it. */
+  /** The previous master key, as long as it may still wrap a secret. */
   readonly masterKeyPrevious: string | undefined;
-  /** Which key of which KMS makes master keys; undefined: the operator does. */
+  /** KMS key that generates master keys; undefined: the operator supplies them. */
   readonly kmsKey: string | undefined;
   readonly kmsAccess: KmsAccess;
   readonly tenantId: string;
   /** Undefined: embedded Postgres in the data directory. */
   readonly databaseUrl: string | undefined;
-  /** Undefined: the bus of this process alone. */
+  /** Undefined: the in-process bus. */
   readonly redisUrl: string | undefined;
-  /** A tenant's request budget. */
+  /** Request budget of a tenant. */
   readonly requestsPerMinute: number;
-  /** Names this installation in checkpoints. */
+  /** Name of this installation in checkpoints. */
   readonly ledgerOrigin: string;
-  /** A checkpoint is made when a ledger grew by so many events, */
+  /** A checkpoint is created after this many new events, */
   readonly checkpointEvents: number;
-  /** and, if it grew at all, after this time. */
+  /** or after this time if there is at least one new event. */
   readonly checkpointIntervalMs: number;
-  /** Who cosigns checkpoints. */
+  /** Witnesses that cosign checkpoints. */
   readonly witnesses: readonly Witness[];
-  /** CIDR ranges that execute may reach although they are private. */
+  /** Private CIDR ranges that `execute` may reach. */
   readonly allowPrivate: readonly string[];
   readonly upstreamConnectMs: number;
-  /** For a whole call of execute, once it is connected. */
+  /** Timeout of a whole `execute` call, after the connection is established. */
   readonly upstreamTimeoutMs: number;
-  /** How much of an upstream's answer execute hands on. */
+  /** Maximum of an upstream's response that `execute` returns. */
   readonly answerBytesMax: number;
-  /** How often what was sealed since is verified, and how often the whole ledger is. */
+  /** Interval of verifying the events sealed since, and of verifying the whole ledger. */
   readonly verifyMs: number;
   readonly verifyWholeHours: number;
   readonly logLevel: string;
   readonly production: boolean;
-  /** What policies see at `environment` when the control plane itself is asked. */
+  /** Value of `environment` in policies when the control plane itself decides. */
   readonly environment: Environment;
 }
 

@@ -2,15 +2,15 @@ import { z } from 'zod';
 import { asSetting } from '../../../shared/base/settings.ts';
 import { type NoteVerifier, parseVkey } from '../../../shared/ledger/note.ts';
 
-/** Somebody outside who signs checkpoints that extend those they signed before. */
+/** An external party that cosigns checkpoints that extend those it signed before. */
 export interface Witness {
-  /** What its verifier key says. */
+  /** Parsed verifier key. */
   readonly verifier: NoteVerifier;
-  /** `add-checkpoint` is below it. */
+  /** Base URL of `add-checkpoint`. */
   readonly url: string;
 }
 
-/** A schema-less URL such as `gateway.example`: it begins the name of every ledger. */
+/** A URL without scheme such as `gateway.example`: the prefix of every ledger's name. */
 export const ledgerOriginSetting = z
   .string()
   .regex(
@@ -19,7 +19,7 @@ export const ledgerOriginSetting = z
   )
   .refine((origin) => !origin.endsWith('/') && !origin.includes('//'), 'must not hold empty parts');
 
-/** The value of `SALLYPORT_WITNESSES`: `<verifier key> <url>`, comma separated. */
+/** Parses `SALLYPORT_WITNESSES`: `<verifier key> <url>`, comma separated. */
 export function readWitnesses(text: string): readonly Witness[] {
   const given = text.split(',').map((one) => one.trim());
   return asSetting('SALLYPORT_WITNESSES', () => {
@@ -34,13 +34,13 @@ function readWitness(text: string): Witness {
   const [vkey = '', address = '', ...rest] = text.split(/\s+/);
   const verifier = parseVkey(vkey);
   if (verifier.algorithm !== 'cosignature') {
-    throw new TypeError(`the verifier key of ${verifier.name} is not one of a witness (type 0x04)`);
+    throw new TypeError(`the verifier key of ${verifier.name} is not a witness key (type 0x04)`);
   }
   const url = URL.parse(address);
   const isHttp = url?.protocol === 'https:' || url?.protocol === 'http:';
   if (url === null || !isHttp || url.search !== '' || url.hash !== '' || rest.length > 0) {
     throw new TypeError(
-      `after the verifier key of ${verifier.name} goes its URL, and nothing else`,
+      `the verifier key of ${verifier.name} must be followed by its URL and nothing else`,
     );
   }
   return { verifier, url: url.href.replace(/\/+$/, '') };

@@ -10,11 +10,11 @@ const discardBytesMax = 8 * 1_048_576;
 const ndjson = 'application/x-ndjson';
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** What a request without a body may send all the same, white space included. */
+/** Maximum body of an operation without one: an empty object and white space. */
 const emptyBytesMax = 1_024;
 const emptyObject = /^[ \t\r\n]*\{[ \t\r\n]*\}[ \t\r\n]*$/;
 
-/** Reads what an operation's request carries; of one without a body that is nothing, or `{}`. */
+/** Reads the body of a request; for an operation without a body, nothing or `{}`. */
 export async function readBodyOf(operation: AnyOperation, req: IncomingMessage): Promise<Buffer> {
   if (operation.body !== undefined || operation.bodyType === 'raw') {
     return readBody(req, operation.bodyBytesMax ?? bodyBytesMaxDefault);
@@ -39,7 +39,7 @@ async function requireNoBody(req: IncomingMessage): Promise<void> {
   });
 }
 
-/** Reads a body whole, refusing it as soon as it is known to be over `bytesMax`. */
+/** Reads a whole body; throws as soon as it exceeds `bytesMax`. */
 export async function readBody(req: IncomingMessage, bytesMax: number): Promise<Buffer> {
   const encoding = req.headers['content-encoding'];
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
@@ -50,7 +50,7 @@ export async function readBody(req: IncomingMessage, bytesMax: number): Promise<
   if (Number(req.headers['content-length'] ?? 0) > bytesMax) throw tooLarge(bytesMax);
   const chunks: Buffer[] = [];
   let bytes = 0;
-  // Kept open when refused half-way, for the answer goes out on the same connection.
+  // The stream stays open after an early rejection, because the response uses the same connection.
   const arriving: AsyncIterable<Buffer> = req.iterator({ destroyOnReturn: false });
   for await (const chunk of arriving) {
     bytes += chunk.length;
@@ -61,9 +61,9 @@ export async function readBody(req: IncomingMessage, bytesMax: number): Promise<
 }
 
 /**
- * Takes in and drops what is left of a request that was answered early: a connection closed with
- * bytes unread is reset, and the client may never see the answer. Ends with the server's time for
- * a request, or after `discardBytesMax`.
+ * Reads and drops the rest of a request that was answered early. A connection closed with unread
+ * bytes is reset, and the client may not see the response. Ends with the server's request timeout
+ * or after `discardBytesMax`.
  */
 export function discardRest(req: IncomingMessage): void {
   let bytes = 0;
@@ -80,7 +80,7 @@ function tooLarge(bytesMax: number): GatewayError {
   });
 }
 
-/** The value that a body carries, as its operation wants it; undefined for an empty body. */
+/** Parses a body as its operation expects it; undefined for an empty body. */
 export async function parseBody(
   raw: Buffer,
   contentType: string | undefined,
@@ -126,8 +126,8 @@ function isJson(media: string): boolean {
 }
 
 /**
- * JSON that every parser reads as the same value, as the sidecar does, and that can be stored: no
- * U+0000 (which Postgres cannot keep), no `__proto__`.
+ * Parses JSON that every parser reads as the same value and that can be stored: no U+0000 (Postgres
+ * cannot store it), no `__proto__`.
  */
 async function parseJson(
   raw: Buffer,
@@ -136,7 +136,7 @@ async function parseJson(
   const pause = pauser();
   const value = await runWithPauses(parseStrictJsonInSteps(raw, { size: bodySize }), pause);
   await pause();
-  // Paths are built only for what is refused: they cost more than the check.
+  // Paths are built only for rejected values, because they cost more than the check.
   if (!isStorable(value, 1)) refuseUnstorable(value, 'body');
   return value;
 }
@@ -168,7 +168,7 @@ function isStorableText(text: string): boolean {
   return text.isWellFormed() && !text.includes('\0');
 }
 
-/** Refuses a value out of `JSON.parse` that could not be kept as it was meant. */
+/** Throws for a value of `JSON.parse` that cannot be stored exactly. */
 export function refuseUnstorable(value: unknown, path: string, depth = 1): void {
   if (typeof value === 'string') {
     refuseText(value, path);
@@ -202,7 +202,7 @@ function refuseName(name: string, path: string): void {
   refuseText(name, path);
 }
 
-/** Refuses text that cannot be stored: half a surrogate pair, U+0000. */
+/** Throws for text that cannot be stored: half of a surrogate pair, U+0000. */
 export function refuseText(text: string, path: string): void {
   if (isStorableText(text)) return;
   throw new GatewayError('args.encoding_invalid', {
@@ -210,10 +210,10 @@ export function refuseText(text: string, path: string): void {
   });
 }
 
-/** What its lines mean is for the operation to say; they are kept as they came. */
+/** The operation parses the lines, so they are kept as received. */
 function parseLines(raw: Buffer): string[] {
   const lines = decode(raw).split('\n');
-  // What ends in a line feed has no line after it.
+  // A final line feed ends the last line.
   if (lines.at(-1) === '') lines.pop();
   for (const [index, line] of lines.entries()) refuseText(line, `line ${index + 1}`);
   return lines;
@@ -223,7 +223,10 @@ function parseForm(raw: Buffer): Record<string, string> {
   return readPairs(new URLSearchParams(decode(raw)), 'body');
 }
 
-/** Name and value pairs as an object; a name given twice has no one meaning and is refused. */
+/**
+ * Converts name and value pairs to an object; throws for a name given twice, because it is
+ * ambiguous.
+ */
 export function readPairs(pairs: URLSearchParams, where: string): Record<string, string> {
   const values: Record<string, string> = {};
   for (const [name, value] of pairs) {

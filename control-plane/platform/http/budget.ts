@@ -5,17 +5,20 @@ import type { Caller } from '../access/caller.ts';
 import type { Platform } from '../platform.ts';
 
 const windowMs = 60_000;
-/** How long to count in process before the bus is asked again, so that an outage costs no waiting. */
+/**
+ * After a failure of the bus, count in process for this long, so that an outage does not slow
+ * requests.
+ */
 const retryBusMs = 5_000;
 const localCountersMax = 10_000;
-/** Budgets of callers without a tenant; no tenant can be called that. */
+/** Budgets of callers without a tenant; the name is not a valid tenant id. */
 const publicTenant = '_public';
 const nobody = { tenantId: '' };
 
 export interface BudgetLimits {
-  /** Requests a minute. */
+  /** Requests per minute. */
   readonly requestsPerMinute: Readonly<Record<Budget, number>>;
-  /** Keys that this process has not seen valid, per address and minute. Default 600. */
+  /** Unknown keys per address and minute. Default 600. */
   readonly unknownKeysPerMinute?: number;
 }
 
@@ -25,9 +28,12 @@ export const defaultLimits: BudgetLimits = {
   requestsPerMinute: { tenant: 600, control: 600, sidecar: 6_000, address: 120 },
 };
 
-/** Processor time that the request itself covers; each further slice begun counts as one request. */
+/** Processor time included in a request; each further slice begun counts as one request. */
 const timeSliceMs = 10;
-/** No request takes more than this part of a budget with its time: one must not lock out all others. */
+/**
+ * Maximum share of a budget that one request consumes by its time, so that it cannot block all
+ * others.
+ */
 const timeShareMax = 0.1;
 
 interface Spent {
@@ -36,13 +42,15 @@ interface Spent {
 }
 
 export interface Budgets {
-  /** Counts one request and says in the answer's headers what is left; throws `rate_limited`. */
+  /** Counts one request and sets the rate-limit headers of the response; throws `rate_limited`. */
   spend(operation: AnyOperation, caller: Caller, res: Response): Promise<void>;
-  /** Counts the processor time of a request that was counted already; never throws. */
+  /** Counts the processor time of a counted request; never throws. */
   spendTime(operation: AnyOperation, caller: Caller, processorMs: number): Promise<void>;
-  /** Counts a refused request against the tenant, whatever the operation's own budget is. */
+  /**
+   * Counts a refused request against the tenant's budget, whatever the operation's own budget is.
+   */
   spendRefused(caller: Caller, res: Response): Promise<void>;
-  /** Counts a key that is not known yet against the address it came from, before it is looked up. */
+  /** Counts an unknown key against its address, before the key is looked up. */
   spendUnknownKey(address: string, res: Response): Promise<void>;
 }
 
@@ -62,7 +70,10 @@ export function createBudgets(
       return await bus.count(tenantId, key, windowMs, by);
     } catch (error) {
       busBackAt = clock.monotonic() + retryBusMs;
-      log.warn({ err: error }, 'request budgets are counted in this process: the bus is away');
+      log.warn(
+        { err: error },
+        'the bus is unavailable; request budgets are counted in this process',
+      );
       return local(`${tenantId} ${key}`, by);
     }
   };
@@ -105,7 +116,7 @@ function tenantOf({ tenantId }: Pick<Caller, 'tenantId'>): string {
   return tenantId === '' ? publicTenant : tenantId;
 }
 
-/** Which counter a request is counted in, and how far that may go. */
+/** Counter of a request, and its limit. */
 function counterOf(
   operation: AnyOperation,
   caller: Caller,
@@ -122,13 +133,16 @@ function defaultBudget(caller: Caller): Budget {
   return caller.kind === 'anonymous' ? 'address' : 'tenant';
 }
 
-/** Sidecars and addresses each have a counter of their own. */
+/** Each sidecar and each address has its own counter. */
 function keyOf(budget: Budget, name: string, caller: Caller): string {
   if (budget === 'address') return `${name}:${caller.address}`;
   return budget === 'sidecar' ? `${name}:${caller.sidecarId ?? ''}` : name;
 }
 
-/** Counters of this process, bounded: when the table is full of live ones, everything is over budget. */
+/**
+ * Counters of this process. The table is bounded: when it is full of live counters, every request
+ * is over budget.
+ */
 function localCounters(now: () => number): (key: string, by: number) => Spent {
   const counters = new Map<string, { count: number; endsAt: number }>();
   return (key, by) => {

@@ -2,8 +2,8 @@ import type { AnyOperation } from '../../../shared/contract/base/operation.ts';
 import { namesOf } from './validate.ts';
 
 /**
- * Refuses, at start, operations that are not well formed: an id or a place given twice, no
- * permission where a key is asked for, path parameters without a schema.
+ * Throws at start for malformed operations: a duplicate id or path, a keyed operation without a
+ * permission, path parameters without a schema.
  */
 export function checkOperations(operations: readonly AnyOperation[]): void {
   const problems = operations.flatMap(problemsOf);
@@ -15,8 +15,7 @@ export function checkOperations(operations: readonly AnyOperation[]): void {
       if (same.length > 1) problems.push(`the ${what} ${name} is declared ${same.length} times`);
     }
   }
-  if (problems.length > 0)
-    throw new Error(`Operations are not well formed: ${problems.join('; ')}`);
+  if (problems.length > 0) throw new Error(`Malformed operations: ${problems.join('; ')}`);
 }
 
 function problemsOf(operation: AnyOperation): string[] {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Express, Response } from 'express';
 
-/** The rendered API reference: Swagger UI from its package, and nothing from elsewhere. */
+/** The rendered API reference: Swagger UI from its package, without external resources. */
 
 const require = createRequire(import.meta.url);
 
@@ -18,7 +18,7 @@ const contentSecurityPolicy = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-// Paths are relative, so that the page works below a path prefix of a reverse proxy, too.
+// Relative paths work behind a reverse proxy with a path prefix.
 const page = `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>Sallyport API</title><link rel="icon" href="docs/favicon.png">

@@ -3,18 +3,19 @@ import type { JsonObject } from '../../../shared/base/json.ts';
 import { errorKinds } from '../../../shared/errors/error-kinds.ts';
 import { GatewayError, toGatewayError } from '../../../shared/errors/gateway-error.ts';
 
-/** The body of every error answer: contract 7, with the error's public details beside it. */
+/** Body of every error response: contract 7 plus the error's public details. */
 function errorBody(error: GatewayError, isDecision: boolean): JsonObject {
   const details = (error.details ?? {}) as JsonObject;
   const decision = isDecision ? ({ decision: 'deny' } as const) : {};
   return { ...details, ...decision, error: error.message, reason_code: error.code };
 }
 
-// Prisma's codes for a database that cannot be reached, timed out, hung up or gave no connection.
+// Prisma's codes for a database that is unreachable, timed out, closed the connection or had no
+// free one.
 const outageCodes = new Set(['P1000', 'P1001', 'P1002', 'P1008', 'P1017', 'P2024', 'P2028']);
 const outageErrnos = new Set(['ECONNREFUSED', 'ECONNRESET', 'ETIMEDOUT', 'ENOTFOUND', 'EPIPE']);
 
-/** Anything thrown while a request was served, as the error the caller gets. */
+/** Converts any thrown value to the error that the caller gets. */
 export function toAnswerable(thrown: unknown): GatewayError {
   if (thrown instanceof GatewayError) return thrown;
   return isStoreOutage(thrown)
@@ -22,14 +23,14 @@ export function toAnswerable(thrown: unknown): GatewayError {
     : toGatewayError(thrown);
 }
 
-// SQLSTATE classes: connection exceptions, and a server that stops or is not up yet.
+// SQLSTATE classes: connection exceptions, and a server that is stopping or starting.
 const outageStates = /^(?:08|57P0[1-5])/;
-// What the driver says of a connection that broke, without a code.
+// Driver messages for a broken connection, which have no code.
 const outageTexts =
   /connection terminated|connection error|timeout exceeded when trying to connect|server closed the connection/i;
 const causesMax = 5;
 
-/** A database that is away, wherever in the chain of causes that is said. */
+/** Whether any error in the chain of causes means that the database is unavailable. */
 function isStoreOutage(thrown: unknown, depth = 0): boolean {
   if (typeof thrown !== 'object' || thrown === null || depth > causesMax) return false;
   const { name, code, message, cause, meta, driverAdapterError } = thrown as Record<
@@ -49,7 +50,7 @@ function isStoreOutage(thrown: unknown, depth = 0): boolean {
   );
 }
 
-/** What a 401 and a 403 must say in `WWW-Authenticate` (RFC 6750, section 3), if anything. */
+/** `WWW-Authenticate` of a 401 or 403 (RFC 6750, section 3). */
 function challenge(error: GatewayError, tokenSent: boolean): string | undefined {
   const realm = 'Bearer realm="sallyport"';
   if (error.kind.status === 401) return tokenSent ? `${realm}, error="invalid_token"` : realm;
@@ -64,7 +65,7 @@ interface ErrorContext {
   readonly isDecision: boolean;
 }
 
-/** The one place where an error becomes an HTTP answer. */
+/** The only place that converts an error to an HTTP response. */
 export function sendError(
   res: Response,
   error: GatewayError,

@@ -5,21 +5,21 @@ import type { Platform } from '../platform.ts';
 
 const checkMs = 2_000;
 
-/** Alive: the process answers. Says nothing about what it depends on. */
+/** Liveness: the process answers. Checks no dependency. */
 export const answerHealth: RequestHandler = (_req, res) => {
   res.json({ status: 'ok' });
 };
 
 interface ReadyOptions {
-  /** The disk of an embedded database. */
+  /** Disk of an embedded database. */
   readonly disk?: Pick<DiskWatch, 'isWritable'> | undefined;
-  /** Says only whether it is ready. */
+  /** Returns only the overall status. */
   readonly isBrief?: boolean;
 }
 
 /**
- * Ready: database, bus, migrations, and a disk that can be written where the database is embedded.
- * Answers name the check, never why it failed: that is logged.
+ * Readiness: database, bus, migrations, and a writable disk for an embedded database. Responses
+ * name the failed check; the cause is only logged.
  */
 export function answerReady(
   { db, bus, log }: Pick<Platform, 'db' | 'bus' | 'log'>,

@@ -3,10 +3,10 @@ import { canonicalJson } from '../../../shared/crypto/jcs.ts';
 import type { Platform } from '../platform.ts';
 import type { Vault } from '../vault/vault.ts';
 
-/** How long an answer is kept for an idempotency key. */
+/** How long a response is stored for an idempotency key. */
 export const retentionMs = 24 * 60 * 60 * 1000;
 
-/** What an idempotency key is unique within, and the key. */
+/** An idempotency key and the scope in which it is unique. */
 export interface RowKey {
   readonly tenantId: string;
   readonly keyId: string;
@@ -15,13 +15,13 @@ export interface RowKey {
   readonly key: string;
 }
 
-/** The keys whose effect is under way in this process, by the id of their result's event. */
+/** Result event ids of effects in progress in this process. */
 const inProgress = new Set<string>();
 
 /**
- * The id of the event that records the effect of a request: derived from its key, so that the
- * ledger, which is never rewritten unseen, witnesses what a deleted row would have repeated.
- * A key is taken again after `retentionMs` at the earliest, and then in another period.
+ * Id of the event that records the effect of a request. It is derived from the key, so the ledger
+ * shows that the effect happened even if the row was deleted. A key can be claimed again after
+ * `retentionMs` at the earliest, which is another period.
  */
 export function resultIdOf(
   vault: Pick<Vault, 'mac'>,
@@ -33,7 +33,7 @@ export function resultIdOf(
   return `ev_${vault.mac('idempotency_result', named).slice(0, 32)}`;
 }
 
-/** Runs a request's effect; until it has ended, this process itself is the witness. */
+/** Runs a request's effect and unmarks it when it ends. */
 export async function trackEffect<Result>(
   resultId: string,
   run: () => Promise<Result>,
@@ -49,7 +49,7 @@ export function markInProgress(resultId: string): void {
   inProgress.add(resultId);
 }
 
-/** Throws when the effect of this key is under way or recorded although its row does not exist. */
+/** Throws if the effect of this key is in progress or recorded although its row does not exist. */
 export async function assertNotPerformed(
   { db, vault, guard }: Pick<Platform, 'db' | 'vault' | 'guard'>,
   rowKey: RowKey,

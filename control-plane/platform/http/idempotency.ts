@@ -19,60 +19,63 @@ import { waitForNotify } from './wait-for-notify.ts';
 
 const abandonedMsDefault = 120_000;
 const waitMs = 30_000;
-/** How often to look without having been told: less and less. */
+/** Poll interval without a notification; it doubles up to the maximum. */
 const pollMsMin = 100;
 const pollMsMax = 1_000;
-/** They are part of a primary key, whose size the database bounds. */
+/** The values are part of a primary key, whose size the database limits. */
 const keyLengthMax = 300;
 
 export interface IdempotentCall {
   readonly services: Pick<Platform, 'db' | 'vault' | 'clock' | 'bus' | 'log' | 'guard'>;
   readonly caller: Caller;
-  /** Id of the operation, aliases under one name. */
+  /** Operation id; aliases share one. */
   readonly operation: string;
   readonly agentId: string;
   /** The caller's `idempotency_key`. */
   readonly key: string;
-  /** What was asked, without the key itself. */
+  /** The request without the key itself. */
   readonly payload: object;
-  /** A request that has not answered after this is taken to have died with its process. */
+  /** A request without a response after this time counts as crashed with its process. */
   readonly abandonedMs?: number;
-  /** Told of a request that died after it had begun: calls `settle` in a transaction of its own. */
+  /**
+   * Called for a crashed request whose effect had begun; calls `settle` in a transaction of its
+   * own.
+   */
   readonly onLost?: (lost: LostCall) => Promise<void>;
 }
 
-/** A request that had begun its outside effect when its process died. */
+/** A request whose outside effect had begun when its process crashed. */
 export interface LostCall {
-  /** What it said it would be answered with in this case. */
+  /** Response that the request stored for this case. */
   readonly answer: KeptAnswer;
-  /** The id for the event that records how it ended. */
+  /** Id of the event that records how the request ended. */
   readonly resultId: string;
-  /** Keeps that answer; false when somebody else just did. */
+  /** Stores that response; returns false if another process just did. */
   settle(tx: Pick<Transaction, 'idempotency'>): Promise<boolean>;
 }
 
 /**
- * Called before an outside effect begins, with what a repeat is answered should this process die
- * from here on; gives the id for the event that records the effect. Throws where the key has passed
- * to another request: then nothing may begin.
+ * Call before an outside effect begins, with the response for repeats if this process crashes.
+ * Returns the id of the event that records the effect. Throws if another request took over the key;
+ * then nothing may begin.
  */
 export type Begin = (ifLost: KeptAnswer) => Promise<string>;
 
-/** An answer as it can be given again. */
+/** A response that can be repeated. */
 export interface KeptAnswer {
   readonly status: number;
   readonly body: unknown;
-  /** It rests on an outage: whoever tries again gets another. */
+  /** The response depends on an outage, so it is not stored and a retry may get another. */
   readonly isPassing?: boolean;
 }
 
 /**
- * Runs a call at most once per (tenant, API key, agent, operation, idempotency key), over all
- * replicas and restarts, for 24 hours: a repeat gets the first one's answer, refusals included,
- * and waits for it while it is in flight. A first request that died is run again only if it had not
- * begun an outside effect; else a repeat is told what it left for that case. The same key with another payload is
- * `args.idempotency_conflict`. What failed with 5xx or 429, or rests on an outage, is not kept and
- * may be tried again.
+ * Runs a call at most once per (tenant, API key, agent, operation, idempotency key), across
+ * replicas and restarts, for 24 hours. A repeat waits for the first request and gets its response,
+ * refusals included. A crashed first request runs again only if its outside effect had not begun;
+ * otherwise a repeat gets the response stored for that case. The same key with another payload is
+ * `args.idempotency_conflict`. Failures with 5xx or 429, or because of an outage, are not stored
+ * and can be retried.
  */
 export async function idempotent(
   call: IdempotentCall,
@@ -105,7 +108,7 @@ export async function idempotent(
   }
 }
 
-/** Deletes what is past its time. */
+/** Deletes expired rows. */
 export async function sweepIdempotency({
   db,
   clock,
@@ -116,7 +119,7 @@ export async function sweepIdempotency({
   return count;
 }
 
-/** Takes the key if nobody has. */
+/** Claims the key if it is free. */
 async function begin(
   services: IdempotentCall['services'],
   rowKey: RowKey,
@@ -148,12 +151,12 @@ type Found =
   | { readonly state: 'settled'; readonly outcome: Outcome }
   | { readonly state: 'taken-over'; readonly claim: Claim }
   | { readonly state: 'in-flight' }
-  /** It had died and is settled now: look again. */
+  /** The request had crashed and is settled now; look up again. */
   | { readonly state: 'looked-after' }
-  /** There is nothing any more: the key may be taken. */
+  /** No row exists; the key can be claimed. */
   | { readonly state: 'gone' };
 
-/** What became of the first request. Throws for another payload under the same key. */
+/** State of the first request. Throws if the key was used with another payload. */
 async function lookUp(
   { services: { db, vault, clock }, abandonedMs = abandonedMsDefault, onLost }: IdempotentCall,
   rowKey: RowKey,
@@ -185,7 +188,7 @@ async function lookUp(
   }
   const claim = newClaim(now);
   const { count } = await db.idempotency.updateMany({
-    // Only while it has not begun: what was sent is never sent again.
+    // Only if its effect has not begun, so that nothing is sent twice.
     where: { ...rowKey, owner, status: null, body: null },
     data: claim,
   });
@@ -198,7 +201,7 @@ interface Holding {
   readonly claim: Claim;
 }
 
-/** Runs, and keeps the answer before it is given. */
+/** Runs the call and stores its response before returning it. */
 async function runAndStore(
   holding: Holding,
   run: (begin: Begin) => Promise<KeptAnswer>,
@@ -217,18 +220,19 @@ async function runAndStore(
     };
     answer = await trackEffect(resultId, () => run(begin));
   } catch (thrown) {
-    // What has begun may have had its effect, whatever broke afterwards.
+    // A begun effect may have happened, whatever failed afterwards.
     await settle(holding, begun ?? outcomeOf(thrown));
     throw thrown;
   }
   const { status, body, isPassing = false } = answer;
   const settled = settle(holding, { kind: 'answer', status, body }, isPassing);
-  // An effect that is known is told, even where it cannot be kept: a repeat then learns less.
+  // Returns the response of a performed effect even if it cannot be stored; a repeat then gets less
+  // detail.
   await (begun === undefined ? settled : settled.catch((err) => logUnstored(holding, err)));
   return { status, body };
 }
 
-/** Fenced by the owner: of two that both hold themselves for the first request, one may begin. */
+/** Checks the owner: of two processes that both claim the first request, one may begin. */
 async function recordBeginning(
   { call: { services }, rowKey, claim: { owner } }: Holding,
   ifLost: Outcome,
@@ -242,7 +246,7 @@ async function recordBeginning(
 }
 
 function logUnstored({ call: { services } }: Holding, err: unknown): void {
-  services.log.error({ err }, 'the answer of a call that was performed could not be kept');
+  services.log.error({ err }, 'could not store the response of a performed call');
 }
 
 const outcomeForm = z.union([
@@ -292,7 +296,9 @@ async function settle(
   }
   await bus
     .notify(topicOf(rowKey), 'settled')
-    .catch((err: unknown) => log.debug({ err }, 'those who wait for an answer will poll for it'));
+    .catch((err: unknown) =>
+      log.debug({ err }, 'could not notify waiting requests; they poll instead'),
+    );
 }
 
 function replay(outcome: Outcome): KeptAnswer {

@@ -1,6 +1,6 @@
 import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
 
-/** The metrics of HTTP. Labels are operation ids and status classes: never paths, tenants or arguments. */
+/** HTTP metrics. Labels are operation ids and status classes, never paths, tenants or arguments. */
 export interface Metrics {
   readonly registry: Registry;
   observe(operationId: string, status: number, seconds: number): void;

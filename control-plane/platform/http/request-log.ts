@@ -5,14 +5,14 @@ import type { Caller } from '../access/caller.ts';
 import type { Platform } from '../platform.ts';
 import type { Metrics } from './metrics.ts';
 
-/** What is known of a request while it is served; its access log line is made from it. */
+/** Data collected while a request is served; the access log line is made from it. */
 interface RequestRecord {
-  /** Noted first: a socket that is gone has none. */
+  /** Stored first, because a closed socket has no address. */
   readonly address: string;
   readonly requestId: string;
   readonly traceparent: string;
   operationId?: string;
-  /** The path decides on actions: an error is a denial. */
+  /** The operation decides on actions, so an error is a denial. */
   isDecision?: boolean;
   caller?: Caller;
   error?: GatewayError;
@@ -24,7 +24,7 @@ const traceForm = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
 
 export function recordOf(res: Response): RequestRecord {
   const found = records.get(res);
-  if (found === undefined) throw new Error('the request log does not come first');
+  if (found === undefined) throw new Error('the request log must be the first handler');
   return found;
 }
 
@@ -37,7 +37,10 @@ const fixedHeaders = [
   ['x-frame-options', 'DENY'],
 ] as const;
 
-/** First in the chain: request id, trace context, security headers, and one log line at the end. */
+/**
+ * First in the chain: sets request id, trace context and security headers, and logs one line at the
+ * end.
+ */
 export function requestLog(
   { clock, log }: Pick<Platform, 'clock' | 'log'>,
   metrics: Metrics,
@@ -75,7 +78,7 @@ interface Finished {
   readonly ms: number;
 }
 
-/** Paths are logged without their query, which may carry what only its reader should see. */
+/** Logs paths without their query, which may contain private data. */
 function writeLine(log: Platform['log'], { req, res, record, ms }: Finished): void {
   const { error, caller } = record;
   const fields = {
@@ -94,7 +97,7 @@ function writeLine(log: Platform['log'], { req, res, record, ms }: Finished): vo
     reasonCode: error?.code,
   };
   const level = error?.kind.level ?? 'info';
-  // A refusal is no surprise and needs no stack; an outage needs its cause.
+  // A refusal needs no stack; an outage needs its cause.
   const err = level === 'warn' || level === 'error' ? (error?.cause ?? error) : undefined;
   log[level](err === undefined ? fields : { ...fields, err }, 'request');
 }

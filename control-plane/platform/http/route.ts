@@ -21,23 +21,23 @@ interface ReplyHead {
 }
 
 /**
- * What a use case answers: a value sent as JSON, ready bytes (their content type is the
- * operation's, unless a header says otherwise), or a stream that ends when its iterator does.
+ * Reply of a use case: a value sent as JSON, bytes (with the operation's content type, unless a
+ * header overrides it), or a stream that ends with its iterator.
  */
 export type Reply<Op extends AnyOperation> =
   | (ReplyHead & { readonly body: SuccessOf<Op> })
   | (ReplyHead & { readonly bytes: string | Uint8Array })
   | (ReplyHead & { readonly stream: AsyncIterable<string | Uint8Array> });
 
-/** What few use cases need of the request beside its input. */
+/** Facts about the request that few use cases need besides their input. */
 export interface RequestFacts {
   readonly requestId: string;
-  /** W3C trace context to carry on. */
+  /** W3C trace context to propagate. */
   readonly traceparent: string;
   readonly headers: IncomingHttpHeaders;
-  /** The body as it arrived, for signatures over it. */
+  /** The body as received, for signatures over it. */
   readonly rawBody: Buffer;
-  /** Aborted when the client is gone. */
+  /** Aborted when the client disconnects. */
   readonly signal: AbortSignal;
 }
 
@@ -50,7 +50,7 @@ export interface Route {
   ): Promise<Reply<AnyOperation>>;
 }
 
-/** Binds an operation to the use case that carries it out. */
+/** Binds an operation to its use case. */
 export function route<Op extends AnyOperation>(
   operation: Op,
   handle: (input: Input<Op>, caller: Caller, request: RequestFacts) => Promise<Reply<Op>>,

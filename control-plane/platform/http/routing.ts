@@ -5,9 +5,9 @@ import type { Route } from './route.ts';
 import { answerError, type RequestGuards, serveRoute } from './serve-route.ts';
 
 /**
- * One router for all operations. Paths without parameters are matched before paths with them, so
- * that `/v1/policies/lint` never falls to `/v1/policies/{id}`; each path answers other methods
- * with 405.
+ * One router for all operations. Paths without parameters are matched first, so that
+ * `/v1/policies/lint` is not taken for `/v1/policies/{id}`. Each path answers other methods with
+ * 405.
  */
 export function routerOf(routes: readonly Route[], guards: RequestGuards): Router {
   const router = Router({ caseSensitive: true, strict: true });
@@ -29,13 +29,13 @@ export function routerOf(routes: readonly Route[], guards: RequestGuards): Route
   return router;
 }
 
-/** The path as Express writes it; an open one ends in a wildcard, whose value is its segments. */
+/** The path in Express syntax. An open path ends in a wildcard, whose value is its segments. */
 function patternOf(path: string, isOpen: boolean): string {
   const named = isOpen ? path.replace(/\{(\w+)\}$/, '*$1') : path;
   return named.replaceAll(/\{(\w+)\}/g, ':$1');
 }
 
-/** Sorts literal segments before parameters, segment by segment. */
+/** Sort key: literal segments before parameters, segment by segment. */
 function rank(path: string): string {
   return path
     .split('/')

@@ -8,7 +8,7 @@ import type { Reply } from './route.ts';
 
 const jsonType = 'application/json; charset=utf-8';
 
-/** Sends what a use case answered. */
+/** Sends the reply of a use case. */
 export async function send(
   res: Response,
   operation: AnyOperation,
@@ -33,14 +33,14 @@ function setType(res: Response, contentType: string): void {
 
 const stalledMs = 120_000;
 
-/** Streams with backpressure; when the client goes, the iterator is told to end. */
+/** Streams with backpressure; ends the iterator when the client disconnects. */
 async function sendStream(
   res: Response,
   stream: AsyncIterable<string | Uint8Array>,
   contentType: string | undefined,
 ): Promise<void> {
   setType(res, contentType ?? 'application/octet-stream');
-  // A client that takes nothing for so long is not reading.
+  // A client that accepts no data for this long is disconnected.
   res.setTimeout(stalledMs, () => res.destroy());
   res.flushHeaders();
   if (res.req.method === 'HEAD') {
@@ -50,7 +50,7 @@ async function sendStream(
   await pipeline(Readable.from(logFailures(stream, res), { objectMode: true }), res);
 }
 
-/** A failing stream ends the connection at once: what failed must be on record by then. */
+/** A failing stream closes the connection at once, so the failure is recorded first. */
 async function* logFailures(stream: AsyncIterable<string | Uint8Array>, res: Response) {
   try {
     yield* stream;

@@ -20,8 +20,8 @@ export interface RequestGuards {
 }
 
 /**
- * The story of a request: who calls, may they, is their budget left, what do they ask, do it,
- * answer. Nothing of the body is read before the first three are settled.
+ * Steps of a request: authenticate, authorise, charge the budget, parse, run the use case, respond.
+ * No byte of the body is read before the first three are done.
  */
 export function serveRoute({ operation, handle }: Route, guards: RequestGuards): RequestHandler {
   return async (req, res) => {
@@ -54,7 +54,7 @@ export function serveRoute({ operation, handle }: Route, guards: RequestGuards):
   };
 }
 
-/** A refused caller spends the tenant's budget too, so that knocking is not free. */
+/** A refused caller consumes the tenant's budget too, so that probing is not free. */
 async function admit(
   operation: AnyOperation,
   caller: Caller,
@@ -78,7 +78,7 @@ function factsOf(req: Request, res: Response, rawBody: Buffer): RequestFacts {
   return { requestId, traceparent, headers: req.headers, rawBody, signal: gone.signal };
 }
 
-/** Answers with an error, unless the answer has begun: then the connection is cut. */
+/** Sends an error response; if a response has begun, closes the connection. */
 export function answerError(req: Request, res: Response, thrown: unknown): void {
   const error = toAnswerable(thrown);
   if (isClientGone(thrown)) return;
@@ -111,8 +111,8 @@ function isAborted(thrown: unknown): boolean {
 }
 
 /**
- * Headers that decide who calls and how the body is read. Parsers disagree on which of two counts
- * (RFC 9110, section 5.3): a proxy may check one, and Node reads the other.
+ * Headers that identify the caller or frame the body. Parsers disagree on which of two counts (RFC
+ * 9110, section 5.3), so a proxy may check one while Node reads the other.
  */
 const once: ReadonlySet<string> = new Set([
   'authorization',
@@ -124,7 +124,7 @@ const once: ReadonlySet<string> = new Set([
   'transfer-encoding',
 ]);
 
-/** Refuses a request that repeats such a header. */
+/** Throws if a request repeats such a header. */
 function refuseRepeatedHeaders({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>): void {
   const seen = new Set<string>();
   for (let index = 0; index < rawHeaders.length; index += 2) {

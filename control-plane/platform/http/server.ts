@@ -2,9 +2,9 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import type { Socket } from 'node:net';
 
 export interface ServerLimits {
-  /** Time for all of a request's head; slower clients are cut off. */
+  /** Timeout of a request's header section. */
   readonly headersMs: number;
-  /** Time for a whole request, body included. Says nothing about how long an answer may take. */
+  /** Timeout of a whole request, body included. It does not limit the response. */
   readonly requestMs: number;
   readonly keepAliveMs: number;
   readonly headerBytesMax: number;
@@ -13,12 +13,15 @@ export interface ServerLimits {
 const defaultServerLimits: ServerLimits = {
   headersMs: 10_000,
   requestMs: 30_000,
-  // Longer than the usual load balancer's, so that it is the one to close an idle connection.
+  // Longer than the usual load balancer's, so that the load balancer closes idle connections.
   keepAliveMs: 65_000,
   headerBytesMax: 16_384,
 };
 
-/** A server whose clients cannot hold it up: every phase of a request has an end. */
+/**
+ * Creates a server with a timeout for every phase of a request, so that slow clients cannot block
+ * it.
+ */
 export function createHttpServer(
   listener: RequestListener,
   limits: ServerLimits = defaultServerLimits,
@@ -41,7 +44,7 @@ export function createHttpServer(
   return server;
 }
 
-/** What cannot be read as HTTP is answered without our pipeline, and the connection ends. */
+/** Answers input that is not HTTP without the pipeline, and closes the connection. */
 function refuse(socket: Socket, code: string | undefined): void {
   if (!socket.writable || code === 'ECONNRESET') {
     socket.destroy();
@@ -53,7 +56,7 @@ function refuse(socket: Socket, code: string | undefined): void {
       : code === 'ERR_HTTP_REQUEST_TIMEOUT'
         ? ['408 Request Timeout', 'The request took too long to arrive.']
         : ['400 Bad Request', 'The request is not valid HTTP.'];
-  // Which operation was meant is not known: for those that decide it is a denial.
+  // The operation is unknown, so the body also reads as a denial.
   const body = JSON.stringify({ decision: 'deny', error: text, reason_code: 'request.invalid' });
   socket.end(
     `HTTP/1.1 ${status}\r\ncontent-type: application/json; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,

@@ -8,7 +8,9 @@ import type { Input } from './route.ts';
 
 const issuesMax = 10;
 
-/** Holds path, query and body against the operation's schemas; errors name the offending path. */
+/**
+ * Validates path, query and body against the operation's schemas; errors name the invalid field.
+ */
 export function validateInput(
   operation: AnyOperation,
   req: Request,
@@ -23,7 +25,7 @@ export function validateInput(
   } as Input<AnyOperation>;
 }
 
-/** A parameter that takes the rest of the path comes as its segments. */
+/** A wildcard parameter arrives as an array of segments. */
 function paramsOf({ params }: Request): Readonly<Record<string, string>> {
   const texts = Object.entries(params).map(([name, value]) => [name, [value].flat().join('/')]);
   return Object.fromEntries(texts);
@@ -46,7 +48,7 @@ function listed(known: readonly string[]): string {
   return known.length === 0 ? '; it takes none' : `; known are ${known.join(', ')}`;
 }
 
-/** The parameter names of an object schema. */
+/** Parameter names of an object schema. */
 export function namesOf(schema: z.ZodType): readonly string[] {
   return 'shape' in schema && typeof schema.shape === 'object' && schema.shape !== null
     ? Object.keys(schema.shape)
@@ -75,7 +77,7 @@ function check(
   throw new GatewayError(code, { message });
 }
 
-/** What is wrong with a value, path first: `rules[2].name: …; …`. Values are never repeated. */
+/** Lists the problems of a value, path first: `rules[2].name: …; …`. Never repeats values. */
 function describeIssues(issues: readonly z.core.$ZodIssue[], where: string): string {
   const shown = issues
     .slice(0, issuesMax)

@@ -1,9 +1,12 @@
 import type { Bus } from '../../../shared/bus/bus.ts';
 
-// Those of one process who wait for the same thing wait together: one subscription, one timer.
+// Callers in one process that wait for the same topic share one subscription and timer.
 const waits = new WeakMap<Bus, Map<string, Promise<void>>>();
 
-/** Resolves when the topic is told of, or after `atMostMs`: whoever tells may have died. */
+/**
+ * Resolves when the topic is notified, or after `atMostMs`, because the notifying process may have
+ * crashed.
+ */
 export function waitForNotify(bus: Bus, topic: string, atMostMs: number): Promise<void> {
   const shared = waits.get(bus) ?? new Map<string, Promise<void>>();
   waits.set(bus, shared);
@@ -20,6 +23,6 @@ async function waitOnce(bus: Bus, topic: string, atMostMs: number): Promise<void
   const subscription = bus.subscribe(topic, () => resolve());
   await promise;
   clearTimeout(timer);
-  // Not awaited: nobody who waits needs it gone.
+  // Not awaited, because no caller depends on it.
   void subscription.close().catch(() => undefined);
 }

@@ -1,4 +1,4 @@
-/** The ids of kill switches that were armed when the ledger ended at a position. */
+/** Ids of the kill switches that were armed when the ledger ended at `position`. */
 export interface Armed {
   readonly ids: readonly string[];
   readonly position: number;

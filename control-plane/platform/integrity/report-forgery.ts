@@ -7,12 +7,12 @@ import type { Vault } from '../vault/vault.ts';
 import { derivedId, integrityChain } from './incident-ids.ts';
 import { outboxMac } from './outbox-mac.ts';
 
-/** A row that is not ours. */
+/** A row that failed its integrity check. */
 export interface Forgery {
   readonly tenantId: string;
   readonly table: string;
   readonly key: string;
-  /** The row as it was found. */
+  /** The row's content. */
   readonly found: string;
 }
 
@@ -26,14 +26,14 @@ interface Deps {
 const reportedMax = 10_000;
 
 /**
- * Seals that a row is not ours, once for what was found, however often and by whichever process it
- * is found again. Nobody waits for it: it is met inside transactions, which may hold the only
- * connection, and the row is refused either way. What cannot be written now is written the next time.
+ * Seals once that a row failed its integrity check, whichever process finds it, and however often.
+ * Not awaited, because the caller's transaction may hold the only connection, and the row is
+ * refused in any case. A failed write is retried at the next finding.
  */
 export function reportForgery(deps: Deps, forgery: Forgery, reported: Set<string>): void {
   const { pool, clock, log, vault } = deps;
   const { tenantId, table, key, found } = forgery;
-  // Keyed: rows hold addresses and roles that could be guessed from a plain hash.
+  // Keyed, because addresses and roles in rows could be guessed from a plain hash.
   const fingerprint = vault.mac('forged_row', found);
   const id = derivedId(`forged ${tenantId} ${table} ${key} ${fingerprint}`);
   if (reported.has(id)) return;
@@ -41,7 +41,7 @@ export function reportForgery(deps: Deps, forgery: Forgery, reported: Set<string
   reported.add(id);
   log.error(
     { tenantId, table, id: key },
-    'a row that gives authority was not written by us: refused',
+    'a row that gives authority failed its integrity check and was refused',
   );
   const event = {
     chain_id: integrityChain,
@@ -57,7 +57,7 @@ export function reportForgery(deps: Deps, forgery: Forgery, reported: Set<string
   const mac = outboxMac(vault, { tenantId, eventId: id, event: text });
   pool.query(insertOnce, [tenantId, id, text, ...message, mac]).catch((err: unknown) => {
     reported.delete(id);
-    log.error({ err, table, id: key }, 'a forged row could not be recorded');
+    log.error({ err, table, id: key }, 'could not record a forged row');
   });
 }
 
@@ -65,7 +65,7 @@ type ForgeryMessage = Readonly<Record<'type', string>> & {
   readonly data: Readonly<Record<string, string>>;
 };
 
-/** What whoever is to be told of everything gets, sealed for each channel that there may be. */
+/** The notification, sealed for each channel that receives everything. */
 function messageTo(
   { clock, vault }: Deps,
   tenantId: string,
@@ -78,7 +78,7 @@ function messageTo(
   return [type, now, notified, ids, sealed];
 }
 
-/** The event, and with it, told once as well, the messages to the channels that the tenant has. */
+/** Inserts the event and, once with it, the messages to the tenant's active channels. */
 const insertOnce = `
 with recorded as (
   insert into event_outbox (tenant_id, event_id, event, mac)

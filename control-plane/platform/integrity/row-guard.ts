@@ -16,28 +16,34 @@ import type { Armed } from './armed.ts';
 import type { KnownLedgers } from './known-ledgers.ts';
 import { type Forgery, reportForgery } from './report-forgery.ts';
 
-/** Tells the rows that the control plane wrote from those that somebody else did. */
+/** Distinguishes rows that the control plane wrote from forged ones. */
 export interface RowGuard {
-  /** The keyed hash for a row, with the values that it will have in the database. */
+  /** Keyed hash of a row with the values that it will have in the database. */
   sign<Table extends SignedTable>(table: Table, row: Omit<SignedRow<Table>, 'mac'>): string;
-  /** False for a row that this system did not write: never to be used. It is sealed and counted. */
+  /**
+   * False for a row that fails its integrity check. Such a row must not be used; the finding is
+   * sealed and counted.
+   */
   holds<Table extends SignedTable>(table: Table, row: SignedRow<Table>): boolean;
   /** Throws `integrity.forged_row` for such a row. */
   assert<Table extends SignedTable>(table: Table, row: SignedRow<Table>): void;
-  /** What this process has read of the ledgers, to compare rows with. */
+  /** What this process has read from the ledgers, to compare rows with. */
   readonly known: KnownLedgers;
   /**
-   * The rows, by tenant, in which something is wrong that no decision meets, and the kill switches
-   * that are armed: all of them, as of now.
+   * Sets the complete current findings by tenant: rows with a problem that no decision reads, and
+   * the armed kill switches.
    */
   suspect(rows: ReadonlyMap<string, readonly string[]>, armed: ReadonlyMap<string, Armed>): void;
-  /** The kill switches that were armed when the ledger ended at this position. */
+  /** Kill switches that were armed when the ledger ended at the known position. */
   armedIn(tenantId: string): Armed;
-  /** Those of a tenant, as `<table> <key>`. */
+  /** Suspect rows of a tenant, as `<table> <key>`. */
   suspectsOf(tenantId: string): readonly string[];
-  /** Throws `integrity.forged_row` for one of them. */
+  /** Throws `integrity.forged_row` if the tenant has suspect rows. */
   assertTrusted(tenantId: string): void;
-  /** For what proves itself otherwise, a binding: seals and counts it, and gives the error to throw. */
+  /**
+   * For rows with their own proof, such as bindings: seals and counts the finding, and returns the
+   * error to throw.
+   */
   forged(forgery: Forgery): GatewayError;
 }
 
@@ -49,7 +55,9 @@ interface GuardDeps {
   readonly meter?: ForgeryMeter | undefined;
 }
 
-/** Rows that were found good, by all that was looked at: most decisions read the same few again. */
+/**
+ * Cache of rows that passed, by all signed values, because most decisions read the same few rows.
+ */
 const knownMax = 20_000;
 const noneArmed: Armed = { ids: [], position: 0 };
 const macForm = /^[0-9a-f]{64}$/;
@@ -63,7 +71,7 @@ export function createRowGuard(deps: GuardDeps): RowGuard {
   const knownLedgers: KnownLedgers = new Map();
 
   const isGood = (table: SignedTable, text: string, mac: string | null): boolean => {
-    // Of one form only: what is remembered could otherwise be read in two ways.
+    // Only one spelling is accepted, so that a cache key is unambiguous.
     if (mac === null || !macForm.test(mac)) return false;
     const seen = `${table} ${mac} ${text}`;
     if (known.has(seen)) return true;
@@ -107,7 +115,7 @@ export function createRowGuard(deps: GuardDeps): RowGuard {
   };
 }
 
-/** What exactly is wrong is for the log and the ledger, not for whoever asks. */
+/** Details go to the log and the ledger, not to the caller. */
 function forgedRow(what: string): GatewayError {
   return new GatewayError('integrity.forged_row', { cause: new Error(what) });
 }
@@ -116,7 +124,7 @@ function isSame(mac: string, expected: string): boolean {
   return mac.length === expected.length && timingSafeEqual(Buffer.from(mac), Buffer.from(expected));
 }
 
-/** A tenant's own row has no other tenant than itself. */
+/** A tenant's own row belongs to that tenant. */
 function tenantOf(row: object): string {
   const { tenantId, id } = row as { readonly tenantId?: string; readonly id?: string };
   return tenantId ?? id ?? '';
@@ -124,7 +132,7 @@ function tenantOf(row: object): string {
 
 type Plain = Readonly<Record<string, unknown>>;
 
-/** What names a row within its table, as text: for evidence and logs. */
+/** Name of a row within its table, for evidence and logs. */
 function rowKey<Table extends SignedTable>(table: Table, row: Partial<SignedRow<Table>>): string {
   const columns: readonly string[] = signedColumns[table].key;
   const { tenantId, ...rest } = row as Plain;
@@ -133,8 +141,8 @@ function rowKey<Table extends SignedTable>(table: Table, row: Partial<SignedRow<
 }
 
 /**
- * The signed part of a row as text: its values in the order of the table above, so that no value
- * can pass for another column's, and no row for one of another table or tenant.
+ * Text of the signed columns in the order of the table above. It contains table and tenant, so that
+ * no value or row can be exchanged for another.
  */
 function rowText<Table extends SignedTable>(
   table: Table,
@@ -155,7 +163,10 @@ function isSet(value: unknown): boolean {
   return value !== undefined && value !== null;
 }
 
-/** Timestamps as milliseconds, JSON columns canonical: jsonb keeps no order of members. */
+/**
+ * Timestamps as milliseconds, JSON columns in canonical form, because jsonb does not keep the order
+ * of members.
+ */
 function plain(value: unknown): unknown {
   if (value === undefined || value === null) return null;
   if (value instanceof Date) return value.getTime();

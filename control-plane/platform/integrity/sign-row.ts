@@ -5,8 +5,8 @@ import type { RowGuard } from './row-guard.ts';
 import { snakeCase } from './signed-json.ts';
 
 /**
- * Gives a row that this transaction has just written its keyed hash. Only for rows of which every
- * value is known to be ours: whoever changes a row asks `guard.assert` about it first.
+ * Signs a row that this transaction has just written. All its values must be verified, so call
+ * `guard.assert` before changing an existing row.
  */
 export async function signRow<Table extends SignedTable, Row extends SignedRow<Table>>(
   tx: Pick<Transaction, '$executeRaw'>,

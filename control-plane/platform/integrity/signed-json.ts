@@ -1,8 +1,8 @@
 import { addedColumns, type SignedTable, signedColumns } from '../store/signed-rows.ts';
 
 /**
- * SQL that makes a JSON object of the signed columns of a row and of its `mac`, in the form that
- * the guard takes: for statements that read many tables at once. `more` are further members.
+ * SQL that builds a JSON object of a row's signed columns and `mac`, in the form that the guard
+ * accepts, for statements that read several tables. `more` are further members.
  */
 export function signedJson(
   table: SignedTable,
@@ -20,7 +20,7 @@ function read(alias: string, column: string): string {
   return column.endsWith('At') ? `(extract(epoch from ${name}) * 1000)::bigint` : name;
 }
 
-/** The name of a column in the database. */
+/** Database name of a column. */
 export function snakeCase(column: string): string {
   return column.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

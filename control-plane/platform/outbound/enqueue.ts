@@ -4,21 +4,21 @@ import type { JsonObject } from '../../../shared/base/json.ts';
 import type { Transaction } from '../store/transaction.ts';
 import type { SealedPlace, Vault } from '../vault/vault.ts';
 
-/** Something that people outside want to hear of. Carries nothing that must stay inside. */
+/** A notification for external channels. It must not contain internal data. */
 export interface Notification {
   /** For example `approval.requested`. */
   readonly type: string;
-  /** What it is about, for example `approval:42`. */
+  /** Subject, for example `approval:42`. */
   readonly subject: string;
   readonly data: JsonObject;
 }
 
-/** The channels that are told of everything; what an approval's rules name is told as well. */
+/** Channels that receive every notification. Approval rules can name further ones. */
 export const notified: readonly string[] = ['webhook'];
 
 /**
- * Puts a notification into the outbound queue, once for each channel that the tenant has: in the
- * transaction of the change it tells of, so that neither is without the other.
+ * Queues a notification, once for each of the tenant's channels, in the transaction of the change
+ * that it reports, so that both commit together.
  */
 export async function enqueue(
   { vault, clock }: { readonly vault: Vault; readonly clock: Clock },
@@ -43,7 +43,7 @@ export async function enqueue(
   });
 }
 
-/** What is sent of a notification. */
+/** Body of a notification. */
 export function messageText(
   { type, data }: Pick<Notification, 'type' | 'data'>,
   now: Date,
@@ -51,12 +51,12 @@ export function messageText(
   return JSON.stringify({ type, timestamp: now.toISOString(), data });
 }
 
-/** Where the payload of a delivery is sealed. */
+/** Place in the vault for the payload of a delivery. */
 export function payloadPlace(tenantId: string, id: string): SealedPlace {
   return { tenantId, purpose: 'delivery', id, version: 1 };
 }
 
-/** Where the settings of a tenant's channel are sealed. */
+/** Place in the vault for the settings of a tenant's channel. */
 export function installPlace(tenantId: string, channel: string): SealedPlace {
   return { tenantId, purpose: 'install', id: channel, version: 1 };
 }

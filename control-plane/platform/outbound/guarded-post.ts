@@ -15,7 +15,7 @@ interface Post {
   readonly timeoutMs: number;
 }
 
-/** What is read of an answer, so that the receiver is not cut off in the middle of a short one. */
+/** Maximum of a response that is read, so that a short response is not interrupted. */
 const answerBytesMax = 64 * 1024;
 
 interface Answer {
@@ -23,7 +23,7 @@ interface Answer {
   readonly headers: IncomingHttpHeaders;
 }
 
-/** The same with the whole of a short answer; a longer one is an error. */
+/** Like `guardedPost`, with the whole body of a short response; throws for a longer one. */
 export async function guardedExchange(post: Post): Promise<Answer & { readonly body: string }> {
   const res = await open(post);
   const chunks: Buffer[] = [];
@@ -37,9 +37,9 @@ export async function guardedExchange(post: Post): Promise<Answer & { readonly b
 }
 
 /**
- * Posts to a place that a tenant named. The address is judged where it is dialled, so that a name
- * which changes its mind reaches nothing private; redirects are not followed, and of the answer
- * only the head counts. Rejects with an error that says what went wrong.
+ * Posts to a URL that a tenant configured. The address is checked when the connection is made, so
+ * DNS rebinding reaches no private host. Redirects are not followed, and only the response's head
+ * counts. Rejects with an error that states the failure.
  */
 export async function guardedPost(post: Post): Promise<Answer> {
   const res = await open(post);
@@ -56,7 +56,7 @@ function open({ url, headers, body, guard, timeoutMs }: Post): Promise<IncomingM
   const target = new URL(url);
   const host = target.hostname.replace(/^\[|\]$/g, '');
   const port = Number(target.port || (target.protocol === 'https:' ? 443 : 80));
-  // Sockets do not look up literal addresses: those are judged here.
+  // Literal addresses are checked here, because sockets do not resolve them.
   const refused = literalRefusal(guard, host, port);
   if (refused !== undefined) {
     reject(refused);

@@ -1,12 +1,12 @@
 import { z } from 'zod';
 
-/** What the install of a tenant's webhook holds, encrypted. */
+/** Stored settings of a tenant's webhook, encrypted. */
 export interface WebhookSettings {
   readonly url: string;
   readonly secret: string;
-  /** The secret before, which signs as well until then. */
+  /** The previous secret, which also signs until then. */
   readonly previous?: { readonly secret: string; readonly untilMs: number } | undefined;
-  /** Whether it keeps every checkpoint of the ledger, as an anchor outside. */
+  /** Whether the webhook receives every checkpoint, as an external anchor. */
   readonly checkpoints?: boolean | undefined;
 }
 
@@ -17,7 +17,7 @@ const form = z.object({
   checkpoints: z.boolean().optional(),
 });
 
-/** Its errors say nothing of the cause: a parser quotes the text that it cannot read. */
+/** Errors omit the cause, because a parser quotes the text that it cannot parse. */
 export function readWebhookSettings(text: string): WebhookSettings {
   try {
     return form.parse(JSON.parse(text));
@@ -26,7 +26,7 @@ export function readWebhookSettings(text: string): WebhookSettings {
   }
 }
 
-/** The secrets that sign at a time, the current one first. */
+/** Secrets that sign at a time, the current one first. */
 export function secretsAt({ secret, previous }: WebhookSettings, nowMs: number): readonly string[] {
   return previous !== undefined && nowMs < previous.untilMs ? [secret, previous.secret] : [secret];
 }

@@ -3,13 +3,16 @@ import { type Clock, systemClock } from '../../../shared/base/clock.ts';
 import type { Steps } from '../../../shared/base/steps.ts';
 import { measureWork } from './work-meter.ts';
 
-/** How long work holds up the others whom this process serves, if no step of it takes longer. */
+/** How long work may block the process, unless one step takes longer. */
 const sliceMs = 10;
 
-/** Called between two steps of long work. Undefined while the slice lasts, so that it costs nothing. */
+/**
+ * Call between two steps of long work. Returns undefined while the time slice lasts, which costs
+ * nothing.
+ */
 export type Pause = () => Promise<void> | undefined;
 
-/** Lets all others have a turn whenever a slice of time is used up. */
+/** Yields to the event loop whenever a time slice is over. */
 export function pauser(clock: Pick<Clock, 'monotonic'> = systemClock): Pause {
   let endsAt = clock.monotonic() + sliceMs;
   return () => {
@@ -20,7 +23,7 @@ export function pauser(clock: Pick<Clock, 'monotonic'> = systemClock): Pause {
   };
 }
 
-/** A single turn that begins while Node reads from sockets ends before timers and other sockets. */
+/** A single `setImmediate` during socket reads returns before timers and other sockets run. */
 async function yieldToEventLoop(): Promise<void> {
   await turn();
   await turn();

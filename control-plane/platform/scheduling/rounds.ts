@@ -1,10 +1,10 @@
-/** Something done again and again beside the requests. */
+/** A periodic background task. */
 export interface Rounds {
-  /** Starts no more, and resolves when none is under way. */
+  /** Starts no further round, and resolves when the current one ends. */
   close(): Promise<void>;
 }
 
-/** Runs `round`, which never rejects, `intervalMs` after the one before has ended. */
+/** Runs `round`, which never rejects, `intervalMs` after the previous one has ended. */
 export function startRounds(round: () => Promise<void>, intervalMs: number): Rounds {
   let stopped = false;
   let underWay: Promise<void> = Promise.resolve();

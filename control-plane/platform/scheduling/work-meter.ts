@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-/** Processor time of this thread in milliseconds: waiting, and other processes, take none of it. */
+/** Processor time of this thread in milliseconds; waiting and other processes do not count. */
 type ProcessorClock = () => number;
 
 const threadMs: ProcessorClock = () => {
@@ -10,7 +10,7 @@ const threadMs: ProcessorClock = () => {
 
 const current = new AsyncLocalStorage<WorkMeter>();
 
-/** The processor time of one request, of the parts of its work that are measured. */
+/** Sums the processor time of the measured parts of one request. */
 export class WorkMeter {
   readonly #now: ProcessorClock;
   #isMeasuring = false;
@@ -25,14 +25,14 @@ export class WorkMeter {
   }
 
   /**
-   * Measures what `act` does before it returns or first waits. What follows from it may measure
-   * more with `measureWork`.
+   * Measures `act` until it returns or first awaits. Code that it calls later can add more with
+   * `measureWork`.
    */
   measure<Result>(act: () => Result): Result {
     return current.run(this, () => this.add(act));
   }
 
-  /** A part within a part is measured once. */
+  /** Nested parts are measured once. */
   add<Result>(act: () => Result): Result {
     if (this.#isMeasuring) return act();
     this.#isMeasuring = true;
@@ -46,7 +46,7 @@ export class WorkMeter {
   }
 }
 
-/** Adds the processor time of `act`, which does not wait, to the request that it is done for. */
+/** Adds the processor time of the synchronous `act` to the current request. */
 export function measureWork<Result>(act: () => Result): Result {
   const meter = current.getStore();
   return meter === undefined ? act() : meter.add(act);

@@ -16,18 +16,21 @@ import type { SealedPlace, Vault } from '../vault/vault.ts';
 const keyPurposes = ['passport', 'sync', 'checkpoint', 'export', 'report', 'certificate'] as const;
 export type KeyPurpose = (typeof keyPurposes)[number];
 
-/** A tenant's signing keys: one active per purpose, made at first use, private halves in the vault. */
+/**
+ * A tenant's signing keys: one active key per purpose, created at first use, with private halves in
+ * the vault.
+ */
 export interface SigningKeys {
   active(tenantId: string, purpose: KeyPurpose, alg?: SigningAlgorithm): Promise<SigningKey>;
-  /** Every key there was, oldest first, the active one last. */
+  /** All keys, oldest first, the active one last. */
   history(tenantId: string, purpose: KeyPurpose): Promise<readonly SigningKey[]>;
   /** Active and retired public keys, the active one first. */
   publicKeys(tenantId: string, purpose: KeyPurpose): Promise<readonly PublicJwk[]>;
-  /** After a rotation has committed: the next use asks the database which key is active. */
+  /** Call after a rotation has committed: the next use reads the active key from the database. */
   rotated?(tenantId: string, purpose: KeyPurpose): void;
 }
 
-/** How long the choice of the active key is believed; a retired key still verifies, so a lag is harmless. */
+/** How long the active key is cached. A retired key still verifies, so the delay is harmless. */
 const believedMs = 1_000;
 
 interface Deps {
@@ -44,7 +47,7 @@ export function algorithmOf(purpose: KeyPurpose): SigningAlgorithm {
 
 /**
  * Signing keys in the database, private halves sealed by the vault. Call `active` before a
- * transaction, not inside one: embedded mode has a single connection.
+ * transaction, not inside one, because embedded mode has a single connection.
  */
 export function createSigningKeys({ db, vault, clock, guard }: Deps): SigningKeys {
   const choices = new Map<string, { readonly key: SigningKey; readonly readAt: number }>();
@@ -71,15 +74,15 @@ export function createSigningKeys({ db, vault, clock, guard }: Deps): SigningKey
       const name = `${tenantId} ${purpose}`;
       const chosen = choices.get(name);
       const readAt = clock.monotonic();
-      // Sidecars believe the active sync key only: a retired one must not sign a moment longer.
+      // Not cached for `sync`, because sidecars accept the active sync key only.
       const isBelieved = purpose !== 'sync' && chosen !== undefined;
       if (isBelieved && readAt - chosen.readAt < believedMs) return chosen.key;
       const key =
         (await readActive(tenantId, purpose)) ??
-        // Undefined when another replica was first: the unique index on active keys lets one in.
+        // Undefined if another replica was first: the unique index allows one active key.
         (await insertActiveKey(db, { vault, clock, guard }, { tenantId, purpose, alg })) ??
         (await readActive(tenantId, purpose));
-      if (key === undefined) throw new Error(`no active ${purpose} key could be made`);
+      if (key === undefined) throw new Error(`could not create an active ${purpose} key`);
       choices.set(name, { key, readAt });
       return key;
     },
@@ -107,7 +110,7 @@ export function createSigningKeys({ db, vault, clock, guard }: Deps): SigningKey
   };
 }
 
-/** Where the private half of a signing key is sealed. */
+/** Place in the vault for the private half of a signing key. */
 export function signingKeyPlace(tenantId: string, kid: string): SealedPlace {
   return { tenantId, purpose: 'signing_key', id: kid, version: 1 };
 }

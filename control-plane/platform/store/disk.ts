@@ -5,7 +5,7 @@ import type { Log } from '../../../shared/base/log.ts';
 
 const probeBytes = Buffer.alloc(65_536);
 
-/** Watches the volume of the data directory, where the embedded database is. */
+/** Watches the volume of the data directory, which holds the embedded database. */
 export function watchDisk(folder: string, log: Pick<Log, 'warn'>): DiskWatch {
   const file = join(folder, '.disk-probe');
   return new DiskWatch({

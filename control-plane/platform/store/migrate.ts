@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { ClientBase } from 'pg';
 import { StoreError } from './store-error.ts';
 
-// The key that Prisma's own tool locks while it migrates, so that the two exclude each other.
+// Prisma's own advisory lock for migrations, so that the two tools exclude each other.
 const migrationLock = 72_707_369;
 const lockWaitMs = 60_000;
 
@@ -27,10 +27,9 @@ interface Applied {
 }
 
 /**
- * Brings the database to this version's schema: applies the pending migrations, all of them or
- * none, and returns their names. Programs that start at once wait for each other. A database
- * that is up to date is only read, so that the service needs no right to change tables.
- * Refuses, with a `StoreError`, a history that is not a beginning of this version's own.
+ * Applies all pending migrations or none, and returns their names. Concurrent programs wait for
+ * each other. An up-to-date database is only read, so the service needs no right to change tables.
+ * Throws a `StoreError` if the applied migrations are not a prefix of this version's.
  */
 export async function migrate(
   client: ClientBase,
@@ -41,7 +40,7 @@ export async function migrate(
   try {
     await client.query(`SET LOCAL lock_timeout = ${lockWaitMs}`);
     await client.query(`SELECT pg_advisory_xact_lock(${migrationLock})`);
-    // Another program may have migrated while this one waited.
+    // Another program may have migrated during the wait.
     const pending = await pendingOf(client, migrations);
     for (const migration of pending) await apply(client, migration);
     await client.query('COMMIT');
@@ -130,16 +129,16 @@ async function apply(client: ClientBase, { name, sql, checksum }: Migration): Pr
 }
 
 export interface Migration {
-  /** The folder's name, which begins with a time stamp and so gives the order. */
+  /** Name of the folder; its time stamp defines the order. */
   readonly name: string;
   readonly sql: string;
-  /** SHA-256 of the file, hex, as Prisma keeps it. */
+  /** SHA-256 of the file, hex, as Prisma stores it. */
   readonly checksum: string;
 }
 
 const migrationsFolder = join(import.meta.dirname, '../../../prisma/migrations');
 
-/** The migrations of this version, in the order they apply. */
+/** The migrations of this version, in order. */
 export function readMigrations(folder: string = migrationsFolder): readonly Migration[] {
   return readdirSync(folder, { withFileTypes: true })
     .filter((entry) => entry.isDirectory())

@@ -8,20 +8,23 @@ import { StoreError } from './store-error.ts';
 
 export interface Store {
   readonly db: PrismaClient;
-  /** The pool under `db`. Embedded it has one connection: whoever holds it must not wait for another. */
+  /**
+   * The pool under `db`. In embedded mode it has one connection, so its holder must not wait for
+   * another.
+   */
   readonly pool: pg.Pool;
   readonly kind: 'embedded' | 'postgres';
   close(): Promise<void>;
 }
 
 interface StoreOptions {
-  /** Undefined: Postgres embedded in this process, on disk under `dataDir`. */
+  /** Undefined: embedded Postgres, on disk under `dataDir`. */
   readonly databaseUrl: string | undefined;
   readonly dataDir: string;
   readonly log: Log;
 }
 
-/** Opens the database and brings its schema up to date, or throws a `StoreError` for the operator. */
+/** Opens the database and applies pending migrations, or throws a `StoreError` for the operator. */
 export async function openStore(options: StoreOptions): Promise<Store> {
   return options.databaseUrl === undefined
     ? openEmbedded(options)
@@ -36,7 +39,7 @@ async function openPostgres(databaseUrl: string, log: Log): Promise<Store> {
     connectionTimeoutMillis: 10_000,
     idleTimeoutMillis: 60_000,
     keepAlive: true,
-    // A process that hangs in a transaction must not hold a tenant's ledger for ever.
+    // A process that hangs in a transaction must not block a tenant's ledger permanently.
     idle_in_transaction_session_timeout: 30_000,
     statement_timeout: 60_000,
     application_name: 'sallyport',
@@ -52,7 +55,7 @@ async function openEmbedded({ dataDir, log }: StoreOptions): Promise<Store> {
     database: 'postgres',
     max: 1,
     connectionTimeoutMillis: 30_000,
-    // A connection that comes and goes with the load would only cost its making.
+    // Keeps idle connections, because reconnecting under load costs more.
     idleTimeoutMillis: 0,
   });
   const end = async () => {
@@ -70,7 +73,8 @@ interface Preparation {
 }
 
 async function prepare({ pool, kind, log, end }: Preparation): Promise<Store> {
-  // A connection that breaks while idle is replaced at its next use; unheard, it would end the process.
+  // Without a handler the error would end the process. The pool replaces the connection at its next
+  // use.
   pool.on('error', (error) => log.warn({ err: error }, 'a database connection broke'));
   try {
     await bringUpToDate(pool, log);
@@ -101,7 +105,7 @@ async function bringUpToDate(pool: pg.Pool, log: Log): Promise<void> {
 }
 
 function refuseWrongUrl(databaseUrl: string): void {
-  // Never quoted back: it holds the password.
+  // Never repeated in messages, because it contains the password.
   const scheme = /^([a-z]+):\/\//i.exec(databaseUrl)?.[1]?.toLowerCase();
   if (scheme === 'postgres' || scheme === 'postgresql') return;
   throw new StoreError(
@@ -120,7 +124,7 @@ function toStoreError(error: unknown): StoreError {
   );
 }
 
-/** `AggregateError` (several addresses refused) has its text in its parts. */
+/** The text of an `AggregateError` (several addresses refused) is in its parts. */
 function reasonOf(error: Error): string {
   if (error instanceof AggregateError) {
     return error.errors

@@ -3,20 +3,23 @@ import type { Pool, QueryResultRow } from 'pg';
 const planStates = new Set(['26000', '42P05']);
 
 /**
- * Whether a statement failed because connections share a session, as those of the embedded
- * database and of poolers do: a plan kept under a name is then not the connection's own.
+ * Whether a statement failed because connections share a session (embedded database, poolers), so
+ * that its prepared statement belongs to another connection.
  */
 export function isForeignStatement(error: unknown): boolean {
   const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : '';
   return typeof code === 'string' && planStates.has(code);
 }
 
-/** Pools on which plans cannot be kept: they outlive their connection there, and are in the next one's way. */
+/**
+ * Pools without prepared statements, because there they outlive their connection and conflict with
+ * the next one's.
+ */
 const withoutPlans = new WeakSet<Pool>();
 
 /**
- * Runs a statement that is planned once for each connection, where planning takes longer than a
- * small statement itself. `name` belongs to this text alone.
+ * Runs a prepared statement, for a small statement whose planning takes longer than its execution.
+ * `name` must be unique to this text.
  */
 export async function queryPrepared<Row extends QueryResultRow>(
   pool: Pool,

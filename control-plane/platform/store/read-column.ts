@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 
-/** The same for JSON that a text column holds. */
+/** Like `readColumn`, for JSON in a text column. */
 export function readTextColumn<Read>(
   schema: z.ZodType<Read>,
   text: string,
@@ -10,7 +10,7 @@ export function readTextColumn<Read>(
   return readColumn(schema, jsonOf(text), column);
 }
 
-/** No schema takes undefined for a value. */
+/** Returns undefined for invalid JSON, because no schema accepts undefined. */
 function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -20,8 +20,8 @@ function jsonOf(text: string): unknown {
 }
 
 /**
- * A JSON column as its schema reads it. One that does not parse was not written by this system:
- * the request is refused, and nothing of the value is used.
+ * Parses a JSON column by its schema. A value that does not parse was not written by this system,
+ * so the request is refused.
  */
 export function readColumn<Read>(
   schema: z.ZodType<Read>,

@@ -16,12 +16,12 @@ import type {
   Tool,
 } from './generated/client.ts';
 
-/** The rows that give authority, by table. Bindings and credentials carry proofs of their own. */
+/** Rows that give authority, by table. Bindings and credentials have proofs of their own. */
 interface SignedTables {
   readonly agent: Agent;
   readonly api_key: ApiKey;
   readonly approval: Approval;
-  /** What the vote was for stands in the ledger alone, and is bound to it here. */
+  /** Only the ledger stores what the vote was for; the signature binds the row to it. */
   readonly approval_vote: ApprovalVote & {
     readonly effectiveDigest: string | undefined;
     readonly grantAsked: unknown;
@@ -42,9 +42,9 @@ interface SignedTables {
 export type SignedTable = keyof SignedTables;
 
 /**
- * How a table's row is found, and what of it is signed: everything that its readers act upon.
- * `added` lists columns that came after rows of the table had been signed. They are signed by name
- * and only where they are set, so that older signatures stay valid and a set value cannot be emptied.
+ * Key columns of each table, and the signed columns: all that code acts on. `added` lists columns
+ * that were added after rows had been signed. They are signed by name and only if set, so that
+ * older signatures stay valid and a set value cannot be emptied.
  */
 export const signedColumns = {
   agent: {
@@ -98,7 +98,7 @@ export const signedColumns = {
   },
   policy: {
     key: ['tenantId', 'id'],
-    // The definition is bound by its hash, which is recomputed wherever it is read to be used.
+    // The hash binds the definition; code that uses the definition recomputes the hash.
     signed: ['definitionId', 'version', 'lifecycle', 'policyHash'],
   },
   service_account: { key: ['tenantId', 'id'], signed: ['agentId', 'name', 'revokedAt'] },
@@ -134,17 +134,17 @@ type ColumnOf<Table extends SignedTable> =
   | (typeof signedColumns)[Table]['signed'][number]
   | AddedColumnOf<Table>;
 
-/** The columns of a table that were added to its signed ones. */
+/** Columns that were added to a table's signed columns later. */
 export function addedColumns(table: SignedTable): readonly string[] {
   const columns: { readonly signed: readonly string[]; readonly added?: readonly string[] } =
     signedColumns[table];
   return columns.added ?? [];
 }
 
-/** A timestamp as the driver gives it, or as milliseconds where SQL made JSON of the row. */
+/** A timestamp as the driver returns it, or in milliseconds if SQL converted the row to JSON. */
 type Given<Value> = Date extends Value ? Value | number : Value;
 
-/** What of a row is needed to tell whether the control plane wrote it. */
+/** Columns needed to verify that the control plane wrote a row. */
 export type SignedRow<Table extends SignedTable> = {
   readonly [Column in ColumnOf<Table> & keyof SignedTables[Table]]: Given<
     SignedTables[Table][Column]

@@ -1,4 +1,4 @@
-/** The database cannot be used. The message is for the operator: what is wrong and what to do. */
+/** The database cannot be used. The message tells the operator the problem and the fix. */
 export class StoreError extends Error {
   override readonly name = 'StoreError';
 }

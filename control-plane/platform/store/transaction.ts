@@ -1,16 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Prisma, PrismaClient } from './generated/client.ts';
 
-/** A database transaction that a use case is in. */
+/** Database transaction of a use case. */
 export type Transaction = Prisma.TransactionClient;
 
 const triesMax = 5;
 
 /**
- * Runs `work` in one transaction, again when the database gave way to another one
- * (serialization failure, deadlock), at most five times. `work` may so run more than once: it
- * does nothing that a rollback would not undo, and it never waits for the sealer, which may need
- * the very connection that this transaction holds.
+ * Runs `work` in one transaction, and retries after a serialization failure or deadlock, at most
+ * five times. `work` may run several times, so all its effects must be undone by a rollback. It
+ * must not wait for the sealer, which may need the connection that this transaction holds.
  */
 export async function transaction<T>(
   db: PrismaClient,
@@ -28,12 +27,12 @@ export async function transaction<T>(
 
 const conflictStates = new Set(['40001', '40P01']);
 
-/** True for an error after which the same transaction may succeed: it lost against another. */
+/** True for an error after which the same transaction may succeed: a conflict with another one. */
 export function isConflict(error: unknown): boolean {
   return textAt(error, 'code') === 'P2034' || conflictStates.has(sqlStateOf(error));
 }
 
-/** The SQLSTATE of an error of `pg`, or of what Prisma makes of one that a raw query met. */
+/** SQLSTATE of an error of `pg`, or of Prisma's error for a raw query. */
 function sqlStateOf(error: unknown): string {
   const cause = memberOf(memberOf(memberOf(error, 'meta'), 'driverAdapterError'), 'cause');
   return textAt(cause, 'originalCode') ?? textAt(error, 'code') ?? '';
@@ -50,7 +49,7 @@ function memberOf(value: unknown, name: string): unknown {
     : undefined;
 }
 
-/** Lets one transaction at a time through for `name`; the lock goes with the transaction. */
+/** Takes a lock on `name` until the transaction ends. */
 export async function lockFor(tx: Transaction, tenantId: string, name: string): Promise<void> {
   await tx.$executeRaw`select pg_advisory_xact_lock(hashtextextended(${`${tenantId} ${name}`}, 0))`;
 }

@@ -1,6 +1,6 @@
 import { Counter, type Registry } from 'prom-client';
 
-/** Told of rows that were refused because the control plane did not write them. */
+/** Counts rows that were refused because they failed their integrity check. */
 export interface ForgeryMeter {
   refused(table: string): void;
 }
@@ -19,7 +19,7 @@ export function createForgeryMeter(registry: Registry): ForgeryMeter {
     labelNames: ['table'],
     registers: [registry],
   });
-  // There from the start: the first one, too, is an increase.
+  // Initialised with 0, so that the first refusal is an increase.
   for (const table of tables) refused.inc({ table }, 0);
   return { refused: (table) => refused.inc({ table }) };
 }

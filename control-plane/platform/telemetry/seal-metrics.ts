@@ -1,6 +1,6 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
 
-/** Told of every batch that the ledger took, or did not take. */
+/** Measures every batch, written or failed. */
 export interface SealMeter {
   sealed(events: number, seconds: number): void;
   failed(events: number): void;

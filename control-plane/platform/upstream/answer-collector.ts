@@ -11,19 +11,19 @@ export type AnswerHeaders = Readonly<Record<string, string | readonly string[]>>
 
 /** How a request to an upstream ended. */
 export interface UpstreamOutcome {
-  /** `unknown`: it was put on a connection, and no answer came. */
+  /** `unknown`: the request was sent on a connection, and no response came. */
   readonly executed: boolean | 'unknown';
   readonly answer?: UpstreamAnswer | undefined;
   readonly failure?: ConnectionFailure | 'credential.reflected' | 'execution.interrupted';
-  /** For the evidence: never holds a secret. */
+  /** For the evidence; contains no secret. */
   readonly detail?: string | undefined;
 }
 
 export interface UpstreamAnswer {
   readonly status: number;
-  /** None where the answer was cut for a secret in it. */
+  /** Empty if the response was cut because of a secret in it. */
   readonly headers: AnswerHeaders;
-  /** As it came; what was read of a longer one. */
+  /** As received; a longer body is truncated. */
   readonly body: Buffer;
   readonly truncated: boolean;
 }
@@ -36,7 +36,7 @@ interface CollectorSettings {
 
 const nothing = Buffer.alloc(0);
 
-/** Takes in one answer, up to a limit, and says once how that ended. */
+/** Collects one response up to a limit, and reports its end once. */
 export class AnswerCollector implements Dispatcher.DispatchHandler {
   readonly #settings: CollectorSettings;
   #controller: Controller | undefined;
@@ -57,7 +57,7 @@ export class AnswerCollector implements Dispatcher.DispatchHandler {
   }
 
   onResponseStart(_controller: Controller, status: number, headers: ParsedHeaders): void {
-    // Interim answers are between the upstream and this hop (RFC 9110 section 15.2).
+    // Interim responses concern the upstream and this hop only (RFC 9110 section 15.2).
     if (status < 200 || this.#isSettled) return;
     this.#status = status;
     const seen = headersOf(headers);
@@ -86,7 +86,7 @@ export class AnswerCollector implements Dispatcher.DispatchHandler {
     this.stop(failure, detail);
   }
 
-  /** Ends it without a whole answer. */
+  /** Ends the call without a complete response. */
   stop(failure: NonNullable<UpstreamOutcome['failure']>, detail: string): void {
     const hasAnswer = this.#status !== undefined;
     const executed = hasAnswer ? true : this.#controller === undefined ? false : 'unknown';
@@ -101,21 +101,21 @@ export class AnswerCollector implements Dispatcher.DispatchHandler {
     else this.#settle({ executed: true, answer: this.#answer(body, truncated) });
   }
 
-  /** Of a truncated body without what could be the beginning of a secret. */
+  /** Removes a possible beginning of a secret from the end of a truncated body. */
   #filtered(body: Buffer, truncated: boolean): Buffer | 'cut' {
     const { filter } = this.#settings;
     try {
       if (this.#mode === 'stream') return filter?.chunk?.(body, !truncated) ?? body;
-      // Encoded, although it was asked not to be: a part of it cannot be read, and so not judged.
+      // A truncated part of an encoded body cannot be decoded and so not filtered.
       if (this.#mode === 'buffer') return truncated ? nothing : (filter?.whole?.(body) ?? body);
       return body;
     } catch {
-      // A filter that throws has judged nothing.
+      // If the filter throws, the response was not checked.
       return 'cut';
     }
   }
 
-  /** Nothing of such an answer goes on, its headers neither. */
+  /** Drops the whole response, headers included. */
   #cut(): void {
     this.#headers = {};
     this.stop('credential.reflected', 'The upstream sent the credential back.');

@@ -11,15 +11,17 @@ import { secretScanner } from '../../../shared/upstream/secret-scanner.ts';
 import type { Config } from '../config/config.ts';
 import { AnswerCollector, type UpstreamOutcome } from './answer-collector.ts';
 
-/** The control plane's way out to servers that are not ours. */
+/** Client for requests to external servers. */
 export interface Upstream {
-  /** Takes more ports of our own, as servers begin to listen. */
+  /** Accepts further ports of this installation, as its servers begin to listen. */
   readonly guard: Guard;
-  /** Sends one request, at most once, and waits for its answer within the limits. Never rejects. */
+  /**
+   * Sends one request, at most once, and waits for its response within the limits. Never rejects.
+   */
   send(outgoing: Outgoing, secrets: readonly string[]): Promise<UpstreamOutcome>;
-  /** Lets `close` wait until this has ended, too. */
+  /** Makes `close` wait for this work too. */
   track<Result>(work: () => Promise<Result>): Promise<Result>;
-  /** Breaks off what is under way, and waits until that was recorded. */
+  /** Aborts requests in flight, and waits until that is recorded. */
   close(): Promise<void>;
 }
 
@@ -35,13 +37,13 @@ type Settings = Pick<
 >;
 
 interface UpstreamOptions {
-  /** PEM certificates of authorities to trust besides those that Node trusts. */
+  /** PEM certificates of additional trusted authorities. */
   readonly ca?: readonly string[] | undefined;
-  /** Default: one by the settings, over the system's resolver. */
+  /** Default: a guard from the settings, with the system's resolver. */
   readonly guard?: Guard | undefined;
 }
 
-/** How long breaking off and recording may take. */
+/** Maximum time for aborting and recording. */
 const recordedMs = 10_000;
 const answerHeaderBytesMax = 64 * 1024;
 
@@ -50,8 +52,8 @@ export function openUpstream(settings: Settings, options: UpstreamOptions = {}):
   const guard = options.guard ?? guardFor(settings);
   const agent = new Agent({
     connect: guardedConnector({ guard, connectTimeoutMs, ca: options.ca }),
-    // A connection for each call: one that is kept open may end just as a request goes out on it,
-    // and then nobody could tell whether that was performed.
+    // No keep-alive: an idle connection may end just as a request is sent on it, and then it is
+    // unknown whether the request was performed.
     pipelining: 0,
     allowH2: false,
     maxHeaderSize: answerHeaderBytesMax,
@@ -90,7 +92,7 @@ export function openUpstream(settings: Settings, options: UpstreamOptions = {}):
     },
     async close() {
       stopping.abort();
-      // Those who wait for the answer of another replica are not waited for.
+      // Requests that wait for another replica's response are not waited for.
       await Promise.race([
         Promise.allSettled(underWay),
         delay(recordedMs, undefined, { ref: false }),
@@ -100,7 +102,7 @@ export function openUpstream(settings: Settings, options: UpstreamOptions = {}):
   };
 }
 
-/** What went wrong may be told in an upstream's own words, and those may be anything. */
+/** Error details may quote the upstream, so secrets are removed from them. */
 function withoutSecrets(outcome: UpstreamOutcome, secrets: readonly string[]): UpstreamOutcome {
   const said = Buffer.from(outcome.detail ?? '');
   const isClean = secrets.every((secret) => !secretScanner(secret).finds(said));

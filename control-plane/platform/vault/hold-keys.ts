@@ -12,8 +12,8 @@ interface Holding {
 }
 
 /**
- * Keeps a process among those that hold the vault's keys: it says what it knows, and hears which
- * key wraps from now on. Resolves once it is counted; before that it must seal nothing.
+ * Registers this process as a holder of the vault's keys, reports the keys it knows, and follows
+ * changes of the active key. Resolves once it is registered; nothing may be sealed before.
  */
 export async function holdKeys(keys: OpenKeys, { pool, log }: Holding): Promise<Rounds> {
   const holderId = newId('holder', Date.now());
@@ -24,7 +24,7 @@ export async function holdKeys(keys: OpenKeys, { pool, log }: Holding): Promise<
     try {
       await refreshKeys(keys, deps);
     } catch (err) {
-      log.warn({ err }, 'the master keys in force could not be read');
+      log.warn({ err }, 'could not read the active master key');
     }
   };
   const rounds = startRounds(round, intervalMs);
@@ -33,14 +33,16 @@ export async function holdKeys(keys: OpenKeys, { pool, log }: Holding): Promise<
       await rounds.close();
       await pool
         .query('DELETE FROM vault_holder WHERE id = $1', [holderId])
-        .catch((err: unknown) => log.debug({ err }, 'the holder of keys stays on record'));
+        .catch((err: unknown) =>
+          log.debug({ err }, 'could not remove this process from the holders of keys'),
+        );
     },
   };
 }
 
 const forgottenAfter = '30 seconds';
 
-/** The control planes that run, and the master keys that each knows. */
+/** Running control planes, and the master keys that each knows. */
 export async function liveHolders(
   pool: Pick<Pool, 'query'>,
 ): Promise<

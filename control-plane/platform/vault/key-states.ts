@@ -2,22 +2,24 @@ import { timingSafeEqual } from 'node:crypto';
 import { StoreError } from '../store/store-error.ts';
 import type { Vault } from './vault.ts';
 
-/** What is believed of a row of `vault_key`. */
+/** Signed state of a `vault_key` row. */
 export interface KeyState {
   readonly id: string;
   readonly state: string;
-  /** When it was put in force; of keys that were, none after another has an earlier time. */
+  /** When it became active. The active key has the latest time of all. */
   readonly activatedAt: Date | null;
 }
 
 type Mac = Pick<Vault, 'mac'>;
 
-/** The keyed hash of a master key's state. The root outlives master keys, so that it stays what it is. */
+/**
+ * Keyed hash of a master key's state. Its key is derived from the root, which outlives master keys.
+ */
 export function keyMac(vault: Mac, { id, state, activatedAt }: KeyState): string {
   return vault.mac('vault_key', JSON.stringify([id, state, activatedAt?.getTime() ?? null]));
 }
 
-/** Throws for a state that somebody wrote to the database, or a row of before that was put back. */
+/** Throws for a forged state, or for an older row that was restored. */
 export function assertKeyStates(
   vault: Mac,
   rows: readonly (KeyState & { readonly mac: string | null })[],
@@ -36,7 +38,7 @@ export function assertKeyStates(
 
 function forgedState({ id, state }: KeyState): StoreError {
   return new StoreError(
-    `That the master key ${id} is ${state} was not written by this system (table vault_key). ` +
+    `The state "${state}" of the master key ${id} failed its integrity check (table vault_key). ` +
       'Restore vault_key and vault_root from one backup, and find out who can write to the database.',
   );
 }

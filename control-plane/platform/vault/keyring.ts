@@ -2,7 +2,7 @@ import { deriveKey, type WrappingKey } from '../../../shared/crypto/envelope.ts'
 
 const masterKeyBytes = 32;
 
-/** What a master key wraps data keys with: derived from it, and known by an id that tells nothing. */
+/** Derives the key that wraps data keys, with an id that does not reveal the key. */
 export function wrappingKeyOf(masterKey: Buffer): WrappingKey {
   if (masterKey.length !== masterKeyBytes) {
     throw new TypeError(`the master key is ${masterKey.length} bytes, not ${masterKeyBytes}`);
@@ -13,7 +13,7 @@ export function wrappingKeyOf(masterKey: Buffer): WrappingKey {
   };
 }
 
-/** The wrapping keys that this process knows, and the one of them that wraps what is sealed now. */
+/** The wrapping keys that this process knows, and the active one. */
 export class Keyring {
   readonly #known = new Map<string, WrappingKey>();
   #active: WrappingKey;
@@ -31,7 +31,7 @@ export class Keyring {
     return [...this.#known.keys()];
   }
 
-  /** Makes a master key known, so that what it wrapped can be opened. Returns its id. */
+  /** Adds a master key, so that its secrets can be decrypted. Returns its id. */
   add(masterKey: Buffer): string {
     const wrapping = wrappingKeyOf(masterKey);
     this.#known.set(wrapping.id, wrapping);
@@ -42,7 +42,7 @@ export class Keyring {
     return this.#known.get(id);
   }
 
-  /** From now on this one wraps. False when it is not known here: then nothing changes. */
+  /** Makes this key the active one. Returns false, without an effect, for an unknown key. */
   activate(id: string): boolean {
     const wrapping = this.#known.get(id);
     if (wrapping === undefined) return false;

@@ -2,13 +2,13 @@ import type { ClientBase } from 'pg';
 import { signedTables } from '../store/signed-rows.ts';
 import { StoreError } from '../store/store-error.ts';
 
-/** Tables whose rows had keyed hashes when the master key was their root. */
+/** Tables whose rows had keyed hashes when the master key was the root. */
 const legacyHashedTables: readonly string[] = ['approval', 'policy'];
 
 /**
- * Refuses a database that had a root secret and lost it: it is not one from before there was any,
- * and a master key in the root's place would be believed by whoever knows it. Rows were signed only
- * since there is a root.
+ * Throws if the database had a root secret and lost it. A new root from the master key would
+ * otherwise be accepted by anyone who knows the master key. Signed rows exist only since there is a
+ * root.
  */
 export async function assertLegacyDatabase(client: ClientBase): Promise<void> {
   const signed = signedTables
@@ -28,7 +28,7 @@ export async function assertLegacyDatabase(client: ClientBase): Promise<void> {
   if (found.length === 0) return;
   throw new StoreError(
     'The root secret of the vault and the record of its master keys are missing (tables vault_root and vault_key), ' +
-      `but the database has ${found.join(', ')}: it had them. Restore both tables from one backup.`,
+      `but the database has ${found.join(', ')}: so they existed before. Restore both tables from one backup.`,
   );
 }
 

@@ -11,14 +11,14 @@ import { assertLegacyDatabase } from './legacy-database.ts';
 import { assertFilePresent, isKeyFiled, loadMasterKeys } from './master-key.ts';
 import { createVault, rewrap, type SealedPlace, type VaultKeys, wrappedBy } from './vault.ts';
 
-/** The vault's keys as a control plane holds them, and where new master keys come from. */
+/** The vault's keys in memory, and the source of new master keys. */
 export interface OpenKeys extends VaultKeys {
   readonly kms: Kms | undefined;
-  /** The operator's present master key; undefined where only the KMS makes them. */
+  /** The operator's current master key; undefined if only the KMS creates them. */
   readonly givenId: string | undefined;
-  /** No row of this database is from before rows were signed; the root secret's envelope says so. */
+  /** All rows that give authority are signed; the root secret's envelope proves it. */
   readonly areRowsSigned: boolean;
-  /** The same of the outbox and of removed bindings. */
+  /** Outbox rows and removed bindings are signed too. */
   readonly isOutboxSigned: boolean;
 }
 
@@ -27,24 +27,24 @@ interface KeyRow extends KeyState {
   readonly mac: string | null;
 }
 
-/** Where the root secret is sealed: it is nobody's row. */
+/** Place of the root secret; it belongs to no tenant. */
 export const rootPlace: SealedPlace = { tenantId: '', purpose: 'vault_root', id: '1', version: 1 };
 
 /**
- * The same, of a database in which all rows that give authority are signed. Unlike a marker beside
- * it, it cannot be taken back: without the root there is no start, and with it it says what it says.
+ * Place in a database where all rows that give authority are signed. Unlike a separate marker it
+ * cannot be reset, because the root does not decrypt at another place.
  */
 export const signedRootPlace: SealedPlace = { ...rootPlace, version: 3 };
 
-/** The same, of a database in which outbox rows and removals of bindings are not signed yet. */
+/** Place in a database where outbox rows and removals of bindings are not signed yet. */
 export const rowsSignedRootPlace: SealedPlace = { ...rootPlace, version: 2 };
 
 type Deps = Pick<Config, 'kmsKey' | 'kmsAccess'> & Parameters<typeof loadMasterKeys>[0];
 
 /**
- * Opens what the database keeps of the vault's keys with the master keys that the operator or a
- * KMS gives. The first start makes them. Refuses, with a `StoreError`, a database whose secrets
- * it could not read: better no start than one that fails at each of them.
+ * Decrypts the vault's keys with the master keys of the operator or a KMS; the first start creates
+ * them. Throws a `StoreError` for a database whose secrets it could not decrypt, so that the
+ * failure shows at start.
  */
 export async function openKeys(pool: Pool, config: Deps): Promise<OpenKeys> {
   const kms = openKms(config);
@@ -82,7 +82,7 @@ interface Found {
   readonly root: string | undefined;
 }
 
-/** In one statement, for a rotation may be under way. */
+/** One statement, because a rotation may run at the same time. */
 const allKeys = `SELECT id, wrapped, state, activated_at AS "activatedAt", mac,
     (SELECT sealed FROM vault_root) AS root FROM vault_key ORDER BY id`;
 
@@ -92,7 +92,7 @@ async function readKeys(client: ClientBase): Promise<Found | undefined> {
   return { keys, root: keys[0]?.root ?? undefined };
 }
 
-/** What the first start leaves: a key that wraps, and the root secret wrapped by it. */
+/** Keys of a first start: a wrapping key, and the root secret wrapped by it. */
 async function firstKeys(client: ClientBase, { given, kms }: Sources): Promise<Found> {
   const { rows } = await client.query<{ sealed: string | null }>('SELECT sealed FROM vault_root');
   if (rows[0] !== undefined && rows[0].sealed !== null) {
@@ -103,7 +103,7 @@ async function firstKeys(client: ClientBase, { given, kms }: Sources): Promise<F
   const made = rows[0] === undefined ? await newKeys(given, kms) : await inherited(client, given);
   const keyring = new Keyring(made.masterKey);
   const { id } = keyring.active;
-  // What a new installation writes is signed from its first row on.
+  // A new installation signs from its first row.
   const place = rows[0] === undefined ? signedRootPlace : rootPlace;
   const vault = createVault({ keyring, root: made.root });
   const root = vault.seal(made.root, place);
@@ -142,7 +142,10 @@ async function newKeys(given: readonly Buffer[], kms: Kms | undefined): Promise<
   return { masterKey: key, wrapped, root };
 }
 
-/** An installation from before there was a root: its hashes are under the master key that wraps its secrets. */
+/**
+ * For an installation older than the root secret: its hashes use the master key that wraps its
+ * secrets.
+ */
 async function inherited(client: ClientBase, given: readonly Buffer[]): Promise<FirstKeys> {
   await assertLegacyDatabase(client);
   const { rows } = await client.query<{ kid: string; sealed: string }>(
@@ -152,7 +155,8 @@ async function inherited(client: ClientBase, given: readonly Buffer[]): Promise<
   const masterKey = id === undefined ? given[0] : given.find((key) => wrappingKeyOf(key).id === id);
   if (masterKey === undefined) throw unknownKey(id ?? 'its first');
   const keyring = new Keyring(masterKey);
-  // There was one master key only, and it wraps them all: a key's name is easily written.
+  // Decrypts every secret, because such an installation had a single master key and a key id alone
+  // can be forged.
   for (const { kid, sealed } of rows) rewrap(keyring, sealed, kid);
   return { masterKey, wrapped: null, root: masterKey };
 }
@@ -166,7 +170,7 @@ async function openKeyring(all: readonly KeyRow[], { given, kms }: Sources): Pro
   const keyring = new Keyring(first);
   for (const masterKey of others) keyring.add(masterKey);
   for (const { id, state } of rows) {
-    // What is only announced has wrapped nothing yet.
+    // An announced key has wrapped nothing yet.
     if (state !== 'announced' && keyring.find(id) === undefined) throw unknownKey(id);
     if (state === 'active') keyring.activate(id);
   }
@@ -175,12 +179,12 @@ async function openKeyring(all: readonly KeyRow[], { given, kms }: Sources): Pro
 
 function unknownKey(id: string): StoreError {
   return new StoreError(
-    `Secrets of this database are wrapped by the master key ${id}, which was not given. Set SALLYPORT_MASTER_KEY to it; ` +
+    `Secrets of this database are wrapped by the master key ${id}, which is not configured. Set SALLYPORT_MASTER_KEY to it; ` +
       'while it is being replaced, SALLYPORT_MASTER_KEY_PREVIOUS.',
   );
 }
 
-/** A master key that a KMS keeps; refuses one that is not the row's, whoever put it there. */
+/** Decrypts a master key with the KMS; throws if the result is not the row's key. */
 export async function unwrapKey(
   kms: Kms | undefined,
   { id, wrapped }: { readonly id: string; readonly wrapped: string },
@@ -192,18 +196,18 @@ export async function unwrapKey(
   }
   const key = await kms.unwrap(wrapped);
   if (wrappingKeyOf(key).id === id) return key;
-  throw new StoreError(`The KMS gives another master key than ${id}.`);
+  throw new StoreError(`The KMS returned another master key than ${id}.`);
 }
 
 /**
- * A key that is only announced, or that nobody knows of, has wrapped nothing: where the root is
- * under it, who can write to the database put the states of before back.
+ * An announced or unknown key has wrapped nothing. If the root is under such a key, a database
+ * writer restored older states.
  */
 function assertRootWrapped({ keys, root }: Found): void {
   const id = root === undefined ? undefined : wrappedBy(root);
   if (keys.some((key) => key.id === id && ['active', 'retiring'].includes(key.state))) return;
   throw new StoreError(
-    `The root secret is wrapped by the master key ${id}, which table vault_key does not say was ever in force. ` +
+    `The root secret is wrapped by the master key ${id}, which was never active according to table vault_key. ` +
       'Restore vault_key and vault_root from one backup.',
   );
 }
@@ -222,7 +226,7 @@ function openRoot(
     try {
       return { root: vault.open(sealed, place), areRowsSigned, isOutboxSigned };
     } catch {
-      // Sealed at an earlier place, or not ours: then none opens.
+      // Sealed at a legacy place, or forged; then none decrypts.
     }
   }
   return { root: vault.open(sealed, rootPlace), areRowsSigned: false, isOutboxSigned: false };
@@ -233,19 +237,21 @@ const signedPlaces = [
   [rowsSignedRootPlace, true, false],
 ] as const;
 
-/** From now on no start takes a row of this database for one of before rows were signed. */
+/**
+ * Records that all rows are signed, so that no later start accepts unsigned rows as legacy ones.
+ */
 export async function noteRowsSigned(pool: Pool, { keyring, root }: VaultKeys): Promise<void> {
   const { rows } = await pool.query<{ sealed: string }>('SELECT sealed FROM vault_root');
   const before = rows[0]?.sealed;
   if (before === undefined) return;
   const sealed = createVault({ keyring, root }).seal(root, signedRootPlace);
-  // While it is being wrapped anew, the next start does it.
+  // If a rotation wraps the root at the same time, the next start records it.
   await pool.query('UPDATE vault_root SET sealed = $1 WHERE sealed = $2', [sealed, before]);
 }
 
 /**
- * Learns of master keys that were announced or put in force since, and tells what is known here.
- * Throws when the database or the KMS cannot be asked; then everything stays as it was.
+ * Loads master keys that were announced or activated since, and reports the known ones. Throws,
+ * without a change, if the database or the KMS is unavailable.
  */
 export async function refreshKeys(
   { keyring, kms, root }: Pick<OpenKeys, 'keyring' | 'kms' | 'root'>,
@@ -259,12 +265,12 @@ export async function refreshKeys(
     try {
       keyring.add(await unwrapKey(kms, { id, wrapped }));
     } catch (err) {
-      log.warn({ err, key: id }, 'a master key could not be had from the KMS');
+      log.warn({ err, key: id }, 'could not get a master key from the KMS');
     }
   }
   const active = rows.find(({ state }) => state === 'active');
   if (active !== undefined && !keyring.activate(active.id)) {
-    log.error({ key: active.id }, 'the master key in force is not known here');
+    log.error({ key: active.id }, 'this process does not have the active master key');
   }
   await pool.query(
     `INSERT INTO vault_holder (id, keys, active, seen_at) VALUES ($1, $2, $3, clock_timestamp())
@@ -274,10 +280,11 @@ export async function refreshKeys(
   );
 }
 
-/** A former state put back whole still verifies: what is in force here is then no key that ever was. */
+/**
+ * A restored older state still verifies, but then the key that is active here was never active in
+ * it.
+ */
 function assertStillKnown({ active: { id } }: Keyring, rows: readonly KeyRow[]): void {
   if (rows.some((row) => row.id === id && row.state !== 'announced')) return;
-  throw new StoreError(
-    `Table vault_key does not say any more that the master key ${id} is in force.`,
-  );
+  throw new StoreError(`Table vault_key no longer records the master key ${id} as active.`);
 }

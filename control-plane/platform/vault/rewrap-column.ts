@@ -12,17 +12,16 @@ interface SealedRow {
   readonly place: readonly string[];
 }
 
-/** What came of a column. */
+/** Result for a column. */
 export interface Rewrapped {
   readonly rewrapped: number;
-  /** Rows, by their key, that no known key opens: nothing of them is lost, for nothing was left. */
+  /** Keys of rows that no known key decrypts; they were lost before. */
   readonly unreadable: readonly string[];
 }
 
 /**
- * Wraps every data key of a column by the key in force, in small transactions. Rows that somebody
- * is writing are left for another time: waiting for them could end in a deadlock, which would be
- * the other's error.
+ * Wraps every data key of a column with the active key, in small transactions. Skips locked rows
+ * for the next sweep, because waiting for them could deadlock other transactions.
  */
 export async function rewrapColumn(
   pool: Pool,
@@ -105,18 +104,18 @@ async function lockBatch(
   return rows;
 }
 
-/** What was erased is empty: nothing of it is sealed, or could be lost. */
+/** Erased values are empty and not sealed. */
 const isSealed = (column: string): string => `${column} IS NOT NULL AND ${column} <> ''`;
 
 const textsOf = (columns: readonly string[]): string =>
   `ARRAY[${columns.map((column) => `${column}::text`).join(', ')}]::text[]`;
 
-/** What stands in an envelope that this key has wrapped. */
+/** Text that marks an envelope wrapped by this key. */
 function wrapMark(id: string): string {
   return `"kek_id":"${id}"`;
 }
 
-/** How many secrets of a column each key wraps. */
+/** Number of secrets of a column that each key wraps. */
 export async function countWrapped(
   pool: Pick<Pool, 'query'>,
   { table, column }: Pick<SealedColumn, 'table' | 'column'>,

@@ -7,14 +7,14 @@ export interface SealedColumn {
   readonly column: string;
   /** The primary key. */
   readonly key: readonly string[];
-  /** Which columns the id of the sealed place is made of, and how. */
+  /** Columns that form the id of the sealed place. */
   readonly place: readonly string[];
   readonly idOf: (place: readonly string[]) => string;
 }
 
 const only = ([id = '']: readonly string[]): string => id;
 
-/** Every column that the vault's envelopes are in; a test holds it against the schema. */
+/** Every column with vault envelopes; a test compares it with the schema. */
 export const sealedColumns: readonly SealedColumn[] = [
   { table: 'vault_root', column: 'sealed', key: ['id'], place: [], idOf: () => rootPlace.id },
   { table: 'signing_key', column: 'sealed', key: ['tenant_id', 'kid'], place: ['kid'], idOf: only },

@@ -12,7 +12,7 @@ import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 
 import { Keyring } from './keyring.ts';
 
-/** What a ciphertext belongs to; a ciphertext moved to another place does not open. */
+/** Context that a ciphertext is bound to; it does not decrypt at another place. */
 export interface SealedPlace {
   readonly tenantId: string;
   /** For example `credential`, `approval_args`, `signing_key`, `evidence_salt`. */
@@ -27,7 +27,7 @@ export interface Vault {
   seal(plaintext: string | Uint8Array, place: SealedPlace): string;
   /** Decrypts, or throws `credential.unreadable`. */
   open(sealed: string, place: SealedPlace): Buffer;
-  /** A keyed hash, hex, under a key derived from the master key for this purpose alone. */
+  /** Keyed hash, hex, under a key derived for this purpose only. */
   mac(purpose: string, data: string): string;
 }
 
@@ -40,16 +40,16 @@ const storedEnvelope = z.object({
   tag: z.string(),
 });
 
-/** What a vault works with: who wraps, and the secret that keyed hashes are made under. */
+/** Keys of a vault: the keyring that wraps, and the root of keyed hashes. */
 export interface VaultKeys {
   readonly keyring: Keyring;
-  /** 32 bytes. It outlives master keys: hashes of API keys must stay what they are. */
+  /** 32 bytes. It outlives master keys, so that hashes of API keys stay valid. */
   readonly root: Buffer;
 }
 
 /**
- * The vault over its keys, or over a master key alone, which is then the root, too. Neither
- * encrypts anything itself: what wraps and what authenticates is derived, a key per purpose.
+ * Creates a vault from its keys, or from a master key alone, which then is the root too. Both
+ * encrypt and authenticate only with keys derived per purpose.
  */
 export function createVault(given: Buffer | VaultKeys): Vault {
   const { keyring, root } = Buffer.isBuffer(given)
@@ -83,8 +83,8 @@ export function createVault(given: Buffer | VaultKeys): Vault {
 }
 
 /**
- * A stored secret with its data key wrapped by the key now in force. `id` is that of its place.
- * Throws `credential.unreadable` for what no known key has wrapped.
+ * Returns a stored secret with its data key wrapped by the active key. `id` is that of its place.
+ * Throws `credential.unreadable` if no known key has wrapped it.
  */
 export function rewrap(keyring: Keyring, sealed: string, id: string): string {
   try {
@@ -96,7 +96,7 @@ export function rewrap(keyring: Keyring, sealed: string, id: string): string {
   }
 }
 
-/** Which key wrapped a stored secret. */
+/** Id of the key that wrapped a stored secret. */
 export function wrappedBy(sealed: string): string {
   return readEnvelope(sealed).kek_id;
 }

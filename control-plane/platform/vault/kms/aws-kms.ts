@@ -11,12 +11,14 @@ const madeForm = z.object({ Plaintext: z.base64(), CiphertextBlob: z.base64() })
 const decryptedForm = z.object({ Plaintext: z.base64() });
 const rewrappedForm = z.object({ CiphertextBlob: z.base64() });
 
-/** Bound into what AWS wraps, so that a data key made for something else is no master key of ours. */
+/**
+ * Encryption context, so that a data key made for another purpose is not accepted as a master key.
+ */
 const context = { purpose: 'sallyport-master-key' };
 
 /**
  * AWS KMS, by the ARN of a key. The caller needs `kms:GenerateDataKey`, `kms:Decrypt` and, to wrap
- * anew, `kms:ReEncrypt*` on it.
+ * again, `kms:ReEncrypt*` on it.
  */
 export function awsKms(arn: string, access: KmsAccess): Kms {
   const { region } = arnForm.exec(arn)?.groups ?? {};
@@ -52,7 +54,7 @@ export function awsKms(arn: string, access: KmsAccess): Kms {
       return { key: Buffer.from(Plaintext, 'base64'), wrapped: CiphertextBlob };
     },
     async unwrap(wrapped) {
-      // KeyId is named so that a ciphertext of another key is refused.
+      // KeyId makes AWS refuse a ciphertext of another key.
       const fields = { KeyId: arn, CiphertextBlob: wrapped, EncryptionContext: context };
       return Buffer.from((await ask('Decrypt', fields, decryptedForm)).Plaintext, 'base64');
     },

@@ -1,4 +1,4 @@
-/** The KMS did not do what it was asked. The message is for the operator, and holds no answer of it. */
+/** The KMS request failed. The message is for the operator and contains no response text. */
 export class KmsError extends Error {
   override readonly name = 'KmsError';
 }

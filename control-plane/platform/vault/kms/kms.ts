@@ -1,10 +1,10 @@
-/** A key management service that makes master keys, and gives them back to those it trusts. */
+/** A key management service that creates master keys and decrypts them. */
 export interface Kms {
-  /** Which service and which of its keys, without anything secret; stored beside what it wrapped. */
+  /** Service and key, without secrets; stored with the keys that it wrapped. */
   readonly name: string;
-  /** A new master key of 32 bytes, and the form of it that may be stored. */
+  /** A new master key of 32 bytes, and its wrapped form for storage. */
   makeKey(): Promise<{ readonly key: Buffer; readonly wrapped: string }>;
   unwrap(wrapped: string): Promise<Buffer>;
-  /** The stored form anew, under the present version of the service's own key. */
+  /** Wraps the stored form again under the current version of the service's own key. */
   rewrap(wrapped: string): Promise<string>;
 }

@@ -4,7 +4,7 @@ import { awsKms } from './aws-kms.ts';
 import type { Kms } from './kms.ts';
 import { vaultTransit } from './vault-transit.ts';
 
-/** The KMS that `SALLYPORT_KMS_KEY` names; it is not asked yet. */
+/** Creates the client of the KMS in `SALLYPORT_KMS_KEY`, without a request. */
 export function openKms({
   kmsKey,
   kmsAccess,

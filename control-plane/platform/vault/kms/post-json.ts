@@ -11,7 +11,10 @@ interface Post {
   readonly body: string;
 }
 
-/** Asks a KMS. What it answers is read only when it is a success: errors may repeat what was sent. */
+/**
+ * Sends a request to a KMS. Reads the body only of a successful response, because error bodies may
+ * repeat the request.
+ */
 export async function postJson<Form extends z.ZodType>(
   who: string,
   { url, headers, body }: Post,
@@ -22,7 +25,7 @@ export async function postJson<Form extends z.ZodType>(
       method: 'POST',
       headers,
       body,
-      // A key is shown to the one that was named, and to nobody that it names.
+      // Redirects are refused, because only the configured host may receive a key.
       redirect: 'error',
       signal: AbortSignal.timeout(timeoutMs),
     });
@@ -31,23 +34,23 @@ export async function postJson<Form extends z.ZodType>(
       throw new KmsError(`${who} answered ${response.status}`);
     }
     const text = await response.text();
-    if (text.length > answerBytesMax) throw new KmsError(`${who} answered too much`);
+    if (text.length > answerBytesMax) throw new KmsError(`${who} sent a response that is too long`);
     const answer = form.safeParse(JSON.parse(text));
-    if (!answer.success) throw new KmsError(`${who} answered something else`);
+    if (!answer.success) throw new KmsError(`${who} sent a response in an unknown form`);
     return answer.data;
   } catch (cause) {
     if (cause instanceof KmsError) throw cause;
-    throw new KmsError(`${who} cannot be asked: ${reasonOf(cause)}`);
+    throw new KmsError(`${who} request failed: ${reasonOf(cause)}`);
   }
 }
 
-/** Names the failure without its text, which may quote an answer. */
+/** Names the failure without its text, which may quote a response. */
 function reasonOf(error: unknown): string {
   const { cause, name } = error as Error & { readonly cause?: { readonly code?: string } };
   return cause?.code ?? name;
 }
 
-/** Refuses a KMS that keys would be sent to in the clear, unless it is on this machine. */
+/** Throws if keys would be sent to the KMS unencrypted, except on this machine. */
 export function requireTls(url: URL): void {
   const isLocal = ['127.0.0.1', '[::1]', 'localhost'].includes(url.hostname);
   if (url.protocol === 'https:' || (url.protocol === 'http:' && isLocal)) return;

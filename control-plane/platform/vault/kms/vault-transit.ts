@@ -15,8 +15,8 @@ const rewrappedForm = z.object({ data: z.object({ ciphertext: wrappedForm }) });
 
 /**
  * The transit engine of HashiCorp Vault or OpenBao. `url` is that of the key, as in
- * `https://vault.example:8200/v1/transit/keys/sallyport`. The token needs `update` on `datakey/plaintext`,
- * `decrypt` and `rewrap` of that key, and nothing else.
+ * `https://vault.example:8200/v1/transit/keys/sallyport`. The token needs only `update` on
+ * `datakey/plaintext`, `decrypt` and `rewrap` of that key.
  */
 export function vaultTransit(text: string, token: string | undefined): Kms {
   const url = URL.parse(text);
