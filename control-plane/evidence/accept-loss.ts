@@ -9,7 +9,10 @@ import {
 } from '../ledger/verification/verification-state.ts';
 import type { Caller } from '../platform/access/caller.ts';
 
-/** Lets sidecars on whose acknowledged positions are gone. What was lost is still reported. */
+/**
+ * Accepts uploads again from sidecars whose acknowledged positions are lost. The loss is still
+ * reported.
+ */
 export async function acceptLoss(
   services: Services,
   { tenantId, principal }: Caller,
@@ -24,7 +27,7 @@ export async function acceptLoss(
     });
     await changeIn(tx, services, {
       tenantId,
-      // What was known of the ledger is of the one that is gone.
+      // The recorded verification state belongs to the lost ledger.
       change: ({ lostPosition, acceptedPosition }) => ({
         ...unverified,
         lostPosition,

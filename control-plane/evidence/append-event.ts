@@ -12,7 +12,9 @@ import { assertOwnAgent } from '../platform/access/own-agent.ts';
 
 type NewCustomEvent = z.output<NonNullable<typeof appendEvidenceEvent.body>>;
 
-/** Seals an event that the caller vouches for. A key bound to an agent writes of that agent alone. */
+/**
+ * Seals a caller's own event. A key that is bound to an agent writes to that agent's chain only.
+ */
 export async function appendEvent(
   { ledger, vault, clock }: Pick<Services, 'ledger' | 'vault' | 'clock'>,
   caller: Caller,

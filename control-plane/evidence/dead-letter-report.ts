@@ -12,7 +12,10 @@ interface Waiting {
   readonly since: string;
 }
 
-/** What of a tenant waits to be sealed as late, oldest first; what only this process still knows last. */
+/**
+ * A tenant's events that wait to be sealed as late, oldest first; those only in this process's
+ * memory come last.
+ */
 export async function listDeadLetters(
   { db, ledger }: Pick<Services, 'db' | 'ledger'>,
   tenantId: string,
@@ -47,7 +50,7 @@ function unstoredRecord({
   return { event_id: id, type, chain_id, attempts: 1, last_error: reason, since: occurred_at };
 }
 
-/** Seals what can be sealed now. */
+/** Seals waiting events now, as far as possible. */
 export async function retryDeadLetters(
   { pool, ledger }: Pick<Services, 'pool' | 'ledger'>,
   tenantId: string,
@@ -67,7 +70,7 @@ export async function retryDeadLetters(
   };
 }
 
-/** By event id: why it could not be sealed last. */
+/** Last sealing error by event id. */
 async function waitingIn(
   pool: Services['pool'],
   tenantId: string,

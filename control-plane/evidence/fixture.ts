@@ -15,7 +15,7 @@ interface Asked {
   readonly format: 'yaml' | 'json';
 }
 
-/** A stored decision as a file with one policy case. */
+/** Returns a stored decision as a file with one policy case. */
 export async function decisionFixture(
   { pool }: Pick<Services, 'pool'>,
   tenantId: string,
@@ -43,14 +43,14 @@ export async function decisionFixture(
 
 interface Case {
   readonly file: { readonly cases: readonly JsonObject[] };
-  /** Places in the case that hold a stand-in. */
+  /** Positions in the case that hold a placeholder. */
   readonly comments: readonly Hole[];
   readonly notes: readonly string[];
 }
 
 function caseOf(event: SealedDecision): Case {
   const { value, holes, omitted } = fillIn(knownContext(event));
-  // A name says nothing that the id does not, and is not in the event.
+  // A tenant's name is not in the event, and only repeats its id.
   const isWanted = ([root, name]: Hole['path']) => root !== 'tenant' || name !== 'name';
   const context = { ...(value as JsonObject), tenant: { id: event.tenant } };
   const comments = holes
@@ -68,7 +68,7 @@ function nameOf({ decision, tool, id }: SealedDecision): string {
   return [decision, called.toWellFormed(), id].join(' ');
 }
 
-/** A case is about policies: that a human agreed afterwards is none of theirs. */
+/** A case tests policies, so a later approval is not part of its expectation. */
 function expectationOf({ decision, reason_code, data }: SealedDecision): JsonObject {
   const { matched_rules } = data;
   const rules = Array.isArray(matched_rules) ? { matched_rules } : {};

@@ -7,7 +7,7 @@ import type { Caller } from '../platform/access/caller.ts';
 import { keyDirectory } from '../platform/access/key-directory.ts';
 import type { Reply, RequestFacts } from '../platform/http/route.ts';
 
-/** A malformed position is refused before anything is sent, the one that does not count, too. */
+/** Rejects a malformed position before the stream starts, also in the header that is not used. */
 export async function openStream(
   services: Services,
   caller: Caller,
@@ -22,7 +22,7 @@ export async function openStream(
   const { feed, vault } = services;
   const { tenantId } = caller;
   if (cursor !== undefined) readCursor(vault, tenantId, cursor);
-  // A browser that has seen no id sends none, or an empty one.
+  // A browser that has received no id sends none, or an empty one.
   const lastEventId = String(request.headers['last-event-id'] ?? '') || undefined;
   const stream = await feed.open(tenantId, {
     filters,

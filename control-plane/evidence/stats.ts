@@ -5,7 +5,7 @@ import { eventFilter } from '../ledger/reading/event-filter.ts';
 const groupsMax = 1_000;
 const reasonsMax = 10;
 
-/** What is counted together; which groups come first when there are too many; and in which order they are shown. */
+/** Group key, the selection when there are too many groups, and the display order. */
 const groupings = {
   day: { key: "(occurred_at AT TIME ZONE 'UTC')::date", rank: 'key DESC', order: 'key' },
   agent: { key: 'agent_id', rank: 'events DESC, key', order: 'events DESC, key' },
@@ -17,7 +17,7 @@ interface StatsRow extends Pick<EvidenceStats, 'totals' | 'decision_counts' | 't
   readonly percentiles: readonly number[] | null;
 }
 
-/** Counts a tenant's ledger in one statement, which is one snapshot of it. */
+/** Counts a tenant's ledger in one statement, which is one snapshot. */
 export async function evidenceStats(
   { pool }: Pick<Services, 'pool'>,
   tenantId: string,
@@ -26,14 +26,17 @@ export async function evidenceStats(
   const { text, values } = statsStatement(tenantId, query);
   const { rows } = await pool.query<StatsRow>(text, [...values]);
   const [row] = rows;
-  if (row === undefined) throw new Error('counting gave no row');
+  if (row === undefined) throw new Error('the statistics query returned no row');
   const { settled, percentiles, ...counts } = row;
   const [p50 = null, p90 = null, p95 = null, p99 = null] = percentiles ?? [];
   const approval_latency_ms = { count: settled, p50, p90, p95, p99 };
   return { group_by: query.group_by, ...counts, approval_latency_ms };
 }
 
-/** The statement and its values; percentiles are of values that occurred, so that they are exact. */
+/**
+ * Builds the statement and its values. Percentiles are discrete, so that they are values that
+ * occurred.
+ */
 export function statsStatement(
   tenantId: string,
   { group_by, ...times }: StatsQuery,
@@ -46,7 +49,7 @@ export function statsStatement(
     ...(toMs === undefined ? [] : [` AND occurred_at <= ${bind(toMs)}`]),
   ].join('');
   const { key, rank, order } = groupings[group_by];
-  // Sorted by bytes, whatever the database's language; groups without a key are told apart by `bare`.
+  // Sorted by bytes, independent of the database's collation. `bare` marks groups without a key.
   const text = `
 WITH counted AS MATERIALIZED (
   SELECT coalesce(key::text, '') COLLATE "C" AS key, key IS NULL AS bare, decision, reason, count
@@ -83,9 +86,8 @@ SELECT (SELECT coalesce(json_agg(json_build_object(
 }
 
 /**
- * One row for each approval that a human settled in that time. Which approval, and what became of it,
- * is read out of the sealed text: a quote within a value stands behind a backslash there, so that
- * what somebody wrote is never taken for a member.
+ * One row for each approval that was settled in the period. The approval and its outcome are parsed
+ * from the sealed text. Quotes inside values are escaped there, so a value cannot imitate a member.
  */
 function latencyText(within: string): string {
   return `

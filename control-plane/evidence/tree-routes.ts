@@ -56,7 +56,7 @@ async function listCheckpoints(
   };
 }
 
-/** What a client that names no format wants: text, unless it asks for JSON and not for text. */
+/** Default format: text, unless the client accepts JSON and not text. */
 function accepted(accept = ''): 'note' | 'json' {
   const isJson = accept.includes('application/json') && !accept.includes('text/plain');
   return isJson ? 'json' : 'note';

@@ -2,9 +2,9 @@ import type { Platform } from '../platform/platform.ts';
 import type { EvidenceFeed } from './reading/feed.ts';
 import type { Ledger } from './sealing/ledger.ts';
 
-/** The platform with the ledger on top. */
+/** The platform's services and the ledger. */
 export interface LedgerServices extends Platform {
   readonly ledger: Ledger;
-  /** The reading side of the ledger, for clients that follow it. */
+  /** Streams the ledger to clients that follow it. */
   readonly feed: EvidenceFeed;
 }

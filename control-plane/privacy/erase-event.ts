@@ -5,7 +5,7 @@ import { erased, privacyChain } from '../ledger/privacy/erased.ts';
 import { findEvent } from '../ledger/reading/find-event.ts';
 import type { Caller } from '../platform/access/caller.ts';
 
-/** Erases salt and arguments of one event; what was erased before stays so, and says when. */
+/** Erases salt and arguments of one event. A repeat returns the time of the first erasure. */
 export async function eraseEventArguments(
   services: Services,
   { tenantId, principal }: Caller,

@@ -6,7 +6,7 @@ import type { Caller } from '../platform/access/caller.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { putUser } from '../users/put-user.ts';
 
-/** Salts of one transaction, and transactions of one request. */
+/** Maximum salts per transaction, and transactions per request. */
 const batchMax = 5_000;
 const batchesMax = 40;
 
@@ -16,7 +16,7 @@ interface Erasure {
   readonly reason?: string | undefined;
 }
 
-/** Erases salts and kept arguments of all calls for a user or by an agent, in bounded steps. */
+/** Erases salts and stored arguments of all calls for a user or by an agent, in bounded steps. */
 export async function erasePersonalData(
   services: Services,
   caller: Caller,
@@ -37,7 +37,10 @@ export async function erasePersonalData(
   return { events, approvals, complete: false };
 }
 
-/** Of whom an erasure was, for whoever knows the name: the ledger must not remember what it is to forget. */
+/**
+ * Identifies the subject of an erasure by a keyed hash, because the ledger must not contain the
+ * name.
+ */
 function aboutOf({ vault }: Services, tenantId: string, { user_id, agent_id, reason }: Erasure) {
   const about = user_id === undefined ? `agent ${agent_id}` : `user ${user_id}`;
   return {
@@ -91,7 +94,7 @@ async function eraseSalts(
          limit ${batchMax})`;
 }
 
-/** What deciders were shown, of requests that nothing can come of any more. */
+/** Erases what deciders were shown, for requests that are closed. */
 async function eraseShown(
   services: Services,
   { tenantId, principal }: Caller,
@@ -122,12 +125,12 @@ async function eraseShown(
   return result;
 }
 
-/** The role stays, for decisions hang on it; the address is nobody's but the user's. */
+/** Erases the address and keeps the role, because decisions depend on it. */
 async function eraseAddress(services: Services, caller: Caller, id: string): Promise<void> {
   const where = { tenantId_id: { tenantId: caller.tenantId, id } };
   const user = await services.db.directoryUser.findUnique({ where });
   if (user === null || user.email === null) return;
-  // The role is written, and so signed, again: it must be one that was given.
+  // The row is signed again, so its role must be verified first.
   services.guard.assert('directory_user', user);
   await putUser(services, caller, { id, fields: { role: user.role } });
 }

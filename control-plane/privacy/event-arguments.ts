@@ -10,7 +10,7 @@ import { readTextColumn } from '../platform/store/read-column.ts';
 
 const keptForm = z.custom<JsonObject>(isJsonObject);
 
-/** What was kept of the arguments of an event, and whether it is what the event's digest is of. */
+/** Stored arguments of an event, and whether they match the event's digest. */
 export async function readEventArguments(
   { db, pool, vault }: Pick<Services, 'db' | 'pool' | 'vault'>,
   tenantId: string,

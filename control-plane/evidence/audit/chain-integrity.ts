@@ -7,18 +7,18 @@ import type { Services } from '../../core/services.ts';
 
 type Deps = Pick<Services, 'pool'>;
 
-/** An event that is shown, as far as its chain is concerned. */
+/** The fields of a shown event that its chain depends on. */
 export type ShownRow = Pick<LinkedRow, 'chainId' | 'seq' | 'prevHash' | 'eventHash' | 'canonical'>;
 
-/** As many rows as an answer recomputes, over all its chains, and at least so many of each. */
+/** Maximum of rows recomputed for one response, over all its chains. */
 const rowsMax = 10_000;
 const rowsMin = 20;
 const pageRows = 500;
 
 /**
- * Says of each chain with a shown event whether its newest events are what was sealed: each text has
- * its hash, each names the hash of the one before, and the last is the head. Bounded work, whatever
- * the length; the whole ledger is `verify`'s.
+ * Reports for each chain of the shown events whether its newest events are intact: each text
+ * matches its hash, each links to the one before, and the last is the head. The work is bounded;
+ * `verify` reads the whole ledger.
  */
 export async function chainIntegrity(
   { pool }: Deps,
@@ -46,7 +46,7 @@ interface Head {
   readonly hash: string;
 }
 
-/** Read after the events: a chain only grows, so that each of them lies within it. */
+/** Read after the events, so that each shown event lies within its chain. */
 async function readHeads({ pool }: Deps, tenantId: string, chainIds: readonly string[]) {
   const { rows } = await pool.query<[string, string, string]>({
     text: `SELECT chain_id, seq, event_hash FROM evidence_chain
@@ -66,7 +66,7 @@ interface Stretch {
 
 async function isLinked({ pool }: Deps, { tenantId, chain_id, after, head }: Stretch) {
   let seq = after;
-  // Of a stretch that begins later, the first link is taken as given.
+  // If the stretch starts later in the chain, its first link is not verified.
   let hash = after === 0 ? genesisHash : undefined;
   while (seq < head.seq) {
     const { rows } = await pool.query<[string, string, string, string]>({

@@ -17,7 +17,7 @@ import type { Caller } from '../../platform/access/caller.ts';
 import type { Reply } from '../../platform/http/route.ts';
 import { chainsOf, readTrail } from './trail.ts';
 
-/** What is held in memory to be signed. */
+/** Limit of the file, which is signed in memory. */
 const eventsMax = 10_000;
 const charactersMax = 64 * 1_048_576;
 const pageRows = 500;
@@ -28,7 +28,7 @@ const contentTypes: Readonly<Record<AuditFormat, string>> = {
   md: 'text/markdown; charset=utf-8',
 };
 
-/** The audit trail as one signed file. That it was asked for is sealed, and in it. */
+/** Exports the audit trail as one signed file. The request itself is sealed and included. */
 export async function exportTrail(
   services: Services,
   { tenantId, principal }: Caller,
@@ -58,7 +58,7 @@ async function reportKey({ signingKeys, log }: Services, tenantId: string): Prom
   try {
     return await signingKeys.active(tenantId, 'report');
   } catch (cause) {
-    log.error({ err: cause, tenantId }, 'there is no key to sign reports with');
+    log.error({ err: cause, tenantId }, 'no key is available to sign reports');
     throw new GatewayError('report.signing_unavailable', { cause });
   }
 }

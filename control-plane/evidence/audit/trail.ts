@@ -10,7 +10,7 @@ import { chainIntegrity, type ShownRow } from './chain-integrity.ts';
 
 type Deps = Pick<Services, 'pool' | 'vault'>;
 
-/** What is not the traffic of agents. The index `evidence_row_audit` has the same words. */
+/** All types except agents' traffic. The index `evidence_row_audit` has the same condition. */
 const administrative = `type NOT IN ('decision', 'execution.result', 'passport.issued', 'passport.renewed')
     AND type NOT LIKE 'custom.%'`;
 
@@ -20,7 +20,7 @@ interface AuditPage {
   readonly next_cursor: string | null;
 }
 
-/** A page of the audit trail, in position order, and the state of the chains that it shows. */
+/** A page of the audit trail in position order, and the state of its chains. */
 export async function listAudit(
   services: Deps,
   tenantId: string,
@@ -41,7 +41,7 @@ export function readTrail(
   return readEvents(services, tenantId, { ...read, among: administrative });
 }
 
-/** Whether the chains of these events are whole, and the events what they show. */
+/** Integrity of the chains of these events. */
 export function chainsOf(
   services: Deps,
   tenantId: string,
@@ -50,7 +50,7 @@ export function chainsOf(
   return chainIntegrity(services, tenantId, events.map(shownRow));
 }
 
-/** The sealed text again, from what is shown of it. */
+/** Restores the sealed text from a shown event. */
 export function shownRow(record: SealedEventRecord): ShownRow {
   const { prev_hash, event_hash, sealed_at: _at, cursor: _cursor, ...sealed } = record;
   return {

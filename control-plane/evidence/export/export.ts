@@ -14,13 +14,12 @@ import type { Caller } from '../../platform/access/caller.ts';
 import type { Reply } from '../../platform/http/route.ts';
 
 interface ExportServices extends Services {
-  /** A checkpoint of what is sealed by now. */
+  /** Returns a checkpoint that covers everything sealed so far. */
   checkpointFor(tenantId: string): Promise<Checkpoint>;
 }
 
 /**
- * Exports a tenant's ledger as of a checkpoint made now. That it was asked for is sealed before
- * anything leaves.
+ * Exports a tenant's ledger as of a new checkpoint. The request is sealed before any data is sent.
  */
 export async function exportLedger(
   services: ExportServices,
@@ -48,7 +47,7 @@ export async function exportLedger(
     headers: {
       'content-type': contentTypeOf(plan),
       'content-disposition': `attachment; filename="${fileName(plan)}"`,
-      // Whoever is in between must not keep evidence, nor hand out yesterday's.
+      // Proxies must not store evidence or serve an old copy.
       'cache-control': 'no-store',
     },
     stream: writeExport(plan, sourceOf(services, plan), key),
@@ -62,7 +61,8 @@ async function checkpointKey(
 ) {
   const keys = await signingKeys.history(tenantId, 'checkpoint');
   const key = keys.find((one) => one.kid === kid);
-  if (key === undefined) throw new Error(`the checkpoint's key ${kid} is not in the vault`);
+  if (key === undefined)
+    throw new Error(`the signing key ${kid} of the checkpoint is not in the vault`);
   return key.publicJwk;
 }
 

@@ -7,15 +7,15 @@ import type { Services } from '../../core/services.ts';
 type Purpose = (typeof evidenceKeyPurposes)[number];
 
 /**
- * The keys that a tenant's evidence is verified with. Only those whose private half the vault
- * opens for this tenant: whoever can write to the database cannot have a key of theirs published.
+ * Keys that verify a tenant's evidence. Includes only keys whose private half the vault decrypts
+ * for this tenant, so a database writer cannot publish a key of their own.
  */
 export async function evidenceJwks(
   services: Pick<Services, 'db' | 'signingKeys'>,
   tenantId: string,
 ): Promise<{ readonly keys: EvidenceJwk[] }> {
   const keys: EvidenceJwk[] = [];
-  // One after another: embedded mode has a single connection.
+  // One after another, because embedded mode has a single connection.
   for (const purpose of evidenceKeyPurposes) {
     keys.push(...(await keysOf(services, tenantId, purpose)));
   }
@@ -27,7 +27,7 @@ async function keysOf(
   tenantId: string,
   purpose: Purpose,
 ): Promise<readonly EvidenceJwk[]> {
-  // Made now if there is none: a key is to be known before anything is signed with it.
+  // Creates a missing key, so that clients know it before anything is signed with it.
   await signingKeys.active(tenantId, purpose);
   const own = await signingKeys.history(tenantId, purpose);
   const rows = await db.signingKey.findMany({ where: { tenantId, purpose } });

@@ -6,13 +6,14 @@ import {
 
 interface Runs {
   readonly running: Promise<Checkpoint>;
-  /** Begins when the running one has ended: whoever comes meanwhile shares it. */
+  /** Starts when the running one ends; callers that arrive meanwhile share it. */
   next: Promise<Checkpoint> | undefined;
 }
 
 /**
- * Checkpoints of now for those who come at once: made side by side they would take each other's
- * turn, for each export seals an event of its own. What was sealed before one asked is covered.
+ * Creates checkpoints for concurrent exports. Concurrent exports share one, because each export
+ * seals an event and separate checkpoints would compete. A checkpoint covers everything sealed
+ * before the call.
  */
 export function sharedCheckpoints(
   services: CheckpointServices,

@@ -6,8 +6,9 @@ import { WitnessRound } from './witness-round.ts';
 const intervalMs = 15_000;
 
 /**
- * Makes checkpoints of ledgers that grew, by number of events or by time, and has witnesses sign
- * them. Any number of replicas may do so; a failed round is logged, the next one tries again.
+ * Creates checkpoints of ledgers that grew, by number of events or by time, and has witnesses
+ * cosign them. Any number of replicas may run it; a failed round is logged and the next one
+ * retries.
  */
 export function startCheckpointRounds(services: LedgerServices): Rounds {
   const witnesses = new WitnessRound(services);
@@ -16,12 +17,14 @@ export function startCheckpointRounds(services: LedgerServices): Rounds {
       await checkpointDue(services);
       await witnesses.run();
     } catch (err) {
-      services.log.warn({ err }, 'ledgers that wait for a checkpoint could not be read');
+      services.log.warn({ err }, 'could not read the ledgers that are due for a checkpoint');
     }
   }, intervalMs);
 }
 
-/** Every tenant whose ledger is due; one that cannot be signed holds up no other. */
+/**
+ * Handles every tenant whose ledger is due. A failure for one tenant does not affect the others.
+ */
 export async function checkpointDue(services: LedgerServices): Promise<void> {
   const { pool, clock, config, log } = services;
   const before = new Date(clock.now() - config.checkpointIntervalMs).toISOString();
@@ -33,7 +36,7 @@ export async function checkpointDue(services: LedgerServices): Promise<void> {
     try {
       await checkpointNow(services, tenantId);
     } catch (err) {
-      log.error({ err, tenantId }, 'no checkpoint could be made');
+      log.error({ err, tenantId }, 'could not create a checkpoint');
     }
   }
 }

@@ -16,10 +16,10 @@ interface Wait {
   readonly ms: number;
 }
 
-/** Has witnesses sign the newest checkpoint of every tenant. */
+/** Has witnesses cosign the newest checkpoint of every tenant. */
 export class WitnessRound {
   readonly #services: LedgerServices;
-  /** By tenant and witness: one that fails is asked less and less often. */
+  /** By tenant and witness: retries of a failing witness back off. */
   readonly #waits = new Map<string, Wait>();
 
   constructor(services: LedgerServices) {
@@ -45,7 +45,10 @@ export class WitnessRound {
     } catch (err) {
       const ms = Math.min(wait === undefined ? firstWaitMs : wait.ms * 2, waitMaxMs);
       this.#waits.set(name, { ms, untilMs: clock.monotonic() + ms });
-      log.warn({ err, tenantId, witness: witness.verifier.name }, 'a witness did not sign');
+      log.warn(
+        { err, tenantId, witness: witness.verifier.name },
+        'a witness did not cosign the checkpoint',
+      );
     }
   }
 }
@@ -67,7 +70,7 @@ async function unsignedBy(
   return rows.map((row) => row.tenant_id);
 }
 
-/** Rejects where the witness does not sign; its signature is kept beside the checkpoint. */
+/** Stores the witness's signature with the checkpoint; rejects if the witness does not sign. */
 async function cosignNewest(
   services: LedgerServices,
   tenantId: string,
@@ -98,17 +101,20 @@ async function cosignNewest(
     }
     old = answer.size;
   }
-  throw new Error('it signed other sizes meanwhile');
+  throw new Error('the witness signed other sizes meanwhile');
 }
 
 interface Disagreement {
   readonly witness: Witness;
   readonly size: number;
-  /** Which ledger the witness signed. */
+  /** How the ledger differs from the one that the witness signed. */
   readonly problem: string;
 }
 
-/** The database was set back or rewritten together with its checkpoints; somebody outside knows. */
+/**
+ * The witness signed another history, so the database and its checkpoints were rolled back or
+ * rewritten.
+ */
 async function disagree(
   services: LedgerServices,
   tenantId: string,
@@ -151,18 +157,18 @@ async function keep(
 interface Question {
   /** The signed note, as the ledger signed it. */
   readonly note: string;
-  /** The size that the witness is thought to have signed last; 0: none. */
+  /** Size that the witness is assumed to have signed last; 0: none. */
   readonly old: number;
-  /** That the note's tree begins with that of size `old`. */
+  /** Consistency proof from the tree of size `old` to the note's tree. */
   readonly proof: readonly Buffer[];
 }
 
 type WitnessAnswer =
-  /** A signature line, verified. */
+  /** A verified signature line. */
   | { readonly outcome: 'cosigned'; readonly line: string }
   /** The witness signed another size last. */
   | { readonly outcome: 'elsewhere'; readonly size: number }
-  /** What the witness signed last is not how this tree begins. */
+  /** The tree that the witness signed last is not a prefix of this tree. */
   | { readonly outcome: 'inconsistent' }
   | { readonly outcome: 'refused'; readonly error: string };
 
@@ -185,7 +191,7 @@ async function askWitness(
   if (status === 409 && headers['content-type'] === 'text/x.tlog.size') return elsewhere(body);
   if (status === 422) return { outcome: 'inconsistent' };
   if (status !== 200) return { outcome: 'refused', error: `it answered ${status}` };
-  // A witness may send lines of other keys; only the one that it is known by counts.
+  // A witness may send signatures of several keys; only its configured key counts.
   const opened = openNote(`${note}${body}`, [verifier]);
   const line = opened?.verified.find((one) => one.verifier === verifier)?.line;
   return line === undefined

@@ -2,10 +2,10 @@ import { inclusionRanges, type LeafRange } from '../../../shared/ledger/merkle.t
 import type { Queryable } from '../sealing/read-state.ts';
 import { readRoots } from '../tree/nodes.ts';
 
-/** Neighbours share most of their proofs; what is kept of them is bounded. */
+/** Bound of the cache. Proofs of neighbouring events share most nodes. */
 const rootsMax = 100_000;
 
-/** Inclusion proofs for events that are asked for in position order, in one tree. */
+/** Computes inclusion proofs in one tree; call it with positions in ascending order. */
 export class InclusionProofs {
   readonly #connection: Queryable;
   readonly #tenantId: string;
@@ -18,7 +18,7 @@ export class InclusionProofs {
     this.#size = size;
   }
 
-  /** Of each position the proof, base64. */
+  /** The proof of each position, base64. */
   async of(positions: readonly number[]): Promise<readonly (readonly string[])[]> {
     const paths = positions.map((position) => inclusionRanges(position - 1, this.#size));
     if (this.#roots.size > rootsMax) this.#roots.clear();

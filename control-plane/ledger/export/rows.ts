@@ -7,7 +7,7 @@ import { type EventRow, readEventRows } from '../reading/event-rows.ts';
 const pageRows = 100;
 const pageChains = 1_000;
 
-/** A row as exports hold it, and its chain. */
+/** An exported row and its chain. */
 export interface ExportRow extends BundleEvent {
   readonly chainId: string;
 }
@@ -17,7 +17,10 @@ interface Wanted {
   readonly upTo: number;
 }
 
-/** A tenant's rows up to a position that pass every filter, a page at a time; no transaction stays open. */
+/**
+ * A tenant's rows up to a position that pass every filter, one page at a time. No transaction stays
+ * open between pages.
+ */
 export async function* readRows(
   pool: Pool,
   tenantId: string,
@@ -45,7 +48,7 @@ SELECT chain.chain_id, ending.seq, ending.event_hash
      ORDER BY seq DESC LIMIT 1) AS ending
  ORDER BY chain.chain_id COLLATE "C"`;
 
-/** Where each chain ended when the ledger had `upTo` rows. */
+/** End of each chain when the ledger had `upTo` rows. */
 export async function* readChainEnds(
   pool: Pool,
   tenantId: string,

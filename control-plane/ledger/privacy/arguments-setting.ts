@@ -5,7 +5,7 @@ import {
 import type { Transaction } from '../../platform/store/transaction.ts';
 import type { LedgerServices } from '../ledger-services.ts';
 
-/** How long a setting that was read is believed: it would otherwise be read with every decision. */
+/** How long a setting is cached, so that not every decision reads it. */
 const believedMs = 1_000;
 
 interface Known {
@@ -13,10 +13,13 @@ interface Known {
   readonly readAt: number;
 }
 
-// Kept with the database client, so that two programs in one process never share a setting.
+// Keyed by the database client, so that two programs in one process do not share settings.
 const known = new WeakMap<LedgerServices['db'], Map<string, Known>>();
 
-/** What a tenant keeps of arguments; at most a second old. Where it cannot be read, the least. */
+/**
+ * Which form of arguments a tenant stores, at most one second old. If it cannot be read, the least
+ * revealing form.
+ */
 export async function argumentsSetting(
   { db, clock, log }: Pick<LedgerServices, 'db' | 'clock' | 'log'>,
   tenantId: string,
@@ -31,17 +34,17 @@ export async function argumentsSetting(
     settings.set(tenantId, { setting, readAt: now });
     return setting;
   } catch (err) {
-    log.warn({ err, tenantId }, 'what is kept of arguments could not be read: their digest is');
+    log.warn({ err, tenantId }, 'could not read the arguments setting; only the digest is stored');
     return digestOnly;
   }
 }
 
-/** After a change: the next decision here reads anew. */
+/** Call after a change, so that the next decision reads the new setting. */
 export function forgetSetting(db: LedgerServices['db'], tenantId: string): void {
   known.get(db)?.delete(tenantId);
 }
 
-/** The setting where it is more than digest and shape. */
+/** The setting if more than digest and shape is stored. */
 export async function keptArguments(
   tx: Pick<Transaction, 'evidenceSetting'>,
   tenantId: string,

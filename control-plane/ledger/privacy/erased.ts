@@ -1,9 +1,9 @@
-/** The chain of what was erased. */
+/** Chain of erasure events. */
 export const privacyChain = 'privacy:erasures';
 
 /**
- * What is left of a salt, as columns: the row stays, so that whoever sends the same record again,
- * a sidecar after a lost answer for one, does not bring the salt back.
+ * Column values of an erased salt. The row stays, so that a sidecar that uploads the record again
+ * does not restore the salt.
  */
 export function erased(now: Date) {
   return { sealed: '', arguments: null, erasedAt: now };

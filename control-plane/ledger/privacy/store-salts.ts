@@ -4,16 +4,16 @@ import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
 import type { SealedPlace } from '../../platform/vault/vault.ts';
 import type { LedgerServices } from '../ledger-services.ts';
 
-/** An event that holds salted digests of arguments, and what is kept apart from it. */
+/** An event with salted digests of arguments, and the data stored separately from it. */
 export interface SaltedEvent {
   readonly event: EvidenceEvent;
   /** Base64. */
   readonly salt: string;
-  /** Redacted, where the tenant keeps them. */
+  /** Redacted arguments, if the tenant stores them. */
   readonly args?: JsonObject | undefined;
 }
 
-/** Where the salt of an event is sealed, and where its arguments are. */
+/** Place in the vault for the salt of an event. */
 export function saltPlace(tenantId: string, id: string): SealedPlace {
   return { tenantId, purpose: 'evidence_salt', id, version: 1 };
 }
@@ -23,8 +23,8 @@ export function keptArgumentsPlace(tenantId: string, id: string): SealedPlace {
 }
 
 /**
- * Keeps what belongs to these events and must not be in them, encrypted. Again changes nothing: an
- * event has one salt, and one that was erased stays erased, whoever sends the event again.
+ * Stores the salts and arguments of these events, encrypted. A repeat changes nothing, so an erased
+ * salt stays erased if the event arrives again.
  */
 export async function storeSalts(
   { pool, vault }: Pick<LedgerServices, 'pool' | 'vault'>,
@@ -41,7 +41,7 @@ export async function storeSalts(
       ? null
       : vault.seal(JSON.stringify(kept), keptArgumentsPlace(tenantId, eventKey(event))),
   );
-  // Through the pool: this runs with every decision.
+  // Uses the pool directly, because this runs for every decision.
   await pool.query(
     `insert into evidence_salt (tenant_id, event_id, user_id, sealed, arguments)
      select $1, kept.* from unnest($2::text[], $3::text[], $4::text[], $5::text[]) as kept
@@ -50,7 +50,7 @@ export async function storeSalts(
   );
 }
 
-/** For whom the call was made: a sidecar's agent may act for the user of a passport. */
+/** The user of the call, who may be the user of a passport instead of the sidecar's user. */
 function userOf({ user_id: userId, data }: EvidenceEvent): string | null {
   return typeof data.acted_for === 'string' ? data.acted_for : (userId ?? null);
 }

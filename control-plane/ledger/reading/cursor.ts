@@ -2,17 +2,17 @@ import { hash } from 'node:crypto';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 import type { Vault } from '../../platform/vault/vault.ts';
 
-/** Where reading stopped: strictly after this row it resumes. */
+/** Reading resumes strictly after this row. */
 interface CursorPlace {
   readonly position: number;
-  /** The row's place in its chain, which spares a search where a chain is read; empty for no row. */
+  /** The row's chain and seq, which save a search when one chain is read; empty without a row. */
   readonly chainId: string;
   readonly seq: number;
 }
 
 export interface ReadCursor {
   readonly position: number;
-  /** The seq to go on after in this chain, if the cursor's row belongs to it. */
+  /** The seq to resume after in this chain, if the cursor's row belongs to it. */
   seqIn(chainId: string): number | undefined;
 }
 
@@ -20,8 +20,8 @@ const placeBytes = 20;
 const macBytes = 12;
 
 /**
- * Cursors are opaque and belong to their tenant: position, seq and a fingerprint of the chain
- * under a MAC, so that one which this ledger did not give out is told apart.
+ * Encodes position, seq and a fingerprint of the chain under a MAC, so that cursors of other
+ * tenants and forged ones are rejected.
  */
 export function writeCursor(
   vault: Pick<Vault, 'mac'>,
@@ -35,7 +35,7 @@ export function writeCursor(
   return Buffer.concat([bytes, macOf(vault, tenantId, bytes)]).toString('base64url');
 }
 
-/** Reads a cursor, or throws `evidence.cursor_invalid`. */
+/** Decodes a cursor; throws `evidence.cursor_invalid`. */
 export function readCursor(
   vault: Pick<Vault, 'mac'>,
   tenantId: string,

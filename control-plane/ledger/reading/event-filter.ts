@@ -1,7 +1,7 @@
 import type { ExportFilters } from '../../../shared/ledger/bundle/statement.ts';
 import { columnText, type EventColumns } from '../../../shared/ledger/columns.ts';
 
-/** Each filter is an equality on one column, and each such column is the first of an index. */
+/** Each filter is an equality on one column, which is the first column of an index. */
 const columns = {
   chain_id: 'chainId',
   agent_id: 'agentId',
@@ -12,15 +12,15 @@ const columns = {
 } as const satisfies Partial<Record<keyof ExportFilters, keyof FilteredColumns>>;
 type FilterName = keyof typeof columns;
 
-/** What filters look at. */
+/** Columns that filters compare. */
 export type FilteredColumns = Omit<EventColumns, 'eventId' | 'source'> & {
   readonly chainId: string;
 };
 
-/** A reader's filters as both the database and memory hold rows against them. */
+/** A client's filters, in a form that both SQL and memory evaluate. */
 export interface EventFilter {
   readonly equalities: readonly { readonly column: FilterName; readonly value: string }[];
-  /** Whole milliseconds, as events have them: no bound falls between two. */
+  /** Whole milliseconds, like the times of events, so that no bound lies between two of them. */
   readonly fromMs: number | undefined;
   readonly toMs: number | undefined;
 }
@@ -38,12 +38,12 @@ export function eventFilter(filters: ExportFilters): EventFilter {
   };
 }
 
-/** Whether every row passes. */
+/** Whether the filter accepts every row. */
 export function passesAll({ equalities, fromMs, toMs }: EventFilter): boolean {
   return equalities.length === 0 && fromMs === undefined && toMs === undefined;
 }
 
-/** The same answer as the database gives. */
+/** Gives the same result as the SQL condition. */
 export function passes({ equalities, fromMs, toMs }: EventFilter, row: FilteredColumns): boolean {
   return (
     equalities.every(({ column, value }) => row[columns[column]] === value) &&
@@ -52,7 +52,7 @@ export function passes({ equalities, fromMs, toMs }: EventFilter, row: FilteredC
   );
 }
 
-/** Whether a time lies behind the millisecond that `Date.parse` makes of it. */
+/** Whether a time is later than the millisecond that `Date.parse` returns for it. */
 function isWithinMs(time: string): boolean {
   return /\.\d{3}\d*[1-9]/.test(time);
 }

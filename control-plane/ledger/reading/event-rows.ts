@@ -8,12 +8,12 @@ export interface EventsRead {
   readonly filter: EventFilter;
   /** Undefined: from the beginning. */
   readonly after: ReadCursor | undefined;
-  /** The last position to look at. */
+  /** Last position to read. */
   readonly upTo?: number | undefined;
   readonly limit: number;
-  /** The texts of a page end with the one that reaches this. */
+  /** A page ends with the row whose text reaches this size. */
   readonly bytesMax?: number | undefined;
-  /** A condition of ours that has a partial index of its own, as SQL. */
+  /** Additional SQL condition with a partial index of its own. */
   readonly among?: string | undefined;
 }
 
@@ -21,14 +21,15 @@ export type EventRow = [string, string, string, string, string, string, Date, fo
 
 export interface EventRows {
   readonly rows: readonly EventRow[];
-  /** Its limit, or its bytes, ended the page: more may follow. */
+  /** The limit or the byte size ended the page, so more rows may follow. */
   readonly isFull: boolean;
 }
 
 /**
- * Up to `limit` rows in position order, fewer where they are large. Where a latest time is asked for, the ledger has two parts: up
- * to some position nothing occurred later, so that time need not be looked at; behind it lies what came
- * late, found by time. So the last page of a narrow time does not read the ledger to its end.
+ * Reads up to `limit` rows in position order, fewer if they are large. With a latest time, the
+ * ledger is read in two parts: up to a position before which nothing occurred later, without
+ * comparing times; and after it by the time index. So a narrow period does not read the ledger to
+ * its end.
  */
 export async function readEventRows(
   pool: Pool,
@@ -81,7 +82,7 @@ async function readStretch(
   return pageOf(rows, read.limit);
 }
 
-/** Behind where everything that is wanted should stand: hardly ever anything. */
+/** Rows after the turning position that occurred in the period; usually none. */
 async function readLate(
   pool: Pool,
   tenantId: string,
@@ -104,8 +105,7 @@ async function readLate(
 
 const iso = (ms: number) => new Date(ms).toISOString();
 
-// Halves the stretch in which the answer lies, by the batches' key, until nothing is left of it:
-// what is kept beside the heads never falls from one batch to the next.
+// Binary search over batches. `latest_at` never decreases from one batch to the next.
 const positionSearch = {
   name: 'search-position',
   text: `
@@ -123,7 +123,7 @@ WITH RECURSIVE search AS (
 SELECT max(low) AS position FROM search`,
 };
 
-/** No event up to this position occurred at `time` or later. */
+/** Last position up to which no event occurred at `time` or later. */
 export async function lastPositionBefore(
   pool: Pool,
   tenantId: string,
@@ -136,7 +136,7 @@ export async function lastPositionBefore(
 
 interface Start {
   readonly position: number;
-  /** The same in the chain that is read, if one is. */
+  /** Start within the chain, if one chain is read. */
   readonly seq: number | undefined;
 }
 
@@ -157,7 +157,7 @@ WITH RECURSIVE search AS (
 SELECT max(low) AS seq FROM search`,
 };
 
-/** The last seq of a chain up to a position: within a chain both rise together. */
+/** Last seq of a chain up to a position; both ascend together within a chain. */
 async function lastSeqUpTo(
   pool: Pool,
   tenantId: string,
@@ -197,12 +197,12 @@ export interface Statement {
 }
 
 /**
- * The time as no index has it. Behind a start that was searched for it leaves hardly any row out,
- * which the database cannot know: it would find all that is later by time, and sort it.
+ * An expression that no index matches. Otherwise the planner would use the time index and sort,
+ * although almost every row after the start passes.
  */
 const notByTime = "(occurred_at + interval '0')";
 
-/** Statement for up to `limit` rows that pass a filter, from a start on. */
+/** Statement for up to `limit` rows that pass a filter, from a start position. */
 export function eventsStatement(tenantId: string, read: EventsRead, start: Start): Statement {
   const { conditions, values, bind } = conditionsOf(tenantId, read, notByTime);
   // A chain is read by its own index.
@@ -213,7 +213,7 @@ export function eventsStatement(tenantId: string, read: EventsRead, start: Start
   return { text: boundByBytes({ columns, rows, order, bytesMax: read.bytesMax }), values };
 }
 
-/** Materialised, so that a limit does not make the database hope for an early end where there is none. */
+/** Materialised, so that the planner does not expect the limit to end the scan early. */
 export function lateStatement(tenantId: string, read: EventsRead, start: number): Statement {
   const { conditions, values, bind } = conditionsOf(tenantId, read);
   conditions.push(`position > ${bind(start)}`);

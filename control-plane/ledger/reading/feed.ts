@@ -11,29 +11,32 @@ import { TenantTail } from './tenant-tail.ts';
 
 export interface FollowRequest {
   readonly filters: EvidenceFilters;
-  /** Resume strictly after this; undefined: from where the ledger ends now. */
+  /** Resume strictly after this cursor; undefined: from the current end of the ledger. */
   readonly cursor: string | undefined;
-  /** Aborted when the follower is gone. */
+  /** Aborted when the follower disconnects. */
   readonly signal: AbortSignal;
-  /** Asked now and then: a stream must not outlive the key that it was opened with. */
+  /** Called periodically, so that a stream does not outlive its key. */
   isStillPermitted(): Promise<boolean>;
 }
 
-/** Carries sealed events to whoever follows a tenant's ledger. */
+/** Streams sealed events to clients that follow a tenant's ledger. */
 export interface EvidenceFeed {
-  /** After each commit: wakes the followers, those at other processes, too. Never throws. */
+  /** Call after each commit: wakes followers here and at other processes. Never throws. */
   sealed(tenantId: string): void;
-  /** Opens a stream of server-sent messages, or throws `evidence.cursor_invalid`, `evidence.stream_full`. */
+  /**
+   * Opens a stream of server-sent events, or throws `evidence.cursor_invalid` or
+   * `evidence.stream_full`.
+   */
   open(tenantId: string, request: FollowRequest): Promise<AsyncIterable<string | Uint8Array>>;
-  /** How many there are at this process. */
+  /** Number of followers at this process. */
   readonly followers: number;
-  /** Ends every stream: clients resume elsewhere. */
+  /** Ends every stream; clients resume at another process. */
   close(): Promise<void>;
 }
 
 interface Opened extends Pick<FollowRequest, 'signal' | 'isStillPermitted'> {
   readonly position: number;
-  /** Where the ledger ended when the stream was opened. */
+  /** End of the ledger when the stream was opened. */
   readonly head: number;
   readonly filter: EventFilter;
 }
@@ -41,13 +44,13 @@ interface Opened extends Pick<FollowRequest, 'signal' | 'isStillPermitted'> {
 type FeedDeps = Pick<Platform, 'pool' | 'bus' | 'vault' | 'log'>;
 
 export interface FeedOptions {
-  /** A comment says that the stream is alive, after this long without a message. */
+  /** Interval of keep-alive comments on an idle stream. */
   readonly aliveMs?: number;
-  /** How often a key is looked at again. */
+  /** Interval of permission checks. */
   readonly permittedMs?: number;
-  /** How often to look at the database unasked, for a bus that is away. */
+  /** Interval of database reads without a notification, for an unavailable bus. */
   readonly pollMs?: number;
-  /** Followers of one tenant's ledger at this process. */
+  /** Maximum of followers of one tenant's ledger at this process. */
   readonly followersMax?: number;
 }
 
@@ -62,7 +65,8 @@ export function createFeed(deps: FeedDeps, options: FeedOptions = {}): EvidenceF
   const isFull = (tenantId: string) => tails.holdersOf(tenantId) >= followersMax;
 
   async function* stream(tenantId: string, { position, head, ...request }: Opened) {
-    // Of those who asked at once, all were let in before any was counted.
+    // Checked again, because several callers may have passed the first check before any was
+    // counted.
     if (isFull(tenantId)) return;
     const { tail, release } = tails.hold(tenantId, head);
     try {
@@ -103,7 +107,7 @@ interface HeldTail {
   holders: number;
 }
 
-/** One tail for each tenant that is followed, as long as it is. */
+/** One shared tail for each tenant that has followers. */
 function tailsOf(deps: FeedDeps & { readonly pollMs: number }) {
   const tails = new Map<string, HeldTail>();
   const open = (tenantId: string, head: number): HeldTail => {
@@ -140,15 +144,17 @@ function tailsOf(deps: FeedDeps & { readonly pollMs: number }) {
   };
 }
 
-/** Tells other processes; while one word of it is under way, the next waits, and stands for all that came. */
+/**
+ * Notifies other processes. While one notification is in flight, later ones are combined into one.
+ */
 function announcerOf({ bus, log }: FeedDeps): (tenantId: string) => void {
   const underWay = new Map<string, { isAsked: boolean }>();
   const announce = async (tenantId: string, state: { isAsked: boolean }) => {
     while (state.isAsked) {
       state.isAsked = false;
-      // Followers elsewhere then learn of it when they look unasked.
+      // Followers at other processes then read at their next poll.
       await bus.notify(topicOf(tenantId), '').catch((err: unknown) => {
-        log.debug({ err, tenantId }, 'other processes were not told of sealed events');
+        log.debug({ err, tenantId }, 'could not notify other processes of sealed events');
       });
     }
     underWay.delete(tenantId);

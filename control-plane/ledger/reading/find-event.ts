@@ -3,8 +3,8 @@ import { idTimeMs } from '../../../shared/base/ids.ts';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 
 /**
- * The stored text of an event by its bare id, and the name that it is stored under. Sidecars number
- * their events themselves: theirs are stored under their own names.
+ * Text of an event by its bare id, and its stored key. Sidecars choose the ids of their events, so
+ * these are stored under the sidecar's name.
  */
 export async function findEvent(
   pool: Pool,
@@ -20,13 +20,13 @@ export async function findEvent(
   if (row === undefined) throw new GatewayError('evidence.event_not_found');
   if (another !== undefined) {
     throw new GatewayError('evidence.id_conflict', {
-      message: 'Several witnesses recorded an event under this id.',
+      message: 'Several sidecars recorded an event under this id.',
     });
   }
   return { key: row.event_id, canonical: row.canonical };
 }
 
-// An id says when it was made, which spares looking through the whole ledger.
+// The id contains its time, so the search reads only part of the ledger.
 const statement = `
 SELECT event_id, canonical FROM evidence_row WHERE tenant_id = $1 AND event_id = $2
 UNION ALL

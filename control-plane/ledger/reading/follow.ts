@@ -19,19 +19,19 @@ interface Following {
 
 type Deps = Pick<Platform, 'pool' | 'vault'>;
 
-/** A stretch of the ledger as one follower gets it. */
+/** A stretch of the ledger as one follower receives it. */
 interface Stretch {
   readonly chunk: string | Uint8Array;
   readonly upTo: number;
 }
 
 const pageRows = 200;
-/** Many may be slow at once. */
+/** Small, because many followers may be slow at the same time. */
 const pageBytesMax = 1_048_576;
 
 /**
- * The story of one follower: what the tail keeps comes from there, what lies before from the
- * database; when there is nothing, wait. Ends when the follower, or the permission, is gone.
+ * Serves one follower: recent rows from the tail, older ones from the database, and waits when
+ * there are none. Ends when the follower disconnects or loses permission.
  */
 export async function* follow(
   deps: Deps,
@@ -69,7 +69,7 @@ function alive({ vault }: Deps, { tenantId }: Following, position: number): stri
   return aliveComment(writeCursor(vault, tenantId, { position, chainId: '', seq: 0 }));
 }
 
-/** The next segment; undefined: what follows is no longer kept. */
+/** The next segment; undefined if the tail no longer has it. */
 function fromTail({ tail, filter }: Following, position: number): Stretch | undefined {
   const segments = tail.after(position);
   if (segments === undefined) return undefined;
@@ -91,7 +91,7 @@ async function fromLedger(
   { tenantId, filter }: Following,
   position: number,
 ): Promise<Stretch> {
-  // First: rows become visible in the order of their positions, so what is behind it comes later.
+  // Read first: rows become visible in position order, so later rows are after this position.
   const head = await headPosition(deps.pool, tenantId);
   if (head <= position) return { chunk: '', upTo: position };
   const after = { position, seqIn: () => undefined };

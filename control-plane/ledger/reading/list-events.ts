@@ -28,17 +28,17 @@ export async function listEvents(
 
 interface EventsRecords {
   readonly events: SealedEventRecord[];
-  /** The limit, or the bytes of a page, ended it: more may follow. */
+  /** The limit or the byte size ended the page, so more events may follow. */
   readonly isFull: boolean;
 }
 
-/** A page of what was read with one row to spare. */
+/** Builds a page from a read that asked for one row more than `limit`. */
 export function pageOf({ events: read, isFull }: EventsRecords, limit: number): EventsPage {
   const events = read.slice(0, limit);
   return { events, next_cursor: isFull ? (events.at(-1)?.cursor ?? null) : null };
 }
 
-/** Up to `limit` events after a cursor, fewer where they are large, each with a cursor of its own. */
+/** Up to `limit` events after a cursor, fewer if they are large, each with its own cursor. */
 export async function readEvents(
   { pool, vault }: Pick<Platform, 'pool' | 'vault'>,
   tenantId: string,

@@ -1,17 +1,20 @@
-/** An event may take a megabyte: a page ends with the row that reaches this, however few rows that are. */
+/** A page ends with the row that reaches this size, because one event can have a megabyte. */
 export const pageBytesMax = 4 * 1_048_576;
 
 interface Page {
-  /** What is selected of each row. */
+  /** Selected columns. */
   readonly columns: string;
-  /** Statement of a page bounded by its rows, with these columns. */
+  /** Statement of the page without the size limit. */
   readonly rows: string;
-  /** The column that puts them in order. */
+  /** Column of the order. */
   readonly order: string;
   readonly bytesMax?: number | undefined;
 }
 
-/** Statement for the first rows of a page, as many as fit; each row ends with how many the page would have had. */
+/**
+ * Statement for the first rows of a page that fit; each row ends with the number of rows the page
+ * would have had.
+ */
 export function boundByBytes({ columns, rows, order, bytesMax = pageBytesMax }: Page): string {
   return `SELECT ${columns}, found
     FROM (SELECT *, count(*) OVER () AS found,

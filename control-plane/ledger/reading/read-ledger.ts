@@ -12,7 +12,7 @@ import { boundByBytes } from './page-bytes.ts';
 const pageRows = 1_000;
 const everything = Number.MAX_SAFE_INTEGER;
 
-/** Where a tenant's ledger ends now. */
+/** Current end of a tenant's ledger. */
 export async function headPosition(connection: Queryable, tenantId: string): Promise<number> {
   const { rows } = await connection.query<{ position: string }>(
     'SELECT position FROM evidence_head WHERE tenant_id = $1',
@@ -21,7 +21,7 @@ export async function headPosition(connection: Queryable, tenantId: string): Pro
   return Number(rows[0]?.position ?? 0);
 }
 
-/** Reads what else is known of a stretch, on the connection that its rows were read on. */
+/** Reads additional data about a stretch, on the same connection as its rows. */
 export type BesideReader = (
   connection: Queryable,
   page: Stretch & { readonly rows: readonly LedgerRow[] },
@@ -29,7 +29,10 @@ export type BesideReader = (
 
 const nothingBeside: BesideReader = async () => ({});
 
-/** The stretch of a tenant's ledger after one position and up to another, a page at a time; reads one ahead. */
+/**
+ * Reads a tenant's ledger after one position up to another, one page at a time, and prefetches the
+ * next page.
+ */
 export async function* readPages(
   connection: Queryable,
   tenantId: string,
@@ -39,7 +42,7 @@ export async function* readPages(
   if (after >= upTo) return;
   const read = async (from: number) => {
     const { rows, isFull } = await readRows(connection, tenantId, { after: from, upTo });
-    // A page that is not full is the last: what was said about positions behind it goes with it.
+    // A page that is not full is the last one, so its stretch reaches `upTo`.
     const last = isFull ? (rows.at(-1)?.position ?? upTo) : upTo;
     const anchors = await readHeads(connection, tenantId, { after: from, upTo: last });
     const beside = await readBeside(connection, { rows, after: from, upTo: last });
@@ -52,7 +55,7 @@ export async function* readPages(
       return;
     }
     reading = read(last);
-    // Whoever takes no further page does not hear how its reading ends.
+    // A consumer that stops early does not await the prefetched page.
     reading.catch(() => {});
     yield page;
   }
@@ -119,7 +122,7 @@ interface HeadRow {
   readonly latest_at: Date;
 }
 
-/** The signed heads of the batches in a stretch, in position order. */
+/** Signed heads of the batches in a stretch, in position order. */
 async function readHeads(
   connection: Queryable,
   tenantId: string,
@@ -138,7 +141,7 @@ async function readHeads(
   }));
 }
 
-/** The position of the batch from which on the newest `count` ones stand. */
+/** Position of the first of the newest `count` batches. */
 export async function newestHeadsFrom(
   connection: Queryable,
   tenantId: string,
@@ -158,8 +161,8 @@ export interface LedgerEnd {
 }
 
 /**
- * What was sealed after a position, and in the end head and chain ends, all as of one moment, so
- * that a ledger that grows meanwhile is not taken for a damaged one.
+ * Reads what was sealed after a position, then head and chain ends, all in one snapshot, so that a
+ * ledger that grows meanwhile does not look damaged.
  */
 export async function* readTail(
   pool: Pool,
@@ -177,7 +180,7 @@ export async function* readTail(
     isDone = true;
     return end;
   } finally {
-    // A connection that is still in the transaction is closed, not given back.
+    // A connection that is still in the transaction is closed instead of returned to the pool.
     client.release(!isDone);
   }
 }
@@ -194,7 +197,7 @@ async function readEnd(client: PoolClient, tenantId: string): Promise<LedgerEnd>
     values: [tenantId],
     rowMode: 'array',
   });
-  // Without a head no ledger was begun: rows that stand there all the same are nobody's.
+  // Without a head the ledger was never begun, so existing rows belong to no ledger.
   const { position, tree_root: treeRoot } = heads[0] ?? { position: 0, tree_root: emptyTreeRoot };
   return {
     head: { position: Number(position), treeRoot },

@@ -3,7 +3,7 @@ import { isJsonObject } from '../../../shared/base/json.ts';
 import { type EvidenceEvent, optionalEventTexts } from '../../../shared/ledger/event.ts';
 import { readTextColumn } from '../../platform/store/read-column.ts';
 
-/** A sealed event, as its text states it. */
+/** A sealed event, parsed from its text. */
 export interface SealedText extends EvidenceEvent {
   readonly [name: string]: unknown;
   readonly tenant: string;
@@ -16,8 +16,8 @@ const texts = ['id', 'type', 'tenant', 'chain_id', 'occurred_at', 'source'] as c
 const sealedForm = z.custom<SealedText>(isSealed);
 
 /**
- * Reads a text of the ledger. Only the types of the event's own members are checked, because a page
- * holds up to a thousand texts; members of `data` are checked where they are used.
+ * Parses a text of the ledger. Only the types of the event's own members are checked, because a
+ * page holds up to a thousand texts; members of `data` are checked where they are used.
  */
 export function readSealed(canonical: string): SealedText {
   return readTextColumn(sealedForm, canonical, 'evidence_row.canonical');

@@ -1,16 +1,19 @@
 import type { SealedEventRecord } from '../../../shared/contract/evidence/evidence.ts';
 
-/** One event as a server-sent message; its id is where reading resumes. JSON holds no line ends. */
+/**
+ * One event as a server-sent message; its id is the position to resume from. JSON contains no line
+ * breaks.
+ */
 export function eventMessage(event: SealedEventRecord): string {
   return `id: ${event.cursor}\nevent: evidence\ndata: ${JSON.stringify(event)}\n\n`;
 }
 
-/** How soon to come back to a stream that ended, in milliseconds. */
+/** Reconnection delay of a client, in milliseconds. */
 export const retryLine = 'retry: 1000\n';
 
 /**
- * Says that the stream is alive, and how far it looked: an `id` without data is remembered and
- * makes no message (HTML, 9.2.6), so that a client whose filter is rare does not resume from long ago.
+ * Keeps the stream alive and records the position read. Clients remember an `id` without data and
+ * fire no event (HTML, 9.2.6), so a client with a rare filter does not resume from an old position.
  */
 export function aliveComment(cursor: string): string {
   return `: alive\nid: ${cursor}\n\n`;

@@ -4,7 +4,7 @@ import type { FilteredColumns } from './event-filter.ts';
 import { toRecord } from './list-events.ts';
 import { eventMessage } from './sse.ts';
 
-/** A row as every follower is sent it, and what filters need to know of it. */
+/** A row as every follower receives it, and the columns that filters compare. */
 interface TailRow {
   readonly position: number;
   readonly columns: FilteredColumns;
@@ -16,7 +16,7 @@ export interface Segment {
   readonly after: number;
   readonly upTo: number;
   readonly rows: readonly TailRow[];
-  /** All messages, one after the other. */
+  /** All messages, concatenated. */
   readonly messages: Buffer;
 }
 
@@ -25,15 +25,15 @@ export type TailDeps = Pick<Platform, 'pool' | 'vault' | 'log'> & {
 };
 
 const pageRows = 500;
-/** An event may take a megabyte: a page ends with the one that reaches this. */
+/** A page ends with the row that reaches this size, because one event can have a megabyte. */
 const pageBytesMax = 4 * 1_048_576;
-/** Between two looks at the database: what is sealed meanwhile goes out together. */
+/** Pause between two reads, so that events sealed meanwhile are sent together. */
 const paceMs = 20;
 const keptBytesMax = 8 * 1_048_576;
 
 /**
- * The newest stretch of one tenant's ledger, read once for all who follow it. Whoever is too slow for
- * what is kept here reads the ledger instead: nobody waits for anybody, and memory has a bound.
+ * The newest stretch of one tenant's ledger, read once for all followers. A slow follower reads
+ * older rows from the database, so it delays nobody and memory stays bounded.
  */
 export class TenantTail {
   readonly #tenantId: string;
@@ -54,20 +54,20 @@ export class TenantTail {
     this.#poll = setInterval(() => this.nudge(), deps.pollMs).unref();
   }
 
-  /** The segments that hold what follows a position; undefined: that is no longer kept. */
+  /** The segments after a position; undefined if they are no longer in memory. */
   after(position: number): readonly Segment[] | undefined {
     const first = this.#segments[0]?.after ?? this.#tip;
     if (position < first) return undefined;
     return this.#segments.filter(({ upTo }) => upTo > position);
   }
 
-  /** Reads what was sealed, now or right after what is being read. */
+  /** Reads new rows now, or right after the current read. */
   nudge(): void {
     this.#isAsked = true;
     this.#reading ??= this.#read();
   }
 
-  /** Resolves when there is more, the signal says so, or the time is over. */
+  /** Resolves when there are more rows, the signal aborts, or the time is over. */
   async more(ms: number, signal: AbortSignal): Promise<void> {
     if (signal.aborted || this.#isClosed) return;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -94,14 +94,17 @@ export class TenantTail {
       try {
         while ((await this.#readPage()) && !this.#isClosed);
       } catch (err) {
-        this.#deps.log.warn({ err, tenantId: this.#tenantId }, 'followers wait: no rows were read');
+        this.#deps.log.warn(
+          { err, tenantId: this.#tenantId },
+          'could not read new rows for followers',
+        );
       }
       await pause(paceMs);
     }
     this.#reading = undefined;
   }
 
-  /** Whether there may be another page. */
+  /** Returns whether there may be another page. */
   async #readPage(): Promise<boolean> {
     const rows = await readRows(this.#deps, this.#tenantId, this.#tip);
     const last = rows.at(-1);

@@ -4,15 +4,18 @@ import { type EventText, eventText } from '../../../shared/ledger/canonical.ts';
 import { type EventColumns, eventColumns } from '../../../shared/ledger/columns.ts';
 import { type EvidenceEvent, optionalEventTexts } from '../../../shared/ledger/event.ts';
 
-/** Longest text that an index entry takes beside the others, in characters of up to four bytes. */
+/** Maximum length of an indexed text, in characters of up to four bytes. */
 const keyCharactersMax = 300;
 
 const utcTime = /^(?!0000)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/;
 
-/** Longest canonical text, so that a batch of any events fits in memory: a sidecar's longest record, and its place. */
+/**
+ * Maximum length of a canonical text, so that a batch of any events fits in memory: the longest
+ * record of a sidecar plus its place.
+ */
 export const eventCharactersMax = 1_048_576 + 4_096;
 
-/** An event that the ledger can take, written but for its place. */
+/** A valid event, serialised without its place in the ledger. */
 export interface SealableEvent {
   readonly event: EvidenceEvent;
   readonly text: EventText;
@@ -20,8 +23,8 @@ export interface SealableEvent {
 }
 
 /**
- * Refuses, with `evidence.event_invalid`, an event that the ledger could not keep: one that failed
- * in the database would take down the batch it rides in.
+ * Throws `evidence.event_invalid` for an event that the database would reject, because it would
+ * fail its whole batch.
  */
 export function toSealable(tenantId: string, event: EvidenceEvent): SealableEvent {
   checkMembers(event);

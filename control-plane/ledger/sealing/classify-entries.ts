@@ -3,26 +3,26 @@ import type { SealedEvent } from '../../../shared/ledger/event.ts';
 import type { SealableEvent } from './check-event.ts';
 import { flagDeadLetter, isFlagged, withoutFlag } from './dead-letter.ts';
 
-/** An event on its way into the ledger, and whoever waits for it. */
+/** An event to seal, and the callbacks of its caller. */
 export interface Entry extends SealableEvent {
-  /** Set where the event comes from the outbox, which its sealing empties. */
+  /** Set if the event comes from the outbox; sealing deletes that row. */
   readonly outboxId?: string | undefined;
-  /** Whoever asks for it keeps it, and asks again until it is sealed. */
+  /** The caller keeps the event and sends it again until it is sealed. */
   readonly isKept?: boolean | undefined;
   settle(sealed: SealedEvent): void;
   fail(error: Error): void;
 }
 
 interface ClassifiedEntries {
-  /** To be sealed, in order; each with the entries that ask for the very same event. */
+  /** Entries to seal, in order, each with further entries for the same event. */
   readonly fresh: readonly Entry[];
   readonly repeats: ReadonlyMap<Entry, readonly Entry[]>;
   readonly alreadySealed: readonly { readonly entry: Entry; readonly sealed: SealedEvent }[];
-  /** Another event has their id. */
+  /** Another event has the same id. */
   readonly conflicts: readonly Entry[];
 }
 
-/** Tells new events from ones that are sealed already, and both from others under the same id. */
+/** Separates new events, events that are already sealed, and different events under a used id. */
 export function classifyEntries(
   entries: readonly Entry[],
   existing: ReadonlyMap<string, SealedEvent>,
@@ -49,7 +49,7 @@ export function classifyEntries(
   return { fresh: [...firsts.values()], repeats, alreadySealed, conflicts };
 }
 
-/** The same bytes, once both stand in the same place; whether one of them was late or not. */
+/** Whether both have the same bytes at the same place, ignoring the late flag. */
 function isSealedAs({ event, text }: Entry, sealed: SealedEvent): boolean {
   if (placedText(text, sealed.position, sealed.seq) === sealed.canonical) return true;
   const other = isFlagged(event) ? withoutFlag(event) : flagDeadLetter(event);

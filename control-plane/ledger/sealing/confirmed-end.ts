@@ -1,21 +1,22 @@
 import { emptyRoot } from '../../../shared/ledger/merkle.ts';
 
-/** How far a ledger reached, and the root of its tree there: `sha256:<hex>`. */
+/** Position that a ledger reached, and the root of its tree there: `sha256:<hex>`. */
 export interface End {
   readonly position: number;
   readonly treeRoot: string;
 }
 
 interface Found extends End {
-  /** What the database says was signed at the confirmed position; undefined: nothing. */
+  /** Root that the database has signed for the confirmed position; undefined: none. */
   readonly confirmedRoot: string | undefined;
 }
 
 export const noEnd: End = { position: 0, treeRoot: `sha256:${emptyRoot.toString('hex')}` };
 
 /**
- * The furthest that this process saw one tenant's ledger reach. A database that was set back to an
- * older state is whole and signed; only who remembers can tell. It outlives what else is known.
+ * The highest position at which this process saw one tenant's ledger. A rolled-back database is
+ * consistent and signed, so only this memory detects it; it therefore outlives the other cached
+ * state.
  */
 export class ConfirmedEnd {
   #end = noEnd;
@@ -25,7 +26,7 @@ export class ConfirmedEnd {
     return this.#end.position;
   }
 
-  /** Whether a ledger was found that does not hold the confirmed end, and nothing since has put it right. */
+  /** Whether the last ledger read did not contain the confirmed end. */
   get isLost(): boolean {
     return this.#isLost;
   }
@@ -42,14 +43,14 @@ export class ConfirmedEnd {
     return this.#end.position === 0 || confirmedRoot === this.#end.treeRoot;
   }
 
-  /** What is lost, where that was not known yet. */
+  /** Marks the confirmed end as lost; returns it the first time, otherwise undefined. */
   markLost(): End | undefined {
     if (this.#isLost) return undefined;
     this.#isLost = true;
     return this.#end;
   }
 
-  /** Somebody accepted the loss of everything up to a position. */
+  /** An operator accepted the loss of everything up to a position. */
   acceptLoss(upTo: number): void {
     if (this.#isLost && this.#end.position <= upTo) this.confirm(noEnd);
   }

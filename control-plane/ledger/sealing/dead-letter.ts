@@ -7,7 +7,7 @@ export interface DeadLetter {
   readonly reason: string;
 }
 
-/** In `data` of an event whose sealing failed at first: whoever asked for it was told so, and refused. */
+/** Member of `data` that marks an event whose first sealing failed, so its caller was refused. */
 const deadLetterFlag = 'evidence.dead_lettered';
 
 export function flagDeadLetter(event: EvidenceEvent): EvidenceEvent {

@@ -5,9 +5,8 @@ import { keepDeadLetter } from './outbox.ts';
 import type { Queryable } from './read-state.ts';
 
 /**
- * Events that could not be sealed, until the database takes them into the outbox, where they wait
- * to be sealed as late. Bounded: whoever asked was refused, so what is lost beyond is a record of
- * a refusal, and the log has it.
+ * Events that could not be sealed, until the outbox stores them to be sealed as late. The number is
+ * bounded: a dropped event records a refusal only, and the log has it.
  */
 export class DeadLetters {
   readonly #log: Log;
@@ -23,7 +22,7 @@ export class DeadLetters {
     return this.#letters.length;
   }
 
-  /** What the database did not take yet, oldest first. */
+  /** Events that the database has not stored yet, oldest first. */
   of(tenantId: string): readonly DeadLetter[] {
     return this.#letters.filter((letter) => letter.tenantId === tenantId);
   }
@@ -34,10 +33,13 @@ export class DeadLetters {
       return;
     }
     const { tenantId, event } = letter;
-    this.#log.error({ tenantId, eventId: event.id, type: event.type }, 'a dead letter was dropped');
+    this.#log.error(
+      { tenantId, eventId: event.id, type: event.type },
+      'dropped a dead letter because too many wait in memory',
+    );
   }
 
-  /** Moves them into the outbox, in order, as far as the database answers; else rejects and keeps the rest. */
+  /** Moves the events into the outbox in order. Rejects at the first failure and keeps the rest. */
   async flush(connection: Queryable, vault: OutboxVault): Promise<void> {
     while (this.#letters.length > 0) {
       const [letter] = this.#letters;

@@ -5,12 +5,12 @@ import { derivedId, integrityChain } from '../../platform/integrity/incident-ids
 
 const rowIdCharactersMax = 300;
 
-/** Chain of what happens to the ledger itself. */
+/** Chain of incidents of the ledger itself. */
 export const ledgerChain = 'ledger:incidents';
 
 /**
- * Somebody sent another event under an id that was sealed before. The same content always makes
- * the same incident, so that one that is sent again and again is recorded once.
+ * Another event arrived under an id that is already sealed. The same content always makes the same
+ * incident, so that repeats are recorded once.
  */
 export function conflictIncident(event: EvidenceEvent, text: EventText): EvidenceEvent {
   const digest = sha256(`${text.head}${text.middle}${text.tail}`);
@@ -27,8 +27,8 @@ export function conflictIncident(event: EvidenceEvent, text: EventText): Evidenc
 }
 
 /**
- * An event is in the ledger as if all had gone well, and yet whoever asked for it was told that
- * sealing failed: the answer of the database to the commit was lost.
+ * An event was sealed although its caller was told that sealing failed, because the database's
+ * response to the commit was lost.
  */
 export function lateIncident(event: EvidenceEvent): EvidenceEvent {
   return {
@@ -43,7 +43,7 @@ export function lateIncident(event: EvidenceEvent): EvidenceEvent {
   };
 }
 
-/** An event in the outbox cannot be read any more; what can be said of it is said. */
+/** An event in the outbox can no longer be read; the incident records what is known of it. */
 export function unreadableIncident(
   eventId: string,
   text: string,
@@ -61,7 +61,7 @@ export function unreadableIncident(
   };
 }
 
-/** A row of the outbox was not written by the control plane: this is sealed in its place. */
+/** An outbox row failed its integrity check; this incident is sealed instead of it. */
 export function forgedIncident(eventId: string, text: string, occurredAt: string): EvidenceEvent {
   const digest = sha256(text);
   return {

@@ -16,25 +16,30 @@ import { type SealerDeps, TenantSealer } from './tenant-sealer.ts';
 export interface Ledger {
   /** Seals one event in the next group commit; resolves when it is durable. */
   seal(tenantId: string, event: EvidenceEvent): Promise<SealedEvent>;
-  /** Seals events in this order, dropping those already sealed with the same bytes. */
+  /** Seals events in this order and skips those already sealed with the same bytes. */
   sealAll(tenantId: string, events: readonly EvidenceEvent[]): Promise<readonly SealedEvent[]>;
   /**
-   * The same for events that the caller keeps until they are sealed: what fails now is not sealed
-   * later as a dead letter, and each is told apart from the others.
+   * Seals events that the caller keeps until they are sealed: a failure makes no dead letter, and
+   * each event has its own result.
    */
   sealKept(
     tenantId: string,
     events: readonly EvidenceEvent[],
   ): Promise<readonly PromiseSettledResult<SealedEvent>[]>;
-  /** Commits an event together with the change it proves: call inside the change's transaction. */
+  /**
+   * Commits an event together with the change it proves. Call it inside the change's transaction.
+   */
   record(tx: Transaction, tenantId: string, event: EvidenceEvent): Promise<void>;
-  /** After that transaction: resolves once the event is sealed. Never call inside one. */
+  /** Resolves once the event is sealed. Call it after that transaction, never inside one. */
   sealed(tenantId: string, eventId: string): Promise<SealedEvent>;
-  /** Seals now what waits for this tenant, as far as it can be. Never rejects. */
+  /** Seals what waits for this tenant, as far as possible. Never rejects. */
   retry(tenantId: string): Promise<void>;
-  /** Events whose sealing failed, in the memory of this process: the database does not take them yet. */
+  /**
+   * Events whose sealing failed and that the database has not stored yet; they are in this
+   * process's memory only.
+   */
   unstored(tenantId: string): readonly { readonly event: EvidenceEvent; readonly reason: string }[];
-  /** The same, how many of all tenants. */
+  /** Number of such events of all tenants. */
   readonly unstoredCount: number;
 }
 
@@ -42,25 +47,25 @@ type LedgerDeps = Pick<Platform, 'db' | 'pool' | 'signingKeys' | 'clock' | 'log'
   /** For the keyed hashes of outbox rows. */
   readonly vault: OutboxVault;
   readonly forgeryMeter?: ForgeryMeter | undefined;
-  /** Told after each commit how far a tenant's ledger reaches. */
+  /** Called after each commit with the new end of a tenant's ledger. */
   readonly onSealed?: (tenantId: string, position: number) => void;
-  /** Told when a ledger's end is not the one that was signed, so that nothing is sealed. */
+  /** Called when a ledger's end is not the signed one, so that nothing is sealed. */
   readonly onFork?: (tenantId: string) => void;
-  /** Told once when a ledger does not hold any more what this process had sealed or seen. */
+  /** Called once when a ledger no longer contains what this process had sealed or read. */
   readonly onRolledBack?: (tenantId: string, lost: End, ledgerPosition: number) => void;
-  /** Up to where somebody accepted that a ledger was set back; default: nowhere. */
+  /** Position up to which an operator accepted a rollback; default: none. */
   readonly acceptedPosition?: (tenantId: string) => Promise<number>;
   readonly meter?: SealMeter | undefined;
 };
 
 export interface RunningLedger extends Ledger {
-  /** Seals what waits in the outbox for any tenant, whoever put it there. Never rejects. */
+  /** Seals the outbox of every tenant, including rows of other processes. Never rejects. */
   drain(): Promise<void>;
-  /** Seals what was asked for, and takes no more. */
+  /** Seals accepted events, and accepts no more. */
   close(): Promise<void>;
 }
 
-/** What a program that died left in the outbox waits no longer than this. */
+/** Maximum delay of outbox rows that a crashed process left. */
 const sweepMs = 1_000;
 const idleMs = 600_000;
 
@@ -70,11 +75,14 @@ interface Tenant {
   usedAt: number;
 }
 
-/** The ledger's writing side (design 8). Starts by sealing what an earlier run left in the outbox. */
+/**
+ * Creates the ledger's writing side (design 8). Starts by sealing what an earlier run left in the
+ * outbox.
+ */
 export function createLedger(deps: LedgerDeps): RunningLedger {
   const { pool, clock, log, vault, forgeryMeter } = deps;
   const tenants = new Map<string, Tenant>();
-  // Kept for tenants that are idle, too: a few words each.
+  // Kept for idle tenants too, because entries are small.
   const confirmedEnds = new Map<string, ConfirmedEnd>();
   const deadLetters = new DeadLetters(log);
   let isClosed = false;
@@ -88,7 +96,7 @@ export function createLedger(deps: LedgerDeps): RunningLedger {
       try {
         deps.onSealed?.(tenantId, position);
       } catch (error) {
-        log.warn({ err: error, tenantId }, 'a listener of the ledger failed');
+        log.warn({ err: error, tenantId }, 'a listener for ledger events failed');
       }
     },
     onFork: (tenantId) => deps.onFork?.(tenantId),
@@ -124,12 +132,15 @@ export function createLedger(deps: LedgerDeps): RunningLedger {
       const waiting = await tenantsWithOutbox(pool);
       await Promise.all(waiting.map((tenantId) => tenantOf(tenantId).drain.drain()));
     } catch (error) {
-      log.warn({ err: error, deadLetters: deadLetters.count }, 'the outbox cannot be read');
+      log.warn({ err: error, deadLetters: deadLetters.count }, 'could not read the outbox');
     }
   };
   const retry = async (tenantId: string) => {
     await deadLetters.flush(pool, vault).catch((error: unknown) => {
-      log.warn({ err: error, deadLetters: deadLetters.count }, 'dead letters cannot be kept yet');
+      log.warn(
+        { err: error, deadLetters: deadLetters.count },
+        'could not store dead letters; they stay in memory',
+      );
     });
     await tenantOf(tenantId).drain.drain();
   };
@@ -158,7 +169,7 @@ export function createLedger(deps: LedgerDeps): RunningLedger {
       await deadLetters.flush(pool, vault).catch(() => {
         log.error(
           { deadLetters: deadLetters.count },
-          'dead letters are lost: the database is away',
+          'lost dead letters because the database is unavailable',
         );
       });
     },
@@ -176,13 +187,13 @@ function newTenant(
   return { sealer, drain, usedAt: 0 };
 }
 
-/** Waits for all of them: one that fails does not keep the others from being told apart from it. */
+/** Waits for all of them, so that each failure is reported for its own event. */
 async function settleAll(seals: readonly Promise<SealedEvent>[]): Promise<readonly SealedEvent[]> {
   const results = await Promise.allSettled(seals);
   const reasons = results.flatMap((result) =>
     result.status === 'rejected' ? [result.reason] : [],
   );
-  // What may pass comes first: then the caller sends all of them again.
+  // Throws a retryable failure first, because the caller then sends all of them again.
   const passing = reasons.find((reason) => reason instanceof GatewayError && reason.kind.retryable);
   if (reasons.length > 0) throw passing ?? reasons[0];
   return results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));

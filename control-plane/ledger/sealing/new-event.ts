@@ -4,11 +4,11 @@ import type { JsonObject } from '../../../shared/base/json.ts';
 import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
 
 export interface NewEvent {
-  /** Default: a new one. */
+  /** Default: a new id. */
   readonly id?: string | undefined;
   /** For example `policy.published`. */
   readonly type: string;
-  /** `agent:<id>` for what an agent does, else `<area>:<name>`. */
+  /** `agent:<id>` for an agent's actions, otherwise `<area>:<name>`. */
   readonly chainId: string;
   readonly agentId?: string | undefined;
   readonly userId?: string | undefined;
@@ -19,7 +19,7 @@ export interface NewEvent {
   readonly data: JsonObject;
 }
 
-/** An event seen by the control plane now, with its keys in canonical order. */
+/** Builds an event of the control plane at the current time, with its keys in canonical order. */
 export function newEvent(fields: NewEvent, clock: Clock): EvidenceEvent {
   const nowMs = clock.now();
   return {

@@ -23,7 +23,10 @@ interface DrainDeps {
   readonly forgeryMeter?: ForgeryMeter | undefined;
 }
 
-/** Brings one tenant's outbox into the ledger, oldest first, and tells those who wait for an event of it. */
+/**
+ * Seals one tenant's outbox, oldest first, and resolves the callers that wait for one of its
+ * events.
+ */
 export class OutboxDrain {
   readonly #tenantId: string;
   readonly #deps: DrainDeps;
@@ -48,7 +51,7 @@ export class OutboxDrain {
     });
   }
 
-  /** Seals what is in the outbox now. Never rejects: what fails stays there. */
+  /** Seals the outbox now. Never rejects: events that fail stay in the outbox. */
   drain(): Promise<void> {
     this.#isWanted = true;
     this.#running ??= this.#run();
@@ -59,7 +62,7 @@ export class OutboxDrain {
     await Promise.resolve();
     while (this.#isWanted) {
       this.#isWanted = false;
-      // Who comes while the outbox is read waits for the next round, which reads it again.
+      // Callers that arrive during a read wait for the next round.
       const waiters = this.#waiters;
       this.#waiters = [];
       await this.#round(waiters);
@@ -73,7 +76,7 @@ export class OutboxDrain {
       const events = await readOutbox(this.#deps.pool, place, batchRowsMax);
       const { sealed, failed } = await this.#seal(events);
       const isWhole = events.length < batchRowsMax;
-      // More may wait behind a full page, unless the page itself does not move.
+      // More rows may follow a full page. Stops if no row of the page could be sealed.
       if (!isWhole && sealed.size > 0) this.#isWanted = true;
       await this.#settleWaiters(waiters, { sealed, failed, isWhole });
       await this.#markFailed(events, failed);
@@ -90,7 +93,7 @@ export class OutboxDrain {
         new Promise<void>((resolve) => {
           const onSealed = (row: SealedEvent) => {
             if (isForged) this.#reportForged(eventId);
-            // The event that a caller waits for was not sealed: its row was replaced.
+            // The expected event was not sealed, because its row was forged.
             if (isForged) failed.set(eventId, sealFailed(new Error('its outbox row was forged')));
             sealed.set(isForged ? sealable.event.id : eventId, row);
           };
@@ -116,7 +119,7 @@ export class OutboxDrain {
     forgeryMeter?.refused('event_outbox');
     log.error(
       { tenantId: this.#tenantId, eventId },
-      'a row of event_outbox was not written by the control plane: it was not sealed',
+      'a row of event_outbox failed its integrity check and was not sealed',
     );
   }
 
@@ -132,7 +135,10 @@ export class OutboxDrain {
     if (unknown.length > 0) await this.#settleUnknown(unknown, round.isWhole);
   }
 
-  /** Not in the outbox: another program sealed it, or it waits behind this page, or nobody recorded it. */
+  /**
+   * For events that are not in the page: another process sealed them, they are in a later page, or
+   * they were never recorded.
+   */
   async #settleUnknown(waiters: readonly Waiter[], isWhole: boolean): Promise<void> {
     const ids = waiters.map(({ eventId }) => eventId);
     let found: ReadonlyMap<string, SealedEvent>;
@@ -159,7 +165,7 @@ export class OutboxDrain {
     } catch (error) {
       this.#deps.log.warn(
         { err: error, tenantId: this.#tenantId },
-        'the outbox could not be marked',
+        'could not mark dead letters in the outbox',
       );
     }
   }
@@ -168,7 +174,7 @@ export class OutboxDrain {
 interface Round {
   readonly sealed: ReadonlyMap<string, SealedEvent>;
   readonly failed: ReadonlyMap<string, Error>;
-  /** The page held all that waits. */
+  /** The page held the whole outbox. */
   readonly isWhole: boolean;
 }
 

@@ -7,13 +7,13 @@ import { type DeadLetter, flagDeadLetter } from './dead-letter.ts';
 import { forgedIncident, unreadableIncident } from './incident.ts';
 import type { Queryable } from './read-state.ts';
 
-/** Puts an event into the outbox in the transaction of the change that it proves. */
+/** Stores an event in the outbox, in the transaction of the change that it proves. */
 export async function recordEvent(
   tx: Transaction,
   { tenantId, vault }: { readonly tenantId: string; readonly vault: OutboxVault },
   event: EvidenceEvent,
 ): Promise<void> {
-  // What could not be sealed later must not be promised now.
+  // Rejects an event here that could not be sealed later.
   toSealable(tenantId, event);
   const row = { tenantId, eventId: event.id, event: JSON.stringify(event) };
   await tx.eventOutbox.create({ data: { ...row, mac: outboxMac(vault, row) } });
@@ -30,13 +30,13 @@ interface OutboxRow {
 
 export interface OutboxEvent extends SealableEvent {
   readonly outboxId: string;
-  /** The row was not written by the control plane: what is sealed instead reports it. */
+  /** The row failed its integrity check; the event to seal is an incident that reports it. */
   readonly isForged: boolean;
-  /** The id that callers wait for: that of the event as it was recorded. */
+  /** Id that callers wait for: the id of the event as recorded. */
   readonly eventId: string;
 }
 
-/** The tenant's events that wait, oldest first. */
+/** The tenant's waiting events, oldest first. */
 export async function readOutbox(
   connection: Queryable,
   { tenantId, vault }: { readonly tenantId: string; readonly vault: OutboxVault },
@@ -61,7 +61,7 @@ function readEvent(tenantId: string, row: OutboxRow): SealableEvent {
   try {
     const recorded: unknown = JSON.parse(row.event);
     if (!isJsonObject(recorded)) throw new TypeError('not an object');
-    // Every member that sealing reads is looked at by toSealable.
+    // toSealable checks every member that sealing reads.
     const event = recorded as unknown as EvidenceEvent;
     return toSealable(tenantId, row.dead_lettered ? flagDeadLetter(event) : event);
   } catch {
@@ -69,13 +69,16 @@ function readEvent(tenantId: string, row: OutboxRow): SealableEvent {
   }
 }
 
-/** The same time at each try, so that the incident is one event. A time that no event can have is none. */
+/**
+ * Derived from the row only, so that each retry makes the same incident. The epoch replaces a time
+ * that events cannot have.
+ */
 function timeOf({ created_at: createdAt }: OutboxRow): string {
   const year = createdAt instanceof Date ? createdAt.getUTCFullYear() : Number.NaN;
   return year > 0 && year < 10_000 ? createdAt.toISOString() : new Date(0).toISOString();
 }
 
-/** Removes rows whose events are in the ledger already. */
+/** Deletes rows whose events are already sealed. */
 export async function deleteFromOutbox(
   connection: Queryable,
   tenantId: string,
@@ -87,7 +90,7 @@ export async function deleteFromOutbox(
   );
 }
 
-/** Keeps an event whose sealing failed, so that it is sealed later, marked as late. */
+/** Stores an event whose sealing failed, to be sealed later and marked as late. */
 export async function keepDeadLetter(
   connection: Queryable,
   vault: OutboxVault,
@@ -102,7 +105,7 @@ export async function keepDeadLetter(
   );
 }
 
-/** Marks rows whose sealing failed: they will be sealed as late. */
+/** Marks rows whose sealing failed, so that they are sealed as late. */
 export async function markDeadLetters(
   connection: Queryable,
   tenantId: string,
@@ -116,7 +119,7 @@ export async function markDeadLetters(
   );
 }
 
-/** Tenants with events that wait. */
+/** Tenants with waiting events. */
 export async function tenantsWithOutbox(connection: Queryable): Promise<readonly string[]> {
   const { rows } = await connection.query<{ tenant_id: string }>(
     'SELECT DISTINCT tenant_id FROM event_outbox',

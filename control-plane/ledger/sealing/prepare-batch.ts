@@ -11,14 +11,16 @@ export interface ChainHead {
   readonly hash: string;
 }
 
-/** As many rows as a batch takes: more gain nothing, and a statement has 65,535 parameters at most. */
+/**
+ * Maximum rows of a batch: more gain no throughput, and a statement has at most 65,535 parameters.
+ */
 export const batchRowsMax = 500;
 
-/** Where a tenant's ledger ends: its position, its tree, and the heads of the chains looked at so far. */
+/** End of a tenant's ledger: position, tree, and the heads of the chains read so far. */
 export interface LedgerState {
   readonly position: number;
   readonly tree: Frontier;
-  /** When the latest of all events occurred, in milliseconds since the epoch. */
+  /** Time of the latest event, in ms since the epoch. */
   readonly latestMs: number;
   readonly chains: { get(chainId: string): ChainHead | undefined };
 }
@@ -28,26 +30,25 @@ export interface PreparedRow {
   readonly columns: EventColumns;
 }
 
-/** A batch as it will stand in the ledger, if nobody seals before it. */
+/** A batch as the ledger will hold it, unless another writer is first. */
 export interface PreparedBatch {
   readonly tenantId: string;
-  /** The position that it follows. */
+  /** Position before the batch. */
   readonly after: number;
   readonly rows: readonly PreparedRow[];
-  /** The chains that it moves, and where to. */
+  /** New heads of the changed chains. */
   readonly moved: ReadonlyMap<string, ChainHead>;
   readonly tree: Frontier;
   readonly latestMs: number;
-  /** What its decisions add to budgets. */
+  /** Amounts that the decisions add to budgets. */
   readonly tally: readonly Tally[];
 }
 
 const batchCharactersMax = 4 * eventCharactersMax;
 
 /**
- * Gives events, in order, their places after `state`: position, seq, link and hash, as many as
- * one batch takes. Every chain that they name must be in `state`. Pure: the same state and events
- * give the same batch.
+ * Gives events, in order, position, seq, link and hash after `state`, up to the size of one batch.
+ * `state` must contain every chain that they name. Pure: the same input gives the same batch.
  */
 export function prepareBatch(
   tenantId: string,
@@ -83,7 +84,7 @@ export function prepareBatch(
   return { tenantId, after, rows, moved, tree, latestMs, tally: tally.rows() };
 }
 
-/** The state once the batch is in the ledger. */
+/** State after the batch is in the ledger. */
 export function stateAfter(state: LedgerState, batch: PreparedBatch): LedgerState {
   return {
     position: batch.after + batch.rows.length,
@@ -93,13 +94,13 @@ export function stateAfter(state: LedgerState, batch: PreparedBatch): LedgerStat
   };
 }
 
-/** What a batch of events adds to budgets: one row a key. */
+/** Sums what a batch adds to budgets: one row per key. */
 class BatchTally {
   readonly #rows = new Map<string, Tally>();
 
   /**
-   * Whoever asked for an event that was sealed late was refused: it counts for nothing, unless the
-   * answer was kept, for then whoever asks again gets it.
+   * The caller of a late-sealed event was refused, so it does not count, unless the response was
+   * stored and a repeat can still receive it.
    */
   add(event: EvidenceEvent): void {
     if (isFlagged(event) && event.data.answer_kept !== true) return;

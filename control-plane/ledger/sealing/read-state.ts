@@ -8,25 +8,27 @@ export type Queryable = Pick<Pool | ClientBase, 'query'>;
 
 interface ReadState {
   readonly position: number;
-  /** As it is kept; `signature` says whether it is the tree that was signed. */
+  /** Stored tree; `signature` proves whether it is the signed one. */
   readonly tree: Frontier;
-  /** As the head has it. */
+  /** Root in the head row. */
   readonly treeRoot: string;
-  /** A detached JWS of the head at this position; undefined where no batch ended there. */
+  /** Detached JWS of the head at this position; undefined if no batch ended there. */
   readonly signature: string | undefined;
-  /** Of the batch that ended at the position asked for; undefined: none did. */
+  /** Root of the batch that ended at the confirmed position; undefined: none did. */
   readonly confirmedRoot: string | undefined;
   readonly latestMs: number;
-  /** Every chain asked for, as its last row has it; one without rows stands at its beginning. */
+  /**
+   * Heads of the requested chains, from their last rows; a chain without rows has its initial head.
+   */
   readonly chains: ReadonlyMap<string, ChainHead>;
-  /** By event id: rows that already hold one of the events asked for. */
+  /** By event id: rows that already hold a requested event. */
   readonly existing: ReadonlyMap<string, SealedEvent>;
 }
 
 interface Wanted {
   readonly chainIds: readonly string[];
   readonly eventIds: readonly string[];
-  /** Up to where the ledger was known before. */
+  /** Position up to which the ledger was known. */
   readonly confirmedPosition: number;
 }
 
@@ -59,7 +61,7 @@ VALUES ($1, 0, '{}', $2) ON CONFLICT DO NOTHING`;
 
 type ExistingRow = [string, number, string, number, string, string, string];
 
-/** A chain's kept end, and its last row. */
+/** The stored end of a chain, and its last row. */
 type ChainRow = [
   chainId: string,
   ...kept: [number, string] | [null, null],
@@ -77,7 +79,7 @@ interface StateRow {
   readonly existing: readonly ExistingRow[];
 }
 
-/** Reads where a tenant's ledger ends; its head is made at first use. */
+/** Reads the end of a tenant's ledger; creates its head at first use. */
 export async function readState(
   connection: Queryable,
   tenantId: string,
@@ -104,12 +106,15 @@ export async function readState(
   };
 }
 
-/** The kept end is not believed: the next row links to what the last one is. */
+/**
+ * Throws `evidence.fork` if the stored end of a chain is not its last row, because the next row
+ * links to that row.
+ */
 function chainHead(chain: ChainRow, position: number): ChainHead {
   const [chainId, keptSeq, keptHash, seq, hash, lastPosition] = chain;
   if (seq !== keptSeq || hash !== keptHash || Number(lastPosition) > position) {
     throw new GatewayError('evidence.fork', {
-      cause: new Error(`the kept end of chain ${chainId} is not its last row`),
+      cause: new Error(`the stored end of chain ${chainId} is not its last row`),
     });
   }
   return seq === null ? { seq: 0, hash: genesisHash } : { seq, hash };
@@ -124,7 +129,7 @@ function treeOf({ position, frontier }: StateRow): Frontier {
   }
 }
 
-/** The row that holds an event, if it is sealed. */
+/** The rows that hold these events, if they are sealed. */
 export async function findSealed(
   connection: Queryable,
   tenantId: string,

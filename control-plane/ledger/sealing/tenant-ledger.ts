@@ -20,37 +20,37 @@ import { writeBatch } from './write-batch.ts';
 export interface TenantLedgerDeps {
   readonly pool: Pool;
   readonly signingKeys: SigningKeys;
-  /** Of this tenant's ledger, as long as the process lives. */
+  /** Of this tenant's ledger, for the lifetime of the process. */
   confirmedEnd(tenantId: string): ConfirmedEnd;
-  /** Up to where somebody accepted that the ledger was set back. */
+  /** Position up to which an operator accepted a rollback. */
   acceptedPosition(tenantId: string): Promise<number>;
-  /** Told once when the ledger does not hold what it held before. */
+  /** Called once when the ledger no longer contains what it did before. */
   onRolledBack(tenantId: string, lost: End, ledgerPosition: number): void;
 }
 
 interface Attempt {
-  /** Look first whether the events are sealed already. */
+  /** Check first whether the events are already sealed. */
   readonly isSuspicious: boolean;
-  /** Take the head's lock first: others were faster, again and again. */
+  /** Lock the head first, because this writer lost several races. */
   readonly isLocking: boolean;
   readonly isPrepared: boolean;
 }
 
-/** What became of entries that were to be sealed together. */
+/** Result of sealing entries together. */
 export interface Sealed {
   /** Durable now. */
   readonly results: readonly { readonly entry: Entry; readonly sealed: SealedEvent }[];
-  /** Did not fit into the batch. */
+  /** Entries that did not fit into the batch. */
   readonly left: readonly Entry[];
-  /** Another event has their id. */
+  /** Another event has the same id. */
   readonly conflicts: readonly Entry[];
 }
 
 const chainsMax = 10_000;
 
 /**
- * The end of one tenant's ledger as this process last knew it, and the way to add to it. What is
- * known spares reading; that it still holds is the database's to say, by the head's position.
+ * Appends to one tenant's ledger, with its end cached. The statement that writes a batch verifies
+ * the cached position.
  */
 export class TenantLedger {
   readonly #tenantId: string;
@@ -71,16 +71,16 @@ export class TenantLedger {
     return this.#state?.position ?? 0;
   }
 
-  /** After a failure nothing is known any more: the batch may be in the ledger or not. */
+  /** Call after a failure, because the batch may or may not be in the ledger. */
   forget(): void {
     this.#state = undefined;
     this.#end = undefined;
     this.#chains.clear();
   }
 
-  /** Seals entries, or returns undefined when another writer was first: then nothing happened. */
+  /** Seals entries. Returns undefined, without an effect, if another writer was first. */
   async seal(entries: readonly Entry[], attempt: Attempt): Promise<Sealed | undefined> {
-    // Before any connection is taken: what is read here may need the only one there is.
+    // Before taking a connection, because this read may need the only one.
     if (this.#confirmed.isLost) {
       this.#confirmed.acceptLoss(await this.#deps.acceptedPosition(this.#tenantId));
     }
@@ -95,7 +95,7 @@ export class TenantLedger {
     if (attempt.isLocking) await this.#readKeys();
     const seal = (connection: Queryable) => this.#sealOn(connection, entries, { ...attempt, sign });
     const sealed = attempt.isLocking ? await this.#locked(seal) : await seal(this.#deps.pool);
-    // Only now: under the lock, what was written could still have been rolled back.
+    // Confirmed after the commit, because a transaction under the lock can roll back.
     if (this.#end !== undefined) this.#confirmed.confirm(this.#end);
     return sealed;
   }
@@ -108,7 +108,7 @@ export class TenantLedger {
       await client.query('SELECT 1 FROM evidence_head WHERE tenant_id = $1 FOR UPDATE', [
         this.#tenantId,
       ]);
-      // Read under the lock, nobody can be faster.
+      // Reads again under the lock, which excludes other writers.
       this.forget();
       const result = await work(client);
       await client.query('COMMIT');
@@ -117,7 +117,7 @@ export class TenantLedger {
       failure = error instanceof Error ? error : new Error(String(error));
       throw error;
     } finally {
-      // A connection in an unknown state is closed, which rolls back; it is not given back.
+      // A failed connection is closed, which rolls back, instead of returned to the pool.
       client.release(failure);
     }
   }
@@ -197,12 +197,13 @@ export class TenantLedger {
     const wanted = { chainIds: unknown, eventIds, confirmedPosition };
     let read = await readState(connection, this.#tenantId, wanted);
     if (this.#state !== undefined && this.#state.position !== read.position) {
-      // Another writer was here: the heads known so far are not of this position.
+      // Another writer appended, so the cached chain heads are stale.
       this.forget();
       read = await readState(connection, this.#tenantId, { ...wanted, chainIds });
     }
     if (this.#state === undefined && !this.#isSigned(read)) {
-      // Another replica may have signed it with a key made meanwhile. Under the lock they are read.
+      // Another replica may have signed it with a new key. Under the lock the keys were read
+      // already.
       if (!isLocking) await this.#readKeys();
       if (!this.#isSigned(read)) throw new GatewayError('evidence.fork');
     }
@@ -213,17 +214,23 @@ export class TenantLedger {
     return { state: this.#state, existing: read.existing };
   }
 
-  /** What is kept of the tree is signed with the next batch: it must be what the newest one signed. */
+  /**
+   * The stored tree must be the one that the newest batch signed, because the next batch signs on
+   * top of it.
+   */
   #isSigned(read: Awaited<ReturnType<typeof readState>>): boolean {
     const { position, tree, treeRoot, signature = '' } = read;
     const tree_root = rootText(tree);
-    // What is written next asks for this root.
+    // The next statement compares with this root.
     if (treeRoot !== tree_root) return false;
     if (position === 0) return true;
     return verifyHead({ tenant: this.#tenantId, position, tree_root }, signature, this.#keys);
   }
 
-  /** A ledger that was set back is signed, too: adding to it would cover up what is missing. */
+  /**
+   * Refuses a rolled-back ledger, although it is signed, because appending would hide the missing
+   * part.
+   */
   #assertHeld(read: Awaited<ReturnType<typeof readState>>): void {
     const { position, confirmedRoot } = read;
     const end = { position, treeRoot: rootText(read.tree) };

@@ -13,23 +13,25 @@ import { type Sealed, TenantLedger, type TenantLedgerDeps } from './tenant-ledge
 
 export interface SealerDeps extends TenantLedgerDeps {
   readonly log: Log;
-  /** Told after each commit how far the ledger reaches now. */
+  /** Called after each commit with the new end of the ledger. */
   onSealed(tenantId: string, position: number): void;
-  /** The kept end of the ledger is not the one that was signed: nothing is added to it. */
+  /** Called when the stored end of the ledger is not the signed one; nothing is appended to it. */
   onFork(tenantId: string): void;
   readonly meter?: SealMeter | undefined;
-  /** Given what could not be sealed for a reason that may pass, and has nowhere else to wait. */
+  /**
+   * Receives an event that could not be sealed for a transient reason and is stored nowhere else.
+   */
   onDeadLetter(tenantId: string, event: EvidenceEvent, reason: string): void;
 }
 
 const triesMax = 3;
 const firstPauseMs = 50;
-/** Lost races before a batch takes the head's lock and waits its turn. */
+/** After this many lost races a batch locks the head. */
 const racesMax = 3;
 
 /**
- * Seals one tenant's events, a batch at a time: what arrives while a batch is on its way rides in
- * the next one.
+ * Seals one tenant's events in batches. Events that arrive while a batch is written go into the
+ * next one.
  */
 export class TenantSealer {
   readonly #tenantId: string;
@@ -45,7 +47,7 @@ export class TenantSealer {
     this.#ledger = new TenantLedger(tenantId, deps);
   }
 
-  /** Undefined while nothing is to be sealed. */
+  /** Undefined while nothing is being sealed. */
   get running(): Promise<void> | undefined {
     return this.#running;
   }
@@ -56,7 +58,7 @@ export class TenantSealer {
   }
 
   async #run(): Promise<void> {
-    // Whatever the same turn of the event loop brings rides along.
+    // Includes events that arrive in the same turn of the event loop.
     await Promise.resolve();
     while (this.#queue.length > 0) {
       await this.#sealAll(this.#queue.splice(0, batchRowsMax));
@@ -64,7 +66,7 @@ export class TenantSealer {
     this.#running = undefined;
   }
 
-  /** Never rejects: every entry is settled or failed, or is in the queue again. */
+  /** Never rejects: every entry is settled, failed or queued again. */
   async #sealAll(entries: readonly Entry[]): Promise<void> {
     const startedAt = performance.now();
     try {
@@ -78,7 +80,7 @@ export class TenantSealer {
     }
   }
 
-  /** Tries until the batch is in the ledger, or something is in the way that does not pass soon. */
+  /** Retries until the batch is in the ledger or the failure does not pass soon. */
   async #persist(entries: readonly Entry[]): Promise<Sealed> {
     let isSuspicious = false;
     let races = 0;
@@ -99,7 +101,7 @@ export class TenantSealer {
           continue;
         }
         if (kind === 'data' || tries === triesMax) throw error;
-        // After a failure the batch may be in the ledger all the same: look before sealing again.
+        // A failed batch may still be in the ledger, so the next try checks before sealing.
         isSuspicious = true;
         if (kind === 'passing') await sleep(firstPauseMs * 5 ** (tries - 1));
         tries++;
@@ -119,14 +121,17 @@ export class TenantSealer {
     for (const { entry, sealed } of results) entry.settle(sealed);
   }
 
-  /** Its own failure is told once the incident is on record, under the entry's place in the outbox. */
+  /**
+   * The entry's failure is reported once the incident is sealed, which also deletes the entry's
+   * outbox row.
+   */
   #reportConflict(entry: Entry): Entry {
     const { event, text, outboxId } = entry;
     const refuse = () =>
       entry.fail(new GatewayError('evidence.id_conflict', { details: { event_id: event.id } }));
     this.#deps.log.error(
       { tenantId: this.#tenantId, eventId: event.id },
-      'another event has this id',
+      'another event has the same id',
     );
     return this.#incident(conflictIncident(event, text), {
       outboxId,
@@ -144,7 +149,9 @@ export class TenantSealer {
     return { ...toSealable(this.#tenantId, event), ...outcome };
   }
 
-  /** One event that the database will never take must not keep the others out. */
+  /**
+   * Seals entries one by one, so that an event that the database rejects does not block the others.
+   */
   async #sealApart(entries: readonly Entry[], error: unknown): Promise<void> {
     const [first] = entries;
     if (entries.length > 1) {
@@ -152,7 +159,7 @@ export class TenantSealer {
       await this.#sealAll(entries.slice(0, half));
       await this.#sealAll(entries.slice(half));
     } else if (first !== undefined) {
-      this.#deps.log.error({ err: error, eventId: first.event.id }, 'an event cannot be sealed');
+      this.#deps.log.error({ err: error, eventId: first.event.id }, 'could not seal an event');
       first.fail(new GatewayError('evidence.event_invalid', { cause: error }));
     }
   }
@@ -166,7 +173,7 @@ export class TenantSealer {
       this.#deps.onFork(this.#tenantId);
     }
     for (const entry of entries) {
-      // What waits in the outbox, or in a sidecar's spool, goes on waiting there.
+      // An event in the outbox or in a sidecar's spool stays there.
       if (entry.outboxId === undefined && entry.isKept !== true) {
         const event = isFlagged(entry.event) ? withoutFlag(entry.event) : entry.event;
         this.#deps.onDeadLetter(this.#tenantId, event, reason);
@@ -177,11 +184,10 @@ export class TenantSealer {
 }
 
 /**
- * Why a batch could not be written: an event of it is sealed already (`duplicate`), the database
- * will never take what an event holds (`data`), or something that may pass (`passing`): no
- * connection, a time-out, a failover, no key to sign with. `plan`: connections share a session, as
- * those of the embedded database and of poolers do, and a plan kept under a name is not this
- * connection's own.
+ * Why a batch could not be written. `duplicate`: an event of it is already sealed. `data`: the
+ * database rejects an event's content. `passing`: a transient failure, such as no connection, a
+ * time-out, a failover, or no signing key. `plan`: connections share a session (embedded database,
+ * poolers), so a prepared statement belongs to another connection.
  */
 type SealErrorKind = 'duplicate' | 'data' | 'plan' | 'passing';
 

@@ -4,21 +4,21 @@ import type { Queryable } from './read-state.ts';
 interface Write {
   readonly batch: PreparedBatch;
   readonly treeRoot: string;
-  /** Of the tree that the batch adds to. */
+  /** Root of the tree before the batch. */
   readonly rootBefore: string;
   readonly kid: string;
   readonly jws: string;
-  /** Outbox rows that this batch seals, and that go with its commit. */
+  /** Outbox rows that this batch seals and deletes in its commit. */
   readonly outboxIds: readonly string[];
-  /** Whether the connection's session is its own, so that a plan kept under a name is still there. */
+  /** Whether the connection has a session of its own, so that prepared statements persist. */
   readonly isPrepared: boolean;
 }
 
 /**
- * Writes a batch in one statement that is its own transaction: moves the tenant's head from the
- * position and tree that the batch follows, and only from there; the rows, the chains' heads, the signed
- * head and the outbox go with it. The head's row lock makes writers take turns; one that comes
- * too late changes nothing and gets `false`.
+ * Writes a batch in one statement, which is its own transaction. It moves the tenant's head from
+ * exactly the position and tree that the batch follows, and writes rows, chain heads, signed head
+ * and outbox deletions with it. Returns false, without an effect, if another writer was first; the
+ * head's row lock serialises writers.
  */
 export async function writeBatch(connection: Queryable, write: Write): Promise<boolean> {
   const { batch } = write;
@@ -66,7 +66,7 @@ function rowValues({ sealed, columns }: PreparedRow): unknown[] {
   ];
 }
 
-/** Nothing where no decision counts: then the statement does not know of budgets. */
+/** No values if no decision counts; then the statement has no budget part. */
 function tallyValues({ tally }: PreparedBatch): unknown[] {
   if (tally.length === 0) return [];
   return [
@@ -87,14 +87,17 @@ const rowTypes = [
   'timestamptz',
 ] as const;
 
-/** Statements up to this size are planned once for each connection: planning takes as long as a small one itself. */
+/**
+ * Statements up to this number of rows are prepared, because planning takes as long as executing a
+ * small one.
+ */
 const namedSizeMax = 16;
 const texts = new Map<string, string>();
 
 interface Shape {
-  /** How many rows. */
+  /** Number of rows. */
   readonly size: number;
-  /** Whether any of them counts for a budget. */
+  /** Whether any row counts for a budget. */
   readonly counts: boolean;
 }
 
@@ -137,7 +140,7 @@ WITH moved AS (
 SELECT count(*)::int AS moved FROM moved`;
 }
 
-/** Its parameters follow the rows'. */
+/** Its parameters come after the rows' parameters. */
 function countedText(before: number): string {
   const types = ['text', 'text', 'int', 'text', 'text', 'float8'];
   const lists = types.map((type, at) => `$${before + at + 1}::${type}[]`).join(', ');
@@ -149,10 +152,10 @@ function countedText(before: number): string {
 )`;
 }
 
-/** Its number in the batch, then one parameter a column. */
+/** The row's index in the batch, then one parameter per column. */
 function rowText(index: number): string {
   const first = headValueCount + 1 + index * rowTypes.length;
-  // The first row gives all of them their types.
+  // The casts of the first row define the column types.
   const values = rowTypes.map((type, at) => `$${first + at}${index === 0 ? `::${type}` : ''}`);
   return `(${index + 1},${values.join(',')})`;
 }

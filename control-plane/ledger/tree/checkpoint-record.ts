@@ -5,7 +5,7 @@ export interface Checkpoint {
   readonly size: number;
   /** 32 bytes. */
   readonly root: Buffer;
-  /** Thumbprint of the key that signed it, and the same key as verifier key of a note. */
+  /** Thumbprint of the signing key; `vkey` is the same key as a note verifier key. */
   readonly kid: string;
   readonly vkey: string;
   readonly createdAt: Date;

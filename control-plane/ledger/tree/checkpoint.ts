@@ -24,9 +24,9 @@ export type CheckpointServices = Pick<
 const triesMax = 5;
 
 /**
- * A checkpoint of the ledger as it is now: the newest one, or a new one where the ledger grew since.
- * Signs only what extends the newest checkpoint; anything else is an incident and `evidence.fork`.
- * Never call it inside a transaction.
+ * Returns a checkpoint of the current ledger: the newest one, or a new one if the ledger grew.
+ * Signs only an extension of the newest checkpoint; anything else is an incident and throws
+ * `evidence.fork`. Never call it inside a transaction.
  */
 export async function checkpointNow(
   services: CheckpointServices,
@@ -40,13 +40,18 @@ export async function checkpointNow(
     }
     await checkExtends(services, tenantId, { newest, end });
     const made = await sign(services, tenantId, { after: newest?.size, end });
-    // Another replica was first otherwise: then what extends its checkpoint is looked at anew.
+    // Another replica was first, so its checkpoint must be compared again.
     if (made !== undefined) return made;
   }
-  throw new GatewayError('store.unavailable', { message: 'Others made checkpoints; try again.' });
+  throw new GatewayError('store.unavailable', {
+    message: 'Other replicas created checkpoints at the same time; try again.',
+  });
 }
 
-/** The newest checkpoint as it is kept, if there is one; one that no key of the tenant signed is an incident. */
+/**
+ * The newest stored checkpoint, if any. A checkpoint that no key of the tenant signed is an
+ * incident.
+ */
 export async function newestCheckpoint(
   services: CheckpointServices,
   tenantId: string,
@@ -55,7 +60,7 @@ export async function newestCheckpoint(
   return stored && openStored(services, tenantId, stored);
 }
 
-/** A kept checkpoint, once its signature is verified. */
+/** Verifies the signature of a stored checkpoint. */
 export async function openStored(
   services: CheckpointServices,
   tenantId: string,
@@ -74,7 +79,7 @@ export async function openStored(
   return { note, size, root, kid: opened.kid, vkey: opened.vkey, createdAt: stored.createdAt };
 }
 
-/** Public halves of keys whose private half the vault opened: rows alone make no key. */
+/** Public keys whose private half the vault decrypted, because key rows alone can be forged. */
 async function ownKeys(signingKeys: SigningKeys, tenantId: string) {
   const keys = await signingKeys.history(tenantId, 'checkpoint');
   return keys.map(({ publicJwk }) => publicJwk);
@@ -85,7 +90,10 @@ interface Step {
   readonly end: SignedEnd;
 }
 
-/** What is signed must be what a batch signed, be made of the rows, and extend what was signed before. */
+/**
+ * Verifies that a batch signed this end, that the rows produce it, and that it extends the previous
+ * checkpoint.
+ */
 async function checkExtends(
   services: CheckpointServices,
   tenantId: string,
@@ -154,13 +162,13 @@ function refuse(
 
 interface NewCheckpoint {
   readonly checkpoint: Checkpoint;
-  /** The size of the checkpoint that it was held against; undefined: there was none. */
+  /** Size of the checkpoint that it extends; undefined: there was none. */
   readonly after: number | undefined;
 }
 
 /**
- * Keeps a checkpoint and queues it for the tenant's webhook, unless a newer one than it was held
- * against is there: false then, and nothing happened.
+ * Stores a checkpoint and queues it for the tenant's webhook. Returns false, without an effect, if
+ * a newer checkpoint exists than the one it was compared with.
  */
 async function insertCheckpoint(
   services: Pick<LedgerServices, 'db' | 'vault' | 'clock' | 'log'>,
@@ -187,7 +195,7 @@ type PushServices = Pick<LedgerServices, 'vault' | 'clock' | 'log'>;
 
 const channel = 'webhook';
 
-/** Queues a new checkpoint for the tenant's webhook, if that keeps checkpoints. */
+/** Queues a new checkpoint for the tenant's webhook, if the webhook asks for checkpoints. */
 async function pushCheckpoint(
   services: PushServices,
   tx: Transaction,
@@ -207,13 +215,13 @@ async function pushCheckpoint(
   });
 }
 
-/** A webhook that cannot be read must not keep a ledger from being signed. */
+/** An unreadable webhook must not prevent checkpoints. */
 function keepsCheckpoints({ vault, log }: PushServices, tenantId: string, sealed: string): boolean {
   try {
     const text = vault.open(sealed, installPlace(tenantId, channel)).toString('utf8');
     return readWebhookSettings(text).checkpoints === true;
   } catch (err) {
-    log.error({ err, tenantId }, 'the webhook cannot be read: a checkpoint is not sent to it');
+    log.error({ err, tenantId }, 'could not read the webhook settings; the checkpoint is not sent');
     return false;
   }
 }

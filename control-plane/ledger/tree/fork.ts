@@ -9,32 +9,32 @@ import { isFirst, onceId } from '../sealing/once.ts';
 import { readNewest } from './stored.ts';
 
 interface Fork {
-  /** Size of the newest checkpoint, which still stands. */
+  /** Size of the newest checkpoint, which stays valid. */
   readonly size: number;
   readonly problem: string;
-  /** Recorded once for each of these; default: for each checkpoint and problem. */
+  /** Recorded once for each value; default: checkpoint and problem. */
   readonly once?: string | undefined;
 }
 
 type ForkServices = Pick<LedgerServices, 'db' | 'ledger' | 'vault' | 'clock' | 'log'>;
 
 /**
- * The ledger is not the one that was signed: says so in the log, in the ledger, once for each
- * checkpoint and problem, and to whoever asked, by `evidence.fork`.
+ * Reports that the ledger is not the signed one: in the log, in the ledger (once for each
+ * checkpoint and problem), and to the caller as `evidence.fork`.
  */
 export async function refuseFork(
   services: ForkServices,
   tenantId: string,
   fork: Fork,
 ): Promise<never> {
-  services.log.error({ tenantId, ...fork }, 'the ledger is not the one that was signed before');
+  services.log.error({ tenantId, ...fork }, 'the ledger differs from its signed checkpoint');
   await recordFork(services, tenantId, fork).catch((err: unknown) => {
-    services.log.error({ err, tenantId }, 'the fork could not be recorded');
+    services.log.error({ err, tenantId }, 'could not record the fork');
   });
   throw new GatewayError('evidence.fork');
 }
 
-/** Sealing found it: says so once, as far as it can be said. Never rejects. */
+/** Reports a fork that sealing found, once. Never rejects. */
 export async function reportForkedEnd(
   services: ForkServices & Pick<LedgerServices, 'pool'>,
   tenantId: string,
@@ -44,11 +44,11 @@ export async function reportForkedEnd(
     const problem = 'the kept end of the ledger is not the one that was signed';
     await recordFork(services, tenantId, { size, problem });
   } catch (err) {
-    services.log.error({ err, tenantId }, 'the fork waits to be recorded');
+    services.log.error({ err, tenantId }, 'could not record the fork yet');
   }
 }
 
-/** The incident, and word of it to whoever is notified. */
+/** Records the incident and queues notifications. */
 export async function recordFork(
   services: ForkServices,
   tenantId: string,

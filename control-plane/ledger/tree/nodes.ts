@@ -9,17 +9,17 @@ import {
 } from '../../../shared/ledger/tiles.ts';
 import type { Queryable } from '../sealing/read-state.ts';
 
-/** Whole tiles that are read and hashed at once: 4,096 hashes hold up nobody for long. */
+/** Whole tiles read and hashed at once: 4,096 hashes block the event loop only briefly. */
 const tilesMax = 16;
 
-/** Some of a tree's hashes are not in the database: rows are missing, or were never there. */
+/** Hashes of a tree are missing in the database because rows are missing. */
 export class MissingNodes extends Error {
   override readonly name = 'MissingNodes';
 }
 
 /**
- * Stores the roots of the whole tiles of the first `size` leaves that are not stored yet. Others
- * may do the same meanwhile: the roots of whole tiles never change.
+ * Stores the roots of whole tiles of the first `size` leaves. Concurrent calls are harmless,
+ * because the root of a whole tile never changes.
  */
 export async function fillNodes(
   connection: Queryable,
@@ -59,7 +59,7 @@ async function storedNodes(
   return Number(rows[0]?.count ?? 0);
 }
 
-/** The hashes of a span, in order; all of them, or `MissingNodes`. */
+/** All hashes of a span, in order; throws `MissingNodes`. */
 export async function readSpan(
   connection: Queryable,
   tenantId: string,
@@ -69,7 +69,7 @@ export async function readSpan(
   return read(span);
 }
 
-/** The event hashes of a range of rows, in order; all of them, or `MissingNodes`. */
+/** All event hashes of a range of rows, in order; throws `MissingNodes`. */
 export async function readEventHashes(
   connection: Queryable,
   tenantId: string,
@@ -84,7 +84,7 @@ export async function readEventHashes(
   throw new MissingNodes(`rows from position ${start + 1} to ${end} are missing`);
 }
 
-/** Roots of subtrees, in the order asked for, from as few rows as they need: one query a level. */
+/** Roots of subtrees, in the requested order, with one query per level. */
 export async function readRoots(
   connection: Queryable,
   tenantId: string,

@@ -21,7 +21,7 @@ import { readOfSize } from './stored.ts';
 interface Proof {
   readonly root: Buffer;
   readonly proof: readonly Buffer[];
-  /** Undefined where no checkpoint of the size was signed. */
+  /** Undefined if no checkpoint of this size was signed. */
   readonly checkpoint: Checkpoint | undefined;
 }
 
@@ -31,7 +31,10 @@ interface InclusionProof extends Proof {
   readonly size: number;
 }
 
-/** Proves that the event at a position is in the tree of a size; verified before it is given out. */
+/**
+ * Proves that the event at a position is in the tree of a size. The proof is verified before it is
+ * returned.
+ */
 export async function inclusionProof(
   services: CheckpointServices,
   tenantId: string,
@@ -60,7 +63,10 @@ interface ConsistencyProof extends Proof {
   readonly to: number;
 }
 
-/** Proves that the tree of one size begins with that of another; verified before it is given out. */
+/**
+ * Proves that the tree of one size is a prefix of another. The proof is verified before it is
+ * returned.
+ */
 export async function consistencyProof(
   services: CheckpointServices,
   tenantId: string,
@@ -89,7 +95,10 @@ interface ProvedTree {
   readonly checkpoint: Checkpoint | undefined;
 }
 
-/** The tree of the wanted size, else of the newest checkpoint, or of a new one if that is too small. */
+/**
+ * The tree of the requested size, otherwise of the newest checkpoint, or of a new one if that is
+ * too small.
+ */
 async function treeOf(
   services: CheckpointServices,
   tenantId: string,
@@ -116,7 +125,7 @@ async function checkpointOf(
   return stored && openStored(services, tenantId, stored);
 }
 
-/** What cannot be proved is not answered for: rows, stored hashes or checkpoints were changed. */
+/** A failing proof means that rows, stored hashes or checkpoints were changed. */
 async function provedOr<Result>(
   services: CheckpointServices,
   tenantId: string,

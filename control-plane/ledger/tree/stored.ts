@@ -1,7 +1,7 @@
 import { emptyRoot } from '../../../shared/ledger/merkle.ts';
 import type { Queryable } from '../sealing/read-state.ts';
 
-/** A checkpoint as the database has it, believed by nobody yet. */
+/** A checkpoint as stored, not verified yet. */
 export interface StoredNote {
   readonly size: number;
   readonly note: string;
@@ -43,7 +43,7 @@ export async function readOfSize(
   return rows.map(toStored)[0];
 }
 
-/** Checkpoints of less than a size, largest first. */
+/** Checkpoints smaller than a size, largest first. */
 export async function readBefore(
   connection: Queryable,
   tenantId: string,
@@ -62,11 +62,11 @@ function toStored(row: NoteRow): StoredNote {
   return { size: Number(row.size), note, createdAt, cosignatures };
 }
 
-/** Where a ledger ends, with the signature of the batch that ended it. */
+/** End of a ledger, with the signature of its last batch. */
 export interface SignedEnd {
   readonly size: number;
   readonly root: Buffer;
-  /** A detached JWS of the head; absent for an empty ledger, and where the batch is missing. */
+  /** Detached JWS of the head; absent for an empty ledger, or if the batch is missing. */
   readonly jws: string | undefined;
 }
 

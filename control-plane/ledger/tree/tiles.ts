@@ -6,7 +6,7 @@ import { refuseFork } from './fork.ts';
 import { fillNodes, MissingNodes, readEventHashes, readSpan } from './nodes.ts';
 import { readNewest } from './stored.ts';
 
-/** One tile of hashes: 32 bytes each. */
+/** One tile of hashes, 32 bytes each. */
 export async function tileBytes(
   services: CheckpointServices,
   tenantId: string,
@@ -20,7 +20,7 @@ export async function tileBytes(
   });
 }
 
-/** The entries of one tile: what its leaves are hashed from, each after two bytes of length. */
+/** The entries of one tile: the data of its leaves, each after a two-byte length. */
 export async function entryBytes(
   services: CheckpointServices,
   tenantId: string,
@@ -40,7 +40,7 @@ function entryOf(eventHash: string): Buffer {
   return Buffer.concat([length, entry]);
 }
 
-/** Which hashes of its level a tile holds; a tile that the tree does not have yet is not found. */
+/** Range of hashes at its level; throws if the tree does not have the tile yet. */
 async function rangeOf(
   { pool }: CheckpointServices,
   tenantId: string,
