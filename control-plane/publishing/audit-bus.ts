@@ -15,10 +15,10 @@ interface Audit {
 }
 
 /**
- * Holds the bus against the database. A section that is not there, or is not the text that was
- * published, moves on above whatever stands there: so a flushed Redis fills again, tampering is
- * overwritten, and a database that was set back catches up. The database is read first: what
- * moves meanwhile moves by itself.
+ * Compares the bus with the database. A section that is missing or differs from the published text
+ * is bumped above the version on the bus, which repairs a flushed Redis, tampering and a
+ * rolled-back database. The database is read first, so that a concurrent change is at most
+ * published twice.
  */
 export async function auditBus({ db, bus, log }: Deps, audit: Audit): Promise<void> {
   const { tenantId, sidecarIds, keys } = audit;
@@ -28,7 +28,7 @@ export async function auditBus({ db, bus, log }: Deps, audit: Audit): Promise<vo
   for (const { name, version, publishedVersion, digest } of rows) {
     if (publishedVersion !== version) continue;
     const token = sections.get(name);
-    // A publisher that was slower than a rotation may have signed with the key of before.
+    // A publisher may have signed with the previous key during a rotation.
     const isSigned = token !== undefined && keys.has(signerOf(token) ?? '');
     if (isSigned && sectionDigest(token) === digest) continue;
     const expected = { tenant: tenantId, section: name as SectionName };
@@ -36,10 +36,16 @@ export async function auditBus({ db, bus, log }: Deps, audit: Audit): Promise<vo
     const above = opened?.ok ? opened.envelope.version : 0;
     await bumpBeyond(db, tenantId, { name, from: version, above });
     if (token === undefined) {
-      // So it is at each start with a bus in memory, or after a Redis that keeps nothing.
-      log.info({ tenant: tenantId, section: name }, 'the bus lacks a section: publishing again');
+      // Normal after a start with an in-memory bus, or with a Redis without persistence.
+      log.info(
+        { tenant: tenantId, section: name },
+        'the bus has no text for a section; publishing it again',
+      );
     } else {
-      log.warn({ tenant: tenantId, section: name }, 'the bus had another text: publishing again');
+      log.warn(
+        { tenant: tenantId, section: name },
+        'the bus has another text for a section; publishing it again',
+      );
     }
   }
 }

@@ -23,7 +23,7 @@ import type { StoredTool } from '../records/tool-record.ts';
 import { tenantCredentialsVersion } from '../sidecars/credentials-version.ts';
 
 export interface BuildContext {
-  /** A transaction with one view of the database: version and data belong together. */
+  /** A transaction with a single snapshot, so that versions and data belong together. */
   readonly tx: Transaction;
   readonly tenantId: string;
   readonly nowMs: number;
@@ -33,10 +33,13 @@ export interface BuildContext {
 
 const killSwitchKinds = ['block_tool', 'block_agent', 'force_mode'] as const;
 
-/** A revocation whose passport's expiry is not known is kept longer than any passport lives. */
+/**
+ * A revocation of a passport with unknown expiry is kept longer than the maximum lifetime of a
+ * passport.
+ */
 const unknownExpiryMs = 25 * 3_600_000;
 
-/** How each section is read from the database. Throws when something stored cannot be believed. */
+/** Reads each section from the database. Throws if a stored row cannot be trusted. */
 export const builders: {
   readonly [Name in keyof SectionBodies]: (context: BuildContext) => Promise<SectionBodies[Name]>;
 } = {
@@ -48,7 +51,7 @@ export const builders: {
     return {
       ...{ id, name, mode: oneOf(modes, mode, 'tenant.mode') },
       credentialsVersion: await tenantCredentialsVersion(tx, tenantId),
-      // Left out where nothing is kept, for sidecars of before would refuse what they do not know.
+      // Left out if nothing is stored, because older sidecars reject unknown fields.
       ...(evidence === undefined ? {} : { evidence }),
     };
   },
@@ -63,7 +66,7 @@ export const builders: {
     const pause = pauser();
     const policies: PublishedPolicy[] = [];
     for (const { id, policyHash: hash, definition } of rows) {
-      // The replica's compiler checks the hash before anything runs.
+      // The sidecar's compiler checks the hash before it runs a policy.
       policies.push({ id, hash, definition: storedDefinition(definition) });
       await pause();
     }
@@ -90,7 +93,8 @@ export const builders: {
       where: { tenantId },
       orderBy: { id: 'asc' },
     });
-    // One that is left out may nothing: unknown agents are refused, unknown users have no role.
+    // Leaving out a forged agent or user denies access: unknown agents are refused, unknown users
+    // have no role.
     const agents = enabled.filter((row) => guard.holds('agent', row));
     const users = directory.filter((row) => guard.holds('directory_user', row));
     return {
@@ -107,7 +111,7 @@ export const builders: {
   async bindings({ tx, tenantId, vault, guard }) {
     const rows = await tx.binding.findMany({ where: { tenantId }, orderBy: { name: 'asc' } });
     const bindings = rows.map((row) => {
-      // Left out, its host would count as unbound and more would be reachable, not less.
+      // Leaving out a forged binding would make its host unbound and reachable, so it throws.
       const binding = bindingOf(row, vault);
       if (binding === undefined) throw guard.forged(bindingForgery(row));
       return binding;
@@ -142,7 +146,7 @@ export const builders: {
     });
     const allAgents = await tx.agent.findMany({ where: { tenantId }, orderBy: { id: 'asc' } });
     const allSidecars = await tx.sidecar.findMany({ where: { tenantId }, orderBy: { id: 'asc' } });
-    // One whose row is not ours is held for revoked.
+    // A forged agent row counts as revoked.
     const agents = allAgents.filter((row) => row.disabledAt !== null || !guard.holds('agent', row));
     const sidecars = allSidecars.filter(
       (row) => row.revokedAt !== null || !guard.holds('sidecar', row),
@@ -159,7 +163,7 @@ export const builders: {
       where: {
         tenantId,
         purpose: 'passport',
-        // A retired key stays until no passport that it signed can be valid.
+        // A retired key stays until every passport that it signed has expired.
         OR: [{ state: 'active' }, { retiredAt: { gt: new Date(nowMs - unknownExpiryMs) } }],
       },
       orderBy: [{ state: 'asc' }, { createdAt: 'desc' }],
@@ -177,7 +181,7 @@ function killSwitchOf(row: KillSwitchModel): KillSwitch {
     kind,
     reason,
     ...given({ tool, agentId }),
-    // A forced mode that cannot be read forces the strictest.
+    // An unreadable forced mode counts as the strictest mode.
     ...(kind === 'force_mode' ? { mode: modes.find((known) => known === mode) ?? 'strict' } : {}),
     ...(expiresAt === null ? {} : { expiresAtMs: expiresAt.getTime() }),
   };
@@ -187,7 +191,7 @@ const toolJson = Prisma.raw(signedJson('tool', 't', ["'approvedManifest', v.mani
 
 function publishedTool(row: StoredTool, guard: RowGuard): PublishedTool {
   const { name, approvedHash, approvedManifest: text } = row;
-  // A tool that is left out would be unregistered, which policy may allow.
+  // A left-out tool would be unregistered, which policies may allow, so it is published as stopped.
   if (!guard.holds('tool', row)) return stoppedTool(row);
   if (approvedHash !== null && text === null)
     throw invalid(`the approved manifest of ${name} is gone`);
@@ -197,7 +201,7 @@ function publishedTool(row: StoredTool, guard: RowGuard): PublishedTool {
   return {
     name,
     manifestHash: row.manifestHash,
-    // What cannot be read is taken for the worst.
+    // An unreadable value counts as the most restrictive one.
     approvalStatus:
       approvalStatuses.find((known) => known === row.approvalStatus) ?? 'reapproval_required',
     riskTier: riskTiers.find((known) => known === row.riskTier) ?? 'critical',
@@ -213,7 +217,7 @@ function stoppedTool({ name, manifestHash }: StoredTool): PublishedTool {
   return { name, manifestHash, approvalStatus: 'reapproval_required', riskTier: 'critical' };
 }
 
-/** Nulls of the database are fields that are not there. */
+/** Leaves out fields that are null in the database. */
 function given<Fields extends Readonly<Record<string, string | null>>>(
   fields: Fields,
 ): { [Name in keyof Fields]?: string } {

@@ -24,11 +24,13 @@ const nothing: SidecarSectionBody = { approvals: [], credentialsVersion: 0 };
 
 interface BuiltSidecarSection {
   readonly body: SidecarSectionBody;
-  /** Some approval was granted whose passport was not issued yet: not to be published like this. */
+  /**
+   * An approval was granted whose passport is not issued yet; the section must not be published.
+   */
   readonly lacksGrants: boolean;
 }
 
-/** What one sidecar alone reads. A revoked one, or none at all, is told nothing. */
+/** Builds the section that one sidecar reads. A revoked or unknown sidecar gets an empty one. */
 export async function buildSidecarSection(
   context: SidecarContext,
   sidecarId: string,
@@ -91,13 +93,13 @@ async function buildApprovals(
         });
   const ours = rows.filter((row) => row.kind === 'grant' && guard.holds('passport', row));
   const issued = new Set(ours.map(({ jti }) => jti));
-  // What is there and not ours is not made again: its approval waits, and holds up no other.
+  // A forged row is not issued again; its approval waits and does not block others.
   const known = new Set(rows.map(({ jti }) => jti));
   const approvals = proven.map((one) => deliver(one, { ...context, issued }));
   return { approvals, lacksGrants: jtis.some((jti) => !known.has(jti)) };
 }
 
-/** One approval whose arguments cannot be read must not keep the others, or the lease, back. */
+/** One approval with unreadable arguments must not block the others or the lease. */
 function deliver(
   proven: ProvenApproval,
   granting: SidecarContext & { readonly issued: ReadonlySet<string> },
@@ -105,7 +107,7 @@ function deliver(
   try {
     return deliveredApproval(proven, granting);
   } catch (error) {
-    granting.log.error({ err: error, approval: proven.approval.id }, 'a grant cannot be delivered');
+    granting.log.error({ err: error, approval: proven.approval.id }, 'could not deliver a grant');
     return deliveredApproval(proven, { ...granting, issued: new Set() });
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Runs `work` once at a time. Who asks while it runs gets the next run, for what they have just
- * committed may have come too late for this one; all who ask meanwhile share it.
+ * Runs `work` once at a time. Callers during a run share one next run, because their change may be
+ * too late for the current one.
  */
 export class CoalescedTask {
   readonly #work: () => Promise<void>;
@@ -28,14 +28,14 @@ export class CoalescedTask {
     return this.#next;
   }
 
-  /** Starts nothing more; resolves when what runs is over. */
+  /** Starts no further run; resolves when the current one ends. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.#running;
   }
 }
 
-/** Does `work` for every item, a few at once. */
+/** Runs `work` for every item, eight at a time. */
 export async function forEachConcurrently<Item>(
   items: Iterable<Item>,
   work: (item: Item) => Promise<void>,

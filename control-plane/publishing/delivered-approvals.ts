@@ -20,18 +20,18 @@ interface Delivery {
   readonly guard: RowGuard;
   readonly tenantId: string;
   readonly sidecarId: string;
-  /** Whose standing grants it may use and whose denials it keeps to; undefined: neither is asked for. */
+  /** Agent whose standing grants and denials apply; undefined: read neither. */
   readonly agentId?: string | undefined;
   readonly nowMs: number;
 }
 
-/** An approval with what the ledger proves about it. */
+/** An approval and its ledger proof. */
 export interface ProvenApproval {
   readonly approval: Approval;
   readonly proof: ApprovalProof | undefined;
 }
 
-/** The approvals that a sidecar waits for or may act on: open, or decided not long ago. */
+/** Approvals that a sidecar waits for or may use: open, or decided recently. */
 export async function readApprovals(delivery: Delivery): Promise<readonly ProvenApproval[]> {
   const { tx, guard, tenantId, sidecarId, agentId, nowMs } = delivery;
   const since = new Date(nowMs - deliveredMs);
@@ -53,7 +53,7 @@ export async function readApprovals(delivery: Delivery): Promise<readonly Proven
     },
     orderBy: { id: 'asc' },
   });
-  // What is not ours is not waited for, granted or denied: its sidecar asks again.
+  // Leaves out rows that fail their integrity check; the sidecar asks again.
   const approvals = found.filter((row) => guard.holds('approval', row));
   const canonical = await readCanonical(tx, tenantId, approvals);
   return approvals.map((approval) => ({
@@ -95,7 +95,7 @@ function proofOf(
   return approvalProof(services, approval, { eventHash, canonical: text });
 }
 
-/** The claims of the grant that an approval proves; undefined when it proves none that can be used. */
+/** Claims of the grant that an approval proves; undefined if it proves no usable one. */
 export function grantOf(
   { approval, proof }: ProvenApproval,
   nowMs: number,
@@ -104,7 +104,7 @@ export function grantOf(
   if (proof === undefined || !proof.granted || proof.used || proof.expiresAtMs <= nowMs) {
     return undefined;
   }
-  // What was taken back gives none, and a standing grant needs none: see `DeliveredApproval.grant`.
+  // A revoked grant has none, and a standing grant needs none: see `DeliveredApproval.grant`.
   if (proof.revoked === true || proof.standing !== undefined) return undefined;
   if (sidecarId === null || decidedAt === null) return undefined;
   const { eventHash, expiresAtMs } = proof;
@@ -115,11 +115,11 @@ interface Granting {
   readonly nowMs: number;
   readonly vault: Vault;
   readonly passportKey: SigningKey;
-  /** The grants that were issued, by jti: no other is handed out. */
+  /** Jtis of the issued grants; no other is delivered. */
   readonly issued: ReadonlySet<string>;
 }
 
-/** An approval as its sidecar is told of it. What it may do comes from the ledger, not from the row. */
+/** An approval as its sidecar receives it. Its effect comes from the ledger, not from the row. */
 export function deliveredApproval(proven: ProvenApproval, granting: Granting): DeliveredApproval {
   const { approval, proof } = proven;
   const { id, actionDigest } = approval;
@@ -128,7 +128,7 @@ export function deliveredApproval(proven: ProvenApproval, granting: Granting): D
   if (status !== 'approved' && status !== 'modified') {
     return { ...waiting, status, ...commentOf(approval) };
   }
-  // Waited for until the decision is sealed and its passport issued: without, it grants nothing.
+  // Pending until the decision is sealed and its passport issued.
   if (proof?.granted !== true) return { ...waiting, status: 'pending' };
   if (proof.revoked === true) return { ...waiting, status: 'expired' };
   const { eventHash, expiresAtMs, used, actionDigest: effectiveDigest, standing, deciders } = proof;
@@ -147,7 +147,7 @@ export function deliveredApproval(proven: ProvenApproval, granting: Granting): D
   };
 }
 
-/** Nothing else that a human wrote travels. */
+/** No other text of a human is published. */
 function commentOf({ status, agentComment }: Approval): { readonly comment?: string } {
   const isTold = status === 'denied' || status === 'context_requested';
   return isTold && agentComment !== null ? { comment: agentComment } : {};

@@ -12,9 +12,9 @@ import { grantOf, readApprovals } from './delivered-approvals.ts';
 type Deps = Pick<Services, 'db' | 'clock' | 'guard'> & { readonly ledger: Pick<Ledger, 'record'> };
 
 /**
- * Issues the passports of a sidecar's grants that have none yet: the row, the event that proves
- * it, and the move of the section that delivers it commit together. The claims follow from the
- * decision alone, so that of several control planes one inserts and the others find it done.
+ * Issues the missing passports of a sidecar's grants. The row, its event and the section version
+ * commit together. The claims follow from the decision alone, so one of several control planes
+ * inserts them and the others find them.
  */
 export async function issueGrants(
   { db, clock, guard, ledger }: Deps,

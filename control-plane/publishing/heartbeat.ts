@@ -19,16 +19,16 @@ const triesMax = 3;
 interface Beat {
   readonly tenantId: string;
   readonly keys: SyncKeys;
-  /** No heartbeat when any process gave one less than this ago. */
+  /** Minimum time since the last heartbeat of any process. */
   readonly notWithinMs: number;
-  /** Carries to the bus what has moved. */
+  /** Publishes pending sections. */
   readonly publishPending: () => Promise<void>;
 }
 
 /**
- * Signs that exactly the sections in the database are current, and publishes that. Nothing is
- * signed while a change is committed but not on the bus: a heartbeat never covers for a change
- * that is being kept back. Resolves to false when it was not this process' turn.
+ * Signs and publishes the statement that exactly the sections in the database are current. Signs
+ * nothing while a committed change is not on the bus, so a heartbeat never hides a withheld change.
+ * Resolves to false if another process published one recently.
  */
 export async function beat(deps: Deps, { tenantId, keys, ...options }: Beat): Promise<boolean> {
   for (let tries = 0; tries < triesMax; tries++) {
@@ -49,7 +49,7 @@ export async function beat(deps: Deps, { tenantId, keys, ...options }: Beat): Pr
   throw new Error('sections keep changing faster than they are published');
 }
 
-/** The sections by version and digest; undefined when the bus does not have all of them yet. */
+/** Sections by version and digest; undefined if a section is not on the bus yet. */
 function publishedSections({ sections }: HeartbeatClaim): Heartbeat['sections'] | undefined {
   const named: Record<string, { version: number; digest: string }> = {};
   for (const { name, version, publishedVersion, digest } of sections) {
@@ -71,7 +71,8 @@ async function publish(
     const opened =
       current === undefined ? undefined : openHeartbeat(current, verification, { tenant });
     if (opened?.ok && opened.heartbeat.sequence >= heartbeat.sequence) {
-      // Another process was faster, or the database was set back: either way go on above it.
+      // Another process was faster, or the database was rolled back; in both cases continue above
+      // that sequence.
       return raiseHeartbeatSequence(db, tenant, opened.heartbeat.sequence);
     }
     if (await bus.replace(tenant, heartbeatSection, { expected: current, value: token })) return;

@@ -13,7 +13,7 @@ import { bumpSections } from '../sync/section-versions.ts';
 
 type Deps = Pick<Services, 'db' | 'clock' | 'guard'> & { readonly ledger: Pick<Ledger, 'record'> };
 
-/** How many leases a sidecar that asks for them gets in a minute. */
+/** Maximum leases per minute for a sidecar that asks for them. */
 const askedPerMinuteMax = 10;
 
 interface SidecarRef {
@@ -27,7 +27,7 @@ interface Reading {
   readonly guard: RowGuard;
 }
 
-/** The lease that a sidecar works under: the one issued last, while it is valid. */
+/** The lease in use by a sidecar: the latest issued one, if it is valid. */
 export async function currentLease(
   reading: Reading,
   whose: SidecarRef,
@@ -47,7 +47,7 @@ async function validLeases(
   return rows.filter((row) => guard.holds('passport', row));
 }
 
-/** The sidecars whose lease is half over, or missing: named by id. */
+/** Ids of the sidecars whose lease is missing or past half of its lifetime. */
 export async function withoutLease(
   { db, guard }: Pick<Services, 'guard'> & { readonly db: Pick<Transaction, 'passport'> },
   sidecars: readonly LiveSidecar[],
@@ -58,15 +58,16 @@ export async function withoutLease(
   const rows = await db.passport.findMany({
     where: { kind: 'lease', expiresAt: { gt: halfLater } },
   });
-  // One that is not ours serves nobody: its sidecar would be left without.
+  // A forged lease does not count, because its sidecar would be left without one.
   const ours = rows.filter((row) => guard.holds('passport', row));
   const served = new Set(ours.map(({ tenantId, sidecarId }) => `${tenantId} ${sidecarId}`));
   return sidecars.filter(({ tenantId, id }) => !served.has(`${tenantId} ${id}`));
 }
 
 /**
- * Issues a lease and moves the sidecar's section, in one transaction. Of control planes that try
- * at once, one does; `asked` is for a sidecar that has none it may use, up to a number a minute.
+ * Issues a lease and bumps the sidecar's section, in one transaction. One of several concurrent
+ * control planes succeeds. `asked`: the sidecar asked because it has no usable lease, which is
+ * limited per minute.
  */
 export async function renewLease(
   { db, clock, guard, ledger }: Deps,
@@ -83,9 +84,10 @@ export async function renewLease(
     if (!guard.holds('sidecar', row)) return false;
     const nowMs = clock.now();
     const leases = await validLeases({ tx, guard }, { tenantId, sidecarId, nowMs });
-    // The row that was found to be ours, and not what was read of it before.
+    // Uses the verified row instead of the earlier read.
     if (!isDue(leases, { asked, nowMs }) || !(await isAgentEnabled(tx, guard, row))) return false;
-    // After the one before it also by a clock that is behind: the latest is the one in use.
+    // Later than the previous lease even if the clock is behind, because the latest lease is the
+    // one in use.
     const issuedAtMs = Math.max(nowMs, (leases[0]?.issuedAt.getTime() ?? 0) + 1);
     await issue({ tx, guard, ledger, clock }, row, issuedAtMs);
     await bumpSections(tx, tenantId, [sidecarSection(sidecarId)]);

@@ -3,13 +3,13 @@ import type { VerificationKeys } from '../../shared/crypto/signing-key.ts';
 import type { SectionName } from '../../shared/sync/sections.ts';
 import { isTenantSection, openSection, sectionDigest } from '../../shared/sync/signed-section.ts';
 
-/** A sidecar's own section goes when nobody has renewed its lease for so long. */
+/** A sidecar's own section expires if its lease is not renewed for this long. */
 const ownSectionTtlMs = 3_600_000;
 const triesMax = 5;
 
 interface Publication {
   readonly bus: Bus;
-  /** The active key of purpose `sync`: what may stand on the bus is signed by it. */
+  /** The active key of purpose `sync`, which must have signed every text on the bus. */
   readonly keys: VerificationKeys;
   readonly tenantId: string;
   readonly name: SectionName;
@@ -23,9 +23,9 @@ interface OnBus {
 }
 
 /**
- * Puts a section on the bus unless this version or a later one stands there, and says what stands
- * there then. Each try replaces exactly the text that was judged, so that of several publishers
- * the last word is always the highest version; what is not ours at all is overwritten.
+ * Puts a section on the bus unless the same or a later version is there, and returns what is there
+ * then. Each try replaces exactly the text that was compared, so the highest version wins among
+ * several publishers. A text that is not validly signed is overwritten.
  */
 export async function publishSection(publication: Publication): Promise<OnBus> {
   const { bus, keys, tenantId, name, version, token } = publication;

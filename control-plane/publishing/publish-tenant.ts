@@ -47,15 +47,15 @@ const triesMax = 3;
 const sidecarsAtOnce = 4;
 const batchesMin = 10;
 
-/** Whose section this is, if it is a sidecar's own. */
+/** The sidecar of a section, if the section belongs to one. */
 export function sidecarIdOf(name: string): string | undefined {
   return name.startsWith(ownPrefix) ? name.slice(ownPrefix.length) : undefined;
 }
 
 /**
- * Carries to the bus what of a tenant has moved. What concerns all sidecars goes first, and is
- * looked for again between the sidecars' own sections, a few at a time: a kill switch does not
- * wait for a fleet's leases. Rejects, when all else is done, if some section cannot be built.
+ * Publishes a tenant's pending sections. Sections for all sidecars come first and are checked again
+ * between batches of sidecars' own sections, so that a kill switch does not wait for leases.
+ * Rejects at the end if a section could not be built.
  */
 export async function publishPendingSections(
   deps: Deps,
@@ -63,7 +63,7 @@ export async function publishPendingSections(
   keys: SyncKeys,
 ): Promise<void> {
   const failures = new Map<string, unknown>();
-  // Bounded, for where changes never end somebody still has to give heartbeats.
+  // Bounded, because heartbeats must continue even if changes never end.
   let batchesLeft = batchesMin;
   for (let batch = 0; batch < batchesLeft; batch++) {
     const pending = (await pendingSections(deps.db, tenantId)).get(tenantId) ?? [];
@@ -82,7 +82,7 @@ function nextBatch(pending: readonly string[]): readonly string[] {
   return ofTenant.length > 0 ? ofTenant : pending.slice(0, sidecarsAtOnce);
 }
 
-/** Publishes the named sections; returns those that cannot be, and why. */
+/** Publishes the named sections; returns those that failed, with the error. */
 async function publishTenant(deps: Deps, work: Work): Promise<ReadonlyMap<string, unknown>> {
   const { built, failures } = await buildWithGrants(deps, work);
   const done = new Set<string>();
@@ -91,12 +91,14 @@ async function publishTenant(deps: Deps, work: Work): Promise<ReadonlyMap<string
     done.add(section.name);
   }
   const left = work.names.filter((name) => !done.has(name));
-  return new Map(left.map((name) => [name, failures.get(name) ?? new Error('to be built again')]));
+  return new Map(
+    left.map((name) => [name, failures.get(name) ?? new Error('the section must be built again')]),
+  );
 }
 
 /**
- * A section that lacks grants is never published, for nothing would move it again: its grants are
- * issued and it is built once more. What still lacks some (another decision came) stays pending.
+ * Issues missing grants and builds the section again, because a section that lacks grants is never
+ * published. If another decision arrives meanwhile, the section stays pending.
  */
 async function buildWithGrants(deps: Deps, work: Work): Promise<Buildings> {
   const { tenantId } = work;
@@ -123,14 +125,14 @@ async function publish(
   });
   await notePublished(db, tenantId, { name, ...onBus });
   if (onBus.version > version) {
-    // Faster than this process, and then the row has moved too; or the database was set back.
+    // A later version is on the bus: another process published it, or the database was rolled back.
     await bumpBeyond(db, tenantId, { name, from: version, above: onBus.version });
   }
 }
 
 /**
- * Reads versions and data in one view of the database: a version never goes out with data of
- * before or after it. A section that cannot be built is left where it is and named in `failures`.
+ * Reads versions and data in one snapshot, so that a version always matches its data. A section
+ * that cannot be built is listed in `failures`.
  */
 async function buildSections(deps: Deps, work: Work): Promise<Buildings> {
   const { tenantId, names } = work;
@@ -157,8 +159,8 @@ async function buildSections(deps: Deps, work: Work): Promise<Buildings> {
 }
 
 /**
- * Looks in the same view of the database: a binding that was deleted past the API a moment ago
- * would otherwise be published as removed before any sweep.
+ * Reads the same snapshot, because a binding that was just deleted outside the API would otherwise
+ * be published as removed before a sweep finds it.
  */
 async function isRowMissing(tx: Transaction, deps: Deps, tenantId: string): Promise<boolean> {
   const { clock, guard, vault } = deps;

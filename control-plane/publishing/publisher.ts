@@ -18,21 +18,21 @@ import { publishPendingSections, sidecarIdOf } from './publish-tenant.ts';
 export interface PublisherDeps
   extends Pick<Services, 'db' | 'bus' | 'clock' | 'log' | 'vault' | 'guard' | 'signingKeys'> {
   readonly ledger: Pick<Ledger, 'record'>;
-  /** How often the publisher looks by itself, and beats. Default: once a second. */
+  /** Interval of rounds and heartbeats. Default: one second. */
   readonly roundMs?: number | undefined;
-  /** How often the bus is held against the database. */
+  /** Interval of comparing the bus with the database. */
   readonly auditMs?: number | undefined;
 }
 
 export interface RunningPublisher extends Publisher {
-  /** One round now, after the one under way; resolves when it is over. Never rejects. */
+  /** Runs one round after the current one; resolves when it ends. Never rejects. */
   round(): Promise<void>;
   close(): Promise<void>;
 }
 
 /**
- * Starts this process' publisher. Every process runs one: each carries whatever it finds to be
- * carried, and the compare-and-set on the bus keeps them from undoing each other.
+ * Starts this process's publisher. Every process runs one and publishes all pending sections;
+ * compare-and-set on the bus resolves conflicts.
  */
 export function createPublisher(deps: PublisherDeps): RunningPublisher {
   return new LoopingPublisher(deps);
@@ -42,7 +42,7 @@ class LoopingPublisher implements RunningPublisher {
   readonly #deps: PublisherDeps;
   readonly #roundMs: number;
   readonly #auditMs: number;
-  /** By tenant: when it was last held against the bus, and last served with a beat in mind. */
+  /** By tenant: time of the last audit of the bus, and of the last heartbeat check. */
   readonly #auditedAtMs = new Map<string, number>();
   readonly #servedAtMs = new Map<string, number>();
   readonly #live = new Map<string, Set<string>>();
@@ -51,7 +51,7 @@ class LoopingPublisher implements RunningPublisher {
   readonly #asked = new Set<string>();
   readonly #failing = new Set<string>();
   #allAudited = false;
-  /** Carrying what has moved is kept apart from the rest, so that a change never waits for leases. */
+  /** Publishing of changes is separate from rounds, so that a change never waits for leases. */
   readonly #pendingPublication = new CoalescedTask(() => this.#publishAllPending());
   readonly #rounds = new CoalescedTask(() => this.#round());
   #timer: NodeJS.Timeout | undefined;
@@ -97,7 +97,7 @@ class LoopingPublisher implements RunningPublisher {
       await forEachConcurrently(pending, ([tenantId, names]) =>
         this.#attempt(`tenant ${tenantId}`, async () => {
           await publishPendingSections(this.#deps, tenantId, await syncKeys(signingKeys, tenantId));
-          // A sidecar that has just been enrolled waits for its first lease.
+          // A newly enrolled sidecar waits for its first lease.
           if (names.some((name) => this.#isNew(tenantId, name))) void this.round();
         }),
       );
@@ -131,8 +131,8 @@ class LoopingPublisher implements RunningPublisher {
   }
 
   /**
-   * Whom to serve in this round: first whoever has changes, then the tenants with live sidecars
-   * whose beat is due, then, until all were held against the bus once, the others.
+   * Tenants of this round: those with changes, those with live sidecars and a due heartbeat, then
+   * the others until each was audited once.
    */
   async #tenantsDue(): Promise<readonly string[]> {
     const { db, clock } = this.#deps;
@@ -150,7 +150,7 @@ class LoopingPublisher implements RunningPublisher {
   #listen(tenantId: string): void {
     if (this.#topics.has(tenantId)) return;
     const topic = this.#deps.bus.subscribe(tenantTopic(tenantId, leaseTopic), (sidecarId) => {
-      // Anybody on the bus can ask; only for sidecars that are known to live is it worth a round.
+      // Anybody with access to the bus can ask, so only known live sidecars start a round.
       if (this.#live.get(tenantId)?.has(sidecarId) !== true) return;
       this.#asked.add(`${tenantId} ${sidecarId}`);
       void this.round();
@@ -160,7 +160,7 @@ class LoopingPublisher implements RunningPublisher {
 
   async #renewLeases(live: readonly LiveSidecar[]): Promise<void> {
     const asking = live.filter(({ tenantId, id }) => this.#asked.has(`${tenantId} ${id}`));
-    // Whoever still needs one asks again.
+    // A sidecar that still needs a lease asks again.
     this.#asked.clear();
     const due = await withoutLease(this.#deps, live, this.#deps.clock.now());
     await forEachConcurrently(new Set([...asking, ...due]), (sidecar) =>
@@ -189,7 +189,7 @@ class LoopingPublisher implements RunningPublisher {
     const live = this.#live.get(tenantId) ?? new Set();
     const nowMs = clock.monotonic();
     const due = nowMs - (this.#auditedAtMs.get(tenantId) ?? -Infinity) >= this.#auditMs;
-    // Once there were heartbeats, a missing one says that the bus was emptied.
+    // A missing heartbeat means that the bus was flushed.
     if (!due && (live.size === 0 || (await bus.read(tenantId, heartbeatSection)) !== undefined)) {
       return;
     }
@@ -197,7 +197,7 @@ class LoopingPublisher implements RunningPublisher {
     this.#auditedAtMs.set(tenantId, nowMs);
   }
 
-  /** One failure must not keep the others from being served; each is logged when it begins. */
+  /** Isolates failures of one tenant, and logs each when it begins. */
   async #attempt(what: string, work: () => Promise<void>): Promise<void> {
     try {
       await work();
@@ -205,7 +205,7 @@ class LoopingPublisher implements RunningPublisher {
     } catch (error) {
       if (this.#failing.has(what)) return;
       this.#failing.add(what);
-      this.#deps.log.error({ err: error, what }, 'publishing failed; trying again');
+      this.#deps.log.error({ err: error, what }, 'publishing failed; the next round retries');
     }
   }
 }

@@ -14,9 +14,9 @@ interface Grant {
 }
 
 /**
- * Throws unless the caller may have a sidecar act for this user in this environment. An owner may
- * name any user; anyone else none who holds an owner's key. A key that is bound to an agent only
- * repeats what a live sidecar of the agent was enrolled for.
+ * Throws unless the caller may let a sidecar act for this user in this environment. An owner may
+ * name any user, others nobody who holds an owner's key. A key that is bound to an agent may only
+ * repeat the enrolment of a live sidecar of that agent.
  */
 export async function assertMayGrant(
   services: Pick<Services, 'clock' | 'config' | 'guard'>,
@@ -27,7 +27,7 @@ export async function assertMayGrant(
   const { userId } = grant;
   if (userId === anyUser || isReservedPrincipal(userId)) {
     throw new GatewayError('args.schema_invalid', {
-      message: `user_id: "${userId}" is no user; name the person that the agent acts for.`,
+      message: `user_id: "${userId}" is not a user; name the person that the agent acts for.`,
     });
   }
   if (caller.agentId !== undefined) await assertRepeats(services, tx, caller.tenantId, grant);

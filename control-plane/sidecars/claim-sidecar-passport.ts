@@ -6,8 +6,8 @@ import type { Caller } from '../platform/access/caller.ts';
 import { assertAgent } from './enrolment-token.ts';
 
 /**
- * Takes the durable one use of a passport of the sidecar's own agent. What is not its agent's is
- * refused: whoever could claim another's passport could use it up.
+ * Claims the single use of a passport durably. Throws for a passport of another agent, because
+ * claiming it would consume it.
  */
 export async function claimSidecarPassport(
   services: Pick<Services, 'db' | 'clock' | 'guard'>,

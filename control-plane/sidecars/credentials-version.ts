@@ -5,10 +5,10 @@ import { agentRowId } from '../records/agent-row-id.ts';
 const versionBytes = 6;
 
 /**
- * A number that changes whenever the credentials that an agent's sidecars hold may have changed:
- * credentials themselves, or what the agent is capable of. In its sidecars' section, and in the
- * answer that brings the credentials. It identifies a state and has no order: a sum of times and
- * versions could be the same after a removal.
+ * A number that changes whenever the credentials of an agent's sidecars may have changed: the
+ * credentials or the agent's capabilities. It is in the sidecar's section and in the response with
+ * the credentials. It is a hash without an order, because a sum of times and versions could repeat
+ * after a removal.
  */
 export async function credentialsVersion(
   tx: Pick<Transaction, 'credential' | 'agent'>,
@@ -23,7 +23,7 @@ export async function credentialsVersion(
   return tenantCredentialsVersion(tx, tenantId, agent?.updatedAt);
 }
 
-/** The same over a tenant's credentials alone: in the section `tenant`, which heartbeats cover. */
+/** The same for all credentials of a tenant, in the section `tenant`, which heartbeats cover. */
 export async function tenantCredentialsVersion(
   tx: Pick<Transaction, 'credential'>,
   tenantId: string,
@@ -36,6 +36,6 @@ export async function tenantCredentialsVersion(
   });
   if (rows.length === 0) return since.getTime();
   const state = [since.getTime(), ...rows.map(({ id, version }) => `${id} ${version}`)];
-  // 48 bits, which a number holds exactly.
+  // 48 bits, which a number represents exactly.
   return createHash('sha256').update(state.join('\n')).digest().readUIntBE(0, versionBytes);
 }

@@ -13,9 +13,9 @@ import { assertAgent, tokenHash } from './enrolment-token.ts';
 
 interface Enrolment {
   readonly token: string;
-  /** Ed25519: what the sidecar proves itself with. */
+  /** Ed25519 key that authenticates the sidecar. */
   readonly signingJwk: SentJwk;
-  /** X25519: what its credentials are encrypted to. */
+  /** X25519 key that the sidecar's credentials are encrypted to. */
   readonly encryptionJwk: SentJwk;
   readonly version?: string | undefined;
 }
@@ -28,13 +28,13 @@ interface EnrolledSidecar {
   readonly environment: Environment;
   readonly sectionKeys: readonly PublicJwk[];
   readonly passportKeys: readonly PublicJwk[];
-  /** What passports for this sidecar must be for. */
+  /** Audience of passports for this sidecar. */
   readonly audience: string;
 }
 
 /**
- * Enrols a sidecar's own keys. The token says for whom it acts; the keys that the sidecar must
- * pin come back over the same connection.
+ * Enrols a sidecar's keys. The token determines the agent and user; the response contains the keys
+ * that the sidecar must pin.
  */
 export async function enrolSidecar(
   services: Services,
@@ -45,10 +45,10 @@ export async function enrolSidecar(
   const hash = tokenHash(enrolment.token);
   const token = await services.db.enrolmentToken.findUnique({ where: { hash } });
   if (token === null) throw new GatewayError('sidecar.token_invalid');
-  // Before anything is done in the tenant that it names.
+  // Verified before any write in the tenant that it names.
   services.guard.assert('enrolment_token', token);
   const { tenantId } = token;
-  // Made before the transaction: embedded mode has one connection.
+  // Before the transaction, because embedded mode has one connection.
   const keys = await pinnedKeys(services, tenantId);
   const { result: sidecar } = await commitChange(services, tenantId, async (tx, notes) => {
     await useToken(tx, notes, token, services.clock.now());
@@ -83,7 +83,7 @@ export async function enrolSidecar(
   };
 }
 
-/** Takes one use of the token, if it has one left and its time is not over: one statement decides. */
+/** Consumes one use of the token, if it is valid and has one left; one statement decides. */
 async function useToken(
   tx: Transaction,
   notes: ChangeNotes,
@@ -96,7 +96,7 @@ async function useToken(
   });
   if (count === 0) throw new GatewayError('sidecar.token_invalid');
   const used = await tx.enrolmentToken.findUniqueOrThrow({ where: { hash } });
-  // The row is this transaction's by now: what it was a moment ago differs by this use alone.
+  // This transaction holds the row, so its earlier values differ by this use only.
   notes.assertSigned('enrolment_token', { ...used, usesLeft: used.usesLeft + 1 });
   await notes.signed('enrolment_token', used);
 }
@@ -133,7 +133,7 @@ async function pinnedKeys({ signingKeys }: Services, tenantId: string) {
   const { publicJwk } = await signingKeys.active(tenantId, 'sync');
   await signingKeys.active(tenantId, 'passport');
   return {
-    // A retired key may have been retired because somebody else has it.
+    // Retired keys are not pinned, because one may be retired after a leak.
     sectionKeys: [publicJwk],
     passportKeys: await signingKeys.publicKeys(tenantId, 'passport'),
   };

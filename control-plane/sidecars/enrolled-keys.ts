@@ -10,8 +10,8 @@ export interface SentJwk {
 }
 
 /**
- * The encodings of Ed25519 points whose order divides 8, without the sign bit: signatures under such
- * a key are made without a private one. The list of libsodium (ge25519_has_small_order).
+ * Encodings of Ed25519 points whose order divides 8, without the sign bit. Signatures under such a
+ * key can be made without a private key. From libsodium (ge25519_has_small_order).
  */
 const smallOrder: ReadonlySet<string> = new Set([
   '00'.repeat(32),
@@ -23,7 +23,7 @@ const smallOrder: ReadonlySet<string> = new Set([
   `ee${'ff'.repeat(30)}7f`,
 ]);
 
-/** What a sidecar proves itself with: an Ed25519 key under the thumbprint computed here. */
+/** Parses an Ed25519 signing key; its kid is the thumbprint computed here. */
 export function readSigningKey(field: string, { kty, x }: SentJwk): PublicJwk {
   const bare = { kty, crv: 'Ed25519', x };
   publicKeyOf(field, bare);
@@ -34,15 +34,15 @@ export function readSigningKey(field: string, { kty, x }: SentJwk): PublicJwk {
 }
 
 /**
- * What a sidecar's credentials are encrypted to: an X25519 key. One of low order is refused, because
- * everybody knows the secret that it leads to (RFC 7748, section 6.1).
+ * Parses an X25519 encryption key. A key of low order is refused, because its shared secret is
+ * public (RFC 7748, section 6.1).
  */
 export function readEncryptionKey(field: string, { kty, x }: SentJwk): PublicJwk {
   const bare = { kty, crv: 'X25519', x };
   const publicKey = publicKeyOf(field, bare);
   const { privateKey } = generateKeyPairSync('x25519');
   try {
-    // OpenSSL fails where the shared secret is all zero.
+    // OpenSSL throws if the shared secret is all zero.
     diffieHellman({ privateKey, publicKey });
   } catch {
     throw lowOrder(field, bare.crv);

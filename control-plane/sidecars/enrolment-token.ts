@@ -17,7 +17,7 @@ const lifeMs = 10 * 60_000;
 interface CreatedToken {
   readonly token: string;
   readonly expiresAt: Date;
-  /** The agent's, as they are when the token is made. */
+  /** Capabilities of the agent when the token is created. */
   readonly capabilities: readonly string[];
 }
 
@@ -28,12 +28,12 @@ interface TokenRequest {
   readonly maxUses: number;
 }
 
-/** Under which a token is stored: 256 random bits need no slow hash. */
+/** Stored form of a token. 256 random bits need no slow hash. */
 export function tokenHash(token: string): string {
   return hash('sha256', token, 'hex');
 }
 
-/** Makes a token with which sidecars of one agent and user enrol; only its hash is kept. */
+/** Creates a token that enrols sidecars of one agent and user; only its hash is stored. */
 export async function createEnrolmentToken(
   services: Services,
   caller: Caller,
@@ -44,7 +44,7 @@ export async function createEnrolmentToken(
   const token = `set_${randomBytes(32).toString('base64url')}`;
   const expiresAt = new Date(services.clock.now() + lifeMs);
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
-    // Nobody widens the agent while its token is made.
+    // Prevents a concurrent widening of the agent's capabilities.
     await lockFor(tx, tenantId, 'agents');
     const { capabilities } = await assertAgent(services, tx, tenantId, agentId);
     await assertMayGrant(services, tx, caller, { agentId, userId, environment });
@@ -79,7 +79,7 @@ export async function createEnrolmentToken(
   return { token, expiresAt, capabilities: result };
 }
 
-/** The agent; throws unless the tenant has it, and has not disabled it. */
+/** Returns the agent; throws if it does not exist in the tenant or is disabled. */
 export async function assertAgent(
   { guard }: Pick<Services, 'guard'>,
   tx: Pick<Transaction, 'agent'>,

@@ -11,7 +11,7 @@ import type { Sidecar } from '../platform/store/generated/client.ts';
 import { readColumn } from '../platform/store/read-column.ts';
 import { evidenceIncidents, reportIncident } from './report-incident.ts';
 
-/** A sidecar, and what was found wrong with its evidence. */
+/** A sidecar, and the incidents of its evidence. */
 export interface FleetMember {
   readonly sidecar: Sidecar;
   readonly incidents: { readonly count: number; readonly last: EvidenceIncident } | undefined;
@@ -23,7 +23,7 @@ interface EvidenceIncident {
   readonly at: Date;
 }
 
-/** Every sidecar of the tenant, the revoked ones too, oldest first. */
+/** All sidecars of the tenant, including revoked ones, oldest first. */
 export async function listSidecars(
   { db, pool, guard }: Pick<Services, 'db' | 'pool' | 'guard'>,
   { tenantId }: Caller,
@@ -58,7 +58,7 @@ export async function listSidecars(
   }));
 }
 
-/** Since when each disabled agent of the tenant is, by the agent's id. */
+/** Time since when each disabled agent of the tenant is disabled, by agent id. */
 async function disabledAgents(
   { db, guard }: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
@@ -70,7 +70,7 @@ async function disabledAgents(
   );
 }
 
-/** The version in force of each section of the tenant that every sidecar holds. */
+/** Current version of each section that every sidecar of the tenant reads. */
 export async function currentVersions(
   { db }: Pick<Services, 'db'>,
   { tenantId }: Caller,
@@ -83,8 +83,9 @@ export async function currentVersions(
 }
 
 /**
- * Notes what a sidecar says of itself. Monitoring, not evidence: each report replaces the last.
- * But a spool that holds fewer records than it did lost some, and nothing in it shows that.
+ * Stores a sidecar's status report. It is monitoring, not evidence: each report replaces the last.
+ * A spool with fewer records than before is an incident, because the spool itself cannot show the
+ * loss.
  */
 export async function reportSidecar(
   services: Services,
@@ -121,7 +122,7 @@ function writtenBefore({ report }: Sidecar): number {
   return stored.spool_written ?? 0;
 }
 
-/** Revokes a sidecar for good; its tokens are refused from this moment. Again changes nothing. */
+/** Revokes a sidecar permanently; its tokens are refused from now on. A repeat changes nothing. */
 export async function revokeSidecar(
   services: Services,
   { tenantId, principal }: Caller,
@@ -150,7 +151,7 @@ export async function revokeSidecar(
   return result;
 }
 
-/** The calling sidecar as it was enrolled. */
+/** The calling sidecar's enrolment. */
 export async function ownSidecar(
   { db, guard }: Pick<Services, 'db' | 'guard'>,
   caller: Caller,
@@ -170,7 +171,7 @@ function ownId({ sidecarId }: Caller): string {
   return sidecarId;
 }
 
-/** A sidecar as the fleet report shows it; its keys are nobody's business. */
+/** A sidecar as the fleet report shows it, without its keys. */
 export function sidecarRecord({ sidecar: row, incidents, agentDisabledAt }: FleetMember) {
   return {
     id: row.id,

@@ -15,22 +15,22 @@ import type { Sidecar } from '../platform/store/generated/client.ts';
 interface RequestedAction {
   readonly sidecar: Sidecar;
   readonly action: Action;
-  /** The passport that the agent presented, compact JWS; undefined: the sidecar's lease. */
+  /** Passport that the agent presented, compact JWS; undefined: the sidecar's lease. */
   readonly passport?: string | undefined;
 }
 
-/** What the control plane itself makes of an action that a sidecar asks about. */
+/** The control plane's own judgement of an action that a sidecar asks about. */
 export interface OwnJudgement {
   readonly verdict: Verdict;
-  /** What the rules ask of a human; undefined where they ask for none. */
+  /** Approval terms of the rules; undefined if they ask for no approval. */
   readonly terms: ApprovalTerms | undefined;
   readonly manifestHash: string | undefined;
 }
 
 /**
- * Judges an action of a sidecar's agent by the control plane's own state. A sidecar that is behind,
- * or that is no longer what it was enrolled as, chooses nothing of what a human is shown or must
- * satisfy. Throws `approval.action_denied` for what is not permitted whoever agrees.
+ * Judges an action of a sidecar's agent by the control plane's own state, so that a stale or
+ * compromised sidecar does not influence what a human is shown or must satisfy. Throws
+ * `approval.action_denied` for an action that is denied even with an approval.
  */
 export async function judgeRequestedAction(
   services: Services,
@@ -45,7 +45,7 @@ export async function judgeRequestedAction(
 
 function denied({ reasonCode, summary }: Verdict): GatewayError {
   return new GatewayError('approval.action_denied', {
-    message: `Nobody is asked: the control plane denies this action (${reasonCode}). ${summary}`,
+    message: `No approval was opened: the control plane denies this action (${reasonCode}). ${summary}`,
     details: { denied_by: reasonCode },
   });
 }
@@ -70,7 +70,7 @@ async function stateFor(
   return { ...loaded, passport: own, audience };
 }
 
-/** What a lease of the sidecar permits now: everything that its agent is registered for. */
+/** Claims of the sidecar's lease now: everything that its agent is registered for. */
 function leaseOf(
   { clock }: Pick<Services, 'clock'>,
   sidecar: Sidecar,
@@ -92,12 +92,12 @@ interface Claimed {
   readonly riskTier: RiskTier;
 }
 
-/** What a human must satisfy: what the control plane and the sidecar ask, whichever is stricter. */
+/** Combines the control plane's and the sidecar's terms; the stricter value wins. */
 export function strictestOf({ verdict, terms }: OwnJudgement, claimed: Claimed): Claimed {
   const { channels, minRole, quorum } = claimed.terms;
   return {
     riskTier: higherRisk(verdict.riskTier, claimed.riskTier),
-    // Where the rules here ask for nobody, none of them lets a grant reach beyond one call.
+    // If no rule here asks for an approval, a grant covers one call only.
     terms:
       terms === undefined ? { channels, minRole, quorum } : stricterTerms(terms, claimed.terms),
   };

@@ -3,9 +3,9 @@ import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 
 /**
- * Leads a sidecar from the section key that it pinned, however long ago, to the active one: every
- * retired key names the next. Asked for over the sidecar's own authenticated channel, so that
- * whoever has an old key and the bus still cannot name a key of their own.
+ * Chain of section keys from the one that the sidecar pinned to the active one: each retired key
+ * names the next. Served over the sidecar's authenticated channel, so that a thief of an old key
+ * with access to the bus cannot introduce a key.
  */
 export async function keySuccession(
   { signingKeys }: Pick<Services, 'signingKeys'>,

@@ -9,7 +9,7 @@ import { readVerification } from '../ledger/verification/verification-state.ts';
 import type { Sidecar } from '../platform/store/generated/client.ts';
 import { reportIncident } from './report-incident.ts';
 
-/** Where the ledger ends, to be shown again with the next upload. */
+/** End of the ledger, which the sidecar presents with its next upload. */
 export async function acknowledgement(
   { pool }: Pick<Services, 'pool'>,
   tenantId: string,
@@ -24,8 +24,8 @@ export async function acknowledgement(
 }
 
 /**
- * Refuses an upload when the ledger does not hold what it acknowledged to this sidecar: taking
- * more would cover up what is missing. Once somebody has accepted the loss it is reported only.
+ * Throws if the ledger does not contain what it acknowledged to this sidecar, because more uploads
+ * would hide the loss. After an operator accepted the loss, it is only reported.
  */
 export async function assertKept(
   services: Services,
@@ -43,7 +43,7 @@ export async function assertKept(
       data: { sidecar_id: sidecar.id },
     });
   } else {
-    // It may be a lie, or the key that signed it may be gone: nobody is woken by it.
+    // The acknowledgement may be forged or its signing key deleted, so it raises no alert.
     await reportIncident(services, sidecar, {
       type: 'sidecar.evidence_refused',
       key: 'acknowledgement',

@@ -4,14 +4,14 @@ import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 import { derivedId } from '../platform/integrity/incident-ids.ts';
 import type { Sidecar } from '../platform/store/generated/client.ts';
 
-/** As much of a record as an event can hold beside the rest, whatever must be escaped. */
+/** Maximum text of a record in an event, even if every character must be escaped. */
 const textCharactersMax = 400_000;
 const claimCharactersMax = 256;
 const saltCharactersMax = 128;
 const utcTime = /^[1-9]\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
 interface Refused {
-  /** Its number in the spool. */
+  /** Record number in the spool. */
   readonly record: number;
   readonly line: string;
   readonly code: 'evidence.event_invalid' | 'evidence.id_conflict';
@@ -19,9 +19,9 @@ interface Refused {
 }
 
 /**
- * What stands in the ledger for a record that cannot be sealed as what it says: the record itself,
- * as a text that nothing takes for its word, and why. So it neither vanishes nor holds up those
- * that follow. The same record always makes the same event, for sidecars send again.
+ * Builds the event for a record that cannot be sealed as its own event: the record as plain text,
+ * and the reason. So the record is kept and does not block later ones. The same record always makes
+ * the same event, because sidecars retry.
  */
 export function quarantine(
   { id, agentId, enrolledAt }: Sidecar,
@@ -51,7 +51,7 @@ export function quarantine(
   };
 }
 
-/** What the digest of its arguments is keyed with, which is kept apart from any event. */
+/** Salt of the record's digest of arguments, which is stored separately from events. */
 export function claimedSalt(line: string): string | undefined {
   const { salt } = claimedIn(line).record;
   return typeof salt === 'string' && salt.length <= saltCharactersMax ? salt : undefined;
@@ -62,7 +62,7 @@ function claimedIn(line: string) {
   try {
     const record: unknown = JSON.parse(line);
     if (!isJsonObject(record)) return nothing;
-    // Deeper than can be written is deeper than can be read.
+    // Throws for nesting too deep to serialise; such a record counts as unreadable.
     JSON.stringify(record);
     return { isReadable: true, record, event: isJsonObject(record.event) ? record.event : {} };
   } catch {

@@ -23,7 +23,7 @@ export function sidecarRoutes(services: Services): Route[] {
   return [...fleetRoutes(services), ...ownRoutes(services)];
 }
 
-/** For those who run the fleet, and for a sidecar's first call. */
+/** Operations for operators, and a sidecar's enrolment. */
 function fleetRoutes(services: Services): Route[] {
   return [
     route(contract.createEnrolmentToken, async ({ body }, caller) => {
@@ -71,7 +71,7 @@ function fleetRoutes(services: Services): Route[] {
   ];
 }
 
-/** For a sidecar itself. */
+/** Operations that an enrolled sidecar calls. */
 function ownRoutes(services: Services): Route[] {
   return [
     route(contract.reportSidecar, async ({ body }, caller) => {

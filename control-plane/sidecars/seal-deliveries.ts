@@ -17,8 +17,8 @@ const type = 'credential.delivered';
 const waitMsMax = 10_000;
 
 /**
- * Seals, once for each sidecar, credential and version, that the sidecar gets it. Throws
- * `evidence.seal_failed` unless all of them are in the ledger: then none is handed out.
+ * Seals the delivery of each credential version to this sidecar, once. Throws
+ * `evidence.seal_failed` unless all of them are in the ledger; then no credential is returned.
  */
 export async function sealDeliveries(
   services: Services,
@@ -44,7 +44,7 @@ export async function sealDeliveries(
   }
 }
 
-/** Keyed, so that no sidecar can occupy the id with an event of its own before. */
+/** Keyed, so that a sidecar cannot use the id for an event of its own first. */
 function eventIdOf(
   { vault }: Pick<Services, 'vault'>,
   { tenantId, id: sidecarId }: Sidecar,
@@ -72,7 +72,7 @@ async function unsealed(
   return ids.filter((id) => !sealed.has(id));
 }
 
-/** Under a lock of the sidecar: of two replicas that serve it at once, one records. */
+/** Locks the sidecar, so that one of two concurrent replicas records the delivery. */
 async function record(
   services: Services,
   sidecar: Sidecar,
@@ -98,7 +98,7 @@ async function record(
   });
 }
 
-/** A ledger that does not answer must not hold the call for ever. */
+/** Limits the wait for a ledger that does not respond. */
 async function within<Result>(work: Promise<Result>): Promise<Result> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(() => late.reject(new Error('sealing takes too long')), waitMsMax);
@@ -110,8 +110,8 @@ async function within<Result>(work: Promise<Result>): Promise<Result> {
 }
 
 /**
- * The credentials bound to tools of the sidecar's agent, as a compact JWE that only the key of
- * its enrolment opens. They leave only once their delivery is in the ledger.
+ * Credentials for the tools of the sidecar's agent, as a compact JWE for the enrolled key. Returned
+ * only after their delivery is sealed.
  */
 export async function sidecarCredentials(
   services: Services,
@@ -119,7 +119,8 @@ export async function sidecarCredentials(
 ): Promise<{ readonly jwe: string; readonly version: number }> {
   const sidecar = await ownSidecar(services, caller);
   const { tenantId, agentId, encryptionJwk } = sidecar;
-  // Read first: should credentials change in between, the sidecar will see a newer version and ask again.
+  // Read first: if credentials change meanwhile, the sidecar sees a newer version and fetches
+  // again.
   const version = await credentialsVersion(services.db, tenantId, agentId);
   const credentials = await credentialsOfAgent(services, tenantId, agentId);
   await sealDeliveries(services, sidecar, credentials);

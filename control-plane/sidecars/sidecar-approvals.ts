@@ -19,7 +19,7 @@ import { judgeRequestedAction, type OwnJudgement, strictestOf } from './judge-re
 
 interface SidecarApprovalRequest {
   readonly action: Pick<Action, 'tool' | 'resource' | 'args' | 'mcp' | 'goal'>;
-  /** The user of the passport that the agent presented, when not the enrolment's. */
+  /** User of the agent's passport, if it is not the enrolment's user. */
   readonly userId?: string | undefined;
   readonly passportJti?: string | undefined;
   /** That passport, compact JWS. */
@@ -27,13 +27,16 @@ interface SidecarApprovalRequest {
   readonly manifestHash?: string | undefined;
   readonly riskTier: RiskTier;
   readonly terms: ApprovalTerms;
-  /** As the sidecar computed it; computed again here, over the sidecar's own agent and user. */
+  /**
+   * Digest computed by the sidecar; the control plane computes it again for the sidecar's own agent
+   * and user.
+   */
   readonly actionDigest: string;
 }
 
 /**
- * Asks a human about an action of the sidecar's own agent. Verdict, reason, rules and terms are the
- * control plane's own; what the sidecar says of terms and risk can only make them stricter.
+ * Opens an approval for an action of the sidecar's own agent. Verdict, reason, rules and terms are
+ * the control plane's own; the sidecar's terms and risk can only make them stricter.
  */
 export async function openSidecarApproval(
   services: Services,
@@ -73,8 +76,8 @@ function summaryOf({ tool, resource }: Action, { terms }: OwnJudgement): string 
 }
 
 /**
- * Whom the agent acts for: the enrolment's user, or the one whose passport it presented. Only
- * such a passport also says when that user was last there.
+ * User that the agent acts for: the enrolment's, or that of the presented passport. Only such a
+ * passport proves when the user was last present.
  */
 async function userOf(
   services: Services,
@@ -117,8 +120,8 @@ function assertDigest(
 }
 
 /**
- * Uses up a grant of the sidecar's own, right before it performs the action. What the ledger
- * says of the decision counts, not what the row says.
+ * Consumes a grant right before the sidecar performs the action. The ledger's decision counts, not
+ * the row.
  */
 export async function spendSidecarApproval(
   services: Services,
@@ -142,14 +145,17 @@ export async function spendSidecarApproval(
   return { eventHash };
 }
 
-/** A standing grant is good at every sidecar of its agent, any other where it was asked for. */
+/**
+ * A standing grant is usable at every sidecar of its agent, another grant only where it was
+ * requested.
+ */
 function isFor(sidecar: Sidecar, { sidecarId, agentId, grantScope }: Approval): boolean {
   return grantScope === null ? sidecarId === sidecar.id : agentId === sidecar.agentId;
 }
 
 /**
- * Who agreed must be authority enough for what the rules ask at this moment, whatever the sidecar
- * holds of them. A grant for whatever the arguments shows none: the sidecar compares it alone.
+ * Compares the deciders with what the rules now require. A grant for any arguments has no action
+ * here to evaluate, so the sidecar compares it.
  */
 async function assertStillEnough(
   services: Services,

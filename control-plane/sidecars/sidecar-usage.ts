@@ -7,15 +7,15 @@ import { bucketOf } from '../usage/read-usage.ts';
 import { ownSidecar } from './fleet.ts';
 
 interface UsageElsewhere {
-  /** Everything that counts up to this position of the ledger is known to whoever asks. */
+  /** The response covers all counted events up to this ledger position. */
   readonly position: number;
-  /** Buckets changed after that position; 0: all there are. */
+  /** Return buckets that changed after that position; 0: all. */
   readonly after: number;
   readonly buckets: readonly (Bucket & { readonly tool: string })[];
 }
 
-// One statement is one snapshot: rows and position belong together. A ledger that ends before what
-// was asked for was put back from a copy: then everything is told anew.
+// One statement is one snapshot, so rows and position belong together. If the ledger ends before
+// the requested position, it was restored from a backup, and everything is returned.
 const statement = `
 with asked as (
   select coalesce(head.position, 0) as position,
@@ -46,7 +46,10 @@ interface AnswerRow {
   }[];
 }
 
-/** What the agent of a sidecar did elsewhere: by its other sidecars, by the control plane, and by earlier runs of this one. */
+/**
+ * Usage of a sidecar's agent elsewhere: at its other sidecars, at the control plane, and in earlier
+ * runs of this sidecar.
+ */
 export async function sidecarUsage(
   services: Services,
   caller: Caller,
@@ -64,7 +67,7 @@ export async function sidecarUsage(
     ],
   });
   const [row] = rows;
-  if (row === undefined) throw new Error('the usage query gave no row');
+  if (row === undefined) throw new Error('the usage query returned no row');
   return {
     position: Number(row.position),
     after: Number(row.after),

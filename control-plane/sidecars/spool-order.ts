@@ -4,8 +4,8 @@ import type { Sidecar } from '../platform/store/generated/client.ts';
 import { reportIncident } from './report-incident.ts';
 
 /**
- * Holds where records stand against what the sidecar uploaded before, and reports records that
- * never came and a spool that was wound back. Says whether it was.
+ * Compares the position of records with the sidecar's earlier uploads, and reports missing records
+ * and a rolled-back spool. Returns whether the spool was rolled back.
  */
 export async function noteOrder(
   services: Services,
@@ -31,7 +31,10 @@ export async function noteOrder(
   return { isRewound: false };
 }
 
-/** What comes again must be in the ledger; other records under those numbers are another spool's. */
+/**
+ * Repeated records must already be in the ledger; others with the same numbers come from another
+ * spool.
+ */
 async function noteRewound(
   services: Services,
   sidecar: Sidecar,

@@ -1,8 +1,8 @@
 /**
- * Why the control plane may act on a field that a sidecar sends. `recomputed`: its own value decides,
- * the sent one is compared with it or only makes it stricter. `bounded`: it may name only what belongs
- * to the enrolment, looked up in signed rows. `proved`: a signature is verified. `own`: it says
- * something of the sidecar's own work only, and is recorded as its word. `unread`: nothing reads it.
+ * Why the control plane may act on a field from a sidecar. `recomputed`: its own value decides; the
+ * sent one is compared or only makes it stricter. `bounded`: the field can only name objects of the
+ * enrolment, looked up in signed rows. `proved`: a signature is verified. `own`: it concerns the
+ * sidecar's own work, and is recorded as its statement. `unread`: nothing reads it.
  */
 type Trust = 'recomputed' | 'bounded' | 'proved' | 'own' | 'unread';
 
@@ -12,7 +12,9 @@ const action = 'judged by the control plane itself, and part of the recomputed d
 const stricter = 'the control plane’s own terms, or these where they are stricter';
 const word = 'the sidecar’s account of its own calls; the spool’s chain and signature bind it';
 
-/** Every field of every call that an enrolled sidecar makes, by operation. A test walks the contract. */
+/**
+ * All fields of all calls of enrolled sidecars, by operation. A test compares it with the contract.
+ */
 export const trustedFields: Readonly<Record<string, Fields>> = {
   reportSidecar: {
     'body.versions.*': ['own', 'shown to operators; confirms kill switches for itself only'],
@@ -30,7 +32,10 @@ export const trustedFields: Readonly<Record<string, Fields>> = {
     'head.ledger.position': ['recomputed', 'compared with the ledger’s own batches'],
     'head.ledger.tree_root': ['recomputed', 'compared with the ledger’s own batches'],
     'head.ledger.jws': ['proved', 'verified with the tenant’s checkpoint keys'],
-    'record.event.id': ['bounded', 'stored under the sidecar’s name; a taken id is put aside'],
+    'record.event.id': [
+      'bounded',
+      'stored under the sidecar’s name; a record with a used id is quarantined',
+    ],
     'record.event.type': ['bounded', 'one of the types that a sidecar can have seen'],
     'record.event.chain_id': ['bounded', 'the agent’s chain or the sidecar’s'],
     'record.event.occurred_at': ['own', 'the sidecar’s clock; the row has the time of sealing'],

@@ -20,21 +20,20 @@ import { noteOrder } from './spool-order.ts';
 import { Speakers } from './uploaded-event.ts';
 import { readUpload, type Upload } from './uploaded-segment.ts';
 
-/** A record on its way into the ledger: as the event that it holds, or as one that was put aside. */
+/** A record to seal: as its own event, or as the event of its quarantine. */
 interface Received {
   readonly record: number;
   readonly line: string;
   readonly event: EvidenceEvent;
   readonly salt: string | undefined;
-  /** Redacted arguments that are kept apart from the event. */
+  /** Redacted arguments, stored separately from the event. */
   readonly args?: JsonObject | undefined;
 }
 
 /**
- * Seals what a sidecar saw, in its order. A batch that is not the one the sidecar signed is
- * refused whole and reported. A record that the sidecar did sign and the ledger cannot take, such
- * as one that speaks for somebody else, is put aside: sealed as what was refused, never put right
- * in silence. Uploading the same again changes nothing.
+ * Seals a sidecar's records in their order. A batch that does not match its signature is rejected
+ * whole and reported. A signed record that the ledger cannot accept, such as one for another agent,
+ * is quarantined with its reason. Uploading again changes nothing.
  */
 export async function uploadEvidence(
   services: Services,
@@ -54,7 +53,7 @@ export async function uploadEvidence(
   const { isRewound } = await noteOrder(services, sidecar, { after: head.after, keys });
   await storeReceivedSalts(services, sidecar.tenantId, received);
   const sealed = await seal(services, sidecar, received);
-  // Before the upload is acknowledged: a report that could not be followed comes again.
+  // Before the acknowledgement, so that a failure makes the sidecar upload the report again.
   for (const event of sealed) await noteObservedDrift(services, sidecar, event);
   await acknowledge(services, sidecar, { last: head.last, isRewound });
   const ledger = await acknowledgement(services, sidecar.tenantId);
@@ -108,7 +107,7 @@ function quarantineRecord(
   const { record, line, code, problem } = refusal;
   log.error(
     { sidecar: sidecar.id, record, reason_code: code, problem },
-    'a sidecar’s record was put aside',
+    'quarantined a sidecar’s record',
   );
   return { record, line, event: quarantine(sidecar, refusal), salt: claimedSalt(line) };
 }
@@ -125,8 +124,8 @@ async function storeReceivedSalts(
 }
 
 /**
- * Resolves once every record is in the ledger, with the events that stand there as they came; those
- * that it will never take are put aside.
+ * Resolves with the events that were sealed as they came, once every record is in the ledger.
+ * Records that the ledger permanently rejects are quarantined.
  */
 async function seal(
   services: Services,
@@ -146,7 +145,7 @@ async function seal(
       continue;
     }
     const code = lastingReason(result.reason);
-    // The sidecar keeps all of it, and sends again.
+    // The sidecar keeps all records and retries.
     if (code === undefined)
       throw new GatewayError('evidence.seal_failed', { cause: result.reason });
     const problem = code === 'evidence.id_conflict' ? 'its id is taken' : result.reason.message;
@@ -167,7 +166,7 @@ function lastingReason(reason: unknown): Parameters<typeof quarantine>[1]['code'
   return code === 'evidence.id_conflict' || code === 'evidence.event_invalid' ? code : undefined;
 }
 
-/** Never backwards: an older batch that arrives again says nothing about where the spool stands. */
+/** Never decreases, because a repeated older batch does not change the end of the spool. */
 async function acknowledge(
   { db, clock }: Services,
   { tenantId, id }: Sidecar,
@@ -188,13 +187,13 @@ async function acknowledge(
 /** One record of the spool. */
 interface UploadedRecord {
   readonly event: EvidenceEvent;
-  /** What the digest of the arguments is keyed with, base64. */
+  /** Salt of the digest of the arguments, base64. */
   readonly salt?: string | undefined;
   /** The arguments as the sidecar redacted them. */
   readonly args?: JsonObject | undefined;
 }
 
-/** Reads a line of a spool, or says why the ledger cannot take it. */
+/** Parses a line of a spool, or returns why the ledger cannot accept it. */
 function readRecord(line: string): UploadedRecord | { readonly problem: string } {
   try {
     const value: unknown = JSON.parse(line);
@@ -206,7 +205,7 @@ function readRecord(line: string): UploadedRecord | { readonly problem: string }
         problem: `${issue?.path.join('.') ?? 'record'}: ${issue?.message ?? 'is not valid'}`,
       };
     }
-    // A text with a second reading, such as a key given twice, is nobody's record.
+    // Canonical text only, because a text with a duplicate key is ambiguous.
     if (canonicalJson(parsed.data) !== line) return { problem: 'it is not written canonically' };
     return parsed.data;
   } catch (error) {

@@ -5,14 +5,13 @@ import type { Services } from '../core/services.ts';
 import { agentChain } from '../ledger/sealing/new-event.ts';
 import type { Sidecar } from '../platform/store/generated/client.ts';
 
-/** What a sidecar can have seen. Everything else is for the control plane alone to say. */
+/** Event types that a sidecar may send; the control plane alone seals all others. */
 const seenTypes =
   /^(decision|execution\.result|passthrough|tool\.(drifted|renamed)|stream\.[a-z_]+|sidecar\.(started|stopped|drifted|stale|fault|throttled))$/;
 
 /**
- * Finds events that speak for somebody else than the enrolment's agent, user and environment. Another
- * user, as the event's or as the one acted for, must be that of a passport which the control plane
- * issued to the agent and which the event names.
+ * Finds events for another agent, user or environment than the enrolment's. Another user must be
+ * the user of a passport that the control plane issued to the agent and that the event names.
  */
 export class Speakers {
   readonly #services: Pick<Services, 'db' | 'guard'>;
@@ -24,7 +23,7 @@ export class Speakers {
     this.#sidecar = sidecar;
   }
 
-  /** Says what is wrong with an event, if anything. */
+  /** The problem of an event, or undefined. */
   async problemOf(event: EvidenceEvent): Promise<string | undefined> {
     return foreignField(this.#sidecar, event) ?? (await this.#foreignUser(event));
   }
@@ -50,7 +49,7 @@ export class Speakers {
     return isUser;
   }
 
-  /** A grant's passport names the user whose action was approved, at this sidecar alone. */
+  /** A grant's passport names the user of the approved action and is valid at this sidecar only. */
   async #wasIssuedFor(user: string, jti: string): Promise<boolean> {
     const { tenantId, agentId, id } = this.#sidecar;
     const { db, guard } = this.#services;

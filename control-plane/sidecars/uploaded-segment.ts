@@ -13,9 +13,9 @@ const position = z.strictObject({
 const headForm = z.strictObject({ sidecar: z.string(), after: position, last: position });
 
 export interface Upload {
-  /** Compact JWS over where the records stand in the spool. */
+  /** Compact JWS over the records' position in the spool. */
   readonly segment: string;
-  /** Where the ledger stood when it acknowledged records of this sidecar last. */
+  /** End of the ledger at the last acknowledgement to this sidecar. */
   readonly ledger?: LedgerAcknowledgement | undefined;
   /** The exact lines of the spool. */
   readonly records: readonly string[];
@@ -32,7 +32,7 @@ export const firstLine = z.strictObject({
     .optional(),
 });
 
-/** Tells the head of an upload from its records. */
+/** Separates the head of an upload from its records. */
 export function uploadIn([first = '', ...records]: readonly string[]): Upload {
   try {
     return { ...firstLine.parse(JSON.parse(first)), records };
@@ -43,8 +43,8 @@ export function uploadIn([first = '', ...records]: readonly string[]): Upload {
 }
 
 /**
- * Holds records against the head that the sidecar signed: its own key, its own name, and the
- * hashes that link line to line. Says what is wrong, if anything.
+ * Verifies records against the signed head: signature, sidecar id, and the hash chain of the lines.
+ * Returns the problem, if any.
  */
 export function readUpload(
   sidecar: Pick<Sidecar, 'id' | 'signingJwk'>,

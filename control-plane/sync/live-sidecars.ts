@@ -1,6 +1,6 @@
 import type { Transaction } from '../platform/store/transaction.ts';
 
-/** How long after its last sign of life a sidecar is still looked after. */
+/** How long after its last report a sidecar counts as live. */
 const liveMs = 10 * 60_000;
 
 export interface LiveSidecar {
@@ -10,7 +10,7 @@ export interface LiveSidecar {
   readonly userId: string;
 }
 
-/** The sidecars that are enrolled, not revoked, and were seen lately. */
+/** Sidecars that are enrolled, not revoked, and reported recently. */
 export async function liveSidecars(
   db: Pick<Transaction, 'sidecar'>,
   nowMs: number,

@@ -4,7 +4,7 @@ import type { Transaction } from '../platform/store/transaction.ts';
 
 type Queries = Pick<Transaction, '$queryRaw' | '$executeRaw'>;
 
-/** What stands in `sync_section`: how far a section has moved, and what of it the bus has. */
+/** A row of `sync_section`: the current version of a section, and the published one. */
 interface SectionRow {
   readonly name: string;
   readonly version: number;
@@ -19,7 +19,7 @@ interface RawRow {
   readonly digest: string | null;
 }
 
-/** Moves sections on. Names are locked in their order, so that two movers cannot wait for each other. */
+/** Bumps sections. Locks names in sorted order to avoid deadlocks. */
 export async function bumpSections(
   tx: Queries,
   tenantId: string,
@@ -33,7 +33,7 @@ export async function bumpSections(
     do update set version = sync_section.version + 1, updated_at = now()`;
 }
 
-/** Gives every tenant its rows: the first publication is then like any other. */
+/** Creates the rows of every tenant, so that the first publication needs no special case. */
 export async function ensureSections(db: Queries): Promise<void> {
   await db.$executeRaw`
     insert into sync_section (tenant_id, name, updated_at)
@@ -42,7 +42,7 @@ export async function ensureSections(db: Queries): Promise<void> {
     on conflict do nothing`;
 }
 
-/** What has moved and was not carried to the bus yet, by tenant. */
+/** Sections whose current version is not on the bus, by tenant. */
 export async function pendingSections(
   db: Queries,
   tenantId?: string,
@@ -77,7 +77,10 @@ export async function readSections(
   }));
 }
 
-/** Notes what the bus has now. Never lowers: a slower publisher of an older version changes nothing. */
+/**
+ * Records the published version. Never lowers it, so a slow publisher of an older version changes
+ * nothing.
+ */
 export async function notePublished(
   db: Queries,
   tenantId: string,
@@ -93,7 +96,10 @@ export async function notePublished(
       and published_version < ${version} and version >= ${version}`;
 }
 
-/** Moves a section beyond `above`, unless it has moved since `from`: what is on the bus is not ours. */
+/**
+ * Bumps a section above `above`, unless it changed since `from`. Use it when the bus has a text
+ * that this database did not publish.
+ */
 export async function bumpBeyond(
   db: Queries,
   tenantId: string,
@@ -110,10 +116,9 @@ export interface HeartbeatClaim {
 }
 
 /**
- * Takes the next turn at the heartbeat: its sequence, and the sections as they stand. One
- * process at a time, for the row is locked; the sections are read after the lock, so that of two
- * heartbeats the later knows no less. Undefined when the last turn was taken less than
- * `notWithinMs` ago, by whichever process.
+ * Claims the next heartbeat: its sequence and the current sections. The row lock serialises
+ * processes, and sections are read after the lock, so a later heartbeat never covers an older
+ * state. Undefined if any process claimed one less than `notWithinMs` ago.
  */
 export async function claimHeartbeat(
   tx: Queries,
@@ -133,11 +138,11 @@ export async function claimHeartbeat(
   const [turn] = turns;
   if (turn === undefined) return undefined;
   const sections = await readSections(tx, tenantId, tenantSections);
-  // Named in the query: nothing else comes back.
+  // The query selects these names only.
   return { sequence: Number(turn.version), sections: sections as HeartbeatClaim['sections'] };
 }
 
-/** Lets the sequence go on above one that is out already: the database was set back. */
+/** Raises the sequence above a published one, after a rollback of the database. */
 export async function raiseHeartbeatSequence(
   db: Queries,
   tenantId: string,

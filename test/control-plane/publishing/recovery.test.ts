@@ -169,7 +169,7 @@ describe('what goes wrong', () => {
       await running.round();
       return lines.length >= 2;
     });
-    expect(lines).toEqual(['publishing failed; trying again', 'publishing works again']);
+    expect(lines).toEqual(['publishing failed; the next round retries', 'publishing works again']);
   });
 });
 
