@@ -16,20 +16,21 @@ export interface Decided {
   readonly environment: Environment;
   readonly verdict: Verdict;
   readonly approvalId?: number | undefined;
-  /** Where it is sent, should it proceed: at an enforcement point. */
+  /** Destination of the call, set at an enforcement point. */
   readonly upstream?: UpstreamFacts | undefined;
   readonly isAnswerKept?: boolean | undefined;
-  /** Who asked: the principal of the API key. */
+  /** Principal of the caller's API key. */
   readonly principal: string;
-  /** Names the run of the process that counts the call. */
+  /** Identifies the process run that counts the call. */
   readonly usageRun: string;
-  /** What is kept of the arguments; default: digest and shape. */
+  /** Which form of the arguments the event keeps; default: digest and shape. */
   readonly setting?: ArgumentsSetting | undefined;
 }
 
 /**
- * The event of a decision, and the salt that its digest of the arguments is keyed with: kept
- * apart, encrypted, so that the values cannot be guessed from the ledger and can be forgotten.
+ * Builds the event of a decision and the salt that keys its digest of the arguments. The salt is
+ * stored separately and encrypted, so that values cannot be guessed from the ledger and can be
+ * erased.
  */
 export function decisionEvent(
   { action, point, environment, verdict, approvalId, upstream, isAnswerKept, ...by }: Decided,

@@ -4,7 +4,7 @@ import { parseStrictJson } from '../../shared/base/strict-json.ts';
 import type { ExecutionResult } from '../../shared/contract/actions.ts';
 import type { AnswerHeaders, UpstreamAnswer } from '../platform/upstream/answer-collector.ts';
 
-/** What a caller may need of an upstream's header; sessions, cookies and the like stay behind. */
+/** Response headers that the caller receives. Cookies and other session headers are dropped. */
 const forwardedHeaders = [
   'cache-control',
   'content-disposition',
@@ -26,7 +26,7 @@ const forwardedHeaders = [
   'x-request-id',
 ] as const;
 
-/** An upstream's answer as execute hands it on. */
+/** Builds the `execute` response from an upstream's response. */
 export function describeAnswer({
   status,
   headers,
@@ -48,8 +48,8 @@ export function describeAnswer({
 }
 
 /**
- * JSON only where every reader makes the same value of it and it survives being printed again;
- * otherwise the text as it came, so that no number is rounded and no key lost.
+ * Returns JSON only if every parser reads the same value and printing it again loses nothing.
+ * Otherwise returns the text as received, so that no number is rounded and no key is lost.
  */
 function describeBody(
   body: Buffer,
@@ -74,13 +74,13 @@ function readJson(body: Buffer): JsonValue | undefined {
   }
 }
 
-/** Merged into an object it would become that object's prototype. */
+/** Such a key would become the prototype of an object that it is merged into. */
 function holdsPrototype(value: JsonValue | undefined): boolean {
   if (typeof value !== 'object' || value === null) return false;
   return Object.hasOwn(value, '__proto__') || Object.values(value).some(holdsPrototype);
 }
 
-/** A limit in bytes may fall within a character: that one is left out. */
+/** Drops a character that the byte limit cut in two. */
 function dropPartialCharacter(body: Buffer, truncated: boolean): Buffer {
   if (!truncated) return body;
   for (let cut = 0; cut < 4 && cut < body.length; cut++) {

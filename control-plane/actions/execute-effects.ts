@@ -20,25 +20,25 @@ import { measureWork } from '../platform/scheduling/work-meter.ts';
 
 export interface ReachedVerdict {
   readonly verdict: Verdict;
-  /** Takes the call back out of the budgets. */
+  /** Takes the call out of the budgets again. */
   readonly release: Release;
-  /** The approval that the action waits for. */
+  /** Approval that the action waits for. */
   readonly approvalId?: number | undefined;
-  /** What a human said of the action, as far as the agent is given it. */
+  /** Comment of a decider, as redacted for the agent. */
   readonly approverComment?: string | undefined;
 }
 
 interface DecisionInput {
   readonly action: Action;
   readonly state: DecisionState;
-  /** Who asks: recorded where a grant is used. */
+  /** Caller's principal, recorded when a grant is used. */
   readonly principal: string;
   readonly requestedBy: readonly string[];
 }
 
 /**
- * Decides, and carries out what the verdict asks for: takes the passport's one use, spends the
- * grant, opens the approval, in that order.
+ * Decides on an action and executes the effects of the verdict in this order: claims the passport,
+ * consumes the grant, opens the approval.
  */
 export async function executeEffects(
   services: Services,
@@ -54,7 +54,8 @@ export async function executeEffects(
       return measureWork(() => decide(action, { ...state, passport, grant }, clock.now()));
     },
     claim: (claim) =>
-      // Durable whatever the risk: a claim that is deleted from the bus must not open a second use.
+      // Durable at every risk tier, because a claim that is deleted from the bus must not allow a
+      // second use.
       claimPassport(
         { ...claim, durable: true },
         {
@@ -63,7 +64,7 @@ export async function executeEffects(
           nowMs: clock.now(),
           claimDurably: (jti, expiresAtMs) =>
             claimDurably(services, tenantId, { jti, expiresAtMs }),
-          onFailure: (err) => log.warn({ err, jti: claim.jti }, 'a passport could not be claimed'),
+          onFailure: (err) => log.warn({ err, jti: claim.jti }, 'could not claim a passport'),
         },
       ),
     spend: ({ approvalId, eventHash }) =>
@@ -77,7 +78,7 @@ export async function executeEffects(
   });
 }
 
-/** What a standing grant makes of an action that a human would have to be asked about. */
+/** Decides again with each standing grant that covers the action; undefined if none applies. */
 async function decideByStandingGrant(
   services: Services,
   { action, state }: DecisionInput,
@@ -96,11 +97,11 @@ async function decideByStandingGrant(
 }
 
 interface PendingVerdict extends Reached {
-  /** Decides anew, with a standing grant to rest on. */
+  /** Decides again with a standing grant. */
   reachWith(grant: ApprovalProof): Promise<Reached>;
 }
 
-/** Looks for a standing grant before a human is asked. */
+/** Uses a standing grant if one covers the action; otherwise opens an approval. */
 async function requestApproval(
   services: Services,
   input: DecisionInput,
@@ -131,14 +132,16 @@ async function requestApproval(
     const approverComment = await agentCommentOn(services, approval);
     return { verdict, release, approvalId: approval.id, approverComment };
   } catch (thrown) {
-    services.log.warn({ err: thrown }, 'an approval could not be opened');
+    services.log.warn({ err: thrown }, 'could not open an approval');
     const tooMany = thrown instanceof GatewayError && thrown.code === 'approval.too_many_open';
     const code = tooMany ? thrown.code : 'approval.unavailable';
     return { verdict: refuse(verdict, code), release };
   }
 }
 
-/** When the user last proved to be there: by a passport of their own that came with the action. */
+/**
+ * Time of the user's last proven presence, by a passport of that user that came with the action.
+ */
 async function authenticatedAtMs(
   services: Pick<Services, 'db' | 'guard'>,
   { action: { tenantId, agentId, userId }, state: { passport } }: DecisionInput,
@@ -148,7 +151,7 @@ async function authenticatedAtMs(
   return (await userPresence(services, { tenantId, agentId, jti, userId }))?.atMs;
 }
 
-/** The same verdict as a refusal, for a reason that came up while it was carried out. */
+/** Turns a verdict into a denial because one of its effects failed. */
 export function refuse(
   verdict: Verdict,
   code: 'approval.too_many_open' | 'approval.unavailable',

@@ -31,19 +31,19 @@ import { actionOf, answerOf, restsOnOutage } from './preflight.ts';
 import { type PreparedExecution, prepareExecution } from './prepare-execution.ts';
 import { sealSalted } from './seal-salted.ts';
 
-/** What may pass between sending and the stored answer, beside the upstream's own time. */
+/** Allowed time between sending and the stored response, in addition to the upstream's timeout. */
 const marginMs = 60_000;
 
 /**
- * Decides on an action and performs it where it may proceed (contract 4.1). With an idempotency
- * key it is sent at most once, whatever dies on the way.
+ * Decides on an action and performs it if allowed (contract 4.1). With an idempotency key the
+ * request is sent at most once, also across crashes.
  */
 export function execute(
   services: Services,
   caller: Caller,
   request: ActionRequest,
 ): Promise<ExecuteResponse> {
-  // A caller who hangs up changes nothing: what was begun is brought to an end and recorded.
+  // The call completes and is recorded even if the caller disconnects.
   return services.upstream.track(async () => {
     const action = await actionOf(caller, request);
     const { passport, idempotency_key: key, ...payload } = request;
@@ -76,7 +76,7 @@ export function execute(
 
 type Execution = KeptAnswer & { readonly body: ExecuteResponse };
 
-/** The story: what would be sent, may it, say that it begins, does it still hold, send, seal. */
+/** Steps: build the request, decide, record the beginning, check again, send, seal the result. */
 async function judgeAndPerform(
   services: Services,
   judging: Judging,
@@ -97,7 +97,7 @@ async function judgeAndPerform(
   return answerTo(services, { judging, decided, end: { ...outcome, durationMs }, resultId });
 }
 
-/** Whether the same request may fare better later, unchanged. */
+/** Whether the same request can succeed later without a change. */
 function isOutage(obstacle: GatewayError | undefined): boolean {
   return obstacle?.kind.retryable === true;
 }
@@ -141,7 +141,7 @@ async function answerTo(
   const { executed, failure, answer } = end;
   const isPassing = executed === false && failure !== undefined && errorKinds[failure].retryable;
   const result = { action, decisionEventId: decided.evidence_event_id, end };
-  // What may be tried again under the same key is not its one result.
+  // A retry under the same key must get a new event, because this outcome is not final.
   const sealing = executionEvent(
     { ...result, resultId: isPassing ? undefined : resultId },
     services.clock,
@@ -161,7 +161,10 @@ async function answerTo(
   };
 }
 
-/** The call has happened: what cannot be sealed now is the ledger's dead letter, not a failure of the call. */
+/**
+ * The call was performed, so a failed seal becomes a dead letter of the ledger and not an error of
+ * the call.
+ */
 async function sealEnd(
   services: Services,
   { tenantId }: Action,
@@ -171,7 +174,10 @@ async function sealEnd(
     await sealSalted(services, tenantId, sealing);
     return true;
   } catch (err) {
-    services.log.error({ err, event: sealing.event.id }, 'an execution could not be sealed');
+    services.log.error(
+      { err, event: sealing.event.id },
+      'could not seal an execution result; it is kept as a dead letter',
+    );
     return false;
   }
 }
@@ -180,7 +186,7 @@ function describeFailure(code: ErrorCode) {
   return { reason_code: code, summary: errorKinds[code].text, next_steps: stepsFor(code) };
 }
 
-/** What a repeat is told when nobody lived to say how the call ended. */
+/** Response to a repeat when the process died before it recorded how the call ended. */
 function lostAnswer(decided: ActionResponse): ExecuteResponse {
   return {
     ...decided,
@@ -189,7 +195,7 @@ function lostAnswer(decided: ActionResponse): ExecuteResponse {
   };
 }
 
-/** Settles a call whose process died, together with the event that says so: once. */
+/** Settles a call whose process died, together with the event that records it, exactly once. */
 async function recordLost(
   services: Services,
   action: Action,
@@ -205,8 +211,8 @@ async function recordLost(
 }
 
 /**
- * Asked right before an action is sent: throws when what was decided a moment ago no longer holds,
- * because a kill switch was armed, the agent disabled, the passport revoked, or the tool changed.
+ * Runs right before an action is sent. Throws if the decision no longer holds because a kill switch
+ * was armed, the agent was disabled, the passport was revoked, or the tool changed.
  */
 async function assertStillPermitted(
   services: Services,
@@ -223,7 +229,7 @@ async function assertStillPermitted(
   const mode = effectiveMode(action, state, now);
   if (stricterMode(mode, verdict.mode) !== verdict.mode) {
     throw new GatewayError('runtime.kill_switch', {
-      message: `The mode ${mode} came into force after the decision was made.`,
+      message: `The mode ${mode} became active after the decision was made.`,
     });
   }
   if (verdict.enforced) assertUnchanged(state, verdict);

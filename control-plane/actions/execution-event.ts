@@ -8,10 +8,10 @@ import type { Services } from '../core/services.ts';
 import { agentChain, newEvent } from '../ledger/sealing/new-event.ts';
 import type { UpstreamAnswer, UpstreamOutcome } from '../platform/upstream/answer-collector.ts';
 
-// It may quote what an upstream said, a certificate's names for one.
+// A detail may quote the upstream, for example the names in a certificate.
 const detailCharsMax = 512;
 
-/** How an execution ended, for the evidence. */
+/** How an execution ended, as the evidence records it. */
 export interface ExecutionEnd {
   readonly executed: UpstreamOutcome['executed'];
   readonly failure?: string | undefined;
@@ -21,8 +21,8 @@ export interface ExecutionEnd {
 }
 
 /**
- * The event of an execution's end. The answer itself is not kept: its size is, and a digest keyed
- * with the salt, by which an answer can be proved and none guessed.
+ * Builds the event of an execution's end. The event keeps the size of the response and a digest
+ * keyed with the salt: a known response can be proved, and none can be guessed.
  */
 export function executionEvent(
   { action, decisionEventId, end, resultId }: ExecutionOfAction,
@@ -48,11 +48,11 @@ export interface ExecutionOfAction {
   readonly action: Action;
   readonly decisionEventId: string;
   readonly end: ExecutionEnd;
-  /** For the event; default: a new one. */
+  /** Id of the event; default: a new one. */
   readonly resultId?: string | undefined;
 }
 
-/** What an `execution.result` says whoever seals it. */
+/** Fields that every `execution.result` has, whichever program seals it. */
 export function executionFields(action: Action, failure: string | undefined, data: JsonObject) {
   const { agentId, userId, tool, resource } = action;
   return {

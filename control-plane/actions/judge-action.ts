@@ -22,29 +22,32 @@ export interface Judging {
   readonly passport?: string | undefined;
   readonly point: DecisionState['point'];
   readonly environment: Environment;
-  /** Why the action could not be performed even if it were allowed: it is refused for that, then. */
+  /**
+   * Why the action could not be performed even if allowed; the action is then denied with this
+   * error.
+   */
   readonly obstacle?: GatewayError | undefined;
   readonly upstream?: UpstreamFacts | undefined;
-  /** Who asks: the principal of the API key. */
+  /** Principal of the caller's API key. */
   readonly principal: string;
-  /** Who may not decide, should a human be asked: see requestersOf. */
+  /** Principals that may not decide if an approval is opened; see requestersOf. */
   readonly requestedBy: readonly string[];
-  /** The answer is kept for whoever asks again, also where the decision cannot be sealed now. */
+  /** The response is stored for repeats, also when the decision cannot be sealed now. */
   readonly isAnswerKept?: boolean | undefined;
 }
 
 export interface JudgedAction extends ReachedVerdict {
-  /** The sealed decision. */
+  /** Id of the sealed decision. */
   readonly eventId: string;
   readonly chainId: string;
-  /** Set when the decision is a refusal because something broke. */
+  /** Set if the decision is a denial because of an internal failure. */
   readonly failure?: GatewayError | undefined;
 }
 
 /**
- * Judges one action and seals the decision before anybody hears of it. Whatever breaks on the
- * way is a refusal, sealed like any other; a decision that cannot be sealed is
- * `evidence.seal_failed`, thrown. What `beforeSealing` throws is thrown, and nothing is sealed.
+ * Judges one action and seals the decision before it returns. An internal failure is a sealed
+ * denial. Throws `evidence.seal_failed` if the decision cannot be sealed, and rethrows errors of
+ * `beforeSealing` without sealing.
  */
 export async function judgeAction(
   services: Services,
@@ -63,7 +66,8 @@ export async function judgeAction(
   let isCommitted = false;
   try {
     await beforeSealing?.(judged, sealing);
-    // From here on an answer that is kept may be given, whatever becomes of the sealing: it counts.
+    // A stored response may be returned to a repeat even if sealing fails, so the call stays
+    // counted.
     isCommitted = judging.isAnswerKept === true;
     await seal(services, judging.action.tenantId, sealing);
   } catch (error) {
@@ -88,12 +92,12 @@ async function decideAndExecute(
     return await executeEffects(services, { action, state, principal, requestedBy });
   } catch (thrown) {
     const failure = toAnswerable(thrown);
-    services.log.error({ err: failure }, 'a decision failed: denied');
+    services.log.error({ err: failure }, 'a decision failed; the action was denied');
     return { verdict: failedVerdict(failure, action.mode), failure, release: () => {} };
   }
 }
 
-/** Nothing is done for an agent that is unknown or disabled, whatever the mode. */
+/** An unknown or disabled agent gets nothing performed, in any mode. */
 function obstacleOf(
   { action, obstacle, point }: Judging,
   { agent, agentDisabled }: DecisionState,
@@ -105,7 +109,7 @@ function obstacleOf(
   });
 }
 
-/** The verdict on what cannot be performed: no passport is used up for it, and nobody is asked. */
+/** Denies an action that cannot be performed: consumes no passport and opens no approval. */
 function denyForObstacle(verdict: Verdict, { code, message }: GatewayError): Verdict {
   if (!mayProceed(verdict) && verdict.decision !== 'require_approval') {
     return { ...verdict, effects: [] };
@@ -123,7 +127,7 @@ function denyForObstacle(verdict: Verdict, { code, message }: GatewayError): Ver
   };
 }
 
-/** A refusal for want of a decision: enforced whatever mode was asked for. */
+/** A denial because no decision could be made. It is enforced in every mode. */
 function failedVerdict({ code, message }: GatewayError, mode: Mode | undefined): Verdict {
   return {
     decision: 'deny',
@@ -134,7 +138,7 @@ function failedVerdict({ code, message }: GatewayError, mode: Mode | undefined):
     matchedRules: [],
     observed: [],
     riskTier: 'medium',
-    nextSteps: ['Try again; if it goes on, tell whoever runs the gateway.'],
+    nextSteps: ['Try again; if the problem continues, report it to the operator of the gateway.'],
     effects: [],
   };
 }
@@ -145,7 +149,7 @@ async function seal(services: Services, tenantId: string, sealing: Sealing): Pro
   try {
     await sealSalted(services, tenantId, sealing);
   } catch (cause) {
-    log.error({ err: cause, event: event.id }, 'a decision could not be sealed: denied');
+    log.error({ err: cause, event: event.id }, 'could not seal a decision; the action was denied');
     throw new GatewayError('evidence.seal_failed', {
       cause,
       details: { decision: 'deny', chain_id: event.chain_id, evidence_event_id: event.id },

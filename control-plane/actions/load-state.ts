@@ -17,7 +17,7 @@ import { toolRecord } from '../records/tool-record.ts';
 import { readUsage } from '../usage/read-usage.ts';
 import { queryState, type StateRow } from './state-query.ts';
 
-/** The audience of passports for agents that ask the control plane itself (contract 2.6). */
+/** Audience of passports for agents that call the control plane directly (contract 2.6). */
 export const controlPlaneAudience = 'gateway://agents';
 
 export interface StateRequest {
@@ -29,8 +29,8 @@ export interface StateRequest {
 }
 
 /**
- * Everything that a decision on an action depends on, read from the database in one statement, and
- * one more where a budget refers to its tool.
+ * Loads everything that a decision depends on, in one statement, and in a second one if a budget
+ * refers to the tool.
  */
 export async function loadState(
   services: Pick<Services, 'db' | 'pool' | 'clock' | 'usage' | 'guard'>,
@@ -75,7 +75,7 @@ export async function loadState(
   };
 }
 
-/** Nothing is decided by a row that is not ours: the action is denied for it. */
+/** A row that fails its integrity check makes the decision a denial. */
 function assertSigned(guard: Services['guard'], row: StateRow): void {
   if (row.tenant !== null) guard.assert('tenant', row.tenant);
   for (const armed of row.kill_switches) guard.assert('kill_switch', armed);
@@ -84,7 +84,7 @@ function assertSigned(guard: Services['guard'], row: StateRow): void {
   if (row.tool !== null) guard.assert('tool', row.tool);
 }
 
-/** A kill switch that was armed and has no row any more was deleted past the API. */
+/** An armed kill switch without a row was deleted outside the API. */
 function assertNoneMissing(
   guard: Services['guard'],
   { kill_switches: rows, armed_since: since }: StateRow,
@@ -96,7 +96,7 @@ function assertNoneMissing(
   throw guard.forged({ tenantId, table: 'kill_switch', key, found: 'missing' });
 }
 
-/** By signed values only: a filter in SQL would believe a forged one. */
+/** Compares signed values, because a filter in SQL would use a forged column. */
 function isArmed(
   { disarmedAt, expiresAt, agentId: blocked }: StateRow['kill_switches'][number],
   { agentId, nowMs }: { readonly agentId: string; readonly nowMs: number },
@@ -107,11 +107,12 @@ function isArmed(
 
 function tenantOf({ tenant }: StateRow): DecisionState['tenant'] {
   const mode = modes.find((known) => known === tenant?.mode);
-  if (tenant === null || mode === undefined) throw new Error('the tenant cannot be read');
+  if (tenant === null || mode === undefined)
+    throw new Error('the tenant or its mode cannot be read');
   return { id: tenant.id, name: tenant.name, mode };
 }
 
-/** A forced mode that cannot be read forces the strictest. */
+/** An unreadable forced mode counts as the strictest mode. */
 function killSwitch(row: StateRow['kill_switches'][number]): KillSwitch {
   const mode = modes.find((known) => known === row.mode);
   return {

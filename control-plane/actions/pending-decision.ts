@@ -6,12 +6,13 @@ import type { Services } from '../core/services.ts';
 import type { SaltedEvent } from '../ledger/privacy/store-salts.ts';
 import { sealSalted } from './seal-salted.ts';
 
-/** A decision as it is about to be sealed. */
+/** A decision that is about to be sealed. */
 export type Sealing = SaltedEvent;
 
 type Outcome = { readonly answer: ActionResponse } | { readonly refusal: GatewayError };
 
-// What is sealed again must be the same bytes: records keep the order of their members.
+// `z.record` keeps the order of members, because an event that is sealed again must have the same
+// bytes.
 const members = z.record(z.string(), z.unknown());
 const pendingDecisionForm = z.object({
   left_behind: z.object({
@@ -30,8 +31,8 @@ const pendingDecisionForm = z.object({
 });
 
 /**
- * What a repeat needs, should this process die while it seals: the decision and the answer to it.
- * Nothing would decide the same again, for the passport is used.
+ * Body to store under the idempotency key before sealing: the decision and its response. A repeat
+ * needs it if this process dies, because the passport is consumed and a new decision would differ.
  */
 export function pendingDecision(sealing: Sealing, outcome: Outcome): object {
   if ('answer' in outcome) return { left_behind: { ...sealing, answer: outcome.answer } };
@@ -40,8 +41,8 @@ export function pendingDecision(sealing: Sealing, outcome: Outcome): object {
 }
 
 /**
- * The answer out of what an idempotency key holds. Of a decision that was left behind nobody knows
- * whether it was sealed: it is sealed first, which changes nothing where it was.
+ * Reads the response from what an idempotency key stores. A pending decision may not be sealed yet,
+ * so it is sealed first; sealing it twice changes nothing.
  */
 export async function readAnswer(
   services: Pick<Services, 'pool' | 'vault' | 'ledger'>,

@@ -16,17 +16,21 @@ import { measureWork } from '../platform/scheduling/work-meter.ts';
 import { type JudgedAction, type Judging, judgeAction } from './judge-action.ts';
 import { pendingDecision, readAnswer, type Sealing } from './pending-decision.ts';
 
-/** A decision takes milliseconds. Where one takes longer than this, another decides, and one counts. */
+/** After this time another process takes over a decision. Exactly one of the two counts. */
 const abandonedMs = 10_000;
 
-/** True for an answer that another moment may change: it is not kept for an idempotency key. */
+/**
+ * True for a reason that may be gone a moment later: such a response is not stored under an
+ * idempotency key.
+ */
 export function restsOnOutage(reasonCode: string): boolean {
   return errorKindOf(reasonCode)?.countsAs === 'outage';
 }
 
 /**
- * Decides on an action without performing it (contract 4.1). With an idempotency key a repeat
- * gets the first answer, and takes no use of a passport, also when the process that decided died.
+ * Decides on an action without performing it (contract 4.1). With an idempotency key a repeat gets
+ * the first response and does not consume a passport again, also after a crash of the first
+ * process.
  */
 export async function preflight(
   services: Services,
@@ -72,7 +76,7 @@ function outcomeOf(judged: JudgedAction): Outcome {
   }
 }
 
-/** Whoever asks again may be answered otherwise. */
+/** Whether a repeat may get another response. */
 function isPassing(outcome: Outcome): boolean {
   return 'answer' in outcome
     ? restsOnOutage(outcome.answer.reason_code)
@@ -80,14 +84,14 @@ function isPassing(outcome: Outcome): boolean {
 }
 
 /**
- * The action that a request asks about, in the caller's tenant. A key that is bound to an agent
- * speaks for that agent only.
+ * Builds the action of a request in the caller's tenant. A key that is bound to an agent speaks for
+ * that agent only.
  */
 export async function actionOf(caller: Caller, request: ActionRequest): Promise<Action> {
   assertOwnAgent(caller, request.agent_id);
   const args = request.args ?? {};
   const pause = pauser();
-  // What JSON cannot hold faithfully could be neither digested nor approved.
+  // Arguments that JSON cannot hold exactly could be neither digested nor approved.
   measureWork(() => canonicalJson(args));
   await pause();
   measureWork(() => refuseDuplicateNames(args));
@@ -106,7 +110,10 @@ export async function actionOf(caller: Caller, request: ActionRequest): Promise<
   };
 }
 
-/** A verdict as the contract answers it; throws for what it answers as an error. */
+/**
+ * Converts a verdict to the response of the contract; throws if the contract answers it with an
+ * error.
+ */
 export function answerOf(judged: JudgedAction): ActionResponse {
   const { verdict, approvalId, approverComment, eventId, chainId, failure } = judged;
   const { reasonCode } = verdict;

@@ -13,7 +13,7 @@ import type { Services } from '../core/services.ts';
 import { credentialForCall } from '../credentials/held-credentials.ts';
 import { toAnswerable } from '../platform/http/errors.ts';
 
-/** Where an action would be sent: what the ledger keeps of it. */
+/** Destination of an action, as the ledger records it. */
 export interface UpstreamFacts {
   readonly binding: string;
   readonly host: string;
@@ -21,7 +21,7 @@ export interface UpstreamFacts {
   readonly credential_id?: string | undefined;
 }
 
-/** The one request that stands for an action, or why there is none. */
+/** The upstream request for an action, or the reason why none can be built. */
 export type PreparedExecution =
   | {
       readonly outgoing: Outgoing;
@@ -32,8 +32,8 @@ export type PreparedExecution =
   | { readonly outgoing?: undefined; readonly obstacle: GatewayError };
 
 /**
- * Builds what would be sent, before anything is decided: no passport is used up and nobody is
- * asked about an action that cannot be performed. Never rejects.
+ * Builds the upstream request before the decision, so that an action that cannot be performed
+ * consumes no passport and opens no approval. Never rejects.
  */
 export async function prepareExecution(
   services: Services,
@@ -59,7 +59,7 @@ export async function prepareExecution(
   } catch (thrown) {
     const obstacle = toAnswerable(thrown);
     if (obstacle.kind.status >= 500) {
-      services.log.error({ err: obstacle }, 'a call cannot be prepared');
+      services.log.error({ err: obstacle }, 'could not prepare a call');
     }
     return { obstacle };
   }
@@ -82,13 +82,13 @@ async function bindingFor(
   if (binding === undefined) throw new GatewayError('execution.not_configured');
   if (other === undefined) return binding;
   throw new GatewayError('binding.overlap', {
-    message: `The bindings ${binding.name} and ${other.name} both have an upstream for ${tool}: where it is sent must be one place.`,
+    message: `The bindings ${binding.name} and ${other.name} both have an upstream for ${tool}; keep the upstream in one of them.`,
   });
 }
 
 /**
- * The resource that policy judges must be the one that is acted on: at a sidecar it comes from the
- * arguments, so here it is held against them. The same call then has the same action digest at both.
+ * Policy must judge the resource that the call acts on. A sidecar derives it from the arguments, so
+ * it is compared with the arguments here, and the same call has the same digest at both.
  */
 function refuseOtherResource(binding: Binding, { resource, args }: Action): void {
   const meant =

@@ -1,7 +1,7 @@
 import type { Services } from '../core/services.ts';
 import { type SaltedEvent, storeSalts } from '../ledger/privacy/store-salts.ts';
 
-/** Seals an event that holds salted digests, once what is kept apart from it is kept. */
+/** Stores the salt of an event, then seals the event. */
 export async function sealSalted(
   services: Pick<Services, 'pool' | 'vault' | 'ledger'>,
   tenantId: string,

@@ -4,31 +4,36 @@ import { queryPrepared } from '../platform/store/prepared-statement.ts';
 import type { SignedRow } from '../platform/store/signed-rows.ts';
 import type { StoredTool } from '../records/tool-record.ts';
 
-/** What a decision needs to know about one action; everything is looked up within the tenant. */
+/** Lookup keys for the state of one action. Every lookup is within the tenant. */
 export interface StateKeys {
   readonly tenantId: string;
-  /** Undefined when the id has not the form of a registered agent's. */
+  /** Undefined if the id does not have the form of a registered agent's id. */
   readonly agentRowId: number | undefined;
   readonly userId: string;
   readonly tool: string;
   readonly nowMs: number;
-  /** Under which a passport, if one was given, may have been revoked. */
+  /** Ids under which the passport may have been revoked. */
   readonly revocationIds: readonly string[];
   readonly approvalHash: string | undefined;
-  /** The kill switches known to be armed, and up to which position of the ledger that is known. */
+  /**
+   * Armed kill switches known to this process, and the ledger position up to which they are known.
+   */
   readonly armed: { readonly ids: readonly string[]; readonly position: number };
 }
 
 export type ApprovalRow = SignedRow<'approval'> & {
-  /** The ledger row that `event_hash` names. */
+  /** Text of the ledger row that `event_hash` names. */
   readonly canonical: string;
 };
 
 export interface StateRow {
   readonly tenant: SignedRow<'tenant'> | null;
-  /** All that are armed, or should be: for every agent, since a filtered column may be forged. */
+  /**
+   * All kill switches that are or should be armed, for every agent, because a filtered column may
+   * be forged.
+   */
   readonly kill_switches: readonly SignedRow<'kill_switch'>[];
-  /** Ids of those that the ledger says were armed since what is known of it. */
+  /** Ids of kill switches that the ledger records as armed after the known position. */
   readonly armed_since: readonly string[];
   readonly agent: SignedRow<'agent'> | null;
   readonly user: SignedRow<'directory_user'> | null;
@@ -43,8 +48,8 @@ const armedSince = `select substr(e.chain_id, ${'kill_switches:'.length + 1}) fr
     and e.source = 'control-plane' and e.chain_id like 'kill\\_switches:%'`;
 
 /**
- * One statement, and so one round trip and one view of the database: a decision is never made
- * from a tool of before a change and policies of after it.
+ * One statement is one snapshot, so a decision never combines a tool from before a change with
+ * policies from after it.
  */
 const text = `
 select
@@ -88,6 +93,6 @@ export async function queryState(pool: Pool, keys: StateKeys): Promise<StateRow>
     keys.approvalHash ?? null,
     keys.armed.position,
   ]);
-  if (row === undefined) throw new Error('the state query gave no row');
+  if (row === undefined) throw new Error('the state query returned no row');
   return row;
 }

@@ -9,7 +9,7 @@ import type { Transaction } from '../platform/store/transaction.ts';
 
 interface Widening {
   readonly name: string;
-  /** The agent as it is; undefined for a new one. */
+  /** Current agent; undefined for a new one. */
   readonly known: Agent | undefined;
   readonly capabilities: readonly string[];
 }
@@ -17,9 +17,9 @@ interface Widening {
 const stepsMax = 2_000_000;
 
 /**
- * Throws `agent.widening_refused` when the caller may not enrol sidecars and the agent would gain
- * capabilities that lead to a secret: those of a stored credential, or any while it has sidecars or
- * enrolment tokens. The registry's lock is held, so that no token is made meanwhile.
+ * Throws `agent.widening_refused` if the caller may not enrol sidecars and the agent would gain
+ * capabilities that reach a secret: those of a stored credential, or any while it has sidecars or
+ * enrolment tokens. The caller holds the registry's lock, so that no token is created meanwhile.
  */
 export async function assertMayWiden(
   services: Pick<Services, 'vault' | 'clock' | 'guard'>,
@@ -43,7 +43,7 @@ export async function assertMayWiden(
   }
 }
 
-/** Capabilities that none of the former ones covers. */
+/** Capabilities that no earlier one covers. */
 function gainedBy(before: readonly string[], after: readonly string[]): readonly string[] {
   const former = new Set(before);
   const added = after.filter((one) => !former.has(one));
@@ -51,7 +51,7 @@ function gainedBy(before: readonly string[], after: readonly string[]): readonly
   return added.filter((one) => !covered.has(one));
 }
 
-/** Tokens are read first: the one that is used meanwhile has become a sidecar by then. */
+/** Reads tokens first: a token that is used between the two reads is a sidecar in the second. */
 async function hasSidecars(
   tx: Pick<Transaction, 'enrolmentToken' | 'sidecar'>,
   { clock }: Pick<Services, 'clock'>,

@@ -14,7 +14,10 @@ import { attestationOf } from '../passports/user-presence.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { assertEnabled, loadAgent, lockEnabledAgent } from '../records/load-agent.ts';
 
-/** In `policy_id`: not one policy, but all that are published; `policy_hash` says which. */
+/**
+ * Value of `policy_id`: the passport refers to all published policies; `policy_hash` identifies
+ * them.
+ */
 const publishedSet = 'published';
 
 interface AgentPassportRequest {
@@ -29,7 +32,7 @@ interface AgentPassportRequest {
   readonly userId?: string | undefined;
 }
 
-/** Issues a passport to a registered agent, clamped to what it is capable of. */
+/** Issues a passport to a registered agent, limited to its capabilities. */
 export async function issueAgentPassport(
   services: Services,
   caller: Caller,

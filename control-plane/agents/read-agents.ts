@@ -17,7 +17,10 @@ interface AgentQuery {
   readonly cursor?: number | undefined;
 }
 
-/** One page of the tenant's agents, oldest first; for a key that is bound to an agent, that one. */
+/**
+ * One page of the tenant's agents, oldest first. A key that is bound to an agent sees only that
+ * agent.
+ */
 export async function listAgents(
   { db, guard }: Deps,
   { tenantId, agentId }: Caller,
@@ -49,7 +52,7 @@ export async function readAgent(
   return { agent, serviceAccounts: await listServiceAccounts(services, agent) };
 }
 
-/** A registered agent as callers see it. */
+/** A registered agent as the API shows it. */
 export function agentRecord(agent: Agent): AgentAnswer {
   const { disabledAt, disabledBy, disabledReason } = agent;
   return {
@@ -58,7 +61,7 @@ export function agentRecord(agent: Agent): AgentAnswer {
     kind: agent.kind,
     capabilities: agent.capabilities,
     goal: agent.goal ?? undefined,
-    // What cannot be read is taken for the worst.
+    // An unreadable value counts as the highest tier.
     blast_radius: riskTiers.find((known) => known === agent.blastRadius) ?? 'critical',
     status: disabledAt === null ? 'active' : 'disabled',
     disabled_at: disabledAt?.toISOString(),

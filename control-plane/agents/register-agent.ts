@@ -19,8 +19,8 @@ interface AgentRegistration {
 }
 
 /**
- * Registers an agent, unique per tenant on name and kind. Registering again sets its
- * capabilities anew, and goal and blast radius where they are given; a disabled agent stays so.
+ * Registers an agent, unique in its tenant by name and kind. A repeat replaces its capabilities,
+ * and goal and blast radius if given; a disabled agent stays disabled.
  */
 export async function registerAgent(
   services: Services,
@@ -45,7 +45,8 @@ export async function registerAgent(
       known === null
         ? await tx.agent.create({ data: { tenantId, name, kind, createdAt: now, ...data } })
         : await tx.agent.update({ where: { tenantId_id: { tenantId, id: known.id } }, data });
-    // Of one that was there, what was looked at and what was changed: nothing written in between.
+    // For an existing row, signs the verified values plus the change and nothing that was written
+    // in between.
     const agent = await notes.signed('agent', known === null ? written : { ...known, ...data });
     const id = String(agent.id);
     notes.sections('agents', ...(await sectionsOfSidecars(tx, agent)));

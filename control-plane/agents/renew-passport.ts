@@ -23,14 +23,14 @@ import { assertOwnAgent } from '../platform/access/own-agent.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { assertEnabled, loadAgent, lockEnabledAgent } from '../records/load-agent.ts';
 
-/** Renewals of renewals end here: what somebody once delegated must be delegated again. */
+/** A chain of renewals ends after this time; then the delegation must be made again. */
 const renewableForMs = 12 * 3_600_000;
 
 interface Renewal {
   readonly agentId: number;
   readonly passport: string;
   readonly ttlSeconds?: number | undefined;
-  /** Also one that expired a moment ago. */
+  /** Also accepts a passport that expired a moment ago. */
   readonly refresh: boolean;
 }
 
@@ -39,9 +39,9 @@ interface RenewalResult extends MintedPassport {
 }
 
 /**
- * Replaces an unused passport by a new one of the same terms: never wider, clamped to what the
- * agent is capable of now, living no longer than the old one did. The old one's use is taken
- * before the new one exists: should the rest fail, neither is good, and one must be issued anew.
+ * Replaces an unused passport by a new one with the same terms, limited to the agent's current
+ * capabilities and living no longer than the old one. The old one is claimed first: if a later step
+ * fails, neither is usable and a new one must be issued.
  */
 export async function renewPassport(
   services: Services,
@@ -89,7 +89,7 @@ export async function renewPassport(
   return { ...minted, replaces: old.jti };
 }
 
-/** What the passport says, if nothing but its age may be wrong with it. */
+/** Claims of the passport if nothing but its age can be wrong with it. */
 async function usable(
   services: Services,
   tenantId: string,
@@ -104,7 +104,7 @@ async function usable(
   return claims;
 }
 
-/** Only what was issued to an agent is renewed: leases and grants are not an agent's to keep. */
+/** Only passports that were issued to an agent can be renewed, not leases and grants. */
 async function recordOf(
   { db, guard }: Pick<Services, 'db' | 'guard'>,
   { tenant_id: tenantId, jti }: PassportClaims,
@@ -135,7 +135,7 @@ function lifeOf(
   return Math.min(asked ?? exp - iat, exp - iat, left);
 }
 
-/** Takes the old passport's one use, over all replicas and sidecars. */
+/** Claims the old passport's single use, across all replicas and sidecars. */
 async function takeUse(services: Services, { tenant_id: tenantId, jti, exp }: PassportClaims) {
   const claimed = await claimPassport(
     { jti, expiresAtMs: exp * 1000, durable: false },
@@ -143,9 +143,9 @@ async function takeUse(services: Services, { tenant_id: tenantId, jti, exp }: Pa
       bus: services.bus,
       tenantId,
       nowMs: services.clock.now(),
-      // The second lock is taken with the new passport, in one transaction.
+      // The durable claim is stored with the new passport, in one transaction.
       claimDurably: async () => true,
-      onFailure: (err) => services.log.warn({ err, jti }, 'a passport could not be claimed'),
+      onFailure: (err) => services.log.warn({ err, jti }, 'could not claim a passport'),
     },
   );
   if (claimed === 'unavailable') throw new GatewayError('passport.claim_unavailable');
@@ -158,7 +158,10 @@ interface Replacement {
   readonly services: Pick<Services, 'clock'>;
 }
 
-/** Whoever revokes any passport of the chain comes before this, or finds what this makes. */
+/**
+ * The lock orders this renewal with a revocation of the chain: it sees an earlier one, and a later
+ * one sees the new passport.
+ */
 async function replace(
   tx: Transaction,
   { old: { tenant_id: tenantId, jti, exp }, renews, services }: Replacement,

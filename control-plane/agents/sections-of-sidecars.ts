@@ -2,7 +2,10 @@ import { type SectionName, sidecarSection } from '../../shared/sync/sections.ts'
 import type { Agent } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 
-/** What its sidecars alone hold, lease and credentials, follows what the agent may do. */
+/**
+ * Sections of the agent's sidecars: their leases and credentials depend on the agent's
+ * capabilities.
+ */
 export async function sectionsOfSidecars(
   tx: Pick<Transaction, 'sidecar'>,
   { tenantId, id }: Pick<Agent, 'tenantId' | 'id'>,

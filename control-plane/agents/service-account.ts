@@ -16,7 +16,7 @@ type Deps = Pick<Services, 'db' | 'clock'>;
 
 export interface ListedServiceAccount {
   readonly account: ServiceAccount;
-  /** Whether a key of it is valid. */
+  /** Whether the account has a valid key. */
   readonly active: boolean;
 }
 
@@ -28,8 +28,8 @@ interface MintedServiceAccount {
 }
 
 /**
- * Gives an agent an identity of its own: an API key of role `agent`, bound to it, that stands for
- * nobody else. A name whose keys are all revoked or expired gets a new key under its identity.
+ * Creates a service account: an API key of role `agent` that is bound to the agent. A name whose
+ * keys are all revoked or expired gets a new key under the same identity.
  */
 export async function mintServiceAccount(
   services: Services,
@@ -77,7 +77,7 @@ export async function mintServiceAccount(
   return result;
 }
 
-/** A key never gets more than its maker holds. */
+/** A key cannot have more permissions than its maker. */
 function assertHoldsRole({ permissions }: Caller): void {
   const missing = [...permissionsOf('agent', true)].find((one) => !permissions.has(one));
   if (missing === undefined) return;
@@ -86,7 +86,7 @@ function assertHoldsRole({ permissions }: Caller): void {
   });
 }
 
-/** The account of this name, new unless it has one that nobody can use any more. */
+/** The account of this name: a new one, or an existing one without a valid key. */
 async function accountOf(
   tx: Transaction,
   { clock, notes }: Pick<Services, 'clock'> & { readonly notes: ChangeNotes },
@@ -121,7 +121,7 @@ export async function listServiceAccounts(
   return accounts.map((account) => ({ account, active: active.has(account.id) }));
 }
 
-/** Of these accounts, the ids of those with a key that is valid now. */
+/** Ids of the given accounts that have a valid key. */
 async function usable(
   db: Pick<Transaction, 'apiKey'>,
   tenantId: string,

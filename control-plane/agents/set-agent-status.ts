@@ -14,13 +14,12 @@ interface StatusChange {
   readonly reason?: string | undefined;
 }
 
-/** The event names the jtis that it revokes, so that the ledger says which; more are only counted. */
+/** The event lists at most this many revoked jtis; the others are only counted. */
 const jtisNamedMax = 1000;
 
 /**
- * Disables an agent, or enables it again. Disabling revokes the passports that were issued to it:
- * whoever holds them gets nothing back when the agent is enabled. Its sidecars' leases and the
- * grants of humans stay, for they serve nobody else.
+ * Disables or enables an agent. Disabling revokes the passports issued to it, and enabling does not
+ * restore them. Leases of its sidecars and grants stay, because only this agent can use them.
  */
 export async function setAgentStatus(
   services: Services,
@@ -28,7 +27,7 @@ export async function setAgentStatus(
   change: StatusChange,
 ): Promise<Agent> {
   const { tenantId } = caller;
-  // An agent that was stopped must not be able to start itself.
+  // A disabled agent must not be able to enable itself.
   if (caller.agentId !== undefined) {
     throw new GatewayError('agent.mismatch', {
       message: 'A key that is bound to an agent neither disables nor enables agents.',
@@ -43,7 +42,7 @@ export async function setAgentStatus(
     if (!disabled) assertMayEnable(known, caller.role);
     if (!isChange(known, caller.role, disabled)) return known;
     const changed = await store(tx, services, { caller, known, change });
-    // What was looked at, and what was changed of it: what somebody wrote in between is not signed.
+    // Signs the verified values plus the change and nothing that was written in between.
     const agent = await notes.signed('agent', { ...known, ...changed });
     notes.sections('agents', 'revocations', ...(await sectionsOfSidecars(tx, agent)));
     await note(tx, notes, { agent, by: caller.principal, change, services });
@@ -52,10 +51,10 @@ export async function setAgentStatus(
   return result;
 }
 
-/** Roles that disable agents, from the least. */
+/** Roles that can disable agents, lowest first. */
 const disablers: readonly string[] = ['developer', 'admin', 'owner'];
 
-/** Of an agent that was disabled before its disabler's role was kept, an owner is assumed. */
+/** For an agent without a recorded role, an owner is assumed. */
 function disablerRank({ disabledAt, disabledByRole }: Agent): number {
   return disabledAt === null ? -1 : disablers.indexOf(disabledByRole ?? 'owner');
 }
@@ -68,7 +67,7 @@ function assertMayEnable(agent: Agent, role: string): void {
   });
 }
 
-/** A higher role also disables an agent that is disabled already: a lower one had stopped it. */
+/** Also a change: a higher role disables an agent that a lower one had disabled. */
 function isChange(agent: Agent, role: string, disabled: boolean): boolean {
   const isDisabled = agent.disabledAt !== null;
   return isDisabled !== disabled || (disabled && disablers.indexOf(role) > disablerRank(agent));
@@ -124,8 +123,8 @@ async function note(
 }
 
 /**
- * What is valid, and what could be refreshed once the agent is enabled. Whoever issues to the agent
- * holds its row: nothing is issued beside this.
+ * Revokes passports that are valid or could be refreshed later. Issuing locks the agent's row, so
+ * none is issued at the same time.
  */
 async function revokeIssued(
   tx: Transaction,

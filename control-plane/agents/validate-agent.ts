@@ -12,7 +12,7 @@ interface AgentReport {
   readonly agent: Agent;
   readonly errors: readonly PassportFailure[];
   readonly claims?: PassportClaims;
-  /** The tools of the passport that the agent's capabilities still cover. */
+  /** Tools of the passport that the agent's capabilities still cover. */
   readonly effectiveTools?: readonly string[];
 }
 
@@ -22,7 +22,7 @@ interface Question {
   readonly audience?: string | undefined;
 }
 
-/** Says all that stands between an agent, with a passport if one is given, and acting. */
+/** Reports everything that prevents an agent, with its passport if one is given, from acting. */
 export async function validateAgent(
   services: Services,
   caller: Caller,

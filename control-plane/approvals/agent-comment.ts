@@ -3,8 +3,8 @@ import type { Approval } from '../platform/store/generated/client.ts';
 import { deliveredMs } from './open-states.ts';
 
 /**
- * What a human said of an action that waits for a decision: what more they ask for, else why they
- * denied it lately. Only what was stored for the agent, never the comment itself.
+ * The decider's comment for the agent: what more information is needed, or why a recent request was
+ * denied. Returns only the redacted text stored for the agent, never the full comment.
  */
 export async function agentCommentOn(
   { db, clock, guard }: Pick<Services, 'db' | 'clock' | 'guard'>,

@@ -7,13 +7,13 @@ import type { SealedPlace } from '../platform/vault/vault.ts';
 
 type Which = 'proposed' | 'effective';
 
-/** What the agent asked for: the arguments, and what an MCP message carried beside them. */
+/** What the agent asked for: the arguments, and the other parts of an MCP message. */
 interface Proposal {
   readonly args: JsonObject;
   readonly mcp?: JsonObject | undefined;
 }
 
-/** Where arguments of an approval are sealed. */
+/** Place in the vault for arguments of an approval. */
 export function argumentsPlace(
   { tenantId, id }: Pick<Approval, 'tenantId' | 'id'>,
   which: Which,
@@ -22,8 +22,8 @@ export function argumentsPlace(
 }
 
 /**
- * Encrypts what a human must read to decide. An array holds arguments and MCP parts; an object,
- * as all approvals had it before there were such parts, holds arguments alone.
+ * Encrypts what a human must read to decide. An array holds arguments and MCP parts; an object is
+ * the older form and holds arguments alone.
  */
 export function sealProposal(
   { vault }: Pick<Services, 'vault'>,
@@ -34,7 +34,7 @@ export function sealProposal(
   return vault.seal(text, argumentsPlace(approval, 'proposed'));
 }
 
-/** Encrypts the arguments that may be performed after `modify`. */
+/** Encrypts the arguments that replace the original ones after `modify`. */
 export function sealEffectiveArgs(
   { vault }: Pick<Services, 'vault'>,
   approval: Pick<Approval, 'tenantId' | 'id'>,
@@ -44,12 +44,12 @@ export function sealEffectiveArgs(
 }
 
 const objectForm = z.custom<JsonObject>(isJsonObject);
-/** The arguments, or a pair of them and what an MCP message carried beside them. */
+/** The arguments, or a pair of the arguments and the other parts of an MCP message. */
 const proposalForm = z.union([objectForm, z.tuple([objectForm, objectForm])]);
 
 type Stored = Pick<Approval, 'tenantId' | 'id' | 'proposedArgs' | 'effectiveArgs'>;
 
-/** Decrypts what the agent asked for; undefined when nothing is stored. */
+/** Decrypts what the agent asked for; undefined if nothing is stored. */
 export function openProposal(
   services: Pick<Services, 'vault'>,
   approval: Stored,
@@ -61,7 +61,7 @@ export function openProposal(
   return Array.isArray(stored) ? { args: stored[0], mcp: stored[1] } : { args: stored };
 }
 
-/** Decrypts the arguments that an approver put in place; undefined when there are none. */
+/** Decrypts the arguments that an approver substituted; undefined if there are none. */
 export function openEffectiveArgs(
   services: Pick<Services, 'vault'>,
   approval: Stored,

@@ -7,7 +7,7 @@ import type { Approval } from '../platform/store/generated/client.ts';
 import type { SignedRow } from '../platform/store/signed-rows.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 
-/** What the ledger says in an `approval.decided` event; written by decide-approval.ts. */
+/** Data of an `approval.decided` event; decide-approval.ts writes it. */
 const decidedEvent = z.object({
   type: z.literal('approval.decided'),
   source: z.literal('control-plane'),
@@ -37,14 +37,13 @@ type SignedApproval = SignedRow<'approval'>;
 
 interface Named {
   readonly eventHash: string;
-  /** The text of the ledger row that the approval's hash names. */
+  /** Text of the ledger row that the approval's hash names. */
   readonly canonical: string;
 }
 
 /**
- * What an approval's hash proves, read from the ledger. The approval's own row must be ours and say
- * the same: who can write to the ledger's table alone can grant nothing by it, nor who can write to
- * the approvals' table. Undefined: it proves nothing.
+ * Reads from the ledger what an approval's hash proves; undefined if it proves nothing. The signed
+ * row must agree, so write access to only one of the two tables grants nothing.
  */
 export function approvalProof(
   { guard }: Pick<Services, 'guard'>,
@@ -73,8 +72,8 @@ export function approvalProof(
 }
 
 /**
- * Who agreed, as the approval's signed row says. One that was decided before that was recorded
- * says what its deciders had to satisfy, which is the least that they were.
+ * Deciders who agreed, from the signed row. An older row without them yields the minimum that its
+ * terms required.
  */
 export function decidersOf({
   deciderRole,
@@ -91,7 +90,7 @@ function isGranted(status: string): boolean {
   return status === 'approved' || status === 'modified';
 }
 
-/** The ledger says of the decision what the approval says. */
+/** The ledger's decision and the row's agree. */
 function isOf(row: SignedApproval, event: z.output<typeof decidedEvent>): boolean {
   const { data } = event;
   if (data.approval_id !== row.id || data.status !== row.status) return false;
@@ -107,7 +106,10 @@ function isOf(row: SignedApproval, event: z.output<typeof decidedEvent>): boolea
   );
 }
 
-/** Whose grant it is, for what, and on whose authority: the ledger's table can be written to as well. */
+/**
+ * The ledger's agent, action and deciders match the row's, because the ledger's table can be forged
+ * too.
+ */
 function isForSame(row: SignedApproval, event: z.output<typeof decidedEvent>): boolean {
   const { grant, manifest_hash } = event.data;
   const isSame =
@@ -140,7 +142,7 @@ function standingOf(event: z.output<typeof decidedEvent>): StandingGrant | undef
   };
 }
 
-/** The proof of a stored approval, from the ledger row that its own hash names. */
+/** Proof of a stored approval, from the ledger row that its own hash names. */
 export async function proofOf(
   services: Pick<Services, 'guard'>,
   db: Pick<Transaction, 'evidenceRow'>,

@@ -10,7 +10,7 @@ import { openEffectiveArgs, openProposal } from './approval-args.ts';
 
 export type ApprovalWithVotes = Approval & { readonly votes: readonly ApprovalVote[] };
 
-/** An approval as the API shows it. Arguments are decrypted for those who may decide, only. */
+/** An approval as the API shows it. Only callers who may decide see the decrypted arguments. */
 export function approvalRecord(
   services: Pick<Services, 'vault'>,
   { permissions }: Caller,
@@ -80,7 +80,7 @@ function grantOf(row: Approval) {
   };
 }
 
-/** What was granted and how much of it is left; an approval without terms is good for one call. */
+/** Terms of a grant and what is left of it. An approval without terms covers one call. */
 export function grantRecord(
   row: Pick<
     Approval,
@@ -116,7 +116,7 @@ const storedLimits = z.object({
   scope: z.enum(grantScopes),
 });
 
-/** How far a standing grant may reach, as the rules said when the approval was opened. */
+/** Limits of a standing grant, as the rules set them when the approval was opened. */
 export function grantLimitsOf({
   grantLimits,
 }: Pick<Approval, 'grantLimits'>): GrantLimits | undefined {

@@ -13,20 +13,24 @@ export interface ApprovalRequest {
   readonly matchedRules: readonly string[];
   readonly policyHash?: string | undefined;
   readonly manifestHash?: string | undefined;
-  /** Whoever asks, and whoever counts as the same person: none of them decides on it. */
+  /** Principals that count as the requester and may not decide. */
   readonly requestedBy: readonly string[];
-  /** The sidecar that waits for it. */
+  /** Sidecar that waits for the decision. */
   readonly sidecarId?: string | undefined;
-  /** When the passport that came with the action was issued to its user, in ms since the epoch. */
+  /** When the passport in the request was issued to its user, in ms since the epoch. */
   readonly authenticatedAtMs?: number | undefined;
 }
 
-/** Keys of these roles are a machine's: it asks for itself, and not for who made its key. */
+/**
+ * A key of these roles belongs to a machine, which asks for itself and not for the maker of its
+ * key.
+ */
 const machines: readonly string[] = ['agent', 'gateway', 'sidecar'];
 
 /**
- * Who asks by a request of this caller: none of them may decide on it. A key of a person's role counts as
- * whoever made it, too; an agent's key does not, for else an owner could decide on none of their agents.
+ * Principals that may not decide on a request of this caller. A person's key also counts as its
+ * maker. An agent's key does not, because an owner could otherwise not decide for any of their
+ * agents.
  */
 export function requestersOf(caller: Caller): readonly string[] {
   const isMachine = machines.includes(caller.role) || caller.agentId !== undefined;

@@ -4,8 +4,8 @@ import type { Approval } from '../platform/store/generated/client.ts';
 import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 
 /**
- * Carries out the decision on a version of a tool: an approval stands for that manifest hash and
- * no other, a denial rejects it while it is the current one.
+ * Applies the decision on a version of a tool. An approval covers that manifest hash only; a denial
+ * rejects the version while it is the current one.
  */
 export async function settleTool(
   tx: Transaction,
@@ -30,7 +30,7 @@ export async function settleTool(
   if (status === 'denied' && !isCurrent) return;
   const data = { ...standingAfter(status, { manifestHash, isCurrent }), updatedAt: now };
   await tx.tool.update({ where: { tenantId_name: { tenantId, name } }, data });
-  // What was looked at, and what was changed of it: what somebody wrote in between is not signed.
+  // Signs the verified values plus the change and nothing that was written in between.
   await notes.signed('tool', { ...tool, ...data });
   notes.sections('tools');
   await notes.event({
@@ -46,7 +46,9 @@ export async function settleTool(
   });
 }
 
-/** An approved version that is not the current one is what later ones are compared with, no more. */
+/**
+ * An approved version that is not the current one only serves as the baseline for later versions.
+ */
 function standingAfter(
   status: 'approved' | 'denied',
   { manifestHash, isCurrent }: { readonly manifestHash: string; readonly isCurrent: boolean },

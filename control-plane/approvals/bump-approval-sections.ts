@@ -4,8 +4,8 @@ import type { Approval } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 
 /**
- * Moves the sections that carry an approval: of the sidecar that asked; of a standing grant, which
- * any of the agent's sidecars may use, and of a denial, which none may get around, those of all.
+ * Bumps the sections that deliver an approval: that of the sidecar that asked, or those of all the
+ * agent's sidecars for a standing grant or a denial, because these apply to each of them.
  */
 export async function bumpApprovalSections(
   tx: Transaction,

@@ -9,13 +9,13 @@ import { bumpApprovalSections } from './bump-approval-sections.ts';
 interface Spending {
   readonly approvalId: number;
   readonly eventHash: string;
-  /** The principal or sidecar who uses it. */
+  /** Principal or sidecar that uses the grant. */
   readonly usedBy: string;
 }
 
 /**
- * Uses up a grant, or one use of a standing one, right before its action is performed: true for
- * exactly as many callers as it has uses. A crash after this leaves the use spent.
+ * Consumes a grant, or one use of a standing grant, right before its action is performed. Returns
+ * true for exactly as many callers as it has uses. A crash afterwards leaves the use consumed.
  */
 export async function consumeApproval(
   services: Services,
@@ -35,7 +35,7 @@ async function spendIn(
   { tenantId, approvalId: id, eventHash, usedBy }: Spending & { readonly tenantId: string },
 ): Promise<boolean> {
   const now = new Date(services.clock.now()).toISOString();
-  // One statement under the row's lock: however many ask at once, each sees what the last one left.
+  // One statement under the row's lock: concurrent callers see each other's result.
   const count = await tx.$executeRaw`
     update approval set
       uses_spent = uses_spent + 1,
@@ -48,7 +48,7 @@ async function spendIn(
   const approval = await tx.approval.findUniqueOrThrow({
     where: { tenantId_id: { tenantId, id } },
   });
-  // The row is this transaction's by now: what it was a moment ago differs by this use alone.
+  // This transaction holds the row, so its earlier values differ by this use only.
   notes.assertSigned('approval', {
     ...approval,
     usesSpent: approval.usesSpent - 1,
@@ -56,13 +56,13 @@ async function spendIn(
   });
   const spent = await notes.signed('approval', approval);
   await assertWithinGrant(services, tx, spent);
-  // Between its first use and its last, nothing that a sidecar must know of has changed.
+  // Sidecars need to learn of the first use and of the last one only.
   if (approval.usedAt !== null) await bumpApprovalSections(tx, notes, approval);
   await noteUse(notes, approval, usedBy);
   return true;
 }
 
-/** The uses that the ledger says were granted count, not those that the row says. */
+/** The number of uses comes from the ledger, not from the row. */
 async function assertWithinGrant(
   services: Services,
   tx: Transaction,

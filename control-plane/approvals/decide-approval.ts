@@ -30,8 +30,8 @@ interface DecidedApproval {
 }
 
 /**
- * Applies one act of a decider to an approval. The row is held while it is judged, so that of
- * two deciders at once exactly one moves it and the other is refused.
+ * Applies one act of a decider to an approval. The row is locked meanwhile, so of two concurrent
+ * deciders exactly one changes it and the other is refused.
  */
 export async function decideApproval(
   services: Services,
@@ -39,7 +39,7 @@ export async function decideApproval(
   decision: ApprovalDecision,
 ): Promise<DecidedApproval> {
   assertArgsFit(decision);
-  // What nobody decided in time is expired for good, also when the decider comes late.
+  // An overdue approval expires permanently, also if the decider comes late.
   if (decision.action !== 'expire') await expireIfOverdue(services, caller.tenantId, decision.id);
   const { result, sealed } = await commitChange(services, caller.tenantId, async (tx, notes) => {
     const approval = await lockApproval(tx, caller.tenantId, decision.id);
@@ -48,7 +48,7 @@ export async function decideApproval(
   });
   await settleEventHashes(services, caller.tenantId);
   const [decided] = sealed;
-  if (decided === undefined) throw new Error('a decision was made without its event');
+  if (decided === undefined) throw new Error('the decision recorded no event');
   return { ...result, eventHash: decided.eventHash };
 }
 
@@ -70,7 +70,7 @@ async function lockApproval(
   const where = { tenantId_id: { tenantId, id } };
   const found = await tx.approval.findUnique({ where, select: { kind: true, tool: true } });
   if (found === null) throw new GatewayError('approval.not_found');
-  // In the order in which ingesting a tool takes them: the tool first, then its approval.
+  // Same lock order as tool ingestion: the tool first, then its approval.
   if (found.kind === 'tool') await lockFor(tx, tenantId, `tool ${found.tool}`);
   await tx.$queryRaw`select id from approval where tenant_id = ${tenantId} and id = ${id} for update`;
   return tx.approval.findUniqueOrThrow({
@@ -129,7 +129,7 @@ async function assertRoomForGrant(
   });
   if (standing < standingMax) return;
   throw new GatewayError('approval.grant_refused', {
-    message: `The agent has ${standingMax} standing grants in force; take some back first.`,
+    message: `The agent has ${standingMax} active standing grants; revoke some first.`,
   });
 }
 
@@ -137,7 +137,7 @@ function grantOf(
   digest: string | undefined,
   { now, standing }: { readonly now: Date; readonly standing: GrantLimits | undefined },
 ): Grant {
-  if (digest === undefined) throw new Error('a grant needs the digest of what it grants');
+  if (digest === undefined) throw new Error('a standing grant has no digest of the granted action');
   const seconds = standing?.ttlSeconds ?? grantSecondsByDefault;
   return { digest, expiresAt: new Date(now.getTime() + seconds * 1000), standing };
 }

@@ -11,14 +11,14 @@ interface Decided {
   readonly decision: ApprovalDecision;
   readonly approval: Approval;
   readonly outcome: Extract<DecisionOutcome, { readonly ok: true }>;
-  /** What an approving act stands for. */
+  /** Digest of the action that an approving act covers. */
   readonly digest: string | undefined;
   readonly grant: Grant | undefined;
 }
 
 /**
- * Notes the event of an act on an approval. Its ledger row is what a grant rests on: approval-proof.ts
- * reads status, digest and expiry from here.
+ * Records the event of an act on an approval. A grant rests on its ledger row: approval-proof.ts
+ * reads status, digest and expiry from it.
  */
 export async function noteDecision(
   notes: ChangeNotes,
@@ -62,7 +62,7 @@ function termsData({ scope, ttlSeconds, uses }: GrantLimits) {
   return { scope, ttl_seconds: ttlSeconds, uses };
 }
 
-/** A standing grant, and what its deciders had to satisfy. */
+/** Terms of a standing grant, and what its deciders had to satisfy. */
 function standingData({ minRole, quorum }: Approval, terms: GrantLimits) {
   return { min_role: minRole, quorum, ...termsData(terms) };
 }

@@ -6,11 +6,11 @@ export interface ApprovalDecision {
   readonly id: number;
   readonly action: ApprovalAction;
   readonly comment?: string | undefined;
-  /** For `modify`: the arguments that may be performed instead. */
+  /** For `modify`: arguments that replace the original ones. */
   readonly modifiedArgs?: JsonObject | undefined;
-  /** For `approve`: a standing grant rather than one call. */
+  /** For `approve`: a standing grant instead of a single call. */
   readonly grant?: GrantRequest | undefined;
-  /** Where the decision comes from: `api`, or an integration's channel. */
+  /** Source of the decision: `api`, or an integration's channel. */
   readonly source: string;
 }
 

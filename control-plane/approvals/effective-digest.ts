@@ -11,9 +11,9 @@ import { openProposal } from './approval-args.ts';
 import type { ApprovalDecision } from './decision.ts';
 
 /**
- * The digest of what an approving act stands for; undefined for an act that grants nothing.
- * What the record shows a human must be what its digest says: a row that was tampered with is
- * refused, for the decider saw something else than would be granted.
+ * Digest of the action that an approving act covers; undefined for an act that grants nothing. A
+ * row whose shown action does not match its digest is refused, because the decider saw something
+ * else than would be granted.
  */
 export async function effectiveDigest(
   services: Pick<Services, 'vault'>,
@@ -36,7 +36,7 @@ function shownDigest(services: Pick<Services, 'vault'>, approval: Approval): str
       : digestWith(approval, openProposal(services, approval) ?? { args: {} });
   if (shown === recorded) return recorded;
   throw new GatewayError('approval.invalid', {
-    message: 'The approval does not show the action it was requested for; nothing was decided.',
+    message: 'The stored action of the approval does not match its digest; nothing was decided.',
   });
 }
 
@@ -75,7 +75,7 @@ async function assertArgsFitTool(
   throw new GatewayError('args.schema_invalid', { message: `modified_args: ${problem}` });
 }
 
-/** What an approval of kind `tool` binds to: this tenant's tool in this version and no other. */
+/** Digest of an approval of kind `tool`: binds it to this tenant, tool and version. */
 export function toolApprovalDigest(tenantId: string, tool: string, manifestHash: string): string {
   return sha256(canonicalJson({ manifest_hash: manifestHash, tenant: tenantId, tool }));
 }

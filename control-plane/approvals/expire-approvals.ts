@@ -11,7 +11,7 @@ import { settleEventHashes } from './settle-event-hashes.ts';
 
 const batchSize = 200;
 
-/** Expires every open approval of a tenant that is past its window; returns how many. */
+/** Expires every overdue approval of a tenant; returns the count. */
 export async function expireApprovals(services: Services, tenantId: string): Promise<number> {
   let total = 0;
   for (;;) {
@@ -27,7 +27,7 @@ async function expireBatch(services: Services, tenantId: string): Promise<number
     status: { in: openStates },
     expiresAt: { lte: new Date(services.clock.now()) },
   };
-  // The common case, nothing to do, takes no transaction.
+  // Avoids a transaction in the common case of no overdue approval.
   if ((await services.db.approval.findFirst({ where: overdue, select: { id: true } })) === null) {
     return 0;
   }
@@ -45,8 +45,8 @@ async function expireBatch(services: Services, tenantId: string): Promise<number
 }
 
 /**
- * Expires one approval inside the caller's transaction, with its event; false when somebody
- * decided or expired it first.
+ * Expires one approval in the caller's transaction, with its event; false if it was already decided
+ * or expired.
  */
 export async function expireApproval(
   services: Pick<Services, 'clock' | 'vault'>,
@@ -73,13 +73,13 @@ export async function expireApproval(
     data: { action_digest: approval.actionDigest, approval_id: id, from: status },
   });
   const expired = { ...approval, status: 'expired', decidedAt };
-  // One that is not ours grants nothing either way, and gets no signature by ending.
+  // A row that fails its integrity check expires too, and is not signed again.
   if (notes.isSigned('approval', approval)) await notes.signed('approval', expired);
   await notifyApproval(services, tx, 'approval.expired', expired);
   return true;
 }
 
-/** Expires one approval if it is past its window; whoever looks at it or decides on it does so. */
+/** Expires one approval if it is overdue. Reads and decisions call this. */
 export async function expireIfOverdue(
   services: Services,
   tenantId: string,
@@ -99,8 +99,8 @@ function isOverdue(row: Approval, nowMs: number): boolean {
 const intervalMs = 15_000;
 
 /**
- * Expires what nobody decided in time without waiting for somebody to look, and settles
- * decisions whose sealing had to wait. A failed round is logged and the next one tries again.
+ * Expires overdue approvals in the background, and settles decisions whose sealing was delayed. A
+ * failed round is logged and the next one retries.
  */
 export function startExpirySweep(services: Services): Rounds {
   return startRounds(() => sweep(services), intervalMs);
@@ -114,6 +114,6 @@ async function sweep(services: Services): Promise<void> {
       await settleEventHashes(services, id);
     }
   } catch (err) {
-    services.log.error({ err }, 'overdue approvals could not be expired');
+    services.log.error({ err }, 'could not expire overdue approvals');
   }
 }

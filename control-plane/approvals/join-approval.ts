@@ -11,8 +11,8 @@ import { grantLimitsOf } from './approval-record.ts';
 import type { ApprovalRequest } from './approval-request.ts';
 
 /**
- * What a later presentation of the same action changes: who asked and who waits, that its user is
- * back, and what a human must satisfy where the rules ask for more by now.
+ * Updates an open approval when the same action is requested again: adds requesters and the waiting
+ * sidecar, notes that the user has returned, and raises the terms if the rules now ask for more.
  */
 export async function joinApproval(
   tx: Transaction,
@@ -43,12 +43,12 @@ export async function joinApproval(
       grantLimits: grantLimits ?? Prisma.DbNull,
     },
   });
-  // Decided in this very moment: the next presentation will find the decision.
+  // The approval was decided meanwhile; the next request finds the decision.
   if (count === 0) throw new GatewayError('approval.unavailable');
   return notes.signed('approval', joined);
 }
 
-/** Another principal asks for what waits already: neither decides on it. */
+/** Adds principals that asked for the same action and so may not decide on it. */
 export async function addRequesters(
   tx: Transaction,
   notes: ChangeNotes,
@@ -74,7 +74,7 @@ function askedBy({ requestedBy }: Approval, more: readonly string[]): string[] {
   return [...requestedBy, ...more.filter((name) => !sharePerson(requestedBy, [name]))];
 }
 
-/** Terms only ever rise: rules that ask for less by now take nothing back from who was asked. */
+/** Terms only rise, so a rule change cannot relax an open approval. */
 function raisedTo(approval: Approval, { terms, riskTier }: ApprovalRequest) {
   return {
     minRole: stricterRole(approval.minRole, terms.minRole),
@@ -89,7 +89,7 @@ function narrowed(approval: Approval, limits: ApprovalRequest['terms']['grant'])
   return narrow === undefined ? null : { ...narrow };
 }
 
-/** A risk that cannot be read is the highest. */
+/** An unreadable risk tier counts as the highest. */
 function storedRisk({ riskTier }: Approval): RiskTier {
   return riskTiers.find((known) => known === riskTier) ?? 'critical';
 }

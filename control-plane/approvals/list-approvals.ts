@@ -15,7 +15,7 @@ interface ApprovalQuery {
   readonly cursor?: number | undefined;
 }
 
-/** One page of the tenant's approvals, the newest first; none is shown open past its window. */
+/** One page of the tenant's approvals, newest first. Overdue ones are shown as expired. */
 export async function listApprovals(
   services: Services,
   { tenantId }: Caller,
@@ -41,7 +41,7 @@ export async function listApprovals(
   return { rows, nextCursor: last === undefined ? null : String(last.id) };
 }
 
-/** One approval as it stands now: never shown open past its window. */
+/** One approval with its current status; an overdue one is shown as expired. */
 export async function getApproval(
   services: Services,
   { tenantId }: Caller,

@@ -13,7 +13,7 @@ import { type ApprovalWithVotes, grantLimitsOf } from './approval-record.ts';
 
 type Facts = Pick<DecisionAttempt, 'approval' | 'reauthenticated' | 'manifestApproved' | 'votes'>;
 
-/** What judging an act on an approval depends on, read inside the transaction that will store it. */
+/** Facts needed to judge an act on an approval, read in the transaction that stores the act. */
 export async function factsFor(
   tx: Transaction,
   notes: ChangeNotes,
@@ -39,7 +39,7 @@ export async function factsFor(
       riskTier: riskTierOf(approval),
       grantLimits: grantLimitsOf(approval),
     },
-    // Cleared when the same action came with a passport of its user issued since; see open-approval.ts.
+    // Cleared when the action came again with a later passport of its user; see open-approval.ts.
     reauthenticated: approval.reauthRequiredAt === null,
     manifestApproved: await isManifestApproved(tx, notes, approval),
     votes: await votesOn(tx, notes, approval),
@@ -58,17 +58,20 @@ async function isManifestApproved(
   );
 }
 
-/** A risk that cannot be read is the highest. */
+/** An unreadable risk tier counts as the highest. */
 function riskTierOf({ riskTier }: Approval): RiskTier {
   return riskTiers.find((known) => known === riskTier) ?? 'critical';
 }
 
 type VoteEvent = Pick<EvidenceEvent, 'data'>;
 
-/** Of an event that is sealed, or waits in the outbox. */
+/** Text of a vote's event, sealed or still in the outbox. */
 export const voteText = z.object({ data: z.custom<JsonObject>(isJsonObject) });
 
-/** What a vote was for, as its event says: signed with the vote, for the ledger alone keeps it. */
+/**
+ * What a vote was for, from its event. It is signed with the vote, because only the ledger stores
+ * it.
+ */
 export function votedFor({ data }: VoteEvent) {
   const { effective_digest: digest, grant_asked: grantAsked } = data;
   return { effectiveDigest: digest === undefined ? undefined : String(digest), grantAsked };
@@ -85,9 +88,8 @@ const voteEvent = z.object({
 });
 
 /**
- * The earlier acts; what exactly a vote was for stands in the ledger alone, or in its outbox while
- * the vote of a moment ago waits to be sealed. The outbox is read first: what leaves it meanwhile
- * is in the ledger.
+ * Earlier votes. Their content is in the ledger, or in the outbox until it is sealed. Reads the
+ * outbox first, because an event moves from there to the ledger.
  */
 async function votesOn(
   tx: Transaction,

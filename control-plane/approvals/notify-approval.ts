@@ -10,8 +10,8 @@ export type ApprovalNews =
   | 'approval.grant_revoked';
 
 /**
- * Tells the tenant's channels of a change, in its transaction. Arguments and the agent's goal stay
- * inside: whoever decides reads them here, under a key that may.
+ * Queues a notification of the change in its transaction. It contains neither arguments nor the
+ * agent's goal; deciders read those through the API.
  */
 export async function notifyApproval(
   services: Pick<Services, 'vault' | 'clock'>,

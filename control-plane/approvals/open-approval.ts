@@ -17,13 +17,13 @@ import { notifyApproval } from './notify-approval.ts';
 import { deliveredMs, openStates } from './open-states.ts';
 import { standingGrantsFor } from './standing-grants.ts';
 
-/** How many undecided approvals one agent can have: a flood hides what matters. */
+/** Maximum of undecided approvals for one agent, because a flood would hide the important ones. */
 const openMax = 100;
 
 /**
- * Finds the open approval for exactly this action, or opens one: at most one exists at any time.
- * A sidecar that has not heard yet of a decision made a moment ago is given the decided one, for
- * nobody should be asked again about what they have just decided.
+ * Finds the open approval for exactly this action, or opens one; at most one exists at any time. A
+ * sidecar that has not received a recent decision yet gets that decision, so that nobody is asked
+ * twice.
  */
 export async function openApproval(
   services: Services,
@@ -60,8 +60,8 @@ async function findOpen(
 }
 
 /**
- * What the same sidecar will soon be told about this action, by the same rule by which it will
- * read it: a grant that can still be used, else a denial that still stands.
+ * A recent decision that the sidecar will soon receive, by the same rule that the sidecar applies:
+ * a usable grant, otherwise a denial that still holds.
  */
 async function findDecided(
   { clock, guard }: Services,
@@ -147,7 +147,7 @@ async function create(
       expiresAt: new Date(nowMs + slaSeconds * 1000),
     },
   });
-  // The envelope binds the row's id, which is known only now.
+  // The envelope binds the row's id, so the row is created first.
   const filled = await tx.approval.update({
     where: { tenantId_id: { tenantId, id: bare.id } },
     data: { proposedArgs: sealProposal(services, bare, action) },

@@ -1,7 +1,7 @@
 import { approvalStates, isOpen } from '../../shared/vocabulary/approval-states.ts';
 
-/** The states in which a human decision is still awaited. */
+/** States that wait for a human decision. */
 export const openStates = approvalStates.filter(isOpen);
 
-/** How long a decision is told to the sidecar that asked: as long as a grant can be used at most. */
+/** How long sidecars receive a decision: the longest time that a grant can be used. */
 export const deliveredMs = 3_600_000;

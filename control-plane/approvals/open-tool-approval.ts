@@ -10,7 +10,10 @@ import { openStates } from './open-states.ts';
 
 interface ToolApprovalRequest {
   readonly tenantId: string;
-  /** The principal who submitted the manifest, and whoever counts as the same: another decides. */
+  /**
+   * The principal who submitted the manifest, and the principals that count as the same person;
+   * none of them may decide.
+   */
   readonly requestedBy: readonly [string, ...string[]];
   readonly tool: string;
   readonly manifestHash: string;
@@ -20,8 +23,8 @@ interface ToolApprovalRequest {
 }
 
 /**
- * Finds the open approval of this manifest, or opens one, inside the transaction that registers
- * it. The caller holds the tool's lock.
+ * Finds the open approval of this manifest, or opens one, in the transaction that registers it. The
+ * caller holds the tool's lock.
  */
 export async function openToolApproval(
   services: Services,

@@ -13,8 +13,8 @@ interface RevokedGrant {
 }
 
 /**
- * Takes back what is left of a grant. From the commit on no use of it can be spent, whatever a
- * sidecar still holds; taking it back again changes nothing.
+ * Revokes the rest of a grant. No use can be consumed after the commit, whatever a sidecar still
+ * holds. Revoking again changes nothing.
  */
 export async function revokeGrant(
   services: Services,

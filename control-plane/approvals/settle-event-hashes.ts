@@ -3,9 +3,8 @@ import type { Services } from '../core/services.ts';
 import { transaction } from '../platform/store/transaction.ts';
 
 /**
- * Gives decided approvals the hash of the ledger row that proves their decision, as soon as that
- * row exists. A decision whose sealing had to wait is settled here later; without its hash a
- * grant cannot be used.
+ * Sets the hash of the ledger row that proves a decision, once that row is sealed. A grant cannot
+ * be used without its hash.
  */
 export async function settleEventHashes(
   { db, publisher }: Pick<Services, 'db' | 'publisher'>,

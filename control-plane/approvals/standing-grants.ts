@@ -7,10 +7,10 @@ import type { Transaction } from '../platform/store/transaction.ts';
 import { proofOf } from './approval-proof.ts';
 import { deliveredMs } from './open-states.ts';
 
-/** How many standing grants of one agent can be in force: they travel to all of its sidecars. */
+/** Maximum of active standing grants of one agent, because all its sidecars receive them. */
 export const standingMax = 100;
 
-/** The condition on rows of standing grants that can still be used. */
+/** Filter for rows of standing grants that can still be used. */
 export function activeGrantFilter(nowMs: number) {
   return {
     ...{ kind: 'action', status: 'approved', usedAt: null, grantRevokedAt: null },
@@ -20,8 +20,8 @@ export function activeGrantFilter(nowMs: number) {
 }
 
 /**
- * The standing grants that may cover an action, with what the ledger proves of each: those for
- * this very action first, of the same reach the one that runs out first.
+ * Standing grants that may cover an action, with their ledger proof. Grants for exactly this action
+ * come first, then those that expire first.
  */
 export async function standingGrantsFor(
   { clock, guard }: Pick<Services, 'clock' | 'guard'>,
@@ -51,8 +51,8 @@ export async function standingGrantsFor(
 }
 
 /**
- * Whether a human's last word on this very action was no, as long as sidecars are told of it: a
- * grant for whatever the arguments does not overrule that.
+ * Whether the last decision on exactly this action was a denial that sidecars still receive. A
+ * grant for any arguments does not override it.
  */
 async function wasDenied(
   tx: Pick<Transaction, 'approval'>,

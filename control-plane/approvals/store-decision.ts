@@ -8,7 +8,7 @@ import { sealEffectiveArgs } from './approval-args.ts';
 import type { ApprovalWithVotes } from './approval-record.ts';
 import type { ApprovalDecision, Grant } from './decision.ts';
 
-/** One act of a decider on an approval that its transaction holds. */
+/** One act of a decider on an approval that the transaction has locked. */
 export interface Act {
   readonly caller: Caller;
   readonly decision: ApprovalDecision;
@@ -22,7 +22,7 @@ interface Decided extends Act {
   readonly now: Date;
 }
 
-/** Writes to the approval what an act has made of it. */
+/** Stores the result of an act in the approval's row. */
 export function storeDecision(
   services: Pick<Services, 'vault'>,
   tx: Transaction,
@@ -45,7 +45,7 @@ export function storeDecision(
       escalatedBy: outcome.escalatedBy ?? null,
       ...(decision.action === 'require_reauth' ? { reauthRequiredAt: now } : {}),
       ...(outcome.isFinal ? closing : {}),
-      // Votes that leave the state as it is take back nothing that was said.
+      // A vote that does not change the status keeps the earlier comment.
       ...(outcome.status === approval.status ? {} : { agentComment: agentCommentOf(decision) }),
       ...(grant === undefined ? {} : grantData(grant)),
       deciderRole: outcome.deciders?.role ?? null,
@@ -55,7 +55,7 @@ export function storeDecision(
   });
 }
 
-/** What the agent is given of a comment: why it was denied, or what more is asked of it. */
+/** Comment for the agent: why it was denied, or what more information is needed. */
 function agentCommentOf({ action, comment }: ApprovalDecision): string | null {
   const isForAgent = action === 'deny' || action === 'request_context';
   return isForAgent && comment !== undefined && comment.trim() !== '' ? keptText(comment) : null;

@@ -10,8 +10,8 @@ import type { Services } from '../core/services.ts';
 const epochKey = { tenantId: '', key: 'epoch' };
 
 /**
- * Keeps the single-process bus's claims of passports in the database, so that a restart neither
- * forgets a used passport nor has to refuse an unused one. Its epoch is its first start.
+ * Stores the single-process bus's passport claims in the database, so that a restart keeps them.
+ * The epoch of this bus is its first start.
  */
 export async function openClaimStore({
   db,
@@ -29,14 +29,14 @@ export async function openClaimStore({
   return { epochMs: epoch.expiresAt.getTime(), keeps: isClaimKey, take, isTaken };
 }
 
-/** Deletes claims of passports that no clock can consider valid any more. */
+/** Deletes claims of passports that are expired by any clock. */
 export async function sweepClaims({ db, clock }: Pick<Services, 'db' | 'clock'>): Promise<void> {
   const expired = { expiresAt: { lte: new Date(clock.now()) } };
   await db.busClaim.deleteMany({ where: { ...expired, tenantId: { not: epochKey.tenantId } } });
   await db.passportUse.deleteMany({ where: expired });
 }
 
-/** What became of a passport's one use, without taking it. */
+/** Whether a passport was used, without claiming it. */
 export async function lookUpUse(
   { bus, db, log }: Pick<Services, 'bus' | 'db' | 'log'>,
   tenantId: string,
@@ -47,12 +47,14 @@ export async function lookUpUse(
   try {
     return (await bus.isTaken(tenantId, claimKey(jti))) ? 'replayed' : 'unclaimed';
   } catch (cause) {
-    log.warn({ err: cause, jti }, 'whether a passport was used cannot be told');
+    log.warn({ err: cause, jti }, 'could not read whether a passport was used');
     return 'unavailable';
   }
 }
 
-/** The second lock on single use: true for exactly one caller, for as long as the row exists. */
+/**
+ * The second lock on single use: returns true for exactly one caller, as long as the row exists.
+ */
 export async function claimDurably(
   { db, clock }: Pick<Services, 'db' | 'clock'>,
   tenantId: string,

@@ -10,20 +10,20 @@ import { readPresented } from './read-passport.ts';
 
 interface Examined {
   readonly errors: readonly PassportFailure[];
-  /** What it says, when its signature holds and it is this tenant's. */
+  /** Claims, if the signature is valid and the passport belongs to this tenant. */
   readonly claims?: PassportClaims;
 }
 
 export interface Examination {
   readonly passport: string;
   readonly audience?: string | undefined;
-  /** The one agent that it may belong to. */
+  /** The only agent that the passport may belong to. */
   readonly agentId?: string | undefined;
-  /** How long ago it may have expired. Default: not at all. */
+  /** How long ago the passport may have expired. Default: 0. */
   readonly graceMs?: number;
 }
 
-/** Holds a passport against every check that needs no action, without using it up. */
+/** Verifies everything about a passport that needs no action, without consuming it. */
 export async function examinePassport(
   services: Services,
   tenantId: string,
@@ -50,7 +50,7 @@ export async function examinePassport(
     ...(failedApproval === undefined ? [] : [failedApproval]),
     ...(isOwn ? [] : [anothersPassport]),
   ];
-  // What the passport of another tenant, or of another agent, says is not for this caller to read.
+  // The caller must not read the claims of another tenant's or another agent's passport.
   return claims.tenant_id === tenantId && isOwn ? { errors, claims } : { errors };
 }
 
@@ -60,7 +60,7 @@ const anothersPassport: PassportFailure = {
   message: 'The passport was issued to a different agent.',
 };
 
-/** The last moment in which the passport was valid, as long as that is not too long ago. */
+/** Time to verify expiry at: the last valid moment, if it is within the grace period. */
 function withinGrace(nowMs: number, { exp }: PassportClaims, graceMs: number): number {
   const expiresMs = exp * 1000;
   return nowMs >= expiresMs && nowMs < expiresMs + graceMs ? expiresMs - 1 : nowMs;
@@ -82,7 +82,7 @@ async function isRevoked(
   return revocations > 0 || isStopped;
 }
 
-/** A passport that rests on an approval is worth no more than the approval. */
+/** A passport that is bound to an approval is valid only as long as the approval. */
 async function approvalFailure(
   services: Services,
   tenantId: string,
@@ -115,11 +115,14 @@ async function approvalFailure(
 interface PassportReport {
   readonly valid: boolean;
   readonly errors: readonly PassportFailure[];
-  /** What it says, when its signature holds. */
+  /** Claims, if the signature is valid. */
   readonly claims?: PassportClaims;
 }
 
-/** Says all that is wrong with a passport. A key bound to an agent reads that agent's only. */
+/**
+ * Reports everything that is wrong with a passport. A key that is bound to an agent reads that
+ * agent's passports only.
+ */
 export async function verifyPassport(
   services: Services,
   { tenantId, agentId }: Caller,

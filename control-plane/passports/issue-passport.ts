@@ -26,9 +26,9 @@ interface PassportRequest {
 }
 
 /**
- * Issues a passport with what the caller asks for. A registered agent gets no tool outside its
- * capabilities; an id that is not registered gets a passport that only a decision which knows
- * the agent could honour.
+ * Issues a passport with the requested terms. A registered agent gets no tool outside its
+ * capabilities. For an unregistered id the passport is usable only if the agent is registered by
+ * the time of the decision.
  */
 export async function issuePassport(
   services: Services,
@@ -54,8 +54,8 @@ export async function issuePassport(
 }
 
 /**
- * A key bound to an agent gets that agent's passports only. An agent's own key names no user but
- * itself: whom the agent acts for is for others to say.
+ * A key that is bound to an agent gets passports of that agent only, and an agent's own key names
+ * no other user than itself, because it must not choose whom it acts for.
  */
 export function assertMayIssue(caller: Caller, agentId: string, userId: string): void {
   assertOwnAgent(caller, agentId);

@@ -11,15 +11,15 @@ import { loadPublishedPolicies } from '../policies/load-published.ts';
 export const passportIssuer = 'sallyport';
 
 interface MintRequest extends Omit<PassportGrant, 'issuer' | 'nowMs'> {
-  /** The principal who asked for it. */
+  /** Principal that requested the passport. */
   readonly issuedBy: string;
-  /** Whose word it is that the user is there; a renewal keeps what its chain began with. */
+  /** Principal that attests the user's presence; a renewal keeps the first value of its chain. */
   readonly attestedBy?: string | undefined;
-  /** The passport that this one takes the place of. */
+  /** The passport that this one replaces. */
   readonly renews?: RenewedPassport | undefined;
 }
 
-/** A passport that is renewed, and what its chain of renewals began with. */
+/** A passport that is renewed, and the beginning of its chain of renewals. */
 export interface RenewedPassport {
   readonly jti: string;
   readonly rootJti: string;
@@ -27,7 +27,7 @@ export interface RenewedPassport {
   readonly attestedBy: string | null;
 }
 
-/** What is done in the transaction that stores the passport, before it is stored. */
+/** Runs in the transaction that stores the passport, before it is stored. */
 type Alongside = (step: {
   readonly tx: Transaction;
   readonly notes: ChangeNotes;
@@ -39,13 +39,13 @@ export interface MintedPassport {
   readonly claims: PassportClaims;
   /** RFC 3339. */
   readonly expiresAt: string;
-  /** The event that proves the issue. */
+  /** Id of the event that proves the issue. */
   readonly evidenceId: string;
 }
 
 /**
- * Signs, stores and seals a new passport for an agent; the error names the step that failed, and
- * a passport whose issue could not be proved is never handed out.
+ * Signs, stores and seals a new passport for an agent. The error names the failed step, and a
+ * passport without a sealed event is never returned.
  */
 export async function mintPassport(
   services: Services,
@@ -111,14 +111,14 @@ function rowOf(claims: PassportClaims, { issuedAt, expiresAt, renews, attestedBy
   };
 }
 
-/** What a reader of passports takes at most; see verifyJws. */
+/** Maximum length that verifiers accept; see verifyJws. */
 const tokenCharsMax = 65_536;
 
 async function sign({ signingKeys }: Services, claims: PassportClaims): Promise<string> {
   const token = await signWithActiveKey(signingKeys, claims);
   if (token.length <= tokenCharsMax) return token;
   throw new GatewayError('args.schema_invalid', {
-    message: `The passport would be ${token.length} characters long, and none is read beyond ${tokenCharsMax}: name fewer tools and resources.`,
+    message: `The passport would be ${token.length} characters long; the limit is ${tokenCharsMax}. Name fewer tools and resources.`,
   });
 }
 
@@ -149,7 +149,7 @@ function issuedData(claims: PassportClaims, issuedBy: string): JsonObject {
   };
 }
 
-/** The hash of the policies that are published now, as passports carry it. */
+/** Hash of the currently published policies, as passports carry it. */
 export async function stampedPolicyHash(
   services: Pick<Services, 'db' | 'guard'>,
   tenantId: string,

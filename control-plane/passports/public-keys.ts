@@ -2,12 +2,12 @@ import { type PublicJwk, parsePublicJwk } from '../../shared/crypto/signing-key.
 import { ttlSecondsMax } from '../../shared/passport/issue.ts';
 import type { Services } from '../core/services.ts';
 
-/** For clocks that differ, and for leases signed just before a rotation. */
+/** Allows for clock differences, and for leases signed right before a rotation. */
 const overlapMs = (ttlSecondsMax + 600) * 1000;
 
 /**
- * The keys of every tenant that a passport still valid can be signed with: who verifies without
- * an API key names no tenant. Active keys first.
+ * Public keys of every tenant that can have signed a valid passport, active keys first. All
+ * tenants, because a verifier without an API key names none.
  */
 export async function passportKeySet({
   db,
@@ -16,7 +16,7 @@ export async function passportKeySet({
   signingKeys,
   guard,
 }: Services): Promise<readonly PublicJwk[]> {
-  // A new installation has a key to show before it issued its first passport.
+  // Creates a first key, so that a new installation has one to show.
   await ensureFirstKey({ db, config, signingKeys });
   const rows = await db.signingKey.findMany({
     where: {

@@ -12,14 +12,13 @@ interface KnownKey {
   readonly key: VerificationKey;
 }
 
-// Public keys by kid never change; kept with the database they were read from.
+// Cache of public keys by kid, which never change; keyed by their database.
 const knownKeys = new WeakMap<Services['db'], Map<string, KnownKey>>();
 const knownKeysMax = 10_000;
 
 /**
- * Reads a passport that somebody presents to a tenant. One that another tenant's key signed is
- * read as signed, so that it is refused for its tenant and not as a forgery; should it claim to
- * be this tenant's nevertheless, it is a forgery.
+ * Reads a passport that a tenant received. One signed by another tenant's key is read as signed, so
+ * that it is refused for its tenant; if it claims to be this tenant's, it is a forgery.
  */
 export async function readPresented(
   services: Pick<Services, 'db' | 'guard'>,
@@ -46,10 +45,10 @@ async function findKey(
   const row =
     (await db.signingKey.findFirst({ where: { tenantId, kid, purpose: 'passport' } })) ??
     (await db.signingKey.findFirst({ where: { kid, purpose: 'passport' } }));
-  // A key that somebody put there would make passports of them.
+  // A forged key row would make valid passports.
   if (row === null || !guard.holds('signing_key', row)) return undefined;
   const key = importPublicJwk(parsePublicJwk(row.publicJwk));
-  // The thumbprint is computed from the key itself: a row under a wrong name is not believed.
+  // The kid is computed from the key itself, so a row under a wrong kid is refused.
   if (key.kid !== kid) return undefined;
   if (known.size >= knownKeysMax) known.clear();
   const found = { tenantId: row.tenantId, key };
@@ -57,7 +56,7 @@ async function findKey(
   return found;
 }
 
-/** Which key a token names in its header, unverified: only good for finding that key. */
+/** The kid in a token's header. It is unverified, so use it only to find the key. */
 function claimedKid(token: string): string | undefined {
   try {
     const header: unknown = JSON.parse(

@@ -15,7 +15,7 @@ interface Revocation {
   readonly revokedAt: Date;
 }
 
-/** Renewals and revocations of one chain of passports, named by its first jti, go one by one. */
+/** Serialises renewals and revocations of one chain of passports, which its first jti names. */
 export async function lockRenewals(
   tx: Transaction,
   tenantId: string,
@@ -25,9 +25,9 @@ export async function lockRenewals(
 }
 
 /**
- * Revokes a jti for good, whether or not it was issued here, and what renewals made of it. The
- * number of a lease is revoked alone, the lease's own id with all its numbers. Revoking again
- * changes nothing. A key bound to an agent revokes that agent's only.
+ * Revokes a jti permanently, issued here or not, and its renewals. A lease's numbered jti revokes
+ * that lease only; the lease's own id revokes all its numbers. Revoking again changes nothing. A
+ * key that is bound to an agent revokes that agent's passports only.
  */
 export async function revokePassport(
   services: Services,
@@ -76,7 +76,10 @@ export async function revokePassport(
   return { jti, reason: result.reason ?? undefined, revokedAt: result.revokedAt };
 }
 
-/** What is valid of a passport's chain of renewals besides itself, or can be made valid again; only its last can be unused. */
+/**
+ * Other passports of the chain that are valid or can become valid again; only the last can be
+ * unused.
+ */
 async function renewalsOf(
   tx: Transaction,
   { tenantId, jti, kind, rootJti }: Passport,

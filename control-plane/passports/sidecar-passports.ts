@@ -10,15 +10,15 @@ import type { LiveSidecar } from '../sync/live-sidecars.ts';
 import { passportIssuer } from './mint-passport.ts';
 
 /**
- * The two passports that the control plane makes for a sidecar. Their claims are derived from
- * rows, jti and times included, so that every control plane, and every later build, signs the
- * same: nothing signed needs to be stored.
+ * The two passports that the control plane issues for sidecars. Their claims, jti and times
+ * included, are derived from rows, so that every control plane and every later build signs the same
+ * text and nothing signed needs to be stored.
  */
 
 export const leaseSeconds = 300;
 const leaseSize = 10_000_000;
 
-/** What of a passport's row says that it is its own beginning, and proves no user. */
+/** Columns of a passport that begins its own chain and proves no user. */
 export const neverRenewed = {
   ...{ renewedFrom: null, rootJti: null, rootIssuedAt: null },
   attestedBy: null,
@@ -32,7 +32,10 @@ interface LeaseSource {
   readonly issuedAt: Date;
 }
 
-/** The lease under which a plain agent's calls are made: everything its agent is registered for. */
+/**
+ * Claims of a lease, under which calls without a passport run: everything that the agent is
+ * registered for.
+ */
 export function leaseClaims({
   sidecar,
   agent,
@@ -81,8 +84,8 @@ type GrantSource = Pick<
 };
 
 /**
- * The passport bound to an approval: for this tool and resource, for as long as the grant holds
- * and no passport outlives its hour. Undefined when too little of that time is left.
+ * Claims of the passport that is bound to an approval: its tool and resource, until the grant or
+ * the maximum lifetime of a passport ends. Undefined if too little time is left.
  */
 export function grantClaims(approval: GrantSource): PassportClaims | undefined {
   const { decidedAt, expiresAtMs, riskTier } = approval;
@@ -96,7 +99,7 @@ export function grantClaims(approval: GrantSource): PassportClaims | undefined {
     userId: approval.userId,
     goal: approval.goal ?? '',
     allowedTools: [approval.tool],
-    // The digest that the approval is bound to holds the resource in any case.
+    // The approval's digest covers the resource in any case.
     allowedResources: isResourceGlob(approval.resource) ? [approval.resource] : [],
     riskTier: riskTierOf(riskTier),
     policyId: '',
@@ -108,7 +111,7 @@ export function grantClaims(approval: GrantSource): PassportClaims | undefined {
   return { ...claims, jti: grantJti(approval) };
 }
 
-/** What a passport can name: text of some length, and no more. */
+/** Whether a passport can name this resource: text up to a maximum length. */
 function isResourceGlob(resource: string): boolean {
   return resource !== '' && resource.length <= 1024;
 }
@@ -118,8 +121,8 @@ function riskTierOf(stored: string): RiskTier {
 }
 
 /**
- * A jti in the form of all others (design 5: its time says when it was issued), the random part
- * taken from the decision's hash: one decision makes one passport, whoever issues it.
+ * A jti in the common form (design 5: it contains the time of issue). Its random part is derived
+ * from the decision's hash, so that every issuer makes the same passport for a decision.
  */
 function grantJti({ tenantId, id, eventHash, decidedAt }: GrantSource): string {
   const bits = hash('sha256', `grant\n${tenantId}\n${id}\n${eventHash}`, 'hex');

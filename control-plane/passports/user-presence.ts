@@ -12,11 +12,10 @@ interface PresentedPassport {
 }
 
 /**
- * When the user was last there, by a passport that the agent presents: undefined when it was not
- * issued for exactly this user, and without a time when nobody who may attests it
- * (docs/decisions/0222).
- * Leases and grants are the sidecar's own and prove no user; a renewal says only when the first of
- * its chain was issued, for an agent renews alone.
+ * When the user was last present, by a passport that the agent presents. Undefined if it was not
+ * issued for exactly this user; without a time if nobody with permission attests it
+ * (docs/decisions/0222). Leases and grants prove no user. A renewal reports the time of its chain's
+ * first passport, because agents renew alone.
  */
 export async function userPresence(
   { db, guard }: Pick<Services, 'db' | 'guard'>,
@@ -34,9 +33,9 @@ export async function userPresence(
 }
 
 /**
- * Whose word it is that a passport's user is there as it is issued: the user's own, by a key of
- * theirs, or that of somebody who may attest it. Undefined for all others, an agent's key first of
- * all: otherwise an agent could authenticate its user again by itself.
+ * Principal that attests the user's presence: the user, with their own key, or somebody with the
+ * permission. Undefined for others, because an agent could otherwise re-authenticate its user by
+ * itself.
  */
 export function attestationOf(
   { principal, role, agentId, permissions }: Caller,

@@ -17,7 +17,7 @@ interface NewPolicy {
   readonly publish: boolean;
 }
 
-/** Stores a policy as a draft, or published at once. Nothing invalid and nothing half is stored. */
+/** Stores a policy as a draft or published at once. An invalid policy is not stored. */
 export async function createPolicy(
   services: Services,
   caller: Caller,
@@ -45,12 +45,12 @@ export async function createPolicy(
   return result;
 }
 
-/** The stored version starts at the definition's own, as far as that counts versions. */
+/** The stored version starts at the definition's own version, if that is a valid number. */
 function firstVersion(version: number): number {
   return Number.isInteger(version) && version >= 1 && version <= 1_000_000_000 ? version : 1;
 }
 
-/** Makes a draft of a policy that is published or archived, and so cannot change itself. */
+/** Creates a draft from a published or archived policy, which itself cannot change. */
 export async function versionPolicy(
   services: Services,
   { tenantId, principal }: Caller,
@@ -90,7 +90,9 @@ interface Insertion {
   readonly now: Date;
 }
 
-/** Stores a new draft, if the tenant's plan has room; call it under the lock for `policies`. */
+/**
+ * Stores a new draft, if the tenant's plan allows one more. Call it under the lock on `policies`.
+ */
 export async function insertDraft(
   { tx, notes, principal, now }: Insertion,
   draft: NewDraft,
@@ -106,7 +108,7 @@ export async function insertDraft(
   return row;
 }
 
-/** One more than any policy with this definition id ever had. */
+/** Highest version of this definition id so far, plus one. */
 export async function nextVersion(
   tx: Transaction,
   { tenantId, definitionId }: Pick<Policy, 'tenantId' | 'definitionId'>,

@@ -4,7 +4,7 @@ import type { Caller } from '../platform/access/caller.ts';
 import { assertMayPublish, lifecycleInvalid, lockPolicy } from './policy-record.ts';
 import { archivePolicy, notePolicy } from './publish-policy.ts';
 
-/** Removes a draft, archives a published policy; an archived one stays for ever. */
+/** Deletes a draft and archives a published policy. An archived policy cannot be deleted. */
 export async function deletePolicy(
   services: Services,
   caller: Caller,

@@ -1,21 +1,21 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Policy } from '../platform/store/generated/client.ts';
 
-/** Which policy a change was made for, as its maker read it. */
+/** The policy version that a change was made for, as its author read it. */
 export interface ExpectedPolicy {
   readonly hash?: string | undefined;
-  /** The header `If-Match` as it came. */
+  /** The header `If-Match` as received. */
   readonly ifMatch?: string | undefined;
 }
 
-/** The entity tag of a policy is its hash: what a reviewer read is what is published, or nothing. */
+/** The entity tag of a policy is its hash, so that exactly the reviewed content is published. */
 export function policyTag({ policyHash }: Pick<Policy, 'policyHash'>): string {
   return `"${policyHash}"`;
 }
 
 /**
- * Throws `policy.changed` unless the policy is the one that its reviewer read. 409 and not 412: the
- * contract's statuses (section 7) have no 412, and say 409 where what is stored is in the way.
+ * Throws `policy.changed` unless the policy is the version that its reviewer read. Uses 409 instead
+ * of 412, because the contract's statuses (section 7) have no 412.
  */
 export function assertExpected(
   policy: Pick<Policy, 'id' | 'policyHash'>,
@@ -24,7 +24,7 @@ export function assertExpected(
   const isExpected = hash === undefined || hash === policy.policyHash;
   if (isExpected && (ifMatch === undefined || isMatched(policy, ifMatch))) return;
   throw new GatewayError('policy.changed', {
-    message: `Policy ${policy.id} has the hash ${policy.policyHash} by now: read and review it again, then name that hash.`,
+    message: `Policy ${policy.id} now has the hash ${policy.policyHash}; read and review it again, then send that hash.`,
   });
 }
 

@@ -23,9 +23,9 @@ interface Installed {
 }
 
 /**
- * Stores the policies of a pack, all or none, unless they are there already: the same definition
- * as a draft or published. One that an operator changed is left; the pack's comes beside it as a
- * draft, and takes its place only with `publish`.
+ * Stores all policies of a pack or none, except those that already exist as a draft or published
+ * with the same definition. A policy that an operator changed stays: the pack's version becomes a
+ * draft, and replaces it only with `publish`.
  */
 export async function installPack(
   services: Services,
@@ -66,7 +66,7 @@ interface Wanted {
 async function installOne(place: Place, wanted: Wanted): Promise<Installed> {
   const { tx, notes, tenantId, publish } = place;
   const hash = policyHash(wanted.definition);
-  // Held until the transaction ends, so that none publishes or changes them beside.
+  // Locks the rows until the transaction ends, so that nobody publishes or changes them meanwhile.
   await tx.$queryRaw`select id from policy
     where tenant_id = ${tenantId} and policy_hash = ${hash} and lifecycle <> 'archived' for update`;
   const same = await tx.policy.findMany({

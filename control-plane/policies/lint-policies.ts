@@ -17,7 +17,7 @@ interface LintReport {
   readonly counts: ReturnType<typeof countFindings>;
 }
 
-/** Lints stored policies: of one lifecycle, or the drafts overlay the published ones. */
+/** Lints stored policies: those of one lifecycle, or the drafts in place of the published ones. */
 export async function lintStored(
   services: Services,
   { tenantId }: Caller,
@@ -67,7 +67,10 @@ async function definitionsOf(
   return definitions;
 }
 
-/** Publishing a candidate archives the published policy with its id. */
+/**
+ * Publishing a candidate archives the published policy with its id, so the candidate replaces it
+ * here.
+ */
 function overlay(
   published: readonly PolicyDefinition[],
   candidates: readonly PolicyDefinition[],
@@ -84,8 +87,8 @@ async function lint(definitions: readonly PolicyDefinition[], pause: Pause): Pro
 const textMax = 1_000;
 
 /**
- * The probable mistakes in a stored policy: what lint reports as an error or a warning of this policy
- * alone, and tools that match no known one. The policy is stored all the same.
+ * Probable mistakes in a stored policy: lint errors and warnings about this policy alone, and tools
+ * that match no known one. They do not prevent storing it.
  */
 export async function policyWarnings(
   services: Services,

@@ -6,7 +6,7 @@ import type { PolicyDefinition } from '../../shared/policy/language/definition.t
 import { policyHash } from '../../shared/policy/language/hash.ts';
 import { parsePolicy } from '../../shared/policy/language/validate.ts';
 
-/** A folder of `packs`: what `pack.yaml` says of it, and its policies. */
+/** A folder of `packs`: the content of `pack.yaml`, and its policies. */
 export interface PolicyPack {
   readonly pack: string;
   readonly title: string;
@@ -20,7 +20,7 @@ export interface PolicyPack {
 const folder = join(import.meta.dirname, 'packs');
 let loaded: Promise<readonly PolicyPack[]> | undefined;
 
-/** Every pack that comes with the program, by name; read once. */
+/** All packs of the program, by name; read once. */
 export function loadPacks(): Promise<readonly PolicyPack[]> {
   loaded ??= readPacks();
   return loaded;

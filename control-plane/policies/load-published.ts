@@ -8,10 +8,10 @@ import type { Services } from '../core/services.ts';
 import { pauser, runWithPauses } from '../platform/scheduling/pauser.ts';
 import type { Policy } from '../platform/store/generated/client.ts';
 
-/** Which policies are published: row id and hash, in the order of ids. */
+/** Row id and hash of each published policy, ordered by id. */
 type PublishedRefs = readonly (readonly [id: number, hash: string])[];
 
-/** What tells whether a policy's row is ours. */
+/** Columns that verify a policy's row. */
 export const signedPolicy = {
   ...{ tenantId: true, id: true, definitionId: true, version: true },
   ...{ lifecycle: true, policyHash: true, mac: true },
@@ -22,12 +22,12 @@ interface Compiled {
   readonly policies: Promise<PolicySet>;
 }
 
-// Kept with the database client, so that two programs in one process never share a set.
+// Keyed by the database client, so that two programs in one process do not share a set.
 const compiledSets = new WeakMap<Services['db'], Map<string, Compiled>>();
 
 /**
- * The compiled set of exactly these published policies. Compiled once per tenant and set: the
- * refs are read with every decision, so a set that is not current is never used.
+ * Compiles exactly these published policies, once per tenant and set. Every decision reads the
+ * references, so a stale set is never used.
  */
 export function compiledPolicies(
   services: Pick<Services, 'db' | 'guard'>,
@@ -42,14 +42,14 @@ export function compiledPolicies(
   const policies = compile(services, tenantId, refs);
   const entry = { key, policies };
   sets.set(tenantId, entry);
-  // What failed once is tried again, never remembered.
+  // A failed compilation is not cached, so that the next call retries.
   policies.catch(() => {
     if (sets.get(tenantId) === entry) sets.delete(tenantId);
   });
   return policies;
 }
 
-/** The published policies of a tenant right now, compiled. */
+/** The currently published policies of a tenant, compiled. */
 export async function loadPublishedPolicies(
   services: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
@@ -73,7 +73,7 @@ async function compile(
       where: { tenantId, id: { in: refs.map(([id]) => id) } },
       select: { ...signedPolicy, definition: true },
     });
-    // None may be left out: it may be the one that denies.
+    // One forged row fails them all, because a left-out policy may be the one that denies.
     for (const row of rows) guard.assert('policy', row);
     assertSame(refs, rows);
     const definitions = new Map(rows.map((row) => [row.id, row.definition]));
@@ -90,8 +90,8 @@ async function compile(
 }
 
 /**
- * What was read first must be what was found to be ours: rows can be put back between two
- * statements, and a set is kept for as long as its references are read.
+ * Rows may change between two statements, so the loaded definitions must have the hashes of the
+ * verified rows. The set is cached under these references.
  */
 function assertSame(
   refs: PublishedRefs,
@@ -104,12 +104,12 @@ function assertSame(
   if (changed !== undefined) throw new Error(`policy ${changed[0]} changed while it was read`);
 }
 
-/** The compiler refuses a definition that is not the one its hash was published for. */
+/** The compiler rejects a definition that does not match its published hash. */
 function* readPublished(
   id: number,
   hash: string,
   text: string | undefined,
 ): Steps<PublishedPolicy> {
-  if (text === undefined) throw new Error(`published policy ${id} is gone`);
+  if (text === undefined) throw new Error(`published policy ${id} no longer exists`);
   return { id, hash, definition: yield* parsePolicyInSteps(text) };
 }

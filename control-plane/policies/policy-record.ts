@@ -10,7 +10,7 @@ import type { Policy } from '../platform/store/generated/client.ts';
 import { readTextColumn } from '../platform/store/read-column.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 
-/** A damaged definition is shown as it is, so that an operator sees what to replace. */
+/** A damaged definition is shown as stored, so that an operator sees what to replace. */
 const jsonForm = z.custom<JsonObject>(isJsonObject);
 
 /** A stored policy as the API shows it. */
@@ -33,7 +33,7 @@ export function policyRecord(row: Policy): PolicyRecord {
   };
 }
 
-/** Publishing, and archiving what is published, is more than writing. */
+/** Publishing a policy and archiving a published one need a permission of their own. */
 export function assertMayPublish({ permissions }: Caller): void {
   if (permissions.has('policy.publish')) return;
   throw new GatewayError('auth.insufficient_permission', {
@@ -42,7 +42,7 @@ export function assertMayPublish({ permissions }: Caller): void {
   });
 }
 
-/** Reads a tenant's policy and holds it until the transaction ends, so that none changes it beside. */
+/** Reads a tenant's policy and locks it until the transaction ends. */
 export async function lockPolicy(tx: Transaction, tenantId: string, id: number): Promise<Policy> {
   await tx.$queryRaw`select id from policy where tenant_id = ${tenantId} and id = ${id} for update`;
   const row = await tx.policy.findUnique({ where: { tenantId_id: { tenantId, id } } });
@@ -60,12 +60,12 @@ export function lifecycleInvalid(
   });
 }
 
-/** The definition of a stored policy. A text that is none was not stored by this system. */
+/** Parses the definition of a stored policy. An invalid text was not stored by this system. */
 export function storedDefinition(text: string): PolicyDefinition {
   return finish(storedDefinitionInSteps(text));
 }
 
-/** The same, one rule a step. */
+/** Like `storedDefinition`, one rule per step. */
 export function* storedDefinitionInSteps(text: string): Steps<PolicyDefinition> {
   try {
     return yield* parsePolicyInSteps(text);

@@ -8,8 +8,8 @@ interface Publication {
 }
 
 /**
- * Publishes a draft inside the caller's transaction: the published policy with the same
- * definition id is archived first, so that one of them rules at any time.
+ * Publishes a draft in the caller's transaction. Archives the published policy with the same
+ * definition id first, so that at most one is published.
  */
 export async function publishDraft(
   tx: Transaction,
@@ -34,7 +34,7 @@ export async function publishDraft(
   return published;
 }
 
-/** Archives a published policy, unless somebody else just did. */
+/** Archives a published policy, unless it was archived meanwhile. */
 export async function archivePolicy(
   tx: Transaction,
   notes: ChangeNotes,
@@ -46,14 +46,14 @@ export async function archivePolicy(
     data: { lifecycle: 'archived', archivedAt: now, updatedAt: now },
   });
   if (count === 0) return;
-  // One that is not ours leaves force as it is, and gets no signature by leaving.
+  // A row that fails its integrity check is archived as it is and is not signed again.
   if (notes.isSigned('policy', row))
     await notes.signed('policy', { ...row, lifecycle: 'archived' });
   notes.sections('policies');
   await notePolicy(notes, 'policy.archived', row, principal);
 }
 
-/** The event of a change to a policy. */
+/** Records the event of a change to a policy. */
 export async function notePolicy(
   notes: ChangeNotes,
   type: `policy.${string}`,

@@ -15,7 +15,9 @@ interface Conformance {
   readonly actual: { readonly decision: string; readonly reason_code: string };
 }
 
-/** Tries a policy on one context and, when told what to expect, says whether it did that. */
+/**
+ * Evaluates a policy in one context and, if an expectation is given, reports whether it was met.
+ */
 export async function replayDefinition({
   policy,
   context,

@@ -16,13 +16,13 @@ interface PolicyChange {
   /** A definition, or its JSON text. */
   readonly rules?: unknown;
   readonly lifecycle?: PolicyLifecycle | undefined;
-  /** What the caller read: hash of the definition, and `If-Match` (RFC 9110, 13.1.1). */
+  /** Version that the caller read: hash of the definition, and `If-Match` (RFC 9110, 13.1.1). */
   readonly expected?: ExpectedPolicy | undefined;
 }
 
 /**
- * Changes a draft, publishes it, or both in that order and in one transaction. What was
- * published or archived is immutable.
+ * Changes a draft, publishes it, or both in that order in one transaction. Published and archived
+ * policies are immutable.
  */
 export async function updatePolicy(
   services: Services,

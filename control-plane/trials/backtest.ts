@@ -11,13 +11,13 @@ import { decisionPages, type SealedDecision } from './decision-pages.ts';
 import { isDecision, type Rejudged, rejudge } from './rejudge.ts';
 import { trialPolicies } from './trial-policies.ts';
 
-/** After this long the answer says how far it came; the caller goes on from there. */
+/** After this time the response reports how far it came; the caller continues from there. */
 const budgetMs = 10_000;
 const changesShown = 500;
 const unknownsShown = 50;
 const rulesShown = 100;
 
-/** Judges stored decisions by a candidate policy, and says what would have been decided otherwise. */
+/** Judges stored decisions by a candidate policy, and reports the differences. */
 export async function backtest(
   services: Pick<Services, 'db' | 'pool' | 'vault' | 'clock' | 'guard'>,
   tenantId: string,
@@ -49,7 +49,7 @@ export async function backtest(
   }
 }
 
-/** Counts what became of each decision; bounded whatever their number. */
+/** Counts the results; its size is bounded. */
 class Tally {
   readonly #policies: UncertainPolicies;
   readonly #counts = new Map<string, number>();

@@ -4,7 +4,7 @@ import { lastPositionBefore } from '../ledger/reading/event-rows.ts';
 import { headPosition } from '../ledger/reading/read-ledger.ts';
 import { readSealed } from '../ledger/reading/sealed-text.ts';
 
-/** A decision as it was sealed. */
+/** A decision as sealed. */
 export interface SealedDecision extends StoredDecision {
   readonly id: string;
   readonly chain_id: string;
@@ -16,27 +16,27 @@ export interface SealedDecision extends StoredDecision {
 }
 
 export interface Stretch {
-  /** Decisions of this time or later. */
+  /** Decisions at or after this time. */
   readonly from?: string | undefined;
-  /** Decisions of this time or earlier. */
+  /** Decisions at or before this time. */
   readonly to?: string | undefined;
-  /** Only what was sealed after this position. */
+  /** Only decisions sealed after this position. */
   readonly after?: number | undefined;
 }
 
 interface DecisionPage {
   readonly decisions: readonly SealedDecision[];
-  /** Nothing is left up to this position. */
+  /** Everything up to this position has been read. */
   readonly upTo: number;
 }
 
 const pageRows = 200;
-/** Positions that one statement looks at: a filter that nothing passes must not make it long. */
+/** Positions per statement, so that a filter without matches does not make a statement long. */
 const pagePositions = 5_000;
 
 /**
- * The decisions of a tenant in ascending position, a page at a time, up to where the ledger ended
- * when reading began. A page may be empty: between two pages the caller can stop.
+ * The decisions of a tenant in ascending position, one page at a time, up to the end of the ledger
+ * at the start. A page may be empty, so that the caller can stop between pages.
  */
 export async function* decisionPages(
   pool: Pool,

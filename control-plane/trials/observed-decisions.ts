@@ -21,7 +21,9 @@ interface Window {
   readonly to?: string | undefined;
 }
 
-/** Counts from the ledger what one version of a policy that only watches would have decided. */
+/**
+ * Counts from the ledger what one version of a policy in `monitor` or `warn` would have decided.
+ */
 export async function observedDecisions(
   services: Services,
   caller: Caller,
@@ -32,7 +34,7 @@ export async function observedDecisions(
   const window = windowOf(policy, { from, to });
   const tally = new ObservedTally(storedDefinition(policy.definition));
   const report = (complete: boolean) => tally.report(policy.id, window, complete);
-  // A draft that never was published has watched nothing.
+  // A draft that was never published has observed nothing.
   if (policy.publishedAt === null && from === undefined && to === undefined) return report(true);
   const endsAt = clock.monotonic() + budgetMs;
   const pause = pauser(clock);
@@ -53,7 +55,7 @@ function windowOf({ publishedAt, archivedAt }: Policy, { from, to }: Window): Wi
   };
 }
 
-/** Counts decisions; bounded by the rules of the policy. */
+/** Counts decisions; bounded by the number of rules. */
 class ObservedTally {
   readonly #definition: PolicyDefinition;
   readonly #rules: ReadonlyMap<string, PolicyRule>;
@@ -90,8 +92,8 @@ class ObservedTally {
   }
 
   /**
-   * The rules of this policy that matched without deciding; those of a policy in `warn` that turned
-   * an allow into a warning are among the rules that counted.
+   * Rules of this policy that matched without deciding. Rules of a policy in `warn` that turned an
+   * allow into a warning are among the matched rules.
    */
   #rulesIn({ decision, data }: SealedDecision): readonly PolicyRule[] {
     const { observed, matched_rules: matched } = data;

@@ -12,9 +12,9 @@ import type { SealedDecision } from './decision-pages.ts';
 type Binding = 'bound' | 'unbound' | 'unsure';
 
 /**
- * Judges a stored decision by other policies: all that was decided before policies are asked stays as
- * it was, and so does what the passport's approval was worth. Undefined where policies had no say:
- * a kill switch, a passport, a tool or the arguments settled it, or it was no call of a tool.
+ * Judges a stored decision by other policies. All earlier stages keep their result, and so does the
+ * validity of the passport's approval. Undefined if policies were not evaluated, because a kill
+ * switch, passport, tool or argument check decided, or because the event is not a tool call.
  */
 export function rejudge(event: SealedDecision, policies: UncertainPolicies): Rejudged | undefined {
   if (!isByPolicy(event)) return undefined;
@@ -23,7 +23,7 @@ export function rejudge(event: SealedDecision, policies: UncertainPolicies): Rej
   );
 }
 
-/** Whether policies were asked, which an allow or a refusal of an earlier stage never shows. */
+/** Whether policies were evaluated. */
 export function isByPolicy({ decision, reason_code, data }: SealedDecision): boolean {
   if (!isDecision(decision) || data.args_shape === undefined) return false;
   const { matched_rules: matched } = data;
@@ -53,15 +53,15 @@ function withApproval(event: SealedDecision, outcome: UncertainOutcome): Rejudge
     : outcome;
 }
 
-/** Allowed by what a human agreed to, and by no passport that says so. */
+/** Allowed by a human's grant, but not by a passport bound to it. */
 function isByStandingGrant(event: SealedDecision): boolean {
   const isSatisfied = isAllowed(event) && event.reason_code === 'approval.satisfied';
   return isSatisfied && bindingOf(event) === 'unbound';
 }
 
 /**
- * A standing grant is good for a rule only as far as that rule's terms reach, and they are not in
- * the event: it holds for the one rule, of the same version, that it held for.
+ * A standing grant covers a rule only within that rule's terms, which the event does not contain.
+ * So it is kept for the same rule of the same version only.
  */
 function withStandingGrant(event: SealedDecision, outcome: UncertainOutcome): Rejudged {
   if (outcome.decision !== 'require_approval') return outcome;
@@ -80,7 +80,7 @@ function isPermit(decision: Decision): boolean {
   return decision === 'allow' || decision === 'warn';
 }
 
-/** It was allowed, and so whatever approval came with it was good. In mode `warn` nothing shows that. */
+/** The call was allowed, so its approval was valid. In mode `warn` this cannot be known. */
 function isAllowed({ decision, data }: SealedDecision): boolean {
   return decision === 'allow' || (decision === 'warn' && data.mode !== 'warn');
 }
@@ -103,7 +103,7 @@ function open(outcome: UncertainOutcome): Rejudged {
   return { ...outcome, decision: 'unknown', reasonCode: undefined };
 }
 
-/** In mode `warn` a refusal was answered as a warning, and would be again. */
+/** In mode `warn` a denial is a warning, then and now. */
 function inMode(judged: Rejudged, { data }: SealedDecision): Rejudged {
   const { decision } = judged;
   if (data.mode !== 'warn' || decision === 'unknown' || isPermit(decision)) return judged;
@@ -113,8 +113,8 @@ function inMode(judged: Rejudged, { data }: SealedDecision): Rejudged {
 type Judge = (event: SealedDecision) => Rejudged;
 
 /**
- * Judges a stored decision in the mode that the policies raise it to. A decision that was made in
- * `strict` has met what that mode asks for.
+ * Judges a stored decision in the mode that the policies raise it to. A decision made in `strict`
+ * already met that mode's requirements.
  */
 function inRaisedMode(event: SealedDecision, policies: UncertainPolicies, judge: Judge): Rejudged {
   if (event.data.mode === 'strict') return judge(event);
@@ -127,7 +127,7 @@ function inRaisedMode(event: SealedDecision, policies: UncertainPolicies, judge:
   return isSame ? asBefore : { ...asBefore, decision: 'unknown', reasonCode: undefined };
 }
 
-/** In the order of `decide`: a registered agent, a passport, a registered tool. */
+/** Same order as `decide`: a registered agent, a passport, a registered tool. */
 function judgeStrictly(event: SealedDecision, judge: Judge): Rejudged {
   const { seen, passport_jti, manifest_hash } = event.data;
   if (!isJsonObject(seen)) return refused('unknown');
@@ -141,7 +141,7 @@ function refused(decision: 'deny' | 'unknown', reasonCode?: string): Rejudged {
   return { decision, reasonCode, matchedRules: [], unsureRules: [] };
 }
 
-/** What other policies make of a stored decision. */
+/** Result of other policies for a stored decision. */
 export interface Rejudged {
   readonly decision: Decision | 'unknown';
   readonly reasonCode?: string | undefined;

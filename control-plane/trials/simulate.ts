@@ -32,22 +32,24 @@ interface SimulationReport {
   readonly counts: Record<Decision, number>;
 }
 
-/** What simulating has to judge by. */
+/** Settings of a simulation. */
 interface Rehearsal {
   readonly trace: ReturnType<typeof compileTrace>;
-  /** Undefined: the published ones, as every decision loads them. */
+  /** Undefined: the published policies, as every decision loads them. */
   readonly policies?: PolicySet | undefined;
-  /** Undefined: the mode that the call itself would have, by tenant, kill switches and policies. */
+  /**
+   * Undefined: the mode that the call itself would have, from tenant, kill switches and policies.
+   */
   readonly mode?: Mode | undefined;
-  /** Rules shown for each action. */
+  /** Number of rules shown for each action. */
   readonly traceMax: number;
 }
 
 const tracedRulesMax = 2_000;
 
 /**
- * Decides actions as preflight would, by the published policies or by candidates, and leaves no
- * trace of it: what a verdict asks for is named and not carried out.
+ * Decides actions as preflight would, by the published policies or by candidates, without any
+ * effect: effects are named and not executed.
  */
 export async function simulate(
   services: Services,
@@ -58,7 +60,7 @@ export async function simulate(
   const rehearsal = await prepare(services, { tenantId: caller.tenantId, request, pause });
   const results: Simulation[] = [];
   const counts = { allow: 0, deny: 0, warn: 0, require_approval: 0, require_tool_reapproval: 0 };
-  // One after another: a batch must not take the database's connections from decisions that count.
+  // Sequentially, so that a batch does not take the database's connections from real decisions.
   for (const [index, one] of request.actions.entries()) {
     const result = await rehearse(services, caller, { one, index, rehearsal, pause });
     counts[result.decision] += 1;
@@ -123,7 +125,9 @@ async function rehearse(
   return { ...answerOf(verdict), trace: trace.rules, trace_left_off: trace.leftOff };
 }
 
-/** A candidate may have a budget where no published policy has one: of its tool nothing is counted yet. */
+/**
+ * A candidate may have a budget that no published policy has, so the tool's usage is loaded here.
+ */
 async function usageFor(
   services: Services,
   action: Action,
@@ -133,7 +137,7 @@ async function usageFor(
   return isBudgeted ? (usage ?? readUsage(services, action)) : undefined;
 }
 
-/** Looks for a standing grant where a human would be asked, and spends none of its uses. */
+/** Looks for a standing grant before reporting an approval, without consuming it. */
 async function decideWithGrants(
   services: Services,
   action: Action,
@@ -159,7 +163,7 @@ async function actionAt(caller: Caller, request: SimulatedAction, index: number)
   }
 }
 
-/** Deciding in earnest finds out by taking the passport's one use; here it is looked up. */
+/** A real decision claims the passport to learn whether it was used; here it is only looked up. */
 async function withPassportUse(
   services: Services,
   { tenantId }: Action,

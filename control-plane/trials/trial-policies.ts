@@ -13,11 +13,14 @@ import { signedPolicy } from '../policies/load-published.ts';
 export interface Trial {
   /** Definitions to try; each is validated. */
   readonly candidates: readonly JsonObject[];
-  /** In their place among the published ones, as publishing would put them; else on their own. */
+  /**
+   * True: the candidates replace published policies, as publishing would; false: they are evaluated
+   * alone.
+   */
   readonly beside: boolean;
 }
 
-/** The policies that would be in force; nothing of it is stored. */
+/** The policies that would be active. Nothing is stored. */
 export async function trialPolicies(
   services: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
@@ -37,7 +40,7 @@ export async function trialPolicies(
   ];
 }
 
-/** The published policies of a tenant in the order of their ids. */
+/** The published policies of a tenant, ordered by id. */
 export async function publishedPolicies(
   { db, guard }: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
@@ -61,10 +64,13 @@ export async function publishedPolicies(
   }
 }
 
-/** No decision is made by a definition that is not the one its hash was published for: no trial either. */
+/**
+ * Throws if a definition does not match its published hash, because no decision uses such a
+ * definition.
+ */
 function assertPublished(policy: PublishedPolicy): PublishedPolicy {
   if (policyHash(policy.definition) === policy.hash) return policy;
-  throw new Error(`published policy ${policy.id} is not the one that was published`);
+  throw new Error(`published policy ${policy.id} does not match its published hash`);
 }
 
 async function parseAll(
@@ -87,7 +93,7 @@ async function parseAll(
   return parsed;
 }
 
-/** Says which of several policies is not valid. */
+/** Names the invalid one of several policies. */
 function* parseAt(candidate: JsonObject, index: number): Steps<PolicyDefinition> {
   try {
     return yield* parsePolicyInSteps(candidate);
