@@ -2,7 +2,7 @@ import express, { type Express, type RequestHandler } from 'express';
 import type { Registry } from 'prom-client';
 import { answerHealth } from './platform/http/health.ts';
 
-/** The pages of the admin port, which needs no key: health, readiness in detail, and metrics. */
+/** Pages of the admin port, which needs no key: health, detailed readiness, and metrics. */
 export function createAdminApp(registry: Registry, answerReady: RequestHandler): Express {
   const app = express();
   app.disable('x-powered-by').disable('etag');

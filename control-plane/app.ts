@@ -18,17 +18,17 @@ import { answerError } from './platform/http/serve-route.ts';
 
 export interface AppOptions {
   readonly limits?: BudgetLimits;
-  /** Where other parts count too; `/metrics` shows all of it. */
+  /** Registry shared with other parts; `/metrics` shows all of it. */
   readonly registry?: Registry;
-  /** Metrics and the details of readiness are on a port of their own. */
+  /** Serves metrics and detailed readiness on a port of their own. */
   readonly isAdminApart?: boolean;
-  /** Watched where the database is on this disk. */
+  /** Set if the database is on this disk. */
   readonly disk?: Pick<DiskWatch, 'isWritable'> | undefined;
-  /** Adds pages beside the API, such as the console, before everything else is 404. */
+  /** Adds pages next to the API, such as the console, before the 404 handler. */
   readonly pages?: (app: Express) => void;
 }
 
-/** The control plane's HTTP application: every route, and what stands beside the API. */
+/** The control plane's HTTP application: every API route and the pages next to the API. */
 export function createApp(
   routes: readonly Route[],
   services: Services,
@@ -40,7 +40,7 @@ export function createApp(
   const app = express();
   app.disable('x-powered-by').disable('etag');
   app.enable('case sensitive routing').enable('strict routing');
-  // Queries are read where they are validated.
+  // Queries are parsed where they are validated.
   app.set('query parser', false);
   app.use(requestLog(services, metrics));
 
@@ -69,7 +69,10 @@ function serveGet(app: Express, path: string, handler: RequestHandler): void {
     .all(refuseMethod(['GET']));
 }
 
-/** Last in the chain: unknown paths, and errors of Express itself, such as a path that is not URL-encoded. */
+/**
+ * Last in the chain: answers unknown paths and Express's own errors, such as a path that is not
+ * URL-encoded.
+ */
 function endChain(app: Express): void {
   app.use((req, res) => {
     answerError(req, res, new GatewayError('request.not_found'));

@@ -53,7 +53,7 @@ export interface ControlPlane {
   close(): Promise<void>;
 }
 
-/** Builds the control plane and serves; what was begun before a failure is closed again. */
+/** Builds and starts the control plane; on failure closes what was opened. */
 export async function startControlPlane(
   config: Config,
   log: Log = logFor(config),
@@ -78,7 +78,7 @@ export async function startControlPlane(
       await checkpoints.close();
       await deliveries.close();
       await verification.close();
-      // What would never end by itself: followers resume at another process.
+      // Streams never end by themselves; followers resume at another process.
       await services.feed.close();
       await closeServers();
       await closeServices();
@@ -92,7 +92,7 @@ export async function startControlPlane(
 
 interface OpenOptions {
   readonly registry?: Registry;
-  /** False for what replaces master keys: it waits for those that hold them. */
+  /** False for the command that replaces master keys, because it waits for the holders of keys. */
   readonly isHolder?: boolean;
 }
 
@@ -102,7 +102,7 @@ interface OpenServices {
   close(): Promise<void>;
 }
 
-/** What use cases need, without the server: for administration from the command line, too. */
+/** Builds the services without the server, also for administration from the command line. */
 export async function openServices(
   config: Config,
   log: Log = logFor(config),
@@ -115,7 +115,7 @@ export async function openServices(
   const { db, pool } = store;
   const forgeryMeter = createForgeryMeter(registry);
   const guard = createRowGuard({ pool, clock, log, vault, meter: forgeryMeter });
-  // Before anybody reads them: unsigned, they would be taken for forged.
+  // Sign existing rows before anything reads them, because unsigned rows count as forged.
   const signing = signExistingRows({ db, clock, guard, vault, log, pool }, keys);
   await signing
     .then(() => recordMinters({ db, config, guard }))
@@ -158,7 +158,10 @@ export async function openServices(
   return { services, keys, close };
 }
 
-/** The vault's keys, and this process among those that hold them. The store is closed on failure. */
+/**
+ * Opens the vault's keys and registers this process as a holder of them. Closes the store on
+ * failure.
+ */
 async function signExistingRows(
   services: Parameters<typeof signOldRows>[0] & Pick<Services, 'pool'>,
   keys: OpenKeys,
@@ -184,14 +187,17 @@ async function openVault(
   }
 }
 
-/** Answers kept for idempotency keys, usage and claims of passports expire; a failed sweep is made up by the next. */
+/**
+ * Deletes expired idempotency answers, usage and passport claims. The next sweep makes up for a
+ * failed one.
+ */
 async function deleteExpired(services: Services): Promise<void> {
   try {
     await sweepIdempotency(services);
     await sweepUsage(services);
     await sweepClaims(services);
   } catch (err) {
-    services.log.warn({ err }, 'expired idempotency keys, claims or usage could not be removed');
+    services.log.warn({ err }, 'could not delete expired idempotency keys, claims or usage');
   }
 }
 
@@ -213,7 +219,7 @@ async function main(): Promise<void> {
   const log = logFor(config);
   if (isInsecureTls) log.warn({}, insecureTlsIgnored);
   if (config.redisUrl === undefined) {
-    log.warn({}, 'REDIS_URL is not set: sidecars in other processes will hear nothing');
+    log.warn({}, 'REDIS_URL is not set; sidecars in other processes receive no updates');
   }
   const controlPlane = await startControlPlane(config, log);
   log.info({ api: `${controlPlane.origin}/api` }, 'the control plane is ready');

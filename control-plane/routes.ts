@@ -19,7 +19,7 @@ import { toolRoutes } from './tools/routes.ts';
 import { trialRoutes } from './trials/routes.ts';
 import { userRoutes } from './users/routes.ts';
 
-/** Every operation of the control plane, bound to its use case. */
+/** All operations of the control plane, bound to their use cases. */
 export function allRoutes(services: Services): readonly Route[] {
   return [
     ...actionRoutes(services),

@@ -15,18 +15,18 @@ import { allRoutes } from './routes.ts';
 
 interface Serving {
   readonly server: Server;
-  /** Where the API listens, and the admin port if it is set. */
+  /** Port of the API, and the admin port if it is set. */
   readonly ports: readonly number[];
   close(): Promise<void>;
 }
 
-/** Serves the API, and on a port of its own, if one is set, metrics and readiness in detail. */
+/** Serves the API and, on the admin port if set, metrics and detailed readiness. */
 export async function serve(services: Services, registry: Registry): Promise<Serving> {
   const { config, log } = services;
   const limits = {
     requestsPerMinute: { ...defaultLimits.requestsPerMinute, tenant: config.requestsPerMinute },
   };
-  // A database elsewhere has its own monitoring.
+  // An external database has its own monitoring.
   const disk = config.databaseUrl === undefined ? watchDisk(config.dataDir, log) : undefined;
   if (disk !== undefined) {
     const help = 'Bytes that are free on the volume of the embedded database';
@@ -73,11 +73,11 @@ async function listen(app: RequestListener, { host, port, portSetting }: Where):
   return server;
 }
 
-/** Lets requests under way finish for a while, then cuts what is left. */
+/** Lets requests in flight finish for a limited time, then closes all connections. */
 async function closeServer(server: Server): Promise<void> {
   const closed = once(server, 'close');
   server.close();
-  // Again and again: what is under way now leaves a connection behind that nobody needs.
+  // Repeated, because each finished request leaves an idle connection.
   const sweep = setInterval(() => server.closeIdleConnections(), 50);
   const timer = setTimeout(() => server.closeAllConnections(), 5_000);
   await closed;

@@ -12,7 +12,7 @@ import { bindingMac, bindingRecordOf, definitionOf } from './stored-binding.ts';
 
 type Fields = z.output<NonNullable<(typeof putOperation)['body']>>;
 
-/** Writes a binding, whole, in place of the one of that name if there is one. */
+/** Stores a binding and replaces an existing one of the same name. */
 export async function putBinding(
   services: Services,
   caller: Caller,
@@ -22,7 +22,7 @@ export async function putBinding(
   const { tenantId, principal } = caller;
   const binding = readBinding(name, fields);
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
-    // Two bindings written at the same time must see each other.
+    // The lock makes concurrent writes check each other for overlaps.
     await lockFor(tx, tenantId, 'bindings');
     await refuseOverlap(tx, tenantId, binding);
     await refuseSecondUpstream(tx, tenantId, binding);
@@ -52,7 +52,7 @@ export async function putBinding(
   return bindingRecordOf(result);
 }
 
-/** The binding that was meant, its host in the spelling that is compared; throws `binding.invalid`. */
+/** Parses a binding with its host in normalised spelling; throws `binding.invalid`. */
 function readBinding(name: string, fields: Fields): Binding {
   const host = boundHost(fields.host);
   if (host === undefined) {
@@ -68,7 +68,7 @@ function readBinding(name: string, fields: Fields): Binding {
   return binding;
 }
 
-/** A row is compared with what was written by its text, in which `undefined` has no place. */
+/** Stored rows are compared as JSON text, which has no `undefined`. */
 function withoutUndefined(binding: Binding): Binding {
   return JSON.parse(JSON.stringify(binding)) as Binding;
 }
@@ -76,7 +76,7 @@ function withoutUndefined(binding: Binding): Binding {
 const secretHeader = /^(authorization|cookie|proxy-authorization|x-api-key)$/i;
 const framingHeader = /^(host|content-length|transfer-encoding|connection|upgrade|te|trailer)$/i;
 
-/** Bindings are readable by everyone of the tenant: they are no place for secrets. */
+/** Everyone in the tenant can read bindings, so headers must not carry secrets. */
 function headerProblems({ upstream }: Binding): string[] {
   return Object.entries(upstream?.headers ?? {}).flatMap(([name, value]) => {
     if (!/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(name)) {
@@ -93,7 +93,9 @@ function headerProblems({ upstream }: Binding): string[] {
   });
 }
 
-/** Execute knows a tool by its name alone: where it is forwarded must be one place. */
+/**
+ * `execute` selects a binding by the tool's name alone, so only one may have an upstream for it.
+ */
 async function refuseSecondUpstream(
   tx: Transaction,
   tenantId: string,
@@ -107,7 +109,7 @@ async function refuseSecondUpstream(
   const clash = others.find((other) => definitionOf(other).upstream !== undefined);
   if (clash === undefined) return;
   throw new GatewayError('binding.overlap', {
-    message: `The binding ${clash.name} already says where ${tool} is forwarded.`,
+    message: `The binding ${clash.name} already has the upstream of ${tool}.`,
     details: { binding: clash.name },
   });
 }
@@ -125,7 +127,7 @@ async function refuseOverlap(tx: Transaction, tenantId: string, binding: Binding
   });
 }
 
-/** Removes a binding, leaves a signed tombstone, and answers with what the binding was. */
+/** Removes a binding, leaves a signed tombstone, and returns the removed binding. */
 export async function deleteBinding(
   services: Services,
   { tenantId, principal }: Caller,

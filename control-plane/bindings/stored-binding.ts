@@ -10,8 +10,8 @@ import { readColumn } from '../platform/store/read-column.ts';
 import type { Vault } from '../platform/vault/vault.ts';
 
 /**
- * The keyed hash that a binding's row carries: someone who can only write to the database cannot
- * point a tool, and with it a credential, at another host.
+ * Keyed hash of a binding's row. Without it, a database writer could point a tool, and with it a
+ * credential, at another host.
  */
 export function bindingMac(
   vault: Pick<Vault, 'mac'>,
@@ -20,7 +20,7 @@ export function bindingMac(
   return vault.mac('binding', canonicalJson({ tenant: tenantId, binding }));
 }
 
-// Further fields stay, for the keyed hash is over all of them.
+// Keeps unknown fields, because the keyed hash covers all of them.
 const storedDefinition = z.looseObject({
   name: z.string(),
   tool: z.string().optional(),
@@ -41,12 +41,12 @@ const storedDefinition = z.looseObject({
     .optional(),
 });
 
-/** What a row says, whoever wrote it: to compare with, not to act upon. */
+/** Definition in a row without an integrity check: use it to compare, not to act on. */
 export function definitionOf({ definition }: Pick<BindingModel, 'definition'>): Binding {
   return readColumn(storedDefinition, definition, 'binding.definition');
 }
 
-/** The binding of a row, or undefined when it is not what the control plane wrote. */
+/** The binding of a row, or undefined if it fails its integrity check. */
 export function bindingOf(row: BindingModel, vault: Pick<Vault, 'mac'>): Binding | undefined {
   const read = storedDefinition.safeParse(row.definition);
   if (!read.success) return undefined;
@@ -56,12 +56,12 @@ export function bindingOf(row: BindingModel, vault: Pick<Vault, 'mac'>): Binding
   return isSigned ? binding : undefined;
 }
 
-/** What is told of a row that is no binding of ours. */
+/** Description of a binding row that failed its integrity check. */
 export function bindingForgery({ tenantId, name, definition, mac }: BindingModel): Forgery {
   return { tenantId, table: 'binding', key: name, found: `${canonicalJson(definition)} ${mac}` };
 }
 
-/** A stored binding as callers see it. */
+/** A stored binding as the API shows it. */
 export function bindingRecordOf(row: BindingModel): BindingRecord {
   const binding = definitionOf(row);
   return {

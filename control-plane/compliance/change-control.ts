@@ -5,7 +5,9 @@ import { type Assessment, type Control, findingOn, insufficient } from './contro
 import { hashOf } from './policy-control.ts';
 import { type SampledDecision, sampleDecisions } from './sampled-decisions.ts';
 
-/** CC-5: what agents call is what was approved, and policies change by publication only. */
+/**
+ * CC-5: the tools that agents call are the approved ones, and policies change by publication only.
+ */
 export const changeControl: Control = {
   id: 'CC-5',
   title: 'Tool change control',
@@ -26,11 +28,11 @@ export const changeControl: Control = {
   },
 };
 
-/** What the sweep over the rows that give authority found, not long ago. */
+/** Recent findings of the sweep over rows that give authority. */
 function forgedRows({ guard }: Services, tenantId: string) {
   return findingOn(guard.suspectsOf(tenantId), {
     reason: 'forged_rows',
-    message: 'Rows that give or limit authority were changed or removed past this system.',
+    message: 'Rows that give or limit authority were changed or removed outside the API.',
     nextStep:
       'Put them back as they were, from a backup; see the events integrity.forged_row, and who can write to the database.',
   });
@@ -59,7 +61,7 @@ async function assessTools(
   const findings = [
     ...findingOn(namesOf(tools.filter(isDrifted)), {
       reason: 'drift_open',
-      message: 'Tools changed since they were approved, and nobody has decided on it.',
+      message: 'Tools changed since they were approved, and the change is undecided.',
       nextStep: 'GET /v1/tools/{name} shows what changed; decide its approval.',
     }),
     ...findingOn(used.filter(isPending), {
@@ -71,7 +73,7 @@ async function assessTools(
       used.filter((name) => !byName.has(name)),
       {
         reason: 'tool_unregistered',
-        message: 'Tools were used that nobody registered: a change of theirs would go unseen.',
+        message: 'Unregistered tools were used: a change of their manifests is not detected.',
         nextStep: 'Register them with POST /v1/tools/ingest, or set the mode to strict.',
       },
     ),
@@ -79,7 +81,7 @@ async function assessTools(
       permitted.filter(isUnknown).map(({ id }) => id),
       {
         reason: 'manifest_unknown',
-        message: 'Calls were permitted by manifests that are not among those registered.',
+        message: 'Calls were allowed by manifests that are not registered.',
         nextStep: 'Somebody changed the table of tools: compare these events with it.',
       },
     ),
@@ -126,7 +128,8 @@ async function assessPolicies({ db, pool }: Services, tenantId: string): Promise
       edited.map(({ id }) => id),
       {
         reason: 'policy_edited',
-        message: 'Published policies were changed in place: they are not what their hash says.',
+        message:
+          'Published policies were changed in place: their definition does not match its hash.',
         nextStep: 'Publish new versions of them, and look at who can write to the database.',
       },
     ),
@@ -134,7 +137,7 @@ async function assessPolicies({ db, pool }: Services, tenantId: string): Promise
       published.filter((row) => !isPublished(row)).map(({ id }) => id),
       {
         reason: 'publication_not_in_ledger',
-        message: 'The ledger does not tell of the publication of these policies.',
+        message: 'The ledger has no publication event for these policies.',
         nextStep: 'Archive them with DELETE /v1/policies/{id}, and publish what is wanted.',
       },
     ),
@@ -142,7 +145,7 @@ async function assessPolicies({ db, pool }: Services, tenantId: string): Promise
   return { evidence: { policies_published: published.length }, findings };
 }
 
-/** `<id> <hash>` of each publication of these policies that the ledger tells of. */
+/** `<id> <hash>` of each publication of these policies that the ledger records. */
 async function publications(
   { pool }: Pick<Services, 'pool'>,
   tenantId: string,

@@ -2,16 +2,16 @@ import type { JsonObject } from '../../shared/base/json.ts';
 import type { ControlId, ControlReason, ControlReport } from '../../shared/contract/compliance.ts';
 import type { Services } from '../core/services.ts';
 
-/** Something that makes a control fail. */
+/** A reason why a control fails. */
 export interface Finding {
   readonly reason: ControlReason;
   readonly message: string;
-  /** What it is about, all of it; a report shows the first. */
+  /** All ids that it concerns; a report shows the first ones. */
   readonly subjects?: readonly (string | number)[];
   readonly nextStep: string;
 }
 
-/** What a check looked at, and what is wrong. */
+/** What a check read, and its findings. */
 export interface Assessment {
   readonly evidence: JsonObject;
   readonly findings: readonly Finding[];
@@ -27,14 +27,14 @@ export interface Control {
 
 const subjectsMax = 20;
 
-/** Checks a control now. A check that breaks has not shown that the control works: it fails. */
+/** Checks a control now. A check that throws is a failed control, because it proved nothing. */
 export async function assessControl(
   services: Services,
   tenantId: string,
   { id, title, frameworks, assess }: Control,
 ): Promise<ControlReport> {
   const { evidence, findings } = await assess(services, tenantId).catch((error: unknown) => {
-    services.log.error({ err: error, tenantId, control: id }, 'a control could not be checked');
+    services.log.error({ err: error, tenantId, control: id }, 'could not check a control');
     return brokenCheck;
   });
   return {
@@ -62,13 +62,13 @@ const brokenCheck: Assessment = {
   findings: [
     {
       reason: 'check_failed',
-      message: 'What this control depends on could not be read.',
+      message: 'The data of this control could not be read.',
       nextStep: 'See the log of the control plane for what broke, and ask again.',
     },
   ],
 };
 
-/** A finding about these subjects, if there are any. */
+/** A finding about these subjects, or none if the list is empty. */
 export function findingOn(
   subjects: readonly (string | number)[],
   { reason, message, nextStep }: Omit<Finding, 'subjects'>,
@@ -76,7 +76,7 @@ export function findingOn(
   return subjects.length === 0 ? [] : [{ reason, message, subjects, nextStep }];
 }
 
-/** The finding of a control that nothing speaks for yet. */
+/** The finding of a control that has no evidence yet. */
 export function insufficient(message: string, nextStep: string): Finding {
   return { reason: 'insufficient_evidence', message, nextStep };
 }

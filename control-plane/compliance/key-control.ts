@@ -8,7 +8,10 @@ const dayMs = 86_400_000;
 const signingKeyMaxMs = 90 * dayMs;
 const apiKeyMaxMs = 365 * dayMs;
 
-/** CC-4: what the vault holds can be opened, and no key is old, ownerless or made for development. */
+/**
+ * CC-4: stored secrets can be decrypted, and no key is old, without an owner or made for
+ * development.
+ */
 export const keyControl: Control = {
   id: 'CC-4',
   title: 'Credentials and keys',
@@ -19,7 +22,7 @@ export const keyControl: Control = {
     const api = await assessApiKeys(services, tenantId);
     const secrets = findingOn(unreadable, {
       reason: 'secret_unreadable',
-      message: 'Stored secrets do not open under the present master key.',
+      message: 'Stored secrets cannot be decrypted with the current master key.',
       nextStep:
         'Bring back the master key that they were sealed with, or store these secrets anew.',
     });
@@ -90,7 +93,7 @@ async function assessApiKeys(services: Services, tenantId: string): Promise<Asse
     }),
     ...findingOn(idsOf(ownerless), {
       reason: 'api_key_without_owner',
-      message: 'API keys stand for nobody, or for an agent that is gone or disabled.',
+      message: 'API keys have no owner, or an agent that is removed or disabled.',
       nextStep: 'Revoke them with DELETE /v1/keys.',
     }),
     ...(development === 0 ? [] : [developmentKeys(development)]),

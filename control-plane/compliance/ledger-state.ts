@@ -10,7 +10,7 @@ import { reportFailure, verifyChain } from '../ledger/verification/verify-chain.
 import { verifyRows } from '../ledger/verification/verify-rows.ts';
 import type { Finding } from './control.ts';
 
-/** What a report verifies while its caller waits: a second's worth or so. */
+/** Rows that a report verifies while its caller waits: about one second. */
 export const rowsMaxByDefault = 20_000;
 const hourMs = 3_600_000;
 
@@ -21,8 +21,8 @@ interface LedgerState {
 }
 
 /**
- * Whether the ledger verifies. A short one is read whole, now. Of a long one, what was sealed since it
- * was last verified is; the whole was read by the scheduled verification, and not too long ago.
+ * Verifies the ledger. A short ledger is read whole. For a long one, the rows since the last
+ * scheduled verification are read, and that verification must be recent.
  */
 export async function ledgerState(
   services: Services,
@@ -87,7 +87,7 @@ function overdueOf(
   return [
     {
       reason: 'verification_stale',
-      message: 'The ledger was not verified for too long, or not far enough.',
+      message: 'The last verification of the ledger is too old or incomplete.',
       nextStep: 'GET /v1/evidence/verify; see why the control plane does not verify it by itself.',
     },
   ];
@@ -118,7 +118,7 @@ function damage(what: string, subjects: readonly string[]): Finding {
 function lost(position: number): Finding {
   return {
     reason: 'evidence_lost',
-    message: `The ledger was acknowledged up to position ${position}, and ends before.`,
+    message: `The ledger was acknowledged up to position ${position} and ends before it.`,
     nextStep: 'Restore the newest backup; where there is none, say that the loss is accepted.',
   };
 }

@@ -9,7 +9,9 @@ const dayMs = 86_400_000;
 /** The six months of the EU AI Act, article 26(6). */
 const retentionDays = 183;
 
-/** CC-6: somebody outside hears of what happens, evidence is kept, and everything can be stopped. */
+/**
+ * CC-6: notifications leave the gateway, evidence is retained, and kill switches can be enforced.
+ */
 export const monitoringControl: Control = {
   id: 'CC-6',
   title: 'Monitoring and retention',
@@ -37,7 +39,7 @@ interface DeliveryRow {
   readonly dead: readonly string[] | null;
 }
 
-/** What still reaches an active channel or sink counts; what reached one that is gone does not. */
+/** Counts deliveries to channels and sinks that are active now. */
 const deliveryStatement = `
 WITH channel AS (SELECT channel FROM install WHERE tenant_id = $1 AND status = 'active'),
      target AS (SELECT delivered_at FROM sink WHERE tenant_id = $1 AND active)
@@ -57,7 +59,7 @@ async function assessDeliveries({ pool, clock }: Services, tenantId: string): Pr
     ...(isFresh ? [] : [noDelivery(active)]),
     ...findingOn(dead ?? [], {
       reason: 'dead_deliveries',
-      message: 'Messages could not be delivered and are not tried again.',
+      message: 'Messages could not be delivered and are not retried.',
       nextStep:
         'POST /v1/integrations/deliveries/drain with their replay_id, once they can arrive.',
     }),
@@ -75,7 +77,7 @@ function noDelivery(active: number): Finding {
     reason: 'no_delivery',
     message:
       active === 0
-        ? 'Nobody outside is told of anything: no channel is installed.'
+        ? 'No notification channel is installed.'
         : 'No message reached an active channel within 24 hours.',
     nextStep:
       active === 0
@@ -101,7 +103,7 @@ async function assessRetention({ pool, clock }: Services, tenantId: string): Pro
     return { evidence: {}, findings: [insufficient('There is no evidence yet.', nextStep)] };
   }
   const days = Math.floor((clock.now() - oldest.sealed_at.getTime()) / dayMs);
-  // Position 1 is where the tenant began: what is whole from there on was never trimmed.
+  // Position 1 is the beginning of the tenant, so a ledger that has it was never trimmed.
   const isKept = oldest.position === '1' || days >= retentionDays;
   const evidence = {
     oldest_position: Number(oldest.position),
@@ -114,7 +116,7 @@ async function assessRetention({ pool, clock }: Services, tenantId: string): Pro
 function trimmed(days: number): Finding {
   return {
     reason: 'evidence_trimmed',
-    message: `Evidence older than ${days} days is gone; ${retentionDays} days are to be kept.`,
+    message: `Evidence older than ${days} days was removed; at least ${retentionDays} days must be retained.`,
     nextStep: 'Restore the ledger from a backup, and look at who can delete from it.',
   };
 }
@@ -136,7 +138,7 @@ async function assessKillSwitches(services: Services, tenantId: string): Promise
     evidence: { kill_switches_armed: armed.length },
     findings: findingOn(unreadable, {
       reason: 'kill_switches_unreadable',
-      message: 'Kill switches are stored that say nothing which could be enforced.',
+      message: 'Stored kill switches cannot be read, so they cannot be enforced.',
       nextStep: 'Disarm them and arm them anew: DELETE /v1/runtime/kill-switches/{id}.',
     }),
   };

@@ -6,7 +6,7 @@ import { installPlace, payloadPlace } from '../platform/outbound/enqueue.ts';
 import { signingKeyPlace } from '../platform/signing-keys/signing-keys.ts';
 import type { SealedPlace } from '../platform/vault/vault.ts';
 
-/** Of what is many: salts, arguments of approvals, messages. */
+/** Sample size for the kinds with many rows: salts, arguments of approvals, messages. */
 const sampleMax = 100;
 
 interface Opened {
@@ -20,13 +20,13 @@ interface Opened {
 
 interface Tried {
   readonly opened: Opened;
-  /** `<kind> <id>` of each that does not open. */
+  /** `<kind> <id>` of each secret that cannot be decrypted. */
   readonly unreadable: readonly string[];
 }
 
 /**
- * Opens what the vault holds of a tenant, as if to use it: every credential, signing key and
- * channel, and the newest of what is many. What was opened is dropped at once.
+ * Decrypts a tenant's secrets as a test and drops them at once: every credential, signing key and
+ * channel, and the newest of the kinds with many rows.
  */
 export async function openSecrets(services: Services, tenantId: string): Promise<Tried> {
   const unreadable: string[] = [];

@@ -5,10 +5,12 @@ import type { Services } from '../core/services.ts';
 import { type Control, findingOn, insufficient } from './control.ts';
 
 const decidedMax = 1_000;
-/** What expires by itself, or is being sealed, is given this long. */
+/** Grace period for expiry and sealing. */
 const graceMs = 60_000;
 
-/** CC-2: humans decide in time, never on their own requests, and what they decided is in the ledger. */
+/**
+ * CC-2: humans decide in time and never on their own requests, and the ledger has their decisions.
+ */
 export const oversightControl: Control = {
   id: 'CC-2',
   title: 'Human oversight works',
@@ -21,22 +23,22 @@ export const oversightControl: Control = {
     const findings = [
       ...findingOn(overdue, {
         reason: 'approval_overdue',
-        message: 'Approvals wait past their time, and did not expire.',
+        message: 'Approvals are overdue and did not expire.',
         nextStep: 'POST /v1/approvals/expire; see why the sweep of the control plane does not run.',
       }),
       ...findingOn(idsOf(isUnproven), {
         reason: 'decision_not_in_ledger',
-        message: 'Approvals are decided in the table, and the ledger does not say so.',
+        message: 'Approvals are decided in the table without an event in the ledger.',
         nextStep: 'Compare them with their approval.decided events, and look at who can write.',
       }),
       ...findingOn(idsOf(isOwn), {
         reason: 'decided_by_requester',
-        message: 'Approvals were decided by whoever asked for them.',
+        message: 'Approvals were decided by their requesters.',
         nextStep: 'Take these grants back: DELETE /v1/approvals/{id}/grant.',
       }),
       ...findingOn(idsOf(isShortOfVotes), {
         reason: 'quorum_unmet',
-        message: 'Approvals were granted with fewer people than they asked for.',
+        message: 'Approvals were granted by fewer people than their quorum.',
         nextStep: 'Take these grants back: DELETE /v1/approvals/{id}/grant.',
       }),
       ...(decided.length > 0 ? [] : [nothingDecided]),
@@ -76,13 +78,13 @@ interface Decided {
   readonly quorum: number;
   readonly event_id: string | null;
   readonly event_hash: string | null;
-  /** Of the ledger row that both its id and its hash name. */
+  /** Of the ledger row that both the id and the hash name. */
   readonly prev_hash: string;
   readonly canonical: string | null;
   readonly voters: number;
 }
 
-/** The newest approvals that were decided, each with its ledger row and how many agreed. */
+/** The newest decided approvals, each with its ledger row and number of approvers. */
 async function readDecided(
   { pool, clock }: Services,
   tenantId: string,

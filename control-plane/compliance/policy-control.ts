@@ -10,7 +10,7 @@ import { rejudge } from '../trials/rejudge.ts';
 import { type Assessment, type Control, type Finding, findingOn, insufficient } from './control.ts';
 import { type DecisionSample, sampleDecisions } from './sampled-decisions.ts';
 
-/** CC-1: what went ahead went ahead by a policy that was stored and says so still. */
+/** CC-1: calls were allowed by a stored policy that still has the same content. */
 export const policyControl: Control = {
   id: 'CC-1',
   title: 'Every action is authorised by policy',
@@ -55,7 +55,7 @@ async function assessRules(services: Services, tenantId: string): Promise<Assess
   return { evidence, findings };
 }
 
-/** The tenant's own, or a stricter one that a kill switch forces on everything. */
+/** The tenant's own mode, or a stricter one that a kill switch forces on all calls. */
 async function modeInForce(services: Services, tenantId: string): Promise<Mode> {
   const tenant = await services.db.tenant.findUniqueOrThrow({ where: { id: tenantId } });
   const own = modes.find((known) => known === tenant.mode);
@@ -73,7 +73,7 @@ function isEnforcingMode(mode: string): boolean {
   return mode === 'enforce' || mode === 'strict';
 }
 
-/** Of a definition that cannot be read: false. */
+/** False for an unreadable definition. */
 function isEnforcing(text: string): boolean {
   try {
     return isEnforcingMode(parsePolicy(text).mode ?? 'enforce');
@@ -84,19 +84,19 @@ function isEnforcing(text: string): boolean {
 
 const unreadablePolicies: Finding = {
   reason: 'policies_unreadable',
-  message: 'A published policy is not the one that was published: every call is refused.',
+  message: 'A published policy does not match its published hash: every call is denied.',
   nextStep: 'GET /v1/policies shows them: publish a new version in place of the damaged one.',
 };
 
 const noEnforcingPolicy: Finding = {
   reason: 'no_enforcing_policy',
-  message: 'No policy that enforces is published.',
+  message: 'No published policy enforces.',
   nextStep: 'Publish a policy: POST /v1/policies, or POST /v1/policies/install-pack.',
 };
 
 const looseMode = (mode: string): Finding => ({
   reason: 'mode_not_enforcing',
-  message: `The tenant's mode is ${mode}: refusals are reported and not enforced.`,
+  message: `The tenant's mode is ${mode}: denials are reported and not enforced.`,
   nextStep: 'Arm a kill switch of kind force_mode with the mode enforce or strict.',
 });
 
@@ -126,23 +126,23 @@ async function assessDecisions(
   const findings = [
     ...findingOn(ids(unenforced), {
       reason: 'decision_not_enforced',
-      message: 'Calls that were refused went ahead, because the mode only reports.',
+      message: 'Denied calls were forwarded, because the mode only reports.',
       nextStep:
         'Enforce from now on; these leave the sample once a thousand newer decisions are sealed.',
     }),
     ...findingOn(ids(unfounded), {
       reason: 'decision_without_policy',
-      message: 'Calls went ahead without naming the policy that allows them.',
+      message: 'Calls were forwarded without naming the policy that allows them.',
       nextStep: 'Read these events, and publish a policy that covers their tools.',
     }),
     ...findingOn(ids(unknown), {
       reason: 'decision_policy_unknown',
-      message: 'Decisions name a policy that is not stored, or is not what its hash says.',
+      message: 'Decisions name a policy that is not stored or does not match its hash.',
       nextStep: 'Somebody changed the table of policies: restore it, and look at who can write.',
     }),
     ...findingOn(idsOf('contradicted'), {
       reason: 'decision_contradicted',
-      message: 'Decided again by the policy that they name, these come out otherwise.',
+      message: 'These decisions differ when the policy that they name is evaluated again.',
       nextStep: 'Compare these events with the policy of that hash; verify the ledger.',
     }),
     ...(decisions.length > 0 ? [] : [noDecisions]),
@@ -161,7 +161,7 @@ function ids(decisions: readonly { readonly id: string }[]): readonly string[] {
 
 type Definitions = ReadonlyMap<string, { readonly id: number; readonly text: string }>;
 
-/** Those of these hashes that a stored policy, of whatever lifecycle, really has. */
+/** The given hashes that a stored policy of any lifecycle has, recomputed from its definition. */
 async function storedPolicies(
   { db }: Services,
   tenantId: string,
@@ -178,7 +178,7 @@ async function storedPolicies(
   );
 }
 
-/** Undefined for a text that is no definition. */
+/** Undefined for a text that is not a definition. */
 export function hashOf(definition: string): string | undefined {
   try {
     return policyHash(parsePolicy(definition));
@@ -190,15 +190,15 @@ export function hashOf(definition: string): string | undefined {
 type Replay = 'same' | 'undetermined' | 'contradicted';
 
 /**
- * Decides a stored decision again by the policy that it names. Values of arguments are not kept, so
- * that some cannot be told; one that can must come out as it did.
+ * Decides a stored decision again by the policy that it names. Argument values are not stored, so
+ * some decisions stay undetermined; a determined one must have the same result.
  */
 function replay(event: SealedDecision, stored: Definitions): Replay {
   const hash = String(event.data.policy_hash);
   const policy = stored.get(hash);
   if (policy === undefined) return 'undetermined';
   const definition = parsePolicy(policy.text);
-  // A cautioning policy decides beside others, and alone nothing.
+  // A policy that only warns cannot decide alone.
   if (!isEnforcingMode(definition.mode ?? 'enforce')) return 'undetermined';
   const judged = rejudge(event, compileUncertain([{ id: policy.id, hash, definition }]));
   if (judged === undefined || judged.decision === 'unknown') return 'undetermined';

@@ -19,12 +19,12 @@ const controls: readonly Control[] = [
   monitoringControl,
 ];
 
-/** The `typ` of a report's signature. */
+/** `typ` of a report's signature. */
 export const complianceTyp = 'compliance-report';
 
 /**
- * The report on a tenant's six controls, checked now, one after the other: they share what little
- * of the database a report should take.
+ * Checks a tenant's six controls one after another, to limit the load on the database, and builds
+ * the report.
  */
 export async function complianceReport(
   services: Services,

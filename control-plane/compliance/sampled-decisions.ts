@@ -9,15 +9,15 @@ const sampleMax = 1_000;
 const replayedMax = 20;
 const pageRows = 100;
 
-/** A decision on a call, as far as controls look at it. */
+/** The fields of a decision on a call that controls read. */
 export interface SampledDecision {
   readonly id: string;
   readonly source: string;
   readonly tool: string;
-  /** The call went ahead, or may have. */
+  /** The call was forwarded, or may have been. */
   readonly isPermitted: boolean;
   readonly isEnforced: boolean;
-  /** Made where the call passes, not where an agent only asks. */
+  /** The decision was made at an enforcement point, not by preflight. */
   readonly isAtEnforcement: boolean;
   readonly policyHash: string | undefined;
   readonly manifestHash: string | undefined;
@@ -26,13 +26,13 @@ export interface SampledDecision {
 export interface DecisionSample {
   /** The newest judged calls, newest first. */
   readonly decisions: readonly SampledDecision[];
-  /** The newest ones that policies decided, whole. */
+  /** The newest decisions by policy, with all fields. */
   readonly replayable: readonly SealedDecision[];
 }
 
 /**
- * The newest decisions of a tenant on calls that were judged. What passed by a binding that says
- * `passthrough`, or was refused for its form, was never judged: it holds no shape of arguments.
+ * The newest decisions of a tenant on judged calls. A passthrough record or a malformed request was
+ * not judged and has no shape of arguments.
  */
 export async function sampleDecisions(
   { pool }: Pick<Services, 'pool'>,
@@ -68,7 +68,7 @@ const statement = `SELECT position, canonical FROM evidence_row
 function sampled(event: SealedText): SampledDecision {
   const { id, source, tool = '', decision, data } = event;
   const isEnforced = data.enforced !== false;
-  // Flagged: whoever asked was refused, whatever was decided.
+  // The dead-letter flag means that the caller was refused, whatever was decided.
   const isRefusal = isFlagged(event);
   return {
     id,

@@ -1,7 +1,10 @@
-/** With the line that counts the others, the bound of `warnings` in the contract. */
+/** Together with the line that counts the rest, the contract's limit of `warnings`. */
 export const warningsMax = 20;
 
-/** The `warnings` of an answer: the first 20, and how many more there are; absent if there is none. */
+/**
+ * The `warnings` of a response: the first 20 and the number of further ones; absent if there are
+ * none.
+ */
 export function boundedWarnings(texts: readonly string[]): { readonly warnings?: string[] } {
   if (texts.length === 0) return {};
   const more = texts.length - warningsMax;

@@ -7,26 +7,29 @@ import type { SignedRow, SignedTable } from '../platform/store/signed-rows.ts';
 import { type Transaction, transaction } from '../platform/store/transaction.ts';
 import type { Services } from './services.ts';
 
-/** What a change must bring with it, named while the change is made. */
+/** Records the events, signatures and sections that belong to a change. */
 export interface ChangeNotes {
   /** Commits this event together with the change. */
   event(fields: NewEvent): Promise<EvidenceEvent>;
-  /** Gives a row that was just written its keyed hash; returns it with that. */
+  /** Stores the keyed hash of a row that was just written; returns the row with it. */
   signed<Table extends SignedTable, Row extends SignedRow<Table>>(
     table: Table,
     row: Row,
   ): Promise<Row>;
   isSigned<Table extends SignedTable>(table: Table, row: SignedRow<Table>): boolean;
-  /** Throws for a row that is not ours: asked before a change, which would otherwise sign it. */
+  /**
+   * Throws for a row that fails its integrity check. Call it before a change, which would otherwise
+   * sign the row.
+   */
   assertSigned<Table extends SignedTable>(table: Table, row: SignedRow<Table>): void;
-  /** Moves these sections, so that sidecars learn of the change. */
+  /** Bumps these sections, so that sidecars receive the change. */
   sections(...names: readonly SectionName[]): void;
 }
 
 /**
- * Makes a change of state in one transaction with the events that prove it and the section
- * versions that carry it to the sidecars; returns when the events are sealed. If sealing fails
- * now, the change stands and its events wait in the outbox.
+ * Commits a change of state in one transaction with its events and section versions; returns when
+ * the events are sealed. If sealing fails, the change stays committed and its events wait in the
+ * outbox.
  */
 export async function commitChange<Result>(
   services: Services,
@@ -37,7 +40,7 @@ export async function commitChange<Result>(
   const eventIds: string[] = [];
   const sections = new Set<SectionName>();
   const result = await transaction(db, async (tx) => {
-    // A transaction that is tried again must not keep what a former try noted.
+    // A retried transaction must not keep notes of an earlier try.
     eventIds.length = 0;
     sections.clear();
     const made = await change(tx, {

@@ -4,11 +4,11 @@ import { type Release, UsageBook } from '../../shared/usage/usage-book.ts';
 import type { Sums } from '../../shared/vocabulary/verdict.ts';
 
 /**
- * What this process permitted since it began, counted in the tick of the decision: the database
- * learns of it by the sealed decision, and what others do is read from there.
+ * Counts the calls that this process allowed, in the tick of the decision. The database receives
+ * these counts with the sealed decision, and provides the counts of other processes.
  */
 export class OwnUsage {
-  /** Names the counts of this process in the ledger. */
+  /** Identifies the counts of this process in the ledger. */
   readonly run: string;
   readonly #book = new UsageBook();
   readonly #clock: Clock;

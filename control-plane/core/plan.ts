@@ -9,7 +9,7 @@ export function isTier(name: string): name is Tier {
   return tiers.some((tier) => tier === name);
 }
 
-/** How many of each a plan allows (design 12). */
+/** Maximum of each feature by plan (design 12). */
 const caps = {
   agents: { free: 5, team: 100, enterprise: Number.POSITIVE_INFINITY },
   policies: { free: 10, team: 500, enterprise: Number.POSITIVE_INFINITY },
@@ -23,8 +23,8 @@ const caps = {
 type CappedFeature = keyof typeof caps;
 
 /**
- * Refuses one more of a feature than the tenant's plan allows. Call it under a lock on the
- * tenant's rows of that feature, with how many there are now. An unknown plan is the smallest.
+ * Throws if one more of a feature exceeds the tenant's plan. Call it under a lock on the tenant's
+ * rows of that feature, with their current number. An unknown plan counts as the smallest.
  */
 export async function assertWithinPlan(
   tx: Transaction,

@@ -2,9 +2,9 @@ import type { LedgerServices } from '../ledger/ledger-services.ts';
 import type { Publisher } from '../sync/publisher.ts';
 import type { OwnUsage } from './own-usage.ts';
 
-/** What use cases are given. Built in `main.ts`, closed there in reverse order. */
+/** Dependencies of use cases. `main.ts` builds them and closes them in reverse order. */
 export interface Services extends LedgerServices {
   readonly publisher: Publisher;
-  /** What this process permitted, for budgets. */
+  /** Calls that this process allowed, for budgets. */
   readonly usage: OwnUsage;
 }

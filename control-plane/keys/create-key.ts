@@ -18,7 +18,7 @@ import { keyRecordOf } from './list-keys.ts';
 
 type Wanted = z.output<NonNullable<(typeof createKeyOperation)['body']>>;
 
-/** What a new key is to be, once it is certain that its maker may make it. */
+/** A new key whose permissions were checked. */
 interface NewApiKey {
   readonly name: string;
   readonly role: KeyRecord['role'];
@@ -28,7 +28,7 @@ interface NewApiKey {
   readonly expiresAt: Date | undefined;
 }
 
-/** Makes an API key for the caller's tenant; the answer holds it for the only time. */
+/** Creates an API key for the caller's tenant. The response contains the key once. */
 export async function createKey(
   services: Services,
   caller: Caller,
@@ -46,9 +46,8 @@ export async function createKey(
 }
 
 /**
- * The role, scope and principal that this maker may give; throws `key.role_exceeds_own`. Whose
- * word a key carries decides over approvals, so that only owners choose it: anyone else's keys
- * stand for their maker, whatever they are called.
+ * Role, scope and principal of the new key; throws `key.role_exceeds_own`. Only owners choose the
+ * principal, because it counts in approvals; keys made by others stand for their maker.
  */
 function grant(wanted: Wanted, caller: Caller): Omit<NewApiKey, 'expiresAt'> {
   const { name, role, agent_id: agentId } = wanted;
@@ -81,7 +80,7 @@ interface Named {
   readonly standsFor: string;
 }
 
-/** Throws for a name that is reserved for Sallyport's own, or that looks like another. */
+/** Throws for a reserved name or one that looks like a reserved name. */
 function assertNameable({ name, principal, standsFor }: Named): void {
   const field = principal === undefined ? 'name' : 'principal';
   const problems = [
@@ -100,7 +99,10 @@ function assertNameable({ name, principal, standsFor }: Named): void {
   }
 }
 
-/** A key that will expire makes none that outlive it; owners replace their own keys and may. */
+/**
+ * A key that expires cannot create a key that outlives it. Owners are exempt, so that they can
+ * replace their own keys.
+ */
 export async function boundedExpiry(
   tx: Transaction,
   { clock, guard }: Pick<Services, 'clock' | 'guard'>,
@@ -112,7 +114,7 @@ export async function boundedExpiry(
   }
   if (caller.role === 'owner' || caller.keyId === undefined) return asked;
   const own = await tx.apiKey.findUnique({ where: { id: caller.keyId } });
-  // Read anew: who called was let in by what was believed of the key a moment ago.
+  // Reads the key again, because authentication used a cached copy.
   if (own !== null) guard.assert('api_key', own);
   const limit = own?.expiresAt ?? undefined;
   if (limit === undefined || asked === undefined) return asked ?? limit;
@@ -134,12 +136,15 @@ async function requireAgent(
 
 interface Insertion {
   readonly tenantId: string;
-  /** Whose key makes it; undefined: the operator, who works on the database itself. */
+  /** Maker of the key; undefined: the operator, who works on the database itself. */
   readonly by: KeyPersons | undefined;
   readonly wantedKey: NewApiKey;
 }
 
-/** Stores a new key and its event, without asking who makes it: a tenant's first key has no maker. */
+/**
+ * Stores a new key and its event without a permission check, because a tenant's first key has no
+ * maker.
+ */
 export async function insertKey(
   tx: Transaction,
   { clock, vault, notes }: Pick<Services, 'clock' | 'vault'> & { readonly notes: ChangeNotes },
@@ -184,7 +189,7 @@ export async function insertKey(
   return { key, record: keyRecordOf(row) };
 }
 
-/** The roles of persons. Machines get their keys over the API. */
+/** Roles of persons. Machines get their keys through the API. */
 const roles = ['owner', 'admin', 'developer', 'approver', 'auditor'] as const;
 
 interface OperatorKey {
@@ -194,8 +199,8 @@ interface OperatorKey {
 }
 
 /**
- * Makes a key that no key of the tenant led to. Keys that one person made count as that person, so
- * that this is how a second person who decides comes to a tenant.
+ * Creates a key without a maker in the tenant. Keys made by one person count as that person, so a
+ * second decider needs a key made this way.
  */
 export async function createOperatorKey(
   services: Services,

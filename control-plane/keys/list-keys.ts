@@ -3,7 +3,7 @@ import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import type { ApiKeyModel } from '../platform/store/generated/models/ApiKey.ts';
 
-/** Every key of the caller's tenant, oldest first, revoked ones included. */
+/** All keys of the caller's tenant, oldest first, including revoked ones. */
 export async function listKeys(
   { db, guard }: Pick<Services, 'db' | 'guard'>,
   { tenantId }: Caller,
@@ -15,7 +15,7 @@ export async function listKeys(
   return rows.filter((row) => guard.holds('api_key', row)).map(keyRecordOf);
 }
 
-/** A stored key as callers see it. */
+/** A stored key as the API shows it. */
 export function keyRecordOf(row: ApiKeyModel): KeyRecord {
   return {
     id: row.id,

@@ -6,7 +6,7 @@ import type { Caller } from '../platform/access/caller.ts';
 import { keyDirectory } from '../platform/access/key-directory.ts';
 import { keyRecordOf } from './list-keys.ts';
 
-/** Revokes a key. It is refused here as soon as this answers, on other replicas within a second. */
+/** Revokes a key. This replica refuses it at once, other replicas within a second. */
 export async function revokeKey(
   services: Services,
   caller: Caller,
@@ -33,7 +33,7 @@ export async function revokeKey(
       });
     }
     const revoked = await tx.apiKey.findUniqueOrThrow({ where: { id } });
-    // A key that is not ours is not made one by being revoked.
+    // A row that fails its integrity check is revoked and not signed again.
     if (count > 0 && notes.isSigned('api_key', found)) await notes.signed('api_key', revoked);
     return revoked;
   });

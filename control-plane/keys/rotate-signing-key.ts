@@ -10,7 +10,9 @@ import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 type Rotated = z.input<NonNullable<(typeof rotateOperation)['success']['schema']>>;
 type RotatablePurpose = Rotated['purpose'];
 
-/** Retires the active key of a purpose and makes a new one; what the old one signed stays valid. */
+/**
+ * Retires the active key of a purpose and creates a new one. Signatures of the old key stay valid.
+ */
 export async function rotateSigningKey(
   services: Services,
   { tenantId, principal }: Caller,
@@ -18,7 +20,7 @@ export async function rotateSigningKey(
 ): Promise<Rotated> {
   const { clock, signingKeys } = services;
   const alg = algorithmOf(purpose);
-  // A tenant that never signed anything has a first key to retire after this.
+  // Creates a first key if the tenant has none, so that there is a key to retire.
   await signingKeys.active(tenantId, purpose, alg);
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     await lockFor(tx, tenantId, `signing_key ${purpose}`);
@@ -43,7 +45,7 @@ export async function rotateSigningKey(
   return result;
 }
 
-/** What must go out anew: which passport keys hold, or everything that a new sync key signs. */
+/** Sections to publish again: those with passport keys, or all that a new sync key signs. */
 async function sectionsSignedBy(
   tx: Transaction,
   tenantId: string,

@@ -15,7 +15,7 @@ import { killSwitchRecordOf } from './list-kill-switches.ts';
 
 type Wanted = Omit<z.output<NonNullable<(typeof armOperation)['body']>>, 'wait_ms'>;
 
-/** Arms a kill switch; with an idempotency key a repeat gets the first one's answer. */
+/** Arms a kill switch. With an idempotency key, a repeat gets the first response. */
 export async function armKillSwitch(
   services: Services,
   caller: Caller,
@@ -80,7 +80,7 @@ async function arm(
   return killSwitchRecordOf(result, nowMs);
 }
 
-/** What keeps a kill switch from doing what was meant; each names the field and what to do. */
+/** Problems that make a kill switch ineffective; each names the field and the fix. */
 function problemsOf(
   { kind, tool, agent_id, mode, expires_at }: Omit<Wanted, 'idempotency_key'>,
   nowMs: number,
@@ -112,7 +112,7 @@ function problemsOf(
   return problems;
 }
 
-/** A disabled agent counts: it may be enabled again while the switch is armed. */
+/** Accepts a disabled agent, because it may be enabled while the switch is armed. */
 async function assertKnown(tx: Transaction, tenantId: string, agentId: string): Promise<void> {
   const id = agentRowId(agentId);
   const agent =
@@ -122,7 +122,7 @@ async function assertKnown(tx: Transaction, tenantId: string, agentId: string): 
   if (agent === null) throw new GatewayError('agent.not_found');
 }
 
-/** Disarms a kill switch for good; again changes nothing. */
+/** Disarms a kill switch permanently; a repeat changes nothing. */
 export async function disarmKillSwitch(
   services: Services,
   { tenantId, principal }: Caller,
@@ -137,7 +137,7 @@ export async function disarmKillSwitch(
     const row = await tx.killSwitch.findUnique({ where: { tenantId_id: { tenantId, id } } });
     if (row === null) throw new GatewayError('kill_switch.not_found');
     if (count === 1) {
-      // Whatever a switch says that is not ours: disarmed, it says nothing.
+      // Signed again in any case: a disarmed switch has no effect, so a forged one does no harm.
       await notes.signed('kill_switch', row);
       notes.sections('kill_switches');
       await notes.event({

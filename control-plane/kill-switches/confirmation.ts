@@ -6,23 +6,22 @@ import type { Caller } from '../platform/access/caller.ts';
 import { readSections } from '../sync/section-versions.ts';
 
 const section: TenantSection = 'kill_switches';
-/** Sidecars report every ten seconds: who has been silent for three reports is not waited for. */
+/** Sidecars report every ten seconds; one that missed three reports is not waited for. */
 const liveMs = 30_000;
-/** Who has been silent for longer than this is not even named. */
+/** A sidecar that is silent for longer is not listed. */
 const namedMs = 10 * 60_000;
 const pollMs = 100;
 
 interface Waiting {
-  /** Undefined: nobody asked. */
+  /** Undefined: the caller does not wait. */
   readonly waitMs: number | undefined;
-  /** Aborted when the caller is gone. */
+  /** Aborted when the caller disconnects. */
   readonly signal: AbortSignal;
 }
 
 /**
- * Which sidecars decide by the tenant's kill switches as they stand now: waits for the live ones,
- * at most this long. Their reports are read from the database, so that it does not matter which
- * control plane they report to.
+ * Waits until live sidecars apply the tenant's current kill switches, at most `waitMs`, and lists
+ * which do. Reads their reports from the database, so any control plane can receive them.
  */
 export async function waitForConfirmation(
   services: Pick<Services, 'db' | 'pool' | 'clock'>,
@@ -44,13 +43,13 @@ export async function waitForConfirmation(
 
 async function sectionNow({ db }: Pick<Services, 'db'>, tenantId: string) {
   const [row] = await readSections(db, tenantId, [section]);
-  // A tenant has no row before its first change or round; nothing can hold that either.
+  // A tenant has no row before its first change; no sidecar can have a version either.
   return row ?? { version: 0, publishedVersion: 0 };
 }
 
 /**
- * The version that carried the change to the bus. Not the one it was committed under: where the
- * database was set back, sidecars hold higher ones of before, and the publisher moves beyond them.
+ * The version that the bus published for the change. It can differ from the committed one: after a
+ * database rollback the publisher moves above the versions that sidecars already have.
  */
 async function publishedFrom(
   services: Pick<Services, 'db'>,
@@ -67,7 +66,7 @@ interface FleetRow {
   readonly held: string | null;
 }
 
-/** Enrolling is a sign of life, too: a sidecar that has just begun is waited for. */
+/** An enrolment counts as a report, so a new sidecar is waited for. */
 async function readFleet(
   { pool, clock }: Pick<Services, 'pool' | 'clock'>,
   tenantId: string,

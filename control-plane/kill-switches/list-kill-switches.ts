@@ -4,7 +4,7 @@ import type { Caller } from '../platform/access/caller.ts';
 import type { KillSwitch } from '../platform/store/generated/client.ts';
 import type { KillSwitchModel } from '../platform/store/generated/models/KillSwitch.ts';
 
-/** The tenant's kill switches, newest first: those in force, or all that ever were. */
+/** The tenant's kill switches, newest first: the armed ones, or all. */
 export async function listKillSwitches(
   { db, clock, guard }: Pick<Services, 'db' | 'clock' | 'guard'>,
   { tenantId }: Pick<Caller, 'tenantId'>,
@@ -15,7 +15,7 @@ export async function listKillSwitches(
   return signed.map((row) => killSwitchRecordOf(row, clock.now()));
 }
 
-/** The rows as they are stored, also those that fail their integrity check. */
+/** Stored rows, including those that fail their integrity check. */
 export async function killSwitchRows(
   { db, clock }: Pick<Services, 'db' | 'clock'>,
   { tenantId }: Pick<Caller, 'tenantId'>,
@@ -33,7 +33,7 @@ export async function killSwitchRows(
   });
 }
 
-/** A kill switch as callers see it at this time. */
+/** A kill switch as the API shows it at this time. */
 export function killSwitchRecordOf(row: KillSwitchModel, nowMs: number): KillSwitchRecord {
   return {
     id: row.id,

@@ -13,7 +13,7 @@ interface AttemptDeps extends Pick<Services, 'db' | 'clock' | 'vault' | 'log'> {
 
 const errorLengthMax = 500;
 
-/** Makes one attempt at a delivery that was claimed, and writes down what came of it. */
+/** Makes one attempt at a claimed delivery, and records the result. */
 export async function attemptDelivery(
   services: Services,
   channels: readonly Channel[],
@@ -45,7 +45,7 @@ async function send(
   }
 }
 
-/** Only the worker that holds the delivery says how it went: one that was too slow says nothing. */
+/** Only the worker that holds the lease stores the result; a late worker stores nothing. */
 async function settle(
   { db, clock }: Services,
   { id, attempts, replays }: Delivery,
@@ -80,7 +80,7 @@ function settled(result: SendResult, attempts: number, nowMs: number): Settled {
     : ['rescheduled', { nextAttemptAt: new Date(nextMs), lastError }];
 }
 
-/** A receiver that answered 410 is not asked again: nothing new is queued for it. */
+/** A receiver that answered 410 is disabled, so that nothing more is queued for it. */
 async function disableChannel(services: Services, { tenantId, channel }: Delivery): Promise<void> {
   await commitChange(services, tenantId, async (tx, notes) => {
     const { count } = await tx.install.updateMany({
@@ -96,10 +96,13 @@ async function disableChannel(services: Services, { tenantId, channel }: Deliver
   });
 }
 
-/** Longer than any attempt takes: a worker that died leaves its deliveries to others after this. */
+/** Longer than any attempt, so that other workers take over the deliveries of a crashed one. */
 export const leaseMs = 60_000;
 
-/** How many of one tenant are under way at once: a receiver that stalls holds up no other tenant's. */
+/**
+ * Maximum of one tenant's concurrent deliveries, so that a stalled receiver does not delay other
+ * tenants.
+ */
 const perTenantMax = 4;
 
 interface Wanted {
@@ -109,8 +112,8 @@ interface Wanted {
 }
 
 /**
- * Takes deliveries that are due, each for one worker alone, however many replicas ask at once.
- * The attempt is counted with the taking: what kills its worker does not come back for ever.
+ * Claims due deliveries, each for one worker, across replicas. The claim counts as an attempt, so a
+ * delivery that crashes its worker is not retried forever.
  */
 export async function claimDeliveries(
   { db, clock }: Pick<Services, 'db' | 'clock'>,

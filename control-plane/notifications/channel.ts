@@ -1,8 +1,8 @@
-/** What a channel is told to carry. */
+/** A message to send through a channel. */
 export interface OutboundMessage {
-  /** Stable over attempts and replicas; receivers tell duplicates by it. */
+  /** The same for all attempts and replicas, so that receivers detect duplicates. */
   readonly id: string;
-  /** When this attempt is made, in ms since the epoch. */
+  /** Time of this attempt, in ms since the epoch. */
   readonly atMs: number;
   /** JSON text: `{type, timestamp, data}`. */
   readonly body: string;
@@ -10,19 +10,19 @@ export interface OutboundMessage {
 
 export type SendResult =
   | { readonly outcome: 'delivered'; readonly status?: number | undefined }
-  /** Worth trying again, by the schedule or when the receiver says. */
+  /** Retryable, by the schedule or when the receiver asks. */
   | {
       readonly outcome: 'failed';
       readonly error: string;
       readonly status?: number | undefined;
       readonly retryAfterMs?: number | undefined;
     }
-  /** The receiver wants no more of this channel, ever. */
+  /** The receiver permanently refuses messages of this channel. */
   | { readonly outcome: 'gone'; readonly error: string; readonly status?: number | undefined };
 
 /**
- * One way out of the gateway. `settings` is what the tenant's install of the channel holds, opened
- * from the vault. Never rejects: whatever goes wrong is a result that names no secret.
+ * An outbound channel. `settings` is the decrypted configuration of the tenant's installation.
+ * Never rejects: a failure is a result that contains no secret.
  */
 export interface Channel {
   readonly name: string;

@@ -6,12 +6,12 @@ import { type Rounds, startRounds } from '../platform/scheduling/rounds.ts';
 import { type AttemptOutcome, attemptDelivery, claimDeliveries } from './attempt-delivery.ts';
 import type { Channel } from './channel.ts';
 
-/** What one call attempts at most; its caller waits for all of it. */
+/** Maximum attempts of one call, because its caller waits for all of them. */
 const drainMax = 100;
 
 type DrainReport = Readonly<Record<'attempted' | AttemptOutcome, number>>;
 
-/** Attempts what of a tenant is due now, and says what came of it. */
+/** Attempts the tenant's due deliveries now, and returns the results. */
 export async function drainDeliveries(
   services: Services,
   { tenantId }: Caller,
@@ -30,7 +30,7 @@ export async function drainDeliveries(
   return report;
 }
 
-/** Takes a dead-lettered delivery back into the queue, due now, its schedule begun anew. */
+/** Returns a dead-lettered delivery to the queue, due now, with a new schedule. */
 export async function replayDelivery(
   services: Services,
   { tenantId, principal }: Caller,
@@ -60,8 +60,8 @@ export async function replayDelivery(
 const underWayMax = 20;
 
 /**
- * Delivers what is due, all the time. Any number of replicas may do so on one database; none
- * waits for another, nor for a receiver that stalls. A failed round is logged, the next tries again.
+ * Delivers due messages continuously. Several replicas can run it on one database; a stalled
+ * receiver delays no other. A failed round is logged and the next one retries.
  */
 export function startDeliveryWorker(
   services: Services,
@@ -74,16 +74,16 @@ export function startDeliveryWorker(
     if (max === 0) return;
     for (const delivery of await claimDeliveries(services, { max })) {
       const attempt: Promise<unknown> = attemptDelivery(services, channels, delivery)
-        .catch((err: unknown) => services.log.warn({ err }, 'a delivery could not be settled'))
+        .catch((err: unknown) =>
+          services.log.warn({ err }, 'could not store the result of a delivery'),
+        )
         .finally(() => underWay.delete(attempt));
       underWay.add(attempt);
     }
   };
   const rounds = startRounds(
     () =>
-      begin().catch((err: unknown) =>
-        services.log.warn({ err }, 'due deliveries could not be read'),
-      ),
+      begin().catch((err: unknown) => services.log.warn({ err }, 'could not read due deliveries')),
     intervalMs,
   );
   return {

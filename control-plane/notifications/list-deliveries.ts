@@ -9,7 +9,7 @@ interface DeliveryQuery {
   readonly cursor?: string | undefined;
 }
 
-/** One page of the outbound queue, the newest first, and how each channel fares. */
+/** One page of the outbound queue, newest first, and the health of each channel. */
 export async function listDeliveries(
   { db }: Services,
   { tenantId }: Caller,

@@ -18,24 +18,24 @@ import { lockFor } from '../platform/store/transaction.ts';
 
 const channel = 'webhook';
 
-/** How long the secret before signs as well. */
+/** How long the previous secret also signs. */
 const overlapMs = 86_400_000;
 
 interface StoredWebhook {
   readonly install: Install;
   readonly settings: WebhookSettings;
-  /** Set when it was made by this call: it is shown once. */
+  /** Set if this call created it; the response shows it once. */
   readonly secret: string | undefined;
 }
 
 interface Wanted {
   readonly url: string;
   readonly rotateSecret: boolean;
-  /** Undefined: as it was. */
+  /** Undefined: unchanged. */
   readonly checkpoints: boolean | undefined;
 }
 
-/** Names the tenant's webhook, or changes it, and enables it again if it was disabled. */
+/** Sets or changes the tenant's webhook, and enables it again if it was disabled. */
 export async function putWebhook(
   services: Services,
   { tenantId, principal }: Caller,
@@ -98,7 +98,7 @@ export async function getWebhook(
   return { install, settings: openSettings(services, install) };
 }
 
-/** Nothing more is queued for it, and what waits goes to the dead letters. */
+/** Removes the webhook. Waiting deliveries become dead letters. */
 export async function deleteWebhook(
   services: Services,
   { tenantId, principal }: Caller,
@@ -118,13 +118,13 @@ function openSettings(
   { vault }: Pick<Services, 'vault'>,
   { tenantId, sealed }: Install,
 ): WebhookSettings {
-  if (sealed === null) throw new Error('a webhook without settings');
+  if (sealed === null) throw new Error('the webhook has no settings');
   return readWebhookSettings(vault.open(sealed, installPlace(tenantId, channel)).toString('utf8'));
 }
 
 /**
- * The URL of a receiver: https, or http to a literal private address that the operator allows.
- * Where a name leads is judged when it is dialled; what is plainly refused is refused here.
+ * Validates a receiver's URL: https, or http to a literal private address that the operator allows.
+ * Literal addresses are checked here, resolved ones at connection time.
  */
 function webhookUrl(text: string, allowPrivate: readonly string[]): string {
   const url = URL.parse(text);

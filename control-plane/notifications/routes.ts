@@ -9,7 +9,7 @@ import { deliveryRecord, listDeliveries } from './list-deliveries.ts';
 import { deleteWebhook, getWebhook, putWebhook } from './put-webhook.ts';
 import { webhookChannel } from './webhook-channel.ts';
 
-/** Every channel there is. */
+/** All channels. */
 export function channelsOf({ upstream }: Pick<Services, 'upstream'>): readonly Channel[] {
   return [webhookChannel(upstream.guard)];
 }
@@ -48,7 +48,7 @@ export function notifyRoutes(
   ];
 }
 
-/** Of the URL the host alone: what follows it is often a secret of its own. */
+/** Shows only the URL's host, because path and query often contain a secret. */
 function webhookRecord({
   install,
   settings,

@@ -2,7 +2,7 @@ const second = 1_000;
 const minute = 60 * second;
 const hour = 60 * minute;
 
-/** When attempts are made: the Standard Webhooks schedule, each delay after the attempt before. */
+/** The Standard Webhooks schedule: each delay counts from the previous attempt. */
 const delaysMs = [
   0,
   5 * second,
@@ -20,19 +20,19 @@ export const attemptsMax = delaysMs.length;
 const jitter = 0.2;
 
 interface Failed {
-  /** Attempts made, the one that failed included. */
+  /** Attempts so far, including the failed one. */
   readonly attempts: number;
   readonly nowMs: number;
-  /** What the receiver asked for. */
+  /** Delay that the receiver asked for. */
   readonly retryAfterMs?: number | undefined;
-  /** From 0 up to 1. */
+  /** From 0 (inclusive) to 1 (exclusive). */
   readonly random: number;
 }
 
 /**
- * When to try again after a failure; undefined when it was the last attempt. Delays differ by a
- * fifth either way, so that what failed together does not come back together; a receiver that asks
- * for more time gets it, up to a day.
+ * When to retry after a failure; undefined after the last attempt. Delays have 20% jitter, so that
+ * deliveries that failed together do not retry together. A receiver can ask for a longer delay, up
+ * to a day.
  */
 export function nextAttemptMs({
   attempts,

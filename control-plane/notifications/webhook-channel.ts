@@ -5,7 +5,7 @@ import { readWebhookSettings, secretsAt } from '../platform/outbound/webhook-set
 import type { Channel, SendResult } from './channel.ts';
 import { retryAfterMs } from './schedule.ts';
 
-/** A tenant's own webhook, in the form of Standard Webhooks. */
+/** A tenant's webhook in the Standard Webhooks format. */
 export function webhookChannel(
   guard: Guard,
   { timeoutMs = 15_000 }: { readonly timeoutMs?: number } = {},
@@ -34,7 +34,9 @@ export function webhookChannel(
   };
 }
 
-/** 2xx only is success: a redirect is a misconfigured receiver, and is not followed. */
+/**
+ * Only 2xx is success. Redirects are not followed, because they indicate a misconfigured receiver.
+ */
 function resultOf(status: number, waitMs: number | undefined): SendResult {
   if (status >= 200 && status < 300) return { outcome: 'delivered', status };
   const error = `the receiver answered ${status}`;

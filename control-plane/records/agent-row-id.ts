@@ -1,4 +1,4 @@
-/** The row id that an agent id names, or undefined when no registered agent can have that id. */
+/** Row id in an agent id; undefined if no registered agent can have the id. */
 export function agentRowId(agentId: string): number | undefined {
   if (!/^[1-9]\d{0,9}$/.test(agentId)) return undefined;
   const id = Number(agentId);

@@ -4,7 +4,7 @@ import type { Agent } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { agentRowId } from './agent-row-id.ts';
 
-/** The registered agent, or undefined; throws `agent.load_failed` when that cannot be told. */
+/** The registered agent, or undefined; throws `agent.load_failed` if it cannot be read. */
 export async function findAgent(
   { db, guard }: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
@@ -38,8 +38,8 @@ export function assertEnabled({ disabledAt }: Pick<Agent, 'disabledAt'>): void {
 }
 
 /**
- * Throws unless the agent is enabled, and keeps it so until the transaction ends: what is given to
- * it meanwhile is seen, and revoked, by whoever disables it next. An id that is not registered passes.
+ * Throws if the agent is disabled, and locks it until the transaction ends, so that a later
+ * disabling sees and revokes what is issued here. Ignores an unregistered id.
  */
 export async function lockEnabledAgent(
   tx: Transaction,

@@ -18,7 +18,7 @@ const members = z.looseObject({
   riskTier: z.enum(riskTiers).optional(),
   ...{ executionCapability: text, sensitiveDataExposure: text },
 });
-/** The value itself, not a copy: its hash is compared. */
+/** Returns the value itself instead of a copy, because its hash is compared. */
 const storedForm = z.custom<NormalisedManifest>((value) => members.safeParse(value).success);
 
 export function readManifest(stored: string): NormalisedManifest {
@@ -26,13 +26,13 @@ export function readManifest(stored: string): NormalisedManifest {
 }
 
 /**
- * The manifest of a stored version, if its text is what the hash stands for: the hash is what a
- * human approved, and what the tool's row is signed with.
+ * Parses the manifest of a stored version, if its text matches the hash, which a human approved and
+ * the tool's row signs.
  */
 export function manifestOf(hash: string, stored: string): NormalisedManifest {
   const manifest = readManifest(stored);
   if (manifestHash(manifest) === hash) return manifest;
   throw new GatewayError('integrity.forged_row', {
-    message: 'The stored manifest of the tool is not the one that was approved: it is not used.',
+    message: 'The stored manifest of the tool is not the approved one, so it is not used.',
   });
 }

@@ -4,17 +4,17 @@ import { approvalStatuses, type ToolRecord } from '../../shared/vocabulary/tool-
 import type { SignedRow } from '../platform/store/signed-rows.ts';
 import { manifestOf } from './stored-manifest.ts';
 
-/** A registered tool with its approved manifest, as columns. */
+/** Columns of a registered tool and its approved manifest. */
 export type StoredTool = SignedRow<'tool'> & {
   /** JSON text. */
   readonly approvedManifest: string | null;
 };
 
-// By manifest hash: reading the manifest again for every decision would cost more than deciding.
+// Cached by manifest hash, because parsing the manifest takes longer than deciding.
 const validators = new Map<string, ArgsValidator | undefined>();
 const validatorsMax = 2_000;
 
-/** A registered tool as a decision sees it; what cannot be read is taken for the worst. */
+/** A registered tool for decisions. An unreadable value counts as the most restrictive one. */
 export function toolRecord(row: StoredTool): ToolRecord {
   return {
     name: row.name,
@@ -33,7 +33,7 @@ function validatorOf({
   approvedManifest: text,
 }: StoredTool): ArgsValidator | undefined {
   if (hash === null) return undefined;
-  if (text === null) throw new Error(`the approved manifest ${hash} is gone`);
+  if (text === null) throw new Error(`the approved manifest ${hash} is not stored`);
   if (validators.has(hash)) return validators.get(hash);
   const { inputSchema } = manifestOf(hash, text);
   const validator = inputSchema === undefined ? undefined : argsValidator(inputSchema);

@@ -44,7 +44,7 @@ const described: Readonly<Record<keyof Waiting, readonly [name: string, help: st
   ],
   lost: [
     'sallyport_ledgers_rolled_back',
-    'Tenants whose ledger does not hold what a sidecar was told, which nobody has accepted',
+    'Tenants whose ledger lacks events that it acknowledged to a sidecar, without an accepted loss',
   ],
   verification_age: [
     'sallyport_ledger_verification_age_seconds',
@@ -55,7 +55,7 @@ const described: Readonly<Record<keyof Waiting, readonly [name: string, help: st
 const cacheMs = 5_000;
 const patienceMs = 2_000;
 
-/** What the control plane works with, and what waits in it, over all tenants. */
+/** Gauges of the control plane's stored state and queues, over all tenants. */
 export function createStateMetrics(
   registry: Registry,
   services: Pick<Services, 'pool' | 'bus' | 'clock' | 'ledger'>,
@@ -79,7 +79,7 @@ export function createStateMetrics(
     async () => services.ledger.unstoredCount,
   );
   for (const [column, [name, help]] of Object.entries(described)) {
-    // While the database is away nobody knows: NaN, over which no alert fires or resolves.
+    // NaN while the database is unavailable, so that no alert fires or resolves.
     gauge(registry, { name, help }, async () => (await state())?.[column as keyof Waiting] ?? NaN);
   }
   new Gauge({
@@ -90,7 +90,7 @@ export function createStateMetrics(
   }).set({ version, node: process.version }, 1);
 }
 
-/** Asked once for all gauges, and at most every few seconds whoever scrapes. */
+/** One query for all gauges, at most every few seconds, whatever the number of scrapers. */
 function cached({ pool, clock }: Pick<Services, 'pool' | 'clock'>) {
   let asked: Promise<Waiting | undefined> | undefined;
   let askedAtMs = Number.NEGATIVE_INFINITY;
@@ -129,7 +129,7 @@ const question = `
                    FILTER (WHERE verified_at > 'epoch')), 0)::float8 AS verification_age
             FROM evidence_verification) v`;
 
-/** Undefined when it fails, or takes longer than a scrape may wait. */
+/** Undefined if it fails or takes longer than a scrape may wait. */
 async function within<Value>(asked: Promise<Value>): Promise<Value | undefined> {
   const patience = new AbortController();
   const { signal } = patience;

@@ -7,7 +7,7 @@ import type { Config } from '../platform/config/config.ts';
 import { signRow } from '../platform/integrity/sign-row.ts';
 import { transaction } from '../platform/store/transaction.ts';
 
-/** Makes the tenants that development keys name, so that a first start needs no ceremony. */
+/** Creates the tenants of development keys, so that a first start needs no further step. */
 export async function ensureDevelopmentTenants({
   db,
   config,
@@ -30,7 +30,7 @@ function developmentTenants(config: Config): ReadonlySet<string> {
   return new Set(keys.map(({ tenantId }) => tenantId));
 }
 
-/** A new tenant and its first owner key, which has no maker. The key is returned for the only time. */
+/** Creates a tenant and its first owner key, which has no maker. The key is returned once. */
 export async function createTenant(
   services: Services,
   name: string,
@@ -66,10 +66,10 @@ export async function createTenant(
 
 const tenantForm = /^[0-9a-z][0-9a-z_-]{0,62}$/;
 
-/** A tenant's id is its name in lower case; names that would not make one are refused. */
+/** A tenant's id is its name in lower case; throws for a name that makes no valid id. */
 function tenantIdOf(name: string): string {
   const id = name.trim().toLowerCase().replaceAll(/\s+/g, '-');
   if (!tenantForm.test(id))
-    throw new SettingsError('A tenant is named by 1 to 63 letters, digits, _ or -.');
+    throw new SettingsError('A tenant name has 1 to 63 letters, digits, _ or -.');
   return id;
 }

@@ -5,12 +5,12 @@ import type { Services } from '../core/services.ts';
 import { lockFor } from '../platform/store/transaction.ts';
 
 /**
- * Gives a tenant another plan; what it has already stays, also beyond the new caps. Only who runs
- * the control plane may: no key of the tenant does. Throws SettingsError for an unknown tenant or plan.
+ * Changes a tenant's plan; existing objects stay, also beyond the new limits. Only the operator
+ * may, no key of the tenant. Throws SettingsError for an unknown tenant or plan.
  */
 export async function setPlan(services: Services, tenantId: string, plan: string): Promise<void> {
   if (!isTier(plan)) {
-    throw new SettingsError(`There is no plan ${plan}: take one of ${tiers.join(', ')}.`);
+    throw new SettingsError(`There is no plan ${plan}; use one of ${tiers.join(', ')}.`);
   }
   await commitChange(services, tenantId, async (tx, notes) => {
     await lockFor(tx, tenantId, 'tenant settings');

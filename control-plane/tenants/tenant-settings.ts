@@ -14,7 +14,10 @@ export async function readTenantSettings(
   return settingsOf(db, tenantId);
 }
 
-/** Changes what is named and leaves the rest. Decisions from now on go by it; sidecars hear of it. */
+/**
+ * Changes the given settings and keeps the others. They apply to decisions from now on, and
+ * sidecars receive them.
+ */
 export async function changeTenantSettings(
   services: Services,
   { tenantId, principal }: Caller,
@@ -32,7 +35,7 @@ export async function changeTenantSettings(
         ...(approvalSlaSeconds === undefined ? {} : { approvalSlaSeconds }),
       };
       await tx.tenant.update({ where, data });
-      // What was looked at, and what was changed of it: what somebody wrote in between is not signed.
+      // Signs the verified values plus the change and nothing that was written in between.
       await notes.signed('tenant', { ...known, ...data });
     }
     await changeKeptArguments(tx, { tenantId, change, by: principal, nowMs: services.clock.now() });
@@ -82,7 +85,7 @@ async function settingsOf(
   const tenant = await db.tenant.findUniqueOrThrow({ where: { id: tenantId } });
   const { keep, sensitiveFields } = await readSetting(db, tenantId);
   return {
-    // The column takes no other word.
+    // The column's constraint allows no other value.
     mode: tenant.mode as Mode,
     approval_sla_seconds: tenant.approvalSlaSeconds,
     evidence_arguments: keep,

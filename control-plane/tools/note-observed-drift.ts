@@ -16,7 +16,7 @@ import { readManifest } from '../records/stored-manifest.ts';
 import { registerVersion } from './register-version.ts';
 import { approvedManifest, assertUsable } from './tool-version.ts';
 
-/** A server that shows ever new forms asks no human about each of them. */
+/** Limit for a server whose tools keep changing, so that humans are not flooded. */
 const openApprovalsMax = 5;
 
 interface Observation {
@@ -28,10 +28,10 @@ interface Observation {
 }
 
 /**
- * What a sidecar saw a server say of a registered tool, otherwise than was approved: the tool
- * needs approval again, for every agent, and the form that was seen waits for a human. Nothing
- * that a server says is ever approved by it, however harmless, nor is the old form approved again
- * by being seen again. The same report twice changes nothing.
+ * Applies a sidecar's report that a server's tool differs from the approved manifest: the tool
+ * needs approval again, for every agent, and the observed form waits for a human. No observation
+ * approves anything, also not a harmless one or the old form seen again. A repeated report changes
+ * nothing.
  */
 export async function noteObservedDrift(
   services: Services,
@@ -67,9 +67,9 @@ function readObservation({ type, tool, data }: EvidenceEvent): Observation | und
 }
 
 /**
- * The tool, if the report is about what is approved now, and this sidecar could see it: a tool of
- * an MCP server that is bound, within what its agent may call. One agent's sidecar cannot stop
- * the tools of others.
+ * The tool, if the report concerns the currently approved version and this sidecar can observe it:
+ * a tool of a bound MCP server within its agent's capabilities. Otherwise one agent's sidecar could
+ * stop the tools of others.
  */
 async function findDrifted(
   tx: Transaction,
@@ -110,7 +110,7 @@ async function carryOver(
     where: { tenantId_name_hash: { tenantId, name, hash: tool.manifestHash } },
   });
   const isKnown = current?.surfaceHash === observation.observedSurface;
-  // A human has that very form before them, or said no to it.
+  // A human is already asked about this form, or has rejected it.
   if (isKnown && tool.approvalStatus === 'rejected') return;
   const approved = await approvedManifest(tx, tool);
   const seen = isKnown ? readManifest(current.manifest) : manifestAsSeen(approved, observation);
@@ -147,7 +147,7 @@ async function carryOver(
   );
 }
 
-/** The approved manifest with what the server shows now in place of what it showed. */
+/** The approved manifest with the observed surface. */
 function manifestAsSeen(
   approved: NormalisedManifest | undefined,
   { tool, surface, observedSurface }: Observation,
@@ -163,12 +163,15 @@ function manifestAsSeen(
     assertUsable(manifest);
     return surfaceHash(manifest) === observedSurface ? manifest : undefined;
   } catch {
-    // What cannot be a manifest cannot be approved; the tool stops all the same.
+    // An observation that is not a valid manifest cannot be approved; the tool stops nevertheless.
     return undefined;
   }
 }
 
-/** The tool stops, and there is nothing that a human could approve: somebody must register it anew. */
+/**
+ * Stops the tool without an approval, because nothing valid can be approved. It must be registered
+ * again.
+ */
 async function stop(
   tx: Transaction,
   notes: ChangeNotes,

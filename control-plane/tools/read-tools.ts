@@ -14,7 +14,7 @@ import { readManifest } from '../records/stored-manifest.ts';
 
 type Deps = Pick<Services, 'db' | 'clock' | 'guard'>;
 
-/** The tenant's tools and how they stand, by name. */
+/** The tenant's tools with their status, by name. */
 export async function listTools(
   { db, clock, guard }: Deps,
   { tenantId }: Caller,
@@ -37,7 +37,7 @@ export async function listTools(
   );
 }
 
-/** One tool with what was approved, what it is now, and what changed from one to the other. */
+/** One tool with its approved and its current manifest, and the changes between them. */
 export async function readTool(
   { db, clock, guard }: Deps,
   { tenantId }: Caller,
@@ -52,7 +52,7 @@ export async function readTool(
     where: { tenantId, name, hash: { in: [tool.manifestHash, tool.approvedHash ?? ''] } },
   });
   const current = versions.find(({ hash }) => hash === tool.manifestHash);
-  if (current === undefined) throw new Error(`the current version of ${name} is gone`);
+  if (current === undefined) throw new Error(`the current version of ${name} is not stored`);
   const approved = versions.find(({ hash }) => hash === tool.approvedHash);
   const open = await db.approval.findMany({
     where: { ...openOnes(tenantId, clock.now()), tool: name },
@@ -84,7 +84,7 @@ function recordOf(
   const waiting = open.find((one) => one.tool === name && one.manifestHash === manifestHash);
   return {
     name,
-    // What cannot be read is taken for the worst, as decisions take it.
+    // An unreadable value counts as the most restrictive one, as in decisions.
     approval_status:
       approvalStatuses.find((known) => known === tool.approvalStatus) ?? 'reapproval_required',
     risk_tier: riskTiers.find((known) => known === tool.riskTier) ?? 'critical',
@@ -104,7 +104,7 @@ interface ToolDiff {
   readonly drift: readonly Drift[];
 }
 
-/** Classifies what changed from one manifest to the other; nothing is looked up or stored. */
+/** Classifies the changes between two manifests; reads and stores nothing. */
 export function diffTools(before: JsonObject, after: JsonObject): ToolDiff {
   const [old, now] = [parseManifest(before), parseManifest(after)];
   const drift = classifyDrift(old, now);

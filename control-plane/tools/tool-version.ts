@@ -5,7 +5,7 @@ import type { Tool } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { manifestOf } from '../records/stored-manifest.ts';
 
-/** The manifest that a human stands behind, if there is one. */
+/** The manifest that a human approved, if any. */
 export async function approvedManifest(
   tx: Transaction,
   tool: Tool | null,
@@ -18,7 +18,7 @@ export async function approvedManifest(
   return manifestOf(approvedHash, version.manifest);
 }
 
-/** A schema that cannot be compiled would refuse every call; better to say so now. */
+/** A schema that does not compile would refuse every call, so it is rejected here. */
 export function assertUsable({ inputSchema }: NormalisedManifest): void {
   const problem = inputSchema === undefined ? undefined : schemaProblem(inputSchema);
   if (problem === undefined) return;

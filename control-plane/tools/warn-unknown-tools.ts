@@ -4,19 +4,19 @@ import { type GlobBudget, globsMayIntersect } from '../../shared/glob/glob-inter
 import { warningsMax } from '../core/bounded-warnings.ts';
 import type { Services } from '../core/services.ts';
 
-/** Ids and globs of tools as a caller gave them, and where. */
+/** Tool ids and globs from a caller, and their position in the request. */
 export interface GivenTools {
   readonly field: string;
   readonly tools: readonly string[];
 }
 
-/** A few milliseconds each: these answers must not keep other requests waiting. */
+/** A few milliseconds each, so that other requests are not delayed. */
 const intersectionStepsMax = 150_000;
 const editStepsMax = 150_000;
 
 /**
- * Warns of tools that match none that is registered, bound or was called before: probably a typing
- * error, and stored all the same. Never throws, because the change it comments on is made already.
+ * Warns about tools that match no registered, bound or called one, which is probably a typing
+ * error. Never throws, because the change is already committed.
  */
 export async function warnUnknownTools(
   services: Pick<Services, 'db' | 'pool' | 'log'>,
@@ -39,7 +39,7 @@ export async function warnUnknownTools(
   }
 }
 
-/** What no known tool can match; a question that exceeds the budget counts as matched. */
+/** Tools that no known tool matches. A comparison that exceeds the budget counts as a match. */
 function unmatched(
   given: readonly GivenTools[],
   known: readonly string[],
@@ -68,7 +68,10 @@ function textsOf(unknown: readonly GivenTools[], known: readonly string[]): stri
   return more === 0 ? texts : [...texts, `${more} more match no known tool.`];
 }
 
-/** The nearest known id, for a glob the nearest group of ids; undefined once looking costs too much. */
+/**
+ * Suggests the nearest known id, or for a glob the nearest group of ids; undefined once the budget
+ * is used up.
+ */
 function suggester(known: readonly string[]): (tool: string) => string | undefined {
   const groups = [...new Set(known.map(groupOf))];
   let steps = editStepsMax;
@@ -79,7 +82,7 @@ function suggester(known: readonly string[]): (tool: string) => string | undefin
   };
 }
 
-/** `payments.refund` is of `payments.*`. */
+/** `payments.refund` belongs to `payments.*`. */
 function groupOf(tool: string): string {
   const end = tool.lastIndexOf('.');
   return end < 0 ? tool : `${tool.slice(0, end)}.*`;
@@ -90,7 +93,7 @@ type Deps = Pick<Services, 'db' | 'pool'>;
 const rowsMax = 5_000;
 const seenMax = 1_000;
 
-/** Tools that are registered or bound, as ids and globs. A call on a host without binding is `http.…`. */
+/** Ids and globs of registered and bound tools. A call on an unbound host is `http.…`. */
 async function namedTools({ db }: Deps, tenantId: string): Promise<readonly string[]> {
   const where = { tenantId };
   const [tools, bindings] = await Promise.all([
@@ -123,7 +126,7 @@ function toolsOfBinding({ name, protocol, definition }: StoredBinding): readonly
   }
 }
 
-/** Ids of tools that decisions were made on: the index is skipped through, from one id to the next. */
+/** Ids of tools with decisions. Skips through the index from one id to the next. */
 async function calledTools({ pool }: Deps, tenantId: string): Promise<readonly string[]> {
   const { rows } = await pool.query<{ tool: string }>(
     `with recursive called(tool, n) as (

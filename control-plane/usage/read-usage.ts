@@ -20,7 +20,10 @@ interface MinuteRow {
   readonly amounts: Readonly<Record<string, number>>;
 }
 
-/** What an agent did with a tool until now: here, as this process knows it, and elsewhere, as the ledger does. */
+/**
+ * Usage of a tool by an agent until now: from this process's counts and, for other processes, from
+ * the ledger.
+ */
 export async function readUsage(
   {
     pool,
@@ -50,7 +53,7 @@ export function bucketOf({ minute, amounts }: MinuteRow): Bucket {
   return { minute, calls, sums };
 }
 
-/** Removes what no window reaches any more; returns how many rows. */
+/** Deletes rows that no budget window reaches; returns the number of rows. */
 export async function sweepUsage({
   pool,
   clock,

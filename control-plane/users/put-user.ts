@@ -9,8 +9,8 @@ import type { DirectoryUserModel } from '../platform/store/generated/models/Dire
 type Fields = z.output<NonNullable<(typeof putOperation)['body']>>;
 
 /**
- * Writes a user's directory entry, whole. The event says what role was given; the address is
- * personal data, which an append-only ledger could never forget, and stays out of it.
+ * Stores a user's directory entry as a whole. The event contains the role but not the address,
+ * because the ledger could never erase personal data.
  */
 export async function putUser(
   services: Services,
@@ -25,7 +25,7 @@ export async function putUser(
       create: { tenantId, id, ...written },
       update: written,
     });
-    // Written whole: whatever stood there before is of no account.
+    // All columns are written, so the earlier row does not matter.
     const row = await notes.signed('directory_user', stored);
     await notes.event({
       type: 'user.written',

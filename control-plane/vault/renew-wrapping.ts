@@ -3,22 +3,22 @@ import type { Services } from '../core/services.ts';
 import type { OpenKeys } from '../platform/vault/open-keys.ts';
 
 /**
- * Has the KMS wrap the stored master keys under the present version of its own key, without ever
- * showing them. Returns the ids of those that changed.
+ * Has the KMS wrap the stored master keys again under its current key version, without decrypting
+ * them here. Returns the ids that changed.
  */
 export async function renewWrapping(
   { kms }: Pick<OpenKeys, 'kms'>,
   { db }: Pick<Services, 'db'>,
 ): Promise<readonly string[]> {
   if (kms === undefined) {
-    throw new SettingsError('SALLYPORT_KMS_KEY is not set: there is nothing to wrap anew.');
+    throw new SettingsError('SALLYPORT_KMS_KEY is not set, so there is nothing to wrap again.');
   }
   const rows = await db.vaultKey.findMany({ where: { wrapped: { not: null } } });
   const renewed: string[] = [];
   for (const { id, wrapped } of rows) {
     if (wrapped === null) continue;
     const fresh = await kms.rewrap(wrapped);
-    // Whoever was faster has a form of the same key.
+    // If another process was faster, its form holds the same key.
     const where = { id, wrapped };
     const { count } = await db.vaultKey.updateMany({ where, data: { wrapped: fresh } });
     if (count > 0) renewed.push(id);

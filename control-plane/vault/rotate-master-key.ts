@@ -12,21 +12,21 @@ import { sealedColumns } from '../platform/vault/sealed-columns.ts';
 import { createVault, type Vault, type VaultKeys } from '../platform/vault/vault.ts';
 
 export interface Rotation {
-  /** The key in force. */
+  /** The active key. */
   readonly active: string;
-  /** Keys that nothing is wrapped by any more. */
+  /** Keys that no longer wrap anything. */
   readonly retired: readonly string[];
   readonly rewrapped: number;
-  /** Rows that could not be read, by any key: they were lost before. */
+  /** Rows that no key decrypts; they were lost before. */
   readonly unreadable: readonly string[];
 }
 
 type Deps = Pick<Services, 'db' | 'pool' | 'clock' | 'ledger'>;
 
 interface Options {
-  /** How long control planes may take to follow. Default: a minute. */
+  /** Maximum time to wait for control planes. Default: a minute. */
   readonly patienceMs?: number;
-  /** Given what is being waited for, whenever that changes. */
+  /** Called with what is being waited for, whenever that changes. */
   readonly onProgress?: (step: string) => void;
 }
 
@@ -34,9 +34,9 @@ const pollMs = 250;
 const sweepsMax = 50;
 
 /**
- * Replaces the master key while everything runs: announces the new one, puts it in force when
- * every control plane knows it, and wraps all data keys anew. It may be ended at any point and
- * begun again; it goes on where it was. Throws a `SettingsError` for what the operator must do first.
+ * Replaces the master key without downtime: announces the new key, activates it when every control
+ * plane has it, and wraps all data keys again. It can be interrupted at any point and resumes when
+ * run again. Throws a `SettingsError` with what the operator must do first.
  */
 export async function rotateMasterKey(
   keys: OpenKeys,
@@ -58,7 +58,7 @@ export async function rotateMasterKey(
   return { active: target, retired, rewrapped, unreadable };
 }
 
-/** The key that is to be in force; a rotation that was broken off is finished before another. */
+/** The key to activate. An interrupted rotation is finished first. */
 async function nextKey(keys: OpenKeys, deps: Deps): Promise<string> {
   return transaction(deps.db, async (tx) => {
     await lockFor(tx, '', 'vault_key');
@@ -77,20 +77,20 @@ async function nextKey(keys: OpenKeys, deps: Deps): Promise<string> {
     if (keys.kms !== undefined) return announceKmsKey(tx, { ...keys, kms: keys.kms });
     if (givenId !== undefined && given === 'active') return givenId;
     throw new SettingsError(
-      `SALLYPORT_MASTER_KEY is ${givenId}, which was replaced before: give a new one.`,
+      `SALLYPORT_MASTER_KEY is ${givenId}, which was already replaced; set it to a new key.`,
     );
   });
 }
 
 async function announceOperatorKey(tx: Transaction, keys: OpenKeys, id: string): Promise<string> {
-  // One that was announced and never used is not the one that is meant now.
+  // Deletes an announced but unused key, which this one replaces.
   await tx.vaultKey.deleteMany({ where: { state: 'announced', id: { not: id } } });
   const row = { ...announced(keys, id), provider: 'environment' };
   await tx.vaultKey.createMany({ data: [row], skipDuplicates: true });
   return id;
 }
 
-/** A key of the KMS: the one that was announced when this was broken off, or a new one. */
+/** A key of the KMS: the announced one of an interrupted rotation, or a new one. */
 async function announceKmsKey(
   tx: Transaction,
   keys: VaultKeys & { readonly kms: Kms },
@@ -126,7 +126,7 @@ async function activate(keys: OpenKeys, deps: Deps, target: string): Promise<voi
     for (const row of rows.filter(({ state }) => state === 'active')) {
       await change(tx, vault, { ...row, state: 'retiring' });
     }
-    // After every one before it, also by a clock that is behind.
+    // Later than every earlier key, even if the clock is behind.
     const activatedAt = new Date(Math.max(deps.clock.now(), ...times.map((time) => time + 1)));
     await change(tx, vault, { id: target, state: 'active', activatedAt });
     await recordInLedgers(tx, deps, 'master_key.rotation_began', { from, to: target });
@@ -168,7 +168,7 @@ async function change(
   await tx.vaultKey.update({ where: { id }, data: { state, activatedAt, retiredAt, mac } });
 }
 
-/** Each tenant's ledger says what was done to the keys of its secrets. */
+/** Records what was done to the master keys in each tenant's ledger. */
 async function recordInLedgers(
   tx: Transaction,
   { ledger, clock }: Deps,
@@ -184,7 +184,7 @@ async function recordInLedgers(
 
 type Holder = Awaited<ReturnType<typeof liveHolders>>[number];
 
-/** Waits for the control planes that run; one that was killed is forgotten after half a minute. */
+/** Waits for the running control planes. A killed one is ignored after half a minute. */
 async function waitForHolders(
   pool: Deps['pool'],
   {
@@ -212,7 +212,7 @@ async function waitForHolders(
   }
 }
 
-/** Again and again until nothing is left: rows that were being written are met the next time. */
+/** Repeats until nothing is left, because locked rows are skipped. */
 async function rewrapAll(
   { keyring }: OpenKeys,
   { pool }: Deps,
@@ -230,7 +230,9 @@ async function rewrapAll(
     }
     await delay(pollMs);
   }
-  throw new SettingsError('Secrets are still being wrapped by the old key: run this again.');
+  throw new SettingsError(
+    'Secrets are still being wrapped by the old key; run this command again.',
+  );
 }
 
 async function countOthers(pool: Deps['pool'], activeId: string): Promise<number> {

@@ -5,7 +5,7 @@ import { countWrapped } from '../platform/vault/rewrap-column.ts';
 import { sealedColumns } from '../platform/vault/sealed-columns.ts';
 
 export interface VaultStatus {
-  /** The master key in force. */
+  /** The active master key. */
   readonly active: string;
   readonly keys: readonly {
     readonly id: string;
@@ -13,22 +13,25 @@ export interface VaultStatus {
     readonly state: string;
     readonly created_at: string;
     readonly retired_at: string | null;
-    /** How many data keys it wraps. */
+    /** Number of data keys that it wraps. */
     readonly secrets: number;
   }[];
   /** Secrets that no key of this installation wraps. */
   readonly foreign_secrets: number;
-  /** The control planes that run. */
+  /** The running control planes. */
   readonly control_planes: readonly {
     readonly id: string;
     readonly keys: readonly string[];
     readonly active: string;
   }[];
-  /** Whether nothing needs any key but the active one. */
+  /** Whether everything is wrapped by the active key. */
   readonly is_settled: boolean;
 }
 
-/** Which master keys there are, what they wrap, and who knows them. Reads every secret's wrapping. */
+/**
+ * Lists the master keys, what they wrap, and which control planes have them. Reads the wrapping of
+ * every secret.
+ */
 export async function vaultStatus(
   { keyring }: Pick<OpenKeys, 'keyring'>,
   { db, pool }: Pick<Services, 'db' | 'pool'>,
