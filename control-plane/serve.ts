@@ -29,7 +29,7 @@ export async function serve(services: Services, registry: Registry): Promise<Ser
   // An external database has its own monitoring.
   const disk = config.databaseUrl === undefined ? watchDisk(config.dataDir, log) : undefined;
   if (disk !== undefined) {
-    const help = 'Bytes that are free on the volume of the embedded database';
+    const help = 'Free bytes on the volume of the embedded database';
     gauge(registry, { name: 'sallyport_data_free_bytes', help }, () => disk.freeBytes());
   }
   const isAdminApart = config.adminPort !== undefined;

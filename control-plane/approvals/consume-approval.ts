@@ -6,7 +6,7 @@ import type { Transaction } from '../platform/store/transaction.ts';
 import { proofOf } from './approval-proof.ts';
 import { bumpApprovalSections } from './bump-approval-sections.ts';
 
-interface Spending {
+interface Consumption {
   readonly approvalId: number;
   readonly eventHash: string;
   /** Principal or sidecar that uses the grant. */
@@ -20,19 +20,19 @@ interface Spending {
 export async function consumeApproval(
   services: Services,
   tenantId: string,
-  spending: Spending,
+  consumption: Consumption,
 ): Promise<boolean> {
   const { result } = await commitChange(services, tenantId, (tx, notes) =>
-    spendIn(services, tx, notes, { tenantId, ...spending }),
+    consumeIn(services, tx, notes, { tenantId, ...consumption }),
   );
   return result;
 }
 
-async function spendIn(
+async function consumeIn(
   services: Services,
   tx: Transaction,
   notes: ChangeNotes,
-  { tenantId, approvalId: id, eventHash, usedBy }: Spending & { readonly tenantId: string },
+  { tenantId, approvalId: id, eventHash, usedBy }: Consumption & { readonly tenantId: string },
 ): Promise<boolean> {
   const now = new Date(services.clock.now()).toISOString();
   // One statement under the row's lock: concurrent callers see each other's result.
@@ -54,9 +54,9 @@ async function spendIn(
     usesSpent: approval.usesSpent - 1,
     usedAt: null,
   });
-  const spent = await notes.signed('approval', approval);
-  await assertWithinGrant(services, tx, spent);
-  // Sidecars need to learn of the first use and of the last one only.
+  const consumed = await notes.signed('approval', approval);
+  await assertWithinGrant(services, tx, consumed);
+  // Sidecars need to learn only that the last use is consumed.
   if (approval.usedAt !== null) await bumpApprovalSections(tx, notes, approval);
   await noteUse(notes, approval, usedBy);
   return true;

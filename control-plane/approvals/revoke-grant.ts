@@ -66,7 +66,7 @@ function assertHeld({ kind, status, usedAt, grantExpiresAt }: Approval, nowMs: n
   if (isGranted && !isOver) return;
   throw new GatewayError('approval.transition_invalid', {
     message: isGranted
-      ? 'The grant was used up or has expired: nothing of it can be taken back.'
-      : 'The approval grants nothing that could be taken back.',
+      ? 'The grant is consumed or expired, so there is nothing to revoke.'
+      : 'The approval has no grant to revoke.',
   });
 }

@@ -77,10 +77,10 @@ export async function listBindings(
   { tenantId }: Caller,
 ): Promise<readonly BindingRecord[]> {
   const rows = await db.binding.findMany({ where: { tenantId }, orderBy: { name: 'asc' } });
-  const ours = rows.filter((row) => {
+  const verified = rows.filter((row) => {
     if (bindingOf(row, vault) !== undefined) return true;
     guard.forged(bindingForgery(row));
     return false;
   });
-  return ours.map(bindingRecordOf);
+  return verified.map(bindingRecordOf);
 }

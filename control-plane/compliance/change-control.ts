@@ -34,7 +34,7 @@ function forgedRows({ guard }: Services, tenantId: string) {
     reason: 'forged_rows',
     message: 'Rows that give or limit authority were changed or removed outside the API.',
     nextStep:
-      'Put them back as they were, from a backup; see the events integrity.forged_row, and who can write to the database.',
+      'Restore them from a backup; read the integrity.forged_row events, and check who can write to the database.',
   });
 }
 
@@ -82,7 +82,7 @@ async function assessTools(
       {
         reason: 'manifest_unknown',
         message: 'Calls were allowed by manifests that are not registered.',
-        nextStep: 'Somebody changed the table of tools: compare these events with it.',
+        nextStep: 'The tools table was changed: compare these events with it.',
       },
     ),
     ...(used.length > 0 ? [] : [noToolUsed]),
@@ -130,7 +130,7 @@ async function assessPolicies({ db, pool }: Services, tenantId: string): Promise
         reason: 'policy_edited',
         message:
           'Published policies were changed in place: their definition does not match its hash.',
-        nextStep: 'Publish new versions of them, and look at who can write to the database.',
+        nextStep: 'Publish new versions of them, and check who can write to the database.',
       },
     ),
     ...findingOn(
@@ -138,7 +138,7 @@ async function assessPolicies({ db, pool }: Services, tenantId: string): Promise
       {
         reason: 'publication_not_in_ledger',
         message: 'The ledger has no publication event for these policies.',
-        nextStep: 'Archive them with DELETE /v1/policies/{id}, and publish what is wanted.',
+        nextStep: 'Archive them with DELETE /v1/policies/{id}, and publish the intended policies.',
       },
     ),
   ];

@@ -63,7 +63,7 @@ const brokenCheck: Assessment = {
     {
       reason: 'check_failed',
       message: 'The data of this control could not be read.',
-      nextStep: 'See the log of the control plane for what broke, and ask again.',
+      nextStep: 'Read the cause in the log of the control plane, and request the report again.',
     },
   ],
 };

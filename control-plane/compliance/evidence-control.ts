@@ -34,14 +34,14 @@ export const evidenceControl: Control = {
 
 const emptyLedger = insufficient(
   'The ledger is empty.',
-  'Anything that is decided or changed through the API is recorded: make a policy, or a call.',
+  'Create a policy or make a call; the ledger records every decision and change.',
 );
 
 function stuck(count: number): Finding {
   return {
     reason: 'sealing_stuck',
     message: `${count} event${count === 1 ? ' waits' : 's wait'} to be sealed for more than 15 minutes.`,
-    nextStep: 'See the log of the control plane for why sealing fails; what waits is tried again.',
+    nextStep: 'Read why sealing fails in the log of the control plane; waiting events are retried.',
   };
 }
 

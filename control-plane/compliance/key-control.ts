@@ -23,8 +23,7 @@ export const keyControl: Control = {
     const secrets = findingOn(unreadable, {
       reason: 'secret_unreadable',
       message: 'Stored secrets cannot be decrypted with the current master key.',
-      nextStep:
-        'Bring back the master key that they were sealed with, or store these secrets anew.',
+      nextStep: 'Restore the master key that they were sealed with, or store these secrets again.',
     });
     return {
       evidence: { secrets_opened: { ...opened }, ...signing.evidence, ...api.evidence },
@@ -64,7 +63,7 @@ async function assessSigningKeys({ db, clock }: Services, tenantId: string): Pro
 
 const noSigningKey = insufficient(
   'Nothing was ever signed for this tenant.',
-  'Anything that is sealed into the ledger is signed: make a policy, or a call.',
+  'Create a policy or make a call; every sealed event is signed.',
 );
 
 async function assessApiKeys(services: Services, tenantId: string): Promise<Assessment> {

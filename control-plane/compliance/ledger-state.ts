@@ -88,7 +88,8 @@ function overdueOf(
     {
       reason: 'verification_stale',
       message: 'The last verification of the ledger is too old or incomplete.',
-      nextStep: 'GET /v1/evidence/verify; see why the control plane does not verify it by itself.',
+      nextStep:
+        'GET /v1/evidence/verify; check why the scheduled verification of the control plane does not run.',
     },
   ];
 }

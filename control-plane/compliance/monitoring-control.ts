@@ -82,7 +82,7 @@ function noDelivery(active: number): Finding {
     nextStep:
       active === 0
         ? 'Install a webhook: PUT /v1/integrations/webhook.'
-        : 'See GET /v1/integrations/deliveries for what became of the messages.',
+        : 'GET /v1/integrations/deliveries shows the status of the messages.',
   };
 }
 
@@ -99,7 +99,8 @@ async function assessRetention({ pool, clock }: Services, tenantId: string): Pro
   );
   const [oldest] = rows;
   if (oldest === undefined) {
-    const nextStep = 'Anything that is decided or changed through the API is recorded.';
+    const nextStep =
+      'Create a policy or make a call; the ledger records every decision and change.';
     return { evidence: {}, findings: [insufficient('There is no evidence yet.', nextStep)] };
   }
   const days = Math.floor((clock.now() - oldest.sealed_at.getTime()) / dayMs);
@@ -117,7 +118,7 @@ function trimmed(days: number): Finding {
   return {
     reason: 'evidence_trimmed',
     message: `Evidence older than ${days} days was removed; at least ${retentionDays} days must be retained.`,
-    nextStep: 'Restore the ledger from a backup, and look at who can delete from it.',
+    nextStep: 'Restore the ledger from a backup, and check who can delete from it.',
   };
 }
 
@@ -139,7 +140,7 @@ async function assessKillSwitches(services: Services, tenantId: string): Promise
     findings: findingOn(unreadable, {
       reason: 'kill_switches_unreadable',
       message: 'Stored kill switches cannot be read, so they cannot be enforced.',
-      nextStep: 'Disarm them and arm them anew: DELETE /v1/runtime/kill-switches/{id}.',
+      nextStep: 'Disarm them with DELETE /v1/runtime/kill-switches/{id}, and arm them again.',
     }),
   };
 }

@@ -24,22 +24,24 @@ export const oversightControl: Control = {
       ...findingOn(overdue, {
         reason: 'approval_overdue',
         message: 'Approvals are overdue and did not expire.',
-        nextStep: 'POST /v1/approvals/expire; see why the sweep of the control plane does not run.',
+        nextStep:
+          'POST /v1/approvals/expire; check why the expiry sweep of the control plane does not run.',
       }),
       ...findingOn(idsOf(isUnproven), {
         reason: 'decision_not_in_ledger',
         message: 'Approvals are decided in the table without an event in the ledger.',
-        nextStep: 'Compare them with their approval.decided events, and look at who can write.',
+        nextStep:
+          'Compare them with their approval.decided events, and check who can write to the database.',
       }),
       ...findingOn(idsOf(isOwn), {
         reason: 'decided_by_requester',
         message: 'Approvals were decided by their requesters.',
-        nextStep: 'Take these grants back: DELETE /v1/approvals/{id}/grant.',
+        nextStep: 'Revoke these grants: DELETE /v1/approvals/{id}/grant.',
       }),
       ...findingOn(idsOf(isShortOfVotes), {
         reason: 'quorum_unmet',
         message: 'Approvals were granted by fewer people than their quorum.',
-        nextStep: 'Take these grants back: DELETE /v1/approvals/{id}/grant.',
+        nextStep: 'Revoke these grants: DELETE /v1/approvals/{id}/grant.',
       }),
       ...(decided.length > 0 ? [] : [nothingDecided]),
     ];

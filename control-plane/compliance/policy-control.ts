@@ -138,7 +138,8 @@ async function assessDecisions(
     ...findingOn(ids(unknown), {
       reason: 'decision_policy_unknown',
       message: 'Decisions name a policy that is not stored or does not match its hash.',
-      nextStep: 'Somebody changed the table of policies: restore it, and look at who can write.',
+      nextStep:
+        'The policies table was changed: restore it, and check who can write to the database.',
     }),
     ...findingOn(idsOf('contradicted'), {
       reason: 'decision_contradicted',

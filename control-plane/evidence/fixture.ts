@@ -91,12 +91,12 @@ function notesOn(
     `Evidence event ${id} of ${time}.`,
     ...(isByPolicy(event)
       ? []
-      : ['Policies had no say in this decision: a case over policies alone will not repeat it.']),
+      : ['Policies were not evaluated for this decision, so a policy case does not reproduce it.']),
     ...(isSatisfied(event) ? ['A human had approved the action; policies asked for that.'] : []),
     ...(data.mode === 'warn' && event.decision === 'warn'
-      ? ['Decided in mode warn, in which a refusal is answered as a warning.']
+      ? ['Decided in mode warn, in which a denial becomes a warning.']
       : []),
-    ...(isFilled ? ['Values of arguments are not kept: replace the stand-ins marked below.'] : []),
+    ...(isFilled ? ['Argument values are not stored: replace the placeholders marked below.'] : []),
     ...(left === '' ? [] : [`Not in the event, and perhaps in the context: ${left}.`]),
   ];
 }

@@ -54,20 +54,20 @@ function grant(wanted: Wanted, caller: Caller): Omit<NewApiKey, 'expiresAt'> {
   const scope = wanted.scope ?? (role === 'gateway' ? 'gateway' : 'tenant');
   const isOwner = caller.role === 'owner';
   const exceeds = (what: string) => new GatewayError('key.role_exceeds_own', { message: what });
-  if (role === 'owner' && !isOwner) throw exceeds('Only owners make owner keys.');
+  if (role === 'owner' && !isOwner) throw exceeds('Only owners create owner keys.');
   for (const permission of permissionsOf(role, agentId !== undefined)) {
     if (!caller.permissions.has(permission)) {
       throw exceeds(`The role ${role} includes ${permission}, which your key lacks.`);
     }
   }
   if (scope === 'gateway' && !isOwner && caller.scope !== 'gateway') {
-    throw exceeds('Only owners and gateway-scope keys make keys of gateway scope.');
+    throw exceeds('Only owners and gateway-scope keys create keys of gateway scope.');
   }
   if (caller.agentId !== undefined && caller.agentId !== String(agentId)) {
-    throw exceeds('A key that is bound to an agent makes keys for that agent only.');
+    throw exceeds('A key that is bound to an agent creates keys for that agent only.');
   }
   if (wanted.principal !== undefined && !isOwner) {
-    throw exceeds('Only owners choose whom a key stands for; leave principal out.');
+    throw exceeds('Only owners choose the principal of a key; leave principal out.');
   }
   const principal = isOwner ? (wanted.principal ?? name) : caller.principal;
   assertNameable({ name, principal: wanted.principal, standsFor: principal });
@@ -120,7 +120,7 @@ export async function boundedExpiry(
   if (limit === undefined || asked === undefined) return asked ?? limit;
   if (asked.getTime() <= limit.getTime()) return asked;
   throw new GatewayError('key.role_exceeds_own', {
-    message: `Your key expires at ${limit.toISOString()}; a key it makes cannot live longer.`,
+    message: `Your key expires at ${limit.toISOString()}; a key that it creates cannot expire later.`,
   });
 }
 

@@ -34,7 +34,7 @@ async function send(
     where: { tenantId_channel: { tenantId, channel: name } },
   });
   if (channel === undefined || install?.sealed == null || install.status !== 'active') {
-    return { outcome: 'gone', error: `the channel ${name} is not in use any more` };
+    return { outcome: 'gone', error: `the channel ${name} is no longer in use` };
   }
   try {
     const settings = vault.open(install.sealed, installPlace(tenantId, name)).toString('utf8');

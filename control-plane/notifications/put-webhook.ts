@@ -134,11 +134,12 @@ function webhookUrl(text: string, allowPrivate: readonly string[]): string {
   if (url.username !== '' || url.password !== '') refuse('must not hold a user or password');
   if (url.hash !== '') refuse('must not hold a fragment');
   const host = url.hostname.replace(/^\[|\]$/g, '');
-  if (!/^[a-z0-9.:_-]+$/.test(host)) refuse('the host contains characters that no host name has');
+  if (!/^[a-z0-9.:_-]+$/.test(host))
+    refuse('the host contains characters that are invalid in host names');
   const kind = isAddress(host) ? addressRules(allowPrivate).refusal(host) : undefined;
   if (kind !== undefined) refuse(`${host} is a ${kind} address`);
   if (url.protocol === 'http:' && !isPrivate(host)) {
-    refuse('must be https: what it is told must not be read on the way');
+    refuse('must be https, because messages must not be sent unencrypted');
   }
   return url.href;
 }

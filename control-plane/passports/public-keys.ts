@@ -25,8 +25,8 @@ export async function passportKeySet({
     },
     orderBy: [{ state: 'asc' }, { createdAt: 'desc' }],
   });
-  const ours = rows.filter((row) => guard.holds('signing_key', row));
-  return ours.map(({ publicJwk }) => parsePublicJwk(publicJwk));
+  const verified = rows.filter((row) => guard.holds('signing_key', row));
+  return verified.map(({ publicJwk }) => parsePublicJwk(publicJwk));
 }
 
 async function ensureFirstKey({

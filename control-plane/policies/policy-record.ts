@@ -53,7 +53,7 @@ export async function lockPolicy(tx: Transaction, tenantId: string, id: number):
 export function lifecycleInvalid(
   row: Policy,
   wish: string,
-  instead = `POST /v1/policies/${row.id}/versions makes a draft of it`,
+  instead = `POST /v1/policies/${row.id}/versions creates a draft of it`,
 ): GatewayError {
   return new GatewayError('policy.lifecycle_invalid', {
     message: `Policy ${row.id} is ${row.lifecycle}: it cannot be ${wish}. ${instead}.`,

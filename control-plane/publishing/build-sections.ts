@@ -168,8 +168,8 @@ export const builders: {
       },
       orderBy: [{ state: 'asc' }, { createdAt: 'desc' }],
     });
-    const ours = rows.filter((row) => guard.holds('signing_key', row));
-    return { passportKeys: ours.map(({ publicJwk }) => parsePublicJwk(publicJwk)) };
+    const verified = rows.filter((row) => guard.holds('signing_key', row));
+    return { passportKeys: verified.map(({ publicJwk }) => parsePublicJwk(publicJwk)) };
   },
 };
 
@@ -194,7 +194,7 @@ function publishedTool(row: StoredTool, guard: RowGuard): PublishedTool {
   // A left-out tool would be unregistered, which policies may allow, so it is published as stopped.
   if (!guard.holds('tool', row)) return stoppedTool(row);
   if (approvedHash !== null && text === null)
-    throw invalid(`the approved manifest of ${name} is gone`);
+    throw invalid(`the approved manifest of ${name} is not stored`);
   const manifest =
     approvedHash === null || text === null ? undefined : manifestOf(approvedHash, text);
   const inputSchema = manifest?.inputSchema;

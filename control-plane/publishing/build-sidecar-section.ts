@@ -91,8 +91,8 @@ async function buildApprovals(
       : await tx.passport.findMany({
           where: { tenantId, jti: { in: jtis } },
         });
-  const ours = rows.filter((row) => row.kind === 'grant' && guard.holds('passport', row));
-  const issued = new Set(ours.map(({ jti }) => jti));
+  const verified = rows.filter((row) => row.kind === 'grant' && guard.holds('passport', row));
+  const issued = new Set(verified.map(({ jti }) => jti));
   // A forged row is not issued again; its approval waits and does not block others.
   const known = new Set(rows.map(({ jti }) => jti));
   const approvals = proven.map((one) => deliver(one, { ...context, issued }));

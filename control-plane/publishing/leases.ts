@@ -59,8 +59,8 @@ export async function withoutLease(
     where: { kind: 'lease', expiresAt: { gt: halfLater } },
   });
   // A forged lease does not count, because its sidecar would be left without one.
-  const ours = rows.filter((row) => guard.holds('passport', row));
-  const served = new Set(ours.map(({ tenantId, sidecarId }) => `${tenantId} ${sidecarId}`));
+  const verified = rows.filter((row) => guard.holds('passport', row));
+  const served = new Set(verified.map(({ tenantId, sidecarId }) => `${tenantId} ${sidecarId}`));
   return sidecars.filter(({ tenantId, id }) => !served.has(`${tenantId} ${id}`));
 }
 

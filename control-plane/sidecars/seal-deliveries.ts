@@ -101,7 +101,7 @@ async function record(
 /** Limits the wait for a ledger that does not respond. */
 async function within<Result>(work: Promise<Result>): Promise<Result> {
   const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(new Error('sealing takes too long')), waitMsMax);
+  const timer = setTimeout(() => late.reject(new Error('sealing timed out')), waitMsMax);
   try {
     return await Promise.race([work, late.promise]);
   } finally {

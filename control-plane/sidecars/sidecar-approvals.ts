@@ -71,7 +71,7 @@ export async function openSidecarApproval(
 function summaryOf({ tool, resource }: Action, { terms }: OwnJudgement): string {
   const asked = `The agent asks to call ${tool} on ${resource}.`;
   return terms === undefined
-    ? `${asked} Only its sidecar’s policies ask for a human; the control plane’s do not.`
+    ? `${asked} Only its sidecar’s policies require an approval; the control plane’s do not.`
     : asked;
 }
 

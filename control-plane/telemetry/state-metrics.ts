@@ -36,19 +36,16 @@ const described: Readonly<Record<keyof Waiting, readonly [name: string, help: st
   ],
   dead_letters: [
     'sallyport_dead_letters',
-    'Events in the outbox whose sealing failed, and that are tried again',
+    'Events in the outbox whose sealing failed and is retried',
   ],
-  failing: [
-    'sallyport_ledgers_failing',
-    'Tenants whose ledger did not verify when it was verified last',
-  ],
+  failing: ['sallyport_ledgers_failing', 'Tenants whose last ledger verification failed'],
   lost: [
     'sallyport_ledgers_rolled_back',
     'Tenants whose ledger lacks events that it acknowledged to a sidecar, without an accepted loss',
   ],
   verification_age: [
     'sallyport_ledger_verification_age_seconds',
-    'How long ago the ledger was verified whose verification is the oldest',
+    'Age of the oldest last verification of any ledger',
   ],
 };
 
@@ -74,7 +71,7 @@ export function createStateMetrics(
     registry,
     {
       name: 'sallyport_dead_letters_unkept',
-      help: 'Dead letters in the memory of this process: the database does not take them yet',
+      help: 'Dead letters in the memory of this process, not stored in the database yet',
     },
     async () => services.ledger.unstoredCount,
   );
@@ -84,7 +81,7 @@ export function createStateMetrics(
   }
   new Gauge({
     name: 'sallyport_build_info',
-    help: 'Which version runs, on which Node; always 1',
+    help: 'Version of Sallyport and Node; always 1',
     labelNames: ['version', 'node'],
     registers: [registry],
   }).set({ version, node: process.version }, 1);

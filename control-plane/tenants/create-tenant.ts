@@ -38,7 +38,7 @@ export async function createTenant(
   const tenantId = tenantIdOf(name);
   if ((await services.db.tenant.findUnique({ where: { id: tenantId } })) !== null) {
     throw new SettingsError(
-      `Tenant ${tenantId} exists: its owner makes further keys with POST /v1/keys.`,
+      `Tenant ${tenantId} exists; its owner creates further keys with POST /v1/keys.`,
     );
   }
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {

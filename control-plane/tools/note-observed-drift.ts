@@ -185,7 +185,7 @@ async function stop(
   await tx.tool.update({ where: { tenantId_name: { tenantId, name } }, data });
   await notes.signed('tool', { ...tool, ...data });
   notes.sections('tools');
-  const told = {
+  const reported = {
     approval_status: 'reapproval_required',
     by: `sidecar:${sidecar.id}`,
     manifest_hash: current,
@@ -195,6 +195,6 @@ async function stop(
     chainId: `tool:${name}`,
     tool: name,
     reasonCode,
-    data: told,
+    data: reported,
   });
 }

@@ -61,7 +61,7 @@ function textsOf(unknown: readonly GivenTools[], known: readonly string[]): stri
   const suggest = suggester(known.filter((one) => one !== 'http.**' && !one.includes('/')));
   const texts = all.slice(0, warningsMax).map(({ field, tool }) => {
     const nearest = suggest(tool);
-    const hint = nearest === undefined ? 'check how it is written' : `did you mean "${nearest}"?`;
+    const hint = nearest === undefined ? 'check the spelling' : `did you mean "${nearest}"?`;
     return `${field}: "${tool}" matches no tool that is registered, bound or was called before; ${hint}`;
   });
   const more = all.length - texts.length;

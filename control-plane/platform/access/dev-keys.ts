@@ -32,7 +32,7 @@ export function parseDevKeys({
   if (entries.length === 0) return [];
   if (production) {
     throw new SettingsError(
-      'SALLYPORT_DEV_KEYS is for development: unset it when NODE_ENV is production, and make keys with POST /v1/keys.',
+      'SALLYPORT_DEV_KEYS is for development: unset it when NODE_ENV is production, and create keys with POST /v1/keys.',
     );
   }
   const keys = entries.map(parseEntry);

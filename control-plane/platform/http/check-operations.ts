@@ -27,6 +27,6 @@ function problemsOf(operation: AnyOperation): string[] {
   if (!/^(\/([\w.-]+|\{\w+\}))+$/.test(path)) problems.push(`${id}: ${path} is not a path`);
   if (keyed && permission === undefined) problems.push(`${id}: names no permission`);
   if (!keyed && permission !== undefined) problems.push(`${id}: its permission is never checked`);
-  if (named.join() !== declared.join()) problems.push(`${id}: path and params disagree`);
+  if (named.join() !== declared.join()) problems.push(`${id}: path and params do not match`);
   return problems;
 }

@@ -17,7 +17,7 @@ export function createMetrics(registry: Registry = new Registry()): Metrics {
   });
   const seconds = new Histogram({
     name: 'sallyport_http_request_seconds',
-    help: 'Time from the first byte of a request to the last of its answer.',
+    help: 'Time from the first byte of a request to the last byte of its response.',
     labelNames,
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10],
     registers: [registry],

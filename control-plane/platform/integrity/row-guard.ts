@@ -84,7 +84,7 @@ export function createRowGuard(deps: GuardDeps): RowGuard {
   const forged = (forgery: Forgery): GatewayError => {
     meter?.refused(forgery.table);
     reportForgery(deps, forgery, reported);
-    return forgedRow(`${forgery.table} ${forgery.key} was not written by this system`);
+    return forgedRow(`${forgery.table} ${forgery.key} failed its integrity check`);
   };
 
   const problemOf = <Table extends SignedTable>(table: Table, row: SignedRow<Table>) => {
@@ -109,7 +109,8 @@ export function createRowGuard(deps: GuardDeps): RowGuard {
     armedIn: (tenantId) => armed.get(tenantId) ?? noneArmed,
     suspectsOf: (tenantId) => suspects.get(tenantId) ?? [],
     assertTrusted: (tenantId) => {
-      if (suspects.has(tenantId)) throw forgedRow('rows of the tenant were taken out of force');
+      if (suspects.has(tenantId))
+        throw forgedRow('rows of the tenant were deactivated outside the API');
     },
     forged,
   };

@@ -30,7 +30,7 @@ export async function guardedExchange(post: Post): Promise<Answer & { readonly b
   let left = answerBytesMax;
   for await (const chunk of res as AsyncIterable<Buffer>) {
     left -= chunk.length;
-    if (left < 0) throw new Error(`the answer is longer than ${answerBytesMax} bytes`);
+    if (left < 0) throw new Error(`the response is longer than ${answerBytesMax} bytes`);
     chunks.push(chunk);
   }
   return { ...headOf(res), body: Buffer.concat(chunks).toString('utf8') };

@@ -15,7 +15,7 @@ const tables = [
 export function createForgeryMeter(registry: Registry): ForgeryMeter {
   const refused = new Counter({
     name: 'sallyport_forged_rows_refused_total',
-    help: 'How often a row that gives authority was refused because this system did not write it',
+    help: 'Refusals of rows that give authority and failed their integrity check',
     labelNames: ['table'],
     registers: [registry],
   });

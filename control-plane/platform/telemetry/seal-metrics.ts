@@ -15,7 +15,7 @@ export function createSealMeter(registry: Registry): SealMeter {
   });
   const failed = new Counter({
     name: 'sallyport_seal_failures_total',
-    help: 'Events whose sealing failed; they wait in the outbox or are sent again',
+    help: 'Events whose sealing failed; they wait in the outbox or are retried',
     registers,
   });
   const seconds = new Histogram({

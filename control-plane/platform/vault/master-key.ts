@@ -53,7 +53,7 @@ export function loadMasterKeys(given: Given): MasterKeys {
   if (kmsKey !== undefined) return { current: undefined, others: previous };
   if (!isKeyFiled(given)) {
     throw new SettingsError(
-      'SALLYPORT_MASTER_KEY is missing: set it, or SALLYPORT_MASTER_KEY_FILE, to 32 random bytes in base64 (openssl rand -base64 32), and keep a copy. Only embedded mode makes one by itself.',
+      'SALLYPORT_MASTER_KEY is missing: set it, or SALLYPORT_MASTER_KEY_FILE, to 32 random bytes in base64 (openssl rand -base64 32), and keep a copy. Only embedded mode creates one itself.',
     );
   }
   const filed = readOwn(join(dataDir, fileName)) ?? makeFile(dataDir, fileName);
@@ -104,7 +104,9 @@ function readOwn(path: string): Buffer | undefined {
   const stats = statSync(path, { throwIfNoEntry: false });
   if (stats === undefined) return undefined;
   if ((stats.mode & 0o077) !== 0) {
-    throw new SettingsError(`${path} can be read by others: chmod 600 it, and consider it known.`);
+    throw new SettingsError(
+      `${path} can be read by other users: chmod 600 it, and treat the key as leaked.`,
+    );
   }
   if (!stats.isFile()) throw unusable(path, 'is not a file');
   const text = readText(path);

@@ -135,7 +135,7 @@ async function newKeys(given: readonly Buffer[], kms: Kms | undefined): Promise<
   if (kms === undefined && masterKey !== undefined) return { masterKey, wrapped: null, root };
   if (kms === undefined || masterKey !== undefined) {
     throw new StoreError(
-      'A new installation has its master key from SALLYPORT_MASTER_KEY or from SALLYPORT_KMS_KEY: set one of them.',
+      'A new installation needs a master key: set SALLYPORT_MASTER_KEY or SALLYPORT_KMS_KEY.',
     );
   }
   const { key, wrapped } = await kms.makeKey();
@@ -218,7 +218,7 @@ function openRoot(
 ): Pick<OpenKeys, 'root' | 'areRowsSigned' | 'isOutboxSigned'> {
   if (sealed === undefined) {
     throw new StoreError(
-      'The root secret of the vault is missing (table vault_root): restore it from a backup. Without it no API key is known.',
+      'The root secret of the vault is missing (table vault_root): restore it from a backup. Without it no API key can be verified.',
     );
   }
   const vault = createVault({ keyring, root: Buffer.alloc(32) });

@@ -107,6 +107,6 @@ function readEnvelope(sealed: string): Envelope {
 
 function wrapperOf(keyring: Keyring, { kek_id: id }: Envelope): WrappingKey {
   const wrapping = keyring.find(id);
-  if (wrapping === undefined) throw new TypeError('sealed under another master key');
+  if (wrapping === undefined) throw new TypeError('the secret is sealed under another master key');
   return wrapping;
 }

@@ -109,7 +109,7 @@ describe('a stored decision as a policy case', () => {
       passport: 'nonsense',
     });
     const { text } = await get(String(body?.evidence_event_id));
-    expect(text).toContain('Policies had no say');
+    expect(text).toContain('Policies were not evaluated');
     const [{ expect: expected }] = (parse(text) as CaseFile).cases;
     expect(expected).toMatchObject({ decision: 'deny', reason_code: 'passport.malformed' });
   });

@@ -123,7 +123,7 @@ describe('an approval that a sidecar asks for', () => {
   it('is opened where the rules here allow the action, and says so', async () => {
     const { id } = await open(action('read'));
     expect(await stored(id)).toMatchObject({ minRole: 'approver', reasonCode: 'test.allow' });
-    expect((await stored(id)).summary).toContain('Only its sidecar’s policies ask');
+    expect((await stored(id)).summary).toContain('Only its sidecar’s policies require');
   });
 
   it.each([

@@ -262,7 +262,7 @@ describe('a rotation of the master key', () => {
   it('does not go back to a key that was replaced', async () => {
     await world.open(under(first));
     await world.rotate(under(second, first));
-    await expect(world.rotate(under(first, second))).rejects.toThrow('was replaced before');
+    await expect(world.rotate(under(first, second))).rejects.toThrow('was already replaced');
   });
 });
 

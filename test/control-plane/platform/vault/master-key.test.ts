@@ -74,7 +74,7 @@ it('gives two processes that start at once the same key', async () => {
 it('refuses a key file that others can read', () => {
   loadMasterKey(settings());
   chmodSync(join(dataDir, 'master.key'), 0o644);
-  expect(() => loadMasterKey(settings())).toThrow('can be read by others');
+  expect(() => loadMasterKey(settings())).toThrow('can be read by other users');
 });
 
 it('refuses a key file that holds something else, and leaves it alone', () => {
