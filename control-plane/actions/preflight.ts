@@ -48,12 +48,12 @@ export async function preflight(
       requestedBy: requestersOf(caller),
       isAnswerKept: begin !== undefined,
     };
-    const noteDecision = async (judged: JudgedAction, sealing: Sealing) => {
+    const storePendingDecision = async (judged: JudgedAction, sealing: Sealing) => {
       const outcome = outcomeOf(judged);
       if (isPassing(outcome)) return;
       await begin?.({ status: 200, body: pendingDecision(sealing, outcome) });
     };
-    return answerOf(await judgeAction(services, judging, noteDecision));
+    return answerOf(await judgeAction(services, judging, storePendingDecision));
   };
   const { idempotency_key: key, ...payload } = request;
   if (key === undefined) return judge();

@@ -58,7 +58,7 @@ async function consumeIn(
   await assertWithinGrant(services, tx, consumed);
   // Sidecars need to learn only that the last use is consumed.
   if (approval.usedAt !== null) await bumpApprovalSections(tx, notes, approval);
-  await noteUse(notes, approval, usedBy);
+  await recordUse(notes, approval, usedBy);
   return true;
 }
 
@@ -74,7 +74,7 @@ async function assertWithinGrant(
   throw new GatewayError('approval.invalid');
 }
 
-async function noteUse(notes: ChangeNotes, approval: Approval, usedBy: string): Promise<void> {
+async function recordUse(notes: ChangeNotes, approval: Approval, usedBy: string): Promise<void> {
   await notes.event({
     type: 'approval.used',
     chainId: approval.chainId,

@@ -11,7 +11,7 @@ import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 import type { ApprovalWithVotes } from './approval-record.ts';
 import { settleTool } from './approve-tool.ts';
 import { bumpApprovalSections } from './bump-approval-sections.ts';
-import { noteDecision } from './decided-event.ts';
+import { recordDecision } from './decided-event.ts';
 import type { ApprovalDecision, Grant } from './decision.ts';
 import { effectiveDigest } from './effective-digest.ts';
 import { expireIfOverdue } from './expire-approvals.ts';
@@ -105,7 +105,7 @@ async function decideLocked(
       ? grantOf(digest, { now, standing: outcome.grant })
       : undefined;
   if (grant?.standing !== undefined) await assertRoomForGrant(tx, approval, nowMs);
-  const event = await noteDecision(notes, { ...act, outcome, digest, grant });
+  const event = await recordDecision(notes, { ...act, outcome, digest, grant });
   const { id: eventId } = event;
   await recordVote(tx, notes, act, { event, now });
   const written = await storeDecision(services, tx, { ...act, outcome, eventId, grant, now });

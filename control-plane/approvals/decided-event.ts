@@ -20,7 +20,7 @@ interface Decided {
  * Records the event of an act on an approval. A grant rests on its ledger row: approval-proof.ts
  * reads status, digest and expiry from it.
  */
-export async function noteDecision(
+export async function recordDecision(
   notes: ChangeNotes,
   { caller, decision, approval, outcome, digest, grant }: Decided,
 ): Promise<EvidenceEvent> {

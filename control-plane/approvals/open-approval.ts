@@ -154,12 +154,12 @@ async function create(
   });
   const approval = await notes.signed('approval', filled);
   if (sidecarId !== undefined) notes.sections(sidecarSection(sidecarId));
-  await noteRequest(notes, approval, request);
+  await recordRequest(notes, approval, request);
   await notifyApproval(services, tx, 'approval.requested', approval);
   return approval;
 }
 
-async function noteRequest(
+async function recordRequest(
   notes: ChangeNotes,
   approval: Approval,
   { action, matchedRules, terms }: ApprovalRequest,

@@ -8,7 +8,7 @@ import { pauser, runWithPauses } from '../platform/scheduling/pauser.ts';
 import type { Policy } from '../platform/store/generated/client.ts';
 import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 import { assertMayPublish, lifecycleInvalid, lockPolicy } from './policy-record.ts';
-import { notePolicy, publishDraft } from './publish-policy.ts';
+import { publishDraft, recordPolicyEvent } from './publish-policy.ts';
 
 interface NewPolicy {
   readonly name: string;
@@ -104,7 +104,7 @@ export async function insertDraft(
     data: { ...draft, createdBy: principal, createdAt: now, updatedAt: now },
   });
   const row = await notes.signed('policy', created);
-  await notePolicy(notes, 'policy.created', row, principal);
+  await recordPolicyEvent(notes, 'policy.created', row, principal);
   return row;
 }
 

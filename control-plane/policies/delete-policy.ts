@@ -2,7 +2,7 @@ import { commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { assertMayPublish, lifecycleInvalid, lockPolicy } from './policy-record.ts';
-import { archivePolicy, notePolicy } from './publish-policy.ts';
+import { archivePolicy, recordPolicyEvent } from './publish-policy.ts';
 
 /** Deletes a draft and archives a published policy. An archived policy cannot be deleted. */
 export async function deletePolicy(
@@ -17,7 +17,7 @@ export async function deletePolicy(
     switch (row.lifecycle) {
       case 'draft':
         await tx.policy.delete({ where: { tenantId_id: { tenantId, id } } });
-        await notePolicy(notes, 'policy.deleted', row, principal);
+        await recordPolicyEvent(notes, 'policy.deleted', row, principal);
         return 'deleted' as const;
       case 'published':
         assertMayPublish(caller);

@@ -30,7 +30,7 @@ export async function publishDraft(
   });
   const published = await notes.signed('policy', stored);
   notes.sections('policies');
-  await notePolicy(notes, 'policy.published', published, principal);
+  await recordPolicyEvent(notes, 'policy.published', published, principal);
   return published;
 }
 
@@ -50,11 +50,11 @@ export async function archivePolicy(
   if (notes.isSigned('policy', row))
     await notes.signed('policy', { ...row, lifecycle: 'archived' });
   notes.sections('policies');
-  await notePolicy(notes, 'policy.archived', row, principal);
+  await recordPolicyEvent(notes, 'policy.archived', row, principal);
 }
 
 /** Records the event of a change to a policy. */
-export async function notePolicy(
+export async function recordPolicyEvent(
   notes: ChangeNotes,
   type: `policy.${string}`,
   { id, name, definitionId, version, policyHash }: Policy,

@@ -9,7 +9,7 @@ import type { Policy } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { assertExpected, type ExpectedPolicy } from './expected-policy.ts';
 import { assertMayPublish, lifecycleInvalid, lockPolicy } from './policy-record.ts';
-import { notePolicy, publishDraft } from './publish-policy.ts';
+import { publishDraft, recordPolicyEvent } from './publish-policy.ts';
 
 interface PolicyChange {
   readonly name?: string | undefined;
@@ -89,6 +89,6 @@ async function applyEdit(
     data: { ...edit, version: draft.version + 1, updatedAt: now },
   });
   const edited = await notes.signed('policy', stored);
-  await notePolicy(notes, 'policy.updated', edited, principal);
+  await recordPolicyEvent(notes, 'policy.updated', edited, principal);
   return edited;
 }

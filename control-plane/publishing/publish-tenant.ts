@@ -10,7 +10,7 @@ import type { SyncKeys } from '../platform/signing-keys/sync-keys.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import {
   bumpBeyond,
-  notePublished,
+  markPublished,
   pendingSections,
   readSections,
 } from '../sync/section-versions.ts';
@@ -123,7 +123,7 @@ async function publish(
   const onBus = await publishSection({
     ...{ bus, keys: keys.verification, tenantId, name, version, token },
   });
-  await notePublished(db, tenantId, { name, ...onBus });
+  await markPublished(db, tenantId, { name, ...onBus });
   if (onBus.version > version) {
     // A later version is on the bus: another process published it, or the database was rolled back.
     await bumpBeyond(db, tenantId, { name, from: version, above: onBus.version });

@@ -7,14 +7,14 @@ import { reportIncident } from './report-incident.ts';
  * Compares the position of records with the sidecar's earlier uploads, and reports missing records
  * and a rolled-back spool. Returns whether the spool was rolled back.
  */
-export async function noteOrder(
+export async function checkSpoolOrder(
   services: Services,
   sidecar: Sidecar,
   { after, keys }: Pick<SpoolHead, 'after'> & { readonly keys: readonly string[] },
 ): Promise<{ readonly isRewound: boolean }> {
   const acked = Number(sidecar.ackedRecord);
   if (after.record < acked) {
-    return { isRewound: await noteRewound(services, sidecar, { after, keys }) };
+    return { isRewound: await checkRewound(services, sidecar, { after, keys }) };
   }
   const isSameSpool = after.record !== acked || acked === 0 || after.hash === sidecar.ackedSegment;
   if (after.record > acked || !isSameSpool) {
@@ -35,7 +35,7 @@ export async function noteOrder(
  * Repeated records must already be in the ledger; others with the same numbers come from another
  * spool.
  */
-async function noteRewound(
+async function checkRewound(
   services: Services,
   sidecar: Sidecar,
   { after, keys }: Pick<SpoolHead, 'after'> & { readonly keys: readonly string[] },

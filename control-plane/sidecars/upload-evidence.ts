@@ -11,12 +11,12 @@ import { storeSalts } from '../ledger/privacy/store-salts.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { refuseUnstorable } from '../platform/http/body.ts';
 import type { Sidecar } from '../platform/store/generated/client.ts';
-import { noteObservedDrift } from '../tools/note-observed-drift.ts';
+import { applyObservedDrift } from '../tools/apply-observed-drift.ts';
 import { ownSidecar } from './fleet.ts';
 import { acknowledgement, assertKept } from './ledger-acknowledgement.ts';
 import { claimedSalt, quarantine } from './quarantine.ts';
 import { reportIncident } from './report-incident.ts';
-import { noteOrder } from './spool-order.ts';
+import { checkSpoolOrder } from './spool-order.ts';
 import { Speakers } from './uploaded-event.ts';
 import { readUpload, type Upload } from './uploaded-segment.ts';
 
@@ -50,11 +50,11 @@ export async function uploadEvidence(
   if (upload.ledger !== undefined) await assertKept(services, sidecar, upload.ledger);
   const received = await receive(services, sidecar, upload.records, head.after.record);
   const keys = received.map(({ event }) => eventKey(event));
-  const { isRewound } = await noteOrder(services, sidecar, { after: head.after, keys });
+  const { isRewound } = await checkSpoolOrder(services, sidecar, { after: head.after, keys });
   await storeReceivedSalts(services, sidecar.tenantId, received);
   const sealed = await seal(services, sidecar, received);
   // Before the acknowledgement, so that a failure makes the sidecar upload the report again.
-  for (const event of sealed) await noteObservedDrift(services, sidecar, event);
+  for (const event of sealed) await applyObservedDrift(services, sidecar, event);
   await acknowledge(services, sidecar, { last: head.last, isRewound });
   const ledger = await acknowledgement(services, sidecar.tenantId);
   return { sealed: received.length, acked: head.last, ledger };

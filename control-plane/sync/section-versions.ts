@@ -81,7 +81,7 @@ export async function readSections(
  * Records the published version. Never lowers it, so a slow publisher of an older version changes
  * nothing.
  */
-export async function notePublished(
+export async function markPublished(
   db: Queries,
   tenantId: string,
   {

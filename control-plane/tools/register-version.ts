@@ -43,7 +43,7 @@ export async function registerVersion(
   const stored = await store(tx, submission, standing, drift);
   await notes.signed('tool', stored);
   notes.sections('tools');
-  await noteIngestion(notes, submission, judgement);
+  await recordIngestion(notes, submission, judgement);
   return requestApproval(services, tx, notes, submission, standing);
 }
 
@@ -82,7 +82,7 @@ async function store(
   });
 }
 
-async function noteIngestion(
+async function recordIngestion(
   notes: ChangeNotes,
   { principal, manifest, hash }: Submission,
   { known, drift, standing, renamed }: Judgement,

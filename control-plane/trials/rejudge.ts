@@ -18,8 +18,8 @@ type Binding = 'bound' | 'unbound' | 'unsure';
  */
 export function rejudge(event: SealedDecision, policies: UncertainPolicies): Rejudged | undefined {
   if (!isByPolicy(event)) return undefined;
-  return inRaisedMode(event, policies, (one) =>
-    inMode(withApproval(one, policies.judge(knownContext(one))), one),
+  return inRaisedMode(event, policies, (stored) =>
+    inMode(withApproval(stored, policies.judge(knownContext(stored))), stored),
   );
 }
 

@@ -41,14 +41,14 @@ export async function readEventRows(
   const since = fromMs === undefined ? 0 : await lastPositionBefore(pool, tenantId, iso(fromMs));
   const start = Math.max(since, read.after?.position ?? 0);
   if (toMs === undefined) return readStretch(pool, tenantId, { read, start });
-  const turn = Math.min(upTo, await lastPositionBefore(pool, tenantId, iso(toMs + 1)));
-  const timely = { ...read, filter: { ...filter, toMs: undefined }, upTo: turn };
+  const lateStart = Math.min(upTo, await lastPositionBefore(pool, tenantId, iso(toMs + 1)));
+  const untilLate = { ...read, filter: { ...filter, toMs: undefined }, upTo: lateStart };
   const { rows, isFull } =
-    start < turn ? await readStretch(pool, tenantId, { read: timely, start }) : noRows;
+    start < lateStart ? await readStretch(pool, tenantId, { read: untilLate, start }) : noRows;
   if (isFull) return { rows, isFull };
   const bytesMax = Math.max(1, (read.bytesMax ?? pageBytesMax) - bytesOf(rows));
   const rest = { ...read, upTo, limit: limit - rows.length, bytesMax };
-  const late = await readLate(pool, tenantId, rest, Math.max(start, turn));
+  const late = await readLate(pool, tenantId, rest, Math.max(start, lateStart));
   return { rows: [...rows, ...late.rows], isFull: late.isFull };
 }
 
@@ -82,7 +82,7 @@ async function readStretch(
   return pageOf(rows, read.limit);
 }
 
-/** Rows after the turning position that occurred in the period; usually none. */
+/** Rows after `lateStart` that occurred in the period; usually none. */
 async function readLate(
   pool: Pool,
   tenantId: string,
@@ -200,11 +200,11 @@ export interface Statement {
  * An expression that no index matches. Otherwise the planner would use the time index and sort,
  * although almost every row after the start passes.
  */
-const notByTime = "(occurred_at + interval '0')";
+const unindexedTime = "(occurred_at + interval '0')";
 
 /** Statement for up to `limit` rows that pass a filter, from a start position. */
 export function eventsStatement(tenantId: string, read: EventsRead, start: Start): Statement {
-  const { conditions, values, bind } = conditionsOf(tenantId, read, notByTime);
+  const { conditions, values, bind } = conditionsOf(tenantId, read, unindexedTime);
   // A chain is read by its own index.
   const order = start.seq === undefined ? 'position' : 'seq';
   conditions.push(`${order} > ${bind(start.seq ?? start.position)}`);

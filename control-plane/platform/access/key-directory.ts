@@ -121,7 +121,7 @@ async function readKey(services: Platform, hash: string): Promise<Known | undefi
   if (row === null) return undefined;
   guard.assert('api_key', row);
   if (row.revokedAt !== null) return undefined;
-  noteUse(services, row);
+  recordUse(services, row);
   const agentId = row.agentId === null ? undefined : String(row.agentId);
   return {
     hash,
@@ -142,7 +142,7 @@ async function readKey(services: Platform, hash: string): Promise<Known | undefi
 }
 
 /** Coarse and not awaited, because a write per request would cost too much. */
-function noteUse(
+function recordUse(
   { db, clock, log }: Platform,
   { id, lastUsedAt }: { readonly id: string; readonly lastUsedAt: Date | null },
 ): void {

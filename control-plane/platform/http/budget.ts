@@ -36,22 +36,22 @@ const timeSliceMs = 10;
  */
 const timeShareMax = 0.1;
 
-interface Spent {
+interface Usage {
   readonly count: number;
   readonly resetMs: number;
 }
 
 export interface Budgets {
   /** Counts one request and sets the rate-limit headers of the response; throws `rate_limited`. */
-  spend(operation: AnyOperation, caller: Caller, res: Response): Promise<void>;
+  charge(operation: AnyOperation, caller: Caller, res: Response): Promise<void>;
   /** Counts the processor time of a counted request; never throws. */
-  spendTime(operation: AnyOperation, caller: Caller, processorMs: number): Promise<void>;
+  chargeTime(operation: AnyOperation, caller: Caller, processorMs: number): Promise<void>;
   /**
    * Counts a refused request against the tenant's budget, whatever the operation's own budget is.
    */
-  spendRefused(caller: Caller, res: Response): Promise<void>;
+  chargeRefused(caller: Caller, res: Response): Promise<void>;
   /** Counts an unknown key against its address, before the key is looked up. */
-  spendUnknownKey(address: string, res: Response): Promise<void>;
+  chargeUnknownKey(address: string, res: Response): Promise<void>;
 }
 
 export function createBudgets(
@@ -64,7 +64,7 @@ export function createBudgets(
   const local = localCounters(() => clock.monotonic());
   let busBackAt = 0;
 
-  const count = async (tenantId: string, key: string, by: number): Promise<Spent> => {
+  const count = async (tenantId: string, key: string, by: number): Promise<Usage> => {
     if (clock.monotonic() < busBackAt) return local(`${tenantId} ${key}`, by);
     try {
       return await bus.count(tenantId, key, windowMs, by);
@@ -78,7 +78,7 @@ export function createBudgets(
     }
   };
 
-  const charge = async (
+  const consume = async (
     name: string,
     key: string,
     max: number,
@@ -95,20 +95,20 @@ export function createBudgets(
   };
 
   return {
-    spend: (operation, caller, res) => {
+    charge: (operation, caller, res) => {
       const { name, key, max } = counterOf(operation, caller, requestsPerMinute);
-      return charge(name, key, max, caller, res);
+      return consume(name, key, max, caller, res);
     },
-    spendTime: async (operation, caller, processorMs) => {
+    chargeTime: async (operation, caller, processorMs) => {
       const { key, max } = counterOf(operation, caller, requestsPerMinute);
       const slices = Math.ceil(processorMs / timeSliceMs) - 1;
       const by = Math.min(slices, Math.floor(max * timeShareMax));
       if (by > 0) await count(tenantOf(caller), `budget:${key}`, by);
     },
-    spendUnknownKey: (address, res) =>
-      charge('unknown_keys', `unknown_keys:${address}`, unknownKeysPerMinute, nobody, res),
-    spendRefused: (caller, res) =>
-      charge('tenant', 'tenant', requestsPerMinute.tenant, caller, res),
+    chargeUnknownKey: (address, res) =>
+      consume('unknown_keys', `unknown_keys:${address}`, unknownKeysPerMinute, nobody, res),
+    chargeRefused: (caller, res) =>
+      consume('tenant', 'tenant', requestsPerMinute.tenant, caller, res),
   };
 }
 
@@ -143,7 +143,7 @@ function keyOf(budget: Budget, name: string, caller: Caller): string {
  * Counters of this process. The table is bounded: when it is full of live counters, every request
  * is over budget.
  */
-function localCounters(now: () => number): (key: string, by: number) => Spent {
+function localCounters(now: () => number): (key: string, by: number) => Usage {
   const counters = new Map<string, { count: number; endsAt: number }>();
   return (key, by) => {
     const found = counters.get(key);

@@ -32,7 +32,7 @@ export function serveRoute({ operation, handle }: Route, guards: RequestGuards):
     try {
       refuseRepeatedHeaders(req);
       const caller = await guards.authenticate(operation, req, (address) =>
-        guards.budgets.spendUnknownKey(address, res),
+        guards.budgets.chargeUnknownKey(address, res),
       );
       record.caller = caller;
       await admit(operation, caller, { res, budgets: guards.budgets });
@@ -49,7 +49,7 @@ export function serveRoute({ operation, handle }: Route, guards: RequestGuards):
       answerError(req, res, thrown);
     } finally {
       const { caller } = record;
-      if (caller !== undefined) await guards.budgets.spendTime(operation, caller, meter.ms);
+      if (caller !== undefined) await guards.budgets.chargeTime(operation, caller, meter.ms);
     }
   };
 }
@@ -63,10 +63,10 @@ async function admit(
   try {
     authorise(operation, caller);
   } catch (refusal) {
-    await budgets.spendRefused(caller, res);
+    await budgets.chargeRefused(caller, res);
     throw refusal;
   }
-  await budgets.spend(operation, caller, res);
+  await budgets.charge(operation, caller, res);
 }
 
 function factsOf(req: Request, res: Response, rawBody: Buffer): RequestFacts {

@@ -135,7 +135,7 @@ async function newKeys(given: readonly Buffer[], kms: Kms | undefined): Promise<
   if (kms === undefined && masterKey !== undefined) return { masterKey, wrapped: null, root };
   if (kms === undefined || masterKey !== undefined) {
     throw new StoreError(
-      'A new installation needs a master key: set SALLYPORT_MASTER_KEY or SALLYPORT_KMS_KEY.',
+      'A new installation takes its master key from SALLYPORT_MASTER_KEY or from SALLYPORT_KMS_KEY: set exactly one of them.',
     );
   }
   const { key, wrapped } = await kms.makeKey();

@@ -21,11 +21,11 @@ const caller = (more: Partial<Caller> = {}): Caller => ({
 /** The part of an answer that budgets write to. */
 const answer = () => ({ setHeader: () => undefined }) as unknown as Response;
 
-async function refusals(times: number, spend: () => Promise<void>): Promise<string[]> {
+async function refusals(times: number, charge: () => Promise<void>): Promise<string[]> {
   const outcomes: string[] = [];
   for (let count = 0; count < times; count++) {
     outcomes.push(
-      await spend().then(
+      await charge().then(
         () => 'ok',
         (error) => error.code,
       ),
@@ -41,8 +41,8 @@ async function wide() {
   const budgets = createBudgets({ bus, clock, log: silentLog }, { requestsPerMinute });
   return {
     bus,
-    spend: () => budgets.spend(probe.search, caller(), answer()),
-    spendTime: (ms: number) => budgets.spendTime(probe.search, caller(), ms),
+    charge: () => budgets.charge(probe.search, caller(), answer()),
+    chargeTime: (ms: number) => budgets.chargeTime(probe.search, caller(), ms),
   };
 }
 
@@ -55,7 +55,7 @@ describe('request budgets', () => {
     for (let round = 0; round < 2; round++) {
       for (const budgets of replicas) {
         outcomes.push(
-          ...(await refusals(1, () => budgets.spend(probe.search, caller(), answer()))),
+          ...(await refusals(1, () => budgets.charge(probe.search, caller(), answer()))),
         );
       }
     }
@@ -68,12 +68,12 @@ describe('request budgets', () => {
     const bus = openMemoryBus({ clock, log: silentLog });
     await bus.close();
     const budgets = createBudgets({ bus, clock, log: silentLog }, limits);
-    const spend = () => budgets.spend(probe.search, caller(), answer());
-    expect(await refusals(4, spend)).toEqual(['ok', 'ok', 'ok', 'rate_limited']);
-    const other = () => budgets.spend(probe.search, caller({ tenantId: 't2' }), answer());
+    const charge = () => budgets.charge(probe.search, caller(), answer());
+    expect(await refusals(4, charge)).toEqual(['ok', 'ok', 'ok', 'rate_limited']);
+    const other = () => budgets.charge(probe.search, caller({ tenantId: 't2' }), answer());
     expect(await refusals(1, other)).toEqual(['ok']);
     clock.advance(60_000);
-    expect(await refusals(1, spend)).toEqual(['ok']);
+    expect(await refusals(1, charge)).toEqual(['ok']);
   });
 
   it('run out for everyone, rather than for none, when too many are counted in this process', async () => {
@@ -82,7 +82,7 @@ describe('request budgets', () => {
     await bus.close();
     const budgets = createBudgets({ bus, clock, log: silentLog }, limits);
     const from = (address: number) =>
-      budgets.spend(
+      budgets.charge(
         probe.open,
         caller({ kind: 'anonymous', tenantId: '', address: String(address) }),
         answer(),
@@ -94,28 +94,28 @@ describe('request budgets', () => {
   });
 
   it('charge each slice of processor time begun after the first as one more request', async () => {
-    const { spend, spendTime } = await wide();
-    expect(await refusals(1, spend)).toEqual(['ok']);
-    await spendTime(10);
-    expect(await refusals(1, spend)).toEqual(['ok']);
-    await spendTime(10.1);
-    await spendTime(49);
+    const { charge, chargeTime } = await wide();
+    expect(await refusals(1, charge)).toEqual(['ok']);
+    await chargeTime(10);
+    expect(await refusals(1, charge)).toEqual(['ok']);
+    await chargeTime(10.1);
+    await chargeTime(49);
     // Two requests, one slice and four slices of 40: thirty-three requests are left.
-    expect(await refusals(34, spend)).toEqual([...Array(33).fill('ok'), 'rate_limited']);
+    expect(await refusals(34, charge)).toEqual([...Array(33).fill('ok'), 'rate_limited']);
   });
 
   it('lose no more than a tenth to the time of one request', async () => {
-    const { spend, spendTime } = await wide();
-    await spendTime(60_000);
-    expect(await refusals(37, spend)).toEqual([...Array(36).fill('ok'), 'rate_limited']);
+    const { charge, chargeTime } = await wide();
+    await chargeTime(60_000);
+    expect(await refusals(37, charge)).toEqual([...Array(36).fill('ok'), 'rate_limited']);
   });
 
   it('charge processor time in this process while the bus is away', async () => {
-    const { bus, spend, spendTime } = await wide();
+    const { bus, charge, chargeTime } = await wide();
     await bus.close();
-    expect(await refusals(1, spend)).toEqual(['ok']);
-    await spendTime(60_000);
-    expect(await refusals(36, spend)).toEqual([...Array(35).fill('ok'), 'rate_limited']);
+    expect(await refusals(1, charge)).toEqual(['ok']);
+    await chargeTime(60_000);
+    expect(await refusals(36, charge)).toEqual([...Array(35).fill('ok'), 'rate_limited']);
   });
 
   it('are each sidecar’s own', async () => {
@@ -123,7 +123,7 @@ describe('request budgets', () => {
     const bus = openMemoryBus({ clock, log: silentLog });
     const budgets = createBudgets({ bus, clock, log: silentLog }, limits);
     const by = (sidecarId: string) => () =>
-      budgets.spend(probe.sidecar, caller({ kind: 'sidecar', sidecarId }), answer());
+      budgets.charge(probe.sidecar, caller({ kind: 'sidecar', sidecarId }), answer());
     expect(await refusals(3, by('sc_1'))).toEqual(['ok', 'ok', 'rate_limited']);
     expect(await refusals(2, by('sc_2'))).toEqual(['ok', 'ok']);
     await bus.close();

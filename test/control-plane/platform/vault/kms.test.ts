@@ -189,7 +189,7 @@ describe('a KMS', () => {
 
   it('and a key of the operator at a first start are one too many', async () => {
     const both = { ...vaultEnv(), SALLYPORT_MASTER_KEY: masterKey() };
-    await expect(world.open(both)).rejects.toThrow('needs a master key');
+    await expect(world.open(both)).rejects.toThrow('set exactly one of them');
   });
 });
 

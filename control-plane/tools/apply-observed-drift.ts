@@ -33,7 +33,7 @@ interface Observation {
  * approves anything, also not a harmless one or the old form seen again. A repeated report changes
  * nothing.
  */
-export async function noteObservedDrift(
+export async function applyObservedDrift(
   services: Services,
   sidecar: Sidecar,
   event: EvidenceEvent,
