@@ -7,6 +7,7 @@ import { createClient } from '../../shared/contract/base/client.ts';
 import { createEnrolmentToken } from '../../shared/contract/sidecars.ts';
 import { sha256 } from '../../shared/crypto/hash.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { Services } from '../../control-plane/core/services.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 type Client = ReturnType<typeof createClient>;
@@ -105,6 +106,21 @@ export async function tokenFor(
       { cause: error },
     );
   }
+}
+
+/** Throws where the database does not know the folder's sidecar: nobody would accept what it sends. */
+export async function assertKnown(
+  { db }: Pick<Services, 'db'>,
+  { folder, dataDir }: { readonly folder: string; readonly dataDir: string },
+): Promise<void> {
+  const identity = enrolledIdentity(folder);
+  if (identity === undefined) return;
+  const { tenantId, sidecarId: id } = identity;
+  if ((await db.sidecar.count({ where: { tenantId, id } })) > 0) return;
+  throw new SettingsError(
+    `The data directory ${dataDir} has a sidecar (${id}) that its database does not know: the database was removed or replaced. ` +
+      'Restore the data directory from a backup, or remove all of it to start empty.',
+  );
 }
 
 async function demoAgent(client: Client): Promise<string> {

@@ -11,7 +11,7 @@ import { SettingsError } from '../../shared/base/settings.ts';
 import { generateApiKey } from '../../shared/crypto/api-key.ts';
 import { portsOf } from '../../shared/upstream/own-ports.ts';
 import { recordRunning } from '../support/running-instance.ts';
-import { sidecarFolder, tokenFor } from './sidecar-identity.ts';
+import { assertKnown, sidecarFolder, tokenFor } from './sidecar-identity.ts';
 
 /** Control plane and sidecar in one process, connected by an in-process bus. */
 export interface Embedded {
@@ -54,6 +54,7 @@ export async function startEmbedded(
       SALLYPORT_CONTROL_PLANE_URL: controlPlane.origin,
       SALLYPORT_ENROLMENT_TOKEN: token,
     };
+    await assertKnown(controlPlane.services, { folder, dataDir });
     const sidecar = await startSidecar(readSidecarConfig({ env: sidecarEnv, readFile }), {
       bus: controlPlane.bus,
       onDecision,
@@ -68,7 +69,11 @@ export async function startEmbedded(
       await sidecar.close();
       await controlPlane.close();
     };
-    const revocation = await untilReady(sidecar);
+    const revocation = await untilReady(sidecar).catch(async (error: unknown) => {
+      removeRecord();
+      await sidecar.close();
+      throw error;
+    });
     return { origin: controlPlane.origin, ownerKey, controlPlane, sidecar, revocation, close };
   } catch (error) {
     await controlPlane.close();
@@ -116,7 +121,8 @@ async function untilReady({ adminUrl }: Sidecar): Promise<string | undefined> {
     };
     if (code !== undefined) return reasons.join('; ');
     if (performance.now() > giveUpAt) {
-      throw new Error(`The sidecar did not become ready within 30 s: ${reasons.join('; ')}.`);
+      const why = reasons.map((reason) => reason.replace(/\.$/, '')).join('; ');
+      throw new SettingsError(`The sidecar did not become ready within 30 s: ${why}. See the log above.`);
     }
     await delay(50);
   }

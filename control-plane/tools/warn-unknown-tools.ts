@@ -3,6 +3,7 @@ import { nearestName } from '../../shared/base/nearest-name.ts';
 import { type GlobBudget, globsMayIntersect } from '../../shared/glob/glob-intersection.ts';
 import { warningsMax } from '../core/bounded-warnings.ts';
 import type { Services } from '../core/services.ts';
+import { misspeltTools, toolsOfServers } from './misspelt-tools.ts';
 
 /** Tool ids and globs from a caller, and their position in the request. */
 export interface GivenTools {
@@ -28,10 +29,14 @@ export async function warnUnknownTools(
     const budget = { steps: intersectionStepsMax };
     const named = await namedTools(services, tenantId);
     const unnamed = unmatched(given, named, budget);
-    if (unnamed.length === 0) return {};
+    const ofServers = toolsOfServers(given, new Set(named));
+    if (unnamed.length === 0 && ofServers.length === 0) return {};
     const called = await calledTools(services, tenantId);
     const unknown = unmatched(unnamed, called, budget);
-    const warnings = textsOf(unknown, [...named, ...called]);
+    const warnings = [
+      ...textsOf(unknown, [...named, ...called]),
+      ...misspeltTools(ofServers, [...named, ...called]).slice(0, warningsMax),
+    ];
     return warnings.length === 0 ? {} : { warnings };
   } catch (err) {
     services.log.warn({ err }, 'could not compare the tools of a change with the known ones');

@@ -67,3 +67,18 @@ describe('the agent of a single-process installation', () => {
     );
   }, 600_000);
 });
+
+it('a data directory whose database was removed is refused, and everything that began is closed', async () => {
+  const folder = fs.mkdtempSync(join(tmpdir(), 'sallyport-removed-'));
+  await (await start({ SALLYPORT_DATA_DIR: folder })).close();
+  fs.rmSync(join(folder, 'postgres'), { recursive: true });
+  // The second try would find the folder locked, had the first one left anything open.
+  for (let tries = 0; tries < 2; tries++) {
+    const refused = await start({ SALLYPORT_DATA_DIR: folder }).catch((error: Error) => error);
+    expect(refused).toBeInstanceOf(SettingsError);
+    expect((refused as Error).message).toMatch(
+      new RegExp(`${folder} has a sidecar .* does not know.*remove all of it to start empty`),
+    );
+  }
+  fs.rmSync(folder, { recursive: true });
+}, 600_000);

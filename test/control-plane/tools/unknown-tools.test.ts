@@ -62,6 +62,19 @@ describe('a kill switch', () => {
   });
 });
 
+it('a tool id that is nearly that of a known tool of the same MCP server is warned of', async () => {
+  const manifest = { name: 'mcp.crm.find_customer', version: '1.0.0', description: 'A tool' };
+  await gateway.owner.call(ingestTool, { body: { manifest } as never });
+  for (const tool of ['mcp.crm.find_custmer', 'mcp.crm.find_cutsomer']) {
+    expect(await arm(tool)).toEqual([
+      `tool: "${tool}" is no tool of this MCP server that is registered or was called before; did you mean "mcp.crm.find_customer"?`,
+    ]);
+  }
+  for (const tool of ['mcp.crm.find_customer', 'mcp.crm.export', 'mcp.crm.find_*']) {
+    expect(await arm(tool)).toBeUndefined();
+  }
+});
+
 it('an agent is registered with a warning for each capability that matches no known tool', async () => {
   const body = { name: 'bot', capabilities: ['payments.refund', 'payment.refund', 'mcp.crm.*'] };
   const { agent_id, warnings } = await gateway.owner.call(registerAgent, { body });

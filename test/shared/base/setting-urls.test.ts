@@ -31,7 +31,7 @@ describe('an address without a scheme', () => {
   ])('is refused by %s in %s: %s', (program, name, value, example) => {
     const message = refusal(program, { [name]: value, SALLYPORT_API_KEY: 'apk_test' });
     expect(message).toMatch(new RegExp(`^sallyport: .*${name}`, 'm'));
-    expect(message).toContain('must begin with');
+    expect(message.split('must begin with')).toHaveLength(2);
     expect(message).toContain(example);
     expect(message).not.toMatch(/\n {4}at /);
   });
