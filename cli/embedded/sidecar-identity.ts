@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import type { Services } from '../../control-plane/core/services.ts';
 import type { Identity } from '../../proxy/base/identity.ts';
 import { enrolledIdentity } from '../../proxy/control-plane/enrolment.ts';
 import { SettingsError } from '../../shared/base/settings.ts';
@@ -7,7 +8,6 @@ import { createClient } from '../../shared/contract/base/client.ts';
 import { createEnrolmentToken } from '../../shared/contract/sidecars.ts';
 import { sha256 } from '../../shared/crypto/hash.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import type { Services } from '../../control-plane/core/services.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 type Client = ReturnType<typeof createClient>;

@@ -122,7 +122,9 @@ async function untilReady({ adminUrl }: Sidecar): Promise<string | undefined> {
     if (code !== undefined) return reasons.join('; ');
     if (performance.now() > giveUpAt) {
       const why = reasons.map((reason) => reason.replace(/\.$/, '')).join('; ');
-      throw new SettingsError(`The sidecar did not become ready within 30 s: ${why}. See the log above.`);
+      throw new SettingsError(
+        `The sidecar did not become ready within 30 s: ${why}. See the log above.`,
+      );
     }
     await delay(50);
   }

@@ -13,6 +13,17 @@ export interface FoundSidecar {
 
 type SidecarAddress = Pick<Config, 'proxyHost' | 'proxyPort' | 'adminPort' | 'proxyToken'>;
 
+/** Settings that name whom a sidecar acts for, and where its manifest says so. */
+const identitySettings = {
+  SALLYPORT_AGENT_ID: 'agent_id',
+  SALLYPORT_USER_ID: 'user_id',
+  SALLYPORT_ENVIRONMENT: 'environment',
+} as const;
+
+type WantedIdentity = {
+  readonly [Setting in keyof typeof identitySettings]?: string | undefined;
+};
+
 interface Answer {
   readonly status: number;
   readonly body: string;
@@ -20,9 +31,13 @@ interface Answer {
 
 /**
  * Finds the sidecar that the settings name, and checks that it will decide calls: it is ready, its proxy
- * accepts the token, and both ports belong to one sidecar. Throws a `SettingsError` otherwise.
+ * accepts the token, both ports belong to one sidecar, and it acts for the identity that the settings
+ * name, if they name one. Throws a `SettingsError` otherwise.
  */
-export async function findSidecar(address: SidecarAddress): Promise<FoundSidecar> {
+export async function findSidecar(
+  address: SidecarAddress,
+  wanted: WantedIdentity = {},
+): Promise<FoundSidecar> {
   const host = hostToDial(address.proxyHost);
   const admin = { host, port: address.adminPort, setting: 'SALLYPORT_PROXY_ADMIN_PORT' };
   assertReady(await get(admin, '/readyz'), describe(admin));
@@ -39,7 +54,38 @@ export async function findSidecar(address: SidecarAddress): Promise<FoundSidecar
       `${describe(proxy)} and ${describe(admin)} belong to two different sidecars: set SALLYPORT_PROXY_PORT and SALLYPORT_PROXY_ADMIN_PORT to the ports of one sidecar.`,
     );
   }
+  await assertIdentity(proxy, address.proxyToken, wanted);
   return { proxyUrl: proxyUrl(proxy, address.proxyToken), caPem };
+}
+
+/** A sidecar keeps the identity that it enrolled with: settings of its caller do not change it. */
+async function assertIdentity(
+  proxy: Endpoint,
+  token: string | undefined,
+  wanted: WantedIdentity,
+): Promise<void> {
+  const named = Object.entries(identitySettings).flatMap(([setting, member]) => {
+    const value = wanted[setting as keyof WantedIdentity];
+    return value === undefined || value === '' ? [] : [{ setting, member, value }];
+  });
+  if (named.length === 0) return;
+  const { body } = await get(proxy, 'http://sallyport.internal/manifest', token);
+  for (const { setting, member, value } of named) {
+    const actual = memberOf(body, member);
+    if (actual === undefined || actual === value) continue;
+    throw new SettingsError(
+      `${setting} is ${JSON.stringify(value)}, and the sidecar at ${describe(proxy)} acts for ${JSON.stringify(actual)}: it keeps the identity that it enrolled with. Unset ${setting}, or start a sidecar for that identity and name its ports.`,
+    );
+  }
+}
+
+function memberOf(body: string, member: string): string | undefined {
+  try {
+    const value: unknown = (JSON.parse(body) as Readonly<Record<string, unknown>>)[member];
+    return typeof value === 'string' ? value : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 interface Endpoint {
@@ -105,7 +151,8 @@ function noSidecar(where: string): SettingsError {
 }
 
 const responseWithinMs = 5_000;
-const responseBytesMax = 100_000;
+/** A manifest lists everything that is bound for the agent. */
+const responseBytesMax = 10_000_000;
 
 /** Connects directly, without the proxy of the environment. */
 async function get(endpoint: Endpoint, path: string, token?: string): Promise<Answer> {

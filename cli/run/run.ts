@@ -37,7 +37,7 @@ export async function run(file: string, args: readonly string[]): Promise<number
 async function environmentChange(env: Environment): Promise<EnvironmentChange> {
   const settings = { ...addressOfRunning(env), ...env };
   const config = readConfig({ env: settings, readFile: (path) => fs.readFileSync(path, 'utf8') });
-  const { proxyUrl, caPem } = await findSidecar(config);
+  const { proxyUrl, caPem } = await findSidecar(config, env);
   return agentEnvironment({ proxyUrl, ...writeTrustFiles(caPem, env) }, env);
 }
 

@@ -32,7 +32,7 @@ async function openDoors(): Promise<TestProxy & { readonly adminPort: number }> 
     handle: async (exchange) =>
       answerInternal(exchange, {
         approval: () => undefined,
-        manifest: () => ({}),
+        manifest: () => ({ agent_id: '1', user_id: 'ada', environment: 'prod' }),
         caCertificate: () => authority.certPem,
       }),
   });
@@ -282,6 +282,25 @@ describe('a command is not run, and the reason is printed, if', () => {
   it('the proxy requires another token', async () => {
     const wrong = { SALLYPORT_PROXY_TOKEN: 'another token of some length' };
     expect(await refused(wrong)).toContain('set SALLYPORT_PROXY_TOKEN');
+  });
+
+  it('the settings name another identity than the sidecar has', async () => {
+    const wrong = [
+      ['SALLYPORT_AGENT_ID', '7', '1'],
+      ['SALLYPORT_USER_ID', 'eve', 'ada'],
+      ['SALLYPORT_ENVIRONMENT', 'staging', 'prod'],
+    ] as const;
+    for (const [name, value, actual] of wrong) {
+      expect(await refused({ [name]: value })).toContain(
+        `${name} is "${value}", and the sidecar at 127.0.0.1:${proxy.port} acts for "${actual}"`,
+      );
+    }
+    const own = {
+      SALLYPORT_AGENT_ID: '1',
+      SALLYPORT_USER_ID: 'ada',
+      SALLYPORT_ENVIRONMENT: 'prod',
+    };
+    expect((await sallyport(['--', 'true'], own)).code).toBe(0);
   });
 
   it('the two ports belong to two sidecars', async () => {
