@@ -310,7 +310,7 @@ describe('a policy compiler', () => {
   it('refuses a definition that is not the one its hash names', () => {
     const published = { ...publish(7, allow), definition: { ...allow, version: 2 } };
     expect(() => compilePolicies([published])).toThrow(
-      /^policy 7: .* does not have the hash sha256/,
+      /^policy 7: .* does not match the published hash sha256/,
     );
   });
 
