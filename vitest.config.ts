@@ -4,7 +4,7 @@ import { defineConfig } from 'vitest/config';
 const system = 'test/**/*.system.test.ts';
 
 const onRealParts = {
-  globalSetup: ['test/support/global-setup.ts'],
+  globalSetup: ['test/support/programs/global-setup.ts'],
   testTimeout: 120_000,
   hookTimeout: 120_000,
   maxWorkers: 2,

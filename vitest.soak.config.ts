@@ -5,7 +5,7 @@ export default defineConfig({
   test: {
     name: 'soak',
     include: ['test/soak/**/*.soak.ts'],
-    globalSetup: ['test/support/global-setup.ts'],
+    globalSetup: ['test/support/programs/global-setup.ts'],
     testTimeout: 15 * 60_000,
     hookTimeout: 60_000,
     fileParallelism: false,

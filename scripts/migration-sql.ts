@@ -2,8 +2,8 @@
 // tree, for the folder of a new migration.
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { startPostgres } from '../test/support/postgres.ts';
-import { schemaSql } from '../test/support/schema-engine.ts';
+import { schemaSql } from '../test/support/control-plane/schema-engine.ts';
+import { startPostgres } from '../test/support/programs/postgres.ts';
 
 const schema = 'prisma/schema.prisma';
 const before = execFileSync('git', ['show', `${process.argv[2] ?? 'HEAD'}:${schema}`], {

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { availableParallelism } from 'node:os';
-import { type Program, startProgram, until } from '../support/processes.ts';
+import { type Program, startProgram, until } from '../support/programs/processes.ts';
 
 const isPinnable = spawnSync('taskset', ['--version']).status === 0 && availableParallelism() > 1;
 

@@ -1,6 +1,6 @@
-import { startPostgres } from '../support/postgres.ts';
-import { startRedis } from '../support/redis.ts';
-import { type Separate, startSeparate } from '../support/separate.ts';
+import { startPostgres } from '../support/programs/postgres.ts';
+import { startRedis } from '../support/programs/redis.ts';
+import { type Separate, startSeparate } from '../support/system/separate.ts';
 import { cores, pin } from './baseline.ts';
 import { type BenchRow, summarise } from './row.ts';
 

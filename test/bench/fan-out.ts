@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { evidenceRoutes } from '../../control-plane/evidence/routes.ts';
-import { startApi } from '../support/api.ts';
-import { roomyLimits } from '../support/gateway.ts';
-import { anEvent } from '../support/ledger.ts';
-import { freshDatabase, startPostgres } from '../support/postgres.ts';
-import { testServices } from '../support/services.ts';
+import { startApi } from '../support/control-plane/api.ts';
+import { roomyLimits } from '../support/control-plane/gateway.ts';
+import { testServices } from '../support/control-plane/services.ts';
+import { anEvent } from '../support/ledger/ledger.ts';
+import { freshDatabase, startPostgres } from '../support/programs/postgres.ts';
 import { cores, startBaseline } from './baseline.ts';
 import type { BenchRow } from './row.ts';
 

@@ -1,4 +1,4 @@
-import type { Separate } from '../support/separate.ts';
+import type { Separate } from '../support/system/separate.ts';
 
 /** Throws unless the tenant's whole ledger verifies. */
 export async function assertVerifies({ api }: Separate): Promise<void> {

@@ -5,10 +5,10 @@ import { evidenceStats } from '../../control-plane/evidence/stats.ts';
 import { writeCursor } from '../../control-plane/ledger/reading/cursor.ts';
 import { listEvents } from '../../control-plane/ledger/reading/list-events.ts';
 import { generateSigningKey } from '../../shared/crypto/signing-key.ts';
-import { type BigLedger, makeBigLedger } from '../support/big-ledger.ts';
-import { openLedger, signingKeysOf, type TestLedger } from '../support/ledger.ts';
-import { freshDatabase, startPostgres } from '../support/postgres.ts';
-import { seeded } from '../support/seeded.ts';
+import { seeded } from '../support/base/seeded.ts';
+import { type BigLedger, makeBigLedger } from '../support/ledger/big-ledger.ts';
+import { openLedger, signingKeysOf, type TestLedger } from '../support/ledger/ledger.ts';
+import { freshDatabase, startPostgres } from '../support/programs/postgres.ts';
 import { benchFanOut } from './fan-out.ts';
 import type { BenchRow } from './row.ts';
 

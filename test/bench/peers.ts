@@ -4,8 +4,8 @@ import fs from 'node:fs';
 import { connect } from 'node:net';
 import { userInfo } from 'node:os';
 import { join, resolve } from 'node:path';
-import { freePort, until } from '../support/processes.ts';
-import { findProgram } from '../support/programs.ts';
+import { freePort, until } from '../support/programs/processes.ts';
+import { findProgram } from '../support/programs/programs.ts';
 import { cores, pin, startBaseline } from './baseline.ts';
 
 /** Another proxy, as its makers ship it, to be measured beside ours. */

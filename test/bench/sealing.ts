@@ -9,8 +9,8 @@ import {
 } from '../../control-plane/ledger/sealing/prepare-batch.ts';
 import { type EvidenceEvent, genesisHash } from '../../shared/ledger/event.ts';
 import { Frontier } from '../../shared/ledger/merkle.ts';
-import { anEvent, openLedger, type TestLedger } from '../support/ledger.ts';
-import { freshDatabase, startPostgres } from '../support/postgres.ts';
+import { anEvent, openLedger, type TestLedger } from '../support/ledger/ledger.ts';
+import { freshDatabase, startPostgres } from '../support/programs/postgres.ts';
 import { createRawTable, type Indexes, insertRaw } from './baselines/sealing-raw.ts';
 import { type BenchRow, summarise } from './row.ts';
 

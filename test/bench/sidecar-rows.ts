@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Separate } from '../support/separate.ts';
+import type { Separate } from '../support/system/separate.ts';
 import { cores, pin, startBaseline } from './baseline.ts';
 import { load, type Measured } from './load.ts';
 import { residentMb } from './memory.ts';

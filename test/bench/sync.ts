@@ -4,9 +4,9 @@ import { systemClock } from '../../shared/base/clock.ts';
 import { silentLog } from '../../shared/base/log.ts';
 import type { Bus } from '../../shared/bus/bus.ts';
 import { openBus } from '../../shared/bus/open.ts';
-import { startPostgres } from '../support/postgres.ts';
-import { startRedis } from '../support/redis.ts';
-import { openTestStore, SyncWorld } from '../support/sync-world.ts';
+import { openTestStore, SyncWorld } from '../support/control-plane/sync-world.ts';
+import { startPostgres } from '../support/programs/postgres.ts';
+import { startRedis } from '../support/programs/redis.ts';
 import { benchPolicy } from './policy-rules.ts';
 import type { BenchRow } from './row.ts';
 

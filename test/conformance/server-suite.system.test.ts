@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type McpBench, startMcpBench } from '../support/mcp-bench.ts';
+import { type McpBench, startMcpBench } from '../support/system/mcp-bench.ts';
 import { referenceServer } from './reference/server.ts';
 import { failures, runSuite } from './suite.ts';
 

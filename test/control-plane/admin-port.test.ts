@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { freshDatabase } from '../support/postgres.ts';
-import { freePort, startProgram, until } from '../support/processes.ts';
-import { Cleanup, temporaryFolder } from '../support/proxy.ts';
+import { freshDatabase } from '../support/programs/postgres.ts';
+import { freePort, startProgram, until } from '../support/programs/processes.ts';
+import { Cleanup, temporaryFolder } from '../support/sidecar/proxy.ts';
 
 it('a control plane with an admin port has its metrics and the details of readiness only there', async () => {
   const cleanup = new Cleanup();

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { actionRoutes } from '../../control-plane/actions/routes.ts';
 import type { Services } from '../../control-plane/core/services.ts';
-import { rawClient } from '../support/raw-client.ts';
+import { rawClient } from '../support/sidecar/raw-client.ts';
 import { executeStage } from './actions/execute-stage.ts';
 
 const stage = await executeStage();

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Gateway, rule, startGateway } from '../support/gateway.ts';
+import { type Gateway, rule, startGateway } from '../support/control-plane/gateway.ts';
 
 let gateway: Gateway;
 let agentId: string;

@@ -6,8 +6,8 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { freshDatabase } from '../support/postgres.ts';
-import { startProgram } from '../support/processes.ts';
+import { freshDatabase } from '../support/programs/postgres.ts';
+import { startProgram } from '../support/programs/processes.ts';
 
 let database: Awaited<ReturnType<typeof freshDatabase>>;
 let dataDir: string;

@@ -8,9 +8,9 @@ import {
   deployFolder,
   readAlerts,
   readBoard,
-} from '../support/monitoring-files.ts';
-import { findProgram } from '../support/programs.ts';
-import { Cleanup, temporaryFolder } from '../support/proxy.ts';
+} from '../support/programs/monitoring-files.ts';
+import { findProgram } from '../support/programs/programs.ts';
+import { Cleanup, temporaryFolder } from '../support/sidecar/proxy.ts';
 
 const run = promisify(execFile);
 const folder = join(deployFolder, 'prometheus');

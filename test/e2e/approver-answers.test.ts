@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type FaultBench, startFaultBench } from '../support/fault-bench.ts';
-import { until } from '../support/processes.ts';
+import { until } from '../support/programs/processes.ts';
+import { type FaultBench, startFaultBench } from '../support/system/fault-bench.ts';
 
 /** A call of more than 1000 needs a human; of which role, the version of the policy says. */
 function gated(version: number, minRole: string) {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { until } from '../support/processes.ts';
+import { until } from '../support/programs/processes.ts';
 import type { LineClient } from './clients/line-client.ts';
 import {
   type ClientUnderTest,

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type FaultBench, startFaultBench } from '../support/fault-bench.ts';
-import { until } from '../support/processes.ts';
+import { until } from '../support/programs/processes.ts';
+import { type FaultBench, startFaultBench } from '../support/system/fault-bench.ts';
 
 const secret = 'sk_transport_9f2c81d07a';
 const rules = {

@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { until } from '../support/processes.ts';
-import { startTwoControlPlanes, type TwoControlPlanes } from '../support/two-control-planes.ts';
+import { until } from '../support/programs/processes.ts';
+import {
+  startTwoControlPlanes,
+  type TwoControlPlanes,
+} from '../support/system/two-control-planes.ts';
 
 const times = 200;
 let world: TwoControlPlanes;

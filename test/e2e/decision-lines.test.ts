@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { ProxyAgent, WebSocket } from 'undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { freePort, until } from '../support/processes.ts';
-import { startWebSocketEcho, type WebSocketEcho } from '../support/websocket-echo.ts';
+import { freePort, until } from '../support/programs/processes.ts';
+import { startWebSocketEcho, type WebSocketEcho } from '../support/sidecar/websocket-echo.ts';
 import {
   type DecisionLine,
   secrets,

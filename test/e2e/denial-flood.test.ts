@@ -1,7 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type FaultBench, type LedgerEvent, startFaultBench } from '../support/fault-bench.ts';
-import { until } from '../support/processes.ts';
-import { rawClient } from '../support/raw-client.ts';
+import { until } from '../support/programs/processes.ts';
+import { rawClient } from '../support/sidecar/raw-client.ts';
+import {
+  type FaultBench,
+  type LedgerEvent,
+  startFaultBench,
+} from '../support/system/fault-bench.ts';
 
 const burst = 20;
 const flood = 400;

@@ -2,12 +2,12 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:net';
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { answerOnce, connectWithHello } from '../support/client-hello.ts';
-import { until } from '../support/processes.ts';
-import { listening } from '../support/proxy.ts';
-import { headOf, rawClient } from '../support/raw-client.ts';
-import { startTrafficStage, type TrafficStage } from '../support/traffic-stage.ts';
-import { startWebSocketEcho } from '../support/websocket-echo.ts';
+import { until } from '../support/programs/processes.ts';
+import { answerOnce, connectWithHello } from '../support/sidecar/client-hello.ts';
+import { listening } from '../support/sidecar/proxy.ts';
+import { headOf, rawClient } from '../support/sidecar/raw-client.ts';
+import { startWebSocketEcho } from '../support/sidecar/websocket-echo.ts';
+import { startTrafficStage, type TrafficStage } from '../support/system/traffic-stage.ts';
 
 const drainMs = 20_000;
 /** Well below the drain's limit: what has no end was not waited for. */

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { surfaceHash } from '../../shared/manifest/hash.ts';
 import { parseManifest } from '../../shared/manifest/normalise.ts';
-import { driftVectors, isRegistrable } from '../support/drift-vectors.ts';
-import { type McpBench, startMcpBench } from '../support/mcp-bench.ts';
-import { listing, rawMcpServer } from '../support/mcp-raw-server.ts';
-import { until } from '../support/processes.ts';
+import { driftVectors, isRegistrable } from '../support/policy/drift-vectors.ts';
+import { until } from '../support/programs/processes.ts';
+import { listing, rawMcpServer } from '../support/sidecar/mcp-raw-server.ts';
+import { type McpBench, startMcpBench } from '../support/system/mcp-bench.ts';
 
 /** The golden drifts that a server can show on the wire, by a server behind a live sidecar. */
 const shownOnTheWire = new Set([

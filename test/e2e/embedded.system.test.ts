@@ -2,7 +2,13 @@ import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { answersOk, freePort, type Program, startProgram, until } from '../support/processes.ts';
+import {
+  answersOk,
+  freePort,
+  type Program,
+  startProgram,
+  until,
+} from '../support/programs/processes.ts';
 
 const dataDir = fs.mkdtempSync(join(tmpdir(), 'embedded-'));
 const started: Program[] = [];

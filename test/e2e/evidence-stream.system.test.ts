@@ -1,7 +1,10 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type Follower, startFollower } from '../support/follower.ts';
-import { startTwoControlPlanes, type TwoControlPlanes } from '../support/two-control-planes.ts';
-import { until } from '../support/until.ts';
+import { until } from '../support/base/until.ts';
+import { type Follower, startFollower } from '../support/control-plane/follower.ts';
+import {
+  startTwoControlPlanes,
+  type TwoControlPlanes,
+} from '../support/system/two-control-planes.ts';
 
 let planes: TwoControlPlanes;
 const open: Follower[] = [];

@@ -1,8 +1,8 @@
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { tenantKeys } from '../../shared/bus/tenant-keys.ts';
-import { until } from '../support/processes.ts';
-import { startTwoOfEach, type TwoOfEach } from '../support/two-of-each.ts';
+import { until } from '../support/programs/processes.ts';
+import { startTwoOfEach, type TwoOfEach } from '../support/system/two-of-each.ts';
 
 const times = 200;
 let world: TwoOfEach;

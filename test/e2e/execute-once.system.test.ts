@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { until } from '../support/processes.ts';
+import { until } from '../support/programs/processes.ts';
 import { type Answer, secret, startExecuteStage } from './execute-stage.ts';
 
 const times = 200;

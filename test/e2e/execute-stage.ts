@@ -5,10 +5,16 @@ import { join } from 'node:path';
 import { Pool } from 'pg';
 import { formatApiKey } from '../../shared/crypto/api-key.ts';
 import { certificateFor } from '../proxy/upstream/upstream-tls-stage.ts';
-import { freshDatabase } from '../support/postgres.ts';
-import { answersOk, freePort, type Program, startProgram, until } from '../support/processes.ts';
-import { startRedis } from '../support/redis.ts';
-import { startUpstream } from '../support/upstream.ts';
+import { freshDatabase } from '../support/programs/postgres.ts';
+import {
+  answersOk,
+  freePort,
+  type Program,
+  startProgram,
+  until,
+} from '../support/programs/processes.ts';
+import { startRedis } from '../support/programs/redis.ts';
+import { startUpstream } from '../support/sidecar/upstream.ts';
 
 export const secret = 'sk_live_9d41c07be2aa5f';
 const ownerKey = formatApiKey('executeOwnerKey000000000000000');

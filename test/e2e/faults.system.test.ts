@@ -1,8 +1,12 @@
 import fs from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type FaultBench, type LedgerEvent, startFaultBench } from '../support/fault-bench.ts';
-import { freePort, until } from '../support/processes.ts';
+import { freePort, until } from '../support/programs/processes.ts';
+import {
+  type FaultBench,
+  type LedgerEvent,
+  startFaultBench,
+} from '../support/system/fault-bench.ts';
 
 const decisions = (events: LedgerEvent[], reason: string) =>
   events.filter((event) => event.type === 'decision' && event.reason_code === reason);
@@ -211,7 +215,7 @@ describe('the control plane is gone', () => {
 
 describe('Postgres is gone', () => {
   it('calls go on, and their evidence is sealed once it is back', async () => {
-    const { startPostgres } = await import('../support/postgres.ts');
+    const { startPostgres } = await import('../support/programs/postgres.ts');
     const postgres = await startPostgres();
     const bench = await startFaultBench({}, postgres.url);
     try {

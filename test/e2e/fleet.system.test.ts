@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { CallAnswer } from '../../shared/contract/base/client.ts';
 import type { listSidecars } from '../../shared/contract/sidecars.ts';
 import { tenantSections } from '../../shared/sync/sections.ts';
-import { type FaultBench, startFaultBench } from '../support/fault-bench.ts';
-import { startProgram, until } from '../support/processes.ts';
+import { startProgram, until } from '../support/programs/processes.ts';
+import { type FaultBench, startFaultBench } from '../support/system/fault-bench.ts';
 
 let bench: FaultBench;
 beforeAll(async () => {

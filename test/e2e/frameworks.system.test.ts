@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { pythonWith } from '../support/python.ts';
+import { pythonWith } from '../support/programs/python.ts';
 import type { LineClient } from './clients/line-client.ts';
 import { connect, refundTool } from './clients/matrix.ts';
 import { type ClientStage, secret, startClientStage } from './clients/stage.ts';

@@ -1,9 +1,9 @@
 import fs from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type FaultBench, startFaultBench } from '../support/fault-bench.ts';
-import { answersOk, until } from '../support/processes.ts';
-import { type SmallDisk, smallDisk } from '../support/small-disk.ts';
+import { answersOk, until } from '../support/programs/processes.ts';
+import { type SmallDisk, smallDisk } from '../support/programs/small-disk.ts';
+import { type FaultBench, startFaultBench } from '../support/system/fault-bench.ts';
 
 let disk: SmallDisk;
 let bench: FaultBench;

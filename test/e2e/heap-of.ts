@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import type { Program } from '../support/processes.ts';
+import type { Program } from '../support/programs/processes.ts';
 
 interface Heap {
   /** Everything that is alive in it, strings included, after a full collection. */

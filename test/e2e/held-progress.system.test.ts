@@ -9,11 +9,11 @@ import { Client as Client1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as Transport1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { referenceServer } from '../conformance/reference/server.ts';
-import { type McpBench, startMcpBench } from '../support/mcp-bench.ts';
-import { json, type RawCall, rawMcpServer } from '../support/mcp-raw-server.ts';
-import { sessionServer } from '../support/mcp-session-server.ts';
-import { until } from '../support/processes.ts';
-import { pythonWith } from '../support/python.ts';
+import { until } from '../support/programs/processes.ts';
+import { pythonWith } from '../support/programs/python.ts';
+import { json, type RawCall, rawMcpServer } from '../support/sidecar/mcp-raw-server.ts';
+import { sessionServer } from '../support/sidecar/mcp-session-server.ts';
+import { type McpBench, startMcpBench } from '../support/system/mcp-bench.ts';
 
 const gate = {
   id: 'gate',

@@ -7,13 +7,13 @@ import { silentLog } from '../../shared/base/log.ts';
 import { signJws } from '../../shared/crypto/jws.ts';
 import { generateSigningKey, importPrivateKey } from '../../shared/crypto/signing-key.ts';
 import { converse } from '../support/disguises/wire.ts';
+import { until } from '../support/programs/processes.ts';
 import {
   type IdentityStage,
   proxyToken,
   startIdentityStage,
   strangerKey,
-} from '../support/identity-stage.ts';
-import { until } from '../support/processes.ts';
+} from '../support/system/identity-stage.ts';
 
 let stage: IdentityStage;
 beforeAll(async () => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { until } from '../support/processes.ts';
-import { startTwoOfEach, type TwoOfEach } from '../support/two-of-each.ts';
+import { until } from '../support/programs/processes.ts';
+import { startTwoOfEach, type TwoOfEach } from '../support/system/two-of-each.ts';
 
 let world: TwoOfEach;
 beforeAll(async () => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startProgram, until } from '../support/processes.ts';
-import { startTwoOfEach, type TwoOfEach } from '../support/two-of-each.ts';
+import { startProgram, until } from '../support/programs/processes.ts';
+import { startTwoOfEach, type TwoOfEach } from '../support/system/two-of-each.ts';
 
 let world: TwoOfEach;
 beforeAll(async () => {

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { killUnderLoad } from '../support/kills.ts';
-import { printedSeed } from '../support/seeded.ts';
+import { printedSeed } from '../support/base/seeded.ts';
+import { killUnderLoad } from '../support/system/kills.ts';
 
 it.each(['sidecar', 'control plane'] as const)(
   'SIGKILL of the %s under load: every performed call has its decision, none twice, and what was cut off shows',

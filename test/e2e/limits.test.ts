@@ -2,11 +2,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { connect, createServer } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readConfig } from '../../proxy/settings/config.ts';
-import { answerOnce, connectWithHello } from '../support/client-hello.ts';
-import { startProgram, until } from '../support/processes.ts';
-import { listening } from '../support/proxy.ts';
-import { headOf, rawClient, reasonOf } from '../support/raw-client.ts';
-import { startTrafficStage, type TrafficStage } from '../support/traffic-stage.ts';
+import { startProgram, until } from '../support/programs/processes.ts';
+import { answerOnce, connectWithHello } from '../support/sidecar/client-hello.ts';
+import { listening } from '../support/sidecar/proxy.ts';
+import { headOf, rawClient, reasonOf } from '../support/sidecar/raw-client.ts';
+import { startTrafficStage, type TrafficStage } from '../support/system/traffic-stage.ts';
 
 const json = 'Content-Type: application/json\r\nConnection: close\r\n';
 

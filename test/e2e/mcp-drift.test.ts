@@ -1,9 +1,9 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { approverKey, type McpBench, startMcpBench } from '../support/mcp-bench.ts';
-import { listing, rawMcpServer } from '../support/mcp-raw-server.ts';
-import { until } from '../support/processes.ts';
+import { until } from '../support/programs/processes.ts';
+import { listing, rawMcpServer } from '../support/sidecar/mcp-raw-server.ts';
+import { approverKey, type McpBench, startMcpBench } from '../support/system/mcp-bench.ts';
 
 let bench: McpBench;
 let approver: (id: string, action: string) => Promise<number>;

@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type McpBench, startMcpBench } from '../support/mcp-bench.ts';
-import { json, type RawCall, rawMcpServer } from '../support/mcp-raw-server.ts';
-import { until } from '../support/processes.ts';
+import { until } from '../support/programs/processes.ts';
+import { json, type RawCall, rawMcpServer } from '../support/sidecar/mcp-raw-server.ts';
+import { type McpBench, startMcpBench } from '../support/system/mcp-bench.ts';
 
 const schema = { type: 'object', properties: { who: { type: 'string' } } };
 const find = { name: 'find', description: 'Finds.', inputSchema: schema };

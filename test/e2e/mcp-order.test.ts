@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type McpBench, startMcpBench } from '../support/mcp-bench.ts';
-import { until } from '../support/processes.ts';
+import { until } from '../support/programs/processes.ts';
+import { type McpBench, startMcpBench } from '../support/system/mcp-bench.ts';
 
 const sessions = 40;
 const secret = 'order-of-arrival-5b1e';

@@ -6,10 +6,10 @@ import {
   ListRootsRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type McpBench, startMcpBench } from '../support/mcp-bench.ts';
-import { json, type RawCall, rawMcpServer } from '../support/mcp-raw-server.ts';
-import { sessionServer } from '../support/mcp-session-server.ts';
-import { until } from '../support/processes.ts';
+import { until } from '../support/programs/processes.ts';
+import { json, type RawCall, rawMcpServer } from '../support/sidecar/mcp-raw-server.ts';
+import { sessionServer } from '../support/sidecar/mcp-session-server.ts';
+import { type McpBench, startMcpBench } from '../support/system/mcp-bench.ts';
 
 const when = (path: string, operator: string, value: unknown) => ({
   all: [{ path, operator, value }],

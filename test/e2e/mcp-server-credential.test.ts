@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type McpBench, startMcpBench } from '../support/mcp-bench.ts';
-import { json, rawMcpServer } from '../support/mcp-raw-server.ts';
-import { until } from '../support/processes.ts';
+import { until } from '../support/programs/processes.ts';
+import { json, rawMcpServer } from '../support/sidecar/mcp-raw-server.ts';
+import { type McpBench, startMcpBench } from '../support/system/mcp-bench.ts';
 
 const secret = 'the-secret-of-the-bank';
 let bench: McpBench;

@@ -10,9 +10,9 @@ import {
 } from '@modelcontextprotocol/sdk/types.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { referenceServer } from '../conformance/reference/server.ts';
-import { type McpBench, startMcpBench } from '../support/mcp-bench.ts';
-import { type SessionServer, sessionServer, text } from '../support/mcp-session-server.ts';
-import { until } from '../support/processes.ts';
+import { until } from '../support/programs/processes.ts';
+import { type SessionServer, sessionServer, text } from '../support/sidecar/mcp-session-server.ts';
+import { type McpBench, startMcpBench } from '../support/system/mcp-bench.ts';
 
 let bench: McpBench;
 let server: SessionServer;

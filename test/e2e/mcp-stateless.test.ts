@@ -1,9 +1,9 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { referenceServer } from '../conformance/reference/server.ts';
-import { type McpBench, startMcpBench } from '../support/mcp-bench.ts';
-import { json, type RawCall, rawMcpServer } from '../support/mcp-raw-server.ts';
-import { until } from '../support/processes.ts';
+import { until } from '../support/programs/processes.ts';
+import { json, type RawCall, rawMcpServer } from '../support/sidecar/mcp-raw-server.ts';
+import { type McpBench, startMcpBench } from '../support/system/mcp-bench.ts';
 
 const revision = '2026-07-28';
 let bench: McpBench;

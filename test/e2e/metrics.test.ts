@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { boardExpressions, metricsIn, readAlerts } from '../support/monitoring-files.ts';
-import { freePort, until } from '../support/processes.ts';
-import { raw } from '../support/proxy.ts';
+import { boardExpressions, metricsIn, readAlerts } from '../support/programs/monitoring-files.ts';
+import { freePort, until } from '../support/programs/processes.ts';
+import { raw } from '../support/sidecar/proxy.ts';
 import { startTelemetryStage, type TelemetryStage } from './telemetry-stage.ts';
 
 /** The metrics of a page, and of each the sets of labels it has. */

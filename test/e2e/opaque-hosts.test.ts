@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type FaultBench, startFaultBench } from '../support/fault-bench.ts';
-import { until } from '../support/processes.ts';
-import { raw } from '../support/proxy.ts';
-import { startUpstream, type Upstream } from '../support/upstream.ts';
+import { until } from '../support/programs/processes.ts';
+import { raw } from '../support/sidecar/proxy.ts';
+import { startUpstream, type Upstream } from '../support/sidecar/upstream.ts';
+import { type FaultBench, startFaultBench } from '../support/system/fault-bench.ts';
 
 const publicFiles = {
   id: 'files',

@@ -5,11 +5,11 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { fetch, ProxyAgent, WebSocket } from 'undici';
 import { expect } from 'vitest';
-import { answerOnce, connectWithHello } from '../support/client-hello.ts';
-import { type FaultBench, startFaultBench } from '../support/fault-bench.ts';
-import { until } from '../support/processes.ts';
-import { Cleanup, listening } from '../support/proxy.ts';
-import { startWebSocketEcho, type WebSocketEcho } from '../support/websocket-echo.ts';
+import { until } from '../support/programs/processes.ts';
+import { answerOnce, connectWithHello } from '../support/sidecar/client-hello.ts';
+import { Cleanup, listening } from '../support/sidecar/proxy.ts';
+import { startWebSocketEcho, type WebSocketEcho } from '../support/sidecar/websocket-echo.ts';
+import { type FaultBench, startFaultBench } from '../support/system/fault-bench.ts';
 
 const rules = [
   { tools: ['feed.a', 'feed.b', 'chat.ws', 'mcp.crm.watch', 'mcp.crm.read'], decision: 'allow' },

@@ -1,13 +1,17 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { signPassport } from '../../shared/passport/issue.ts';
-import { type AgentClient, agentClient } from '../support/agent-client.ts';
-import { claimsFor, type PresentedVector, presentedVectors } from '../support/passport-vectors.ts';
-import { freshDatabase } from '../support/postgres.ts';
-import { until } from '../support/processes.ts';
-import { startRedis, type TestRedis } from '../support/redis.ts';
-import { type Separate, startSeparate } from '../support/separate.ts';
-import { type TestServices, testServices } from '../support/services.ts';
-import { startUpstream, type Upstream } from '../support/upstream.ts';
+import { type TestServices, testServices } from '../support/control-plane/services.ts';
+import {
+  claimsFor,
+  type PresentedVector,
+  presentedVectors,
+} from '../support/policy/passport-vectors.ts';
+import { freshDatabase } from '../support/programs/postgres.ts';
+import { until } from '../support/programs/processes.ts';
+import { startRedis, type TestRedis } from '../support/programs/redis.ts';
+import { type AgentClient, agentClient } from '../support/sidecar/agent-client.ts';
+import { startUpstream, type Upstream } from '../support/sidecar/upstream.ts';
+import { type Separate, startSeparate } from '../support/system/separate.ts';
 
 /**
  * Golden passports presented to a live sidecar, whose clock runs: what is decided within two

@@ -3,11 +3,11 @@ import { createServer } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { fetch, ProxyAgent } from 'undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { answerOnce, connectWithHello } from '../support/client-hello.ts';
-import { type FaultBench, startFaultBench } from '../support/fault-bench.ts';
-import { until } from '../support/processes.ts';
-import { Cleanup, httpsUpstream, listening, testAuthority } from '../support/proxy.ts';
-import { rawClient } from '../support/raw-client.ts';
+import { until } from '../support/programs/processes.ts';
+import { answerOnce, connectWithHello } from '../support/sidecar/client-hello.ts';
+import { Cleanup, httpsUpstream, listening, testAuthority } from '../support/sidecar/proxy.ts';
+import { rawClient } from '../support/sidecar/raw-client.ts';
+import { type FaultBench, startFaultBench } from '../support/system/fault-bench.ts';
 
 /** Processes on real Postgres and Redis, and a model provider that is passed through. */
 describe('a passthrough host', () => {

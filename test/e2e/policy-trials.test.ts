@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { type AgentClient, agentClient } from '../support/agent-client.ts';
-import { freshDatabase } from '../support/postgres.ts';
-import { until } from '../support/processes.ts';
-import { Cleanup } from '../support/proxy.ts';
-import { startRedis } from '../support/redis.ts';
-import { type Separate, startSeparate } from '../support/separate.ts';
-import { startUpstream } from '../support/upstream.ts';
+import { freshDatabase } from '../support/programs/postgres.ts';
+import { until } from '../support/programs/processes.ts';
+import { startRedis } from '../support/programs/redis.ts';
+import { type AgentClient, agentClient } from '../support/sidecar/agent-client.ts';
+import { Cleanup } from '../support/sidecar/proxy.ts';
+import { startUpstream } from '../support/sidecar/upstream.ts';
+import { type Separate, startSeparate } from '../support/system/separate.ts';
 
 const cleanup = new Cleanup();
 let separate: Separate;

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { PolicyDefinition } from '../../shared/policy/language/definition.ts';
-import { type AgentClient, agentClient } from '../support/agent-client.ts';
-import { loadPolicyVectors } from '../support/policy-vectors.ts';
-import { freshDatabase } from '../support/postgres.ts';
-import { until } from '../support/processes.ts';
-import { startRedis, type TestRedis } from '../support/redis.ts';
-import { type Separate, startSeparate } from '../support/separate.ts';
-import { startUpstream, type Upstream } from '../support/upstream.ts';
+import { loadPolicyVectors } from '../support/policy/policy-vectors.ts';
+import { freshDatabase } from '../support/programs/postgres.ts';
+import { until } from '../support/programs/processes.ts';
+import { startRedis, type TestRedis } from '../support/programs/redis.ts';
+import { type AgentClient, agentClient } from '../support/sidecar/agent-client.ts';
+import { startUpstream, type Upstream } from '../support/sidecar/upstream.ts';
+import { type Separate, startSeparate } from '../support/system/separate.ts';
 
 /**
  * The golden policy cases over the API and over a live sidecar. Most are published all at once, each

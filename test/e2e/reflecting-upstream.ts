@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { rawUpstream } from '../proxy/upstream/raw-upstream.ts';
-import type { Cleanup } from '../support/proxy.ts';
+import type { Cleanup } from '../support/sidecar/proxy.ts';
 
 const whole = (lines: string, body: string | Buffer) =>
   Buffer.concat([

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type FaultBench, startFaultBench } from '../support/fault-bench.ts';
-import { startProgram, until } from '../support/processes.ts';
+import { startProgram, until } from '../support/programs/processes.ts';
+import { type FaultBench, startFaultBench } from '../support/system/fault-bench.ts';
 
 let bench: FaultBench;
 beforeAll(async () => {

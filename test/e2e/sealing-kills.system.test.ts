@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { killWhileSealing } from '../support/sealing-kills.ts';
-import { printedSeed } from '../support/seeded.ts';
+import { printedSeed } from '../support/base/seeded.ts';
+import { killWhileSealing } from '../support/system/sealing-kills.ts';
 
 it('SIGKILL of the control plane while four writers seal: nothing lost, nothing twice, and the ledger verifies', async () => {
   const report = await killWhileSealing({ times: 10, seed: printedSeed(), withinMs: 60_000 });

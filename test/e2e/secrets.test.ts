@@ -2,9 +2,9 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createVault } from '../../control-plane/platform/vault/vault.ts';
 import { importPrivateKey } from '../../shared/crypto/signing-key.ts';
-import { type FaultBench, startFaultBench } from '../support/fault-bench.ts';
-import { until } from '../support/processes.ts';
-import { Cleanup, raw } from '../support/proxy.ts';
+import { until } from '../support/programs/processes.ts';
+import { Cleanup, raw } from '../support/sidecar/proxy.ts';
+import { type FaultBench, startFaultBench } from '../support/system/fault-bench.ts';
 import { heapOf } from './heap-of.ts';
 import { droppedWays, reflectingUpstream, reflections } from './reflecting-upstream.ts';
 import {

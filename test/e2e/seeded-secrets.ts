@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import pg from 'pg';
-import type { Separate } from '../support/separate.ts';
+import type { Separate } from '../support/system/separate.ts';
 
 /** A secret that differs in every encoding. */
 export const seedSecret = (name: string) => `${name}/+ "<&>_${randomBytes(12).toString('base64')}`;

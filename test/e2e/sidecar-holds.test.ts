@@ -3,8 +3,8 @@ import { request as httpRequest } from 'node:http';
 import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type FaultBench, startFaultBench } from '../support/fault-bench.ts';
-import { startProgram, until } from '../support/processes.ts';
+import { startProgram, until } from '../support/programs/processes.ts';
+import { type FaultBench, startFaultBench } from '../support/system/fault-bench.ts';
 
 const gated = {
   id: 'gated',

@@ -10,8 +10,8 @@ import {
 } from '@modelcontextprotocol/sdk/types.js';
 import { fetch as fetchThrough, ProxyAgent } from 'undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startProgram, until } from '../support/processes.ts';
-import { type Diary, root, startStdioDesk, token } from '../support/stdio-desk.ts';
+import { startProgram, until } from '../support/programs/processes.ts';
+import { type Diary, root, startStdioDesk, token } from '../support/system/stdio-desk.ts';
 
 const desk = await startStdioDesk();
 afterAll(desk.close);

@@ -1,6 +1,6 @@
 import { startCrmServer } from '../../cli/demo/crm-server.ts';
-import { startFaultBench } from '../support/fault-bench.ts';
-import { until } from '../support/processes.ts';
+import { until } from '../support/programs/processes.ts';
+import { startFaultBench } from '../support/system/fault-bench.ts';
 
 /** What must show up nowhere. */
 export const secrets = {

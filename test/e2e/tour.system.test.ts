@@ -7,9 +7,9 @@ import { runTour } from '../../cli/demo/run-tour.ts';
 import { buildWorld, type World } from '../../cli/demo/world.ts';
 import { loadAuthority } from '../../proxy/tls/authority.ts';
 import { systemClock } from '../../shared/base/clock.ts';
-import { freshDatabase } from '../support/postgres.ts';
-import { startRedis } from '../support/redis.ts';
-import { type Separate, startSeparate } from '../support/separate.ts';
+import { freshDatabase } from '../support/programs/postgres.ts';
+import { startRedis } from '../support/programs/redis.ts';
+import { type Separate, startSeparate } from '../support/system/separate.ts';
 
 describe('the main job with separate processes on real Postgres and Redis', () => {
   let separate: Separate;

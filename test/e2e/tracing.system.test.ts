@@ -1,9 +1,13 @@
 import { createServer } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type CollectedSpan, type Collector, startCollector } from '../support/collector.ts';
-import { startFaultBench } from '../support/fault-bench.ts';
-import { freePort, until } from '../support/processes.ts';
-import { Cleanup, listening } from '../support/proxy.ts';
+import { freePort, until } from '../support/programs/processes.ts';
+import {
+  type CollectedSpan,
+  type Collector,
+  startCollector,
+} from '../support/sidecar/collector.ts';
+import { Cleanup, listening } from '../support/sidecar/proxy.ts';
+import { startFaultBench } from '../support/system/fault-bench.ts';
 import { secrets, startTelemetryStage, type TelemetryStage } from './telemetry-stage.ts';
 
 const server = 2;

@@ -4,8 +4,14 @@ import { tmpdir } from 'node:os';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, expect, it } from 'vitest';
-import { type GuideCommand, guideSteps, timeless } from '../support/guide.ts';
-import { answersOk, freePort, type Program, startProgram, until } from '../support/processes.ts';
+import {
+  answersOk,
+  freePort,
+  type Program,
+  startProgram,
+  until,
+} from '../support/programs/processes.ts';
+import { type GuideCommand, guideSteps, timeless } from '../support/system/guide.ts';
 
 const run = promisify(execFile);
 const root = resolve(import.meta.dirname, '../..');

@@ -10,9 +10,9 @@ import { readConfig } from '../../proxy/settings/config.ts';
 import { Spool } from '../../proxy/spool/spool.ts';
 import { type Log, silentLog } from '../../shared/base/log.ts';
 import { ArgumentSet } from '../../shared/binding/args.ts';
-import { type AgentClient, agentClient } from '../support/agent-client.ts';
-import { type FaultBench, startFaultBench } from '../support/fault-bench.ts';
-import { until } from '../support/processes.ts';
+import { until } from '../support/programs/processes.ts';
+import { type AgentClient, agentClient } from '../support/sidecar/agent-client.ts';
+import { type FaultBench, startFaultBench } from '../support/system/fault-bench.ts';
 
 /** A sidecar in this process, so that its parts can be made to fail; all else is real. */
 describe('an exception anywhere inside enforcement', () => {

@@ -1,8 +1,8 @@
 import { ProxyAgent, WebSocket } from 'undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type FaultBench, startFaultBench } from '../support/fault-bench.ts';
-import { until } from '../support/processes.ts';
-import { startWebSocketEcho, type WebSocketEcho } from '../support/websocket-echo.ts';
+import { until } from '../support/programs/processes.ts';
+import { startWebSocketEcho, type WebSocketEcho } from '../support/sidecar/websocket-echo.ts';
+import { type FaultBench, startFaultBench } from '../support/system/fault-bench.ts';
 
 describe('WebSocket through the sidecar', () => {
   let bench: FaultBench;

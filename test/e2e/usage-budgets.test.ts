@@ -1,7 +1,7 @@
 import { fetch, ProxyAgent } from 'undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { until } from '../support/processes.ts';
-import { startTwoOfEach, type TwoOfEach } from '../support/two-of-each.ts';
+import { until } from '../support/programs/processes.ts';
+import { startTwoOfEach, type TwoOfEach } from '../support/system/two-of-each.ts';
 
 interface Answer {
   readonly status: number;

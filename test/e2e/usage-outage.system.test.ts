@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type AgentClient, agentClient } from '../support/agent-client.ts';
-import { freshDatabase } from '../support/postgres.ts';
-import { until } from '../support/processes.ts';
-import { startRedis } from '../support/redis.ts';
-import { type Separate, startSeparate } from '../support/separate.ts';
-import { startUpstream } from '../support/upstream.ts';
+import { freshDatabase } from '../support/programs/postgres.ts';
+import { until } from '../support/programs/processes.ts';
+import { startRedis } from '../support/programs/redis.ts';
+import { type AgentClient, agentClient } from '../support/sidecar/agent-client.ts';
+import { startUpstream } from '../support/sidecar/upstream.ts';
+import { type Separate, startSeparate } from '../support/system/separate.ts';
 
 const upstream = await startUpstream();
 const host = `127.0.0.1:${upstream.port}`;

@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { until } from '../support/processes.ts';
-import { listening } from '../support/proxy.ts';
-import { headOf, rawClient, reasonOf } from '../support/raw-client.ts';
-import { startTrafficStage, type TrafficStage } from '../support/traffic-stage.ts';
+import { until } from '../support/programs/processes.ts';
+import { listening } from '../support/sidecar/proxy.ts';
+import { headOf, rawClient, reasonOf } from '../support/sidecar/raw-client.ts';
+import { startTrafficStage, type TrafficStage } from '../support/system/traffic-stage.ts';
 
 const key = 'AAAAAAAAAAAAAAAAAAAAAA==';
 const acceptOf = (sent: string) =>

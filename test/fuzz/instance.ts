@@ -11,9 +11,12 @@ import {
   sidecarTokenType,
 } from '../../shared/contract/sidecar-token.ts';
 import { signJws } from '../../shared/crypto/jws.ts';
-import { type EnrolledSidecar, enrolledSidecar } from '../support/enrolled-sidecar.ts';
-import { roomyLimits, startGateway } from '../support/gateway.ts';
-import { freshDatabase, startPostgres } from '../support/postgres.ts';
+import {
+  type EnrolledSidecar,
+  enrolledSidecar,
+} from '../support/control-plane/enrolled-sidecar.ts';
+import { roomyLimits, startGateway } from '../support/control-plane/gateway.ts';
+import { freshDatabase, startPostgres } from '../support/programs/postgres.ts';
 
 interface Instance {
   /** Of the control plane, without a path. */

@@ -4,7 +4,7 @@ import { readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { pythonWith } from '../support/python.ts';
+import { pythonWith } from '../support/programs/python.ts';
 import { type Finding, isAccepted } from './baseline.ts';
 import { startInstance } from './instance.ts';
 

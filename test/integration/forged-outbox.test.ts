@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { outboxMac } from '../../control-plane/platform/integrity/outbox-mac.ts';
 import { createVault } from '../../control-plane/platform/vault/vault.ts';
-import { anEvent, openLedger, type TestLedger, testVault } from '../support/ledger.ts';
-import { freshDatabase } from '../support/postgres.ts';
+import { anEvent, openLedger, type TestLedger, testVault } from '../support/ledger/ledger.ts';
+import { freshDatabase } from '../support/programs/postgres.ts';
 
 const otherVault = createVault(Buffer.alloc(32, 8));
 

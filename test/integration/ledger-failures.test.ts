@@ -2,10 +2,10 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { transaction } from '../../control-plane/platform/store/transaction.ts';
 import { generateSigningKey } from '../../shared/crypto/signing-key.ts';
 import type { EvidenceEvent } from '../../shared/ledger/event.ts';
-import { type CutProxy, startCutProxy } from '../support/cut-proxy.ts';
-import { anEvent, openLedger, signingKeysOf, type TestLedger } from '../support/ledger.ts';
-import { freshDatabase, type PostgresServer, startPostgres } from '../support/postgres.ts';
-import { until } from '../support/until.ts';
+import { until } from '../support/base/until.ts';
+import { anEvent, openLedger, signingKeysOf, type TestLedger } from '../support/ledger/ledger.ts';
+import { type CutProxy, startCutProxy } from '../support/programs/cut-proxy.ts';
+import { freshDatabase, type PostgresServer, startPostgres } from '../support/programs/postgres.ts';
 
 const key = generateSigningKey();
 const failed = { code: 'evidence.seal_failed' };

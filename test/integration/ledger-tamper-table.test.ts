@@ -6,10 +6,10 @@ import { verifyChain } from '../../control-plane/ledger/verification/verify-chai
 import { generateSigningKey, type SigningKey } from '../../shared/crypto/signing-key.ts';
 import { eventHash } from '../../shared/ledger/canonical.ts';
 import { problemKinds } from '../../shared/ledger/verification/problem.ts';
-import { type Forger, forger } from '../support/forged-ledger.ts';
-import { anEvent, sealElsewhere } from '../support/ledger.ts';
-import { freshDatabase } from '../support/postgres.ts';
-import { type TestServices, testServices } from '../support/services.ts';
+import { type TestServices, testServices } from '../support/control-plane/services.ts';
+import { type Forger, forger } from '../support/ledger/forged-ledger.ts';
+import { anEvent, sealElsewhere } from '../support/ledger/ledger.ts';
+import { freshDatabase } from '../support/programs/postgres.ts';
 
 let database: Awaited<ReturnType<typeof freshDatabase>>;
 let services: TestServices;

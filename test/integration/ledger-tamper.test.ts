@@ -4,9 +4,15 @@ import { generateSigningKey, verificationKeys } from '../../shared/crypto/signin
 import { eventHash } from '../../shared/ledger/canonical.ts';
 import { verifyHead } from '../../shared/ledger/head.ts';
 import { Frontier, leafOf } from '../../shared/ledger/merkle.ts';
-import { anEvent, openLedger, signingKeysOf, type TestLedger, tamper } from '../support/ledger.ts';
-import { freshDatabase } from '../support/postgres.ts';
-import { type TestServices, testServices } from '../support/services.ts';
+import { type TestServices, testServices } from '../support/control-plane/services.ts';
+import {
+  anEvent,
+  openLedger,
+  signingKeysOf,
+  type TestLedger,
+  tamper,
+} from '../support/ledger/ledger.ts';
+import { freshDatabase } from '../support/programs/postgres.ts';
 
 let database: Awaited<ReturnType<typeof freshDatabase>>;
 let ledger: TestLedger;

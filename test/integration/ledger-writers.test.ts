@@ -9,9 +9,9 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { transaction } from '../../control-plane/platform/store/transaction.ts';
 import { exportPrivateKey, generateSigningKey } from '../../shared/crypto/signing-key.ts';
 import { genesisHash, type SealedEvent } from '../../shared/ledger/event.ts';
-import { anEvent, openLedger, type TestLedger } from '../support/ledger.ts';
-import { freshDatabase } from '../support/postgres.ts';
-import { until } from '../support/processes.ts';
+import { anEvent, openLedger, type TestLedger } from '../support/ledger/ledger.ts';
+import { freshDatabase } from '../support/programs/postgres.ts';
+import { until } from '../support/programs/processes.ts';
 
 const key = generateSigningKey();
 let database: Awaited<ReturnType<typeof freshDatabase>>;
@@ -194,7 +194,7 @@ describe('writers in processes of their own', () => {
   });
 
   async function startWriter(count: number) {
-    const program = join(import.meta.dirname, '../support/write-ledger.ts');
+    const program = join(import.meta.dirname, '../support/ledger/write-ledger.ts');
     const child = spawn(
       process.execPath,
       [program, database.url, keyFile, tenantId, String(count)],

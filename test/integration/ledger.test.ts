@@ -10,8 +10,8 @@ import { eventHash } from '../../shared/ledger/canonical.ts';
 import { type EvidenceEvent, genesisHash } from '../../shared/ledger/event.ts';
 import { verifyHead } from '../../shared/ledger/head.ts';
 import { Frontier, leafOf } from '../../shared/ledger/merkle.ts';
-import { anEvent, openLedger, type TestLedger, testVault } from '../support/ledger.ts';
-import { freshDatabase } from '../support/postgres.ts';
+import { anEvent, openLedger, type TestLedger, testVault } from '../support/ledger/ledger.ts';
+import { freshDatabase } from '../support/programs/postgres.ts';
 
 const key = generateSigningKey();
 const stores = {

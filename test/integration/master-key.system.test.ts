@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { rotateUnderFire } from '../support/rotate-under-fire.ts';
+import { rotateUnderFire } from '../support/system/rotate-under-fire.ts';
 
 it('a master key is replaced under load, killed at every stage: no request fails, nothing is lost', async () => {
   const report = await rotateUnderFire({ kills: 2, rows: 4_000 });

@@ -21,10 +21,10 @@ import { generateSigningKey, verificationKeys } from '../../shared/crypto/signin
 import { decide } from '../../shared/decision/decide.ts';
 import { readPassport } from '../../shared/passport/verify.ts';
 import type { Action } from '../../shared/vocabulary/action.ts';
-import { handSigned } from '../support/hand-signed.ts';
-import { freshDatabase } from '../support/postgres.ts';
-import { startRedis, type TestRedis } from '../support/redis.ts';
-import { until } from '../support/until.ts';
+import { until } from '../support/base/until.ts';
+import { handSigned } from '../support/control-plane/hand-signed.ts';
+import { freshDatabase } from '../support/programs/postgres.ts';
+import { startRedis, type TestRedis } from '../support/programs/redis.ts';
 
 /** Control planes and replicas as they run in production: own connections, nothing shared but Postgres and Redis. */
 const tenantId = 'acme';

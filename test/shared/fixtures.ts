@@ -2,7 +2,7 @@ import type { DecisionState } from '../../shared/decision/state.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';
 import type { PassportState } from '../../shared/passport/passport-state.ts';
 import type { Action } from '../../shared/vocabulary/action.ts';
-import { alwaysPolicies } from '../support/policy-sets.ts';
+import { alwaysPolicies } from '../support/policy/policy-sets.ts';
 
 /** The moment that vectors are written for: 2027-01-15T08:00:00Z. */
 export const nowMs = 1_800_000_000_000;

@@ -7,8 +7,8 @@ import { Spool } from '../../proxy/spool/spool.ts';
 import { systemClock } from '../../shared/base/clock.ts';
 import { silentLog } from '../../shared/base/log.ts';
 import type { Verdict } from '../../shared/vocabulary/verdict.ts';
-import { startFaultBench } from '../support/fault-bench.ts';
-import { until } from '../support/processes.ts';
+import { until } from '../support/programs/processes.ts';
+import { startFaultBench } from '../support/system/fault-bench.ts';
 
 const backlog = 200_000;
 const growthBytesMax = 96 * 1024 ** 2;

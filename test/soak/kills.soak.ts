@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { killUnderLoad } from '../support/kills.ts';
-import { printedSeed } from '../support/seeded.ts';
+import { printedSeed } from '../support/base/seeded.ts';
+import { killUnderLoad } from '../support/system/kills.ts';
 
 const times = 200;
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { rotateUnderFire } from '../support/rotate-under-fire.ts';
+import { rotateUnderFire } from '../support/system/rotate-under-fire.ts';
 
 it(
   'a rotation of the master key killed 40 times over 200,000 secrets: no request fails, nothing is lost',

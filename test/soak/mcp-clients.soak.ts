@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { failures, type Results, runSuite } from '../conformance/suite.ts';
-import { type McpBench, startMcpBench } from '../support/mcp-bench.ts';
+import { type McpBench, startMcpBench } from '../support/system/mcp-bench.ts';
 
 const reference = join(import.meta.dirname, '../conformance/reference');
 

@@ -3,9 +3,9 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { request } from 'undici';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { until } from '../support/processes.ts';
-import { headOf, type RawClient, rawClient } from '../support/raw-client.ts';
-import { startTrafficStage, type TrafficStage } from '../support/traffic-stage.ts';
+import { until } from '../support/programs/processes.ts';
+import { headOf, type RawClient, rawClient } from '../support/sidecar/raw-client.ts';
+import { startTrafficStage, type TrafficStage } from '../support/system/traffic-stage.ts';
 
 const slowPeers = 256;
 const streams = 500;

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { killWhileSealing } from '../support/sealing-kills.ts';
-import { printedSeed } from '../support/seeded.ts';
+import { printedSeed } from '../support/base/seeded.ts';
+import { killWhileSealing } from '../support/system/sealing-kills.ts';
 
 const times = Number(process.env.KILLS ?? 200);
 

@@ -2,9 +2,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { request } from 'undici';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { until } from '../support/processes.ts';
-import { bodyOf } from '../support/proxy.ts';
-import { rssMiB, startTrafficStage, type TrafficStage } from '../support/traffic-stage.ts';
+import { until } from '../support/programs/processes.ts';
+import { bodyOf } from '../support/sidecar/proxy.ts';
+import { rssMiB, startTrafficStage, type TrafficStage } from '../support/system/traffic-stage.ts';
 
 /** `SOAK_MINUTES=60 npm run soak -- steady` for an hour. */
 const minutes = Number(process.env.SOAK_MINUTES ?? 10);

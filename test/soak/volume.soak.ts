@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { request } from 'undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startTrafficStage, type TrafficStage } from '../support/traffic-stage.ts';
+import { startTrafficStage, type TrafficStage } from '../support/system/traffic-stage.ts';
 
 const mebi = 1024 ** 2;
 const totalBytes = 1024 * mebi;

@@ -2,7 +2,7 @@ import http from 'node:http';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type Embedded, startEmbedded } from '../../cli/embedded/start-embedded.ts';
 import { systemClock } from '../../shared/base/clock.ts';
-import { until } from '../support/until.ts';
+import { until } from '../support/base/until.ts';
 import { apiOf, postNote, type Stored } from './create-stored.ts';
 import { type Unpacked, unpack } from './unpack.ts';
 import { upstreamAddress, upstreamPort } from './upstream-address.ts';

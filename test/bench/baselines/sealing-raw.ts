@@ -1,6 +1,6 @@
 import type { Pool } from 'pg';
 import type { PreparedRow } from '../../../control-plane/ledger/sealing/prepare-batch.ts';
-import { insertRows } from '../../support/insert-rows.ts';
+import { insertRows } from '../../support/ledger/insert-rows.ts';
 
 // The least that storing evidence can cost: the same rows, prepared before the clock runs, as
 // multi-row VALUES in statements that commit themselves. No chain, no head, no signature.

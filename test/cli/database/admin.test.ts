@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { freshDatabase } from '../../support/postgres.ts';
-import { startProgram } from '../../support/processes.ts';
-import { eventsOf, type TestServices, testServices } from '../../support/services.ts';
+import { eventsOf, type TestServices, testServices } from '../../support/control-plane/services.ts';
+import { freshDatabase } from '../../support/programs/postgres.ts';
+import { startProgram } from '../../support/programs/processes.ts';
 
 let database: Awaited<ReturnType<typeof freshDatabase>>;
 let services: TestServices;

@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { startProgram } from '../../support/processes.ts';
+import { startProgram } from '../../support/programs/processes.ts';
 
 const dataDir = mkdtempSync(join(tmpdir(), 'sallyport-vault-'));
 afterAll(() => rmSync(dataDir, { recursive: true, force: true }));

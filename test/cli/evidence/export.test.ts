@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { allRoutes } from '../../../control-plane/routes.ts';
-import { startApi, type TestApi } from '../../support/api.ts';
-import { anEvent } from '../../support/ledger.ts';
-import { type PolicyFolder, policyFolder } from '../../support/policy-files.ts';
-import { type TestServices, testServices } from '../../support/services.ts';
+import { startApi, type TestApi } from '../../support/control-plane/api.ts';
+import { type TestServices, testServices } from '../../support/control-plane/services.ts';
+import { anEvent } from '../../support/ledger/ledger.ts';
+import { type PolicyFolder, policyFolder } from '../../support/policy/policy-files.ts';
 
 let services: TestServices;
 let api: TestApi;

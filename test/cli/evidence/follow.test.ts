@@ -3,12 +3,12 @@ import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { allRoutes } from '../../../control-plane/routes.ts';
 import { listEvidenceEvents } from '../../../shared/contract/evidence/evidence.ts';
-import { startApi, type TestApi } from '../../support/api.ts';
-import { startCutProxy } from '../../support/cut-proxy.ts';
-import { anEvent } from '../../support/ledger.ts';
-import { type PolicyFolder, policyFolder } from '../../support/policy-files.ts';
-import { type TestServices, testServices } from '../../support/services.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
+import { startApi, type TestApi } from '../../support/control-plane/api.ts';
+import { type TestServices, testServices } from '../../support/control-plane/services.ts';
+import { anEvent } from '../../support/ledger/ledger.ts';
+import { type PolicyFolder, policyFolder } from '../../support/policy/policy-files.ts';
+import { startCutProxy } from '../../support/programs/cut-proxy.ts';
 
 const launcher = join(resolve(import.meta.dirname, '../../..'), 'cli/sallyport');
 

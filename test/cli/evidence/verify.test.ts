@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { checkpointOf, exportOf, paperLedger, proved } from '../../support/exported.ts';
-import { anEvent } from '../../support/ledger.ts';
-import { type PolicyFolder, policyFolder } from '../../support/policy-files.ts';
+import { checkpointOf, exportOf, paperLedger, proved } from '../../support/ledger/exported.ts';
+import { anEvent } from '../../support/ledger/ledger.ts';
+import { type PolicyFolder, policyFolder } from '../../support/policy/policy-files.ts';
 
 // Nothing here starts a server or a database: the command has only a folder.
 

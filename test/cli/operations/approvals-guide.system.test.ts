@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { preflight } from '../../../shared/contract/actions.ts';
 import { createPolicy } from '../../../shared/contract/policies/policies.ts';
-import { type Gateway, rule, startGateway } from '../../support/gateway.ts';
-import { follow, guideSteps, howTo, timeless } from '../../support/guide.ts';
-import { type PolicyFolder, policyFolder } from '../../support/policy-files.ts';
+import { type Gateway, rule, startGateway } from '../../support/control-plane/gateway.ts';
+import { type PolicyFolder, policyFolder } from '../../support/policy/policy-files.ts';
+import { follow, guideSteps, howTo, timeless } from '../../support/system/guide.ts';
 
 let gateway: Gateway;
 let folder: PolicyFolder;

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { preflight } from '../../../shared/contract/actions.ts';
-import { type ApprovalDesk, startApprovalDesk } from '../../support/approval-desk.ts';
-import { type PolicyFolder, policyFolder } from '../../support/policy-files.ts';
+import { type ApprovalDesk, startApprovalDesk } from '../../support/control-plane/approval-desk.ts';
+import { type PolicyFolder, policyFolder } from '../../support/policy/policy-files.ts';
 
 let desk: ApprovalDesk;
 let folder: PolicyFolder;

@@ -2,10 +2,14 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { allRoutes } from '../../../control-plane/routes.ts';
 import { preflight } from '../../../shared/contract/actions.ts';
 import type { Client } from '../../../shared/contract/base/client.ts';
-import { startApi, type TestApi } from '../../support/api.ts';
-import { roomyLimits } from '../../support/gateway.ts';
-import { type PolicyFolder, policyFolder, refundsPolicy } from '../../support/policy-files.ts';
-import { type TestServices, testServices } from '../../support/services.ts';
+import { startApi, type TestApi } from '../../support/control-plane/api.ts';
+import { roomyLimits } from '../../support/control-plane/gateway.ts';
+import { type TestServices, testServices } from '../../support/control-plane/services.ts';
+import {
+  type PolicyFolder,
+  policyFolder,
+  refundsPolicy,
+} from '../../support/policy/policy-files.ts';
 
 let services: TestServices;
 let api: TestApi;

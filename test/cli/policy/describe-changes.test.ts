@@ -6,8 +6,8 @@ import type { PolicyDefinition } from '../../../shared/policy/language/definitio
 import { policyHash } from '../../../shared/policy/language/hash.ts';
 import { parsePolicy } from '../../../shared/policy/language/validate.ts';
 import { readPolicyFile } from '../../../shared/policy-cases/read-policy.ts';
-import { policies } from '../../support/policy-arbitraries.ts';
-import { condition, policy, rule } from '../../support/policy-drafts.ts';
+import { policies } from '../../support/policy/policy-arbitraries.ts';
+import { condition, policy, rule } from '../../support/policy/policy-drafts.ts';
 
 const definitions = policies
   .filter((all) => all.length > 0)

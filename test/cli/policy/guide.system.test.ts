@@ -5,10 +5,10 @@ import { putBinding } from '../../../shared/contract/bindings.ts';
 import { fieldAt } from '../../../shared/policy/language/context-fields.ts';
 import { operators, ruleDecisions } from '../../../shared/policy/language/definition.ts';
 import { modes } from '../../../shared/vocabulary/action.ts';
-import { startApi, type TestApi } from '../../support/api.ts';
-import { follow, guideSteps, howTo, timeless } from '../../support/guide.ts';
-import { type PolicyFolder, policyFolder } from '../../support/policy-files.ts';
-import { type TestServices, testServices } from '../../support/services.ts';
+import { startApi, type TestApi } from '../../support/control-plane/api.ts';
+import { type TestServices, testServices } from '../../support/control-plane/services.ts';
+import { type PolicyFolder, policyFolder } from '../../support/policy/policy-files.ts';
+import { follow, guideSteps, howTo, timeless } from '../../support/system/guide.ts';
 
 const page = howTo('write-policies.md');
 

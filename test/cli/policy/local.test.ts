@@ -6,7 +6,7 @@ import {
   policyFolder,
   refundCases,
   refundsPolicy,
-} from '../../support/policy-files.ts';
+} from '../../support/policy/policy-files.ts';
 
 let folder: PolicyFolder;
 beforeEach(() => {

@@ -9,8 +9,12 @@ import {
   updatePolicy,
   versionPolicy,
 } from '../../../shared/contract/policies/policies.ts';
-import { type Gateway, startGateway } from '../../support/gateway.ts';
-import { type PolicyFolder, policyFolder, refundsPolicy } from '../../support/policy-files.ts';
+import { type Gateway, startGateway } from '../../support/control-plane/gateway.ts';
+import {
+  type PolicyFolder,
+  policyFolder,
+  refundsPolicy,
+} from '../../support/policy/policy-files.ts';
 
 let gateway: Gateway;
 let folder: PolicyFolder;

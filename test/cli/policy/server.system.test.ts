@@ -1,7 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { listPolicies, type PolicyRecord } from '../../../shared/contract/policies/policies.ts';
-import { type Gateway, startGateway } from '../../support/gateway.ts';
-import { type PolicyFolder, policyFolder, refundsPolicy } from '../../support/policy-files.ts';
+import { type Gateway, startGateway } from '../../support/control-plane/gateway.ts';
+import {
+  type PolicyFolder,
+  policyFolder,
+  refundsPolicy,
+} from '../../support/policy/policy-files.ts';
 
 let gateway: Gateway;
 let folder: PolicyFolder;

@@ -15,7 +15,7 @@ import {
   installNode,
   type NodeVersion,
   nodeVersions,
-} from '../../support/node-versions.ts';
+} from '../../support/programs/node-versions.ts';
 import {
   asItCame,
   Cleanup,
@@ -24,7 +24,7 @@ import {
   startProxy,
   temporaryFolder,
   testAuthority,
-} from '../../support/proxy.ts';
+} from '../../support/sidecar/proxy.ts';
 
 const cli = resolve(import.meta.dirname, '../../../cli/main.ts');
 const preload = resolve(import.meta.dirname, '../../../cli/run/agent-preload.cjs');

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { goWarning } from '../../../cli/run/go-warning.ts';
-import { installedGo } from '../../support/go.ts';
+import { installedGo } from '../../support/programs/go.ts';
 
 let folder: string;
 beforeAll(async () => {

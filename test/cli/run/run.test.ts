@@ -6,14 +6,14 @@ import { Registry } from 'prom-client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { answerInternal } from '../../../proxy/internal-host/internal-host.ts';
 import { createAdmin } from '../../../proxy/telemetry/admin.ts';
-import { until } from '../../support/processes.ts';
+import { until } from '../../support/programs/processes.ts';
 import {
   Cleanup,
   startProxy,
   type TestProxy,
   temporaryFolder,
   testAuthority,
-} from '../../support/proxy.ts';
+} from '../../support/sidecar/proxy.ts';
 
 const cli = resolve(import.meta.dirname, '../../../cli/main.ts');
 const token = "a token/with+every=odd:'character%41";

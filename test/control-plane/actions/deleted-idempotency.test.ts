@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
 import { executeStage } from './execute-stage.ts';
 
 let stage: Awaited<ReturnType<typeof executeStage>>;

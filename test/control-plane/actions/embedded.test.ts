@@ -3,9 +3,9 @@ import { preflight } from '../../../shared/contract/actions.ts';
 import { decideApproval, listApprovals } from '../../../shared/contract/approvals.ts';
 import { issuePassport } from '../../../shared/contract/passports.ts';
 import { ingestTool } from '../../../shared/contract/tools.ts';
-import { enrolledSidecar } from '../../support/enrolled-sidecar.ts';
-import { type Gateway, rule, startGateway } from '../../support/gateway.ts';
-import { startUpstream } from '../../support/upstream.ts';
+import { enrolledSidecar } from '../../support/control-plane/enrolled-sidecar.ts';
+import { type Gateway, rule, startGateway } from '../../support/control-plane/gateway.ts';
+import { startUpstream } from '../../support/sidecar/upstream.ts';
 
 // Embedded mode has one connection: whatever waits for another inside a transaction hangs here.
 let gateway: Gateway;

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { type Gateway, rule, startGateway } from '../../support/gateway.ts';
+import { type Gateway, rule, startGateway } from '../../support/control-plane/gateway.ts';
 
 it.each(['dev', 'prod'] as const)('policies see the environment that is set: %s', async (set) => {
   const gateway: Gateway = await startGateway({ env: { SALLYPORT_ENVIRONMENT: set } });

@@ -5,9 +5,9 @@ import { decideApproval } from '../../../shared/contract/approvals.ts';
 import { armKillSwitch, disarmKillSwitch } from '../../../shared/contract/kill-switches.ts';
 import { issuePassport, revokePassport } from '../../../shared/contract/passports.ts';
 import { ingestTool } from '../../../shared/contract/tools.ts';
-import { startApi } from '../../support/api.ts';
-import { rule } from '../../support/gateway.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
+import { startApi } from '../../support/control-plane/api.ts';
+import { rule } from '../../support/control-plane/gateway.ts';
 import { executeStage } from './execute-stage.ts';
 
 const stage = await executeStage();

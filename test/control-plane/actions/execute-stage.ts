@@ -3,9 +3,9 @@ import { executeAction } from '../../../shared/contract/actions.ts';
 import { putBinding } from '../../../shared/contract/bindings.ts';
 import { storeCredential } from '../../../shared/contract/credentials.ts';
 import { certificateFor } from '../../proxy/upstream/upstream-tls-stage.ts';
-import { rule, startGateway } from '../../support/gateway.ts';
-import type { TestServicesOptions } from '../../support/services.ts';
-import { startUpstream } from '../../support/upstream.ts';
+import { rule, startGateway } from '../../support/control-plane/gateway.ts';
+import type { TestServicesOptions } from '../../support/control-plane/services.ts';
+import { startUpstream } from '../../support/sidecar/upstream.ts';
 
 export const secret = 'sk_live_4f9c2d7e81ab';
 

@@ -2,8 +2,8 @@ import { createServer } from 'node:net';
 import { afterAll, describe, expect, it } from 'vitest';
 import { createGuard } from '../../../shared/upstream/address-guard.ts';
 import { certificateFor } from '../../proxy/upstream/upstream-tls-stage.ts';
-import { Cleanup, listening } from '../../support/proxy.ts';
-import { startUpstream } from '../../support/upstream.ts';
+import { Cleanup, listening } from '../../support/sidecar/proxy.ts';
+import { startUpstream } from '../../support/sidecar/upstream.ts';
 import { executeStage, secret } from './execute-stage.ts';
 
 const dayMs = 86_400_000;

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { signPassport } from '../../../shared/passport/issue.ts';
-import { type Gateway, startGateway } from '../../support/gateway.ts';
+import { type Gateway, startGateway } from '../../support/control-plane/gateway.ts';
 import {
   claimsFor,
   type PresentedVector,
   presentedVectors,
-} from '../../support/passport-vectors.ts';
+} from '../../support/policy/passport-vectors.ts';
 
 const vectors = presentedVectors();
 const statuses: Readonly<Record<string, number>> = {

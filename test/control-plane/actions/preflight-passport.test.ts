@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { issueAgentPassport } from '../../../shared/contract/agent-passports.ts';
 import { revokePassport } from '../../../shared/contract/passports.ts';
-import { refusalOf } from '../../support/gateway.ts';
+import { refusalOf } from '../../support/control-plane/gateway.ts';
 import { preflightStage } from './preflight-stage.ts';
 
 const { gateway, agentId, action, ask, passportFor, sealed } = await preflightStage();

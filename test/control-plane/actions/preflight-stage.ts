@@ -1,7 +1,7 @@
 import { preflight } from '../../../shared/contract/actions.ts';
 import { issuePassport } from '../../../shared/contract/passports.ts';
-import { type Gateway, rule, startGateway } from '../../support/gateway.ts';
-import type { TestServicesOptions } from '../../support/services.ts';
+import { type Gateway, rule, startGateway } from '../../support/control-plane/gateway.ts';
+import type { TestServicesOptions } from '../../support/control-plane/services.ts';
 
 /** A gateway with one agent, and a policy with a rule for each kind of decision. */
 export async function preflightStage(options: TestServicesOptions = {}) {

@@ -1,6 +1,6 @@
 import { afterAll, beforeEach, describe, expect, it } from 'vitest';
 import { ingestTool } from '../../../shared/contract/tools.ts';
-import { refusalOf, rule } from '../../support/gateway.ts';
+import { refusalOf, rule } from '../../support/control-plane/gateway.ts';
 import { preflightStage } from './preflight-stage.ts';
 
 const { gateway, agentId, policyHash, action, ask, sealed } = await preflightStage();

@@ -1,8 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { preflight } from '../../../shared/contract/actions.ts';
 import { decideApproval, listApprovals } from '../../../shared/contract/approvals.ts';
-import { type Gateway, refusalOf, rule, startGateway } from '../../support/gateway.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
+import {
+  type Gateway,
+  refusalOf,
+  rule,
+  startGateway,
+} from '../../support/control-plane/gateway.ts';
 
 let gateway: Gateway;
 let agentId: string;

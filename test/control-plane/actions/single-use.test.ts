@@ -3,10 +3,10 @@ import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { issuePassport } from '../../../shared/contract/passports.ts';
 import { buildClaims, signPassport } from '../../../shared/passport/issue.ts';
-import { type Gateway, rule, startGateway } from '../../support/gateway.ts';
-import { manualClock } from '../../support/manual-clock.ts';
-import { freshDatabase } from '../../support/postgres.ts';
-import { startRedis } from '../../support/redis.ts';
+import { manualClock } from '../../support/base/manual-clock.ts';
+import { type Gateway, rule, startGateway } from '../../support/control-plane/gateway.ts';
+import { freshDatabase } from '../../support/programs/postgres.ts';
+import { startRedis } from '../../support/programs/redis.ts';
 
 async function passportFor(gateway: Gateway, agent_id: string, risk_tier: 'low' | 'high' = 'low') {
   const { passport } = await gateway.owner.call(issuePassport, {

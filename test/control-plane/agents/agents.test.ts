@@ -2,7 +2,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { issueAgentPassport } from '../../../shared/contract/agent-passports.ts';
 import { registerAgent } from '../../../shared/contract/agents.ts';
 import { verifyPassport } from '../../../shared/contract/passports.ts';
-import { type Gateway, refusalOf, rule, startGateway } from '../../support/gateway.ts';
+import {
+  type Gateway,
+  refusalOf,
+  rule,
+  startGateway,
+} from '../../support/control-plane/gateway.ts';
 
 let gateway: Gateway;
 beforeAll(async () => {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type Gateway, rule, startGateway } from '../../support/gateway.ts';
+import { type Gateway, rule, startGateway } from '../../support/control-plane/gateway.ts';
 
 // Embedded mode has one connection: whatever waits for another inside a transaction hangs here.
 let gateway: Gateway;

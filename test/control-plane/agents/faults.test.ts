@@ -1,8 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { Answer } from '../../support/api.ts';
-import { type DatabaseFaults, databaseFaults } from '../../support/database-faults.ts';
-import { type Gateway, startGateway } from '../../support/gateway.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
+import type { Answer } from '../../support/control-plane/api.ts';
+import {
+  type DatabaseFaults,
+  databaseFaults,
+} from '../../support/control-plane/database-faults.ts';
+import { type Gateway, startGateway } from '../../support/control-plane/gateway.ts';
 
 let gateway: Gateway;
 let faults: DatabaseFaults;

@@ -3,7 +3,7 @@ import { updateAgent } from '../../../shared/contract/agents.ts';
 import { issuePassport, revokePassport } from '../../../shared/contract/passports.ts';
 import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
 import { buildClaims, signPassport } from '../../../shared/passport/issue.ts';
-import { startGateway } from '../../support/gateway.ts';
+import { startGateway } from '../../support/control-plane/gateway.ts';
 import { renewalStage } from './renewal-stage.ts';
 
 const { gateway, agent_id, issue, renew, refresh, refused, use } = await renewalStage();

@@ -4,7 +4,7 @@ import {
   renewAgentPassport,
 } from '../../../shared/contract/agent-passports.ts';
 import { registerAgent } from '../../../shared/contract/agents.ts';
-import { refusalOf, rule, startGateway } from '../../support/gateway.ts';
+import { refusalOf, rule, startGateway } from '../../support/control-plane/gateway.ts';
 
 /** A gateway with an agent that may pay, mail and read, and whose passports are renewed. */
 export async function renewalStage() {

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { revokePassport, verifyPassport } from '../../../shared/contract/passports.ts';
-import { rule } from '../../support/gateway.ts';
-import { eventsOf } from '../../support/services.ts';
+import { rule } from '../../support/control-plane/gateway.ts';
+import { eventsOf } from '../../support/control-plane/services.ts';
 import { renewalStage } from './renewal-stage.ts';
 
 const { gateway, agent_id, issue, renew, refresh, refused, use, capable } = await renewalStage();

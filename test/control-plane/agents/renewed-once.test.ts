@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type Gateway, rule, startGateway } from '../../support/gateway.ts';
-import { manualClock } from '../../support/manual-clock.ts';
-import { freshDatabase } from '../../support/postgres.ts';
-import { startRedis } from '../../support/redis.ts';
-import { eventsOf } from '../../support/services.ts';
+import { manualClock } from '../../support/base/manual-clock.ts';
+import { type Gateway, rule, startGateway } from '../../support/control-plane/gateway.ts';
+import { eventsOf } from '../../support/control-plane/services.ts';
+import { freshDatabase } from '../../support/programs/postgres.ts';
+import { startRedis } from '../../support/programs/redis.ts';
 
 let replicas: [Gateway, Gateway];
 let redis: Awaited<ReturnType<typeof startRedis>>;

@@ -2,15 +2,15 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { keyRoutes } from '../../../control-plane/keys/routes.ts';
 import { createServiceAccount, getAgent } from '../../../shared/contract/agents.ts';
 import { revokeKey } from '../../../shared/contract/keys.ts';
-import { startApi, type TestApi } from '../../support/api.ts';
+import { startApi, type TestApi } from '../../support/control-plane/api.ts';
 import {
   type Gateway,
   refusalOf,
   roomyLimits,
   routesOf,
   startGateway,
-} from '../../support/gateway.ts';
-import { eventsOf } from '../../support/services.ts';
+} from '../../support/control-plane/gateway.ts';
+import { eventsOf } from '../../support/control-plane/services.ts';
 
 let gateway: Gateway;
 let api: TestApi;

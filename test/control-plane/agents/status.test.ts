@@ -9,8 +9,13 @@ import {
 } from '../../../shared/contract/agents.ts';
 import { verifyPassport } from '../../../shared/contract/passports.ts';
 import { createEnrolmentToken } from '../../../shared/contract/sidecars.ts';
-import { type Gateway, refusalOf, rule, startGateway } from '../../support/gateway.ts';
-import { eventsOf } from '../../support/services.ts';
+import {
+  type Gateway,
+  refusalOf,
+  rule,
+  startGateway,
+} from '../../support/control-plane/gateway.ts';
+import { eventsOf } from '../../support/control-plane/services.ts';
 
 let gateway: Gateway;
 beforeAll(async () => {

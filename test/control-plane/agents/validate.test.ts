@@ -1,7 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { issueAgentPassport, validateAgent } from '../../../shared/contract/agent-passports.ts';
 import { registerAgent, updateAgent } from '../../../shared/contract/agents.ts';
-import { type Gateway, refusalOf, rule, startGateway } from '../../support/gateway.ts';
+import {
+  type Gateway,
+  refusalOf,
+  rule,
+  startGateway,
+} from '../../support/control-plane/gateway.ts';
 
 let gateway: Gateway;
 let agent_id: number;

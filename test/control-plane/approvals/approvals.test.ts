@@ -4,8 +4,12 @@ import { renewAgentPassport } from '../../../shared/contract/agent-passports.ts'
 import { listApprovals } from '../../../shared/contract/approvals.ts';
 import type { Client } from '../../../shared/contract/base/client.ts';
 import { ingestTool } from '../../../shared/contract/tools.ts';
-import { type Act, type ApprovalDesk, startApprovalDesk } from '../../support/approval-desk.ts';
-import { type Gateway, refusalOf } from '../../support/gateway.ts';
+import {
+  type Act,
+  type ApprovalDesk,
+  startApprovalDesk,
+} from '../../support/control-plane/approval-desk.ts';
+import { type Gateway, refusalOf } from '../../support/control-plane/gateway.ts';
 
 let desk: ApprovalDesk;
 let gateway: Gateway;

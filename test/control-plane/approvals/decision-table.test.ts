@@ -7,14 +7,14 @@ import { ingestTool } from '../../../shared/contract/tools.ts';
 import { putUser } from '../../../shared/contract/users.ts';
 import type { ApprovalAction, ApprovalState } from '../../../shared/vocabulary/approval-states.ts';
 import { loadVectors } from '../../shared/load-vectors.ts';
-import { startApi } from '../../support/api.ts';
+import { startApi } from '../../support/control-plane/api.ts';
 import {
   type Act,
   type ApprovalDesk,
   type Asked,
   startApprovalDesk,
-} from '../../support/approval-desk.ts';
-import { refusalOf, roomyLimits, rule } from '../../support/gateway.ts';
+} from '../../support/control-plane/approval-desk.ts';
+import { refusalOf, roomyLimits, rule } from '../../support/control-plane/gateway.ts';
 
 interface TransitionVector {
   readonly name: string;

@@ -1,8 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../../shared/base/json.ts';
 import { preflight } from '../../../shared/contract/actions.ts';
-import { type Act, type ApprovalDesk, startApprovalDesk } from '../../support/approval-desk.ts';
-import { rule } from '../../support/gateway.ts';
+import {
+  type Act,
+  type ApprovalDesk,
+  startApprovalDesk,
+} from '../../support/control-plane/approval-desk.ts';
+import { rule } from '../../support/control-plane/gateway.ts';
 
 let desk: ApprovalDesk;
 beforeAll(async () => {

@@ -2,8 +2,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { preflight } from '../../../shared/contract/actions.ts';
 import { expireApprovals, listApprovals } from '../../../shared/contract/approvals.ts';
 import type { Client } from '../../../shared/contract/base/client.ts';
-import { type ApprovalDesk, type Asked, startApprovalDesk } from '../../support/approval-desk.ts';
-import { type Gateway, refusalOf } from '../../support/gateway.ts';
+import {
+  type ApprovalDesk,
+  type Asked,
+  startApprovalDesk,
+} from '../../support/control-plane/approval-desk.ts';
+import { type Gateway, refusalOf } from '../../support/control-plane/gateway.ts';
 
 let desk: ApprovalDesk;
 let gateway: Gateway;

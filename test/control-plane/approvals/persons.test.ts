@@ -8,9 +8,9 @@ import type { Client } from '../../../shared/contract/base/client.ts';
 import { createKey } from '../../../shared/contract/keys.ts';
 import { issuePassport } from '../../../shared/contract/passports.ts';
 import { createPolicy } from '../../../shared/contract/policies/policies.ts';
-import { startApi, type TestApi } from '../../support/api.ts';
-import { refusalOf, rule } from '../../support/gateway.ts';
-import { type TestServices, testServices } from '../../support/services.ts';
+import { startApi, type TestApi } from '../../support/control-plane/api.ts';
+import { refusalOf, rule } from '../../support/control-plane/gateway.ts';
+import { type TestServices, testServices } from '../../support/control-plane/services.ts';
 
 let services: TestServices;
 let api: TestApi;

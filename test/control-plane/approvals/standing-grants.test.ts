@@ -8,8 +8,8 @@ import {
   type ApprovalDesk,
   type Asked,
   startApprovalDesk,
-} from '../../support/approval-desk.ts';
-import { refusalOf, rule } from '../../support/gateway.ts';
+} from '../../support/control-plane/approval-desk.ts';
+import { refusalOf, rule } from '../../support/control-plane/gateway.ts';
 
 let desk: ApprovalDesk;
 beforeAll(async () => {

@@ -1,8 +1,8 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { bindingRoutes } from '../../../control-plane/bindings/routes.ts';
 import { bindingOf } from '../../../control-plane/bindings/stored-binding.ts';
-import { eventsOf } from '../../support/services.ts';
-import { startWatchedApi } from '../../support/watched-api.ts';
+import { eventsOf } from '../../support/control-plane/services.ts';
+import { startWatchedApi } from '../../support/control-plane/watched-api.ts';
 
 const { services, api, moved, close } = await startWatchedApi(bindingRoutes);
 afterAll(close);

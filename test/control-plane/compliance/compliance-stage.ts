@@ -8,10 +8,10 @@ import {
 } from '../../../shared/contract/compliance.ts';
 import { drainDeliveries, putWebhook } from '../../../shared/contract/deliveries.ts';
 import { ingestTool } from '../../../shared/contract/tools.ts';
-import { startApi } from '../../support/api.ts';
-import { roomyLimits } from '../../support/gateway.ts';
-import { tamper } from '../../support/ledger.ts';
-import { startUpstream } from '../../support/upstream.ts';
+import { startApi } from '../../support/control-plane/api.ts';
+import { roomyLimits } from '../../support/control-plane/gateway.ts';
+import { tamper } from '../../support/ledger/ledger.ts';
+import { startUpstream } from '../../support/sidecar/upstream.ts';
 import { preflightStage } from '../actions/preflight-stage.ts';
 
 const env = { SALLYPORT_ALLOW_PRIVATE: '127.0.0.0/8' };

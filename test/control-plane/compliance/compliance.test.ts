@@ -14,8 +14,8 @@ import {
 import { armKillSwitch, disarmKillSwitch } from '../../../shared/contract/kill-switches.ts';
 import { verifyObject } from '../../../shared/crypto/signed-object.ts';
 import { verificationKeys } from '../../../shared/crypto/signing-key.ts';
-import { refusalOf } from '../../support/gateway.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
+import { refusalOf } from '../../support/control-plane/gateway.ts';
 import { damagesOf, rewrite } from './compliance-damages.ts';
 import { complianceStage, reasonsOf } from './compliance-stage.ts';
 

@@ -1,4 +1,4 @@
-import type { Answer } from '../../support/api.ts';
+import type { Answer } from '../../support/control-plane/api.ts';
 import type { Given, Stage } from './stage.ts';
 
 export type Ask = (given?: Given) => Promise<Answer>;

@@ -1,7 +1,7 @@
 import { bodyBytesMaxDefault } from '../../../control-plane/platform/http/body.ts';
 import type { AnyOperation } from '../../../shared/contract/base/operation.ts';
 import { roles } from '../../../shared/contract/keys.ts';
-import { type Answer, holds } from '../../support/api.ts';
+import { type Answer, holds } from '../../support/control-plane/api.ts';
 import { type Case, failsWithout, yields } from './case.ts';
 import { fresh } from './stage.ts';
 

@@ -1,4 +1,4 @@
-import { anEvent } from '../../support/ledger.ts';
+import { anEvent } from '../../support/ledger/ledger.ts';
 import { type Cases, failsToWrite, succeeds, yields } from './case.ts';
 import { fresh, type Stage } from './stage.ts';
 

@@ -1,4 +1,4 @@
-import { anEvent } from '../../support/ledger.ts';
+import { anEvent } from '../../support/ledger/ledger.ts';
 import { type Case, type Cases, succeeds, yields } from './case.ts';
 import type { Given, Stage } from './stage.ts';
 

@@ -1,4 +1,4 @@
-import type { Answer } from '../../support/api.ts';
+import type { Answer } from '../../support/control-plane/api.ts';
 import { type Case, type Cases, failsOnPolicy, refusesBodies, succeeds, yields } from './case.ts';
 import { fresh, type Given, type Stage } from './stage.ts';
 

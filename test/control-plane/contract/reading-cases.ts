@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { createFeed } from '../../../control-plane/ledger/reading/feed.ts';
 import { createSigningKeys } from '../../../control-plane/platform/signing-keys/signing-keys.ts';
 import { createVault } from '../../../control-plane/platform/vault/vault.ts';
-import { startApi } from '../../support/api.ts';
-import { roomyLimits, routesOf } from '../../support/gateway.ts';
-import { anEvent } from '../../support/ledger.ts';
+import { startApi } from '../../support/control-plane/api.ts';
+import { roomyLimits, routesOf } from '../../support/control-plane/gateway.ts';
+import { anEvent } from '../../support/ledger/ledger.ts';
 import { type Case, type Cases, failsToWrite, refusesBodies, succeeds, yields } from './case.ts';
 
 const malformed = (...queries: readonly string[]): readonly Case[] =>

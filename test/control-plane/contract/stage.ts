@@ -4,9 +4,12 @@ import { openBus } from '../../../shared/bus/open.ts';
 import type { AnyOperation } from '../../../shared/contract/base/operation.ts';
 import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
 import { buildClaims, signPassport } from '../../../shared/passport/issue.ts';
-import { type Answer, startApi, type TestApi } from '../../support/api.ts';
-import { type DatabaseFaults, databaseFaults } from '../../support/database-faults.ts';
-import { type Gateway, roomyLimits, routesOf, rule } from '../../support/gateway.ts';
+import { type Answer, startApi, type TestApi } from '../../support/control-plane/api.ts';
+import {
+  type DatabaseFaults,
+  databaseFaults,
+} from '../../support/control-plane/database-faults.ts';
+import { type Gateway, roomyLimits, routesOf, rule } from '../../support/control-plane/gateway.ts';
 import { executeStage } from '../actions/execute-stage.ts';
 
 export interface Given {

@@ -1,5 +1,5 @@
 import { checkpointNow } from '../../../control-plane/ledger/tree/checkpoint.ts';
-import { anEvent } from '../../support/ledger.ts';
+import { anEvent } from '../../support/ledger/ledger.ts';
 import { type Cases, refusesBodies, succeeds, yields } from './case.ts';
 import type { Stage } from './stage.ts';
 

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { allRoutes } from '../../../control-plane/routes.ts';
 import { openApiDocument } from '../../../shared/contract/base/openapi.ts';
 import type { AnyOperation } from '../../../shared/contract/base/operation.ts';
-import type { Answer } from '../../support/api.ts';
+import type { Answer } from '../../support/control-plane/api.ts';
 import { agentCases, killSwitchCases, toolCases } from './agent-cases.ts';
 import { approvalCases } from './approval-cases.ts';
 import type { Case } from './case.ts';

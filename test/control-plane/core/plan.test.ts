@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Answer } from '../../support/api.ts';
-import { type Gateway, rule, startGateway } from '../../support/gateway.ts';
+import type { Answer } from '../../support/control-plane/api.ts';
+import { type Gateway, rule, startGateway } from '../../support/control-plane/gateway.ts';
 
 let gateway: Gateway;
 beforeAll(async () => {

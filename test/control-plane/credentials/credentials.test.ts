@@ -8,8 +8,8 @@ import {
   credentialsVersion,
   tenantCredentialsVersion,
 } from '../../../control-plane/sidecars/credentials-version.ts';
-import { eventsOf } from '../../support/services.ts';
-import { startWatchedApi } from '../../support/watched-api.ts';
+import { eventsOf } from '../../support/control-plane/services.ts';
+import { startWatchedApi } from '../../support/control-plane/watched-api.ts';
 
 const secret = 'sk_live_hunter2';
 const { services, api, moved, close } = await startWatchedApi(credentialRoutes);

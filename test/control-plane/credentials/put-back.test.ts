@@ -14,9 +14,12 @@ import {
   listCredentials,
   storeCredential,
 } from '../../../shared/contract/credentials.ts';
-import { type EnrolledSidecar, enrolledSidecar } from '../../support/enrolled-sidecar.ts';
-import { refusalOf } from '../../support/gateway.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
+import {
+  type EnrolledSidecar,
+  enrolledSidecar,
+} from '../../support/control-plane/enrolled-sidecar.ts';
+import { refusalOf } from '../../support/control-plane/gateway.ts';
 import { executeStage, secret } from '../actions/execute-stage.ts';
 import { incidentsOf } from '../integrity/forgery-stage.ts';
 

@@ -3,9 +3,9 @@ import type { Services } from '../../../control-plane/core/services.ts';
 import { secretFree, secretPaths } from '../../../control-plane/credentials/secret-paths.ts';
 import { allRoutes } from '../../../control-plane/routes.ts';
 import type { Role } from '../../../shared/contract/keys.ts';
-import { startApi, type TestApi } from '../../support/api.ts';
-import { enrolledSidecar } from '../../support/enrolled-sidecar.ts';
-import { type Gateway, roomyLimits, startGateway } from '../../support/gateway.ts';
+import { startApi, type TestApi } from '../../support/control-plane/api.ts';
+import { enrolledSidecar } from '../../support/control-plane/enrolled-sidecar.ts';
+import { type Gateway, roomyLimits, startGateway } from '../../support/control-plane/gateway.ts';
 
 const operations = allRoutes({} as Services).map(({ operation }) => operation);
 const secret = 'sk_live_nobody_reads_this';

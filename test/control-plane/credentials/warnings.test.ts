@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { credentialForCall } from '../../../control-plane/credentials/held-credentials.ts';
 import { putBinding } from '../../../shared/contract/bindings.ts';
 import { storeCredential } from '../../../shared/contract/credentials.ts';
-import { type Gateway, startGateway } from '../../support/gateway.ts';
+import { type Gateway, startGateway } from '../../support/control-plane/gateway.ts';
 
 let gateway: Gateway;
 beforeAll(async () => {

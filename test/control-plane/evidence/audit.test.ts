@@ -7,11 +7,11 @@ import { signObject } from '../../../shared/crypto/signed-object.ts';
 import { generateSigningKey, verificationKeys } from '../../../shared/crypto/signing-key.ts';
 import { signTrail, verifyTrail } from '../../../shared/ledger/audit/statement.ts';
 import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
-import { startApi, type TestApi } from '../../support/api.ts';
-import { roomyLimits } from '../../support/gateway.ts';
-import { anEvent, tamper } from '../../support/ledger.ts';
-import { freshDatabase } from '../../support/postgres.ts';
-import { type TestServices, testServices } from '../../support/services.ts';
+import { startApi, type TestApi } from '../../support/control-plane/api.ts';
+import { roomyLimits } from '../../support/control-plane/gateway.ts';
+import { type TestServices, testServices } from '../../support/control-plane/services.ts';
+import { anEvent, tamper } from '../../support/ledger/ledger.ts';
+import { freshDatabase } from '../../support/programs/postgres.ts';
 
 let database: Awaited<ReturnType<typeof freshDatabase>>;
 let services: TestServices;

@@ -10,8 +10,8 @@ import * as contract from '../../../shared/contract/evidence/evidence.ts';
 import { canonicalJson } from '../../../shared/crypto/jcs.ts';
 import { eventHash } from '../../../shared/ledger/canonical.ts';
 import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
-import { anEvent, openLedger, type TestLedger } from '../../support/ledger.ts';
-import { freshDatabase } from '../../support/postgres.ts';
+import { anEvent, openLedger, type TestLedger } from '../../support/ledger/ledger.ts';
+import { freshDatabase } from '../../support/programs/postgres.ts';
 
 let database: Awaited<ReturnType<typeof freshDatabase>>;
 let ledger: TestLedger;

@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { allRoutes } from '../../../control-plane/routes.ts';
 import { approvalActions } from '../../../shared/vocabulary/approval-states.ts';
 import { decisions } from '../../../shared/vocabulary/verdict.ts';
-import { startApi, type TestApi } from '../../support/api.ts';
-import { roomyLimits } from '../../support/gateway.ts';
-import { type TestServices, testServices } from '../../support/services.ts';
+import { startApi, type TestApi } from '../../support/control-plane/api.ts';
+import { roomyLimits } from '../../support/control-plane/gateway.ts';
+import { type TestServices, testServices } from '../../support/control-plane/services.ts';
 
 let services: TestServices;
 let api: TestApi;

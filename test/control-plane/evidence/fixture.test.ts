@@ -5,9 +5,9 @@ import type { JsonObject } from '../../../shared/base/json.ts';
 import { compilePolicies } from '../../../shared/policy/engine/compile.ts';
 import type { PolicyContext } from '../../../shared/policy/language/context.ts';
 import type { PolicyDefinition } from '../../../shared/policy/language/definition.ts';
-import { startApi, type TestApi } from '../../support/api.ts';
-import { rule } from '../../support/gateway.ts';
-import { publish } from '../../support/policy-arbitraries.ts';
+import { startApi, type TestApi } from '../../support/control-plane/api.ts';
+import { rule } from '../../support/control-plane/gateway.ts';
+import { publish } from '../../support/policy/policy-arbitraries.ts';
 import { preflightStage } from '../actions/preflight-stage.ts';
 
 let stage: Awaited<ReturnType<typeof preflightStage>>;

@@ -16,9 +16,9 @@ import { changeTenantSettings, getTenantSettings } from '../../../shared/contrac
 import { getUser, putUser } from '../../../shared/contract/users.ts';
 import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
 import { saltedDigest } from '../../../shared/ledger/privacy/arguments.ts';
-import { startApi, type TestApi } from '../../support/api.ts';
-import { enrolledSidecar } from '../../support/enrolled-sidecar.ts';
-import { refusalOf, roomyLimits } from '../../support/gateway.ts';
+import { startApi, type TestApi } from '../../support/control-plane/api.ts';
+import { enrolledSidecar } from '../../support/control-plane/enrolled-sidecar.ts';
+import { refusalOf, roomyLimits } from '../../support/control-plane/gateway.ts';
 import { preflightStage } from '../actions/preflight-stage.ts';
 
 let stage: Awaited<ReturnType<typeof preflightStage>>;

@@ -3,9 +3,14 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { evidenceRoutes } from '../../../control-plane/evidence/routes.ts';
 import type { EvidenceStats } from '../../../shared/contract/evidence/evidence-reading.ts';
 import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
-import { startApi, type TestApi } from '../../support/api.ts';
-import { type Gateway, roomyLimits, rule, startGateway } from '../../support/gateway.ts';
-import { anEvent } from '../../support/ledger.ts';
+import { startApi, type TestApi } from '../../support/control-plane/api.ts';
+import {
+  type Gateway,
+  roomyLimits,
+  rule,
+  startGateway,
+} from '../../support/control-plane/gateway.ts';
+import { anEvent } from '../../support/ledger/ledger.ts';
 
 let gateway: Gateway;
 let api: TestApi;

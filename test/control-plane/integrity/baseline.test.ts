@@ -5,9 +5,9 @@ import { openServices } from '../../../control-plane/main.ts';
 import { openStore } from '../../../control-plane/platform/store/open.ts';
 import { createTenant } from '../../../control-plane/tenants/create-tenant.ts';
 import { silentLog } from '../../../shared/base/log.ts';
-import { type Gateway, rule, startGateway } from '../../support/gateway.ts';
-import { freshDatabase } from '../../support/postgres.ts';
-import { eventsOf, testConfig } from '../../support/services.ts';
+import { type Gateway, rule, startGateway } from '../../support/control-plane/gateway.ts';
+import { eventsOf, testConfig } from '../../support/control-plane/services.ts';
+import { freshDatabase } from '../../support/programs/postgres.ts';
 
 let gateway: Gateway;
 let open: Gateway | undefined;

@@ -3,9 +3,9 @@ import { keyRoutes } from '../../../control-plane/keys/routes.ts';
 import { userRoutes } from '../../../control-plane/users/routes.ts';
 import { putBinding } from '../../../shared/contract/bindings.ts';
 import { armKillSwitch } from '../../../shared/contract/kill-switches.ts';
-import { startApi, type TestApi } from '../../support/api.ts';
-import { enrolledSidecar } from '../../support/enrolled-sidecar.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
+import { startApi, type TestApi } from '../../support/control-plane/api.ts';
+import { enrolledSidecar } from '../../support/control-plane/enrolled-sidecar.ts';
 import { type ForgeryStage, incidentsOf, startForgeryStage } from './forgery-stage.ts';
 
 let stage: ForgeryStage;

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openStore } from '../../../control-plane/platform/store/open.ts';
 import { silentLog } from '../../../shared/base/log.ts';
-import { freshDatabase } from '../../support/postgres.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
+import { freshDatabase } from '../../support/programs/postgres.ts';
 import { renewalStage } from '../agents/renewal-stage.ts';
 import {
   endStage,

@@ -7,8 +7,8 @@ import { createEnrolmentToken } from '../../../shared/contract/sidecars.ts';
 import { generateApiKey } from '../../../shared/crypto/api-key.ts';
 import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
 import { buildClaims, signPassport } from '../../../shared/passport/issue.ts';
-import { enrolledSidecar } from '../../support/enrolled-sidecar.ts';
-import { refusalOf } from '../../support/gateway.ts';
+import { enrolledSidecar } from '../../support/control-plane/enrolled-sidecar.ts';
+import { refusalOf } from '../../support/control-plane/gateway.ts';
 import { type ForgeryStage, forge, startForgeryStage } from './forgery-stage.ts';
 
 let stage: ForgeryStage;

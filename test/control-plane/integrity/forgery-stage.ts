@@ -4,10 +4,10 @@ import { integrityChain } from '../../../control-plane/platform/integrity/incide
 import { putUser } from '../../../control-plane/users/put-user.ts';
 import { ingestTool } from '../../../shared/contract/tools.ts';
 import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
-import { startApprovalDesk } from '../../support/approval-desk.ts';
-import { rule } from '../../support/gateway.ts';
-import { eventsOf } from '../../support/services.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
+import { startApprovalDesk } from '../../support/control-plane/approval-desk.ts';
+import { rule } from '../../support/control-plane/gateway.ts';
+import { eventsOf } from '../../support/control-plane/services.ts';
 
 /** A call by the API's own names: what a test compares is status and reason. */
 type Ask = () => Promise<readonly [status: number, reason: string]>;

@@ -4,9 +4,9 @@ import { sweepRows } from '../../../control-plane/integrity/sweep.ts';
 import { newId } from '../../../shared/base/ids.ts';
 import { deleteBinding, putBinding } from '../../../shared/contract/bindings.ts';
 import { armKillSwitch, disarmKillSwitch } from '../../../shared/contract/kill-switches.ts';
-import { type Gateway, rule, startGateway } from '../../support/gateway.ts';
-import { eventsOf } from '../../support/services.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
+import { type Gateway, rule, startGateway } from '../../support/control-plane/gateway.ts';
+import { eventsOf } from '../../support/control-plane/services.ts';
 
 let gateway: Gateway;
 let agentId: string;

@@ -14,8 +14,8 @@ import { armKillSwitch, disarmKillSwitch } from '../../../shared/contract/kill-s
 import { revokePassport } from '../../../shared/contract/passports.ts';
 import { updatePolicy } from '../../../shared/contract/policies/policies.ts';
 import { ingestTool } from '../../../shared/contract/tools.ts';
-import { type Gateway, rule, startGateway } from '../../support/gateway.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
+import { type Gateway, rule, startGateway } from '../../support/control-plane/gateway.ts';
 import { incidentsOf } from './forgery-stage.ts';
 
 let gateway: Gateway;

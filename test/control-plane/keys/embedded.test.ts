@@ -6,8 +6,8 @@ import { idempotent } from '../../../control-plane/platform/http/idempotency.ts'
 import { putBinding } from '../../../shared/contract/bindings.ts';
 import { storeCredential } from '../../../shared/contract/credentials.ts';
 import { createKey, listKeys, revokeKey, rotateSigningKey } from '../../../shared/contract/keys.ts';
-import { startApi, type TestApi } from '../../support/api.ts';
-import { type TestServices, testServices } from '../../support/services.ts';
+import { startApi, type TestApi } from '../../support/control-plane/api.ts';
+import { type TestServices, testServices } from '../../support/control-plane/services.ts';
 
 // Embedded there is one database connection: whoever waits for a second one waits for ever.
 let services: TestServices;

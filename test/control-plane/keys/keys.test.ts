@@ -5,9 +5,9 @@ import { isApiKey } from '../../../shared/crypto/api-key.ts';
 import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 import { tenantSections } from '../../../shared/sync/sections.ts';
-import { type KeyHolderOptions, startApi } from '../../support/api.ts';
-import { eventsOf } from '../../support/services.ts';
-import { startWatchedApi } from '../../support/watched-api.ts';
+import { type KeyHolderOptions, startApi } from '../../support/control-plane/api.ts';
+import { eventsOf } from '../../support/control-plane/services.ts';
+import { startWatchedApi } from '../../support/control-plane/watched-api.ts';
 
 const { services, api, moved, close } = await startWatchedApi(keyRoutes, {
   env: { SALLYPORT_DEV_KEYS: 'apk_dev_owner=default:owner:tenant:dev' },

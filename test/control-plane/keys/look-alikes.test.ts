@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { keyRoutes } from '../../../control-plane/keys/routes.ts';
 import { isReservedPrincipal } from '../../../control-plane/platform/access/reserved-principals.ts';
 import { createKey } from '../../../shared/contract/keys.ts';
-import { startApi, type TestApi } from '../../support/api.ts';
-import { refusalOf } from '../../support/gateway.ts';
-import { type TestServices, testServices } from '../../support/services.ts';
+import { startApi, type TestApi } from '../../support/control-plane/api.ts';
+import { refusalOf } from '../../support/control-plane/gateway.ts';
+import { type TestServices, testServices } from '../../support/control-plane/services.ts';
 
 let services: TestServices;
 let api: TestApi;

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { killSwitchRoutes } from '../../../control-plane/kill-switches/routes.ts';
 import { newId } from '../../../shared/base/ids.ts';
-import { until } from '../../support/until.ts';
-import { startWatchedApi } from '../../support/watched-api.ts';
+import { until } from '../../support/base/until.ts';
+import { startWatchedApi } from '../../support/control-plane/watched-api.ts';
 
 const { services, api, close } = await startWatchedApi(killSwitchRoutes);
 const { db, clock } = services;

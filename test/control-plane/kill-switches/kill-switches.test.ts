@@ -3,8 +3,8 @@ import { preflight } from '../../../control-plane/actions/preflight.ts';
 import { agentRoutes } from '../../../control-plane/agents/routes.ts';
 import { killSwitchRoutes } from '../../../control-plane/kill-switches/routes.ts';
 import { builders } from '../../../control-plane/publishing/build-sections.ts';
-import { eventsOf } from '../../support/services.ts';
-import { startWatchedApi } from '../../support/watched-api.ts';
+import { eventsOf } from '../../support/control-plane/services.ts';
+import { startWatchedApi } from '../../support/control-plane/watched-api.ts';
 
 const { services, api, moved, close } = await startWatchedApi((given) => [
   ...killSwitchRoutes(given),

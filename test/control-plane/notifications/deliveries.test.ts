@@ -17,11 +17,11 @@ import {
 } from '../../../shared/contract/deliveries.ts';
 import { webhookHeaders } from '../../../shared/crypto/standard-webhooks.ts';
 import { createGuard } from '../../../shared/upstream/address-guard.ts';
-import { type ApprovalDesk, startApprovalDesk } from '../../support/approval-desk.ts';
-import { refusalOf } from '../../support/gateway.ts';
-import { until } from '../../support/processes.ts';
-import { testServices } from '../../support/services.ts';
-import { startUpstream, type Upstream } from '../../support/upstream.ts';
+import { type ApprovalDesk, startApprovalDesk } from '../../support/control-plane/approval-desk.ts';
+import { refusalOf } from '../../support/control-plane/gateway.ts';
+import { testServices } from '../../support/control-plane/services.ts';
+import { until } from '../../support/programs/processes.ts';
+import { startUpstream, type Upstream } from '../../support/sidecar/upstream.ts';
 
 const allowPrivate = ['127.0.0.0/8', '::1/128'];
 const masterKey = Buffer.alloc(32, 9);

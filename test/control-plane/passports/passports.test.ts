@@ -8,7 +8,7 @@ import {
 } from '../../../shared/contract/passports.ts';
 import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
 import { buildClaims, signPassport } from '../../../shared/passport/issue.ts';
-import { type Gateway, refusalOf, startGateway } from '../../support/gateway.ts';
+import { type Gateway, refusalOf, startGateway } from '../../support/control-plane/gateway.ts';
 
 let gateway: Gateway;
 beforeAll(async () => {

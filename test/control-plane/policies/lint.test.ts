@@ -9,7 +9,12 @@ import {
   lintPolicySet,
   lintStoredPolicies,
 } from '../../../shared/contract/policies/policy-lint.ts';
-import { type Gateway, refusalOf, rule, startGateway } from '../../support/gateway.ts';
+import {
+  type Gateway,
+  refusalOf,
+  rule,
+  startGateway,
+} from '../../support/control-plane/gateway.ts';
 
 let gateway: Gateway;
 beforeAll(async () => {

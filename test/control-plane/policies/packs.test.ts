@@ -15,7 +15,7 @@ import { compilePolicies } from '../../../shared/policy/engine/compile.ts';
 import type { PolicyContext } from '../../../shared/policy/language/context.ts';
 import { lintPolicies } from '../../../shared/policy/lint/lint.ts';
 import { parseResource } from '../../../shared/vocabulary/resource.ts';
-import { type Gateway, refusalOf, startGateway } from '../../support/gateway.ts';
+import { type Gateway, refusalOf, startGateway } from '../../support/control-plane/gateway.ts';
 
 interface PackCase {
   readonly name: string;

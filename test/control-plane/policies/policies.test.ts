@@ -9,7 +9,12 @@ import {
 } from '../../../shared/contract/policies/policies.ts';
 import { sha256 } from '../../../shared/crypto/hash.ts';
 import { canonicalJson } from '../../../shared/crypto/jcs.ts';
-import { type Gateway, refusalOf, rule, startGateway } from '../../support/gateway.ts';
+import {
+  type Gateway,
+  refusalOf,
+  rule,
+  startGateway,
+} from '../../support/control-plane/gateway.ts';
 
 let gateway: Gateway;
 beforeAll(async () => {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { JsonObject } from '../../../shared/base/json.ts';
 import { createPolicy, updatePolicy } from '../../../shared/contract/policies/policies.ts';
-import { type Gateway, startGateway } from '../../support/gateway.ts';
+import { type Gateway, startGateway } from '../../support/control-plane/gateway.ts';
 
 let gateway: Gateway;
 beforeAll(async () => {

@@ -12,9 +12,9 @@ import { openBus } from '../../../shared/bus/open.ts';
 import type { SectionName } from '../../../shared/sync/sections.ts';
 import { openHeartbeat } from '../../../shared/sync/signed-heartbeat.ts';
 import { openSection } from '../../../shared/sync/signed-section.ts';
-import { freshDatabase } from '../../support/postgres.ts';
-import { startRedis, type TestRedis } from '../../support/redis.ts';
-import { openTestStore, SyncWorld } from '../../support/sync-world.ts';
+import { openTestStore, SyncWorld } from '../../support/control-plane/sync-world.ts';
+import { freshDatabase } from '../../support/programs/postgres.ts';
+import { startRedis, type TestRedis } from '../../support/programs/redis.ts';
 
 interface Servers {
   readonly redis: TestRedis;

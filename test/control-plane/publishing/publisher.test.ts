@@ -2,9 +2,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { manifestHash, surfaceHash } from '../../../shared/manifest/hash.ts';
 import { sidecarSection, tenantSections } from '../../../shared/sync/sections.ts';
 import { sectionDigest } from '../../../shared/sync/signed-section.ts';
-import { handSigned } from '../../support/hand-signed.ts';
-import { SyncWorld } from '../../support/sync-world.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
+import { handSigned } from '../../support/control-plane/hand-signed.ts';
+import { SyncWorld } from '../../support/control-plane/sync-world.ts';
 import { denyAll, PublisherStage } from './publisher-stage.ts';
 
 const shown = { name: 'pay.out', inputSchema: { type: 'object' } };

@@ -9,8 +9,8 @@ import { openBus } from '../../../shared/bus/open.ts';
 import { tenantKeys } from '../../../shared/bus/tenant-keys.ts';
 import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
 import { sectionDigest, signSection } from '../../../shared/sync/signed-section.ts';
-import { SyncWorld } from '../../support/sync-world.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
+import { SyncWorld } from '../../support/control-plane/sync-world.ts';
 import { denyAll, PublisherStage } from './publisher-stage.ts';
 
 let stage: PublisherStage;

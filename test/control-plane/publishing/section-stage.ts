@@ -8,8 +8,8 @@ import { verificationKeys } from '../../../shared/crypto/signing-key.ts';
 import { readPassport } from '../../../shared/passport/verify.ts';
 import { sidecarSection } from '../../../shared/sync/sections.ts';
 import { openSection } from '../../../shared/sync/signed-section.ts';
-import { type ManualClock, manualClock } from '../../support/manual-clock.ts';
-import { SyncWorld } from '../../support/sync-world.ts';
+import { type ManualClock, manualClock } from '../../support/base/manual-clock.ts';
+import { SyncWorld } from '../../support/control-plane/sync-world.ts';
 
 export const sidecarId = 'sc_1';
 export const own = sidecarSection(sidecarId);

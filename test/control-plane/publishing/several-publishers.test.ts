@@ -6,7 +6,7 @@ import type { Bus } from '../../../shared/bus/bus.ts';
 import { openBus } from '../../../shared/bus/open.ts';
 import { openHeartbeat } from '../../../shared/sync/signed-heartbeat.ts';
 import { sectionDigest } from '../../../shared/sync/signed-section.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
 import { denyAll, PublisherStage } from './publisher-stage.ts';
 
 let stage: PublisherStage;

@@ -3,10 +3,10 @@ import type { Store } from '../../../control-plane/platform/store/open.ts';
 import type { Transaction } from '../../../control-plane/platform/store/transaction.ts';
 import { idTimeMs } from '../../../shared/base/ids.ts';
 import type { JsonObject } from '../../../shared/base/json.ts';
-import { handSigned } from '../../support/hand-signed.ts';
-import { freshDatabase } from '../../support/postgres.ts';
-import { openTestStore } from '../../support/sync-world.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
+import { handSigned } from '../../support/control-plane/hand-signed.ts';
+import { openTestStore } from '../../support/control-plane/sync-world.ts';
+import { freshDatabase } from '../../support/programs/postgres.ts';
 import {
   endStage,
   openReplicaOf,

@@ -3,9 +3,9 @@ import type { Store } from '../../../control-plane/platform/store/open.ts';
 import { idTimeMs } from '../../../shared/base/ids.ts';
 import { tenantTopic } from '../../../shared/bus/tenant-keys.ts';
 import { leaseTopic } from '../../../shared/sync/sections.ts';
-import { freshDatabase } from '../../support/postgres.ts';
-import { openTestStore } from '../../support/sync-world.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
+import { openTestStore } from '../../support/control-plane/sync-world.ts';
+import { freshDatabase } from '../../support/programs/postgres.ts';
 import {
   endStage,
   openReplicaOf,

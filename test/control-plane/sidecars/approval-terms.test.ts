@@ -5,8 +5,16 @@ import { decideApproval } from '../../../shared/contract/approvals.ts';
 import type { Client } from '../../../shared/contract/base/client.ts';
 import type { Action } from '../../../shared/vocabulary/action.ts';
 import type { ApprovalTerms, Verdict } from '../../../shared/vocabulary/verdict.ts';
-import { type EnrolledSidecar, enrolledSidecar } from '../../support/enrolled-sidecar.ts';
-import { type Gateway, refusalOf, rule, startGateway } from '../../support/gateway.ts';
+import {
+  type EnrolledSidecar,
+  enrolledSidecar,
+} from '../../support/control-plane/enrolled-sidecar.ts';
+import {
+  type Gateway,
+  refusalOf,
+  rule,
+  startGateway,
+} from '../../support/control-plane/gateway.ts';
 
 let gateway: Gateway;
 let sidecar: EnrolledSidecar;

@@ -6,8 +6,16 @@ import { openSidecarApproval } from '../../../shared/contract/sidecar-calls.ts';
 import { sidecarSection } from '../../../shared/sync/sections.ts';
 import type { Action } from '../../../shared/vocabulary/action.ts';
 import type { Verdict } from '../../../shared/vocabulary/verdict.ts';
-import { type EnrolledSidecar, enrolledSidecar } from '../../support/enrolled-sidecar.ts';
-import { type Gateway, refusalOf, rule, startGateway } from '../../support/gateway.ts';
+import {
+  type EnrolledSidecar,
+  enrolledSidecar,
+} from '../../support/control-plane/enrolled-sidecar.ts';
+import {
+  type Gateway,
+  refusalOf,
+  rule,
+  startGateway,
+} from '../../support/control-plane/gateway.ts';
 
 let gateway: Gateway;
 let agentId: string;

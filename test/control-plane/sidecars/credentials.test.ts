@@ -2,8 +2,8 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { storeCredential } from '../../../control-plane/credentials/store-credential.ts';
 import type { Caller } from '../../../control-plane/platform/access/caller.ts';
 import { getSidecarCredentials } from '../../../shared/contract/sidecars.ts';
-import { enrolledSidecar } from '../../support/enrolled-sidecar.ts';
-import { type Gateway, refusalOf, startGateway } from '../../support/gateway.ts';
+import { enrolledSidecar } from '../../support/control-plane/enrolled-sidecar.ts';
+import { type Gateway, refusalOf, startGateway } from '../../support/control-plane/gateway.ts';
 
 let gateway: Gateway;
 beforeAll(async () => {

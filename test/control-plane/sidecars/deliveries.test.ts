@@ -1,8 +1,14 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import { storeCredential } from '../../../shared/contract/credentials.ts';
-import { type DatabaseFaults, databaseFaults } from '../../support/database-faults.ts';
-import { type EnrolledSidecar, enrolledSidecar } from '../../support/enrolled-sidecar.ts';
-import { type Gateway, refusalOf, startGateway } from '../../support/gateway.ts';
+import {
+  type DatabaseFaults,
+  databaseFaults,
+} from '../../support/control-plane/database-faults.ts';
+import {
+  type EnrolledSidecar,
+  enrolledSidecar,
+} from '../../support/control-plane/enrolled-sidecar.ts';
+import { type Gateway, refusalOf, startGateway } from '../../support/control-plane/gateway.ts';
 
 let gateway: Gateway;
 let faults: DatabaseFaults;

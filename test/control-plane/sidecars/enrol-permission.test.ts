@@ -4,8 +4,8 @@ import type { Client } from '../../../shared/contract/base/client.ts';
 import { storeCredential } from '../../../shared/contract/credentials.ts';
 import { createEnrolmentToken, revokeSidecar } from '../../../shared/contract/sidecars.ts';
 import type { Environment } from '../../../shared/vocabulary/action.ts';
-import { enrolledSidecar } from '../../support/enrolled-sidecar.ts';
-import { type Gateway, refusalOf, startGateway } from '../../support/gateway.ts';
+import { enrolledSidecar } from '../../support/control-plane/enrolled-sidecar.ts';
+import { type Gateway, refusalOf, startGateway } from '../../support/control-plane/gateway.ts';
 
 let gateway: Gateway;
 let developer: Client;

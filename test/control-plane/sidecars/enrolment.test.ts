@@ -10,8 +10,8 @@ import {
   revokeSidecar,
 } from '../../../shared/contract/sidecars.ts';
 import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
-import { enrolledSidecar } from '../../support/enrolled-sidecar.ts';
-import { type Gateway, refusalOf, startGateway } from '../../support/gateway.ts';
+import { enrolledSidecar } from '../../support/control-plane/enrolled-sidecar.ts';
+import { type Gateway, refusalOf, startGateway } from '../../support/control-plane/gateway.ts';
 
 let gateway: Gateway;
 let agentId: string;

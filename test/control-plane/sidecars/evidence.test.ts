@@ -8,8 +8,8 @@ import {
   type EnrolledSidecar,
   enrolledSidecar,
   spoolStart,
-} from '../../support/enrolled-sidecar.ts';
-import { type Gateway, refusalOf, startGateway } from '../../support/gateway.ts';
+} from '../../support/control-plane/enrolled-sidecar.ts';
+import { type Gateway, refusalOf, startGateway } from '../../support/control-plane/gateway.ts';
 
 const refusal: Verdict = {
   decision: 'deny',

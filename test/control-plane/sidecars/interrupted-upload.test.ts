@@ -6,10 +6,13 @@ import { connectControlPlane } from '../../../proxy/control-plane/client.ts';
 import { Spool } from '../../../proxy/spool/spool.ts';
 import { Uploader } from '../../../proxy/spool/uploader.ts';
 import { silentLog } from '../../../shared/base/log.ts';
-import { type CutProxy, startCutProxy } from '../../support/cut-proxy.ts';
-import { type EnrolledSidecar, enrolledSidecar } from '../../support/enrolled-sidecar.ts';
-import { type Gateway, startGateway } from '../../support/gateway.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
+import {
+  type EnrolledSidecar,
+  enrolledSidecar,
+} from '../../support/control-plane/enrolled-sidecar.ts';
+import { type Gateway, startGateway } from '../../support/control-plane/gateway.ts';
+import { type CutProxy, startCutProxy } from '../../support/programs/cut-proxy.ts';
 
 let gateway: Gateway;
 let agentId: string;

@@ -13,13 +13,16 @@ import {
 } from '../../../shared/contract/evidence/evidence-verification.ts';
 import { canonicalJson } from '../../../shared/crypto/jcs.ts';
 import type { LedgerAcknowledgement } from '../../../shared/ledger/ledger-acknowledgement.ts';
-import { type EnrolledSidecar, enrolledSidecar } from '../../support/enrolled-sidecar.ts';
-import { type Forger, forger } from '../../support/forged-ledger.ts';
-import { type Gateway, refusalOf, startGateway } from '../../support/gateway.ts';
-import { anEvent, sealElsewhere } from '../../support/ledger.ts';
-import { until } from '../../support/processes.ts';
-import { eventsOf } from '../../support/services.ts';
-import { linesFrom } from '../../support/spool-lines.ts';
+import {
+  type EnrolledSidecar,
+  enrolledSidecar,
+} from '../../support/control-plane/enrolled-sidecar.ts';
+import { type Gateway, refusalOf, startGateway } from '../../support/control-plane/gateway.ts';
+import { eventsOf } from '../../support/control-plane/services.ts';
+import { type Forger, forger } from '../../support/ledger/forged-ledger.ts';
+import { anEvent, sealElsewhere } from '../../support/ledger/ledger.ts';
+import { until } from '../../support/programs/processes.ts';
+import { linesFrom } from '../../support/sidecar/spool-lines.ts';
 
 const tenantId = 'default';
 let gateway: Gateway;

@@ -11,9 +11,9 @@ import {
   type EnrolledSidecar,
   enrolledSidecar,
   spoolStart,
-} from '../../support/enrolled-sidecar.ts';
-import { type Gateway, refusalOf, startGateway } from '../../support/gateway.ts';
-import { linesFrom } from '../../support/spool-lines.ts';
+} from '../../support/control-plane/enrolled-sidecar.ts';
+import { type Gateway, refusalOf, startGateway } from '../../support/control-plane/gateway.ts';
+import { linesFrom } from '../../support/sidecar/spool-lines.ts';
 
 let gateway: Gateway;
 let agentId: string;

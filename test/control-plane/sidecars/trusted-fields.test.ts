@@ -12,8 +12,11 @@ import { sidecarTokenAudience, sidecarTokenType } from '../../../shared/contract
 import { spoolRecord } from '../../../shared/contract/spool-record.ts';
 import { canonicalJson } from '../../../shared/crypto/jcs.ts';
 import { signJws } from '../../../shared/crypto/jws.ts';
-import { type EnrolledSidecar, enrolledSidecar } from '../../support/enrolled-sidecar.ts';
-import { type Gateway, rule, startGateway } from '../../support/gateway.ts';
+import {
+  type EnrolledSidecar,
+  enrolledSidecar,
+} from '../../support/control-plane/enrolled-sidecar.ts';
+import { type Gateway, rule, startGateway } from '../../support/control-plane/gateway.ts';
 
 interface Shape {
   readonly properties?: Readonly<Record<string, Shape>>;

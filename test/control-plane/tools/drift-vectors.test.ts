@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { driftVectors, isRegistrable } from '../../support/drift-vectors.ts';
-import { type Gateway, startGateway } from '../../support/gateway.ts';
+import { type Gateway, startGateway } from '../../support/control-plane/gateway.ts';
+import { driftVectors, isRegistrable } from '../../support/policy/drift-vectors.ts';
 
 const vectors = driftVectors().map((vector, index) => ({ ...vector, tool: `drift.n${index}` }));
 const bothRegistrable = ({ before, after }: (typeof vectors)[number]) =>

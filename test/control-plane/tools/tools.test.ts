@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { decideApproval } from '../../../shared/contract/approvals.ts';
 import { diffTools, ingestTool } from '../../../shared/contract/tools.ts';
-import { type Gateway, refusalOf, startGateway } from '../../support/gateway.ts';
+import { type Gateway, refusalOf, startGateway } from '../../support/control-plane/gateway.ts';
 
 let gateway: Gateway;
 beforeAll(async () => {

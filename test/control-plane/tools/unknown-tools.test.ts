@@ -6,7 +6,7 @@ import { putBinding } from '../../../shared/contract/bindings.ts';
 import { armKillSwitch } from '../../../shared/contract/kill-switches.ts';
 import { createPolicy, updatePolicy } from '../../../shared/contract/policies/policies.ts';
 import { ingestTool } from '../../../shared/contract/tools.ts';
-import { type Gateway, startGateway } from '../../support/gateway.ts';
+import { type Gateway, startGateway } from '../../support/control-plane/gateway.ts';
 
 let gateway: Gateway;
 beforeAll(async () => {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { decideApproval } from '../../../shared/contract/approvals.ts';
 import { createPolicy, deletePolicy } from '../../../shared/contract/policies/policies.ts';
 import { type BacktestReport, backtestPolicy } from '../../../shared/contract/policies/trials.ts';
-import { refusalOf, rule } from '../../support/gateway.ts';
+import { refusalOf, rule } from '../../support/control-plane/gateway.ts';
 import { preflightStage } from '../actions/preflight-stage.ts';
 
 let stage: Awaited<ReturnType<typeof preflightStage>>;

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { decideApproval, revokeGrant } from '../../../shared/contract/approvals.ts';
 import { simulateActions } from '../../../shared/contract/policies/simulation.ts';
 import { backtestPolicy } from '../../../shared/contract/policies/trials.ts';
-import { rule } from '../../support/gateway.ts';
+import { rule } from '../../support/control-plane/gateway.ts';
 import { preflightStage } from '../actions/preflight-stage.ts';
 
 const wire = (more: object = {}) =>

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createPolicy, deletePolicy } from '../../../shared/contract/policies/policies.ts';
 import { getObservedDecisions } from '../../../shared/contract/policies/trials.ts';
-import { refusalOf, rule } from '../../support/gateway.ts';
+import { refusalOf, rule } from '../../support/control-plane/gateway.ts';
 import { preflightStage } from '../actions/preflight-stage.ts';
 
 let stage: Awaited<ReturnType<typeof preflightStage>>;

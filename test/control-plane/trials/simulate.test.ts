@@ -4,9 +4,9 @@ import { preflight } from '../../../shared/contract/actions.ts';
 import { simulateActions } from '../../../shared/contract/policies/simulation.ts';
 import { changeTenantSettings } from '../../../shared/contract/tenants.ts';
 import { tenantSections } from '../../../shared/sync/sections.ts';
-import { refusalOf, rule } from '../../support/gateway.ts';
-import { manualClock } from '../../support/manual-clock.ts';
-import { startRedis, type TestRedis } from '../../support/redis.ts';
+import { manualClock } from '../../support/base/manual-clock.ts';
+import { refusalOf, rule } from '../../support/control-plane/gateway.ts';
+import { startRedis, type TestRedis } from '../../support/programs/redis.ts';
 import { preflightStage } from '../actions/preflight-stage.ts';
 
 let redis: TestRedis;

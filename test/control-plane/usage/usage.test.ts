@@ -9,8 +9,8 @@ import {
   type EnrolledSidecar,
   enrolledSidecar,
   spoolStart,
-} from '../../support/enrolled-sidecar.ts';
-import { startGateway } from '../../support/gateway.ts';
+} from '../../support/control-plane/enrolled-sidecar.ts';
+import { startGateway } from '../../support/control-plane/gateway.ts';
 
 const gateway = await startGateway();
 afterAll(() => gateway.close());

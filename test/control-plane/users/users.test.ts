@@ -1,8 +1,8 @@
 import { afterAll, expect, it } from 'vitest';
 import { userRoutes } from '../../../control-plane/users/routes.ts';
 import { getUser, putUser } from '../../../shared/contract/users.ts';
-import { eventsOf } from '../../support/services.ts';
-import { startWatchedApi } from '../../support/watched-api.ts';
+import { eventsOf } from '../../support/control-plane/services.ts';
+import { startWatchedApi } from '../../support/control-plane/watched-api.ts';
 
 const { services, api, moved, close } = await startWatchedApi(userRoutes);
 afterAll(close);

@@ -1,7 +1,7 @@
 import { dirname, join } from 'node:path';
-import { goProgram } from '../../support/go.ts';
-import { findProgram } from '../../support/programs.ts';
-import { pythonWith } from '../../support/python.ts';
+import { goProgram } from '../../support/programs/go.ts';
+import { findProgram } from '../../support/programs/programs.ts';
+import { pythonWith } from '../../support/programs/python.ts';
 import type { LineClient } from './line-client.ts';
 
 const file = (name: string) => join(import.meta.dirname, name);

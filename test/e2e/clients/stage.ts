@@ -1,16 +1,16 @@
 import fs from 'node:fs';
 import { join, resolve } from 'node:path';
-import { freshDatabase } from '../../support/postgres.ts';
-import { until } from '../../support/processes.ts';
+import { freshDatabase } from '../../support/programs/postgres.ts';
+import { until } from '../../support/programs/processes.ts';
+import { startRedis } from '../../support/programs/redis.ts';
 import {
   Cleanup,
   httpsUpstream,
   httpUpstream,
   temporaryFolder,
   testAuthority,
-} from '../../support/proxy.ts';
-import { startRedis } from '../../support/redis.ts';
-import { type Separate, startSeparate } from '../../support/separate.ts';
+} from '../../support/sidecar/proxy.ts';
+import { type Separate, startSeparate } from '../../support/system/separate.ts';
 import { type LineClient, startLineClient } from './line-client.ts';
 import { type Performed, paymentsUpstream } from './upstream.ts';
 

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { BufferBudget } from '../../../proxy/call/buffer-budget.ts';
 import { readBody } from '../../../proxy/recognise/read-body.ts';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
 
 const bytesMax = 100_000;
 const budget = new BufferBudget(bytesMax);

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { lacksCredential, MissingCredentials } from '../../../proxy/enforce/credential.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 import type { Binding } from '../../../shared/binding/binding.ts';
-import { manualClock } from '../../support/manual-clock.ts';
+import { manualClock } from '../../support/base/manual-clock.ts';
 
 const binding: Binding = { name: 'pay', protocol: 'http', host: '127.0.0.1:9000' };
 

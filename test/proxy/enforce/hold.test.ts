@@ -5,8 +5,8 @@ import type { Replica } from '../../../proxy/replica/replica.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 import type { Bus } from '../../../shared/bus/bus.ts';
 import { openBus } from '../../../shared/bus/open.ts';
-import { type ManualClock, manualClock } from '../../support/manual-clock.ts';
-import { PublishedTenant, sidecarId } from '../../support/published-tenant.ts';
+import { type ManualClock, manualClock } from '../../support/base/manual-clock.ts';
+import { PublishedTenant, sidecarId } from '../../support/sidecar/published-tenant.ts';
 
 let clock: ManualClock;
 let bus: Bus;

@@ -6,7 +6,7 @@ import { UsageCounter } from '../../../proxy/replica/usage-counter.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 import type { Mode } from '../../../shared/vocabulary/action.ts';
 import { mayProceed } from '../../../shared/vocabulary/verdict.ts';
-import { sidecarId } from '../../support/published-tenant.ts';
+import { sidecarId } from '../../support/sidecar/published-tenant.ts';
 import { type ReplicaStage, replicaStage } from '../replica/replica-stage.ts';
 
 let stage: ReplicaStage;

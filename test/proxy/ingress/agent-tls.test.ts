@@ -13,7 +13,7 @@ import {
   type TestProxy,
   testAuthority,
   until,
-} from '../../support/proxy.ts';
+} from '../../support/sidecar/proxy.ts';
 import { certificateFor, everythingIsHere } from '../upstream/upstream-tls-stage.ts';
 
 let cleanup: Cleanup;

@@ -16,7 +16,7 @@ import {
   type TestProxy,
   temporaryFolder,
   testAuthority,
-} from '../../support/proxy.ts';
+} from '../../support/sidecar/proxy.ts';
 
 let cleanup: Cleanup;
 let proxy: TestProxy;

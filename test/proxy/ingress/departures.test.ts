@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { raw, startProxy, until } from '../../support/proxy.ts';
+import { raw, startProxy, until } from '../../support/sidecar/proxy.ts';
 import { codes, type HostileStage, hostileStage, statuses } from './hostile-stage.ts';
 
 let stage: HostileStage;

@@ -1,6 +1,12 @@
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
-import { bodyOf, Cleanup, httpUpstream, startProxy, type TestProxy } from '../../support/proxy.ts';
+import {
+  bodyOf,
+  Cleanup,
+  httpUpstream,
+  startProxy,
+  type TestProxy,
+} from '../../support/sidecar/proxy.ts';
 
 /** A proxy before an upstream, and what of hostile traffic reached that upstream. */
 export interface HostileStage {

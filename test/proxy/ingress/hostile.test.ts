@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { raw, until } from '../../support/proxy.ts';
+import { raw, until } from '../../support/sidecar/proxy.ts';
 import { codes, type HostileStage, hostileStage, statuses } from './hostile-stage.ts';
 
 let stage: HostileStage;

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { httpsUpstream, startProxy, testAuthority } from '../../support/proxy.ts';
+import { httpsUpstream, startProxy, testAuthority } from '../../support/sidecar/proxy.ts';
 import {
   close,
   codes,

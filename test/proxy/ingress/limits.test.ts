@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { bodyOf, raw, startProxy, until } from '../../support/proxy.ts';
+import { bodyOf, raw, startProxy, until } from '../../support/sidecar/proxy.ts';
 import { close, codes, exchange, type HostileStage, hostileStage } from './hostile-stage.ts';
 
 let stage: HostileStage;

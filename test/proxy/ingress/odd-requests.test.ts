@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { bodyOf, raw, startProxy, until } from '../../support/proxy.ts';
-import { rawClient } from '../../support/raw-client.ts';
+import { bodyOf, raw, startProxy, until } from '../../support/sidecar/proxy.ts';
+import { rawClient } from '../../support/sidecar/raw-client.ts';
 import { close, type HostileStage, hostileStage, statuses } from './hostile-stage.ts';
 
 let stage: HostileStage;

@@ -11,7 +11,7 @@ import {
   helloRetryRequest,
   inRecords,
   sniExtension,
-} from '../../support/client-hello.ts';
+} from '../../support/sidecar/client-hello.ts';
 import {
   Cleanup,
   httpsUpstream,
@@ -21,7 +21,7 @@ import {
   type TestProxy,
   testAuthority,
   until,
-} from '../../support/proxy.ts';
+} from '../../support/sidecar/proxy.ts';
 import { everythingIsHere } from '../upstream/upstream-tls-stage.ts';
 
 const host = 'model.example';

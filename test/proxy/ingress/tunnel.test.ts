@@ -1,8 +1,15 @@
 import { connect, createServer, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
-import { clientHello } from '../../support/client-hello.ts';
-import { Cleanup, listening, raw, startProxy, type TestProxy, until } from '../../support/proxy.ts';
+import { clientHello } from '../../support/sidecar/client-hello.ts';
+import {
+  Cleanup,
+  listening,
+  raw,
+  startProxy,
+  type TestProxy,
+  until,
+} from '../../support/sidecar/proxy.ts';
 
 let cleanup: Cleanup;
 let upstreamSockets: Socket[];

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { agentManifest } from '../../../proxy/internal-host/agent-manifest.ts';
 import { UsageCounter } from '../../../proxy/replica/usage-counter.ts';
-import { sidecarId } from '../../support/published-tenant.ts';
+import { sidecarId } from '../../support/sidecar/published-tenant.ts';
 import { type ReplicaStage, replicaStage } from '../replica/replica-stage.ts';
 
 let stage: ReplicaStage;

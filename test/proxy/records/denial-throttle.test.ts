@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { type DenialSummary, DenialThrottle } from '../../../proxy/records/denial-throttle.ts';
-import { manualClock } from '../../support/manual-clock.ts';
+import { manualClock } from '../../support/base/manual-clock.ts';
 
 function throttleOf({ perSecond = 10, burst = 3 } = {}) {
   const clock = manualClock();

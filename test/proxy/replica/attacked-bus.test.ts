@@ -7,10 +7,10 @@ import type { Bus } from '../../../shared/bus/bus.ts';
 import { openBus } from '../../../shared/bus/open.ts';
 import { tenantKeys } from '../../../shared/bus/tenant-keys.ts';
 import { sidecarSection } from '../../../shared/sync/sections.ts';
-import { type ManualClock, manualClock } from '../../support/manual-clock.ts';
-import { PublishedTenant, sidecarId } from '../../support/published-tenant.ts';
-import { startRedis, type TestRedis } from '../../support/redis.ts';
-import { until } from '../../support/until.ts';
+import { type ManualClock, manualClock } from '../../support/base/manual-clock.ts';
+import { until } from '../../support/base/until.ts';
+import { startRedis, type TestRedis } from '../../support/programs/redis.ts';
+import { PublishedTenant, sidecarId } from '../../support/sidecar/published-tenant.ts';
 
 /** A real Redis that somebody else can write to: what the bus is not trusted for. */
 let redis: TestRedis;

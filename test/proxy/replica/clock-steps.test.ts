@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Replica } from '../../../proxy/replica/replica.ts';
 import { blockingSwitch } from '../../../shared/decision/kill-switch.ts';
-import { sidecarId } from '../../support/published-tenant.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
+import { sidecarId } from '../../support/sidecar/published-tenant.ts';
 import { pending, type ReplicaStage, replicaStage } from './replica-stage.ts';
 
 let stage: ReplicaStage;

@@ -5,11 +5,11 @@ import type { Replica } from '../../../proxy/replica/replica.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 import type { Bus } from '../../../shared/bus/bus.ts';
 import { openBus } from '../../../shared/bus/open.ts';
-import { type ManualClock, manualClock } from '../../support/manual-clock.ts';
-import { PublishedTenant, sidecarId } from '../../support/published-tenant.ts';
-import { startRedis, type TestRedis } from '../../support/redis.ts';
-import { startTcpHop, type TcpHop } from '../../support/tcp-hop.ts';
-import { until } from '../../support/until.ts';
+import { type ManualClock, manualClock } from '../../support/base/manual-clock.ts';
+import { until } from '../../support/base/until.ts';
+import { startRedis, type TestRedis } from '../../support/programs/redis.ts';
+import { startTcpHop, type TcpHop } from '../../support/programs/tcp-hop.ts';
+import { PublishedTenant, sidecarId } from '../../support/sidecar/published-tenant.ts';
 
 /** A replica whose Redis, or the network before it, fails; the publisher's own way there is sound. */
 let redis: TestRedis;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { FreshnessGauge, type HeldVersion } from '../../../proxy/replica/freshness.ts';
 import { type Heartbeat, tenantSections } from '../../../shared/sync/sections.ts';
-import { type ManualClock, manualClock } from '../../support/manual-clock.ts';
+import { type ManualClock, manualClock } from '../../support/base/manual-clock.ts';
 
 const held = new Map<string, HeldVersion>(
   tenantSections.map((name) => [name, { version: 1, digest: `sha256:${name}` }]),

@@ -3,8 +3,8 @@ import type { Replica } from '../../../proxy/replica/replica.ts';
 import { tenantTopic } from '../../../shared/bus/tenant-keys.ts';
 import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
 import { leaseTopic, sidecarSection, tenantSections } from '../../../shared/sync/sections.ts';
-import { PublishedTenant, sidecarId } from '../../support/published-tenant.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
+import { PublishedTenant, sidecarId } from '../../support/sidecar/published-tenant.ts';
 import { pending, type ReplicaStage, replicaStage } from './replica-stage.ts';
 
 let stage: ReplicaStage;

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { OpenedApprovals } from '../../../proxy/replica/opened-approvals.ts';
-import { sidecarId } from '../../support/published-tenant.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
+import { sidecarId } from '../../support/sidecar/published-tenant.ts';
 import { pending, type ReplicaStage, replicaStage } from './replica-stage.ts';
 
 let stage: ReplicaStage;

@@ -7,8 +7,8 @@ import { silentLog } from '../../../shared/base/log.ts';
 import type { Bus } from '../../../shared/bus/bus.ts';
 import { openBus } from '../../../shared/bus/open.ts';
 import { policyHash } from '../../../shared/policy/language/hash.ts';
-import { type ManualClock, manualClock } from '../../support/manual-clock.ts';
-import { PublishedTenant, sidecarId } from '../../support/published-tenant.ts';
+import { type ManualClock, manualClock } from '../../support/base/manual-clock.ts';
+import { PublishedTenant, sidecarId } from '../../support/sidecar/published-tenant.ts';
 
 /** A tenant's bus and a folder for snapshots, with the replicas that a test opens on them. */
 export interface ReplicaStage {

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type DeliveredApproval, tenantSections } from '../../../shared/sync/sections.ts';
-import { sidecarId } from '../../support/published-tenant.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
+import { sidecarId } from '../../support/sidecar/published-tenant.ts';
 import { pending, published, type ReplicaStage, replicaStage } from './replica-stage.ts';
 
 let stage: ReplicaStage;

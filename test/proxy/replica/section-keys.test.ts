@@ -5,8 +5,8 @@ import { silentLog } from '../../../shared/base/log.ts';
 import { generateSigningKey, type PublicJwk } from '../../../shared/crypto/signing-key.ts';
 import { signSuccession } from '../../../shared/sync/key-succession.ts';
 import { sidecarSection } from '../../../shared/sync/sections.ts';
-import { PublishedTenant, sidecarId } from '../../support/published-tenant.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
+import { PublishedTenant, sidecarId } from '../../support/sidecar/published-tenant.ts';
 import { type ReplicaStage, replicaStage } from './replica-stage.ts';
 
 let stage: ReplicaStage;

@@ -1,8 +1,8 @@
 import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { PublishedTenant } from '../../support/published-tenant.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
+import { PublishedTenant } from '../../support/sidecar/published-tenant.ts';
 import { published, type ReplicaStage, replicaStage } from './replica-stage.ts';
 
 let stage: ReplicaStage;

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { UsageCounter } from '../../../proxy/replica/usage-counter.ts';
 import { minuteOf } from '../../../shared/usage/buckets.ts';
-import { manualClock } from '../../support/manual-clock.ts';
+import { manualClock } from '../../support/base/manual-clock.ts';
 
 function stage() {
   const clock = manualClock(1_800_000_000_000);

@@ -1,6 +1,11 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { startProgram } from '../../support/processes.ts';
-import { Cleanup, httpsUpstream, temporaryFolder, testAuthority } from '../../support/proxy.ts';
+import { startProgram } from '../../support/programs/processes.ts';
+import {
+  Cleanup,
+  httpsUpstream,
+  temporaryFolder,
+  testAuthority,
+} from '../../support/sidecar/proxy.ts';
 
 let cleanup: Cleanup;
 beforeEach(() => {

@@ -7,8 +7,8 @@ import { Spool, type SpoolRecord } from '../../../proxy/spool/spool.ts';
 import { Uploader } from '../../../proxy/spool/uploader.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 import { generateSigningKey } from '../../../shared/crypto/signing-key.ts';
-import { until } from '../../support/processes.ts';
-import { linkedHash, textsOf } from '../../support/spool-lines.ts';
+import { until } from '../../support/programs/processes.ts';
+import { linkedHash, textsOf } from '../../support/sidecar/spool-lines.ts';
 
 let folder: string;
 const opened: Spool[] = [];

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Spool, type SpoolRecord } from '../../../proxy/spool/spool.ts';
 import { silentLog } from '../../../shared/base/log.ts';
-import { type SmallDisk, smallDisk } from '../../support/small-disk.ts';
-import { textsOf } from '../../support/spool-lines.ts';
+import { type SmallDisk, smallDisk } from '../../support/programs/small-disk.ts';
+import { textsOf } from '../../support/sidecar/spool-lines.ts';
 
 const failed = { code: 'evidence.seal_failed' };
 const opened: Spool[] = [];

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { segmentsIn } from '../../../proxy/spool/segment.ts';
 import { Spool, type SpoolOptions, type SpoolRecord } from '../../../proxy/spool/spool.ts';
 import { silentLog } from '../../../shared/base/log.ts';
-import { linkedHash, textsOf } from '../../support/spool-lines.ts';
+import { linkedHash, textsOf } from '../../support/sidecar/spool-lines.ts';
 
 let folder: string;
 const opened: Spool[] = [];

@@ -14,8 +14,8 @@ import {
   spoolHeadType,
   spoolLinkHash,
 } from '../../../shared/ledger/spool-head.ts';
-import { until } from '../../support/processes.ts';
-import { linkedHash, textsOf } from '../../support/spool-lines.ts';
+import { until } from '../../support/programs/processes.ts';
+import { linkedHash, textsOf } from '../../support/sidecar/spool-lines.ts';
 
 const key = generateSigningKey();
 let folder: string;

@@ -1,7 +1,7 @@
 import { Registry } from 'prom-client';
 import { expect, it } from 'vitest';
 import { createEvidenceMetrics } from '../../../proxy/telemetry/evidence-metrics.ts';
-import { manualClock } from '../../support/manual-clock.ts';
+import { manualClock } from '../../support/base/manual-clock.ts';
 
 it('a removed spool folder leaves the other metrics readable', async () => {
   const registry = new Registry();

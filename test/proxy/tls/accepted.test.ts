@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { loadAuthority } from '../../../proxy/tls/authority.ts';
 import { trustBundle } from '../../../proxy/tls/authority-file.ts';
 import { systemClock } from '../../../shared/base/clock.ts';
-import { Cleanup, listening, temporaryFolder } from '../../support/proxy.ts';
+import { Cleanup, listening, temporaryFolder } from '../../support/sidecar/proxy.ts';
 import { hosts, strictOpenssl, strictPython } from './strict-clients.ts';
 
 let cleanup: Cleanup;

@@ -14,7 +14,7 @@ import { checkServerIdentity } from 'node:tls';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { loadAuthority } from '../../../proxy/tls/authority.ts';
 import { systemClock } from '../../../shared/base/clock.ts';
-import { Cleanup, temporaryFolder } from '../../support/proxy.ts';
+import { Cleanup, temporaryFolder } from '../../support/sidecar/proxy.ts';
 import { hosts, longHost } from './strict-clients.ts';
 
 const dayMs = 86_400_000;

@@ -7,7 +7,13 @@ import { readConfig } from '../../../proxy/settings/config.ts';
 import { loadAuthority } from '../../../proxy/tls/authority.ts';
 import { leafCertificate, readPrivateKey } from '../../../proxy/tls/certificate.ts';
 import { systemClock } from '../../../shared/base/clock.ts';
-import { Cleanup, httpUpstream, raw, startProxy, temporaryFolder } from '../../support/proxy.ts';
+import {
+  Cleanup,
+  httpUpstream,
+  raw,
+  startProxy,
+  temporaryFolder,
+} from '../../support/sidecar/proxy.ts';
 import { strictOpenssl, strictPython } from './strict-clients.ts';
 
 const permitted = ['example.test', 'api.other.test', '127.0.0.0/8', '2001:db8::/32'];

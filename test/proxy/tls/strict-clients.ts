@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createServer, type SecureContextOptions } from 'node:tls';
 import { promisify } from 'node:util';
-import { type Cleanup, listening, temporaryFolder } from '../../support/proxy.ts';
+import { type Cleanup, listening, temporaryFolder } from '../../support/sidecar/proxy.ts';
 
 export const longHost = `${'a'.repeat(60)}.${'b'.repeat(60)}.example`;
 export const hosts = [

@@ -1,7 +1,7 @@
 import { createServer, type Socket } from 'node:net';
 import { ProxyAgent, request } from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Cleanup, listening, raw, startProxy } from '../../support/proxy.ts';
+import { Cleanup, listening, raw, startProxy } from '../../support/sidecar/proxy.ts';
 import { get, head, outcomeOf, rawUpstream } from './raw-upstream.ts';
 
 let cleanup: Cleanup;

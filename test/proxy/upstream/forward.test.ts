@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { ProxyAgent, request } from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { bodyOf, Cleanup, httpUpstream, startProxy, until } from '../../support/proxy.ts';
+import { bodyOf, Cleanup, httpUpstream, startProxy, until } from '../../support/sidecar/proxy.ts';
 import { get, head, outcomeOf, rawUpstream } from './raw-upstream.ts';
 
 let cleanup: Cleanup;

@@ -1,6 +1,12 @@
 import { createServer, type Socket } from 'node:net';
 import type { Outcome } from '../../../proxy/upstream/forwarding.ts';
-import { type Cleanup, listening, raw, type TestProxy, until } from '../../support/proxy.ts';
+import {
+  type Cleanup,
+  listening,
+  raw,
+  type TestProxy,
+  until,
+} from '../../support/sidecar/proxy.ts';
 
 /** An upstream that talks bytes: called with each connection once a head has come. */
 export function rawUpstream(

@@ -10,7 +10,7 @@ import {
   httpUpstream,
   startProxy,
   type TestProxy,
-} from '../../support/proxy.ts';
+} from '../../support/sidecar/proxy.ts';
 import { get, head, outcomeOf, rawUpstream } from './raw-upstream.ts';
 
 let cleanup: Cleanup;

@@ -9,7 +9,7 @@ import {
   startProxy,
   type TestProxy,
   until,
-} from '../../support/proxy.ts';
+} from '../../support/sidecar/proxy.ts';
 import { outcomeOf } from './raw-upstream.ts';
 
 let cleanup: Cleanup;

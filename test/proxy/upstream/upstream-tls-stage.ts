@@ -6,7 +6,12 @@ import { createServer, type TlsOptions } from 'node:tls';
 import { ProxyAgent, request } from 'undici';
 import { authorityCertificate, leafCertificate } from '../../../proxy/tls/certificate.ts';
 import { createGuard } from '../../../shared/upstream/address-guard.ts';
-import { type Cleanup, listening, type TestProxy, temporaryFolder } from '../../support/proxy.ts';
+import {
+  type Cleanup,
+  listening,
+  type TestProxy,
+  temporaryFolder,
+} from '../../support/sidecar/proxy.ts';
 
 const dayMs = 86_400_000;
 

@@ -8,7 +8,7 @@ import {
   listening,
   startProxy,
   testAuthority,
-} from '../../support/proxy.ts';
+} from '../../support/sidecar/proxy.ts';
 import {
   certificateFor,
   countingServer,

@@ -15,7 +15,7 @@ import {
   httpUpstream,
   temporaryFolder,
   until,
-} from '../../support/proxy.ts';
+} from '../../support/sidecar/proxy.ts';
 
 const mebi = 1024 * 1024;
 const totalBytes = 200 * mebi;

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Outcome } from '../../../proxy/upstream/forwarding.ts';
 import { createTunnelUpgrade } from '../../../proxy/upstream/websocket-tunnel.ts';
 import { reflectionFilter } from '../../../shared/upstream/credential-guard.ts';
-import { Cleanup, raw, startProxy, until } from '../../support/proxy.ts';
+import { Cleanup, raw, startProxy, until } from '../../support/sidecar/proxy.ts';
 import { rawUpstream } from './raw-upstream.ts';
 import { certificateFor, countingServer, everythingIsHere } from './upstream-tls-stage.ts';
 

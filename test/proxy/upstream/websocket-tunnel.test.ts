@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Outcome } from '../../../proxy/upstream/forwarding.ts';
 import { createTunnelUpgrade } from '../../../proxy/upstream/websocket-tunnel.ts';
 import type { ResponseFilter } from '../../../shared/upstream/response-filter.ts';
-import { Cleanup, raw, startProxy, until } from '../../support/proxy.ts';
+import { Cleanup, raw, startProxy, until } from '../../support/sidecar/proxy.ts';
 import { rawUpstream } from './raw-upstream.ts';
 import { everythingIsHere } from './upstream-tls-stage.ts';
 

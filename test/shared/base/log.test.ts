@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { resolve } from 'node:path';
 import { expect, it } from 'vitest';
 import { bufferLines, silentLog } from '../../../shared/base/log.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
 
 it('log lines are passed on together, in order, and soon', async () => {
   const written: string[] = [];

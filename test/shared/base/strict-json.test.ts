@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseStrictJson } from '../../../shared/base/strict-json.ts';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
-import { processorMs } from '../../support/processor-time.ts';
+import { processorMs } from '../../support/base/processor-time.ts';
 
 const bytes = (text: string) => Buffer.from(text, 'utf8');
 

@@ -3,8 +3,8 @@ import { systemClock } from '../../../shared/base/clock.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 import type { Bus, Change, Follower } from '../../../shared/bus/bus.ts';
 import { openBus } from '../../../shared/bus/open.ts';
-import { startRedis, type TestRedis } from '../../support/redis.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
+import { startRedis, type TestRedis } from '../../support/programs/redis.ts';
 
 let redis: TestRedis;
 const opened: Bus[] = [];

@@ -6,9 +6,9 @@ import { silentLog } from '../../../shared/base/log.ts';
 import type { Bus } from '../../../shared/bus/bus.ts';
 import { openBus } from '../../../shared/bus/open.ts';
 import { claimPassport } from '../../../shared/passport/single-use-claim.ts';
-import { startRedis, type TestRedis } from '../../support/redis.ts';
-import { startTcpHop } from '../../support/tcp-hop.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
+import { startRedis, type TestRedis } from '../../support/programs/redis.ts';
+import { startTcpHop } from '../../support/programs/tcp-hop.ts';
 
 const ending: (() => Promise<unknown>)[] = [];
 afterEach(async () => {

@@ -6,8 +6,8 @@ import type { Bus, Follower } from '../../../shared/bus/bus.ts';
 import { openBus } from '../../../shared/bus/open.ts';
 import { readEviction } from '../../../shared/bus/redis-connection.ts';
 import { tenantKeys, tenantTopic } from '../../../shared/bus/tenant-keys.ts';
-import { startRedis, type TestRedis } from '../../support/redis.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../support/base/until.ts';
+import { startRedis, type TestRedis } from '../../support/programs/redis.ts';
 
 const ending: (() => Promise<unknown>)[] = [];
 afterEach(async () => {

@@ -13,7 +13,7 @@ import { type Action, type Mode, modes } from '../../../shared/vocabulary/action
 import type { ApprovalProof } from '../../../shared/vocabulary/approval-proof.ts';
 import type { ToolRecord } from '../../../shared/vocabulary/tool-record.ts';
 import { type Decision, decisions, mayProceed } from '../../../shared/vocabulary/verdict.ts';
-import { alwaysPolicies, noPolicies, unaskedPolicies } from '../../support/policy-sets.ts';
+import { alwaysPolicies, noPolicies, unaskedPolicies } from '../../support/policy/policy-sets.ts';
 import { baseAction, baseState, nowMs, signedPassport } from '../fixtures.ts';
 import { loadVectors } from '../load-vectors.ts';
 

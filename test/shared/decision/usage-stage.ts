@@ -9,7 +9,7 @@ import type {
 import { ToolUsage } from '../../../shared/usage/tool-usage.ts';
 import { UsageBook } from '../../../shared/usage/usage-book.ts';
 import type { Action } from '../../../shared/vocabulary/action.ts';
-import { publish } from '../../support/policy-arbitraries.ts';
+import { publish } from '../../support/policy/policy-arbitraries.ts';
 import { baseAction, baseState, nowMs } from '../fixtures.ts';
 
 export const tool = baseAction.tool;

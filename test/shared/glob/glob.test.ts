@@ -9,7 +9,7 @@ import {
 } from '../../../shared/glob/glob.ts';
 import { GlobAutomaton } from '../../../shared/glob/glob-automaton.ts';
 import type { GlobKind } from '../../../shared/glob/glob-tokens.ts';
-import { processorMs } from '../../support/processor-time.ts';
+import { processorMs } from '../../support/base/processor-time.ts';
 
 const matches = (pattern: string, text: string, kind: GlobKind = 'tool') =>
   compileGlob(pattern, kind)(text);

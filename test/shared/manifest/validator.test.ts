@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../../shared/base/json.ts';
 import { argsValidator, schemaProblem } from '../../../shared/manifest/validator.ts';
-import { processorMs } from '../../support/processor-time.ts';
+import { processorMs } from '../../support/base/processor-time.ts';
 
 const refund: JsonObject = {
   type: 'object',

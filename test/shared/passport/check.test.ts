@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { firstPassportFailure, passportFailures } from '../../../shared/passport/check.ts';
-import type { CheckVector } from '../../support/passport-vectors.ts';
+import type { CheckVector } from '../../support/policy/passport-vectors.ts';
 import { baseAction, nowMs, signedPassport } from '../fixtures.ts';
 import { loadVectors } from '../load-vectors.ts';
 

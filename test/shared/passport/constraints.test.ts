@@ -3,7 +3,7 @@ import type { JsonObject } from '../../../shared/base/json.ts';
 import { firstPassportFailure } from '../../../shared/passport/check.ts';
 import { argsDigest } from '../../../shared/passport/constraints.ts';
 import { externalRecipient } from '../../../shared/passport/recipients.ts';
-import { processorMs } from '../../support/processor-time.ts';
+import { processorMs } from '../../support/base/processor-time.ts';
 import { baseAction, nowMs, signedPassport } from '../fixtures.ts';
 import { loadVectors } from '../load-vectors.ts';
 

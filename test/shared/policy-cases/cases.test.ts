@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { parsePolicy } from '../../../shared/policy/language/validate.ts';
 import { readCaseFile } from '../../../shared/policy-cases/read-cases.ts';
 import { runCases } from '../../../shared/policy-cases/run-cases.ts';
-import { condition, policy, rule } from '../../support/policy-drafts.ts';
-import { loadPolicyVectors } from '../../support/policy-vectors.ts';
+import { condition, policy, rule } from '../../support/policy/policy-drafts.ts';
+import { loadPolicyVectors } from '../../support/policy/policy-vectors.ts';
 
 const read = (text: string) => readCaseFile({ name: 'a.cases.yaml', bytes: Buffer.from(text) });
 const refusal = (text: string) => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { policyHash } from '../../../shared/policy/language/hash.ts';
 import { readPolicyFile } from '../../../shared/policy-cases/read-policy.ts';
 import { readSource, SourceError } from '../../../shared/policy-cases/source.ts';
-import { condition, policy, rule, withRule } from '../../support/policy-drafts.ts';
+import { condition, policy, rule, withRule } from '../../support/policy/policy-drafts.ts';
 
 const file = (text: string | Uint8Array, name = 'a.policy.yaml') => ({
   name,

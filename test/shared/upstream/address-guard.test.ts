@@ -4,7 +4,7 @@ import { networkInterfaces } from 'node:os';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createGuard, literalRefusal } from '../../../shared/upstream/address-guard.ts';
 import { dialTcp } from '../../../shared/upstream/dial.ts';
-import { Cleanup, httpUpstream, listening, raw, startProxy } from '../../support/proxy.ts';
+import { Cleanup, httpUpstream, listening, raw, startProxy } from '../../support/sidecar/proxy.ts';
 
 let cleanup: Cleanup;
 beforeEach(() => {

@@ -1,10 +1,10 @@
 import fs from 'node:fs';
 import { join } from 'node:path';
-import { freshDatabase } from '../postgres.ts';
-import { until } from '../processes.ts';
-import { Cleanup, temporaryFolder, testAuthority } from '../proxy.ts';
-import { startRedis } from '../redis.ts';
-import { type Separate, startSeparate } from '../separate.ts';
+import { freshDatabase } from '../programs/postgres.ts';
+import { until } from '../programs/processes.ts';
+import { startRedis } from '../programs/redis.ts';
+import { Cleanup, temporaryFolder, testAuthority } from '../sidecar/proxy.ts';
+import { type Separate, startSeparate } from '../system/separate.ts';
 import { disguisedBindings } from './disguise.ts';
 import { disguisePolicy } from './policy.ts';
 import { type Recorder, startRecorder } from './recorder.ts';

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { createServer as createTlsServer } from 'node:https';
 import type { Duplex } from 'node:stream';
 import type { Authority } from '../../../proxy/tls/authority.ts';
-import { type Cleanup, listening } from '../proxy.ts';
+import { type Cleanup, listening } from '../sidecar/proxy.ts';
 
 /** An upstream that keeps every byte that reaches it, on a plain port and on one under TLS. */
 export interface Recorder {

@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { until } from '../processes.ts';
+import { until } from '../programs/processes.ts';
 import type { LiveStage } from './live-stage.ts';
 import type { Conversation } from './wire.ts';
 

@@ -8,10 +8,10 @@ import {
 } from '../../../shared/contract/sidecar-token.ts';
 import { signJws } from '../../../shared/crypto/jws.ts';
 import { heartbeatSection } from '../../../shared/sync/signed-heartbeat.ts';
-import { startApi } from '../api.ts';
-import { type EnrolledSidecar, enrolledSidecar } from '../enrolled-sidecar.ts';
-import { type Gateway, roomyLimits, startGateway } from '../gateway.ts';
-import { until } from '../until.ts';
+import { until } from '../base/until.ts';
+import { startApi } from '../control-plane/api.ts';
+import { type EnrolledSidecar, enrolledSidecar } from '../control-plane/enrolled-sidecar.ts';
+import { type Gateway, roomyLimits, startGateway } from '../control-plane/gateway.ts';
 
 export interface HostileRequest {
   readonly body?: string | Buffer | undefined;

@@ -5,11 +5,15 @@ import { rotateSigningKey } from '../../../../shared/contract/keys.ts';
 import { generateSigningKey } from '../../../../shared/crypto/signing-key.ts';
 import { verifyExport } from '../../../../shared/ledger/bundle/verify.ts';
 import { siemDialects } from '../../../../shared/ledger/siem/dialects.ts';
-import { startApi, type TestApi } from '../../../support/api.ts';
-import { fileOf } from '../../../support/exported.ts';
-import { anEvent, tamper } from '../../../support/ledger.ts';
-import { freshDatabase } from '../../../support/postgres.ts';
-import { eventsOf, type TestServices, testServices } from '../../../support/services.ts';
+import { startApi, type TestApi } from '../../../support/control-plane/api.ts';
+import {
+  eventsOf,
+  type TestServices,
+  testServices,
+} from '../../../support/control-plane/services.ts';
+import { fileOf } from '../../../support/ledger/exported.ts';
+import { anEvent, tamper } from '../../../support/ledger/ledger.ts';
+import { freshDatabase } from '../../../support/programs/postgres.ts';
 
 let database: Awaited<ReturnType<typeof freshDatabase>>;
 let services: TestServices;

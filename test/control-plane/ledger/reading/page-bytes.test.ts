@@ -9,8 +9,8 @@ import { readPages } from '../../../../control-plane/ledger/reading/read-ledger.
 import { TenantTail } from '../../../../control-plane/ledger/reading/tenant-tail.ts';
 import { silentLog } from '../../../../shared/base/log.ts';
 import * as contract from '../../../../shared/contract/evidence/evidence.ts';
-import { anEvent, openLedger, type TestLedger } from '../../../support/ledger.ts';
-import { freshDatabase } from '../../../support/postgres.ts';
+import { anEvent, openLedger, type TestLedger } from '../../../support/ledger/ledger.ts';
+import { freshDatabase } from '../../../support/programs/postgres.ts';
 
 const count = 12;
 const mebibyte = 1_048_576;

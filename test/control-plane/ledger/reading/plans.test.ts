@@ -7,10 +7,10 @@ import type { EventsRead } from '../../../../control-plane/ledger/reading/event-
 import { readEvents } from '../../../../control-plane/ledger/reading/list-events.ts';
 import type { EvidenceFilters } from '../../../../shared/contract/evidence/evidence.ts';
 import { generateSigningKey } from '../../../../shared/crypto/signing-key.ts';
-import { type BigLedger, makeBigLedger } from '../../../support/big-ledger.ts';
-import { openLedger, signingKeysOf, type TestLedger } from '../../../support/ledger.ts';
-import { freshDatabase } from '../../../support/postgres.ts';
-import { touchedRows } from '../../../support/touched-rows.ts';
+import { touchedRows } from '../../../support/control-plane/touched-rows.ts';
+import { type BigLedger, makeBigLedger } from '../../../support/ledger/big-ledger.ts';
+import { openLedger, signingKeysOf, type TestLedger } from '../../../support/ledger/ledger.ts';
+import { freshDatabase } from '../../../support/programs/postgres.ts';
 
 const rows = 24_000;
 const limit = 101;

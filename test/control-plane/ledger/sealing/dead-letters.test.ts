@@ -6,13 +6,13 @@ import {
   listDeadLetters,
   retryDeadLetters,
 } from '../../../../shared/contract/evidence/evidence-verification.ts';
-import { databaseFaults } from '../../../support/database-faults.ts';
-import { type Gateway, startGateway } from '../../../support/gateway.ts';
-import { anEvent } from '../../../support/ledger.ts';
-import { freshDatabase } from '../../../support/postgres.ts';
-import { eventsOf } from '../../../support/services.ts';
-import { type SmallDisk, smallDisk } from '../../../support/small-disk.ts';
-import { until } from '../../../support/until.ts';
+import { until } from '../../../support/base/until.ts';
+import { databaseFaults } from '../../../support/control-plane/database-faults.ts';
+import { type Gateway, startGateway } from '../../../support/control-plane/gateway.ts';
+import { eventsOf } from '../../../support/control-plane/services.ts';
+import { anEvent } from '../../../support/ledger/ledger.ts';
+import { freshDatabase } from '../../../support/programs/postgres.ts';
+import { type SmallDisk, smallDisk } from '../../../support/programs/small-disk.ts';
 
 const tenantId = 'default';
 const failed = { code: 'evidence.seal_failed' };

@@ -11,12 +11,12 @@ import { createStateMetrics } from '../../../../control-plane/telemetry/state-me
 import { drainDeliveries, putWebhook } from '../../../../shared/contract/deliveries.ts';
 import { generateSigningKey } from '../../../../shared/crypto/signing-key.ts';
 import { cosign, openNote, parseVkey, vkeyOf } from '../../../../shared/ledger/note.ts';
-import { startApi, type TestApi } from '../../../support/api.ts';
-import { anEvent, sealElsewhere, tamper } from '../../../support/ledger.ts';
-import { freshDatabase } from '../../../support/postgres.ts';
-import { type TestServices, testServices } from '../../../support/services.ts';
-import { startUpstream, type Upstream } from '../../../support/upstream.ts';
-import { type RunningWitness, startWitness } from '../../../support/witness.ts';
+import { startApi, type TestApi } from '../../../support/control-plane/api.ts';
+import { type TestServices, testServices } from '../../../support/control-plane/services.ts';
+import { anEvent, sealElsewhere, tamper } from '../../../support/ledger/ledger.ts';
+import { type RunningWitness, startWitness } from '../../../support/ledger/witness.ts';
+import { freshDatabase } from '../../../support/programs/postgres.ts';
+import { startUpstream, type Upstream } from '../../../support/sidecar/upstream.ts';
 
 let database: Awaited<ReturnType<typeof freshDatabase>>;
 let services: TestServices;

@@ -6,9 +6,9 @@ import {
 import { openCheckpoint } from '../../../../shared/ledger/checkpoint.ts';
 import { emptyRoot, Frontier, leafOf } from '../../../../shared/ledger/merkle.ts';
 import { openNote, parseVkey } from '../../../../shared/ledger/note.ts';
-import { anEvent } from '../../../support/ledger.ts';
-import { freshDatabase } from '../../../support/postgres.ts';
-import { type TestServices, testServices } from '../../../support/services.ts';
+import { type TestServices, testServices } from '../../../support/control-plane/services.ts';
+import { anEvent } from '../../../support/ledger/ledger.ts';
+import { freshDatabase } from '../../../support/programs/postgres.ts';
 
 let services: TestServices;
 let database: Awaited<ReturnType<typeof freshDatabase>>;

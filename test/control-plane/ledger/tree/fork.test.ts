@@ -4,9 +4,9 @@ import { generateSigningKey, type SigningKey } from '../../../../shared/crypto/s
 import { signCheckpoint } from '../../../../shared/ledger/checkpoint.ts';
 import { signHead } from '../../../../shared/ledger/head.ts';
 import { Frontier, leafOf } from '../../../../shared/ledger/merkle.ts';
-import { anEvent, tamper } from '../../../support/ledger.ts';
-import { freshDatabase } from '../../../support/postgres.ts';
-import { type TestServices, testServices } from '../../../support/services.ts';
+import { type TestServices, testServices } from '../../../support/control-plane/services.ts';
+import { anEvent, tamper } from '../../../support/ledger/ledger.ts';
+import { freshDatabase } from '../../../support/programs/postgres.ts';
 
 // What a database owner could do, triggers off, between two checkpoints.
 

@@ -2,10 +2,10 @@ import { expect, it } from 'vitest';
 import { rotateSigningKey } from '../../../../control-plane/keys/rotate-signing-key.ts';
 import { verifyChain } from '../../../../control-plane/ledger/verification/verify-chain.ts';
 import type { Caller } from '../../../../control-plane/platform/access/caller.ts';
-import { anEvent, tamper } from '../../../support/ledger.ts';
-import { oneDatabase } from '../../../support/one-database.ts';
-import { eventsOf } from '../../../support/services.ts';
-import { until } from '../../../support/until.ts';
+import { until } from '../../../support/base/until.ts';
+import { oneDatabase } from '../../../support/control-plane/one-database.ts';
+import { eventsOf } from '../../../support/control-plane/services.ts';
+import { anEvent, tamper } from '../../../support/ledger/ledger.ts';
 
 const database = oneDatabase();
 const { begin, endAll } = database;

@@ -8,11 +8,11 @@ import {
   listCheckpoints,
 } from '../../../../shared/contract/evidence/evidence-tree.ts';
 import { verifyInclusion } from '../../../../shared/ledger/merkle.ts';
-import { startApi, type TestApi } from '../../../support/api.ts';
-import { anEvent, tamper } from '../../../support/ledger.ts';
-import { writeLongLedger } from '../../../support/long-ledger.ts';
-import { freshDatabase } from '../../../support/postgres.ts';
-import { type TestServices, testServices } from '../../../support/services.ts';
+import { startApi, type TestApi } from '../../../support/control-plane/api.ts';
+import { type TestServices, testServices } from '../../../support/control-plane/services.ts';
+import { anEvent, tamper } from '../../../support/ledger/ledger.ts';
+import { writeLongLedger } from '../../../support/ledger/long-ledger.ts';
+import { freshDatabase } from '../../../support/programs/postgres.ts';
 
 let database: Awaited<ReturnType<typeof freshDatabase>>;
 let services: TestServices;

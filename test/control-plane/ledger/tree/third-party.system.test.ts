@@ -2,12 +2,12 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { allRoutes } from '../../../../control-plane/routes.ts';
-import { startApi, type TestApi } from '../../../support/api.ts';
-import { goModule } from '../../../support/go.ts';
-import { anEvent, tamper } from '../../../support/ledger.ts';
-import { writeLongLedger } from '../../../support/long-ledger.ts';
-import { freshDatabase } from '../../../support/postgres.ts';
-import { type TestServices, testServices } from '../../../support/services.ts';
+import { startApi, type TestApi } from '../../../support/control-plane/api.ts';
+import { type TestServices, testServices } from '../../../support/control-plane/services.ts';
+import { anEvent, tamper } from '../../../support/ledger/ledger.ts';
+import { writeLongLedger } from '../../../support/ledger/long-ledger.ts';
+import { goModule } from '../../../support/programs/go.ts';
+import { freshDatabase } from '../../../support/programs/postgres.ts';
 
 // A ledger is checked by a program that shares no line with ours: Go's tlog and note packages,
 // over HTTP, from tiles and entries.

@@ -10,11 +10,11 @@ import {
   getVerification,
   verifyAgainstCheckpoint,
 } from '../../../../shared/contract/evidence/evidence-verification.ts';
-import { type Forger, forger } from '../../../support/forged-ledger.ts';
-import { type Gateway, refusalOf, startGateway } from '../../../support/gateway.ts';
-import { anEvent } from '../../../support/ledger.ts';
-import { eventsOf } from '../../../support/services.ts';
-import { startUpstream, type Upstream } from '../../../support/upstream.ts';
+import { type Gateway, refusalOf, startGateway } from '../../../support/control-plane/gateway.ts';
+import { eventsOf } from '../../../support/control-plane/services.ts';
+import { type Forger, forger } from '../../../support/ledger/forged-ledger.ts';
+import { anEvent } from '../../../support/ledger/ledger.ts';
+import { startUpstream, type Upstream } from '../../../support/sidecar/upstream.ts';
 
 const tenantId = 'default';
 let gateway: Gateway;

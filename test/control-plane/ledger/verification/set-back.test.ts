@@ -3,11 +3,11 @@ import { acceptLoss } from '../../../../control-plane/evidence/accept-loss.ts';
 import { readVerification } from '../../../../control-plane/ledger/verification/verification-state.ts';
 import { verifyChain } from '../../../../control-plane/ledger/verification/verify-chain.ts';
 import type { Caller } from '../../../../control-plane/platform/access/caller.ts';
-import { type Forger, forger } from '../../../support/forged-ledger.ts';
-import { anEvent } from '../../../support/ledger.ts';
-import { oneDatabase } from '../../../support/one-database.ts';
-import { eventsOf, type TestServices } from '../../../support/services.ts';
-import { until } from '../../../support/until.ts';
+import { until } from '../../../support/base/until.ts';
+import { oneDatabase } from '../../../support/control-plane/one-database.ts';
+import { eventsOf, type TestServices } from '../../../support/control-plane/services.ts';
+import { type Forger, forger } from '../../../support/ledger/forged-ledger.ts';
+import { anEvent } from '../../../support/ledger/ledger.ts';
 
 const database = oneDatabase();
 const { begin, endAll } = database;

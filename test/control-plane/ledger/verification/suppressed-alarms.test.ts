@@ -13,11 +13,15 @@ import { reportIncident } from '../../../../control-plane/sidecars/report-incide
 import { tenantKeys } from '../../../../shared/bus/tenant-keys.ts';
 import { putWebhook } from '../../../../shared/contract/deliveries.ts';
 import { sha256 } from '../../../../shared/crypto/hash.ts';
-import { enrolledSidecar } from '../../../support/enrolled-sidecar.ts';
-import { type Gateway, startGateway } from '../../../support/gateway.ts';
-import { anEvent } from '../../../support/ledger.ts';
-import { startRedis, type TestRedis } from '../../../support/redis.ts';
-import { eventsOf, type TestServices, testServices } from '../../../support/services.ts';
+import { enrolledSidecar } from '../../../support/control-plane/enrolled-sidecar.ts';
+import { type Gateway, startGateway } from '../../../support/control-plane/gateway.ts';
+import {
+  eventsOf,
+  type TestServices,
+  testServices,
+} from '../../../support/control-plane/services.ts';
+import { anEvent } from '../../../support/ledger/ledger.ts';
+import { startRedis, type TestRedis } from '../../../support/programs/redis.ts';
 
 const tenantId = 'default';
 const verifyMs = 60_000;

@@ -3,9 +3,9 @@ import type { Services } from '../../../../control-plane/core/services.ts';
 import { allRoutes } from '../../../../control-plane/routes.ts';
 import type { AnyOperation, Permission } from '../../../../shared/contract/base/operation.ts';
 import type { Role } from '../../../../shared/contract/keys.ts';
-import { startApi, type TestApi } from '../../../support/api.ts';
-import { roomyLimits } from '../../../support/gateway.ts';
-import { type TestServices, testServices } from '../../../support/services.ts';
+import { startApi, type TestApi } from '../../../support/control-plane/api.ts';
+import { roomyLimits } from '../../../support/control-plane/gateway.ts';
+import { type TestServices, testServices } from '../../../support/control-plane/services.ts';
 
 /**
  * Which permission each operation needs: the first line that fits. An operation that none fits

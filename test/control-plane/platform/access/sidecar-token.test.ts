@@ -2,9 +2,9 @@ import { afterAll, expect, it } from 'vitest';
 import { sidecarTokenType } from '../../../../shared/contract/sidecar-token.ts';
 import { signJws } from '../../../../shared/crypto/jws.ts';
 import { generateSigningKey } from '../../../../shared/crypto/signing-key.ts';
-import { startApi } from '../../../support/api.ts';
-import { probeRoutes } from '../../../support/probe-routes.ts';
-import { testServices } from '../../../support/services.ts';
+import { startApi } from '../../../support/control-plane/api.ts';
+import { probeRoutes } from '../../../support/control-plane/probe-routes.ts';
+import { testServices } from '../../../support/control-plane/services.ts';
 
 const services = await testServices();
 const api = await startApi(probeRoutes({}), services);

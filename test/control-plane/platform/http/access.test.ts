@@ -2,11 +2,11 @@ import { afterAll } from 'vitest';
 import { z } from 'zod';
 import { type Route, route } from '../../../../control-plane/platform/http/route.ts';
 import { operation } from '../../../../shared/contract/base/operation.ts';
-import { describeAccess } from '../../../support/access-suite.ts';
-import { startApi } from '../../../support/api.ts';
-import { describeContract } from '../../../support/contract-suite.ts';
-import { foreignObjects } from '../../../support/foreign-objects.ts';
-import { testServices } from '../../../support/services.ts';
+import { describeAccess } from '../../../support/control-plane/access-suite.ts';
+import { startApi } from '../../../support/control-plane/api.ts';
+import { describeContract } from '../../../support/control-plane/contract-suite.ts';
+import { foreignObjects } from '../../../support/control-plane/foreign-objects.ts';
+import { testServices } from '../../../support/control-plane/services.ts';
 
 const services = await testServices();
 

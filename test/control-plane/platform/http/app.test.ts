@@ -1,8 +1,8 @@
 import { afterAll, beforeEach, describe, expect, it } from 'vitest';
 import { openMemoryBus } from '../../../../shared/bus/memory.ts';
 import { GatewayError } from '../../../../shared/errors/gateway-error.ts';
-import { startApi } from '../../../support/api.ts';
-import { until } from '../../../support/until.ts';
+import { until } from '../../../support/base/until.ts';
+import { startApi } from '../../../support/control-plane/api.ts';
 import { startProbeApi } from './probe-api.ts';
 
 const { api, services, lines, log, probe, key, close } = await startProbeApi();

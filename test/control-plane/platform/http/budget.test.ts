@@ -4,8 +4,8 @@ import type { Caller } from '../../../../control-plane/platform/access/caller.ts
 import { createBudgets } from '../../../../control-plane/platform/http/budget.ts';
 import { silentLog } from '../../../../shared/base/log.ts';
 import { openMemoryBus } from '../../../../shared/bus/memory.ts';
-import { manualClock } from '../../../support/manual-clock.ts';
-import { probe } from '../../../support/probe-routes.ts';
+import { manualClock } from '../../../support/base/manual-clock.ts';
+import { probe } from '../../../support/control-plane/probe-routes.ts';
 
 const limits = { requestsPerMinute: { tenant: 3, control: 2, sidecar: 2, address: 2 } };
 const caller = (more: Partial<Caller> = {}): Caller => ({

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { allRoutes } from '../../../../control-plane/routes.ts';
-import { type Answer, startApi, type TestApi } from '../../../support/api.ts';
-import { freshDatabase } from '../../../support/postgres.ts';
-import { startRedis, type TestRedis } from '../../../support/redis.ts';
-import { type TestServices, testServices } from '../../../support/services.ts';
+import { type Answer, startApi, type TestApi } from '../../../support/control-plane/api.ts';
+import { type TestServices, testServices } from '../../../support/control-plane/services.ts';
+import { freshDatabase } from '../../../support/programs/postgres.ts';
+import { startRedis, type TestRedis } from '../../../support/programs/redis.ts';
 
 const budget = 50;
 const requestsPerMinute = { tenant: budget, control: 20, sidecar: 20, address: 20 };

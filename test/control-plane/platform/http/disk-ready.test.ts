@@ -7,9 +7,9 @@ import { createAdminApp } from '../../../../control-plane/admin-app.ts';
 import { answerReady } from '../../../../control-plane/platform/http/health.ts';
 import { watchDisk } from '../../../../control-plane/platform/store/disk.ts';
 import { silentLog } from '../../../../shared/base/log.ts';
-import { testServices } from '../../../support/services.ts';
-import { type SmallDisk, smallDisk } from '../../../support/small-disk.ts';
-import { until } from '../../../support/until.ts';
+import { until } from '../../../support/base/until.ts';
+import { testServices } from '../../../support/control-plane/services.ts';
+import { type SmallDisk, smallDisk } from '../../../support/programs/small-disk.ts';
 
 let disk: SmallDisk;
 let stop: () => Promise<void>;

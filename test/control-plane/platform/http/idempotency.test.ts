@@ -6,7 +6,7 @@ import {
   sweepIdempotency,
 } from '../../../../control-plane/platform/http/idempotency.ts';
 import { GatewayError } from '../../../../shared/errors/gateway-error.ts';
-import { type TestServices, testServices } from '../../../support/services.ts';
+import { type TestServices, testServices } from '../../../support/control-plane/services.ts';
 
 let services: TestServices;
 

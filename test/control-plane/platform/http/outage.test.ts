@@ -3,9 +3,9 @@ import { expect, it } from 'vitest';
 import { keyRoutes } from '../../../../control-plane/keys/routes.ts';
 import { createStateMetrics } from '../../../../control-plane/telemetry/state-metrics.ts';
 import { systemClock } from '../../../../shared/base/clock.ts';
-import { startApi } from '../../../support/api.ts';
-import { freshDatabase, startPostgres } from '../../../support/postgres.ts';
-import { testServices } from '../../../support/services.ts';
+import { startApi } from '../../../support/control-plane/api.ts';
+import { testServices } from '../../../support/control-plane/services.ts';
+import { freshDatabase, startPostgres } from '../../../support/programs/postgres.ts';
 
 it('a database that dies makes every answer a refusal that may be retried, and none once it is back', async () => {
   const postgres = await startPostgres();

@@ -1,7 +1,7 @@
 import type { Log } from '../../../../shared/base/log.ts';
-import { startApi } from '../../../support/api.ts';
-import { probeRoutes } from '../../../support/probe-routes.ts';
-import { testServices } from '../../../support/services.ts';
+import { startApi } from '../../../support/control-plane/api.ts';
+import { probeRoutes } from '../../../support/control-plane/probe-routes.ts';
+import { testServices } from '../../../support/control-plane/services.ts';
 
 interface Line {
   readonly level: keyof Log;

@@ -8,7 +8,7 @@ import { trialPolicies } from '../../../../control-plane/trials/trial-policies.t
 import type { Steps } from '../../../../shared/base/steps.ts';
 import { parseStrictJsonInSteps } from '../../../../shared/base/strict-json.ts';
 import { compileInSteps } from '../../../../shared/policy/engine/compile.ts';
-import { manualClock } from '../../../support/manual-clock.ts';
+import { manualClock } from '../../../support/base/manual-clock.ts';
 
 const count = 20;
 const candidates = Array.from({ length: count }, (_, at) => ({

@@ -16,9 +16,9 @@ import {
 } from '../../../../shared/contract/passports.ts';
 import { signDetached, signJws, verifyDetached, verifyJws } from '../../../../shared/crypto/jws.ts';
 import { verificationKeys } from '../../../../shared/crypto/signing-key.ts';
-import { startApi, type TestApi } from '../../../support/api.ts';
-import { roomyLimits } from '../../../support/gateway.ts';
-import { type TestServices, testServices } from '../../../support/services.ts';
+import { startApi, type TestApi } from '../../../support/control-plane/api.ts';
+import { roomyLimits } from '../../../support/control-plane/gateway.ts';
+import { type TestServices, testServices } from '../../../support/control-plane/services.ts';
 
 let services: TestServices;
 let api: TestApi;

@@ -3,7 +3,7 @@ import { createSigningKeys } from '../../../../control-plane/platform/signing-ke
 import { createVault } from '../../../../control-plane/platform/vault/vault.ts';
 import { signBytes, verifyBytes } from '../../../../shared/crypto/jws.ts';
 import { importPublicJwk } from '../../../../shared/crypto/signing-key.ts';
-import { type TestServices, testServices } from '../../../support/services.ts';
+import { type TestServices, testServices } from '../../../support/control-plane/services.ts';
 
 describe.each(['postgres', 'embedded'] as const)('signing keys on %s', (kind) => {
   let services: TestServices;

@@ -10,7 +10,7 @@ import { loadMasterKeys } from '../../../../control-plane/platform/vault/master-
 import { openKeys } from '../../../../control-plane/platform/vault/open-keys.ts';
 import { lockFolder } from '../../../../proxy/boot/folder-lock.ts';
 import { silentLog } from '../../../../shared/base/log.ts';
-import { testConfig } from '../../../support/services.ts';
+import { testConfig } from '../../../support/control-plane/services.ts';
 
 let folder: string;
 let whole: string;

@@ -7,7 +7,7 @@ import {
   readMigrations,
 } from '../../../../control-plane/platform/store/migrate.ts';
 import { StoreError } from '../../../../control-plane/platform/store/store-error.ts';
-import { freshDatabase } from '../../../support/postgres.ts';
+import { freshDatabase } from '../../../support/programs/postgres.ts';
 
 let database: Awaited<ReturnType<typeof freshDatabase>>;
 let client: pg.Client;

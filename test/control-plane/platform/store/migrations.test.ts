@@ -3,9 +3,9 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openStore, type Store } from '../../../../control-plane/platform/store/open.ts';
 import { silentLog } from '../../../../shared/base/log.ts';
-import { describeTables } from '../../../support/catalog.ts';
-import { freshDatabase } from '../../../support/postgres.ts';
-import { schemaSql } from '../../../support/schema-engine.ts';
+import { describeTables } from '../../../support/control-plane/catalog.ts';
+import { schemaSql } from '../../../support/control-plane/schema-engine.ts';
+import { freshDatabase } from '../../../support/programs/postgres.ts';
 
 let database: Awaited<ReturnType<typeof freshDatabase>>;
 let store: Store;

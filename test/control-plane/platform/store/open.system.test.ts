@@ -8,7 +8,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { openStore, type Store } from '../../../../control-plane/platform/store/open.ts';
 import { StoreError } from '../../../../control-plane/platform/store/store-error.ts';
 import { silentLog } from '../../../../shared/base/log.ts';
-import { freshDatabase } from '../../../support/postgres.ts';
+import { freshDatabase } from '../../../support/programs/postgres.ts';
 
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {
@@ -26,7 +26,7 @@ const openEmbedded = (dataDir: string) =>
 const openAt = (databaseUrl: string) => openStore({ databaseUrl, dataDir: '', log: silentLog });
 
 async function holdInOtherProcess(dataDir: string, tenantId: string): Promise<ChildProcess> {
-  const program = join(import.meta.dirname, '../../../support/hold-store.ts');
+  const program = join(import.meta.dirname, '../../../support/control-plane/hold-store.ts');
   const child = spawn(process.execPath, [program, dataDir, tenantId], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });

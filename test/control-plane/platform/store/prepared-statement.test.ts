@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openStore, type Store } from '../../../../control-plane/platform/store/open.ts';
 import { queryPrepared } from '../../../../control-plane/platform/store/prepared-statement.ts';
 import { silentLog } from '../../../../shared/base/log.ts';
-import { freshDatabase } from '../../../support/postgres.ts';
+import { freshDatabase } from '../../../support/programs/postgres.ts';
 
 const double = { name: 'kept-double', text: 'SELECT $1::int * 2 AS n' };
 const negate = { name: 'kept-negate', text: 'SELECT -$1::int AS n' };

@@ -3,9 +3,14 @@ import { listEvidenceEvents } from '../../../../shared/contract/evidence/evidenc
 import { createPolicy, getPolicy } from '../../../../shared/contract/policies/policies.ts';
 import { lintPolicySet } from '../../../../shared/contract/policies/policy-lint.ts';
 import { getTool, ingestTool } from '../../../../shared/contract/tools.ts';
-import { type Gateway, refusalOf, rule, startGateway } from '../../../support/gateway.ts';
-import { tamper } from '../../../support/ledger.ts';
-import { freshDatabase } from '../../../support/postgres.ts';
+import {
+  type Gateway,
+  refusalOf,
+  rule,
+  startGateway,
+} from '../../../support/control-plane/gateway.ts';
+import { tamper } from '../../../support/ledger/ledger.ts';
+import { freshDatabase } from '../../../support/programs/postgres.ts';
 
 let database: Awaited<ReturnType<typeof freshDatabase>>;
 let gateway: Gateway;

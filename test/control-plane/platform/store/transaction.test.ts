@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openStore, type Store } from '../../../../control-plane/platform/store/open.ts';
 import { isConflict, transaction } from '../../../../control-plane/platform/store/transaction.ts';
 import { silentLog } from '../../../../shared/base/log.ts';
-import { freshDatabase } from '../../../support/postgres.ts';
+import { freshDatabase } from '../../../support/programs/postgres.ts';
 
 let database: Awaited<ReturnType<typeof freshDatabase>>;
 let store: Store;

@@ -18,7 +18,6 @@ import { vaultStatus } from '../../../../control-plane/vault/vault-status.ts';
 import { systemClock } from '../../../../shared/base/clock.ts';
 import { silentLog } from '../../../../shared/base/log.ts';
 import { SettingsError } from '../../../../shared/base/settings.ts';
-import { freshDatabase } from '../../../support/postgres.ts';
 import {
   masterKey,
   masterKeyId,
@@ -26,7 +25,8 @@ import {
   tablesUnder,
   under,
   type VaultWorld,
-} from '../../../support/vault-world.ts';
+} from '../../../support/control-plane/vault-world.ts';
+import { freshDatabase } from '../../../support/programs/postgres.ts';
 
 const [first, second, third] = [masterKey(), masterKey(), masterKey()];
 

@@ -14,7 +14,7 @@ import {
   startVaultWorld,
   under,
   type VaultWorld,
-} from '../../../support/vault-world.ts';
+} from '../../../support/control-plane/vault-world.ts';
 
 const [first, second] = [masterKey(), masterKey()];
 

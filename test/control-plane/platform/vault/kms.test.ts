@@ -7,17 +7,23 @@ import { createVault } from '../../../../control-plane/platform/vault/vault.ts';
 import { renewWrapping } from '../../../../control-plane/vault/renew-wrapping.ts';
 import { vaultStatus } from '../../../../control-plane/vault/vault-status.ts';
 import { silentLog } from '../../../../shared/base/log.ts';
-import { type AwsKmsServer, startAwsKmsServer } from '../../../support/aws-kms-server.ts';
-import { Cleanup, testAuthority } from '../../../support/proxy.ts';
-import { testConfig } from '../../../support/services.ts';
-import { startTransitServer, type TransitServer } from '../../../support/transit-server.ts';
-import { startUpstream } from '../../../support/upstream.ts';
+import {
+  type AwsKmsServer,
+  startAwsKmsServer,
+} from '../../../support/control-plane/aws-kms-server.ts';
+import { testConfig } from '../../../support/control-plane/services.ts';
+import {
+  startTransitServer,
+  type TransitServer,
+} from '../../../support/control-plane/transit-server.ts';
 import {
   masterKey,
   startVaultWorld,
   tablesUnder,
   type VaultWorld,
-} from '../../../support/vault-world.ts';
+} from '../../../support/control-plane/vault-world.ts';
+import { Cleanup, testAuthority } from '../../../support/sidecar/proxy.ts';
+import { startUpstream } from '../../../support/sidecar/upstream.ts';
 
 const place = { tenantId: 't', purpose: 'credential', id: 'c', version: 1 };
 const cleanup = new Cleanup();

@@ -2,9 +2,15 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { verifyExport } from '../../../../shared/ledger/bundle/verify.ts';
 import { siemDialects } from '../../../../shared/ledger/siem/dialects.ts';
-import type { PaperExport } from '../../../support/exported.ts';
-import { exportOf, fileOf, paperLedger, proved, verifyBytes } from '../../../support/exported.ts';
-import { anEvent } from '../../../support/ledger.ts';
+import type { PaperExport } from '../../../support/ledger/exported.ts';
+import {
+  exportOf,
+  fileOf,
+  paperLedger,
+  proved,
+  verifyBytes,
+} from '../../../support/ledger/exported.ts';
+import { anEvent } from '../../../support/ledger/ledger.ts';
 
 const events = Array.from({ length: 23 }, (_, n) =>
   anEvent({

@@ -11,8 +11,8 @@ import {
   paperLedger,
   proved,
   verifyBytes,
-} from '../../../support/exported.ts';
-import { anEvent } from '../../../support/ledger.ts';
+} from '../../../support/ledger/exported.ts';
+import { anEvent } from '../../../support/ledger/ledger.ts';
 
 // Here whoever exports holds the right keys and signs what is not so: the bytes are what was
 // signed, and what they say is wrong.

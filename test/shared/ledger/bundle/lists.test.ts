@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { exportOf, paperLedger } from '../../../support/exported.ts';
-import { anEvent } from '../../../support/ledger.ts';
+import { exportOf, paperLedger } from '../../../support/ledger/exported.ts';
+import { anEvent } from '../../../support/ledger/ledger.ts';
 
 /** Cells as RFC 4180 has them. */
 function readCsv(text: string): readonly (readonly string[])[] {

@@ -18,7 +18,7 @@ import {
   readPartial,
 } from '../../../../shared/policy/uncertain/partial-value.ts';
 import type { Action } from '../../../../shared/vocabulary/action.ts';
-import { manualClock } from '../../../support/manual-clock.ts';
+import { manualClock } from '../../../support/base/manual-clock.ts';
 
 const clock = manualClock(1_700_000_000_000);
 

@@ -10,7 +10,7 @@ import {
 } from '../../../../shared/ledger/siem/dialects.ts';
 import { product } from '../../../../shared/ledger/siem/product.ts';
 import type { SiemRecord } from '../../../../shared/ledger/siem/record.ts';
-import { anEvent } from '../../../support/ledger.ts';
+import { anEvent } from '../../../support/ledger/ledger.ts';
 
 const occurred_at = '2026-11-20T10:00:00.123Z';
 const hashes = { prevHash: `sha256:${'0'.repeat(64)}`, eventHash: `sha256:${'a'.repeat(64)}` };

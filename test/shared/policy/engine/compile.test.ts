@@ -11,9 +11,9 @@ import type {
   PolicyRule,
 } from '../../../../shared/policy/language/definition.ts';
 import { policySetHash } from '../../../../shared/policy/language/hash.ts';
-import { context, policies, publish } from '../../../support/policy-arbitraries.ts';
-import { interpret } from '../../../support/policy-interpreter.ts';
-import { processorMs } from '../../../support/processor-time.ts';
+import { processorMs } from '../../../support/base/processor-time.ts';
+import { context, policies, publish } from '../../../support/policy/policy-arbitraries.ts';
+import { interpret } from '../../../support/policy/policy-interpreter.ts';
 
 const runs = { numRuns: 2000 };
 const refusals = ['deny', 'require_tool_reapproval', 'require_approval'];

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { compilePolicies } from '../../../../shared/policy/engine/compile.ts';
 import { parsePolicy } from '../../../../shared/policy/language/validate.ts';
-import { publish } from '../../../support/policy-arbitraries.ts';
-import { interpret } from '../../../support/policy-interpreter.ts';
-import { loadPolicyVectors } from '../../../support/policy-vectors.ts';
+import { publish } from '../../../support/policy/policy-arbitraries.ts';
+import { interpret } from '../../../support/policy/policy-interpreter.ts';
+import { loadPolicyVectors } from '../../../support/policy/policy-vectors.ts';
 
 const vectors = loadPolicyVectors();
 

@@ -3,7 +3,7 @@ import type { JsonObject, JsonValue } from '../../../../shared/base/json.ts';
 import { compilePath } from '../../../../shared/policy/language/path.ts';
 import { compilePattern } from '../../../../shared/policy/language/pattern.ts';
 import { relations, toNumber } from '../../../../shared/policy/language/relations.ts';
-import { processorMs } from '../../../support/processor-time.ts';
+import { processorMs } from '../../../support/base/processor-time.ts';
 
 const length = 1024 * 1024;
 

@@ -8,7 +8,7 @@ import {
   without,
   withRule,
   withWhen,
-} from '../../../support/policy-drafts.ts';
+} from '../../../support/policy/policy-drafts.ts';
 
 const group = 'must be an object with exactly one of all, any: an array of conditions';
 const when = 'rules[0].when';

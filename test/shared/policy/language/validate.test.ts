@@ -5,7 +5,8 @@ import { operators, ruleDecisions } from '../../../../shared/policy/language/def
 import { policyLimits } from '../../../../shared/policy/language/definition-limits.ts';
 import { policyHash } from '../../../../shared/policy/language/hash.ts';
 import { parsePolicy } from '../../../../shared/policy/language/validate.ts';
-import { policies } from '../../../support/policy-arbitraries.ts';
+import { processorMs } from '../../../support/base/processor-time.ts';
+import { policies } from '../../../support/policy/policy-arbitraries.ts';
 import {
   condition,
   type Fields,
@@ -15,8 +16,7 @@ import {
   withCondition,
   withRule,
   withWhen,
-} from '../../../support/policy-drafts.ts';
-import { processorMs } from '../../../support/processor-time.ts';
+} from '../../../support/policy/policy-drafts.ts';
 import { refused } from './validate.cases.ts';
 
 const when = 'rules[0].when';

@@ -11,9 +11,9 @@ import { parsePolicy } from '../../../../shared/policy/language/validate.ts';
 import { clausesOf } from '../../../../shared/policy/lint/clause.ts';
 import { lintPolicies } from '../../../../shared/policy/lint/lint.ts';
 import { isImpossible } from '../../../../shared/policy/lint/reasoning.ts';
-import { boundaryContexts } from '../../../support/boundary-contexts.ts';
-import { publish } from '../../../support/policy-arbitraries.ts';
-import { interpret } from '../../../support/policy-interpreter.ts';
+import { boundaryContexts } from '../../../support/policy/boundary-contexts.ts';
+import { publish } from '../../../support/policy/policy-arbitraries.ts';
+import { interpret } from '../../../support/policy/policy-interpreter.ts';
 import { pairs } from './lint-corpus.ts';
 
 const policyOf = (...rules: readonly PolicyRule[]): PolicyDefinition =>

@@ -5,7 +5,7 @@ import type { PolicyRule } from '../../../../shared/policy/language/definition.t
 import { compilePattern } from '../../../../shared/policy/language/pattern.ts';
 import { lintPolicies } from '../../../../shared/policy/lint/lint.ts';
 import { sampleTexts } from '../../../../shared/policy/lint/pattern-sample.ts';
-import { publish } from '../../../support/policy-arbitraries.ts';
+import { publish } from '../../../support/policy/policy-arbitraries.ts';
 import {
   conditions,
   lint,
@@ -14,7 +14,7 @@ import {
   refund,
   rule,
   upTo,
-} from '../../../support/terse-policies.ts';
+} from '../../../support/policy/terse-policies.ts';
 
 const slips = (...rules: PolicyRule[]) =>
   lint(...rules).filter(({ kind }) => kind === 'number_slips_past');

@@ -6,7 +6,7 @@ import type {
   PolicyRule,
 } from '../../../../shared/policy/language/definition.ts';
 import { lintPolicies } from '../../../../shared/policy/lint/lint.ts';
-import { context, policies, publish } from '../../../support/policy-arbitraries.ts';
+import { context, policies, publish } from '../../../support/policy/policy-arbitraries.ts';
 import {
   conditions,
   kinds,
@@ -17,7 +17,7 @@ import {
   rule,
   type Terse,
   upTo,
-} from '../../../support/terse-policies.ts';
+} from '../../../support/policy/terse-policies.ts';
 
 describe('lint of one rule', () => {
   it('has nothing to say about a rule in order', () => {

@@ -6,8 +6,8 @@ import type { PolicyContext } from '../../../../shared/policy/language/context.t
 import { operators } from '../../../../shared/policy/language/definition.ts';
 import { compileTruth } from '../../../../shared/policy/uncertain/condition-truth.ts';
 import type { PartialValue } from '../../../../shared/policy/uncertain/partial-value.ts';
-import { completionOf, nested } from '../../../support/partial-arbitraries.ts';
-import { anyValue } from '../../../support/policy-arbitraries.ts';
+import { completionOf, nested } from '../../../support/policy/partial-arbitraries.ts';
+import { anyValue } from '../../../support/policy/policy-arbitraries.ts';
 
 const literal = anyValue.filter((value) => JSON.stringify(value)[0] !== '{');
 const pattern = fc.constantFrom<JsonValue>('^1', 'a|b', '.');

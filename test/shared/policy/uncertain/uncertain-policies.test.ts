@@ -5,8 +5,8 @@ import type { PolicyContext } from '../../../../shared/policy/language/context.t
 import type { PolicyCondition, PolicyRule } from '../../../../shared/policy/language/definition.ts';
 import { admits, type PartialValue } from '../../../../shared/policy/uncertain/partial-value.ts';
 import { compileUncertain } from '../../../../shared/policy/uncertain/uncertain-policies.ts';
-import { completionOf, partialContext } from '../../../support/partial-arbitraries.ts';
-import { context, policies, publish } from '../../../support/policy-arbitraries.ts';
+import { completionOf, partialContext } from '../../../support/policy/partial-arbitraries.ts';
+import { context, policies, publish } from '../../../support/policy/policy-arbitraries.ts';
 
 const completions = partialContext.chain((partial) =>
   fc.tuple(fc.constant(partial), fc.array(completionOf(partial), { minLength: 4, maxLength: 8 })),

@@ -1,0 +1,37 @@
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import type { AnyOperation } from '../../../shared/contract/base/operation.ts';
+
+/** Holds what operations say of themselves to what their schemas say. */
+export function describeContract(operations: readonly AnyOperation[]): void {
+  describe.each(operations.map((operation) => [operation.id, operation] as const))(
+    'the declaration of %s',
+    (_id, operation) => {
+      const { body, bodyExample, success } = operation;
+
+      if (body !== undefined) {
+        it('has a body example that its schema takes', () => {
+          expect(body.safeParse(bodyExample)).toMatchObject({ success: true });
+        });
+      }
+
+      if (success.schema !== undefined) {
+        it('has an answer example that its schema takes', () => {
+          expect(success.schema?.safeParse(success.example)).toMatchObject({ success: true });
+        });
+      }
+
+      it('has schemas that JSON Schema can say', () => {
+        const ajv = new Ajv2020({ strict: false, validateFormats: false });
+        for (const schema of [body, success.schema]) {
+          if (schema === undefined) continue;
+          const io = schema === body ? 'input' : 'output';
+          expect(() =>
+            ajv.compile(z.toJSONSchema(schema, { io, unrepresentable: 'any' })),
+          ).not.toThrow();
+        }
+      });
+    },
+  );
+}

@@ -1,0 +1,133 @@
+import { actionRoutes } from '../../../control-plane/actions/routes.ts';
+import { agentRoutes } from '../../../control-plane/agents/routes.ts';
+import { approvalRoutes } from '../../../control-plane/approvals/routes.ts';
+import { bindingRoutes } from '../../../control-plane/bindings/routes.ts';
+import { complianceRoutes } from '../../../control-plane/compliance/routes.ts';
+import type { Services } from '../../../control-plane/core/services.ts';
+import { credentialRoutes } from '../../../control-plane/credentials/routes.ts';
+import { evidenceRoutes } from '../../../control-plane/evidence/routes.ts';
+import { killSwitchRoutes } from '../../../control-plane/kill-switches/routes.ts';
+import { verifyStored } from '../../../control-plane/ledger/verification/verify-chain.ts';
+import { notifyRoutes } from '../../../control-plane/notifications/routes.ts';
+import { passportRoutes } from '../../../control-plane/passports/routes.ts';
+import { policyRoutes } from '../../../control-plane/policies/routes.ts';
+import { sidecarRoutes } from '../../../control-plane/sidecars/routes.ts';
+import { tenantRoutes } from '../../../control-plane/tenants/routes.ts';
+import { toolRoutes } from '../../../control-plane/tools/routes.ts';
+import { trialRoutes } from '../../../control-plane/trials/routes.ts';
+import type { JsonObject } from '../../../shared/base/json.ts';
+import { registerAgent } from '../../../shared/contract/agents.ts';
+import type { Client } from '../../../shared/contract/base/client.ts';
+import { createPolicy } from '../../../shared/contract/policies/policies.ts';
+import { GatewayError } from '../../../shared/errors/gateway-error.ts';
+import { type Answer, type KeyHolderOptions, startApi, type TestApi } from './api.ts';
+import { type TestServices, type TestServicesOptions, testServices } from './services.ts';
+
+export interface Gateway {
+  readonly services: TestServices;
+  readonly api: TestApi;
+  /** A client whose key is the tenant owner's. */
+  readonly owner: Client;
+  /** A client for a new key of this holder, in the default tenant. */
+  as(holder: KeyHolderOptions): Promise<Client>;
+  /** A plain POST below `/api` with the owner's key, or the one given. */
+  post(path: string, body: unknown, key?: string): Promise<Answer>;
+  /** Registers an agent; returns its id as actions name it. */
+  agent(name?: string, capabilities?: readonly string[]): Promise<string>;
+  /** Publishes a policy of these rules. */
+  publish(...rules: readonly JsonObject[]): Promise<string>;
+  /** Verifies the ledgers whole, then closes. */
+  close(): Promise<void>;
+}
+
+const tenantIds = ['default', 'other'] as const;
+
+/** The control plane's own resources on a real database, behind real HTTP, with two tenants. */
+export async function startGateway(options: TestServicesOptions = {}): Promise<Gateway> {
+  const services = await testServices(options);
+  for (const id of tenantIds) {
+    await services.db.tenant.upsert({ where: { id }, update: {}, create: { id, name: id } });
+  }
+  const api = await startApi(routesOf(services), services, { limits: roomyLimits });
+  const ownerKey = await api.key();
+  const owner = await api.client(ownerKey);
+  let policies = 0;
+  return {
+    services,
+    api,
+    owner,
+    as: (holder) => api.client(holder),
+    post: (path, body, key = ownerKey) => api.send('POST', `/api${path}`, { key, body }),
+    agent: async (name = 'bot', capabilities = ['**']) => {
+      const body = { name, capabilities: [...capabilities] };
+      const { agent_id } = await owner.call(registerAgent, { body });
+      return String(agent_id);
+    },
+    publish: async (...rules) => {
+      policies += 1;
+      const rules_json = { id: `p${policies}`, version: 1, rules };
+      const body = { name: `policy ${policies}`, rules_json, publish: true };
+      return (await owner.call(createPolicy, { body })).policy_hash;
+    },
+    close: async () => {
+      await api.close();
+      await assertLedgersWhole(services);
+      await services.close();
+    },
+  };
+}
+
+/** Whatever a test did, nothing of it may have broken the ledger. */
+async function assertLedgersWhole(services: TestServices): Promise<void> {
+  for (const id of tenantIds) {
+    const report = await verifyStored(services, id);
+    if (!report.ok) throw new Error(`the ledger of ${id} is broken: ${JSON.stringify(report)}`);
+  }
+}
+
+/** Budgets that no test uses up. */
+export const roomyLimits = {
+  requestsPerMinute: { tenant: 100_000, control: 100_000, sidecar: 100_000, address: 100_000 },
+};
+
+/** The routes of most resources; those of keys and users not. */
+export function routesOf(services: Services) {
+  return [
+    ...actionRoutes(services),
+    ...passportRoutes(services),
+    ...approvalRoutes(services),
+    ...policyRoutes(services),
+    ...trialRoutes(services),
+    ...tenantRoutes(services),
+    ...toolRoutes(services),
+    ...bindingRoutes(services),
+    ...killSwitchRoutes(services),
+    ...credentialRoutes(services),
+    ...agentRoutes(services),
+    ...sidecarRoutes(services),
+    ...notifyRoutes(services),
+    ...evidenceRoutes(services),
+    ...complianceRoutes(services),
+  ];
+}
+
+/** A rule that matches calls of a tool, or everything. */
+export function rule(decision: string, tool?: string, more: JsonObject = {}): JsonObject {
+  const condition =
+    tool === undefined
+      ? { path: 'tool.name', operator: '!=', value: '' }
+      : { path: 'tool.name', operator: '==', value: tool };
+  const name = `${decision} ${tool ?? 'all'}`;
+  return { name, decision, reason: `test.${decision}`, when: { all: [condition] }, ...more };
+}
+
+/** What a call was refused with; fails when it was not refused. */
+export async function refusalOf(call: Promise<unknown>): Promise<GatewayError> {
+  try {
+    await call;
+  } catch (error) {
+    if (error instanceof GatewayError) return error;
+    throw error;
+  }
+  throw new Error('the call was not refused');
+}

@@ -1,0 +1,40 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, afterEach, beforeAll } from 'vitest';
+import { freshDatabase } from '../programs/postgres.ts';
+import { type TestServices, testServices } from './services.ts';
+
+interface OneDatabase {
+  readonly url: string;
+  /** Another process on the same database, which knows nothing but what that holds; ended after the test. */
+  begin(): Promise<TestServices>;
+  /** Ends all that were begun. */
+  endAll(): Promise<void>;
+}
+
+/** A database for the tests of one file, made before them and dropped after them. */
+export function oneDatabase(): OneDatabase {
+  const masterKey = randomBytes(32);
+  const begun: TestServices[] = [];
+  let database: Awaited<ReturnType<typeof freshDatabase>> | undefined;
+  const one: OneDatabase = {
+    get url() {
+      return database?.url ?? '';
+    },
+    async begin() {
+      const services = await testServices({ databaseUrl: one.url, masterKey });
+      begun.push(services);
+      return services;
+    },
+    async endAll() {
+      for (const services of begun.splice(0)) await services.close();
+    },
+  };
+  beforeAll(async () => {
+    database = await freshDatabase();
+  });
+  afterEach(one.endAll);
+  afterAll(async () => {
+    await database?.drop();
+  });
+  return one;
+}

@@ -1,0 +1,158 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { OwnUsage } from '../../../control-plane/core/own-usage.ts';
+import type { Services } from '../../../control-plane/core/services.ts';
+import { createFeed, type FeedOptions } from '../../../control-plane/ledger/reading/feed.ts';
+import { createLedger, type RunningLedger } from '../../../control-plane/ledger/sealing/ledger.ts';
+import { reportForkedEnd } from '../../../control-plane/ledger/tree/fork.ts';
+import { sealingWitness } from '../../../control-plane/ledger/verification/sealing-witness.ts';
+import { type Config, readConfig } from '../../../control-plane/platform/config/config.ts';
+import { createRowGuard } from '../../../control-plane/platform/integrity/row-guard.ts';
+import { createSigningKeys } from '../../../control-plane/platform/signing-keys/signing-keys.ts';
+import { openStore } from '../../../control-plane/platform/store/open.ts';
+import { openUpstream } from '../../../control-plane/platform/upstream/open-upstream.ts';
+import { openKeys } from '../../../control-plane/platform/vault/open-keys.ts';
+import { createVault } from '../../../control-plane/platform/vault/vault.ts';
+import { createPublisher } from '../../../control-plane/publishing/publisher.ts';
+import type { Publisher } from '../../../control-plane/sync/publisher.ts';
+import { type Log, silentLog } from '../../../shared/base/log.ts';
+import { openBus } from '../../../shared/bus/open.ts';
+import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
+import { type ManualClock, manualClock } from '../base/manual-clock.ts';
+import { freshDatabase } from '../programs/postgres.ts';
+import { handSigned } from './hand-signed.ts';
+
+export interface TestServices extends Services {
+  readonly clock: ManualClock;
+  /** For services that share the database. */
+  readonly masterKey: Buffer;
+  /** Closes everything and removes what was made. */
+  close(): Promise<void>;
+}
+
+export interface TestServicesOptions {
+  /** Default: a database of its own on the run's Postgres. `embedded`: PGlite in a folder of its own. */
+  readonly databaseUrl?: string | 'embedded';
+  /** Default: a bus in this process. */
+  readonly redisUrl?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly log?: Log;
+  /** Default: one that starts now and moves only when told. */
+  readonly clock?: ManualClock;
+  /** Authorities to trust, or a guard of the test's own, on the way to upstreams. */
+  readonly upstream?: Parameters<typeof openUpstream>[1];
+  readonly feed?: FeedOptions;
+  /** 32 bytes; services that share a database must share it. */
+  readonly masterKey?: Buffer;
+}
+
+/** Services as a running control plane has them: every part real, the clock the test's; `db` signs. */
+export async function testServices(options: TestServicesOptions = {}): Promise<TestServices> {
+  const { log = silentLog, clock = manualClock(Date.now()), redisUrl } = options;
+  const isEmbedded = options.databaseUrl === 'embedded';
+  const database =
+    options.databaseUrl === undefined ? await freshDatabase() : { url: options.databaseUrl };
+  const dataDir = mkdtempSync(join(tmpdir(), 'sallyport-test-'));
+  const config = testConfig({
+    SALLYPORT_DATA_DIR: dataDir,
+    ...(isEmbedded ? {} : { DATABASE_URL: database.url }),
+    ...options.env,
+  });
+  const store = await openStore({ databaseUrl: config.databaseUrl, dataDir, log });
+  const bus = await openBus({ redisUrl, log, clock });
+  const { pool } = store;
+  const { masterKey = randomBytes(32) } = options;
+  const keyed = { ...config, masterKey: masterKey.toString('base64') };
+  // Where a control plane has begun to work on this database, its root secret is the one that counts.
+  const { rowCount: known } = await pool.query('select 1 from vault_key');
+  const vault = createVault(known === 0 ? masterKey : await openKeys(pool, keyed));
+  const guard = createRowGuard({ pool, clock, log, vault });
+  const db = handSigned(store.db, guard);
+  const signingKeys = createSigningKeys({ db, vault, clock, guard });
+  const feed = createFeed({ pool, bus, vault, log }, options.feed);
+  const onSealed = (tenantId: string) => feed.sealed(tenantId);
+  const onFork = (tenantId: string) =>
+    void reportForkedEnd({ db, pool, vault, clock, log, ledger }, tenantId);
+  const ledger: RunningLedger = createLedger({
+    db,
+    pool,
+    signingKeys,
+    clock,
+    log,
+    vault,
+    onSealed,
+    onFork,
+    ...sealingWitness(() => services),
+  });
+  const publisher = createPublisher({ db, bus, clock, log, vault, guard, signingKeys, ledger });
+  const upstream = openUpstream(config, options.upstream);
+  const services: TestServices = {
+    masterKey,
+    config,
+    clock,
+    log,
+    db,
+    pool,
+    bus,
+    vault,
+    guard,
+    signingKeys,
+    ledger,
+    feed,
+    publisher,
+    upstream,
+    usage: new OwnUsage(clock),
+    close: async () => {
+      await feed.close();
+      await upstream.close();
+      await publisher.close();
+      await ledger.close();
+      await bus.close();
+      await store.close();
+      await rm(dataDir, { recursive: true, force: true });
+      if ('drop' in database) await database.drop();
+    },
+  };
+  return services;
+}
+
+/** A configuration as the given environment makes it. */
+export function testConfig(env: Readonly<Record<string, string>> = {}): Config {
+  const readFile = () => {
+    throw new Error('tests read no secret files');
+  };
+  return readConfig({ env, readFile });
+}
+
+/** The events of a tenant, sealed ones first, as they were recorded. */
+export async function eventsOf(
+  { db }: Pick<Services, 'db'>,
+  tenantId: string,
+): Promise<readonly EvidenceEvent[]> {
+  // What waits first: an event that is sealed meanwhile is then seen twice, and never missed.
+  const waiting = await db.eventOutbox.findMany({ where: { tenantId }, orderBy: { id: 'asc' } });
+  const rows = await db.evidenceRow.findMany({ where: { tenantId }, orderBy: { position: 'asc' } });
+  const texts = [...rows.map(({ canonical }) => canonical), ...waiting.map(({ event }) => event)];
+  const events = texts.map((text) => JSON.parse(text) as EvidenceEvent);
+  const seen = new Set<string>();
+  return events.filter(({ id }) => !seen.has(id) && seen.add(id));
+}
+
+/** The same services, and the sections that their use cases move, in order, as `<tenant> <section>`. */
+export function watchSections<Given extends Services>(
+  services: Given,
+): { readonly watched: Given; readonly moved: string[] } {
+  const moved: string[] = [];
+  const { publisher } = services;
+  const watching: Publisher = {
+    changed: (tx, tenantId, ...sections) => {
+      moved.push(...sections.map((section) => `${tenantId} ${section}`));
+      return publisher.changed(tx, tenantId, ...sections);
+    },
+    nudge: () => publisher.nudge(),
+  };
+  return { watched: { ...services, publisher: watching }, moved };
+}

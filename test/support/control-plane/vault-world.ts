@@ -1,0 +1,91 @@
+import { randomBytes } from 'node:crypto';
+import { createLedger } from '../../../control-plane/ledger/sealing/ledger.ts';
+import { createRowGuard } from '../../../control-plane/platform/integrity/row-guard.ts';
+import { createSigningKeys } from '../../../control-plane/platform/signing-keys/signing-keys.ts';
+import { openStore, type Store } from '../../../control-plane/platform/store/open.ts';
+import { wrappingKeyOf } from '../../../control-plane/platform/vault/keyring.ts';
+import { type OpenKeys, openKeys } from '../../../control-plane/platform/vault/open-keys.ts';
+import { createVault } from '../../../control-plane/platform/vault/vault.ts';
+import { rotateMasterKey } from '../../../control-plane/vault/rotate-master-key.ts';
+import { systemClock } from '../../../shared/base/clock.ts';
+import { silentLog } from '../../../shared/base/log.ts';
+import { freshDatabase } from '../programs/postgres.ts';
+import { testConfig } from './services.ts';
+
+type Env = Readonly<Record<string, string>>;
+
+export const masterKey = (): string => randomBytes(32).toString('base64');
+
+/** The id under which the vault knows a master key. */
+export const masterKeyId = (key: string): string => wrappingKeyOf(Buffer.from(key, 'base64')).id;
+
+/** Settings with this master key, and with the one before it while it is being replaced. */
+export const under = (current: string, previous?: string): Env => ({
+  SALLYPORT_MASTER_KEY: current,
+  ...(previous === undefined ? {} : { SALLYPORT_MASTER_KEY_PREVIOUS: previous }),
+});
+
+/** A database, and the vault's keys as control planes with these settings open them. */
+export interface VaultWorld {
+  readonly store: Store;
+  readonly url: string;
+  open(env: Env): Promise<OpenKeys>;
+  /** As `sallyport vault rotate-master-key` with these settings does. */
+  rotate(
+    env: Env,
+    options?: { patienceMs?: number; onProgress?: (step: string) => void },
+  ): ReturnType<typeof rotateMasterKey>;
+  close(): Promise<void>;
+}
+
+/** On a database of its own, unless one is named. */
+export async function startVaultWorld(databaseUrl?: string): Promise<VaultWorld> {
+  const database =
+    databaseUrl === undefined ? await freshDatabase() : { url: databaseUrl, drop: async () => {} };
+  const store = await openStore({ databaseUrl: database.url, dataDir: '', log: silentLog });
+  const { db, pool } = store;
+  const open = (env: Env) => openKeys(pool, testConfig({ DATABASE_URL: database.url, ...env }));
+  return {
+    store,
+    url: database.url,
+    open,
+    async rotate(env, options) {
+      const keys = await open(env);
+      const clock = systemClock;
+      const vault = createVault(keys);
+      const guard = createRowGuard({ pool, clock, log: silentLog, vault });
+      const signingKeys = createSigningKeys({ db, clock, vault, guard });
+      const ledger = createLedger({ db, pool, signingKeys, vault, clock, log: silentLog });
+      try {
+        return await rotateMasterKey(keys, { db, pool, clock, ledger }, options);
+      } finally {
+        await ledger.close();
+      }
+    },
+    async close() {
+      await store.close();
+      await database.drop();
+    },
+  };
+}
+
+/** The tables that hold anything this key wraps, whichever tables there are. */
+export async function tablesUnder(
+  { store }: Pick<VaultWorld, 'store'>,
+  id: string,
+): Promise<string[]> {
+  const { rows } = await store.pool.query<{ name: string }>(
+    `SELECT table_name AS name FROM information_schema.tables
+      WHERE table_schema = 'public' AND table_type = 'BASE TABLE' ORDER BY 1`,
+  );
+  const holding: string[] = [];
+  for (const { name } of rows) {
+    // In the text of a row, the quotes of a column's text are doubled.
+    const { rows: hits } = await store.pool.query(
+      `SELECT FROM "${name}" t WHERE strpos(t::text, $1) > 0 LIMIT 1`,
+      [`""kek_id"":""${id}""`],
+    );
+    if (hits.length > 0) holding.push(name);
+  }
+  return holding;
+}

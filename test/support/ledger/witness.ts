@@ -1,0 +1,33 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { goModule } from '../programs/go.ts';
+
+export interface RunningWitness {
+  /** As `SALLYPORT_WITNESSES` takes it. */
+  readonly setting: string;
+  /** Makes it know a ledger by its verifier key. */
+  know(vkey: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** A witness of its own program and language, on the loopback. */
+export async function startWitness(): Promise<RunningWitness> {
+  const program = await goModule(join(import.meta.dirname, '../go/witness'));
+  const child = spawn(program, { stdio: ['pipe', 'pipe', 'inherit'] });
+  const [line] = (await once(createInterface(child.stdout), 'line')) as [string];
+  const [, url = ''] = line.split(' ');
+  return {
+    setting: line,
+    know: async (vkey) => {
+      const { status } = await fetch(`${url}/logs`, { method: 'POST', body: vkey });
+      if (status !== 200) throw new Error(`the witness answered ${status}`);
+    },
+    close: async () => {
+      const ended = once(child, 'exit');
+      child.stdin.end();
+      await ended;
+    },
+  };
+}

@@ -1,0 +1,51 @@
+import type { PolicyOutcome, PolicySet } from '../../../shared/policy/engine/policy-set.ts';
+import { noStrictPolicies } from '../../../shared/policy/engine/strict-scope.ts';
+import { noUsage } from '../../../shared/policy/engine/usage-index.ts';
+import type { PolicyContext } from '../../../shared/policy/language/context.ts';
+import type { ApprovalTerms, Decision } from '../../../shared/vocabulary/verdict.ts';
+
+const hash = `sha256:${'a'.repeat(64)}`;
+
+/** A policy set that gives one outcome to everything. */
+export function alwaysPolicies(
+  decision: Decision,
+  reasonCode: string,
+  approval?: ApprovalTerms,
+): PolicySet {
+  const outcome: PolicyOutcome = {
+    decision,
+    reasonCode,
+    policyHash: hash,
+    matchedRules: [`test/${decision}`],
+    observed: [],
+    approval,
+    nextSteps: [],
+  };
+  return { hash, size: 1, usage: noUsage, strict: noStrictPolicies, evaluate: () => outcome };
+}
+
+/** No published policy: nothing is permitted. */
+export const noPolicies: PolicySet = {
+  hash,
+  size: 0,
+  usage: noUsage,
+  strict: noStrictPolicies,
+  evaluate: () => ({
+    decision: 'deny',
+    reasonCode: 'policy.no_match',
+    matchedRules: [],
+    observed: [],
+    nextSteps: [],
+  }),
+};
+
+/** Policies that must not be asked: the stage before them refuses. */
+export const unaskedPolicies: PolicySet = {
+  hash,
+  size: 1,
+  usage: noUsage,
+  strict: noStrictPolicies,
+  evaluate: (_context: PolicyContext) => {
+    throw new Error('policies were asked although an earlier stage refuses');
+  },
+};

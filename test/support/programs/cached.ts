@@ -1,0 +1,31 @@
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+
+const cache = resolve(import.meta.dirname, '../../../node_modules/.cache/sallyport-tests');
+
+/**
+ * A folder that is made once for what it depends on, and kept over runs. It appears whole: runs
+ * beside each other may both make it, and one of them is kept.
+ */
+export async function cachedFolder(
+  name: string,
+  dependsOn: readonly string[],
+  make: (folder: string) => Promise<void>,
+): Promise<string> {
+  const hash = createHash('sha256').update(dependsOn.join('\0')).digest('hex').slice(0, 16);
+  const folder = join(cache, `${name}-${hash}`);
+  if (existsSync(folder)) return folder;
+  await mkdir(cache, { recursive: true });
+  const draft = await mkdtemp(`${folder}.`);
+  try {
+    await make(draft);
+    await rename(draft, folder).catch((error: Error) => {
+      if (!existsSync(folder)) throw error;
+    });
+  } finally {
+    await rm(draft, { recursive: true, force: true });
+  }
+  return folder;
+}

@@ -1,0 +1,20 @@
+import { spoolLinkHash } from '../../../shared/ledger/spool-head.ts';
+
+/** Lines as the spool hands them out: bytes, each with its line feed. */
+export function linesFrom(texts: readonly string[]): Buffer[] {
+  return texts.map((text) => Buffer.from(`${text}\n`));
+}
+
+/** The texts of such lines. */
+export function textsOf(lines: readonly Buffer[]): string[] {
+  return lines.map((line) => {
+    const text = line.toString();
+    if (!text.endsWith('\n')) throw new Error(`not a line: ${text}`);
+    return text.slice(0, -1);
+  });
+}
+
+/** The hash that such lines lead to. */
+export function linkedHash(lines: readonly Buffer[], after: string): string {
+  return textsOf(lines).reduce(spoolLinkHash, after);
+}
