@@ -156,36 +156,31 @@ describe('a round of the sweep', () => {
     const { pool } = gateway.services;
     const known: KnownLedgers = new Map();
     await activeVersions(onPool(), known);
-    const touched = async (positions: readonly number[]) => {
-      const client = await pool.connect();
-      try {
-        await client.query('begin; set local session_replication_role = replica');
-        await client.query(`insert into evidence_row
-          select (jsonb_populate_record(null::evidence_row, to_jsonb(e) || jsonb_build_object(
-            'position', 1000000 + n, 'chain_id', 'bulk', 'seq', n, 'event_id', 'bulk_' || n,
-            'type', 'decision'))).*
-          from (select * from evidence_row where tenant_id = 'default' limit 1) e,
-               generate_series(1, 20000) n`);
-        await client.query('analyze evidence_row');
-        const types = [
-          'kill_switch.armed',
-          'policy.published',
-          'binding.written',
-          'binding.removed',
-        ];
-        const { rows } = await client.query(
-          `explain (analyze, costs off, timing off, format json) ${sinceStatement}`,
-          [[...known.keys()], positions, types, null],
-        );
-        return touchedRows(rows[0]['QUERY PLAN'][0].Plan);
-      } finally {
-        await client.query('rollback');
-        client.release();
-      }
-    };
     const positions = [...known.values()].map(({ position }) => position);
-    expect(await touched(positions)).toBe(0);
-    expect(await touched(positions.map(() => 0))).toBeLessThan(100);
+    const types = ['kill_switch.armed', 'policy.published', 'binding.written', 'binding.removed'];
+    const client = await pool.connect();
+    const touchedAfter = async (from: readonly number[]) => {
+      const { rows } = await client.query(
+        `explain (analyze, costs off, timing off, format json) ${sinceStatement}`,
+        [[...known.keys()], from, types, null],
+      );
+      return touchedRows(rows[0]['QUERY PLAN'][0].Plan);
+    };
+    try {
+      await client.query('begin; set local session_replication_role = replica');
+      await client.query(`insert into evidence_row
+        select (jsonb_populate_record(null::evidence_row, to_jsonb(e) || jsonb_build_object(
+          'position', 1000000 + n, 'chain_id', 'bulk', 'seq', n, 'event_id', 'bulk_' || n,
+          'type', 'decision'))).*
+        from (select * from evidence_row where tenant_id = 'default' limit 1) e,
+             generate_series(1, 5000) n`);
+      await client.query('analyze evidence_row');
+      expect(await touchedAfter(positions)).toBe(0);
+      expect(await touchedAfter(positions.map(() => 0))).toBeLessThan(100);
+    } finally {
+      await client.query('rollback');
+      client.release();
+    }
   });
 });
 
