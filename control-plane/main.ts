@@ -18,7 +18,7 @@ import { startCheckpointRounds } from './ledger/anchoring/checkpoint-rounds.ts';
 import { createFeed } from './ledger/reading/feed.ts';
 import { createLedger } from './ledger/sealing/ledger.ts';
 import { reportForkedEnd } from './ledger/tree/fork.ts';
-import { sealingWitness } from './ledger/verification/sealing-witness.ts';
+import { rollbackCallbacks } from './ledger/verification/rollback-callbacks.ts';
 import { startSelfVerification } from './ledger/verification/self-verify.ts';
 import { startDeliveryWorker } from './notifications/drain-deliveries.ts';
 import { channelsOf } from './notifications/routes.ts';
@@ -37,7 +37,7 @@ import { holdKeys } from './platform/vault/hold-keys.ts';
 import { KmsError } from './platform/vault/kms/kms-error.ts';
 import { noteRowsSigned, type OpenKeys, openKeys } from './platform/vault/open-keys.ts';
 import { createVault } from './platform/vault/vault.ts';
-import { createPublisher } from './publishing/publisher.ts';
+import { createPublisher } from './publishing/publisher-loop.ts';
 import { serve } from './serve.ts';
 import { createStateMetrics } from './telemetry/state-metrics.ts';
 import { ensureDevelopmentTenants } from './tenants/create-tenant.ts';
@@ -140,7 +140,7 @@ export async function openServices(
     meter: createSealMeter(registry),
     onSealed: (tenantId) => feed.sealed(tenantId),
     onFork: (tenantId) => void reportForkedEnd(services, tenantId),
-    ...sealingWitness(() => services),
+    ...rollbackCallbacks(() => services),
   });
   const publisher = createPublisher({ clock, log, db, bus, vault, guard, signingKeys, ledger });
   const upstream = openUpstream(config);

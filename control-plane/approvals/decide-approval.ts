@@ -17,9 +17,9 @@ import { effectiveDigest } from './effective-digest.ts';
 import { expireIfOverdue } from './expire-approvals.ts';
 import { factsFor, votedFor } from './load-approval-facts.ts';
 import { notifyApproval } from './notify-approval.ts';
-import { settleEventHashes } from './settle-event-hashes.ts';
 import { activeGrantFilter, standingMax } from './standing-grants.ts';
 import { type Act, storeDecision } from './store-decision.ts';
+import { storeDecisionHashes } from './store-decision-hashes.ts';
 
 interface DecidedApproval {
   readonly approval: Approval;
@@ -46,7 +46,7 @@ export async function decideApproval(
     notes.assertSigned('approval', approval);
     return decideLocked(services, tx, notes, { caller, decision, approval });
   });
-  await settleEventHashes(services, caller.tenantId);
+  await storeDecisionHashes(services, caller.tenantId);
   const [decided] = sealed;
   if (decided === undefined) throw new Error('the decision recorded no event');
   return { ...result, eventHash: decided.eventHash };

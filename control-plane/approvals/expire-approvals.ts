@@ -7,7 +7,7 @@ import type { Approval } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { notifyApproval } from './notify-approval.ts';
 import { openStates } from './open-states.ts';
-import { settleEventHashes } from './settle-event-hashes.ts';
+import { storeDecisionHashes } from './store-decision-hashes.ts';
 
 const batchSize = 200;
 
@@ -111,7 +111,7 @@ async function sweep(services: Services): Promise<void> {
     const tenants = await services.db.tenant.findMany({ select: { id: true } });
     for (const { id } of tenants) {
       await expireApprovals(services, id);
-      await settleEventHashes(services, id);
+      await storeDecisionHashes(services, id);
     }
   } catch (err) {
     services.log.error({ err }, 'could not expire overdue approvals');

@@ -4,7 +4,7 @@ import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import type { ApprovalWithVotes } from './approval-record.ts';
 import { expireApprovals, expireIfOverdue } from './expire-approvals.ts';
-import { settleEventHashes } from './settle-event-hashes.ts';
+import { storeDecisionHashes } from './store-decision-hashes.ts';
 
 interface ApprovalQuery {
   readonly status?: ApprovalState | undefined;
@@ -22,7 +22,7 @@ export async function listApprovals(
   { status, kind, agent_id, limit, cursor }: ApprovalQuery,
 ): Promise<{ readonly rows: readonly ApprovalWithVotes[]; readonly nextCursor: string | null }> {
   await expireApprovals(services, tenantId);
-  await settleEventHashes(services, tenantId);
+  await storeDecisionHashes(services, tenantId);
   const found = await services.db.approval.findMany({
     where: {
       tenantId,
@@ -48,7 +48,7 @@ export async function getApproval(
   id: number,
 ): Promise<ApprovalWithVotes> {
   await expireIfOverdue(services, tenantId, id);
-  await settleEventHashes(services, tenantId);
+  await storeDecisionHashes(services, tenantId);
   const approval = await services.db.approval.findUnique({
     where: { tenantId_id: { tenantId, id } },
     include: { votes: { orderBy: [{ votedAt: 'asc' }, { id: 'asc' }] } },

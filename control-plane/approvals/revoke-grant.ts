@@ -5,7 +5,7 @@ import type { Caller } from '../platform/access/caller.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
 import { bumpApprovalSections } from './bump-approval-sections.ts';
 import { notifyApproval } from './notify-approval.ts';
-import { settleEventHashes } from './settle-event-hashes.ts';
+import { storeDecisionHashes } from './store-decision-hashes.ts';
 
 interface RevokedGrant {
   readonly revokedAt: Date;
@@ -21,7 +21,7 @@ export async function revokeGrant(
   { tenantId, principal }: Caller,
   id: number,
 ): Promise<RevokedGrant> {
-  await settleEventHashes(services, tenantId);
+  await storeDecisionHashes(services, tenantId);
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     await tx.$queryRaw`select id from approval where tenant_id = ${tenantId} and id = ${id} for update`;
     const approval = await tx.approval.findUnique({ where: { tenantId_id: { tenantId, id } } });

@@ -7,7 +7,7 @@ import { decideApproval } from './decide-approval.ts';
 import { expireApprovals } from './expire-approvals.ts';
 import { getApproval, listApprovals } from './list-approvals.ts';
 import { revokeGrant } from './revoke-grant.ts';
-import { settleEventHashes } from './settle-event-hashes.ts';
+import { storeDecisionHashes } from './store-decision-hashes.ts';
 
 export function approvalRoutes(services: Services): Route[] {
   return [
@@ -60,7 +60,7 @@ export function approvalRoutes(services: Services): Route[] {
     }),
     route(contract.expireApprovals, async (_input, { tenantId }) => {
       const expired = await expireApprovals(services, tenantId);
-      await settleEventHashes(services, tenantId);
+      await storeDecisionHashes(services, tenantId);
       return { body: { expired, count: expired } };
     }),
   ];

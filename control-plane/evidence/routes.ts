@@ -17,7 +17,7 @@ import { listDeadLetters, retryDeadLetters } from './dead-letter-report.ts';
 import { exportLedger } from './export/export.ts';
 import { evidenceJwks } from './export/jwks.ts';
 import { sharedCheckpoints } from './export/shared-checkpoints.ts';
-import { decisionFixture } from './fixture.ts';
+import { exportPolicyCase } from './export-policy-case.ts';
 import { openStream } from './open-stream.ts';
 import { evidenceStats } from './stats.ts';
 import { treeRoutes } from './tree-routes.ts';
@@ -40,7 +40,7 @@ export function evidenceRoutes(services: Services): readonly Route[] {
     })),
     route(exportAudit, ({ query }, caller) => exportTrail(services, caller, query)),
     route(getDecisionFixture, async ({ params, query }, caller) =>
-      decisionFixture(services, caller.tenantId, { ...params, ...query }),
+      exportPolicyCase(services, caller.tenantId, { ...params, ...query }),
     ),
     route(contract.appendEvidenceEvent, async ({ body }, caller) => ({
       body: await appendEvent(services, caller, body),

@@ -1,4 +1,4 @@
-import type { Armed } from '../platform/integrity/armed.ts';
+import type { ArmedKillSwitches } from '../platform/integrity/armed-kill-switches.ts';
 import type { LedgerVersion } from '../platform/integrity/known-ledgers.ts';
 import type { RowGuard } from '../platform/integrity/row-guard.ts';
 import type { BindingRemoval, KillSwitch } from '../platform/store/generated/client.ts';
@@ -8,12 +8,12 @@ import { signedPolicy } from '../policies/load-published.ts';
 import { activeVersions, forgetOld, isWaiting, type Query } from './active-versions.ts';
 import { outdatedAs, reportOutdated, standingsOf } from './current-credentials.ts';
 
-type WitnessedTable =
+type ComparedTable =
   | ('killSwitch' | 'policy' | 'binding' | 'bindingRemoval' | 'credential')
   | ('tool' | 'directoryUser' | 'passportRevocation');
 
 interface Deps {
-  readonly db: Pick<Transaction, WitnessedTable>;
+  readonly db: Pick<Transaction, ComparedTable>;
   readonly query: Query;
   readonly guard: RowGuard;
   readonly vault: Pick<Vault, 'mac'>;
@@ -23,7 +23,7 @@ export interface Found {
   /** By tenant, `<table> <key>` of what is forged or missing. */
   readonly suspects: ReadonlyMap<string, readonly string[]>;
   /** By tenant, the kill switches that are armed. */
-  readonly armed: ReadonlyMap<string, Armed>;
+  readonly armed: ReadonlyMap<string, ArmedKillSwitches>;
 }
 
 /**
@@ -145,7 +145,7 @@ function armedIn(
   switches: readonly KillSwitch[],
   positions: ReadonlyMap<string, number>,
   nowMs: number,
-): ReadonlyMap<string, Armed> {
+): ReadonlyMap<string, ArmedKillSwitches> {
   const isArmed = ({ disarmedAt, expiresAt }: KillSwitch) =>
     disarmedAt === null && (expiresAt === null || expiresAt.getTime() > nowMs);
   const ids = Map.groupBy(switches.filter(isArmed), ({ tenantId }) => tenantId);

@@ -39,7 +39,7 @@ export async function assertKept(
       position: shown.position,
       treeRoot: shown.tree_root,
       ledgerPosition: await headPosition(services.pool, sidecar.tenantId),
-      witness: 'a sidecar was told',
+      observation: 'a sidecar was told',
       data: { sidecar_id: sidecar.id },
     });
   } else {

@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../shared/base/json.ts';
 import { commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
-import { isFirst, onceId } from '../ledger/sealing/once.ts';
+import { deduplicatedEventId, isUnrecorded } from '../ledger/sealing/event-deduplication.ts';
 import type { Sidecar } from '../platform/store/generated/client.ts';
 
 /** What can be wrong with a sidecar's evidence, as events on its own chain. */
@@ -32,9 +32,12 @@ export async function reportIncident(
   const { type, key, data } = incident;
   log.error({ sidecar: id, type, ...data }, 'a sidecar’s evidence is not in order');
   const day = Math.floor(clock.now() / onceMs);
-  const eventId = onceId(vault, { tenantId, about: `incident ${id} ${day} ${type} ${key}` });
+  const eventId = deduplicatedEventId(vault, {
+    tenantId,
+    about: `incident ${id} ${day} ${type} ${key}`,
+  });
   await commitChange(services, tenantId, async (tx, notes) => {
-    if (!(await isFirst(tx, tenantId, eventId))) return;
+    if (!(await isUnrecorded(tx, tenantId, eventId))) return;
     const fields = { type, chainId: `sidecar:${id}`, agentId, data: { ...data, sidecar_id: id } };
     await notes.event({ ...fields, id: eventId });
   });

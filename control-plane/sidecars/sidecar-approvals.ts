@@ -8,7 +8,7 @@ import { decidersOf, proofOf } from '../approvals/approval-proof.ts';
 import { requestersOf } from '../approvals/approval-request.ts';
 import { consumeApproval } from '../approvals/consume-approval.ts';
 import { openApproval } from '../approvals/open-approval.ts';
-import { settleEventHashes } from '../approvals/settle-event-hashes.ts';
+import { storeDecisionHashes } from '../approvals/store-decision-hashes.ts';
 import type { Services } from '../core/services.ts';
 import { userPresence } from '../passports/user-presence.ts';
 import type { Caller } from '../platform/access/caller.ts';
@@ -131,7 +131,7 @@ export async function spendSidecarApproval(
   const sidecar = await ownSidecar(services, caller);
   const { tenantId } = sidecar;
   await assertAgent(services, services.db, tenantId, sidecar.agentId);
-  await settleEventHashes(services, tenantId);
+  await storeDecisionHashes(services, tenantId);
   const approval = await services.db.approval.findUnique({
     where: { tenantId_id: { tenantId, id } },
   });

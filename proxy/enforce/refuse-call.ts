@@ -10,14 +10,14 @@ import { type CallContext, decisionHeader } from './call-context.ts';
 import { credentialFor } from './credential.ts';
 import { withJudged } from './judged-details.ts';
 import { perform } from './perform.ts';
-import { refusalMessage, refuse } from './refuse.ts';
+import { refusalMessage, writeRefusal } from './write-refusal.ts';
 
 /** Answers a call with a refusal, in the stream that was opened for it if there is one. */
 export function answerRefusal(context: CallContext, refusal: Refusal): void {
   const { res, held } = context.exchange;
   context.trace?.refused(refusal);
   const detailed = withJudged(refusal, context);
-  if (held === undefined) refuse(res, detailed);
+  if (held === undefined) writeRefusal(res, detailed);
   else held.end(refusalMessage(detailed));
 }
 

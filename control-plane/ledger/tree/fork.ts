@@ -3,9 +3,9 @@ import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 import { enqueue } from '../../platform/outbound/enqueue.ts';
 import { transaction } from '../../platform/store/transaction.ts';
 import type { LedgerServices } from '../ledger-services.ts';
+import { deduplicatedEventId, isUnrecorded } from '../sealing/event-deduplication.ts';
 import { ledgerChain } from '../sealing/incident.ts';
 import { newEvent } from '../sealing/new-event.ts';
-import { isFirst, onceId } from '../sealing/once.ts';
 import { readNewest } from './stored.ts';
 
 interface Fork {
@@ -56,9 +56,9 @@ export async function recordFork(
 ): Promise<void> {
   const { db, ledger, clock, vault } = services;
   const data: JsonObject = { checkpoint_size: size, problem };
-  const eventId = onceId(vault, { tenantId, about: `fork ${once}` });
+  const eventId = deduplicatedEventId(vault, { tenantId, about: `fork ${once}` });
   const isNew = await transaction(db, async (tx) => {
-    if (!(await isFirst(tx, tenantId, eventId))) return false;
+    if (!(await isUnrecorded(tx, tenantId, eventId))) return false;
     const fields = { type: 'evidence.fork', chainId: ledgerChain, reasonCode: 'evidence.fork' };
     const event = newEvent({ ...fields, data }, clock);
     await ledger.record(tx, tenantId, { ...event, id: eventId });

@@ -2,9 +2,9 @@ import type { JsonObject } from '../../../shared/base/json.ts';
 import { enqueue } from '../../platform/outbound/enqueue.ts';
 import { type Transaction, transaction } from '../../platform/store/transaction.ts';
 import type { LedgerServices } from '../ledger-services.ts';
+import { deduplicatedEventId, isUnrecorded } from '../sealing/event-deduplication.ts';
 import { ledgerChain } from '../sealing/incident.ts';
 import { newEvent } from '../sealing/new-event.ts';
-import { isFirst, onceId } from '../sealing/once.ts';
 
 interface Alarm {
   /** Of the event and of the message. */
@@ -34,11 +34,11 @@ export async function raiseAlarm(
   const { db, ledger, log, vault, clock } = services;
   log.error({ tenantId, type, ...data }, 'the ledger is not in order');
   const hour = isOnce ? '' : ` ${Math.floor(clock.now() / quietMs)}`;
-  const id = onceId(vault, { tenantId, about: `${type} ${key}${hour}` });
+  const id = deduplicatedEventId(vault, { tenantId, about: `${type} ${key}${hour}` });
   try {
     let eventId: string | undefined;
     await transaction(db, async (tx) => {
-      const isNew = await isFirst(tx, tenantId, id);
+      const isNew = await isUnrecorded(tx, tenantId, id);
       if (isNew || !isOnce) {
         const event = newEvent(
           { type, chainId: ledgerChain, data, id: isNew ? id : undefined },

@@ -7,16 +7,16 @@ import { changeIn, readVerification } from './verification-state.ts';
 interface Loss extends End {
   /** Where the ledger ends now. */
   readonly ledgerPosition: number;
-  /** Who knows it, and from what: ends the sentence. */
-  readonly witness: string;
+  /** Who knows of the lost end, and how, as in `a sidecar was told`. */
+  readonly observation: string;
   readonly data?: JsonObject | undefined;
 }
 
-/** The ledger does not hold what it held before: sealed and told once for each end. Never rejects. */
+/** Reports a ledger that was rolled back or rewritten: an event and an alert, once for each lost end. Never rejects. */
 export async function reportLoss(
   services: LedgerServices,
   tenantId: string,
-  { position, treeRoot, ledgerPosition, witness, data = {} }: Loss,
+  { position, treeRoot, ledgerPosition, observation, data = {} }: Loss,
 ): Promise<void> {
   await raiseAlarm(services, tenantId, {
     type: 'evidence.rolled_back',
@@ -30,7 +30,7 @@ export async function reportLoss(
         kind: ledgerPosition < position ? 'rolled_back' : 'rewritten',
         position: Math.min(ledgerPosition, position - 1) + 1,
         chain_id: null,
-        message: `the ledger, which ends at ${ledgerPosition}, does not hold what ${witness} of ${position}`,
+        message: `the ledger, which ends at ${ledgerPosition}, does not hold what ${observation} of ${position}`,
       },
       tree_root: treeRoot,
     },

@@ -14,7 +14,7 @@ import {
   resultIdOf,
   retentionMs,
   trackEffect,
-} from './idempotency-witness.ts';
+} from './idempotency-effects.ts';
 import { waitForNotify } from './wait-for-notify.ts';
 
 const abandonedMsDefault = 120_000;

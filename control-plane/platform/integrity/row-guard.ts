@@ -12,7 +12,7 @@ import {
 } from '../store/signed-rows.ts';
 import type { ForgeryMeter } from '../telemetry/forgery-metrics.ts';
 import type { Vault } from '../vault/vault.ts';
-import type { Armed } from './armed.ts';
+import type { ArmedKillSwitches } from './armed-kill-switches.ts';
 import type { KnownLedgers } from './known-ledgers.ts';
 import { type Forgery, reportForgery } from './report-forgery.ts';
 
@@ -33,9 +33,12 @@ export interface RowGuard {
    * Sets the complete current findings by tenant: rows with a problem that no decision reads, and
    * the armed kill switches.
    */
-  suspect(rows: ReadonlyMap<string, readonly string[]>, armed: ReadonlyMap<string, Armed>): void;
+  suspect(
+    rows: ReadonlyMap<string, readonly string[]>,
+    armed: ReadonlyMap<string, ArmedKillSwitches>,
+  ): void;
   /** Kill switches that were armed when the ledger ended at the known position. */
-  armedIn(tenantId: string): Armed;
+  armedIn(tenantId: string): ArmedKillSwitches;
   /** Suspect rows of a tenant, as `<table> <key>`. */
   suspectsOf(tenantId: string): readonly string[];
   /** Throws `integrity.forged_row` if the tenant has suspect rows. */
@@ -59,7 +62,7 @@ interface GuardDeps {
  * Cache of rows that passed, by all signed values, because most decisions read the same few rows.
  */
 const knownMax = 20_000;
-const noneArmed: Armed = { ids: [], position: 0 };
+const noneArmed: ArmedKillSwitches = { ids: [], position: 0 };
 const macForm = /^[0-9a-f]{64}$/;
 
 export function createRowGuard(deps: GuardDeps): RowGuard {
@@ -67,7 +70,7 @@ export function createRowGuard(deps: GuardDeps): RowGuard {
   const known = new Set<string>();
   const reported = new Set<string>();
   let suspects: ReadonlyMap<string, readonly string[]> = new Map();
-  let armed: ReadonlyMap<string, Armed> = new Map();
+  let armed: ReadonlyMap<string, ArmedKillSwitches> = new Map();
   const knownLedgers: KnownLedgers = new Map();
 
   const isGood = (table: SignedTable, text: string, mac: string | null): boolean => {

@@ -2,10 +2,10 @@ import type { JsonValue } from '../../base/json.ts';
 import { groupConditions } from '../engine/rule.ts';
 import type { PolicyContext } from '../language/context.ts';
 import { type Clause, conditionTest, type Test } from './clause.ts';
+import { type Effort, findExample } from './find-example.ts';
 import type { LintFinding } from './lint-finding.ts';
 import { conditionPath, type Subject } from './lint-subject.ts';
 import { isImpossibleTogether } from './reasoning.ts';
-import { type Effort, findWitness } from './witness.ts';
 
 /** Values for which every order is false, although a tool may read them as a number. */
 const noNumbers: readonly JsonValue[] = ['1e3x', '1,000', [1000], true];
@@ -88,7 +88,7 @@ function firstBypass(
         effort.left -= clause.length;
         if (effort.left < 0) return undefined;
         if (isImpossibleTogether(clause, other)) continue;
-        const example = findWitness([...clause, ...other], effort);
+        const example = findExample([...clause, ...other], effort);
         effort.left -= refusing.length;
         if (example && !refusing.some((rule) => matches(rule, example))) {
           return { permitting, example };

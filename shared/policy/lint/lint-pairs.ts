@@ -1,9 +1,9 @@
 import type { PolicyContext } from '../language/context.ts';
 import { ruleEffects } from '../language/severity.ts';
+import { type Effort, findExample } from './find-example.ts';
 import type { LintFinding } from './lint-finding.ts';
 import { type Subject, scopesIntersect } from './lint-subject.ts';
 import { implies, isImpossibleTogether } from './reasoning.ts';
-import { type Effort, findWitness } from './witness.ts';
 
 /** Findings about two rules, of which `rival` is the more restrictive. */
 export function comparePair(
@@ -28,8 +28,8 @@ export function meet(
   for (const clause of one.clauses) {
     for (const against of other.clauses) {
       if (isImpossibleTogether(clause, against)) continue;
-      const witness = findWitness([...clause, ...against], effort);
-      if (witness) return witness;
+      const example = findExample([...clause, ...against], effort);
+      if (example) return example;
     }
   }
   return undefined;

@@ -1,5 +1,6 @@
 import { finish, type Steps } from '../../base/steps.ts';
 import type { PolicyDefinition } from '../language/definition.ts';
+import type { Effort } from './find-example.ts';
 import type { LintFinding } from './lint-finding.ts';
 import { findBypassedLimits, unguardedLimits } from './lint-numbers.ts';
 import { comparePair } from './lint-pairs.ts';
@@ -12,7 +13,6 @@ import {
   type Subject,
   subjectOf,
 } from './lint-subject.ts';
-import type { Effort } from './witness.ts';
 
 /** Budget of one lint, in tests compared and values tried: about a second on a slow machine. */
 const effortMax = 4_000_000;

@@ -8,8 +8,8 @@ import { anyKind, kindOf, numeric } from './value-kinds.ts';
 
 /*
  * Static proofs about clauses, from values, sets, ranges, kinds of value and comparisons of two
- * paths. `isImpossible` and `implies` are true only if proved. A witness (`witness.ts`) proves that
- * clauses can hold together. All other cases stay undecided.
+ * paths. `isImpossible` and `implies` are true only if proved. An example (`find-example.ts`)
+ * proves that clauses can hold together. All other cases stay undecided.
  */
 
 /** The tests on one value: on one path, or on paths that must be equal. */

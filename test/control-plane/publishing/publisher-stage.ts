@@ -3,7 +3,7 @@ import type { Store } from '../../../control-plane/platform/store/open.ts';
 import type {
   PublisherDeps,
   RunningPublisher,
-} from '../../../control-plane/publishing/publisher.ts';
+} from '../../../control-plane/publishing/publisher-loop.ts';
 import type { Replica } from '../../../proxy/replica/replica.ts';
 import { systemClock } from '../../../shared/base/clock.ts';
 import { silentLog } from '../../../shared/base/log.ts';

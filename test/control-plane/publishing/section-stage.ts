@@ -1,5 +1,5 @@
 import type { Store } from '../../../control-plane/platform/store/open.ts';
-import type { RunningPublisher } from '../../../control-plane/publishing/publisher.ts';
+import type { RunningPublisher } from '../../../control-plane/publishing/publisher-loop.ts';
 import type { Replica } from '../../../proxy/replica/replica.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 import type { Bus } from '../../../shared/bus/bus.ts';

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { RunningPublisher } from '../../../control-plane/publishing/publisher.ts';
+import type { RunningPublisher } from '../../../control-plane/publishing/publisher-loop.ts';
 import { systemClock } from '../../../shared/base/clock.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 import type { Bus } from '../../../shared/bus/bus.ts';

@@ -3,7 +3,7 @@ import { createServer, request, type Server, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import type { Exchange } from '../../../proxy/call/exchange.ts';
 import type { RecognisedAction } from '../../../proxy/call/recognition.ts';
-import { refuse } from '../../../proxy/enforce/refuse.ts';
+import { writeRefusal } from '../../../proxy/enforce/write-refusal.ts';
 import { type ListedTool, toolsListFilter } from '../../../proxy/mcp/tools-list.ts';
 import { limitsByDefault, recognise } from '../../../proxy/recognise/recognise.ts';
 import { compileBindings } from '../../../shared/binding/match.ts';
@@ -45,7 +45,11 @@ export class MiniProxy {
       void Promise.resolve(recognise(exchange, deps)).then((seen) => {
         if (seen.kind === 'refusal') {
           this.log.push(`refused ${seen.code}`);
-          return refuse(res, { form: seen.form, reasonCode: seen.code, message: seen.message });
+          return writeRefusal(res, {
+            form: seen.form,
+            reasonCode: seen.code,
+            message: seen.message,
+          });
         }
         if (seen.kind === 'pass') {
           this.log.push(`pass ${seen.what}`);
@@ -54,7 +58,7 @@ export class MiniProxy {
         const reasonCode = options.judge(seen);
         this.log.push(`${reasonCode === undefined ? 'allow' : 'deny'} ${seen.tool}`);
         if (reasonCode !== undefined) {
-          return refuse(res, { form: seen.form, reasonCode, evidenceEventId: 'ev_1' });
+          return writeRefusal(res, { form: seen.form, reasonCode, evidenceEventId: 'ev_1' });
         }
         return forward(seen.build(seen.args), res, undefined);
       });

@@ -8,7 +8,7 @@ import type { Services } from '../../../control-plane/core/services.ts';
 import { createFeed, type FeedOptions } from '../../../control-plane/ledger/reading/feed.ts';
 import { createLedger, type RunningLedger } from '../../../control-plane/ledger/sealing/ledger.ts';
 import { reportForkedEnd } from '../../../control-plane/ledger/tree/fork.ts';
-import { sealingWitness } from '../../../control-plane/ledger/verification/sealing-witness.ts';
+import { rollbackCallbacks } from '../../../control-plane/ledger/verification/rollback-callbacks.ts';
 import { type Config, readConfig } from '../../../control-plane/platform/config/config.ts';
 import { createRowGuard } from '../../../control-plane/platform/integrity/row-guard.ts';
 import { createSigningKeys } from '../../../control-plane/platform/signing-keys/signing-keys.ts';
@@ -16,8 +16,8 @@ import { openStore } from '../../../control-plane/platform/store/open.ts';
 import { openUpstream } from '../../../control-plane/platform/upstream/open-upstream.ts';
 import { openKeys } from '../../../control-plane/platform/vault/open-keys.ts';
 import { createVault } from '../../../control-plane/platform/vault/vault.ts';
-import { createPublisher } from '../../../control-plane/publishing/publisher.ts';
-import type { Publisher } from '../../../control-plane/sync/publisher.ts';
+import { createPublisher } from '../../../control-plane/publishing/publisher-loop.ts';
+import type { ChangePublisher } from '../../../control-plane/sync/change-publisher.ts';
 import { type Log, silentLog } from '../../../shared/base/log.ts';
 import { openBus } from '../../../shared/bus/open.ts';
 import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
@@ -85,7 +85,7 @@ export async function testServices(options: TestServicesOptions = {}): Promise<T
     vault,
     onSealed,
     onFork,
-    ...sealingWitness(() => services),
+    ...rollbackCallbacks(() => services),
   });
   const publisher = createPublisher({ db, bus, clock, log, vault, guard, signingKeys, ledger });
   const upstream = openUpstream(config, options.upstream);
@@ -147,7 +147,7 @@ export function watchSections<Given extends Services>(
 ): { readonly watched: Given; readonly moved: string[] } {
   const moved: string[] = [];
   const { publisher } = services;
-  const watching: Publisher = {
+  const watching: ChangePublisher = {
     changed: (tx, tenantId, ...sections) => {
       moved.push(...sections.map((section) => `${tenantId} ${section}`));
       return publisher.changed(tx, tenantId, ...sections);

@@ -11,7 +11,7 @@ import {
   createPublisher,
   type PublisherDeps,
   type RunningPublisher,
-} from '../../../control-plane/publishing/publisher.ts';
+} from '../../../control-plane/publishing/publisher-loop.ts';
 import { openReplica } from '../../../proxy/replica/open-replica.ts';
 import type { Replica } from '../../../proxy/replica/replica.ts';
 import { type Clock, systemClock } from '../../../shared/base/clock.ts';

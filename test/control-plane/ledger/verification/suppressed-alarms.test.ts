@@ -62,7 +62,12 @@ const told = async (type: string, kind = type) => ({
   messages: await messages(kind),
 });
 
-const lost = { position: 6, treeRoot: sha256('a tree'), ledgerPosition: 3, witness: 'a test saw' };
+const lost = {
+  position: 6,
+  treeRoot: sha256('a tree'),
+  ledgerPosition: 3,
+  observation: 'a test saw',
+};
 const lose = (services = gateway.services, more = {}) =>
   reportLoss(services, tenantId, { ...lost, ...more });
 

@@ -15,7 +15,7 @@ const searchCost = 100;
 const tryCost = 50;
 const commonToolSteps = 5_000;
 
-/** Fields that every call has, so that a witness is a realistic context. */
+/** Fields that every call has, so that an example is a realistic context. */
 const base: PolicyContext = {
   tenant: { id: 't' },
   agent: { id: '1' },
@@ -38,7 +38,7 @@ type Value = JsonValue | undefined;
  * tests name. Each candidate is verified with the conditions that decide requests, so a result is
  * always correct. No result proves nothing. Bounded and deterministic.
  */
-export function findWitness(
+export function findExample(
   tests: Clause,
   effort: Effort = { left: Infinity },
 ): PolicyContext | undefined {

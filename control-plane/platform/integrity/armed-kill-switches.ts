@@ -1,5 +1,5 @@
 /** Ids of the kill switches that were armed when the ledger ended at `position`. */
-export interface Armed {
+export interface ArmedKillSwitches {
   readonly ids: readonly string[];
   readonly position: number;
 }

@@ -16,7 +16,7 @@ interface Asked {
 }
 
 /** Returns a stored decision as a file with one policy case. */
-export async function decisionFixture(
+export async function exportPolicyCase(
   { pool }: Pick<Services, 'pool'>,
   tenantId: string,
   { id, format }: Asked,

@@ -10,8 +10,8 @@ import { type McpRefusal, mcpRefusal } from '../mcp/refusal.ts';
 /** How long an agent should wait before it asks again whether a human has decided. */
 const approvalRetrySeconds = 5;
 
-/** Answers a call that does not go through, in the form that its client understands. */
-export function refuse(res: ServerResponse, refusal: Refusal): void {
+/** Writes the response to a call that is not forwarded, in the form that its client understands. */
+export function writeRefusal(res: ServerResponse, refusal: Refusal): void {
   if (res.headersSent || res.destroyed) return;
   const body = refusalBody(refusal);
   const headers = {

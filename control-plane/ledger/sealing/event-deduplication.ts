@@ -1,26 +1,29 @@
 import { lockFor, type Transaction } from '../../platform/store/transaction.ts';
 import type { Vault } from '../../platform/vault/vault.ts';
 
-interface Once {
+interface Occurrence {
   readonly tenantId: string;
-  /** Names the case: the same one is recorded under the same id. */
+  /** Names the occurrence: the same name gives the same event id. */
   readonly about: string;
 }
 
 /**
- * The id of an event that is recorded once for a case. It is keyed, so that a writer in the
- * database cannot occupy it before the case occurs.
+ * Id of an event that is recorded once for an occurrence. It is a MAC, so that a writer in the
+ * database cannot insert a row with this id before the occurrence.
  */
-export function onceId(vault: Pick<Vault, 'mac'>, { tenantId, about }: Once): string {
+export function deduplicatedEventId(
+  vault: Pick<Vault, 'mac'>,
+  { tenantId, about }: Occurrence,
+): string {
   return `ev_${vault.mac('event_once', JSON.stringify([tenantId, about])).slice(0, 32)}`;
 }
 
 /**
- * Whether no event with this id is sealed or waits to be sealed. Until the transaction ends no
- * other one can ask about the same id, so that of two processes one records the event. The
- * database decides this, never the bus: a writer in Redis must not be able to suppress an alarm.
+ * Whether no event with this id is sealed or waits to be sealed. A lock on the id is held until the
+ * transaction ends, so that exactly one of two processes records the event. The database decides,
+ * not the bus, because a writer in Redis must not be able to suppress an alarm.
  */
-export async function isFirst(
+export async function isUnrecorded(
   tx: Transaction,
   tenantId: string,
   eventId: string,

@@ -5,7 +5,7 @@ import { request } from 'undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { RefusalForm } from '../../../proxy/call/recognition.ts';
 import type { Refusal } from '../../../proxy/call/refusal.ts';
-import { refuse } from '../../../proxy/enforce/refuse.ts';
+import { writeRefusal } from '../../../proxy/enforce/write-refusal.ts';
 
 const http = { kind: 'http' } as const;
 const call: RefusalForm = { kind: 'mcp', id: 7, method: 'tools/call', tool: 'mcp.payments.refund' };
@@ -27,7 +27,7 @@ const verdict = {
 let next: Refusal;
 let server: Server;
 beforeAll(async () => {
-  server = createServer((_, res) => refuse(res, next)).listen(0, '127.0.0.1');
+  server = createServer((_, res) => writeRefusal(res, next)).listen(0, '127.0.0.1');
   await once(server, 'listening');
 });
 afterAll(() => {

@@ -3,10 +3,10 @@ import type { Services } from '../core/services.ts';
 import { transaction } from '../platform/store/transaction.ts';
 
 /**
- * Sets the hash of the ledger row that proves a decision, once that row is sealed. A grant cannot
- * be used without its hash.
+ * Stores with each approval the hash of the ledger row that proves its decision, once that row is
+ * sealed. A grant without this hash cannot be used.
  */
-export async function settleEventHashes(
+export async function storeDecisionHashes(
   { db, publisher }: Pick<Services, 'db' | 'publisher'>,
   tenantId: string,
 ): Promise<void> {

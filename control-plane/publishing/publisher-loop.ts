@@ -6,8 +6,8 @@ import { heartbeatSection } from '../../shared/sync/signed-heartbeat.ts';
 import type { Services } from '../core/services.ts';
 import type { Ledger } from '../ledger/sealing/ledger.ts';
 import { syncKeys } from '../platform/signing-keys/sync-keys.ts';
+import type { ChangePublisher } from '../sync/change-publisher.ts';
 import { type LiveSidecar, liveSidecars } from '../sync/live-sidecars.ts';
-import type { Publisher } from '../sync/publisher.ts';
 import { bumpSections, ensureSections, pendingSections } from '../sync/section-versions.ts';
 import { auditBus } from './audit-bus.ts';
 import { CoalescedTask, forEachConcurrently } from './coalesced-task.ts';
@@ -24,7 +24,7 @@ export interface PublisherDeps
   readonly auditMs?: number | undefined;
 }
 
-export interface RunningPublisher extends Publisher {
+export interface RunningPublisher extends ChangePublisher {
   /** Runs one round after the current one; resolves when it ends. Never rejects. */
   round(): Promise<void>;
   close(): Promise<void>;
@@ -35,10 +35,10 @@ export interface RunningPublisher extends Publisher {
  * compare-and-set on the bus resolves conflicts.
  */
 export function createPublisher(deps: PublisherDeps): RunningPublisher {
-  return new LoopingPublisher(deps);
+  return new PublisherLoop(deps);
 }
 
-class LoopingPublisher implements RunningPublisher {
+class PublisherLoop implements RunningPublisher {
   readonly #deps: PublisherDeps;
   readonly #roundMs: number;
   readonly #auditMs: number;
@@ -64,7 +64,7 @@ class LoopingPublisher implements RunningPublisher {
     this.#schedule(0);
   }
 
-  readonly changed: Publisher['changed'] = (tx, tenantId, ...sections) =>
+  readonly changed: ChangePublisher['changed'] = (tx, tenantId, ...sections) =>
     bumpSections(tx, tenantId, sections);
 
   nudge(): void {
