@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
-import { addressRules } from '../../shared/base/address.ts';
 import { isAddress } from '../../shared/base/host.ts';
 import { newId } from '../../shared/base/ids.ts';
 import { webhookSecret } from '../../shared/crypto/standard-webhooks.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import { addressRules } from '../../shared/upstream/address-rules.ts';
 import { commitChange } from '../core/commit-change.ts';
 import { assertWithinPlan } from '../core/plan.ts';
 import type { Services } from '../core/services.ts';

@@ -9,7 +9,7 @@ import {
 } from 'node:crypto';
 import type forge from 'node-forge';
 import asn1 from 'node-forge/lib/asn1.js';
-import { addressBytes } from '../../shared/base/address.ts';
+import { parseAddress } from '../../shared/base/address.ts';
 import { isAddress } from '../../shared/base/host.ts';
 import type { NameConstraints } from './name-constraints.ts';
 
@@ -162,10 +162,10 @@ function extension(id: string, value: Node, critical = false): Node {
 
 /** `dNSName` is context tag 2, `iPAddress` context tag 7 (RFC 5280 section 4.2.1.6). */
 function generalName(host: string): Node {
-  const address = addressBytes(host);
+  const address = parseAddress(host);
   return address === undefined
     ? primitiveContext(2, host)
-    : primitiveContext(7, Buffer.from(address).toString('latin1'));
+    : primitiveContext(7, Buffer.from(address.bytes).toString('latin1'));
 }
 
 /**
@@ -175,10 +175,10 @@ function generalName(host: string): Node {
 function nameConstraints({ names, ranges }: NameConstraints): Node {
   const permitted = [
     ...names.map((name) => primitiveContext(2, name)),
-    ...ranges.map(({ bytes, prefixBits }) => addressSubtree(bytes, prefixBits)),
+    ...ranges.map(({ address, prefixBits }) => addressSubtree(address.bytes, prefixBits)),
   ];
   const excluded = [4, 16]
-    .filter((length) => !ranges.some(({ bytes }) => bytes.length === length))
+    .filter((length) => !ranges.some(({ address }) => address.bytes.length === length))
     .map((length) => addressSubtree(new Uint8Array(length), 0));
   const subtrees = (tag: number, bases: Node[]) =>
     bases.length === 0

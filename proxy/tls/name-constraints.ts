@@ -1,12 +1,13 @@
-import { addressBytes, cidr, isWithin } from '../../shared/base/address.ts';
+import { cidr, parseAddress, type Range } from '../../shared/base/address.ts';
 import { isAddress, normaliseHost } from '../../shared/base/host.ts';
-
-type Range = ReturnType<typeof cidr>;
+import { AddressSet } from '../../shared/upstream/address-rules.ts';
 
 /** For which hosts the authority may speak: names with all that is below them, and address ranges. */
 export interface NameConstraints {
   readonly names: readonly string[];
   readonly ranges: readonly Range[];
+  /** The addresses of `ranges`. */
+  readonly addresses: AddressSet;
 }
 
 /**
@@ -18,10 +19,12 @@ export function parseNameConstraints(text: string, always: readonly string[]): N
     .split(',')
     .map((item) => item.trim())
     .filter((item) => item !== '');
-  const isRange = (item: string) => item.includes('/') || addressBytes(item) !== undefined;
+  const isRange = (item: string) => item.includes('/') || parseAddress(item) !== undefined;
+  const ranges = items.filter(isRange).map(cidr);
   return {
     names: [...new Set([...items.filter((item) => !isRange(item)).map(name), ...always])],
-    ranges: items.filter(isRange).map(cidr),
+    ranges,
+    addresses: new AddressSet(ranges),
   };
 }
 
@@ -34,8 +37,9 @@ function name(item: string): string {
 }
 
 /** `host` is canonical, as `normaliseHost` makes it. */
-export function permits({ names, ranges }: NameConstraints, host: string): boolean {
-  return isAddress(host)
-    ? ranges.some((range) => isWithin(range, host))
-    : names.some((permitted) => host === permitted || host.endsWith(`.${permitted}`));
+export function permits({ names, addresses }: NameConstraints, host: string): boolean {
+  const address = isAddress(host) ? parseAddress(host) : undefined;
+  return address === undefined
+    ? names.some((permitted) => host === permitted || host.endsWith(`.${permitted}`))
+    : addresses.has(address);
 }

@@ -1,9 +1,10 @@
 import { type LookupAddress, type LookupOptions, lookup as systemLookup } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 import { networkInterfaces } from 'node:os';
-import { addressBytes, addressRules, carriedAddresses } from '../base/address.ts';
+import { parseAddress } from '../base/address.ts';
 import { isAddress } from '../base/host.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
+import { addressRules, addressSet, carriedAddresses } from './address-rules.ts';
 
 type Resolve = (
   hostname: string,
@@ -96,21 +97,17 @@ function notFound(hostname: string): NodeJS.ErrnoException {
   return Object.assign(new Error(`${hostname} has no address.`), { code: 'ENOTFOUND' });
 }
 
-/** True if an address, or an IPv4 address embedded in it, belongs to this machine. */
-function isThisMachine(address: string): boolean {
-  const bytes = addressBytes(address);
-  if (bytes === undefined) return true;
-  const all = [bytes, ...carriedAddresses(bytes)];
-  if (all.some(isLoopbackOrAny)) return true;
-  const own = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
-  const known = new Set(own.map((entry) => String(addressBytes(entry.address))));
-  return all.some((one) => known.has(String(one)));
-}
+const loopbackOrAny = addressSet('127.0.0.0/8', '0.0.0.0/8', '::/127');
 
-/** 127.0.0.0/8 and 0.0.0.0/8, `::1` and `::`. */
-function isLoopbackOrAny(bytes: Uint8Array): boolean {
-  if (bytes.length === 4) return bytes[0] === 127 || bytes[0] === 0;
-  return bytes.subarray(0, 15).every((byte) => byte === 0) && (bytes[15] ?? 0) <= 1;
+/** True if an address, or an IPv4 address embedded in it, belongs to this machine. */
+function isThisMachine(text: string): boolean {
+  const address = parseAddress(text);
+  if (address === undefined) return true;
+  const all = [address, ...carriedAddresses(address)];
+  if (all.some((one) => loopbackOrAny.has(one))) return true;
+  const own = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  const known = new Set(own.map((entry) => parseAddress(entry.address)?.text));
+  return all.some((one) => known.has(one.text));
 }
 
 /** The refusal of a host that is a literal address; undefined for names, which `lookup` checks. */

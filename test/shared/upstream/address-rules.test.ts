@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { addressRules, cidr } from '../../../shared/base/address.ts';
+import { cidr } from '../../../shared/base/address.ts';
+import { addressRules } from '../../../shared/upstream/address-rules.ts';
 
 const strict = addressRules([]);
 const lenient = addressRules(['0.0.0.0/0', '::/0']);
