@@ -1,3 +1,4 @@
+import { Webhook } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
 import { webhookHeaders, webhookSecret } from '../../../shared/crypto/standard-webhooks.ts';
 
@@ -23,6 +24,17 @@ describe('a signed webhook', () => {
     const [first, second] = both.split(' ');
     expect(first).toBe(webhookHeaders(message, [other])['webhook-signature']);
     expect(second).toBe(webhookHeaders(message, [secret])['webhook-signature']);
+  });
+
+  it('is accepted by a receiver with either secret, and by no other', () => {
+    const secrets = [1, 2].map((byte) => webhookSecret(Buffer.alloc(32, byte)));
+    const headers = { ...webhookHeaders({ ...message, atMs: Date.now() }, secrets) };
+    for (const known of secrets) {
+      expect(new Webhook(known).verify(message.body, headers)).toEqual(JSON.parse(message.body));
+    }
+    const unknown = new Webhook(webhookSecret(Buffer.alloc(32, 3)));
+    expect(() => unknown.verify(message.body, headers)).toThrow('No matching signature');
+    expect(() => new Webhook(secret).verify('{}', headers)).toThrow('No matching signature');
   });
 
   it.each(['', 'whsec_', 'MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', webhookSecret(Buffer.alloc(23))])(
