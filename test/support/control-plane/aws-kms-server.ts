@@ -2,7 +2,7 @@ import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { signAwsRequest } from '../../../control-plane/platform/vault/kms/sign-aws-request.ts';
+import { signAwsRequest } from './sign-aws-request.ts';
 
 /** As much of AWS KMS as a data key needs, over TLS; it checks signatures and encryption contexts. */
 export interface AwsKmsServer {
@@ -42,7 +42,7 @@ export async function startAwsKmsServer(tls: {
   const server = createServer(tls, async (req, res) => {
     const body = await text(req);
     const verb = String(req.headers['x-amz-target']).replace(/^TrentService\./, '');
-    const keys = { accessKeyId, secretAccessKey };
+    const sessionToken = req.headers['x-amz-security-token']?.toString();
     const expected = signAwsRequest(
       {
         url: new URL(`https://${req.headers.host}/`),
@@ -52,7 +52,7 @@ export async function startAwsKmsServer(tls: {
         },
         ...{ body, region: 'eu-central-1', service: 'kms', at: dateOf(req.headers['x-amz-date']) },
       },
-      keys,
+      { accessKeyId, secretAccessKey, sessionToken },
     );
     const answer = (status: number, fields: Body) => {
       asked.push(`${verb} ${status}`);

@@ -1,9 +1,9 @@
+import { AwsV4Signer } from 'aws4fetch';
 import { z } from 'zod';
 import { SettingsError } from '../../../../shared/base/settings.ts';
 import type { KmsAccess } from '../../config/config.ts';
 import type { Kms } from './kms.ts';
 import { postJson, requireTls } from './post-json.ts';
-import { signAwsRequest } from './sign-aws-request.ts';
 
 const arnForm = /^arn:aws[\w-]*:kms:(?<region>[a-z0-9-]+):\d{12}:(key|alias)\/[\w/-]+$/;
 
@@ -31,6 +31,11 @@ export function awsKms(arn: string, access: KmsAccess): Kms {
   if (accessKeyId === undefined || secretAccessKey === undefined) {
     throw new SettingsError('AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are missing.');
   }
+  const keys = {
+    accessKeyId,
+    secretAccessKey,
+    ...(sessionToken === undefined ? {} : { sessionToken }),
+  };
   const url = URL.parse(access.endpoint ?? `https://kms.${region}.amazonaws.com/`);
   if (url === null) throw new SettingsError('AWS_ENDPOINT_URL_KMS must be a URL.');
   requireTls(url);
@@ -40,11 +45,12 @@ export function awsKms(arn: string, access: KmsAccess): Kms {
       'content-type': 'application/x-amz-json-1.1',
       'x-amz-target': `TrentService.${operation}`,
     };
-    const signed = signAwsRequest(
-      { url, headers, body, region, service: 'kms', at: new Date() },
-      { accessKeyId, secretAccessKey, sessionToken },
+    const request = { url: url.href, headers, body, region, service: 'kms' };
+    return postJson(
+      'AWS KMS',
+      { url, headers: signedHeaders({ ...request, ...keys }), body },
+      form,
     );
-    return postJson('AWS KMS', { url, headers: signed, body }, form);
   };
   return {
     name: `aws:${arn}`,
@@ -69,4 +75,12 @@ export function awsKms(arn: string, access: KmsAccess): Kms {
       return (await ask('ReEncrypt', fields, rewrappedForm)).CiphertextBlob;
     },
   };
+}
+
+/** The headers of a POST with AWS Signature Version 4 over all of them and the body. */
+async function signedHeaders(
+  request: ConstructorParameters<typeof AwsV4Signer>[0],
+): Promise<Record<string, string>> {
+  const signer = new AwsV4Signer({ ...request, method: 'POST', allHeaders: true });
+  return Object.fromEntries((await signer.sign()).headers);
 }

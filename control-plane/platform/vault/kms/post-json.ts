@@ -5,9 +5,12 @@ import { KmsError } from './kms-error.ts';
 const timeoutMs = 10_000;
 const answerBytesMax = 65_536;
 
+type Headers = Readonly<Record<string, string>>;
+
 interface Post {
   readonly url: URL;
-  readonly headers: Readonly<Record<string, string>>;
+  /** A promise of headers is awaited here, because errors of its signer may quote a token. */
+  readonly headers: Headers | Promise<Headers>;
   readonly body: string;
 }
 
@@ -23,7 +26,7 @@ export async function postJson<Form extends z.ZodType>(
   try {
     const response = await fetch(url, {
       method: 'POST',
-      headers,
+      headers: await headers,
       body,
       // Redirects are refused, because only the configured host may receive a key.
       redirect: 'error',

@@ -2,7 +2,6 @@ import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { holdKeys } from '../../../../control-plane/platform/vault/hold-keys.ts';
 import { openKms } from '../../../../control-plane/platform/vault/kms/open-kms.ts';
-import { signAwsRequest } from '../../../../control-plane/platform/vault/kms/sign-aws-request.ts';
 import { createVault } from '../../../../control-plane/platform/vault/vault.ts';
 import { renewWrapping } from '../../../../control-plane/vault/renew-wrapping.ts';
 import { vaultStatus } from '../../../../control-plane/vault/vault-status.ts';
@@ -12,6 +11,7 @@ import {
   startAwsKmsServer,
 } from '../../../support/control-plane/aws-kms-server.ts';
 import { testConfig } from '../../../support/control-plane/services.ts';
+import { signAwsRequest } from '../../../support/control-plane/sign-aws-request.ts';
 import {
   startTransitServer,
   type TransitServer,
@@ -22,8 +22,8 @@ import {
   tablesUnder,
   type VaultWorld,
 } from '../../../support/control-plane/vault-world.ts';
-import { Cleanup, testAuthority } from '../../../support/sidecar/proxy.ts';
-import { startUpstream } from '../../../support/sidecar/upstream.ts';
+import { Cleanup, Cleanup, testAuthority, testAuthority } from '../../../support/sidecar/proxy.ts';
+import { startUpstream, startUpstream } from '../../../support/sidecar/upstream.ts';
 
 const place = { tenantId: 't', purpose: 'credential', id: 'c', version: 1 };
 const cleanup = new Cleanup();
@@ -199,6 +199,19 @@ describe('a KMS', () => {
   });
 });
 
+describe('temporary access to AWS KMS', () => {
+  worlds();
+
+  it('signs the session token, and names it in no error', async () => {
+    const env = { ...awsEnv(), AWS_SESSION_TOKEN: 'session-token' };
+    await store(env);
+    expect(await stored(env)).toBe('hunter2');
+    const broken = openKms(testConfig({ ...env, AWS_SESSION_TOKEN: 'session\u0000token' }));
+    const failed = await broken?.makeKey().catch((error: Error) => error);
+    expect(String(failed)).toMatch(/^KmsError: AWS KMS request failed: \w+$/);
+  });
+});
+
 describe('the name of a KMS', () => {
   it.each([
     ['of no known kind', { SALLYPORT_KMS_KEY: 'gcp:projects/x' }, 'must begin with vault: or aws:'],
@@ -227,7 +240,7 @@ describe('the name of a KMS', () => {
   });
 });
 
-it('AWS KMS is asked with the signature of AWS’s own test suite (post-vanilla)', () => {
+it('the AWS KMS of these tests expects the signature of AWS’s own test suite (post-vanilla)', () => {
   const request = {
     url: new URL('https://example.amazonaws.com/'),
     ...{ headers: {}, body: '', region: 'us-east-1', service: 'service' },

@@ -18,7 +18,7 @@ interface AwsKeys {
 
 /**
  * The headers of a POST with AWS Signature Version 4 (AWS General Reference, "Signing AWS API
- * requests"), without a query.
+ * requests"), without a query: what the library of the product is compared with.
  */
 export function signAwsRequest(
   { url, headers, body, region, service, at }: AwsRequest,
