@@ -1,4 +1,5 @@
 import { InvalidArgumentError, Option } from '@commander-js/extra-typings';
+import milliseconds, { type StringValue } from 'ms';
 
 // Options that several commands declare.
 
@@ -33,12 +34,12 @@ export function wholeNumber(min: number, max: number): (text: string) => number 
   };
 }
 
-const unitsMs = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+/** `ms` also reads numbers without a unit, negative ones, and units such as `1y`. */
+const durationForm = /^\d{1,6}(?:\.\d{1,3})?(?:ms|s|m|h|d)$/;
 
 /** Parses `500ms`, `90s`, `1.5h` or `7d` to milliseconds. */
 export function duration(text: string): number {
-  const [, number, unit] = /^(\d{1,6}(?:\.\d{1,3})?)(ms|s|m|h|d)$/.exec(text) ?? [];
-  const ms = Math.round(Number(number) * unitsMs[unit as keyof typeof unitsMs]);
+  const ms = durationForm.test(text) ? Math.round(milliseconds(text as StringValue)) : 0;
   if (ms > 0) return ms;
   throw new InvalidArgumentError('Use a number and a unit (ms, s, m, h or d), such as 90s or 7d.');
 }
