@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { publicJwk } from '../crypto/signing-key.ts';
 import { ttlSecondsMax, ttlSecondsMin } from '../passport/issue.ts';
 import {
   agentId,
@@ -215,15 +216,6 @@ export const revokePassport = operation({
   errors: ['args.schema_invalid', 'agent.mismatch'],
 });
 
-export const publicJwk = z.object({
-  kty: z.string(),
-  crv: z.string(),
-  x: z.string(),
-  y: z.string().optional(),
-  kid: z.string(),
-  use: z.string().optional(),
-  alg: z.string().optional(),
-});
 named('PublicJwk', publicJwk);
 
 export const jwkExample = {

@@ -1,10 +1,11 @@
 import { z } from 'zod';
+import { publicJwk } from '../crypto/signing-key.ts';
 import { environments } from '../vocabulary/action.ts';
 import { agentId, name, text, userId } from './base/fields.ts';
 import { named, statedAs } from './base/json-schema.ts';
 import { operation } from './base/operation.ts';
 import { dateTime } from './base/schemas.ts';
-import { jwkExample, publicJwk } from './passports.ts';
+import { jwkExample } from './passports.ts';
 
 export const sidecarExample = 'sc_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d';
 

@@ -6,18 +6,20 @@ import {
   type JsonWebKey,
   type KeyObject,
 } from 'node:crypto';
-import { isJsonObject } from '../base/json.ts';
+import { z } from 'zod';
 
-/** A public key as in a JWK Set; `kid` is its RFC 7638 thumbprint. */
-export interface PublicJwk {
-  readonly kty: string;
-  readonly crv: string;
-  readonly x: string;
-  readonly y?: string | undefined;
-  readonly kid: string;
-  readonly use?: string | undefined;
-  readonly alg?: string | undefined;
-}
+/** A public key as in a JWK Set (RFC 7517). */
+export const publicJwk = z.object({
+  kty: z.string(),
+  crv: z.string(),
+  x: z.string(),
+  y: z.string().optional(),
+  /** The thumbprint of the key (RFC 7638). */
+  kid: z.string(),
+  use: z.string().optional(),
+  alg: z.string().optional(),
+});
+export type PublicJwk = Readonly<z.output<typeof publicJwk>>;
 
 export type SigningAlgorithm = 'EdDSA' | 'ES256';
 
@@ -56,15 +58,10 @@ export function importPrivateKey(pkcs8: Buffer): SigningKey {
 
 /** Parses a stored public key; throws if it is not one. */
 export function parsePublicJwk(value: unknown): PublicJwk {
-  const jwk: Partial<Record<keyof PublicJwk, unknown>> = isJsonObject(value) ? value : {};
-  const { kty, crv, x, y, kid } = jwk;
-  for (const member of [kty, crv, x, kid]) {
-    if (typeof member !== 'string')
-      throw new TypeError('a stored key is not a public JWK: a member is not a string');
-  }
-  if (y !== undefined && typeof y !== 'string')
-    throw new TypeError('a stored key is not a public JWK: y is not a string');
-  return jwk as PublicJwk;
+  const jwk = publicJwk.safeParse(value);
+  if (jwk.success) return jwk.data;
+  const members = jwk.error.issues.map(({ path }) => path.join('.') || 'the key');
+  throw new TypeError(`a stored key is not a public JWK: invalid ${members.join(', ')}`);
 }
 
 /** A verification key from a JWK. Its `kid` is computed; the JWK's own is ignored. */

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import type { Binding, BindingUpstream } from '../binding/binding.ts';
-import type { PublicJwk } from '../crypto/signing-key.ts';
+import { type PublicJwk, publicJwk } from '../crypto/signing-key.ts';
 import type { AgentRecord, DirectoryUser, KillSwitch } from '../decision/state.ts';
 import type { ArgumentsSetting } from '../ledger/privacy/arguments-setting.ts';
 import {
@@ -150,15 +150,7 @@ const killSwitch = exactly<KillSwitch>({
   expiresAtMs: timeMs.optional(),
 });
 
-export const jwkSchema = exactly<PublicJwk>({
-  kty: z.string(),
-  crv: z.string(),
-  x: z.string(),
-  y: z.string().optional(),
-  kid: z.string(),
-  use: z.string().optional(),
-  alg: z.string().optional(),
-});
+export const jwkSchema = exactly<PublicJwk>(publicJwk.shape);
 
 const approval = exactly<DeliveredApproval>({
   id: z.number().int(),

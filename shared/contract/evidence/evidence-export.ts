@@ -1,31 +1,13 @@
 import { z } from 'zod';
+import { publicJwk } from '../../crypto/signing-key.ts';
 import { exportFormats } from '../../ledger/bundle/statement.ts';
 import { siemDialects } from '../../ledger/siem/dialects.ts';
 import { operation } from '../base/operation.ts';
 import { rotatablePurposes } from '../keys.ts';
+import { jwkExample } from '../passports.ts';
 import { evidenceFilters, isInOrder } from './evidence.ts';
 
 const shared = { tag: 'Evidence', auth: 'bearer' } as const;
-
-const publicJwk = z.object({
-  kty: z.string(),
-  crv: z.string(),
-  x: z.string(),
-  y: z.string().optional(),
-  /** The thumbprint of the key (RFC 7638). */
-  kid: z.string(),
-  use: z.string().optional(),
-  alg: z.string().optional(),
-});
-
-const jwkExample = {
-  kty: 'OKP',
-  crv: 'Ed25519',
-  x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo',
-  kid: 'kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k',
-  use: 'sig',
-  alg: 'EdDSA',
-} as const;
 
 const exportQuery = z
   .object({
