@@ -22,8 +22,8 @@ import {
   tablesUnder,
   type VaultWorld,
 } from '../../../support/control-plane/vault-world.ts';
-import { Cleanup, Cleanup, testAuthority, testAuthority } from '../../../support/sidecar/proxy.ts';
-import { startUpstream, startUpstream } from '../../../support/sidecar/upstream.ts';
+import { Cleanup, testAuthority } from '../../../support/sidecar/proxy.ts';
+import { startUpstream } from '../../../support/sidecar/upstream.ts';
 
 const place = { tenantId: 't', purpose: 'credential', id: 'c', version: 1 };
 const cleanup = new Cleanup();
