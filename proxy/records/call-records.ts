@@ -1,10 +1,8 @@
 import type { Clock } from '../../shared/base/clock.ts';
 import { newId } from '../../shared/base/ids.ts';
 import type { JsonObject } from '../../shared/base/json.ts';
-import { seenRecord } from '../../shared/decision/context.ts';
-import { usageEvidence } from '../../shared/decision/reach-verdict.ts';
+import { decisionEvidence } from '../../shared/decision/decision-evidence.ts';
 import type { EvidenceEvent } from '../../shared/ledger/event.ts';
-import { argumentsEvidence } from '../../shared/ledger/privacy/arguments.ts';
 import type { ArgumentsSetting } from '../../shared/ledger/privacy/arguments-setting.ts';
 import { recordableText } from '../../shared/ledger/privacy/recordable-text.ts';
 import type { Action } from '../../shared/vocabulary/action.ts';
@@ -45,39 +43,24 @@ export function decisionRecord(
     /** How much of the arguments the tenant keeps. */
     readonly setting?: ArgumentsSetting | undefined;
   },
-  witness: Witness,
+  { identity, clock }: Witness,
 ): SpoolRecord {
-  const { evidence, salt, kept } = argumentsEvidence(action.args, setting, action.mcp);
-  const { decision, reasonCode } = verdict;
-  const event = eventOf('decision', witness, {
-    facts,
-    decision,
-    reasonCode,
-    data: {
-      acted_for: action.userId === witness.identity.userId ? undefined : action.userId,
-      approval_id: approvalId,
-      args_digest: evidence.args_digest,
-      args_kept_digest: evidence.args_kept_digest,
-      args_shape: evidence.args_shape,
-      enforced: verdict.enforced,
-      environment: witness.identity.environment,
-      goal: action.goal,
-      host: facts.host,
-      manifest_hash: verdict.toolManifestHash,
-      matched_rules: verdict.matchedRules,
-      mcp_digest: evidence.mcp_digest,
-      mcp_shape: evidence.mcp_shape,
-      method: facts.method,
-      mode: verdict.mode,
-      observed: verdict.observed.length === 0 ? undefined : [...verdict.observed],
-      passport_jti: verdict.passportJti,
-      policy_hash: verdict.policyHash,
-      risk_tier: verdict.riskTier,
-      seen: seenRecord(verdict.seen),
-      ...usageEvidence(verdict, usageRun),
-    } as JsonObject,
+  return decisionEvidence({
+    action,
+    verdict,
+    source: `sidecar:${identity.sidecarId}`,
+    chainId: `agent:${identity.agentId}`,
+    nowMs: clock.now(),
+    userId: identity.userId,
+    tool: recordedTool(facts.tool),
+    resource: recordable(facts.resource, resourceCharsMax),
+    environment: identity.environment,
+    approvalId,
+    usageRun,
+    setting,
+    host: facts.host,
+    method: facts.method,
   });
-  return kept === undefined ? { event, salt } : { args: kept, event, salt };
 }
 
 /** The record of what was decided without looking at arguments: refusals of form, and passes. */

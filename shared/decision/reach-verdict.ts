@@ -1,4 +1,3 @@
-import type { JsonObject } from '../base/json.ts';
 import type { PassportState } from '../passport/passport-state.ts';
 import type { Release } from '../usage/usage-book.ts';
 import type { ApprovalProof } from '../vocabulary/approval-proof.ts';
@@ -87,13 +86,4 @@ function withoutGrant({ passport, grant }: Authority): Authority {
         : passport,
     grant: grant && { ...grant, used: true },
   };
-}
-
-/**
- * What the event of a decision says of budgets: there where the call counts, with the values that
- * it adds, so that the ledger explains every sum. `run` names who counted it.
- */
-export function usageEvidence(verdict: Verdict, run: string): JsonObject {
-  const effect = effectIn(verdict, 'count_usage');
-  return effect === undefined ? {} : { usage: effect.sums, usage_run: run };
 }
