@@ -1,6 +1,8 @@
 import { digestOf } from '../../shared/approval/action-digest.ts';
-import { effectIn } from '../../shared/decision/reach-verdict.ts';
+import { effectIn, reachByStandingGrant } from '../../shared/decision/reach-verdict.ts';
 import type { PassportState } from '../../shared/passport/passport-state.ts';
+import type { DeliveredApproval } from '../../shared/sync/sections.ts';
+import type { Action } from '../../shared/vocabulary/action.ts';
 import { proofOf, readPresented } from './presented-passport.ts';
 import { type JudgeDeps, type Judgement, noLease, reachJudgement } from './reach-judgement.ts';
 
@@ -25,34 +27,41 @@ export async function judgeByApproval(first: Judgement, deps: JudgeDeps): Promis
   const passport = await readPresented(approval.passport, deps);
   // The grant's one use is claimed by consuming the approval that this passport stands for.
   first.release();
-  return { ...(await reachJudgement(granted, { passport: claimed(passport) }, deps)), approval };
+  const input = { action: granted, passport: claimed(passport), deps };
+  return { ...(await reachJudgement(input)), approval };
 }
 
-/**
- * Judges by the first standing grant that covers the call and has a use left. A grant for any
- * arguments does not overrule a denial of this very action.
- */
+/** Judges by the first standing grant that covers the call and has a use left. */
 async function judgeByStandingGrant(
-  { action, presented, release, verdict }: Judgement,
+  first: Judgement,
   digest: string,
   deps: JudgeDeps,
 ): Promise<Judgement | undefined> {
+  const { action, presented, verdict } = first;
   // A call that is only observed proceeds without a human, so it consumes no use.
   if (!verdict.enforced) return undefined;
-  const { replica, consumedApprovals } = deps;
+  return reachByStandingGrant(first, {
+    grants: usableGrants(action, digest, deps),
+    async reachWith(approval): Promise<Judgement> {
+      const passport = await heldPassport(presented, deps);
+      const judged = await reachJudgement({ action, passport, grant: proofOf(approval), deps });
+      return { ...judged, presented, approval };
+    },
+  });
+}
+
+/** A grant for any arguments does not overrule a denial of this very action. */
+function* usableGrants(
+  action: Action,
+  digest: string,
+  { replica, consumedApprovals }: JudgeDeps,
+): Generator<DeliveredApproval> {
   const isDenied = replica.approvalFor(digest)?.status === 'denied';
   for (const approval of replica.standingGrantsFor(action, digest)) {
     if (consumedApprovals.has(approval.id)) continue;
     if (isDenied && approval.grant?.scope === 'tool') continue;
-    const passport = await heldPassport(presented, deps);
-    const judged = await reachJudgement(action, { passport, grant: proofOf(approval) }, deps);
-    if (judged.verdict.decision !== 'require_approval') {
-      release();
-      return { ...judged, presented, approval };
-    }
-    judged.release();
+    yield approval;
   }
-  return undefined;
 }
 
 /** The passport that the call rests on besides the grant, read again because a hold takes time. */

@@ -43,7 +43,7 @@ async function judgeLater(
 
 /** Without a lease the call is judged too: the tenant's mode decides what a refusal means (design 3). */
 function judgeByLease(action: Action, deps: JudgeDeps): Judgement | Promise<Judgement> {
-  return reachJudgement(action, { passport: deps.replica.nextUse() ?? noLease }, deps);
+  return reachJudgement({ action, passport: deps.replica.nextUse() ?? noLease, deps });
 }
 
 /** Consults human decisions if the verdict asks for one. */

@@ -16,7 +16,8 @@ export async function judgePresented(
 ): Promise<Judgement> {
   const passport = await readPresented(presented, deps);
   const userId = userOf(passport, action) ?? action.userId;
-  return { ...(await reachJudgement({ ...action, userId }, { passport }, deps)), presented };
+  const judged = await reachJudgement({ action: { ...action, userId }, passport, deps });
+  return { ...judged, presented };
 }
 
 /** The user that a passport of this agent is bound to, if it is bound to one. */

@@ -2,7 +2,13 @@ import type { Clock } from '../../shared/base/clock.ts';
 import type { Log } from '../../shared/base/log.ts';
 import type { Bus } from '../../shared/bus/bus.ts';
 import { decide } from '../../shared/decision/decide.ts';
-import { effectIn, reachVerdict } from '../../shared/decision/reach-verdict.ts';
+import {
+  type DecisionInput,
+  type DecisionPoint,
+  type EffectOf,
+  type Reached,
+  reachVerdict,
+} from '../../shared/decision/reach-verdict.ts';
 import type { DecisionState } from '../../shared/decision/state.ts';
 import { errorFamily } from '../../shared/errors/error-kinds.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
@@ -10,8 +16,6 @@ import type { PassportState } from '../../shared/passport/passport-state.ts';
 import { claimPassport } from '../../shared/passport/single-use-claim.ts';
 import type { DeliveredApproval } from '../../shared/sync/sections.ts';
 import type { Action } from '../../shared/vocabulary/action.ts';
-import type { ApprovalProof } from '../../shared/vocabulary/approval-proof.ts';
-import type { Effect, Verdict } from '../../shared/vocabulary/verdict.ts';
 import type { Identity } from '../base/identity.ts';
 import type { ControlPlane } from '../control-plane/client.ts';
 import type { LiveDrift } from '../mcp/live-drift.ts';
@@ -36,72 +40,40 @@ export interface JudgeDeps {
   readonly usage: UsageCounter;
 }
 
-export interface Judgement {
-  readonly verdict: Verdict;
-  /** The action that was judged and may be performed: after `modify`, with the approver's arguments. */
-  readonly action: Action;
+/** The action of a judgement may be performed: after `modify`, with the approver's arguments. */
+export interface Judgement extends Reached {
   /** The approval that this action waits for, was refused by, or rests on. */
   readonly approval?: DeliveredApproval | undefined;
-  /** Takes the call out of the budgets again, should it not be performed. */
-  readonly release: () => void;
   /** The passport that the agent presented, compact JWS; its one use is claimed. */
   readonly presented?: string | undefined;
 }
 
-/** The passport and the standing grant that a decision may rest on. */
-export interface DecisionInput {
+interface JudgeInput extends DecisionInput {
   readonly passport: PassportState;
-  readonly grant?: ApprovalProof | undefined;
+  readonly deps: JudgeDeps;
 }
-
-type ClaimEffect = Extract<Effect, { readonly kind: 'claim_passport' }>;
 
 const agentAudience = 'gateway://agents';
 export const noLease = { form: 'no_lease' } as const;
-const nothingCounted = () => {};
+
+/** How the sidecar decides and executes the effects of a verdict. */
+const sidecarPoint: DecisionPoint<JudgeInput> = {
+  decideWith: (input) => decide(input.action, stateFor(input), input.deps.clock.now()),
+  claim: (effect, { deps }) => claimOnce(effect, deps),
+  spend: ({ approvalId }, { deps }) => consumeApproval(approvalId, deps),
+  count: ({ sums }, { action, deps }) => deps.usage.count(recordedTool(action.tool), sums),
+};
 
 /**
  * Decides one action, and counts it for budgets in the same tick. Returns at once, or a promise if
  * a passport must be claimed or an approval consumed.
  */
-export function reachJudgement(
-  action: Action,
-  input: DecisionInput,
-  deps: JudgeDeps,
-): Judgement | Promise<Judgement> {
-  const verdict = decideWith(action, input, deps);
-  const waits = verdict.effects.some(
-    ({ kind }) => kind === 'claim_passport' || kind === 'spend_approval',
-  );
-  if (waits) return reachByNetwork(action, input, deps);
-  const counted = effectIn(verdict, 'count_usage');
-  const release =
-    counted === undefined
-      ? nothingCounted
-      : deps.usage.count(recordedTool(action.tool), counted.sums);
-  return { verdict, action, release };
-}
-
-async function reachByNetwork(
-  action: Action,
-  input: DecisionInput,
-  deps: JudgeDeps,
-): Promise<Judgement> {
-  const { verdict, release } = await reachVerdict(input, {
-    decideWith: ({ passport = noLease, grant }) => decideWith(action, { passport, grant }, deps),
-    claim: (claim) => claimOnce(claim, deps),
-    spend: ({ approvalId }) => consumeApproval(approvalId, deps),
-    count: ({ sums }) => deps.usage.count(recordedTool(action.tool), sums),
-  });
-  return { verdict, action, release };
-}
-
-function decideWith(action: Action, { passport, grant }: DecisionInput, deps: JudgeDeps): Verdict {
-  return decide(action, { ...stateFor(action, passport, deps), grant }, deps.clock.now());
+export function reachJudgement(input: JudgeInput): Judgement | Promise<Judgement> {
+  return reachVerdict(input, sidecarPoint);
 }
 
 async function claimOnce(
-  claim: ClaimEffect,
+  claim: EffectOf<'claim_passport'>,
   { bus, controlPlane, identity, clock, log, usedPassports }: JudgeDeps,
 ): Promise<'claimed' | 'replayed' | 'unavailable'> {
   const nowMs = clock.now();
@@ -139,7 +111,7 @@ async function consumeApproval(
   }
 }
 
-function stateFor(action: Action, passport: PassportState, deps: JudgeDeps): DecisionState {
+function stateFor({ action, passport, grant, deps }: JudgeInput): DecisionState {
   const { replica, identity, liveDrift } = deps;
   return {
     point: 'enforcement',
@@ -152,6 +124,7 @@ function stateFor(action: Action, passport: PassportState, deps: JudgeDeps): Dec
     user: replica.user(action.userId),
     tool: liveDrift.recordOf(action.tool),
     passport,
+    grant,
     policies: replica.policies,
     usage: needsUsage(action, deps) ? deps.usage.of(recordedTool(action.tool)) : undefined,
   };

@@ -1,89 +1,160 @@
 import type { PassportState } from '../passport/passport-state.ts';
 import type { Release } from '../usage/usage-book.ts';
+import type { Action } from '../vocabulary/action.ts';
 import type { ApprovalProof } from '../vocabulary/approval-proof.ts';
 import type { Effect, Verdict } from '../vocabulary/verdict.ts';
 
-type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { readonly kind: Kind }>;
+export type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { readonly kind: Kind }>;
 
-/** By what authority an action is done: a passport, and a human's decision if it needs one. */
-interface Authority {
+/** An action, and the authority that a decision on it may rest on. */
+export interface DecisionInput {
+  readonly action: Action;
   readonly passport: PassportState | undefined;
-  /** A standing grant that may be used. */
+  /** A standing grant that may be consumed. */
   readonly grant?: ApprovalProof | undefined;
 }
 
-/** How a decision point decides, and how it carries out what only it can. */
-interface DecisionPoint {
-  decideWith(authority: Authority): Verdict;
-  /** Takes the passport's one use. */
-  claim(effect: EffectOf<'claim_passport'>): Promise<'claimed' | 'replayed' | 'unavailable'>;
-  /** Uses up the grant, or one use of it; false when others were first. */
-  spend(effect: EffectOf<'spend_approval'>): Promise<boolean>;
-  /** Counts the call against budgets, in the same tick. */
-  count(effect: EffectOf<'count_usage'>): Release;
+/**
+ * How a program decides, and how it executes each effect. Its input carries what it needs for that,
+ * so one object serves all decisions.
+ */
+export interface DecisionPoint<Input extends DecisionInput> {
+  decideWith(input: Input): Verdict;
+  /** Claims the single use of the passport. */
+  claim(
+    effect: EffectOf<'claim_passport'>,
+    input: Input,
+  ): Promise<'claimed' | 'replayed' | 'unavailable'>;
+  /** Consumes the grant, or one use of it; false if none is left. */
+  spend(effect: EffectOf<'spend_approval'>, input: Input): Promise<boolean>;
+  /** Counts the call for budgets, in the same tick. */
+  count(effect: EffectOf<'count_usage'>, input: Input): Release;
 }
 
-/** A verdict that really holds. */
+/** A verdict whose effects are executed, except that no approval is opened yet. */
 export interface Reached {
   readonly verdict: Verdict;
-  /** Takes the call back out of the budgets, should it not go through after all. */
+  readonly action: Action;
+  /** The passport as it was last decided with; its use may be claimed by now. */
+  readonly passport: PassportState | undefined;
+  /** Takes the call out of the budgets again, if it is not performed. */
   readonly release: Release;
 }
+
+const nothingCounted: Release = () => {};
 
 /** The effect of that kind that a verdict asks for. */
 export function effectIn<Kind extends Effect['kind']>(
   { effects }: Verdict,
   kind: Kind,
 ): EffectOf<Kind> | undefined {
-  return effects.find((effect): effect is EffectOf<Kind> => effect.kind === kind);
+  for (const effect of effects) if (effect.kind === kind) return effect as EffectOf<Kind>;
+  return undefined;
 }
 
 /**
- * Decides, takes the passport's one use, counts the call, spends the grant, in that order. What
- * cannot be done is decided again as undone, so that the verdict always says what really holds.
- * Nothing comes between a verdict and its counting.
+ * Decides, and executes the effects of the verdict in this order: claims the passport, counts the
+ * call, consumes the grant. The action is decided again if the passport was claimed, or could not
+ * be, and if the grant could not be consumed, so that the verdict always states what holds. If
+ * consuming fails for another reason, the count is released and the error thrown. Returns at once
+ * unless a passport must be claimed or a grant consumed. Nothing runs between a verdict and its
+ * counting.
  */
-export async function reachVerdict(authority: Authority, point: DecisionPoint): Promise<Reached> {
-  let held = authority;
-  let verdict = point.decideWith(held);
+export function reachVerdict<Input extends DecisionInput>(
+  input: Input,
+  point: DecisionPoint<Input>,
+): Reached | Promise<Reached> {
+  const verdict = point.decideWith(input);
   const claim = effectIn(verdict, 'claim_passport');
-  if (claim !== undefined && held.passport?.form === 'signed') {
-    held = { ...held, passport: { ...held.passport, use: await point.claim(claim) } };
-    verdict = point.decideWith(held);
-  }
-  const release = count(verdict, point);
+  return claim === undefined
+    ? countAndSpend(verdict, input, point)
+    : claimAndDecide(claim, input, point);
+}
+
+async function claimAndDecide<Input extends DecisionInput>(
+  claim: EffectOf<'claim_passport'>,
+  input: Input,
+  point: DecisionPoint<Input>,
+): Promise<Reached> {
+  const use = await point.claim(claim, input);
+  const { passport } = input;
+  const held = passport?.form === 'signed' ? { ...input, passport: { ...passport, use } } : input;
+  return countAndSpend(point.decideWith(held), held, point);
+}
+
+function countAndSpend<Input extends DecisionInput>(
+  verdict: Verdict,
+  input: Input,
+  point: DecisionPoint<Input>,
+): Reached | Promise<Reached> {
+  const reached = count(verdict, input, point);
   const spend = effectIn(verdict, 'spend_approval');
-  if (spend === undefined || (await isSpent(spend, release, point))) return { verdict, release };
-  release();
-  verdict = point.decideWith(withoutGrant(held));
-  return { verdict, release: count(verdict, point) };
+  return spend === undefined ? reached : spendOrDecide(reached, { spend, input, point });
 }
 
-function count(verdict: Verdict, point: DecisionPoint): Release {
+function count<Input extends DecisionInput>(
+  verdict: Verdict,
+  input: Input,
+  point: DecisionPoint<Input>,
+): Reached {
+  const { action, passport } = input;
   const effect = effectIn(verdict, 'count_usage');
-  return effect === undefined ? () => {} : point.count(effect);
+  const release = effect === undefined ? nothingCounted : point.count(effect, input);
+  return { verdict, action, passport, release };
 }
 
-async function isSpent(
-  spend: EffectOf<'spend_approval'>,
-  release: Release,
-  point: DecisionPoint,
-): Promise<boolean> {
+interface Spending<Input extends DecisionInput> {
+  readonly spend: EffectOf<'spend_approval'>;
+  readonly input: Input;
+  readonly point: DecisionPoint<Input>;
+}
+
+async function spendOrDecide<Input extends DecisionInput>(
+  reached: Reached,
+  { spend, input, point }: Spending<Input>,
+): Promise<Reached> {
+  let isSpent = false;
   try {
-    return await point.spend(spend);
-  } catch (error) {
-    release();
-    throw error;
+    isSpent = await point.spend(spend, input);
+  } finally {
+    if (!isSpent) reached.release();
   }
+  if (isSpent) return reached;
+  const left = withoutGrant(input);
+  return count(point.decideWith(left), left, point);
 }
 
-/** The same when somebody else was first to use what a human granted. */
-function withoutGrant({ passport, grant }: Authority): Authority {
-  return {
-    passport:
-      passport?.form === 'signed' && passport.approval !== undefined
-        ? { ...passport, approval: { ...passport.approval, used: true } }
-        : passport,
-    grant: grant && { ...grant, used: true },
-  };
+/** The same input after another caller consumed what a human granted. */
+function withoutGrant<Input extends DecisionInput>(input: Input): Input {
+  const { passport, grant } = input;
+  const left =
+    passport?.form === 'signed' && passport.approval !== undefined
+      ? { ...passport, approval: { ...passport.approval, used: true } }
+      : passport;
+  return { ...input, passport: left, grant: grant && { ...grant, used: true } };
+}
+
+interface StandingGrants<Grant, Result extends Reached> {
+  /** Read lazily, because a grant can be consumed while an earlier one is tried. */
+  readonly grants: Iterable<Grant>;
+  readonly reachWith: (grant: Grant) => Result | Promise<Result>;
+}
+
+/**
+ * Decides again with each standing grant until one makes a human unnecessary, and releases the
+ * counts of all other decisions, `first` included. Undefined if no grant does; then `first` holds.
+ */
+export async function reachByStandingGrant<Grant, Result extends Reached>(
+  first: Reached,
+  { grants, reachWith }: StandingGrants<Grant, Result>,
+): Promise<Result | undefined> {
+  for (const grant of grants) {
+    const reached = await reachWith(grant);
+    if (reached.verdict.decision !== 'require_approval') {
+      first.release();
+      return reached;
+    }
+    reached.release();
+  }
+  return undefined;
 }

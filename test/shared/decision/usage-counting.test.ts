@@ -104,7 +104,7 @@ describe('reaching a verdict', () => {
     const book = new UsageBook();
     const at = point(book, async () => true);
     const reached = await Promise.all(
-      [1, 2, 3].map(() => reachVerdict({ passport: signedPassport() }, at)),
+      [1, 2, 3].map(() => reachVerdict({ action: baseAction, passport: signedPassport() }, at)),
     );
     expect(reached.map(({ verdict }) => verdict.decision)).toEqual(['allow', 'deny', 'deny']);
     expect(new ToolUsage([book.of(tool)]).callsIn1h(nowMs)).toBe(1);
@@ -113,7 +113,7 @@ describe('reaching a verdict', () => {
   it('gives back once, however often it is asked to', async () => {
     const book = new UsageBook();
     const { release } = await reachVerdict(
-      { passport: undefined },
+      { action: baseAction, passport: undefined },
       point(book, async () => true),
     );
     release();
