@@ -30,7 +30,7 @@ export interface ReachedVerdict extends Pick<Reached, 'verdict' | 'release'> {
   readonly approverComment?: string | undefined;
 }
 
-interface Effects {
+interface DecisionRequest {
   readonly action: Action;
   readonly state: DecisionState;
   /** Caller's principal, recorded when a grant is used. */
@@ -38,7 +38,7 @@ interface Effects {
   readonly requestedBy: readonly string[];
 }
 
-interface PointInput extends DecisionInput, Effects {
+interface PointInput extends DecisionInput, DecisionRequest {
   readonly services: Services;
 }
 
@@ -71,9 +71,9 @@ const controlPlanePoint: DecisionPoint<PointInput> = {
  */
 export async function executeEffects(
   services: Services,
-  effects: Effects,
+  request: DecisionRequest,
 ): Promise<ReachedVerdict> {
-  const input = { ...effects, services, passport: effects.state.passport };
+  const input = { ...request, services, passport: request.state.passport };
   const first = await reachVerdict(input, controlPlanePoint);
   const opening = effectIn(first.verdict, 'open_approval');
   if (opening === undefined) return first;
@@ -129,7 +129,10 @@ async function requestApproval(
  */
 async function authenticatedAtMs(
   services: Pick<Services, 'db' | 'guard'>,
-  { action: { tenantId, agentId, userId }, state: { passport } }: Pick<Effects, 'action' | 'state'>,
+  {
+    action: { tenantId, agentId, userId },
+    state: { passport },
+  }: Pick<DecisionRequest, 'action' | 'state'>,
 ): Promise<number | undefined> {
   if (passport?.form !== 'signed') return undefined;
   const { jti } = passport.claims;

@@ -23,12 +23,14 @@ import {
   type LostCall,
 } from '../platform/http/idempotency.ts';
 import type { UpstreamOutcome } from '../platform/upstream/answer-collector.ts';
+import { restsOnOutage } from './decision-answer.ts';
+import { DecisionAttempt } from './decision-attempt.ts';
 import { describeAnswer } from './describe-answer.ts';
 import { type ExecutionEnd, executionEvent, executionFields } from './execution-event.ts';
-import { type JudgedAction, type Judging, judgeAction } from './judge-action.ts';
+import type { Judging } from './judge-action.ts';
 import { loadState, type StateRequest } from './load-state.ts';
-import { actionOf, answerOf, restsOnOutage } from './preflight.ts';
 import { type PreparedExecution, prepareExecution } from './prepare-execution.ts';
+import { actionOf } from './requested-action.ts';
 import { sealSalted } from './seal-salted.ts';
 
 /** Allowed time between sending and the stored response, in addition to the upstream's timeout. */
@@ -76,7 +78,9 @@ export function execute(
 
 type Execution = KeptAnswer & { readonly body: ExecuteResponse };
 
-/** Steps: build the request, decide, record the beginning, check again, send, seal the result. */
+/**
+ * Steps: build the request, decide, seal, record the beginning, check again, send, seal the result.
+ */
 async function judgeAndPerform(
   services: Services,
   judging: Judging,
@@ -84,15 +88,17 @@ async function judgeAndPerform(
 ): Promise<Execution> {
   const prepared = await prepareExecution(services, judging.action);
   const { obstacle, facts } = { facts: undefined, ...prepared };
-  const judged = await judgeAction(services, { ...judging, obstacle, upstream: facts });
-  const decided = answerOf(judged);
-  if (prepared.outgoing === undefined || !mayProceed(judged.verdict)) {
+  const attempt = await DecisionAttempt.decide(services, { ...judging, obstacle, upstream: facts });
+  await attempt.seal();
+  const decided = attempt.answer();
+  const { verdict } = attempt.judged;
+  if (prepared.outgoing === undefined || !mayProceed(verdict)) {
     const isPassing = restsOnOutage(decided.reason_code) || isOutage(obstacle);
     return { status: 200, body: { ...decided, executed: false }, isPassing };
   }
   const resultId = await begin?.({ status: 200, body: lostAnswer(decided) });
   const startedMs = services.clock.monotonic();
-  const outcome = await perform(services, { judging, judged, prepared });
+  const outcome = await perform(services, { judging, verdict, prepared });
   const durationMs = services.clock.monotonic() - startedMs;
   return answerTo(services, { judging, decided, end: { ...outcome, durationMs }, resultId });
 }
@@ -104,7 +110,7 @@ function isOutage(obstacle: GatewayError | undefined): boolean {
 
 interface Permitted {
   readonly judging: Judging;
-  readonly judged: JudgedAction;
+  readonly verdict: Verdict;
   readonly prepared: Extract<PreparedExecution, { readonly secrets: readonly string[] }>;
 }
 
@@ -112,10 +118,10 @@ type Ended = Omit<ExecutionEnd, 'failure'> & { readonly failure?: ErrorCode | un
 
 async function perform(
   services: Services,
-  { judging, judged, prepared }: Permitted,
+  { judging, verdict, prepared }: Permitted,
 ): Promise<Ended & Pick<UpstreamOutcome, 'answer'>> {
   try {
-    await assertStillPermitted(services, judging, judged.verdict);
+    await assertStillPermitted(services, judging, verdict);
   } catch (thrown) {
     const { code, message } = toAnswerable(thrown);
     return { executed: false, failure: code, detail: message };

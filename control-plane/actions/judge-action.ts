@@ -5,16 +5,10 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Action, Environment, Mode } from '../../shared/vocabulary/action.ts';
 import { mayProceed, type Verdict } from '../../shared/vocabulary/verdict.ts';
 import type { Services } from '../core/services.ts';
-import { argumentsSetting } from '../ledger/privacy/arguments-setting.ts';
-import { agentChain } from '../ledger/sealing/new-event.ts';
 import { toAnswerable } from '../platform/http/errors.ts';
-import { measureWork } from '../platform/scheduling/work-meter.ts';
-import { decisionEvent } from './decision-event.ts';
 import { executeEffects, type ReachedVerdict } from './execute-effects.ts';
 import { loadState } from './load-state.ts';
-import type { Sealing } from './pending-decision.ts';
 import type { UpstreamFacts } from './prepare-execution.ts';
-import { sealSalted } from './seal-salted.ts';
 
 export interface Judging {
   readonly action: Action;
@@ -36,51 +30,13 @@ export interface Judging {
   readonly isAnswerKept?: boolean | undefined;
 }
 
-export interface JudgedAction extends ReachedVerdict {
-  /** Id of the sealed decision. */
-  readonly eventId: string;
-  readonly chainId: string;
+export interface ReachedAction extends ReachedVerdict {
   /** Set if the decision is a denial because of an internal failure. */
   readonly failure?: GatewayError | undefined;
 }
 
-/**
- * Judges one action and seals the decision before it returns. An internal failure is a sealed
- * denial. Throws `evidence.seal_failed` if the decision cannot be sealed, and rethrows errors of
- * `beforeSealing` without sealing.
- */
-export async function judgeAction(
-  services: Services,
-  judging: Judging,
-  beforeSealing?: (judged: JudgedAction, sealing: Sealing) => Promise<void>,
-): Promise<JudgedAction> {
-  const reached = await decideAndExecute(services, judging);
-  const { clock, usage } = services;
-  const setting = await argumentsSetting(services, judging.action.tenantId);
-  const sealing = measureWork(() =>
-    decisionEvent({ ...judging, ...reached, usageRun: usage.run, setting }, clock),
-  );
-  const { event } = sealing;
-  const chainId = agentChain(judging.action.agentId);
-  const judged = { ...reached, eventId: event.id, chainId };
-  let isCommitted = false;
-  try {
-    await beforeSealing?.(judged, sealing);
-    // A stored response may be returned to a repeat even if sealing fails, so the call stays
-    // counted.
-    isCommitted = judging.isAnswerKept === true;
-    await seal(services, judging.action.tenantId, sealing);
-  } catch (error) {
-    if (!isCommitted) reached.release();
-    throw error;
-  }
-  return judged;
-}
-
-async function decideAndExecute(
-  services: Services,
-  judging: Judging,
-): Promise<ReachedVerdict & { readonly failure?: GatewayError }> {
+/** Judges one action and executes the effects of the verdict. An internal failure is a denial. */
+export async function judgeAction(services: Services, judging: Judging): Promise<ReachedAction> {
   const { action, principal, requestedBy } = judging;
   try {
     const state = await loadState(services, judging);
@@ -141,18 +97,4 @@ function failedVerdict({ code, message }: GatewayError, mode: Mode | undefined):
     nextSteps: ['Try again; if the problem continues, report it to the operator of the gateway.'],
     effects: [],
   };
-}
-
-async function seal(services: Services, tenantId: string, sealing: Sealing): Promise<void> {
-  const { log } = services;
-  const { event } = sealing;
-  try {
-    await sealSalted(services, tenantId, sealing);
-  } catch (cause) {
-    log.error({ err: cause, event: event.id }, 'could not seal a decision; the action was denied');
-    throw new GatewayError('evidence.seal_failed', {
-      cause,
-      details: { decision: 'deny', chain_id: event.chain_id, evidence_event_id: event.id },
-    });
-  }
 }

@@ -4,12 +4,8 @@ import { isErrorCode } from '../../shared/errors/error-kinds.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Services } from '../core/services.ts';
 import type { SaltedEvent } from '../ledger/privacy/store-salts.ts';
+import type { Outcome } from './decision-answer.ts';
 import { sealSalted } from './seal-salted.ts';
-
-/** A decision that is about to be sealed. */
-export type Sealing = SaltedEvent;
-
-type Outcome = { readonly answer: ActionResponse } | { readonly refusal: GatewayError };
 
 // `z.record` keeps the order of members, because an event that is sealed again must have the same
 // bytes.
@@ -34,7 +30,7 @@ const pendingDecisionForm = z.object({
  * Body to store under the idempotency key before sealing: the decision and its response. A repeat
  * needs it if this process dies, because the passport is consumed and a new decision would differ.
  */
-export function pendingDecision(sealing: Sealing, outcome: Outcome): object {
+export function pendingDecision(sealing: SaltedEvent, outcome: Outcome): object {
   if ('answer' in outcome) return { left_behind: { ...sealing, answer: outcome.answer } };
   const { code, message, details = {} } = outcome.refusal;
   return { left_behind: { ...sealing, refusal: { code, message, details } } };
@@ -53,7 +49,7 @@ export async function readAnswer(
   if (!left.success) return body as ActionResponse;
   const { answer, refusal, ...sealing } = left.data.left_behind;
   try {
-    await sealSalted(services, tenantId, sealing as unknown as Sealing);
+    await sealSalted(services, tenantId, sealing as unknown as SaltedEvent);
   } catch (cause) {
     throw new GatewayError('evidence.seal_failed', { cause, details: { decision: 'deny' } });
   }

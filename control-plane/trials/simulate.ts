@@ -17,7 +17,7 @@ import { compileTrace } from '../../shared/policy/engine/trace.ts';
 import type { Action, Mode } from '../../shared/vocabulary/action.ts';
 import type { Decision, Verdict } from '../../shared/vocabulary/verdict.ts';
 import { loadState } from '../actions/load-state.ts';
-import { actionOf } from '../actions/preflight.ts';
+import { actionOf } from '../actions/requested-action.ts';
 import { standingGrantsFor } from '../approvals/standing-grants.ts';
 import type { Services } from '../core/services.ts';
 import { lookUpUse } from '../passports/claim-store.ts';

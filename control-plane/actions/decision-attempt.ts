@@ -1,0 +1,94 @@
+import type { ActionResponse } from '../../shared/contract/actions.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { Services } from '../core/services.ts';
+import { argumentsSetting } from '../ledger/privacy/arguments-setting.ts';
+import type { SaltedEvent } from '../ledger/privacy/store-salts.ts';
+import type { Begin } from '../platform/http/idempotency.ts';
+import { measureWork } from '../platform/scheduling/work-meter.ts';
+import { answerOf, isPassing, type JudgedAction, outcomeOf } from './decision-answer.ts';
+import { decisionEvent } from './decision-event.ts';
+import { type Judging, judgeAction } from './judge-action.ts';
+import { pendingDecision } from './pending-decision.ts';
+import { sealSalted } from './seal-salted.ts';
+
+/**
+ * One decision on an action. Its caller takes the steps in this order: `decide`, `persist` if the
+ * request has an idempotency key, `seal`, `answer`. No answer leaves before its decision is sealed.
+ */
+export class DecisionAttempt {
+  readonly judged: JudgedAction;
+  readonly #services: Services;
+  readonly #tenantId: string;
+  readonly #sealing: SaltedEvent;
+  #isAnswerKept = false;
+
+  private constructor(
+    services: Services,
+    tenantId: string,
+    { judged, sealing }: { readonly judged: JudgedAction; readonly sealing: SaltedEvent },
+  ) {
+    this.judged = judged;
+    this.#services = services;
+    this.#tenantId = tenantId;
+    this.#sealing = sealing;
+  }
+
+  /** Judges the action, executes the effects of the verdict, and builds the decision's event. */
+  static async decide(services: Services, judging: Judging): Promise<DecisionAttempt> {
+    const { tenantId } = judging.action;
+    const reached = await judgeAction(services, judging);
+    const setting = await argumentsSetting(services, tenantId);
+    const usageRun = services.usage.run;
+    const sealing = measureWork(() =>
+      decisionEvent({ ...judging, ...reached, usageRun, setting }, services.clock),
+    );
+    const { id: eventId, chain_id: chainId } = sealing.event;
+    return new DecisionAttempt(services, tenantId, {
+      judged: { ...reached, eventId, chainId },
+      sealing,
+    });
+  }
+
+  /**
+   * Stores the decision and its answer under the idempotency key, before the decision is sealed. If
+   * this process dies, a repeat seals it and gets the answer: the passport is consumed, and a new
+   * decision would differ. An answer that may differ on a repeat is not stored. Throws if another
+   * process took over the key.
+   */
+  async persist(begin: Begin): Promise<void> {
+    try {
+      const outcome = outcomeOf(this.judged);
+      if (!isPassing(outcome)) {
+        await begin({ status: 200, body: pendingDecision(this.#sealing, outcome) });
+      }
+    } catch (error) {
+      this.judged.release();
+      throw error;
+    }
+    this.#isAnswerKept = true;
+  }
+
+  /** Throws `evidence.seal_failed` if the decision cannot be sealed; the action is then denied. */
+  async seal(): Promise<void> {
+    const { event } = this.#sealing;
+    try {
+      await sealSalted(this.#services, this.#tenantId, this.#sealing);
+    } catch (cause) {
+      // A repeat may get the stored answer even though sealing failed, so the call stays counted.
+      if (!this.#isAnswerKept) this.judged.release();
+      this.#services.log.error(
+        { err: cause, event: event.id },
+        'could not seal a decision; the action was denied',
+      );
+      throw new GatewayError('evidence.seal_failed', {
+        cause,
+        details: { decision: 'deny', chain_id: event.chain_id, evidence_event_id: event.id },
+      });
+    }
+  }
+
+  /** The response of the contract; throws if the contract answers the decision with an error. */
+  answer(): ActionResponse {
+    return answerOf(this.judged);
+  }
+}
