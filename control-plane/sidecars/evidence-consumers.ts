@@ -1,0 +1,38 @@
+import type { EvidenceEvent } from '../../shared/ledger/event.ts';
+import type { Services } from '../core/services.ts';
+import type { Sidecar } from '../platform/store/generated/client.ts';
+import { applyObservedDrift } from '../tools/apply-observed-drift.ts';
+
+interface EvidenceConsumer {
+  /** Type of the events that it consumes. */
+  readonly type: EvidenceEvent['type'];
+  /**
+   * Called once the event is sealed, and again if the sidecar uploads it again, so a repeat must
+   * change nothing. Commits its own transaction.
+   */
+  readonly consume: (services: Services, sidecar: Sidecar, event: EvidenceEvent) => Promise<void>;
+}
+
+/**
+ * Everything that follows from a sealed event of a sidecar. Budgets are not listed: the sealer
+ * counts them in the statement that seals (`../ledger/sealing/write-batch.ts`), because a sealed
+ * call must never be missing from a budget. Incidents are not listed: they concern the upload, and
+ * no event reports them.
+ */
+const evidenceConsumers: readonly EvidenceConsumer[] = [
+  // Marks the tool, and opens an approval for its observed form.
+  { type: 'tool.drifted', consume: applyObservedDrift },
+];
+
+/** Calls the consumers of each event, in the order of the events. Throws if one fails. */
+export async function consumeSealed(
+  services: Services,
+  sidecar: Sidecar,
+  events: readonly EvidenceEvent[],
+): Promise<void> {
+  for (const event of events) {
+    for (const { type, consume } of evidenceConsumers) {
+      if (event.type === type) await consume(services, sidecar, event);
+    }
+  }
+}
