@@ -5,7 +5,7 @@ import { canonicalJson } from '../../../shared/crypto/jcs.ts';
 import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
 import type { Action } from '../../../shared/vocabulary/action.ts';
 import type { Verdict } from '../../../shared/vocabulary/verdict.ts';
-import { manualClock } from '../../support/manual-clock.ts';
+import { manualClock } from '../../support/base/manual-clock.ts';
 import { nowMs } from '../fixtures.ts';
 
 const clock = manualClock(nowMs);
