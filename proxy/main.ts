@@ -13,9 +13,9 @@ import { createGuard } from '../shared/upstream/address-guard.ts';
 import { Closing } from './base/closing.ts';
 import type { Identity } from './base/identity.ts';
 import { buildEnforcement } from './boot/build-enforcement.ts';
-import { lockFolder } from './boot/folder-lock.ts';
 import { followSectionKeys } from './boot/follow-section-keys.ts';
 import { listen } from './boot/listen.ts';
+import { lockDataDirectory } from './boot/lock-data-directory.ts';
 import { openEvidence } from './boot/open-evidence.ts';
 import { connectControlPlane } from './control-plane/client.ts';
 import { enrol } from './control-plane/enrolment.ts';
@@ -71,7 +71,7 @@ async function build(
   }: SidecarOptions & { readonly closing: Closing },
 ): Promise<Sidecar> {
   const { dataDir } = config;
-  closing.add(await lockFolder(dataDir));
+  closing.add(lockDataDirectory(dataDir));
   const enrolment = await enrol({ ...config, token: config.enrolmentToken, version });
   const { identity } = enrolment;
   const { sidecarId } = identity;

@@ -87,7 +87,7 @@ describe('import rules', () => {
     ).toEqual([]);
   });
 
-  it('only shared/bus and shared/upstream do I/O in shared', () => {
+  it('only shared/bus, shared/disk and shared/upstream do I/O in shared', () => {
     const io =
       /^(node:)?(fs|net|http|https|http2|tls|dgram|dns|child_process|worker_threads)(\/|$)|^(ioredis|undici|pg|express)(\/|$)/;
     expect(
@@ -95,6 +95,7 @@ describe('import rules', () => {
         (file) =>
           isIn(file.path, 'shared') &&
           !isIn(file.path, 'shared/bus') &&
+          !isIn(file.path, 'shared/disk') &&
           !isIn(file.path, 'shared/upstream') &&
           file.packages.some((name) => io.test(name)),
       ),

@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { PGlite } from '@electric-sql/pglite';
 import { PGLiteSocketServer } from '@electric-sql/pglite-socket';
 import { describeFileError } from '../../../shared/base/file-error.ts';
-import { lockFolder } from './folder-lock.ts';
+import { lockFolder } from '../../../shared/disk/folder-lock.ts';
 import { assertOpenable, engineProblem } from './inspect-folder.ts';
 import { restrictToOwner } from './restrict-to-owner.ts';
 import { StoreError } from './store-error.ts';
@@ -26,17 +26,30 @@ const socketPathBytesMax = 103;
 export async function startEmbedded(dataDir: string): Promise<EmbeddedPostgres> {
   const folder = resolve(dataDir);
   restrictToOwner(folder);
-  const lock = lockFolder(folder);
+  const release = lockDataDirectory(folder);
   try {
-    return await serve(folder, lock.release);
+    return await serve(folder, release);
   } catch (cause) {
-    lock.release();
+    release();
     if (cause instanceof StoreError) throw cause;
     const found = describeFileError(cause) ?? String(cause);
     throw new StoreError(`The embedded database in ${folder} cannot be opened: ${found}`, {
       cause,
     });
   }
+}
+
+/** Returns a function that releases the lock. */
+function lockDataDirectory(folder: string): () => void {
+  const lock = lockFolder(folder, 'postgres');
+  if (lock.status === 'locked') return lock.release;
+  const { cause } = lock;
+  if (lock.status === 'damaged') throw new StoreError(lock.problem, { cause });
+  throw new StoreError(
+    `The data directory ${folder} is in use by another Sallyport (process ${lock.holder}). ` +
+      'Stop that one, or set SALLYPORT_DATA_DIR to another directory.',
+    { cause },
+  );
 }
 
 async function serve(folder: string, release: () => void): Promise<EmbeddedPostgres> {

@@ -8,7 +8,7 @@ import { embeddedMajor } from '../../../../control-plane/platform/store/inspect-
 import { openStore } from '../../../../control-plane/platform/store/open.ts';
 import { loadMasterKeys } from '../../../../control-plane/platform/vault/master-key.ts';
 import { openKeys } from '../../../../control-plane/platform/vault/open-keys.ts';
-import { lockFolder } from '../../../../proxy/boot/folder-lock.ts';
+import { lockDataDirectory } from '../../../../proxy/boot/lock-data-directory.ts';
 import { silentLog } from '../../../../shared/base/log.ts';
 import { testConfig } from '../../../support/control-plane/services.ts';
 
@@ -192,6 +192,6 @@ describe('a damaged data directory', () => {
       expect(stderr).toContain('a file where a folder is expected');
       expect(stderr).not.toMatch(/\n {4}at /);
     }
-    await expect(lockFolder(file)).rejects.toMatchObject({ code: 'EEXIST' });
+    expect(() => lockDataDirectory(file)).toThrow(expect.objectContaining({ code: 'EEXIST' }));
   });
 });

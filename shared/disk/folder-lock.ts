@@ -1,0 +1,54 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+
+/** A lock that this process holds, or the reason why it does not. */
+type LockResult =
+  | { readonly status: 'locked'; release(): void }
+  /** `holder` is the process id that the holder wrote, or `unknown`. */
+  | { readonly status: 'in-use'; readonly holder: string; readonly cause: unknown }
+  | { readonly status: 'damaged'; readonly problem: string; readonly cause: unknown };
+
+/**
+ * Locks a folder for this process alone, and makes it if it is missing. The lock is one of the
+ * operating system on the file `<name>.lock`, reached through SQLite: it ends with its process,
+ * however that ends, so there is no stale lock to judge, and no process id that another program
+ * has come to bear. `<name>.pid` beside it is for the error message.
+ */
+export function lockFolder(folder: string, name: string): LockResult {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const path = join(folder, `${name}.lock`);
+  const pidFile = join(folder, `${name}.pid`);
+  let database: DatabaseSync | undefined;
+  try {
+    database = new DatabaseSync(path);
+    database.exec('PRAGMA busy_timeout = 0; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE');
+  } catch (cause) {
+    database?.close();
+    if (isBusy(cause)) return { status: 'in-use', holder: holderIn(pidFile), cause };
+    return { status: 'damaged', problem: problemOf(path, cause), cause };
+  }
+  const held = database;
+  writeFileSync(pidFile, `${process.pid}\n`, { mode: 0o600 });
+  return { status: 'locked', release: () => held.close() };
+}
+
+/** SQLITE_BUSY: another process has the lock. */
+const sqliteBusy = 5;
+
+function isBusy(cause: unknown): boolean {
+  return cause instanceof Error && 'errcode' in cause && cause.errcode === sqliteBusy;
+}
+
+function problemOf(path: string, cause: unknown): string {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return `The lock of the data directory, ${path}, cannot be used: ${reason}. Stop every Sallyport on it, then remove ${path}; it holds no data.`;
+}
+
+function holderIn(pidFile: string): string {
+  try {
+    return readFileSync(pidFile, 'utf8').trim();
+  } catch {
+    return 'unknown';
+  }
+}
