@@ -91,7 +91,9 @@ async function signRemovals(
 ): Promise<number> {
   const sealed = await tx.evidenceRow.findMany({
     where: {
-      ...{ tenantId, source: 'control-plane', chainId: { startsWith: prefix } },
+      tenantId,
+      source: 'control-plane',
+      chainId: { startsWith: prefix },
       type: { in: bindingEvent.shape.type.options },
     },
     orderBy: { position: 'asc' },

@@ -72,7 +72,9 @@ function settled(result: SendResult, attempts: number, nowMs: number): Settled {
     result.outcome === 'gone'
       ? undefined
       : nextAttemptMs({
-          ...{ attempts, nowMs, random: Math.random() },
+          attempts,
+          nowMs,
+          random: Math.random(),
           retryAfterMs: result.retryAfterMs,
         });
   return nextMs === undefined

@@ -40,7 +40,10 @@ export async function replayDelivery(
     const { count } = await tx.delivery.updateMany({
       where: { tenantId, id, status: 'dead' },
       data: {
-        ...{ status: 'pending', attempts: 0, deadAt: null, leasedUntil: null },
+        status: 'pending',
+        attempts: 0,
+        deadAt: null,
+        leasedUntil: null,
         nextAttemptAt: new Date(services.clock.now()),
         replays: { increment: 1 },
       },

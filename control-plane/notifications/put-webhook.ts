@@ -58,7 +58,11 @@ export async function putWebhook(
     const install = await tx.install.upsert({
       where,
       create: {
-        ...{ id: newId('in', clock.now()), tenantId, channel, sealed, createdBy: principal },
+        id: newId('in', clock.now()),
+        tenantId,
+        channel,
+        sealed,
+        createdBy: principal,
       },
       update: { sealed, status: 'active', updatedAt: new Date(clock.now()) },
     });

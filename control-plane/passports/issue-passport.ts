@@ -45,7 +45,9 @@ export async function issuePassport(
   return mintPassport(
     services,
     {
-      ...{ ...request, allowedTools, policyHash },
+      ...request,
+      allowedTools,
+      policyHash,
       issuedBy: caller.principal,
       attestedBy: attestationOf(caller, request.userId),
     },

@@ -60,7 +60,9 @@ export async function mintPassport(
     const { result } = await commitChange(services, claims.tenant_id, async (tx, notes) => {
       await alongside({ tx, notes, claims });
       const row = rowOf(claims, {
-        ...{ issuedAt: new Date(nowMs), expiresAt, renews },
+        issuedAt: new Date(nowMs),
+        expiresAt,
+        renews,
         attestedBy: renews?.attestedBy ?? attestedBy ?? null,
       });
       const mac = services.guard.sign('passport', row);

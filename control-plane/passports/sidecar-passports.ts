@@ -20,7 +20,9 @@ const leaseSize = 10_000_000;
 
 /** Columns of a passport that begins its own chain and proves no user. */
 export const neverRenewed = {
-  ...{ renewedFrom: null, rootJti: null, rootIssuedAt: null },
+  renewedFrom: null,
+  rootJti: null,
+  rootIssuedAt: null,
   attestedBy: null,
 };
 

@@ -68,7 +68,11 @@ export async function versionPolicy(
     return insertDraft(
       { tx, notes, principal, now },
       {
-        ...{ tenantId, name, definitionId, definition, policyHash },
+        tenantId,
+        name,
+        definitionId,
+        definition,
+        policyHash,
         version: await nextVersion(tx, source),
         clonedFrom: id,
       },

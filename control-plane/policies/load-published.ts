@@ -13,8 +13,13 @@ type PublishedRefs = readonly (readonly [id: number, hash: string])[];
 
 /** Columns that verify a policy's row. */
 export const signedPolicy = {
-  ...{ tenantId: true, id: true, definitionId: true, version: true },
-  ...{ lifecycle: true, policyHash: true, mac: true },
+  tenantId: true,
+  id: true,
+  definitionId: true,
+  version: true,
+  lifecycle: true,
+  policyHash: true,
+  mac: true,
 } as const;
 
 interface Compiled {

@@ -49,7 +49,9 @@ export const builders: {
     const { id, name, mode } = row;
     const evidence = await keptArguments(tx, tenantId);
     return {
-      ...{ id, name, mode: oneOf(modes, mode, 'tenant.mode') },
+      id,
+      name,
+      mode: oneOf(modes, mode, 'tenant.mode'),
       credentialsVersion: await tenantCredentialsVersion(tx, tenantId),
       // Left out if nothing is stored, because older sidecars reject unknown fields.
       ...(evidence === undefined ? {} : { evidence }),

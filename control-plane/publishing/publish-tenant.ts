@@ -121,7 +121,12 @@ async function publish(
   const { name, version, body } = section;
   const token = signSection({ tenant: tenantId, section: name, version, body }, keys.signing);
   const onBus = await publishSection({
-    ...{ bus, keys: keys.verification, tenantId, name, version, token },
+    bus,
+    keys: keys.verification,
+    tenantId,
+    name,
+    version,
+    token,
   });
   await markPublished(db, tenantId, { name, ...onBus });
   if (onBus.version > version) {

@@ -11,12 +11,20 @@ const object = z.custom(isJsonObject).optional();
 const texts = z.array(z.string()).optional();
 const members = z.looseObject({
   name: z.string(),
-  ...{ title: text, description: text, serverOrigin: text, protocol: text },
-  ...{ publisherIdentity: text, publisherVerified: z.literal(true).optional() },
-  ...{ inputSchema: object, outputSchema: object, annotations: object },
-  ...{ oauthScopes: texts, sideEffectProfile: texts },
+  title: text,
+  description: text,
+  serverOrigin: text,
+  protocol: text,
+  publisherIdentity: text,
+  publisherVerified: z.literal(true).optional(),
+  inputSchema: object,
+  outputSchema: object,
+  annotations: object,
+  oauthScopes: texts,
+  sideEffectProfile: texts,
   riskTier: z.enum(riskTiers).optional(),
-  ...{ executionCapability: text, sensitiveDataExposure: text },
+  executionCapability: text,
+  sensitiveDataExposure: text,
 });
 /** Returns the value itself instead of a copy, because its hash is compared. */
 const storedForm = z.custom<NormalisedManifest>((value) => members.safeParse(value).success);

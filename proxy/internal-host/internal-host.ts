@@ -67,7 +67,8 @@ function approvalBody(id: string, { status, expiresAt, comment }: ApprovalView):
   const steps = status === 'denied' ? [...stepsFor('approval.denied')] : [];
   const nextSteps = comment === undefined ? steps : [...steps, readTheComment];
   return {
-    ...{ id, status },
+    id,
+    status,
     ...(expiresAt === undefined ? {} : { expires_at: expiresAt }),
     ...(nextSteps.length === 0 ? {} : { next_steps: nextSteps }),
     ...details,

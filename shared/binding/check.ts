@@ -29,7 +29,13 @@ export function checkBinding(binding: Binding): string[] {
     case 'passthrough':
       problems.push(
         ...unused(binding, [
-          ...(['tool', 'method', 'path', 'body', 'resource', 'headers', 'upstream'] as const),
+          'tool',
+          'method',
+          'path',
+          'body',
+          'resource',
+          'headers',
+          'upstream',
           'list_actions',
         ]),
       );

@@ -60,9 +60,15 @@ export const listDeliveries = operation({
     example: {
       deliveries: [
         {
-          ...{ id: messageExample, channel: 'webhook', type: 'approval.requested' },
-          ...{ subject: 'approval:42', status: 'pending', attempts: 1, replays: 0 },
-          ...{ last_status: 503, last_error: 'the receiver answered 503' },
+          id: messageExample,
+          channel: 'webhook',
+          type: 'approval.requested',
+          subject: 'approval:42',
+          status: 'pending',
+          attempts: 1,
+          replays: 0,
+          last_status: 503,
+          last_error: 'the receiver answered 503',
           next_attempt_at: '2026-11-20T10:00:05.000Z',
           created_at: '2026-11-20T10:00:00.000Z',
         },

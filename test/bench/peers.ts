@@ -73,9 +73,15 @@ async function startMitmproxy(folder: string): Promise<Peer> {
   const port = await freePort();
   const python = await mitmproxyPython();
   const child = await startCommand(join(python, 'mitmdump'), port, [
-    ...['-q', '--listen-host', '127.0.0.1', '--listen-port', String(port)],
-    ...['--set', `confdir=${join(folder, 'mitmproxy')}`],
-    ...['--set', `ssl_verify_upstream_trusted_ca=${join(folder, 'upstream-ca.pem')}`],
+    '-q',
+    '--listen-host',
+    '127.0.0.1',
+    '--listen-port',
+    String(port),
+    '--set',
+    `confdir=${join(folder, 'mitmproxy')}`,
+    '--set',
+    `ssl_verify_upstream_trusted_ca=${join(folder, 'upstream-ca.pem')}`,
   ]);
   return { name: `mitmproxy ${mitmproxyVersion}`, port, carries: both, ...child };
 }
@@ -97,8 +103,19 @@ async function startSquid(folder: string): Promise<Peer> {
   fs.mkdirSync(home);
   const ca = join(home, 'ca.pem');
   execFileSync('openssl', [
-    ...['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-subj', '/CN=bench'],
-    ...['-keyout', ca, '-out', join(home, 'cert.pem')],
+    'req',
+    '-x509',
+    '-newkey',
+    'rsa:2048',
+    '-nodes',
+    '-days',
+    '2',
+    '-subj',
+    '/CN=bench',
+    '-keyout',
+    ca,
+    '-out',
+    join(home, 'cert.pem'),
   ]);
   fs.appendFileSync(ca, fs.readFileSync(join(home, 'cert.pem')));
   const mint = '/usr/lib/squid/security_file_certgen';

@@ -14,7 +14,10 @@ const answeredWithinMs = 10_000;
 
 const preflight = (more: object) =>
   gateway.post('/v1/actions/preflight', {
-    ...{ tool: 'notes.write', resource: 'note:1', agent_id: agentId, user_id: 'u' },
+    tool: 'notes.write',
+    resource: 'note:1',
+    agent_id: agentId,
+    user_id: 'u',
     ...more,
   });
 
@@ -71,7 +74,9 @@ describe('a policy’s patterns', () => {
     const short = `${'a'.repeat(401)}q`;
     expect((await preflight({ tool, args: { text: short } })).body?.decision).toBe('allow');
     await gateway.publish(rule('allow', tool), {
-      ...{ ...rule('deny', tool), reason: 'test.searched', when },
+      ...rule('deny', tool),
+      reason: 'test.searched',
+      when,
     } as never);
     expect((await preflight({ tool, args: { text } })).body?.reason_code).toBe('test.searched');
     expect((await preflight({ tool, args: { text: 'x' } })).body?.decision).toBe('allow');
@@ -147,7 +152,9 @@ describe('a tool’s inputSchema', () => {
     const tool = `schemas.${place}`;
     const schema = {
       ...(dialect === undefined ? {} : { $schema: dialect }),
-      ...{ type: 'object', [place]: defs, allOf: [{ $ref: `#/${place}/d40` }] },
+      type: 'object',
+      [place]: defs,
+      allOf: [{ $ref: `#/${place}/d40` }],
     };
     expect((await timed(ingest(tool, schema))).status).toBe(200);
     await gateway.publish(rule('allow', tool));

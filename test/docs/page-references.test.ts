@@ -14,7 +14,9 @@ const files = [...folders, 'scripts', 'shared', 'test']
 
 /** Decisions and the changelog describe earlier states, whose files may be gone. */
 const pages = [
-  ...['README.md', 'CONTRIBUTING.md', 'SECURITY.md'],
+  'README.md',
+  'CONTRIBUTING.md',
+  'SECURITY.md',
   ...files.filter((path) => path.endsWith('.md') && !path.startsWith('docs/decisions/')),
 ];
 /** Files that the reader of a page creates, and endings that stand for any file. */

@@ -6,7 +6,9 @@ it('a master key is replaced under load, killed at every stage: no request fails
   expect(report.failed).toEqual([]);
   expect(report.answered).toBeGreaterThan(20);
   expect(report).toMatchObject({
-    ...{ lostKeys: 0, statusAfter: 0, isVerified: true },
+    lostKeys: 0,
+    statusAfter: 0,
+    isVerified: true,
     events: ['master_key.rotation_began', 'master_key.rotated'],
   });
   expect(report.oldKeySays).toMatch(/wrapped by the master key kek_\w+, which was not given/);

@@ -134,7 +134,12 @@ function armKillSwitch(by: typeof first, id: string) {
   return commitChange(by.services, tenantId, async (tx, notes) => {
     notes.sections('kill_switches');
     const data = {
-      ...{ id, tenantId, kind: 'block_tool', tool: 'pay.out', reason: 'test', armedBy: 'bob' },
+      id,
+      tenantId,
+      kind: 'block_tool',
+      tool: 'pay.out',
+      reason: 'test',
+      armedBy: 'bob',
     };
     await notes.signed('kill_switch', await tx.killSwitch.create({ data }));
   });

@@ -78,8 +78,13 @@ async function createSettings(api: Api, secret: string): Promise<void> {
     api('PUT', `/v1/runtime/bindings/${name}`, { protocol: 'http', ...fields });
   const url = `http://${upstreamHost}/v1/notes`;
   await bind('notes', {
-    ...{ host: upstreamHost, method: 'POST', path: '/v1/notes', body: 'json' },
-    ...{ tool: 'notes.write', resource: 'note:{note_id}', upstream: { url, method: 'POST' } },
+    host: upstreamHost,
+    method: 'POST',
+    path: '/v1/notes',
+    body: 'json',
+    tool: 'notes.write',
+    resource: 'note:{note_id}',
+    upstream: { url, method: 'POST' },
   });
   await bind('mcp', { protocol: 'mcp', host: 'mcp.example', path: '/mcp' });
   await bind('model', { protocol: 'passthrough', host: 'model.example' });
@@ -88,11 +93,16 @@ async function createSettings(api: Api, secret: string): Promise<void> {
     await api('DELETE', `/v1/runtime/bindings/${name}`);
   }
   await api('POST', '/v1/credentials', {
-    ...{ name: 'notes', secret, inject: { in: 'bearer' } },
+    name: 'notes',
+    secret,
+    inject: { in: 'bearer' },
     bind: { tools: ['notes.*'], hosts: [upstreamHost] },
   });
   const manifest = (version: string, description: string) => ({
-    ...{ name: 'notes.write', version, description, riskTier: 'low' },
+    name: 'notes.write',
+    version,
+    description,
+    riskTier: 'low',
     inputSchema: { type: 'object', properties: { note_id: { type: 'string' } } },
   });
   await api('POST', '/v1/tools/ingest', { manifest: manifest('1.0.0', 'Writes a note') });
@@ -117,11 +127,16 @@ async function createPolicies(api: Api) {
     { name: 'notes', decision: 'allow', reason: 'notes.allowed', when: isTool('notes.write') },
     { name: 'denied', decision: 'deny', reason: 'notes.denied', when: isTool('notes.delete') },
     {
-      ...{ name: 'asked', decision: 'require_approval', reason: 'notes.asked' },
-      ...{ when: isTool('notes.share'), approval: { min_role: 'approver', sla_seconds: 86_400 } },
+      name: 'asked',
+      decision: 'require_approval',
+      reason: 'notes.asked',
+      when: isTool('notes.share'),
+      approval: { min_role: 'approver', sla_seconds: 86_400 },
     },
     {
-      ...{ name: 'often', decision: 'require_approval', reason: 'notes.often' },
+      name: 'often',
+      decision: 'require_approval',
+      reason: 'notes.often',
       approval: { grant: { max_uses: 10, max_ttl_seconds: 86_400, scope: 'tool' } },
       when: isTool('notes.mail'),
     },
@@ -171,9 +186,16 @@ async function createPassports(api: Api, agentId: string) {
     String(
       (
         await api('POST', '/v1/passports/issue', {
-          ...{ tenant_id: 'default', agent_id: agentId, user_id: 'user-1', goal: 'Work' },
-          ...{ allowed_tools: ['notes.*'], risk_tier, policy_id: 'stored', ttl_seconds: 3600 },
-          ...{ audience: 'gateway://agents', ...more },
+          tenant_id: 'default',
+          agent_id: agentId,
+          user_id: 'user-1',
+          goal: 'Work',
+          allowed_tools: ['notes.*'],
+          risk_tier,
+          policy_id: 'stored',
+          ttl_seconds: 3600,
+          audience: 'gateway://agents',
+          ...more,
         })
       ).passport,
     );

@@ -46,7 +46,10 @@ afterAll(async () => {
 });
 
 const action = (tool: string, resource: string) => ({
-  ...{ agent_id: stored.agentId, user_id: 'user-1', tool, resource },
+  agent_id: stored.agentId,
+  user_id: 'user-1',
+  tool,
+  resource,
   args: { note_id: 'n1' },
 });
 const reasonOf = async (path: string, body: object, key?: string) => {

@@ -161,7 +161,12 @@ async function readRows(
     return {
       position: place.position,
       columns: {
-        ...{ chainId, type, agentId, tool, decision, reasonCode },
+        chainId,
+        type,
+        agentId,
+        tool,
+        decision,
+        reasonCode,
         occurredAtMs: Number(occurredAtMs),
       },
       message: Buffer.from(eventMessage({ ...record, sealed_at: sealedAt.toISOString() })),

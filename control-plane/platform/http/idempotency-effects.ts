@@ -66,7 +66,9 @@ export async function assertNotPerformed(
     if (sealed + waiting === 0) return;
   }
   throw guard.forged({
-    ...{ tenantId, table: 'idempotency', found: 'missing' },
+    tenantId,
+    table: 'idempotency',
+    found: 'missing',
     key: `${operation} ${sha256(key)}`,
   });
 }

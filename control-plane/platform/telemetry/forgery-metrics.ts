@@ -6,10 +6,27 @@ export interface ForgeryMeter {
 }
 
 const tables = [
-  ...['agent', 'api_key', 'approval', 'approval_vote', 'binding', 'binding_removal', 'credential'],
-  ...['directory_user', 'enrolment_token', 'event_outbox', 'idempotency', 'kill_switch'],
-  ...['passport', 'passport_revocation', 'policy', 'service_account', 'sidecar', 'signing_key'],
-  ...['tenant', 'tool', 'tool_version'],
+  'agent',
+  'api_key',
+  'approval',
+  'approval_vote',
+  'binding',
+  'binding_removal',
+  'credential',
+  'directory_user',
+  'enrolment_token',
+  'event_outbox',
+  'idempotency',
+  'kill_switch',
+  'passport',
+  'passport_revocation',
+  'policy',
+  'service_account',
+  'sidecar',
+  'signing_key',
+  'tenant',
+  'tool',
+  'tool_version',
 ];
 
 export function createForgeryMeter(registry: Registry): ForgeryMeter {

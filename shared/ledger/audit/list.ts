@@ -88,8 +88,14 @@ export function markdownTrail({
     table(['#', 'When', 'Type', 'By', 'Agent', 'Tool', 'Decision', 'Hash']),
     ...events.map(({ position, occurred_at, type, data, event_hash, ...more }) =>
       row([
-        ...[position, occurred_at, type, data.by],
-        ...[more.agent_id, more.tool, more.decision, event_hash],
+        position,
+        occurred_at,
+        type,
+        data.by,
+        more.agent_id,
+        more.tool,
+        more.decision,
+        event_hash,
       ]),
     ),
   ];

@@ -111,9 +111,18 @@ function toolsFor(tests: Clause): readonly Value[] {
 }
 
 const ordinary: readonly Value[] = [
-  ...['x', 'y', 'z', 'other'],
+  'x',
+  'y',
+  'z',
+  'other',
   undefined,
-  ...[0, 1, 2, 3, true, false, null],
+  0,
+  1,
+  2,
+  3,
+  true,
+  false,
+  null,
   [],
   ['x'],
   {},

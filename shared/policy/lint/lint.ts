@@ -85,7 +85,9 @@ function truncationFinding({ policy, rule, path }: LintFinding): LintFinding {
   return {
     kind: 'not_compared',
     severity: 'info',
-    ...{ policy, rule, path },
+    policy,
+    rule,
+    path,
     message: `There are more than ${findingsMax} findings: the remaining ones are omitted.`,
     fix: 'Fix some of these, or lint fewer policies at a time.',
   };

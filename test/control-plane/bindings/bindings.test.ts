@@ -143,7 +143,8 @@ describe('where execute forwards a tool', () => {
     const other = http({ host: 'other.example', upstream });
     const refused = await put('up', 'two', other);
     expect(refused).toMatchObject({
-      ...{ status: 409, body: { reason_code: 'binding.overlap', binding: 'one' } },
+      status: 409,
+      body: { reason_code: 'binding.overlap', binding: 'one' },
     });
     expect((await put('up', 'two', { ...other, upstream: undefined })).status).toBe(200);
     expect((await put('up', 'one', http({ upstream }))).status).toBe(200);
@@ -170,7 +171,8 @@ describe('what cannot be a binding', () => {
     [
       'an MCP server with an upstream',
       {
-        ...{ protocol: 'mcp', host: 'm.example' },
+        protocol: 'mcp',
+        host: 'm.example',
         upstream: { url: 'https://a/', method: 'POST' },
       },
     ],

@@ -16,8 +16,18 @@ import { preflightStage } from '../actions/preflight-stage.ts';
 
 const env = { SALLYPORT_ALLOW_PRIVATE: '127.0.0.0/8' };
 const others = [
-  ...['credential', 'signing_key', 'install', 'delivery', 'approval', 'evidence_salt', 'tenant'],
-  ...['policy', 'tool', 'tool_version', 'kill_switch', 'api_key'],
+  'credential',
+  'signing_key',
+  'install',
+  'delivery',
+  'approval',
+  'evidence_salt',
+  'tenant',
+  'policy',
+  'tool',
+  'tool_version',
+  'kill_switch',
+  'api_key',
 ];
 
 /** What statements may change, and what a ledger that is found damaged is told in. */

@@ -35,7 +35,9 @@ const asked = (agent_id: number | string, more: object = {}) => ({
 });
 
 const registered = (more: object = {}) => ({
-  ...{ name: fresh('registered'), capabilities: ['pay'], ...more },
+  name: fresh('registered'),
+  capabilities: ['pay'],
+  ...more,
 });
 
 /** The key of an agent itself. */
@@ -158,7 +160,10 @@ export const toolCases: Cases = {
 };
 
 const block = (more: object = {}) => ({
-  ...{ kind: 'block_tool', tool: 'nobodys.tool', reason: 'drill', ...more },
+  kind: 'block_tool',
+  tool: 'nobodys.tool',
+  reason: 'drill',
+  ...more,
 });
 
 export const killSwitchCases: Cases = {

@@ -29,16 +29,20 @@ export const approvalCases: Cases = {
     ),
     ...refusesBodies({}, { action: 'wave through' }),
     decides(400, 'args.schema_invalid', async ({ approval }) => ({
-      ...{ id: await approval('refund'), body: { ...approve, grant: { uses: 0 } } },
+      id: await approval('refund'),
+      body: { ...approve, grant: { uses: 0 } },
     })),
     decides(403, 'approval.self_decision', async ({ approval }) => ({
-      ...{ id: await approval('refund', { user_id: 'anna' }), body: approve },
+      id: await approval('refund', { user_id: 'anna' }),
+      body: approve,
     })),
     decides(403, 'approval.role_insufficient', async ({ approval }) => ({
-      ...{ id: await approval('boss'), body: approve },
+      id: await approval('boss'),
+      body: approve,
     })),
     decides(403, 'approval.grant_refused', async ({ approval }) => ({
-      ...{ id: await approval('refund'), body: { ...approve, grant: { uses: 2 } } },
+      id: await approval('refund'),
+      body: { ...approve, grant: { uses: 2 } },
     })),
     decides(404, 'approval.not_found', async () => ({ id: 2_147_483_647, body: approve })),
     decides(409, 'approval.transition_invalid', async ({ approval, decide }) => {

@@ -53,8 +53,13 @@ const operations = Object.values(document.paths).flatMap((methods) => Object.val
 
 /** Members of these hold whatever a caller likes; what is in them is judged, not validated. */
 const freeObjects = new Set([
-  ...['args', 'modified_args', 'mcp', 'resource_constraints', 'context', 'data'],
-  ...['ToolManifest'],
+  'args',
+  'modified_args',
+  'mcp',
+  'resource_constraints',
+  'context',
+  'data',
+  'ToolManifest',
 ]);
 
 const nameOf = (ref: string) => ref.replace('#/components/schemas/', '');

@@ -25,8 +25,13 @@ async function atCap(stage: Stage): Promise<{ readonly key: string; readonly id:
   const { id: tenantId, key } = await stage.tenant('free');
   const id = await stage.policy(stage.definition(), { publish: true, key });
   const data = Array.from({ length: 9 }, () => fresh('old')).map((name) => ({
-    ...{ tenantId, name, definitionId: name, version: 1, definition: '{}' },
-    ...{ policyHash: 'x', createdBy: 'test' },
+    tenantId,
+    name,
+    definitionId: name,
+    version: 1,
+    definition: '{}',
+    policyHash: 'x',
+    createdBy: 'test',
   }));
   await stage.services.db.policy.createMany({ data });
   return { key, id };
@@ -78,7 +83,7 @@ export const policyCases: Cases = {
       409,
       'policy.changed',
       of(false, () => ({
-        ...{ body: { lifecycle: 'published', expected_policy_hash: `sha256:${'0'.repeat(64)}` } },
+        body: { lifecycle: 'published', expected_policy_hash: `sha256:${'0'.repeat(64)}` },
       })),
     ),
     succeeds(
@@ -103,7 +108,8 @@ export const policyCases: Cases = {
       403,
       'auth.insufficient_permission',
       of(false, async (stage) => ({
-        ...{ ...(await developer(stage)), body: { lifecycle: 'published' } },
+        ...(await developer(stage)),
+        body: { lifecycle: 'published' },
       })),
     ),
     yields(404, 'policy.not_found', (ask) => ask({ params: { id: noId }, body: { name: 'x' } })),

@@ -121,16 +121,34 @@ function agentsOf({ api, agent }: Gateway, { send }: Requests) {
 function passportsOf({ services }: Gateway, { post }: Requests, agentId: string) {
   return {
     passportBody: (more: JsonObject = {}) => ({
-      ...{ tenant_id: 'default', agent_id: agentId, user_id: 'user-1', goal: '' },
-      ...{ allowed_tools: ['**'], risk_tier: 'low', policy_id: 'p', approval_hash: null },
-      ...{ audience: 'gateway://agents', ttl_seconds: 300, ...more },
+      tenant_id: 'default',
+      agent_id: agentId,
+      user_id: 'user-1',
+      goal: '',
+      allowed_tools: ['**'],
+      risk_tier: 'low',
+      policy_id: 'p',
+      approval_hash: null,
+      audience: 'gateway://agents',
+      ttl_seconds: 300,
+      ...more,
     }),
     /** A passport of whatever terms, as it is signed here or forged, that nobody issued. */
     signed: async (more: object = {}, forged = false) => {
       const claims = buildClaims({
-        ...{ issuer: 'sallyport', agentId, audience: 'gateway://agents', tenantId: 'default' },
-        ...{ userId: '*', goal: '', allowedTools: ['**'], riskTier: 'low', policyId: 'p' },
-        ...{ policyHash: '', ttlSeconds: 300, nowMs: services.clock.now(), ...more },
+        issuer: 'sallyport',
+        agentId,
+        audience: 'gateway://agents',
+        tenantId: 'default',
+        userId: '*',
+        goal: '',
+        allowedTools: ['**'],
+        riskTier: 'low',
+        policyId: 'p',
+        policyHash: '',
+        ttlSeconds: 300,
+        nowMs: services.clock.now(),
+        ...more,
       });
       const known = await services.signingKeys.active(claims.tenant_id, 'passport');
       return signPassport(claims, forged ? generateSigningKey('EdDSA') : known);
@@ -182,7 +200,10 @@ function approvalsOf(
 function policiesOf({ services }: Gateway, { post }: Requests, faults: DatabaseFaults) {
   return {
     definition: (more: JsonObject = {}) => ({
-      ...{ id: fresh('p'), version: 1, rules: [rule('deny', 'nobodys.tool')], ...more },
+      id: fresh('p'),
+      version: 1,
+      rules: [rule('deny', 'nobodys.tool')],
+      ...more,
     }),
     /** Stores a policy; returns its id. */
     policy: async (rules_json: JsonObject, { publish = false, key }: PolicyOptions = {}) => {
@@ -195,8 +216,14 @@ function policiesOf({ services }: Gateway, { post }: Requests, faults: DatabaseF
       const definition = JSON.stringify({ id: name, version: 1, rules: [] });
       const { id } = await services.db.policy.create({
         data: {
-          ...{ tenantId: 'default', name, definitionId: name, version: 1, definition },
-          ...{ lifecycle: 'published', policyHash: `sha256:${'0'.repeat(64)}`, createdBy: 'x' },
+          tenantId: 'default',
+          name,
+          definitionId: name,
+          version: 1,
+          definition,
+          lifecycle: 'published',
+          policyHash: `sha256:${'0'.repeat(64)}`,
+          createdBy: 'x',
         },
       });
       faults.onMend(`delete from policy where id = ${id}`);

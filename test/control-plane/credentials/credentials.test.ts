@@ -215,8 +215,13 @@ describe('a removed credential', () => {
     const agentId = String(id);
     await services.db.sidecar.create({
       data: {
-        ...{ id: 'sc_r6', tenantId: 'r6', agentId, userId: 'u', environment: 'prod' },
-        ...{ signingJwk: {}, encryptionJwk: {} },
+        id: 'sc_r6',
+        tenantId: 'r6',
+        agentId,
+        userId: 'u',
+        environment: 'prod',
+        signingJwk: {},
+        encryptionJwk: {},
       },
     });
     const { body: stored } = await store('r6', body());

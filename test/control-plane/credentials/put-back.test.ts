@@ -36,7 +36,9 @@ const sql = (text: string) => stage.services.pool.query(text);
 const store = (name: string, more: object = {}) =>
   stage.gateway.owner.call(storeCredential, {
     body: {
-      ...{ name, secret: `sk_of_${name}_1`, inject: { in: 'bearer' } },
+      name,
+      secret: `sk_of_${name}_1`,
+      inject: { in: 'bearer' },
       bind: { tools: ['pay'], hosts: [stage.host] },
       ...more,
     },

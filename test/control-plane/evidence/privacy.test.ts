@@ -112,7 +112,10 @@ describe('what is kept of arguments', () => {
     await settings('digest');
     const { db, vault } = stage.gateway.services;
     const forged = vault.seal(JSON.stringify({ n: 3 }), {
-      ...{ tenantId: 'default', purpose: 'evidence_arguments', id: one, version: 1 },
+      tenantId: 'default',
+      purpose: 'evidence_arguments',
+      id: one,
+      version: 1,
     });
     const where = (eventId: string) => ({ tenantId_eventId: { tenantId: 'default', eventId } });
     await db.evidenceSalt.update({ where: where(one), data: { arguments: forged } });

@@ -17,16 +17,20 @@ afterEach(async () => {
 });
 
 const tables = [
-  ...['tenant', 'api_key', 'directory_user', 'agent', 'service_account', 'policy', 'tool'],
-  ...[
-    'approval',
-    'approval_vote',
-    'passport',
-    'kill_switch',
-    'sidecar',
-    'enrolment_token',
-    'signing_key',
-  ],
+  'tenant',
+  'api_key',
+  'directory_user',
+  'agent',
+  'service_account',
+  'policy',
+  'tool',
+  'approval',
+  'approval_vote',
+  'passport',
+  'kill_switch',
+  'sidecar',
+  'enrolment_token',
+  'signing_key',
 ];
 
 /** A database as the version before left it: rows without signatures. */

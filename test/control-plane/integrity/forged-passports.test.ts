@@ -46,7 +46,8 @@ describe('a passport on record that was written to past the API is not renewed:'
     const other = await issue();
     await services.pool.query('delete from passport where jti = $1', [claims.jti]);
     await services.pool.query('update passport set jti = $1 where jti = $2', [
-      ...[claims.jti, other.claims.jti],
+      claims.jti,
+      other.claims.jti,
     ]);
     expect(await refused(renew(token))).toEqual([403, 'integrity.forged_row']);
   });

@@ -141,7 +141,8 @@ describe('what somebody wrote to the database past the API decides nothing:', ()
       orderBy: { expiresAt: 'desc' },
     });
     const enrolment = {
-      ...{ token: 'set_unknown', version: '1' },
+      token: 'set_unknown',
+      version: '1',
       signing_jwk: { kty: 'OKP', crv: 'Ed25519', x: generateSigningKey().publicJwk.x },
       encryption_jwk: {
         kty: 'OKP',
@@ -186,9 +187,18 @@ describe('what somebody wrote to the database past the API decides nothing:', ()
     const { services, agentId } = stage;
     const mine = generateSigningKey('EdDSA');
     const claims = buildClaims({
-      ...{ issuer: 'sallyport', agentId, audience: 'gateway://agents', tenantId: 'default' },
-      ...{ userId: 'user-1', goal: '', allowedTools: ['**'], riskTier: 'low', policyId: 'p' },
-      ...{ policyHash: '', ttlSeconds: 300, nowMs: services.clock.now() },
+      issuer: 'sallyport',
+      agentId,
+      audience: 'gateway://agents',
+      tenantId: 'default',
+      userId: 'user-1',
+      goal: '',
+      allowedTools: ['**'],
+      riskTier: 'low',
+      policyId: 'p',
+      policyHash: '',
+      ttlSeconds: 300,
+      nowMs: services.clock.now(),
     });
     const ask = stage.decide('free', { passport: signPassport(claims, mine) });
     const sql = `insert into signing_key (tenant_id, kid, purpose, alg, public_jwk, sealed, state)
@@ -207,7 +217,8 @@ describe('what somebody wrote to the database past the API decides nothing:', ()
         path: '/x',
         body: 'json',
       } as const),
-      ...{ tool: 'free', upstream: { url: 'https://api.example/x', method: 'POST' } },
+      tool: 'free',
+      upstream: { url: 'https://api.example/x', method: 'POST' },
     } as const;
     await stage.gateway.owner.call(putBinding, { params: { name: 'bound' }, body: binding });
     const key = await stage.gateway.api.key({ role: 'gateway', scope: 'gateway' });
@@ -332,7 +343,10 @@ describe('what humans agreed to cannot be written by hand:', () => {
 
 function executed() {
   return {
-    ...{ agent_id: stage.agentId, user_id: 'user-1', resource: '/x', args: {} },
+    agent_id: stage.agentId,
+    user_id: 'user-1',
+    resource: '/x',
+    args: {},
     idempotency_key: randomBytes(6).toString('hex'),
   };
 }

@@ -28,7 +28,10 @@ export async function startForgeryStage() {
   const { services } = gateway;
   await gateway.publish(rule('allow', 'free'), rule('allow', 'shaped'));
   const manifest = {
-    ...{ name: 'shaped', version: '1.0.0', description: 'A tool', riskTier: 'low' },
+    name: 'shaped',
+    version: '1.0.0',
+    description: 'A tool',
+    riskTier: 'low',
     inputSchema: { type: 'object', properties: {}, additionalProperties: false },
   };
   await gateway.owner.call(ingestTool, { body: { manifest } as never });

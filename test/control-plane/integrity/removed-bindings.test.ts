@@ -48,8 +48,12 @@ const closed = { during: 'integrity.forged_row', after: 'test.allow' };
 /** An outbox row as an attacker writes it: a whole event, without its keyed hash. */
 function forgedRemoval(name: string, id: string = newId('ev', Date.now())): string {
   const event = {
-    ...{ id, type: 'binding.removed', chain_id: `bindings:${name}` },
-    ...{ source: 'control-plane', occurred_at: new Date().toISOString(), data: { by: 'owner' } },
+    id,
+    type: 'binding.removed',
+    chain_id: `bindings:${name}`,
+    source: 'control-plane',
+    occurred_at: new Date().toISOString(),
+    data: { by: 'owner' },
   };
   return `insert into event_outbox (tenant_id, event_id, event, dead_lettered)
     values ('default', '${event.id}', '${JSON.stringify(event)}', true)`;

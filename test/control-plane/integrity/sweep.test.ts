@@ -108,7 +108,8 @@ describe('nothing is decided for a tenant after somebody, in the database,', () 
 describe('nothing is decided for a tenant after somebody deleted, in the database,', () => {
   it('a user, whose role a policy may deny by', async () => {
     await putUser(gateway.services, { tenantId: 'default', principal: 'owner' } as Caller, {
-      ...{ id: 'denied-by-role', fields: { role: 'contractor' } },
+      id: 'denied-by-role',
+      fields: { role: 'contractor' },
     });
     const sql = `delete from directory_user where id = 'denied-by-role'`;
     expect(await swept('directory_user', sql)).toEqual(closed);

@@ -258,8 +258,13 @@ describe('rotating a signing key', () => {
     const jwk = { ...generateSigningKey().publicJwk };
     await services.db.sidecar.create({
       data: {
-        ...{ id: 'sc_rotated', tenantId: 'sections', agentId: '1', userId: 'ann' },
-        ...{ environment: 'prod', signingJwk: jwk, encryptionJwk: jwk },
+        id: 'sc_rotated',
+        tenantId: 'sections',
+        agentId: '1',
+        userId: 'ann',
+        environment: 'prod',
+        signingJwk: jwk,
+        encryptionJwk: jwk,
       },
     });
     await owner.call(contract.rotateSigningKey, { body: { purpose: 'sync' } });

@@ -33,8 +33,14 @@ async function sidecar({ enrolledAgoMs = 3_600_000, ...standing }: Standing): Pr
   const ago = (ms: number) => new Date(clock.now() - ms);
   await db.sidecar.create({
     data: {
-      ...{ id, tenantId: 't1', agentId: '1', userId: 'u', environment: 'prod' },
-      ...{ signingJwk: {}, encryptionJwk: {}, enrolledAt: ago(enrolledAgoMs) },
+      id,
+      tenantId: 't1',
+      agentId: '1',
+      userId: 'u',
+      environment: 'prod',
+      signingJwk: {},
+      encryptionJwk: {},
+      enrolledAt: ago(enrolledAgoMs),
       lastSeenAt: seenAgoMs === undefined ? null : ago(seenAgoMs),
       revokedAt: revoked ? ago(1_000) : null,
       ...(version === undefined ? {} : { report: { versions: { kill_switches: version } } }),

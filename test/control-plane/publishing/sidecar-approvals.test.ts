@@ -96,7 +96,9 @@ describe('an approval', () => {
     const canonical = JSON.stringify({
       type: 'approval.decided',
       source: 'control-plane',
-      ...{ agent_id: String(stage.agentId), user_id: 'ann', tool: 'pay.out' },
+      agent_id: String(stage.agentId),
+      user_id: 'ann',
+      tool: 'pay.out',
       data: {
         approval_id: id,
         status: 'approved',
@@ -208,7 +210,8 @@ describe('an approval', () => {
     await store.pool.query(`update passport set kind = 'agent' where kind = 'grant'`);
     await approval({ status: 'approved', proof: {} });
     expect((await delivered()).map(({ passport }) => passport !== undefined)).toEqual([
-      ...[false, true],
+      false,
+      true,
     ]);
     expect((await ownSection(stage)).body.lease).toBeDefined();
   });

@@ -168,7 +168,9 @@ describe('rules that ask for more after a human decided', () => {
     const rules = [rule(decision, 'moving', decision === 'deny' ? {} : { approval })];
     const rules_json = { id: 'moving', version: policy, rules };
     const { status } = await gateway.post('/v1/policies', {
-      ...{ name: 'moving', rules_json, publish: true },
+      name: 'moving',
+      rules_json,
+      publish: true,
     });
     expect(status).toBe(201);
   }

@@ -53,7 +53,10 @@ const openSpool = () => Spool.open({ folder, log: silentLog, fsync: false });
 function start(log = silentLog): void {
   const { enrolment, controlPlane, id } = sidecar;
   uploader = new Uploader({
-    ...{ spool, sidecarId: id, key: enrolment.signingKey, log },
+    spool,
+    sidecarId: id,
+    key: enrolment.signingKey,
+    log,
     upload: controlPlane.upload,
   });
 }

@@ -173,7 +173,9 @@ async function upload(
   const headers = { 'content-type': 'application/x-ndjson' };
   const body = Buffer.from(`${lines.join('\n')}\n`);
   const answer = await gateway.api.send('POST', '/api/v1/sidecars/evidence', {
-    ...{ key: token(), headers, body },
+    key: token(),
+    headers,
+    body,
   });
   return answer.body?.reason_code;
 }
@@ -203,9 +205,17 @@ const hostile: Readonly<Record<string, () => Promise<unknown>>> = {
     expectRefused(asked({ manifest_hash: otherHash }), 'tool.manifest_changed'),
   ...Object.fromEntries(
     [
-      ...['reason_code', 'matched_rules[]', 'policy_hash', 'risk_tier', 'terms.channels[]'],
-      ...['terms.minRole', 'terms.quorum', 'terms.slaSeconds'],
-      ...['terms.grant.uses', 'terms.grant.ttlSeconds', 'terms.grant.scope'],
+      'reason_code',
+      'matched_rules[]',
+      'policy_hash',
+      'risk_tier',
+      'terms.channels[]',
+      'terms.minRole',
+      'terms.quorum',
+      'terms.slaSeconds',
+      'terms.grant.uses',
+      'terms.grant.ttlSeconds',
+      'terms.grant.scope',
     ].map((field) => [`openSidecarApproval body.${field}`, expectOwnTerms]),
   ),
   'spendSidecarApproval params.id': async () => {

@@ -66,12 +66,15 @@ describe('simulating', () => {
     const rehearse = () => one({ ...stage.action({ tool: 'send' }), mode: 'enforce' });
     for (let n = 0; n < 2; n++) {
       expect(await rehearse()).toMatchObject({
-        ...{ decision: 'allow', reason_code: 'approval.satisfied', effects: ['spend_approval'] },
+        decision: 'allow',
+        reason_code: 'approval.satisfied',
+        effects: ['spend_approval'],
       });
     }
     expect((await stage.ask({ tool: 'send' })).reason_code).toBe('approval.satisfied');
     expect(await rehearse()).toMatchObject({
-      ...{ decision: 'require_approval', effects: ['open_approval'] },
+      decision: 'require_approval',
+      effects: ['open_approval'],
     });
   });
 });

@@ -72,7 +72,11 @@ describe('a budget at the control plane', () => {
       answers.push(await ask({ tool: 'refund', args: { amount } }));
     }
     expect(answers.map(({ decision }) => decision)).toEqual([
-      ...['allow', 'deny', 'allow', 'allow', 'deny'],
+      'allow',
+      'deny',
+      'allow',
+      'allow',
+      'deny',
     ]);
     const added = await Promise.all(
       answers.map(async ({ evidence_event_id: eventId }) => {
@@ -99,7 +103,10 @@ describe('a budget at the control plane', () => {
     >[1];
     const there = () =>
       preflightAction(other, caller, {
-        ...{ tool: 'pay', resource: 'r:1', agent_id: agentId, user_id: 'u' },
+        tool: 'pay',
+        resource: 'r:1',
+        agent_id: agentId,
+        user_id: 'u',
       });
     const decisions = [];
     for (let n = 0; n < 4; n += 1) decisions.push((await there()).decision);
@@ -213,7 +220,9 @@ describe('what a sidecar is told', () => {
     await upload([counted({})]);
     const { position } = await usage();
     expect(await usage('run_now', position + 1_000)).toMatchObject({
-      ...{ position, after: 0, buckets: [{ tool: 'pay', calls: 1 }] },
+      position,
+      after: 0,
+      buckets: [{ tool: 'pay', calls: 1 }],
     });
   });
 

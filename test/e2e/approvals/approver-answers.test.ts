@@ -27,7 +27,9 @@ afterAll(() => bench?.close());
 
 const publish = (version: number, minRole: string) =>
   bench.separate.api('POST', '/v1/policies', {
-    ...{ name: 'gated', publish: true, rules_json: gated(version, minRole) },
+    name: 'gated',
+    publish: true,
+    rules_json: gated(version, minRole),
   });
 
 const decide = (id: string, body: object, key?: string) =>
@@ -122,12 +124,16 @@ describe('the comment of an approver', () => {
   it('comes with the next preflight of the same action', async () => {
     const { agentId, api } = bench.separate;
     const made = await api('POST', '/v1/agents/service-accounts', {
-      ...{ agent_id: Number(agentId), name: 'preflights' },
+      agent_id: Number(agentId),
+      name: 'preflights',
     });
     const key = String(made.body.key);
     const action = {
-      ...{ agent_id: String(agentId), user_id: 'user_1', tool: 'bank.pay' },
-      ...{ resource: 'account:main', args: { amount: 2005 } },
+      agent_id: String(agentId),
+      user_id: 'user_1',
+      tool: 'bank.pay',
+      resource: 'account:main',
+      args: { amount: 2005 },
     };
     const asked = await api('POST', '/v1/actions/preflight', action, key);
     expect(asked.body.explain).not.toHaveProperty('details');

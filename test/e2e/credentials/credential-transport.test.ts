@@ -25,13 +25,20 @@ beforeAll(async () => {
   const hosts = [own, 'localhost', 'api.example'];
   for (const [index, host] of hosts.entries()) {
     const put = await api('PUT', `/v1/runtime/bindings/send${index}`, {
-      ...{ protocol: 'http', host, method: 'POST', path: '/send', body: 'json' },
-      ...{ tool: 'send.it', resource: 'account:main' },
+      protocol: 'http',
+      host,
+      method: 'POST',
+      path: '/send',
+      body: 'json',
+      tool: 'send.it',
+      resource: 'account:main',
     });
     expect(put.status).toBe(200);
   }
   const credential = await api('POST', '/v1/credentials', {
-    ...{ name: 'send', secret, inject: { in: 'bearer' } },
+    name: 'send',
+    secret,
+    inject: { in: 'bearer' },
     bind: { tools: ['send.*'], hosts },
   });
   expect(credential.status).toBe(200);

@@ -15,7 +15,9 @@ const header = 'sallyport-credential';
 
 async function storeCredential(name: string, boundTo: string) {
   const stored = await bench.separate.api('POST', '/v1/credentials', {
-    ...{ name, secret, inject: { in: 'bearer' } },
+    name,
+    secret,
+    inject: { in: 'bearer' },
     bind: { tools: ['bank.*'], hosts: [boundTo] },
   });
   expect(stored.status).toBe(200);
@@ -54,8 +56,13 @@ describe('a bound call without a stored credential', () => {
   it('names the near host that a credential is bound to, whatever the upstream answers', async () => {
     bench.upstream.behave((_req, res) => res.end('{}'));
     const put = await bench.separate.api('PUT', '/v1/runtime/bindings/near', {
-      ...{ protocol: 'http', host: host(), method: 'POST', path: '/near', body: 'json' },
-      ...{ tool: 'bank.pay', resource: 'account:main' },
+      protocol: 'http',
+      host: host(),
+      method: 'POST',
+      path: '/near',
+      body: 'json',
+      tool: 'bank.pay',
+      resource: 'account:main',
     });
     expect(put.status).toBe(200);
     const near = `localhost:${bench.upstream.port}`;

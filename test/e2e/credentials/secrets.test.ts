@@ -57,13 +57,14 @@ describe('the secrets of credentials', () => {
   async function publish() {
     const bind = (name: string, port: number, path: string, tool: string) =>
       put(`/v1/runtime/bindings/${name}`, {
-        ...{ protocol: 'http', host: `127.0.0.1:${port}`, method: 'GET', body: 'none' },
-        ...{
-          path,
-          tool,
-          resource: 'vault:main',
-          headers: ['authorization', 'x-key', 'cookie', 'range'],
-        },
+        protocol: 'http',
+        host: `127.0.0.1:${port}`,
+        method: 'GET',
+        body: 'none',
+        path,
+        tool,
+        resource: 'vault:main',
+        headers: ['authorization', 'x-key', 'cookie', 'range'],
       });
     for (const place of Object.keys(secrets)) {
       await bind(place, upstream.port, `/echo/${place}/{way}`, `vault.${place}`);
@@ -92,7 +93,9 @@ describe('the secrets of credentials', () => {
     } as const;
     for (const [place, secret] of Object.entries(secrets)) {
       await post('/v1/credentials', {
-        ...{ name: place, secret, inject: inject[place as keyof typeof inject] },
+        name: place,
+        secret,
+        inject: inject[place as keyof typeof inject],
         bind: { tools: [`vault.${place}`], hosts: [`127.0.0.1:${upstream.port}`] },
       });
     }
@@ -128,12 +131,12 @@ describe('the secrets of credentials', () => {
   async function executed(): Promise<void> {
     for (const place of Object.keys(secrets)) {
       await post('/v1/actions/execute', {
-        ...{ tool: `vault.${place}`, resource: 'vault:main', args: { way: 'plain' } },
-        ...{
-          agent_id: bench.separate.agentId,
-          user_id: 'user_1',
-          idempotency_key: `once-${place}`,
-        },
+        tool: `vault.${place}`,
+        resource: 'vault:main',
+        args: { way: 'plain' },
+        agent_id: bench.separate.agentId,
+        user_id: 'user_1',
+        idempotency_key: `once-${place}`,
       });
     }
   }

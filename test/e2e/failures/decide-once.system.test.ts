@@ -12,7 +12,8 @@ beforeAll(async () => {
   world = await startTwoControlPlanes();
   const register = async (name: string) => {
     const { body } = await world.call(0, 'POST', '/v1/agents/register', {
-      ...{ name, capabilities: ['*.**'] },
+      name,
+      capabilities: ['*.**'],
     });
     return String(body.agent_id);
   };
@@ -25,8 +26,12 @@ beforeAll(async () => {
 afterAll(() => world?.close());
 
 const action = (key: string, more: object = {}) => ({
-  ...{ tool: 'bank.pay', resource: 'account:1', args: { amount: 1 } },
-  ...{ agent_id: agentIds[0], user_id: 'user_1', idempotency_key: key },
+  tool: 'bank.pay',
+  resource: 'account:1',
+  args: { amount: 1 },
+  agent_id: agentIds[0],
+  user_id: 'user_1',
+  idempotency_key: key,
   ...more,
 });
 const preflight = (at: number, body: object, key?: 'owner' | 'other') =>
@@ -34,9 +39,15 @@ const preflight = (at: number, body: object, key?: 'owner' | 'other') =>
 
 async function issue(): Promise<{ readonly passport: string; readonly jti: string }> {
   const { body } = await world.call(0, 'POST', '/v1/passports/issue', {
-    ...{ tenant_id: 'default', agent_id: agentIds[0], user_id: 'user_1', goal: 'Pay' },
-    ...{ allowed_tools: ['bank.pay'], risk_tier: 'critical', policy_id: 'pay' },
-    ...{ audience: 'gateway://agents', ttl_seconds: 300 },
+    tenant_id: 'default',
+    agent_id: agentIds[0],
+    user_id: 'user_1',
+    goal: 'Pay',
+    allowed_tools: ['bank.pay'],
+    risk_tier: 'critical',
+    policy_id: 'pay',
+    audience: 'gateway://agents',
+    ttl_seconds: 300,
   });
   const passport = String(body.passport);
   const [, claims = ''] = passport.split('.');
@@ -111,7 +122,8 @@ describe('one idempotency key over two control planes', () => {
     expect(new Set(ids).size).toBe(3);
     for (const more of [{ args: { amount: 2 } }, { mode: 'monitor' }, { goal: 'x' }]) {
       expect(await preflight(1, action('mine', more))).toMatchObject({
-        ...{ status: 400, body: { reason_code: 'args.idempotency_conflict' } },
+        status: 400,
+        body: { reason_code: 'args.idempotency_conflict' },
       });
     }
   });
@@ -138,7 +150,8 @@ describe('a control plane that is killed', () => {
       unsealed: action('unsealed', { passport: passports.unsealed.passport }),
       // Another agent's passport.
       refused: action('refused', {
-        ...{ passport: passports.refused.passport, agent_id: agentIds[1] },
+        passport: passports.refused.passport,
+        agent_id: agentIds[1],
       }),
     };
     const lose = async (key: keyof typeof asked) => {

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { tenantKeys } from '../../../shared/bus/tenant-keys.ts';
 import { until } from '../../support/programs/processes.ts';
 import { startTwoOfEach, type TwoOfEach } from '../../support/system/two-of-each.ts';
+import { freeze, leaseOnTheBus } from './exactly-once-stage.ts';
 
 const times = 200;
 let world: TwoOfEach;
@@ -118,9 +119,16 @@ async function issue(risk = 'low', at: 0 | 1 = 0): Promise<{ passport: string; j
     'POST',
     '/v1/passports/issue',
     {
-      ...{ tenant_id: 'default', agent_id: world.agentId, user_id: 'user_1', goal: 'Pay' },
-      ...{ allowed_tools: ['bank.pay'], risk_tier: risk, policy_id: 'pay', approval_hash: null },
-      ...{ audience: 'gateway://agents', ttl_seconds: 300 },
+      tenant_id: 'default',
+      agent_id: world.agentId,
+      user_id: 'user_1',
+      goal: 'Pay',
+      allowed_tools: ['bank.pay'],
+      risk_tier: risk,
+      policy_id: 'pay',
+      approval_hash: null,
+      audience: 'gateway://agents',
+      ttl_seconds: 300,
     },
     at,
   );
@@ -192,7 +200,7 @@ describe('over two sidecars and two control planes at once', () => {
     });
     expect(new Set(jtis).size).toBe(jtis.length);
 
-    const stolen = await leaseOnTheBus();
+    const stolen = await leaseOnTheBus(world.redis.url);
     const refused = amount();
     expect(tally(await atOnce(refused, { 'action-passport': stolen }, 20))).toEqual({
       'passport.malformed': 20,
@@ -284,8 +292,14 @@ describe('over two sidecars and two control planes at once', () => {
   it('a preflight under one idempotency key is decided once and answered the same', async () => {
     const { passport, jti } = await issue();
     const body = {
-      ...{ tool: 'bank.pay', resource: 'account:main', args: { amount: 1 }, mode: 'enforce' },
-      ...{ agent_id: world.agentId, user_id: 'user_1', passport, idempotency_key: 'once' },
+      tool: 'bank.pay',
+      resource: 'account:main',
+      args: { amount: 1 },
+      mode: 'enforce',
+      agent_id: world.agentId,
+      user_id: 'user_1',
+      passport,
+      idempotency_key: 'once',
     };
     const answers = await Promise.all(
       Array.from({ length: times }, (_, by) =>
@@ -373,27 +387,3 @@ describe('a disabled agent', () => {
     }
   }, 60_000);
 });
-
-const freeze = {
-  id: 'freeze',
-  version: 1,
-  rules: [
-    {
-      ...{ name: 'freeze', decision: 'deny', reason: 'pay.frozen' },
-      when: { all: [{ path: 'tool.name', operator: '==', value: 'bank.pay' }] },
-    },
-  ],
-};
-
-/** What somebody who reads the bus finds: the lease of one of the sidecars. */
-async function leaseOnTheBus(): Promise<string> {
-  const redis = new Redis(world.redis.url);
-  try {
-    const { section, index } = tenantKeys('default');
-    const own = (await redis.smembers(index)).find((name) => name.startsWith('sidecar:')) ?? '';
-    const [, body = ''] = ((await redis.get(section(own))) ?? '').split('.');
-    return JSON.parse(Buffer.from(body, 'base64url').toString()).body.lease;
-  } finally {
-    redis.disconnect();
-  }
-}

@@ -103,7 +103,8 @@ describe('a control plane that dies', () => {
     expect(answers[0]).toMatchObject({
       status: 200,
       body: {
-        ...{ decision: 'allow', executed: 'unknown' },
+        decision: 'allow',
+        executed: 'unknown',
         failure: { reason_code: 'execution.outcome_unknown' },
       },
     });
@@ -147,7 +148,8 @@ describe('a control plane that dies', () => {
     await cut;
     const answer = await stage.pay(1, 9, { idempotency_key: 'nine' });
     expect(answer.body).toMatchObject({
-      ...{ executed: 'unknown', failure: { reason_code: 'execution.interrupted' } },
+      executed: 'unknown',
+      failure: { reason_code: 'execution.interrupted' },
     });
     expect(await stage.resultsOf(answer.body.evidence_event_id)).toMatchObject([
       { reason_code: 'execution.interrupted', data: { executed: 'unknown' } },

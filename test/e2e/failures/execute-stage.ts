@@ -70,16 +70,23 @@ export async function startExecuteStage() {
   const owner = (method: string, path: string, body: object) =>
     call(0, path, { method, body: JSON.stringify(body) }, ownerKey);
   const registered = await owner('POST', '/v1/agents/register', {
-    ...{ name: 'relayed', capabilities: ['bank.*'] },
+    name: 'relayed',
+    capabilities: ['bank.*'],
   });
   const agentId = String(registered.body.agent_id);
   await owner('PUT', '/v1/runtime/bindings/pay', {
-    ...{ protocol: 'http', host: 'bank.example', method: 'POST', path: '/pay' },
-    ...{ tool: 'bank.pay', resource: 'account:{account}' },
+    protocol: 'http',
+    host: 'bank.example',
+    method: 'POST',
+    path: '/pay',
+    tool: 'bank.pay',
+    resource: 'account:{account}',
     upstream: { url: `https://localhost:${upstream.port}/{account}/pay`, method: 'POST' },
   });
   await owner('POST', '/v1/credentials', {
-    ...{ name: 'bank', secret, inject: { in: 'bearer' } },
+    name: 'bank',
+    secret,
+    inject: { in: 'bearer' },
     bind: { tools: ['bank.pay'], hosts: [`localhost:${upstream.port}`] },
   });
   await owner('POST', '/v1/policies', { name: 'pay', publish: true, rules_json: payPolicy });
@@ -125,10 +132,13 @@ export async function startExecuteStage() {
 }
 
 const payPolicy = {
-  ...{ id: 'pay', version: 1 },
+  id: 'pay',
+  version: 1,
   rules: [
     {
-      ...{ name: 'small', decision: 'allow', reason: 'pay.small' },
+      name: 'small',
+      decision: 'allow',
+      reason: 'pay.small',
       when: { all: [{ path: 'args.amount', operator: '<=', value: 1000 }] },
     },
   ],

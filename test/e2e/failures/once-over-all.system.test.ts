@@ -10,8 +10,13 @@ beforeAll(async () => {
   const host = `127.0.0.1:${world.upstream.port}`;
   // The same calls are performed by the sidecars and, on request, by the control planes.
   const bound = await world.api('PUT', '/v1/runtime/bindings/pay', {
-    ...{ protocol: 'http', host, method: 'POST', path: '/pay', body: 'json' },
-    ...{ tool: 'bank.pay', resource: 'account:main' },
+    protocol: 'http',
+    host,
+    method: 'POST',
+    path: '/pay',
+    body: 'json',
+    tool: 'bank.pay',
+    resource: 'account:main',
     upstream: { url: `http://${host}/pay`, method: 'POST' },
   });
   expect(bound.status).toBe(200);
@@ -54,8 +59,14 @@ async function ask(way: Way, at: number, paid: number, { passport, key }: More =
     'POST',
     `/v1/actions/${way}`,
     {
-      ...{ tool: 'bank.pay', resource: 'account:main', args: { amount: paid }, mode: 'enforce' },
-      ...{ agent_id: world.agentId, user_id: 'user_1', passport, idempotency_key: key },
+      tool: 'bank.pay',
+      resource: 'account:main',
+      args: { amount: paid },
+      mode: 'enforce',
+      agent_id: world.agentId,
+      user_id: 'user_1',
+      passport,
+      idempotency_key: key,
     },
     at % 2 === 0 ? 0 : 1,
   );
@@ -97,9 +108,16 @@ function expectPerformed(paid: number, asked: readonly Asked[]): void {
 
 async function issue(risk: string, approval_hash: unknown = null) {
   const { body } = await world.api('POST', '/v1/passports/issue', {
-    ...{ tenant_id: 'default', agent_id: world.agentId, user_id: 'user_1', goal: 'Pay' },
-    ...{ allowed_tools: ['bank.pay'], risk_tier: risk, policy_id: 'pay', approval_hash },
-    ...{ audience: 'gateway://agents', ttl_seconds: 300 },
+    tenant_id: 'default',
+    agent_id: world.agentId,
+    user_id: 'user_1',
+    goal: 'Pay',
+    allowed_tools: ['bank.pay'],
+    risk_tier: risk,
+    policy_id: 'pay',
+    approval_hash,
+    audience: 'gateway://agents',
+    ttl_seconds: 300,
   });
   return { passport: String(body.passport), jti: String(body.jti) };
 }

@@ -31,7 +31,9 @@ describe('a passport of a single-process installation', () => {
   it('is used once, whether before or after a restart', async () => {
     const agent_id = embedded.sidecar.identity.agentId;
     const rule = {
-      ...{ name: 'free', decision: 'allow', reason: 'test.allow' },
+      name: 'free',
+      decision: 'allow',
+      reason: 'test.allow',
       when: { all: [{ path: 'tool.name', operator: '==', value: 'free' }] },
     };
     const rules_json = { id: 'free', version: 1, rules: [rule] };
@@ -40,8 +42,14 @@ describe('a passport of a single-process installation', () => {
       String(
         (
           await api('POST', '/v1/passports/issue', {
-            ...{ tenant_id: 'default', agent_id, user_id: 'user-1', goal: 'Work', risk_tier },
-            ...{ allowed_tools: ['free'], policy_id: 'free', audience: 'gateway://agents' },
+            tenant_id: 'default',
+            agent_id,
+            user_id: 'user-1',
+            goal: 'Work',
+            risk_tier,
+            allowed_tools: ['free'],
+            policy_id: 'free',
+            audience: 'gateway://agents',
             ttl_seconds: 600,
           })
         ).passport,

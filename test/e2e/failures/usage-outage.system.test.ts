@@ -22,8 +22,13 @@ beforeAll(async () => {
   });
   agent = agentClient(separate.proxyUrl);
   await separate.api('PUT', '/v1/runtime/bindings/pay', {
-    ...{ protocol: 'http', host, method: 'POST', path: '/pay', body: 'json' },
-    ...{ tool: 'pay', resource: 'account:main' },
+    protocol: 'http',
+    host,
+    method: 'POST',
+    path: '/pay',
+    body: 'json',
+    tool: 'pay',
+    resource: 'account:main',
   });
   const when = {
     all: [
@@ -32,9 +37,11 @@ beforeAll(async () => {
     ],
   };
   await separate.api('POST', '/v1/policies', {
-    ...{ name: 'pay', publish: true },
+    name: 'pay',
+    publish: true,
     rules_json: {
-      ...{ id: 'pay', version: 1 },
+      id: 'pay',
+      version: 1,
       rules: [{ name: 'few', decision: 'allow', reason: 'pay.few', when }],
     },
   });

@@ -107,8 +107,14 @@ export async function startMatrixStage(): Promise<MatrixStage> {
         : JSON.stringify({
             command: process.execPath,
             args: [
-              ...[cli, 'mcp', '--name', bindingOf(name, 'stdio'), '--'],
-              ...[...commandOf(servers, name, runtimes), 'stdio', file],
+              cli,
+              'mcp',
+              '--name',
+              bindingOf(name, 'stdio'),
+              '--',
+              ...commandOf(servers, name, runtimes),
+              'stdio',
+              file,
             ],
             env,
           }),

@@ -45,7 +45,9 @@ function recordingServer(seen: string[]): Server {
 const sessionOf = (req: IncomingMessage) => String(req.headers['mcp-session-id']);
 
 const call = JSON.stringify({
-  ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'tools/call',
   params: { name: 'ask', arguments: {} },
 });
 

@@ -58,8 +58,13 @@ async function limitTo(...capabilities: string[]): Promise<void> {
 }
 
 const passing = [
-  ...['initialize', 'server/discover', 'ping', 'tools/list', 'resources/list'],
-  ...['resources/templates/list', 'prompts/list'],
+  'initialize',
+  'server/discover',
+  'ping',
+  'tools/list',
+  'resources/list',
+  'resources/templates/list',
+  'prompts/list',
 ];
 
 describe('a binding with list_actions', () => {

@@ -12,9 +12,22 @@ import {
 } from './telemetry-stage.ts';
 
 const names = [
-  ...['level', 'time', 'pid', 'hostname', 'name', 'msg'],
-  ...['decision', 'reason_code', 'enforced', 'tool', 'host', 'method'],
-  ...['evidence_id', 'approval_id', 'duration_ms', 'trace_id'],
+  'level',
+  'time',
+  'pid',
+  'hostname',
+  'name',
+  'msg',
+  'decision',
+  'reason_code',
+  'enforced',
+  'tool',
+  'host',
+  'method',
+  'evidence_id',
+  'approval_id',
+  'duration_ms',
+  'trace_id',
 ].sort();
 
 describe('the log line of a decision', () => {

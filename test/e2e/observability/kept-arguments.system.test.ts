@@ -14,7 +14,10 @@ const keep = async (evidence_arguments: string) => {
 };
 const pay = (memo: string) =>
   world.sidecars[0].agent.post(`http://127.0.0.1:${world.upstream.port}/pay`, {
-    ...{ amount: 1, memo, to: `${memo}@customer.example`, note: `about ${memo.length}` },
+    amount: 1,
+    memo,
+    to: `${memo}@customer.example`,
+    note: `about ${memo.length}`,
   });
 
 /** The newest decision that a sidecar has brought, on a call of this note. */

@@ -25,8 +25,13 @@ async function budgeted(
   const host = `127.0.0.1:${world.upstream.port}`;
   const tool = `bank.${name}`;
   await world.api('PUT', `/v1/runtime/bindings/${name}`, {
-    ...{ protocol: 'http', host, method: 'POST', path: `/${name}`, body: 'json' },
-    ...{ tool, resource: 'account:main' },
+    protocol: 'http',
+    host,
+    method: 'POST',
+    path: `/${name}`,
+    body: 'json',
+    tool,
+    resource: 'account:main',
   });
   const isTool = { path: 'tool.name', operator: '==', value: tool };
   const within = { name: 'within', decision, reason: `${name}.within` };
@@ -34,7 +39,8 @@ async function budgeted(
     name,
     publish: true,
     rules_json: {
-      ...{ id: name, version: 1 },
+      id: name,
+      version: 1,
       rules: [{ ...within, when: { all: [isTool, { path, operator, value }] } }],
     },
   });
@@ -64,8 +70,11 @@ interface ManifestTool {
 
 async function preflight(tool: string, args: unknown): Promise<unknown> {
   const { body } = await world.api('POST', '/v1/actions/preflight', {
-    ...{ tool, resource: 'account:main', args },
-    ...{ agent_id: world.agentId, user_id: 'user_1' },
+    tool,
+    resource: 'account:main',
+    args,
+    agent_id: world.agentId,
+    user_id: 'user_1',
   });
   return body.decision;
 }
@@ -150,7 +159,11 @@ describe('a budget of calls', () => {
 
 it('a call that waits for a human counts when it is performed, once', async () => {
   const { tool, post, performed } = await budgeted(
-    ...(['wire', 'usage.calls_1h', '<', 2, 'require_approval'] as const),
+    'wire',
+    'usage.calls_1h',
+    '<',
+    2,
+    'require_approval',
   );
   const held = [1, 2, 3].map((n) => post(0, { n }));
   const decided = new Set<string>();
@@ -175,7 +188,8 @@ it('a call that waits for a human counts when it is performed, once', async () =
   const isCounted = ({ data }: Record<string, unknown>) =>
     (data as { usage?: unknown }).usage !== undefined;
   expect(counted.filter(isCounted).map((event) => event.reason_code)).toEqual([
-    ...['approval.satisfied', 'approval.satisfied'],
+    'approval.satisfied',
+    'approval.satisfied',
   ]);
 }, 120_000);
 

@@ -72,8 +72,11 @@ describe('a host without bindings', () => {
     const { error, details } = JSON.parse(answer.slice(answer.indexOf('\r\n\r\n')));
     const bound = new URL(bench.url).host;
     expect(details).toEqual({
-      ...{ tool: expect.stringContaining('http.get.127.0.0.1'), resource: '/secret', host },
-      ...{ bindings: [], nearest: { host: bound, binding: 'pay' } },
+      tool: expect.stringContaining('http.get.127.0.0.1'),
+      resource: '/secret',
+      host,
+      bindings: [],
+      nearest: { host: bound, binding: 'pay' },
     });
     expect(error).toContain(
       `The host ${host} has no binding for this agent; ${bound} is bound to pay.`,
@@ -84,7 +87,9 @@ describe('a host without bindings', () => {
   it('a refusal on a bound host names its binding', async () => {
     const { body } = await bench.pay(1_000);
     expect(body.details).toEqual({
-      ...{ tool: 'bank.pay', resource: 'account:main', host: new URL(bench.url).host },
+      tool: 'bank.pay',
+      resource: 'account:main',
+      host: new URL(bench.url).host,
       bindings: ['pay'],
     });
   });

@@ -231,7 +231,9 @@ describe('TLS to a passthrough host', () => {
       guard: everythingIsHere(),
     });
     const secured = await handshake(proxy, `models.example:${port}`, {
-      ...{ servername: 'models.example', ca, ALPNProtocols: ['h2'] },
+      servername: 'models.example',
+      ca,
+      ALPNProtocols: ['h2'],
     });
     if (!(secured instanceof TLSSocket)) throw secured;
     const [text] = await once(secured, 'data');

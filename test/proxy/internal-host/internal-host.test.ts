@@ -48,8 +48,17 @@ describe('the host inside the proxy', () => {
   });
 
   it.each([
-    ...['/', '/approvals', '/approvals/', '/approvals/012', '/approvals/12/', '/approvals/12?x'],
-    ...['/approvals/-1', '/approvals/1e1', '/approvals/9999999999999999', '/manifest/', '/ca.key'],
+    '/',
+    '/approvals',
+    '/approvals/',
+    '/approvals/012',
+    '/approvals/12/',
+    '/approvals/12?x',
+    '/approvals/-1',
+    '/approvals/1e1',
+    '/approvals/9999999999999999',
+    '/manifest/',
+    '/ca.key',
   ])('has no path %s', async (path) => {
     const res = await get(path);
     expect(res.status).toBe(404);

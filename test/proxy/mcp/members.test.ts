@@ -204,7 +204,11 @@ describe('_meta', () => {
 
   it.each([
     ...metaMembers,
-    ...['baggage', 'vscode.conversationId', 'vendor/unknown', 'ProgressToken', '__proto__'],
+    'baggage',
+    'vscode.conversationId',
+    'vendor/unknown',
+    'ProgressToken',
+    '__proto__',
   ])('%s is judged, if no line says why not', async (name) => {
     const of = (value: JsonValue) =>
       call(JSON.parse(`{${JSON.stringify(name)}:${JSON.stringify(value)}}`) as JsonObject);

@@ -9,6 +9,7 @@ import { buildRequest } from '../../../shared/binding/build.ts';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 import { parseResource } from '../../../shared/vocabulary/resource.ts';
 import { formType, jsonType, post, raw } from '../../support/disguises/request.ts';
+import { overrideParameters, refusedPaths } from './refused-targets.ts';
 import { codeOf, expectAction, RecogniseServer, written } from './support.ts';
 
 const host = 'api.example.com';
@@ -260,16 +261,22 @@ describe('a call on a host without bindings', () => {
           method: 'POST',
           target: '/upload?x=1',
           headers: [
-            ...['Content-Type: application/octet-stream', 'Accept-Encoding: gzip'],
-            ...[
-              'Authorization: Bearer own',
-              'Connection: close, X-Hop',
-              'X-Hop: 1',
-              'TE: trailers',
-            ],
-            ...['Proxy-Authorization: Basic eA==', 'Action-Goal: g', 'Sallyport-Mode: monitor'],
-            ...['X-Forwarded-For: 127.0.0.1', 'X-Real-IP: 127.0.0.1', 'Forwarded: for=127.0.0.1'],
-            ...['Keep-Alive: 5', 'Expect: 100-continue', 'Cookie: a=b', 'Cookie: c=d'],
+            'Content-Type: application/octet-stream',
+            'Accept-Encoding: gzip',
+            'Authorization: Bearer own',
+            'Connection: close, X-Hop',
+            'X-Hop: 1',
+            'TE: trailers',
+            'Proxy-Authorization: Basic eA==',
+            'Action-Goal: g',
+            'Sallyport-Mode: monitor',
+            'X-Forwarded-For: 127.0.0.1',
+            'X-Real-IP: 127.0.0.1',
+            'Forwarded: for=127.0.0.1',
+            'Keep-Alive: 5',
+            'Expect: 100-continue',
+            'Cookie: a=b',
+            'Cookie: c=d',
           ],
           body: Buffer.from([0, 1, 2]),
         }),
@@ -280,8 +287,16 @@ describe('a call on a host without bindings', () => {
     expect(outgoing.body).toBeInstanceOf(Readable);
     expect(outgoing.path).toBe('/upload?x=1');
     expect(outgoing.headers).toEqual([
-      ...['content-type', 'application/octet-stream', 'accept-encoding', 'gzip'],
-      ...['authorization', 'Bearer own', 'cookie', 'a=b', 'cookie', 'c=d'],
+      'content-type',
+      'application/octet-stream',
+      'accept-encoding',
+      'gzip',
+      'authorization',
+      'Bearer own',
+      'cookie',
+      'a=b',
+      'cookie',
+      'c=d',
     ]);
     expect(action.hints.goal).toBe('g');
   });
@@ -292,38 +307,7 @@ describe('a call on a host without bindings', () => {
     expect(action.build(action.args).path).toBe('/admin/%C3%BC/a%2Fb');
   });
 
-  it.each([
-    ...[
-      '/a/../b',
-      '/a/%2e%2e/b',
-      '/a/.%2E/b',
-      '/a/..;/b',
-      '/a/..%2fb',
-      '/a/..%5cb',
-      '/./a',
-      '/a/.',
-    ],
-    ...['//a', '/a//b', '/%2fa', '/a\\b', '/a%00', '/a%0d%0ab', '/a%', '/a%zz', '/a%252e%252e/b'],
-    ...['/a#b', '/a?b#c'],
-    ...['/a%3Bb', '/a/..%3B/b', '/a%3b', '/a%253bb', '/%2561dmin', '/a%25%32%65'],
-    ...['/a%c0%afb', '/a%c0%2fb', '/a%e0%80%af', '/%c0%ae%c0%ae/b', '/caf%e9', '/a%ed%a0%80'],
-    ...[
-      '/a%e2%88%95b',
-      '/a%ef%bc%8fb',
-      '/a%e2%81%84b',
-      '/a%e2%84%80b',
-      '/a%e2%88%96b',
-      '/a%ef%bc%bcb',
-    ],
-    ...[
-      '/a/%ef%bc%8e%ef%bc%8e/b',
-      '/a/%e2%80%a5/b',
-      '/a/.%e2%80%a4/b',
-      '/a%ef%bc%9bb',
-      '/a%ef%bc%85b',
-    ],
-    ...['/a%c2%85b', '/a;x=%e2%88%95/b', '/a%u2215b'],
-  ])('is refused with the path %s', async (target) => {
+  it.each(refusedPaths)('is refused with the path %s', async (target) => {
     expect(codeOf(await server.send(raw({ target }), where))).toBe('proxy.path_refused');
   });
 
@@ -332,19 +316,7 @@ describe('a call on a host without bindings', () => {
     raw({ method: 'GET', target: '/a', headers: ['X-Original-URL: /admin'] }),
     raw({ method: 'POST', target: '/a?_method=delete' }),
     raw({ method: 'POST', target: '/a?x=1;%5Fmethod=delete' }),
-    ...[
-      ...['.method', '[method', '_method[]', '?_method[]', '[_method]', '_method[0]', '%20_method'],
-      ...['%00_method', '_METHOD', '_meth%6fd', '%255fmethod', '%u005fmethod', '_method%00x'],
-      ...[
-        '+_method',
-        '%EF%BC%BFmethod',
-        '_%E2%80%8Bmethod',
-        '_HttpMethod',
-        '_method.x',
-        '%5Bmethod',
-      ],
-      ...['X-HTTP-Method-Override', 'x_http_method_override', 'X-HTTP-Method'],
-    ].map((name) => raw({ method: 'POST', target: `/a?x=1&${name}=delete` })),
+    ...overrideParameters.map((name) => raw({ method: 'POST', target: `/a?x=1&${name}=delete` })),
     ...['X-HTTP-Method', 'X_METHOD_OVERRIDE', 'X-HTTP-Verb-Override', 'HTTP-Method-Override'].map(
       (name) => raw({ method: 'POST', target: '/a', headers: [`${name}: DELETE`] }),
     ),
@@ -392,9 +364,7 @@ describe('a host that is passed through', () => {
     expect(seen).toMatchObject({ kind: 'pass', what: 'passthrough', form: { kind: 'http' } });
     if (seen === 'unparsed' || seen.kind !== 'pass') throw new Error('no pass');
     expect(seen.outgoing.path).toBe('/v1/messages//x?beta=%zz');
-    expect(seen.outgoing.headers).toEqual([
-      ...['x-api-key', 'own', 'content-type', 'application/json'],
-    ]);
+    expect(seen.outgoing.headers).toEqual(['x-api-key', 'own', 'content-type', 'application/json']);
     expect(seen.outgoing.body).toBeInstanceOf(Readable);
   });
 });

@@ -84,13 +84,23 @@ describe('tools/call', () => {
 
   it('keeps session, version and allowed headers, and no others', async () => {
     const headers = [
-      ...['Accept: application/json, text/event-stream', 'Mcp-Session-Id: s1'],
-      ...['MCP-Protocol-Version: 2025-06-18', 'Authorization: Bearer own', 'Origin: https://x'],
-      ...['Action-Passport: ey', 'Cookie: a=b'],
+      'Accept: application/json, text/event-stream',
+      'Mcp-Session-Id: s1',
+      'MCP-Protocol-Version: 2025-06-18',
+      'Authorization: Bearer own',
+      'Origin: https://x',
+      'Action-Passport: ey',
+      'Cookie: a=b',
     ];
     const standard = [
-      ...['accept', 'application/json, text/event-stream', 'content-type', 'application/json'],
-      ...['mcp-protocol-version', '2025-06-18', 'mcp-session-id', 's1'],
+      'accept',
+      'application/json, text/event-stream',
+      'content-type',
+      'application/json',
+      'mcp-protocol-version',
+      '2025-06-18',
+      'mcp-session-id',
+      's1',
     ];
     const call = request('tools/call', { name: 'x' });
     const action = expectAction(await send(call, headers));
@@ -140,15 +150,30 @@ describe('without sessions (2026-07-28)', () => {
     const call = request('tools/call', { name: 'x', arguments: args, _meta: meta });
     const action = expectAction(
       await send(call, [
-        ...[version, 'Mcp-Method: tools/call', 'Mcp-Name: x', 'Mcp-Param-Region: eu west'],
-        ...['Mcp-Param-Count: 42.0', 'Mcp-Param-UserName: =?base64?w4Rkw6Q=?='],
+        version,
+        'Mcp-Method: tools/call',
+        'Mcp-Name: x',
+        'Mcp-Param-Region: eu west',
+        'Mcp-Param-Count: 42.0',
+        'Mcp-Param-UserName: =?base64?w4Rkw6Q=?=',
       ]),
     );
     expect(action.form).toMatchObject({ isStateless: true });
     expect(action.build(action.args).headers).toEqual([
-      ...['content-type', 'application/json', 'mcp-protocol-version', '2026-07-28'],
-      ...['mcp-method', 'tools/call', 'mcp-name', 'x', 'mcp-param-region', 'eu west'],
-      ...['mcp-param-count', '42.0', 'mcp-param-username', '=?base64?w4Rkw6Q=?='],
+      'content-type',
+      'application/json',
+      'mcp-protocol-version',
+      '2026-07-28',
+      'mcp-method',
+      'tools/call',
+      'mcp-name',
+      'x',
+      'mcp-param-region',
+      'eu west',
+      'mcp-param-count',
+      '42.0',
+      'mcp-param-username',
+      '=?base64?w4Rkw6Q=?=',
     ]);
     expect(action.build({ count: 42 }).headers.join()).not.toContain('eu west');
   });
@@ -171,7 +196,8 @@ describe('without sessions (2026-07-28)', () => {
   it('a notification stream passes unless it follows resources', async () => {
     const listen = (notifications: unknown) =>
       send(request('subscriptions/listen', { notifications, _meta: meta }), [
-        ...[version, 'Mcp-Method: subscriptions/listen'],
+        version,
+        'Mcp-Method: subscriptions/listen',
       ]);
     expect(codeOf(await listen({ toolsListChanged: true }))).toBe('pass');
     expect(codeOf(await listen({ resourceSubscriptions: [] }))).toBe('pass');
@@ -186,8 +212,13 @@ describe('without sessions (2026-07-28)', () => {
 
 describe('a message that is forwarded without a decision on its arguments', () => {
   it.each([
-    ...['initialize', 'server/discover', 'ping', 'tools/list', 'resources/list'],
-    ...['resources/templates/list', 'prompts/list'],
+    'initialize',
+    'server/discover',
+    'ping',
+    'tools/list',
+    'resources/list',
+    'resources/templates/list',
+    'prompts/list',
   ])('is the request %s', async (method) => {
     const params = {
       ...(method.endsWith('/list') && { cursor: 'c' }),
@@ -220,7 +251,12 @@ describe('a message that is forwarded without a decision on its arguments', () =
     const stream = expectPass(await server.send(raw({ target: '/mcp', headers }), where));
     expect(stream).toMatchObject({ what: 'mcp/stream', form: { kind: 'http' } });
     expect(stream.outgoing).toEqual({
-      ...{ scheme: 'https', host, port: 443, method: 'GET', path: '/mcp', body: null },
+      scheme: 'https',
+      host,
+      port: 443,
+      method: 'GET',
+      path: '/mcp',
+      body: null,
       headers: ['accept', 'text/event-stream', 'mcp-session-id', 's', 'last-event-id', '4'],
     });
     const end = raw({ method: 'DELETE', target: '/mcp', headers: ['Mcp-Session-Id: s'] });

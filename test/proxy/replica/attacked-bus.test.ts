@@ -191,8 +191,13 @@ describe('on a bus that an attacker writes to', () => {
     for (const name of shown) await tenant.publish(name);
     await tenant.beat();
     const other = await openReplica({
-      ...{ bus, tenantId: 'acme', sidecarId, sectionKeys: tenant.sectionKeys },
-      ...{ maxStalenessMs: 30_000, clock, log: silentLog },
+      bus,
+      tenantId: 'acme',
+      sidecarId,
+      sectionKeys: tenant.sectionKeys,
+      maxStalenessMs: 30_000,
+      clock,
+      log: silentLog,
     });
     expect(() => other.assertFresh()).toThrow(
       expect.objectContaining({ code: 'sync.no_snapshot' }),

@@ -145,8 +145,12 @@ describe('a replica', () => {
 
     const onward = new PublishedTenant(await open(second.url), clock);
     Object.assign(onward, {
-      ...{ key: tenant.key, passportKey: tenant.passportKey, bodies: tenant.bodies },
-      ...{ versions: tenant.versions, tokens: tenant.tokens, sequence: tenant.sequence },
+      key: tenant.key,
+      passportKey: tenant.passportKey,
+      bodies: tenant.bodies,
+      versions: tenant.versions,
+      tokens: tenant.tokens,
+      sequence: tenant.sequence,
     });
     await expectRecovery(onward);
     expect(replica.killSwitches).toEqual(armed.killSwitches);

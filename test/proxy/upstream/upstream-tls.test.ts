@@ -105,8 +105,11 @@ describe('the sidecar refuses an upstream with 502 and a specific reason, and se
   it.each(['TLSv1', 'TLSv1.1'] as const)('support for %s at most', async (version) => {
     const { ca, cert, key } = certificateFor('127.0.0.1');
     const { port, received } = await countingServer(cleanup, {
-      ...{ cert, key, ciphers: anything },
-      ...{ minVersion: version, maxVersion: version },
+      cert,
+      key,
+      ciphers: anything,
+      minVersion: version,
+      maxVersion: version,
     });
     const proxy = await startProxy(cleanup, { ca: [ca] });
     const answer = await through(cleanup, proxy, { port });

@@ -40,7 +40,8 @@ describe('the stricter of two terms', () => {
     const both = { channels: ['a', 'b'], minRole: 'owner', quorum: 4, slaSeconds: 60 };
     expect(stricterTerms(one, other)).toEqual(both);
     expect(stricterTerms(other, one)).toEqual({
-      ...{ ...both, channels: ['b', 'a'] },
+      ...both,
+      channels: ['b', 'a'],
       slaSeconds: undefined,
     });
   });
@@ -48,7 +49,9 @@ describe('the stricter of two terms', () => {
   it('takes the least of both grants and the higher risk', () => {
     const narrow = { uses: 9, ttlSeconds: 60, scope: 'action' } as const;
     expect(stricterTerms(one, { ...other, grant: narrow }).grant).toEqual({
-      ...{ uses: 3, ttlSeconds: 60, scope: 'action' },
+      uses: 3,
+      ttlSeconds: 60,
+      scope: 'action',
     });
     expect(higherRisk('low', 'critical')).toBe('critical');
     expect(higherRisk('high', 'medium')).toBe('high');

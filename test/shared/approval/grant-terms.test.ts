@@ -60,7 +60,9 @@ describe('what a decider may grant', () => {
     const wide = { max_uses: 100, max_ttl_seconds: 86_400, scope: 'tool' } as const;
     expect(jointGrantLimits([wide])).toEqual({ uses: 100, ttlSeconds: 86_400, scope: 'tool' });
     expect(jointGrantLimits([wide, { max_uses: 3, scope: 'tool' }])).toEqual({
-      ...{ uses: 3, ttlSeconds: 3_600, scope: 'tool' },
+      uses: 3,
+      ttlSeconds: 3_600,
+      scope: 'tool',
     });
     for (const order of [
       [wide, {}],
@@ -78,14 +80,15 @@ describe('several deciders', () => {
   const judge = (grant: GrantRequest | undefined, votes: readonly Vote[]) =>
     judgeDecision({
       approval: {
-        ...{
-          kind: 'action',
-          status: 'pending',
-          agentId: '7',
-          userId: 'alice',
-          minRole: 'approver',
-        },
-        ...{ quorum: 2, expiresAtMs: nowMs + 1_000, riskTier: 'high', grantLimits: limits },
+        kind: 'action',
+        status: 'pending',
+        agentId: '7',
+        userId: 'alice',
+        minRole: 'approver',
+        quorum: 2,
+        expiresAtMs: nowMs + 1_000,
+        riskTier: 'high',
+        grantLimits: limits,
         requestedBy: [],
       },
       decider: { principal: 'ben', role: 'approver' },
@@ -98,8 +101,10 @@ describe('several deciders', () => {
       votes,
     });
   const anna = (grant?: GrantLimits): Vote => ({
-    ...{ principal: 'anna', role: 'approver' },
-    ...{ action: 'approve', grant },
+    principal: 'anna',
+    role: 'approver',
+    action: 'approve',
+    grant,
   });
 
   it('grant the least that each of them asked for', () => {
@@ -118,19 +123,29 @@ describe('several deciders', () => {
 
   it('keep what the first asked for until the second has decided', () => {
     expect(judge({ uses: 3 }, [])).toMatchObject({
-      ...{ status: 'pending', votesMissing: 1, grantAsked: { uses: 3 } },
+      status: 'pending',
+      votesMissing: 1,
+      grantAsked: { uses: 3 },
     });
   });
 });
 
 describe('a standing grant', () => {
   const grant: StandingGrant = {
-    ...{ uses: 5, ttlSeconds: 600, scope: 'tool' },
-    ...{ agentId: '7', userId: 'alice', tool: 'pay', manifestHash: null },
-    ...{ minRole: 'admin', quorum: 2 },
+    uses: 5,
+    ttlSeconds: 600,
+    scope: 'tool',
+    agentId: '7',
+    userId: 'alice',
+    tool: 'pay',
+    manifestHash: null,
+    minRole: 'admin',
+    quorum: 2,
   };
   const terms: ApprovalTerms = {
-    ...{ channels: [], minRole: 'admin', quorum: 2 },
+    channels: [],
+    minRole: 'admin',
+    quorum: 2,
     grant: { uses: 5, ttlSeconds: 600, scope: 'tool' },
   };
   const asked: readonly [string, Partial<ApprovalTerms>, boolean][] = [

@@ -18,7 +18,8 @@ describe('what cannot be known', () => {
         policy([rule('allow'), rule(decision, usage('calls_1h', '>=', 1000))]),
       );
       expect(ask({}, nowMs, unknown)).toMatchObject({
-        ...{ decision: 'deny', reasonCode: 'usage.unknown' },
+        decision: 'deny',
+        reasonCode: 'usage.unknown',
       });
     },
   );

@@ -32,7 +32,8 @@ describe('a budget of calls', () => {
     const { ask } = decider(policy([rule('allow'), rule('deny', usage('calls_24h', '>=', 1))]));
     expect(ask().decision).toBe('allow');
     expect(ask()).toMatchObject({
-      ...{ decision: 'deny', reasonCode: 'test.r1' },
+      decision: 'deny',
+      reasonCode: 'test.r1',
       resetsAtMs: nowMs + minuteMs + 24 * hourMs,
     });
   });
@@ -93,7 +94,8 @@ describe('a budget of a sum', () => {
     expect(ask({ amount: 50 }).decision).toBe('deny');
     expect(ask({ amount: 40 }).decision).toBe('allow');
     expect(ask({ amount: 0.01 })).toMatchObject({
-      ...{ decision: 'deny', resetsAtMs: nowMs + minuteMs + 24 * hourMs },
+      decision: 'deny',
+      resetsAtMs: nowMs + minuteMs + 24 * hourMs,
     });
   });
 
@@ -110,7 +112,8 @@ describe('a budget of a sum', () => {
     'permits nothing where nobody can say what %j adds',
     (amount) => {
       expect(decider(budget).ask({ amount })).toMatchObject({
-        ...{ decision: 'deny', resetsAtMs: undefined },
+        decision: 'deny',
+        resetsAtMs: undefined,
       });
     },
   );
@@ -132,7 +135,9 @@ describe('a budget of a sum', () => {
   it('is exact in decimals', () => {
     const { ask } = decider(policy([rule('allow', usage('sum_24h.amount', '<=', 0.3))]));
     expect([0.1, 0.2, 0.01].map((amount) => ask({ amount }).decision)).toEqual([
-      ...['allow', 'allow', 'deny'],
+      'allow',
+      'allow',
+      'deny',
     ]);
   });
 

@@ -197,8 +197,13 @@ describe('a port of Sallyport itself', () => {
       const guard = createGuard({ allowPrivate: ['0.0.0.0/0', '::/0'], ownPorts: [8080] });
       const inside = hex(address);
       const spellings = [
-        ...[`::ffff:${inside}`, `::ffff:0:${inside}`, `64:ff9b::${inside}`, `::${inside}`],
-        ...[`2002:${inside}::1`, `64:ff9b:1::${inside}`, `2606:4700::5efe:${inside}`],
+        `::ffff:${inside}`,
+        `::ffff:0:${inside}`,
+        `64:ff9b::${inside}`,
+        `::${inside}`,
+        `2002:${inside}::1`,
+        `64:ff9b:1::${inside}`,
+        `2606:4700::5efe:${inside}`,
         `2001:0:${inside}::1`,
       ];
       for (const spelling of spellings) {

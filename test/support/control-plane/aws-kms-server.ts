@@ -50,7 +50,10 @@ export async function startAwsKmsServer(tls: {
           'content-type': 'application/x-amz-json-1.1',
           'x-amz-target': `TrentService.${verb}`,
         },
-        ...{ body, region: 'eu-central-1', service: 'kms', at: dateOf(req.headers['x-amz-date']) },
+        body,
+        region: 'eu-central-1',
+        service: 'kms',
+        at: dateOf(req.headers['x-amz-date']),
       },
       { accessKeyId, secretAccessKey, sessionToken },
     );

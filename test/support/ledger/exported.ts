@@ -71,7 +71,11 @@ export async function exportOf(ledger: PaperLedger, wanted: PaperExport = {}): P
   const events = wanted.events ?? ledger.rows;
   const chains = wanted.chains ?? chainsOf(events);
   const plan: ExportPlan = {
-    ...{ tenant: ledger.tenant, format, dialect, filters, checkpoint },
+    tenant: ledger.tenant,
+    format,
+    dialect,
+    filters,
+    checkpoint,
     createdAt: '2026-11-21T10:00:00.000Z',
     keys: [ledger.exportKey.publicJwk, ledger.checkpointKey.publicJwk],
   };

@@ -57,9 +57,20 @@ function serverArgs(options: RedisOptions, folder: string, port: number): readon
   const kept =
     options.persistent === true ? ['--appendonly', 'yes', '--appendfsync', 'always'] : [];
   return [
-    ...['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', ''],
-    ...['--daemonize', 'no', '--databases', '1'],
-    ...['--maxmemory-policy', options.maxmemoryPolicy ?? 'noeviction'],
+    '--port',
+    String(port),
+    '--bind',
+    '127.0.0.1',
+    '--dir',
+    folder,
+    '--save',
+    '',
+    '--daemonize',
+    'no',
+    '--databases',
+    '1',
+    '--maxmemory-policy',
+    options.maxmemoryPolicy ?? 'noeviction',
     ...kept,
     ...(options.settings ?? []),
   ];

@@ -33,8 +33,12 @@ export function helloMessage({ sni, extensions = [] }: HelloParts = {}): Buffer 
     Buffer.concat([number(type), vector(2, data)]),
   );
   const body = [
-    ...[number(0x0303), Buffer.alloc(32, 7), vector(1, Buffer.alloc(32, 9))],
-    ...[vector(2, number(0x1301)), vector(1, Buffer.from([0])), vector(2, ...written)],
+    number(0x0303),
+    Buffer.alloc(32, 7),
+    vector(1, Buffer.alloc(32, 9)),
+    vector(2, number(0x1301)),
+    vector(1, Buffer.from([0])),
+    vector(2, ...written),
   ];
   return Buffer.concat([Buffer.from([1]), vector(3, ...body)]);
 }
@@ -58,8 +62,12 @@ const retryRandom = 'cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a
 /** A HelloRetryRequest (RFC 8446 section 4.1.4) as a server sends it. */
 export function helloRetryRequest(): Buffer {
   const body = [
-    ...[number(0x0303), Buffer.from(retryRandom, 'hex'), vector(1, Buffer.alloc(32, 9))],
-    ...[number(0x1301), Buffer.from([0]), vector(2)],
+    number(0x0303),
+    Buffer.from(retryRandom, 'hex'),
+    vector(1, Buffer.alloc(32, 9)),
+    number(0x1301),
+    Buffer.from([0]),
+    vector(2),
   ];
   return inRecords(Buffer.concat([Buffer.from([2]), vector(3, ...body)]));
 }

@@ -63,7 +63,11 @@ export async function rotateUnderFire({ kills, rows }: Fire): Promise<FireReport
     const lostKeys = await keysLost(pair, { next, keys });
     const verified = await pair.call(0, 'GET', '/v1/evidence/verify');
     return {
-      ...{ kills, answered, failed, lostKeys, statusAfter },
+      kills,
+      answered,
+      failed,
+      lostKeys,
+      statusAfter,
       oldKeySays: oldOnly.output(),
       events: await rotationEvents(pair.pool),
       isVerified: verified.status === 200 && verified.body.ok === true,
@@ -87,7 +91,9 @@ async function seed(pair: TwoControlPlanes, rows: number): Promise<void> {
 }
 
 const credential = (name: string) => ({
-  ...{ name, secret: `secret of ${name}`, inject: { in: 'bearer' } },
+  name,
+  secret: `secret of ${name}`,
+  inject: { in: 'bearer' },
   bind: { tools: ['x.*'], hosts: ['x.example'] },
 });
 

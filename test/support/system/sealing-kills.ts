@@ -107,7 +107,9 @@ function startWriter(victim: Victim, name: string, isOver: () => boolean) {
         name === 'changes'
           ? await victim.api('PUT', '/v1/runtime/bindings/changing', binding(mark))
           : await victim.api('POST', '/v1/evidence/events', {
-              ...{ type: 'custom.mark', chain_id: `custom:${name}`, data: { mark } },
+              type: 'custom.mark',
+              chain_id: `custom:${name}`,
+              data: { mark },
             });
       const eventHash = typeof body.event_hash === 'string' ? body.event_hash : undefined;
       return { mark, eventHash, isTold: status === 200 };
@@ -123,22 +125,30 @@ function startWriter(victim: Victim, name: string, isOver: () => boolean) {
 }
 
 const binding = (mark: string) => ({
-  ...{ protocol: 'http', host: 'api.example', method: 'POST', path: `/${mark}`, tool: 'marked' },
+  protocol: 'http',
+  host: 'api.example',
+  method: 'POST',
+  path: `/${mark}`,
+  tool: 'marked',
 });
 
 /** A sidecar's spool and uploader: it sends again until it is told. */
 async function startSidecar(victim: Victim, isOver: () => boolean) {
   const agent = await victim.api('POST', '/v1/agents/register', {
-    ...{ name: 'bot', capabilities: ['*'] },
+    name: 'bot',
+    capabilities: ['*'],
   });
   const agentId = String(agent.body.agent_id);
   const token = await victim.api('POST', '/v1/sidecars/tokens', {
-    ...{ agent_id: agentId, user_id: 'user_1' },
+    agent_id: agentId,
+    user_id: 'user_1',
   });
   const dataDir = join(victim.dataDir, 'sidecar');
   fs.mkdirSync(dataDir);
   const enrolment = await enrol({
-    ...{ dataDir, controlPlaneUrl: victim.origin, token: String(token.body.token) },
+    dataDir,
+    controlPlaneUrl: victim.origin,
+    token: String(token.body.token),
     version: 'test',
   });
   const { sidecarId } = enrolment.identity;
@@ -152,10 +162,18 @@ async function startSidecar(victim: Victim, isOver: () => boolean) {
       const id = newId('ev', Date.now());
       await spool.append({
         event: {
-          ...{ id, type: 'decision', chain_id: `agent:${agentId}`, agent_id: agentId },
-          ...{ occurred_at: new Date().toISOString(), source: `sidecar:${sidecarId}` },
-          ...{ user_id: 'user_1', tool: 'pay', resource: 'invoice:1' },
-          ...{ decision: 'allow', reason_code: 'test.allow', data: {} },
+          id,
+          type: 'decision',
+          chain_id: `agent:${agentId}`,
+          agent_id: agentId,
+          occurred_at: new Date().toISOString(),
+          source: `sidecar:${sidecarId}`,
+          user_id: 'user_1',
+          tool: 'pay',
+          resource: 'invoice:1',
+          decision: 'allow',
+          reason_code: 'test.allow',
+          data: {},
         },
       });
       ids.push(`sidecar:${sidecarId}/${id}`);

@@ -74,15 +74,13 @@ export async function startStdioDesk() {
     PLAIN: 'for the server to read',
   });
   const bridgeArgs = (diary: { readonly path: string }, manners = '') => [
-    ...[
-      '--name',
-      'crm',
-      '--',
-      process.execPath,
-      'test/support/sidecar/stdio-server.ts',
-      diary.path,
-      manners,
-    ],
+    '--name',
+    'crm',
+    '--',
+    process.execPath,
+    'test/support/sidecar/stdio-server.ts',
+    diary.path,
+    manners,
   ];
 
   /** An MCP client that starts the bridge, and by it the server, as a desktop program would. */

@@ -88,12 +88,19 @@ export async function startTwoOfEach(sidecarEnv: Record<string, string> = {}): P
   const agent = await api('POST', '/v1/agents/register', { name: 'twin', capabilities: ['*.**'] });
   const agentId = String(agent.body.agent_id);
   const token = await api('POST', '/v1/sidecars/tokens', {
-    ...{ agent_id: agentId, user_id: 'user_1', max_uses: 2 },
+    agent_id: agentId,
+    user_id: 'user_1',
+    max_uses: 2,
   });
   const host = `127.0.0.1:${upstream.port}`;
   await api('PUT', '/v1/runtime/bindings/pay', {
-    ...{ protocol: 'http', host, method: 'POST', path: '/pay', body: 'json' },
-    ...{ tool: 'bank.pay', resource: 'account:main' },
+    protocol: 'http',
+    host,
+    method: 'POST',
+    path: '/pay',
+    body: 'json',
+    tool: 'bank.pay',
+    resource: 'account:main',
   });
   await api('POST', '/v1/policies', { name: 'pay', publish: true, rules_json: payPolicy });
   const startSidecar = async (index: 0 | 1): Promise<RunningSidecar> => {
@@ -184,11 +191,15 @@ const payPolicy = {
   version: 1,
   rules: [
     {
-      ...{ name: 'small', decision: 'allow', reason: 'pay.small' },
+      name: 'small',
+      decision: 'allow',
+      reason: 'pay.small',
       when: { all: [isPay, { path: 'args.amount', operator: '<=', value: 1000 }] },
     },
     {
-      ...{ name: 'large', decision: 'require_approval', reason: 'pay.large' },
+      name: 'large',
+      decision: 'require_approval',
+      reason: 'pay.large',
       approval: { grant: { max_uses: 1000, max_ttl_seconds: 86_400, scope: 'tool' } },
       when: { all: [isPay, { path: 'args.amount', operator: '>', value: 1000 }] },
     },

@@ -95,8 +95,14 @@ it('a follower that is too slow for the tail is sent large events a few at a tim
   const tail = new TenantTail('t', count, { ...deps, pollMs: 60_000 });
   const done = new AbortController();
   const following = {
-    ...{ tenantId: 't', tail, position: 0, filter: eventFilter({}), signal: done.signal },
-    ...{ aliveMs: 60_000, permittedMs: 60_000, isStillPermitted: async () => true },
+    tenantId: 't',
+    tail,
+    position: 0,
+    filter: eventFilter({}),
+    signal: done.signal,
+    aliveMs: 60_000,
+    permittedMs: 60_000,
+    isStillPermitted: async () => true,
   };
   let messages = 0;
   for await (const chunk of follow(deps, following)) {

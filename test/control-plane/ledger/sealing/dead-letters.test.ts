@@ -33,7 +33,10 @@ describe('while the ledger takes nothing', () => {
 
   it('what could not be sealed is seen, with the reason, and sealed at once when somebody asks', async () => {
     expect(await waiting()).toEqual({
-      ...{ count: 0, oldest: null, last_error: null, dead_letters: [] },
+      count: 0,
+      oldest: null,
+      last_error: null,
+      dead_letters: [],
     });
     const faults = databaseFaults(gateway.services);
     await faults.unwritable('evidence_row');

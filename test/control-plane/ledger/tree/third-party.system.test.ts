@@ -49,8 +49,12 @@ async function checkedByGo({ tenantId, ...wanted }: Wanted): Promise<Outcome> {
     key,
   });
   const settings = {
-    ...{ base: `${api.origin}/api/v1/evidence`, key, vkey: String(body?.vkey) },
-    ...{ positions: [], sizes: [], ...wanted },
+    base: `${api.origin}/api/v1/evidence`,
+    key,
+    vkey: String(body?.vkey),
+    positions: [],
+    sizes: [],
+    ...wanted,
   };
   const { promise, resolve } = Promise.withResolvers<Outcome>();
   const child = execFile(program, { timeout: 60_000 }, (_error, stdout, stderr) => {
@@ -109,7 +113,8 @@ describe('Go’s tlog and note packages', () => {
     const { body } = await api.send('GET', '/api/v1/evidence/export?format=json', { key });
     const { statement } = body as { statement: { checkpoint: string } };
     const { report, complaint } = await checkedByGo({
-      ...{ tenantId: 'exported', checkpoint: statement.checkpoint },
+      tenantId: 'exported',
+      checkpoint: statement.checkpoint,
       positions: [1, 35, 70],
     });
     expect(complaint).toBe('');

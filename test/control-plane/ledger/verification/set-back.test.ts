@@ -34,8 +34,14 @@ async function aLedger(): Promise<Stage> {
 }
 
 const callerOf = (tenantId: string): Caller => ({
-  ...{ tenantId, keyId: 'key_test', kind: 'key', principal: 'ada', role: 'owner' },
-  ...{ scope: 'tenant', permissions: new Set(), address: '127.0.0.1' },
+  tenantId,
+  keyId: 'key_test',
+  kind: 'key',
+  principal: 'ada',
+  role: 'owner',
+  scope: 'tenant',
+  permissions: new Set(),
+  address: '127.0.0.1',
 });
 
 async function refused({ services, tenantId }: Stage, by = services): Promise<void> {

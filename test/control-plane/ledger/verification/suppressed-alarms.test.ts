@@ -75,7 +75,9 @@ const lose = (services = gateway.services, more = {}) =>
 const another = (): Promise<TestServices> => {
   const { config, masterKey } = gateway.services;
   return testServices({
-    ...{ databaseUrl: config.databaseUrl ?? '', redisUrl: redis.url, masterKey },
+    databaseUrl: config.databaseUrl ?? '',
+    redisUrl: redis.url,
+    masterKey,
     env: { SALLYPORT_VERIFY_MS: String(verifyMs) },
   });
 };
@@ -123,7 +125,9 @@ describe('a ledger that does not verify', () => {
   const key = 'content_mismatch 2 agent:7';
   const fail = () =>
     raiseAlarm(gateway.services, tenantId, {
-      ...{ type: 'chain_verification_failed', key, data: { events: 3 } },
+      type: 'chain_verification_failed',
+      key,
+      data: { events: 3 },
     });
   const kind = 'evidence.chain_verification_failed';
 

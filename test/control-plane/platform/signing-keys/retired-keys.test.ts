@@ -39,8 +39,14 @@ const rotate = (purpose: Purpose) => owner.call(rotateSigningKey, { body: { purp
 const issue = () =>
   owner.call(issuePassport, {
     body: {
-      ...{ tenant_id: tenant, agent_id: 'agent-x', user_id: 'u', goal: 'Refund' },
-      ...{ allowed_tools: ['pay'], risk_tier: 'low', policy_id: 'p', audience: 'gateway://agents' },
+      tenant_id: tenant,
+      agent_id: 'agent-x',
+      user_id: 'u',
+      goal: 'Refund',
+      allowed_tools: ['pay'],
+      risk_tier: 'low',
+      policy_id: 'p',
+      audience: 'gateway://agents',
       ttl_seconds: 3600,
     },
   });

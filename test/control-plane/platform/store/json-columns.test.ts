@@ -61,8 +61,15 @@ it.each(['', '{', 'null', '[]', '{}', '{"id":"a","version":1,"rules":{}}'])(
 );
 
 const sealed = {
-  ...{ id: 'ev_1', type: 'decision', tenant: 'default', chain_id: 'agent:1', position: 1, seq: 1 },
-  ...{ occurred_at: '2026-11-22T00:00:00.000Z', source: 'control-plane', data: { more: [1] } },
+  id: 'ev_1',
+  type: 'decision',
+  tenant: 'default',
+  chain_id: 'agent:1',
+  position: 1,
+  seq: 1,
+  occurred_at: '2026-11-22T00:00:00.000Z',
+  source: 'control-plane',
+  data: { more: [1] },
 };
 
 it('a sealed text is read as it is', () => {
@@ -100,8 +107,13 @@ it('a column that does not parse is refused whole', () => {
 
 it('a binding whose definition has another form is none, whatever its keyed hash', () => {
   const row = {
-    ...{ tenantId: 'default', name: 'odd', protocol: 'http', host: 'a.example', mac: 'same' },
-    ...{ updatedBy: 'owner', updatedAt: new Date(0) },
+    tenantId: 'default',
+    name: 'odd',
+    protocol: 'http',
+    host: 'a.example',
+    mac: 'same',
+    updatedBy: 'owner',
+    updatedAt: new Date(0),
   };
   const vault = { mac: () => 'same' };
   const definition = { name: 'odd', protocol: 'http', host: 'a.example' };

@@ -50,7 +50,12 @@ async function seedEverything(keys: OpenKeys): Promise<() => Promise<void>> {
   const common = { tenantId: 't', createdBy: 'p' };
   await db.credential.create({
     data: {
-      ...{ ...common, id: 'cred_1', name: 'n', inject: {}, tools: [], hosts: [] },
+      ...common,
+      id: 'cred_1',
+      name: 'n',
+      inject: {},
+      tools: [],
+      hosts: [],
       sealed: seal('credential', 'cred_1'),
     },
   });
@@ -65,9 +70,19 @@ async function seedEverything(keys: OpenKeys): Promise<() => Promise<void>> {
   });
   await db.approval.create({
     data: {
-      ...{ id: 7, tenantId: 't', agentId: '1', userId: 'u', tool: 't', resource: 'r' },
-      ...{ riskTier: 'low', reasonCode: 'r', summary: 's', chainId: 'c', actionDigest: 'd' },
-      ...{ channels: [], expiresAt: new Date() },
+      id: 7,
+      tenantId: 't',
+      agentId: '1',
+      userId: 'u',
+      tool: 't',
+      resource: 'r',
+      riskTier: 'low',
+      reasonCode: 'r',
+      summary: 's',
+      chainId: 'c',
+      actionDigest: 'd',
+      channels: [],
+      expiresAt: new Date(),
       proposedArgs: seal('approval_args', '7:proposed'),
       effectiveArgs: seal('approval_args', '7:effective'),
     },
@@ -75,7 +90,11 @@ async function seedEverything(keys: OpenKeys): Promise<() => Promise<void>> {
   const rowKey = { keyId: 'key_1', agentId: '', operation: 'preflight', key: 'a "quoted" key' };
   await db.idempotency.create({
     data: {
-      ...{ ...rowKey, tenantId: 't', fingerprint: 'f', owner: 'o', expiresAt: new Date() },
+      ...rowKey,
+      tenantId: 't',
+      fingerprint: 'f',
+      owner: 'o',
+      expiresAt: new Date(),
       body: seal('idempotency', JSON.stringify(Object.values(rowKey))),
     },
   });
@@ -150,7 +169,9 @@ describe('a rotation of the master key', () => {
     expect(rows).toEqual(
       ['other', 't'].flatMap((tenant) =>
         ['rotated', 'rotation_began'].map((what) => ({
-          ...{ tenant, type: `master_key.${what}`, key: masterKeyId(second) },
+          tenant,
+          type: `master_key.${what}`,
+          key: masterKeyId(second),
         })),
       ),
     );

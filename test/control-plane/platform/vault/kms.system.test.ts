@@ -243,7 +243,10 @@ describe('the name of a KMS', () => {
 it('the AWS KMS of these tests expects the signature of AWS’s own test suite (post-vanilla)', () => {
   const request = {
     url: new URL('https://example.amazonaws.com/'),
-    ...{ headers: {}, body: '', region: 'us-east-1', service: 'service' },
+    headers: {},
+    body: '',
+    region: 'us-east-1',
+    service: 'service',
     at: new Date('2015-08-30T12:36:00Z'),
   };
   const { authorization } = signAwsRequest(request, {

@@ -17,7 +17,9 @@ const hashes = { prevHash: `sha256:${'0'.repeat(64)}`, eventHash: `sha256:${'a'.
 const recordOf = (fields: Partial<EvidenceEvent> = {}): SiemRecord => ({
   event: {
     ...anEvent({ id: 'ev_1001', occurred_at, ...fields }),
-    ...{ tenant: 't1', position: 42, seq: 7 },
+    tenant: 't1',
+    position: 42,
+    seq: 7,
   },
   ...hashes,
 });
@@ -99,7 +101,13 @@ describe('what a SIEM is told of a denied action', () => {
     const { syslog, fields, values } = readCef(write('syslog_cef', denied));
     expect(syslog).toBe(`<110>1 ${occurred_at} gateway sallyport - evidence.sealed - `);
     expect(fields.slice(0, 7)).toEqual([
-      ...['CEF:0', 'Sallyport', 'Sallyport', '1.1.1', 'refund.out_of_policy', 'Action denied', '8'],
+      'CEF:0',
+      'Sallyport',
+      'Sallyport',
+      '1.1.1',
+      'refund.out_of_policy',
+      'Action denied',
+      '8',
     ]);
     expect(values).toMatchObject({
       rt: '1795168800123',
@@ -118,8 +126,14 @@ describe('what a SIEM is told of a denied action', () => {
     const [event] = linesOf(write('ocsf', denied));
     expect(event).toMatchObject({
       metadata: { version: '1.6.0', uid: 'ev_1001', tenant_uid: 't1' },
-      ...{ category_uid: 6, class_uid: 6003, activity_id: 99, type_uid: 600399 },
-      ...{ action_id: 2, disposition_id: 2, severity_id: 4, time: 1795168800123 },
+      category_uid: 6,
+      class_uid: 6003,
+      activity_id: 99,
+      type_uid: 600399,
+      action_id: 2,
+      disposition_id: 2,
+      severity_id: 4,
+      time: 1795168800123,
       actor: { user: { uid: 'user_1' }, app_uid: '7' },
       api: { operation: 'mcp.payments.refund' },
       policy: { name: 'refunds/large', uid: 'sha256:1' },

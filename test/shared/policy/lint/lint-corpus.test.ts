@@ -24,7 +24,21 @@ function ruleOf(decision: RuleDecision, all: readonly PolicyCondition[]): Policy
 }
 
 const value = fc.constantFrom<JsonValue>(
-  ...[0, 1, 5, 5.5, 10, -1, '5', '10', '1e1', '1e3x', '', 'a', 'ab', true, null],
+  0,
+  1,
+  5,
+  5.5,
+  10,
+  -1,
+  '5',
+  '10',
+  '1e1',
+  '1e3x',
+  '',
+  'a',
+  'ab',
+  true,
+  null,
 );
 const path = fc.constantFrom('args.a', 'args.a', 'args.b');
 const ordered = fc.constantFrom('<', '<=', '>', '>=');
