@@ -1,0 +1,112 @@
+import type { RowGuard } from '../integrity/row-guard.ts';
+import { addedColumns, type SignedRow, signedColumns } from '../store/signed-rows.ts';
+import { ClaimedRows } from './claimed-rows.ts';
+import type {
+  Included,
+  ListQuery,
+  Row,
+  SignedClient,
+  SignedPart,
+  StoredTable,
+  UniqueQuery,
+} from './tables.ts';
+import { claimsOf, type Unverified, unverified, type Verified } from './verified.ts';
+
+export interface Store {
+  readonly db: SignedClient;
+  readonly guard: RowGuard;
+}
+
+type Found<Table extends StoredTable, Query> = Row<Table> & Included<Query>;
+
+/** Reads rows of a signed table: verified, or marked as not verified. */
+export class SignedReader<Table extends StoredTable> extends ClaimedRows<Table> {
+  readonly #guard: RowGuard;
+
+  constructor({ db, guard }: Store, table: Table) {
+    super(db, table);
+    this.#guard = guard;
+  }
+
+  /** Throws `integrity.forged_row` for a forged row; null if there is none. */
+  async findUnique<Query extends UniqueQuery<Table>>(
+    query: Query,
+  ): Promise<Verified<Found<Table, Query>> | null> {
+    const row = await this.findUniqueUnverified(query);
+    return row === null ? null : this.verify(row);
+  }
+
+  /** Like `findUnique`, for a row that must exist. */
+  async findExisting<Query extends UniqueQuery<Table>>(
+    query: Query,
+  ): Promise<Verified<Found<Table, Query>>> {
+    const row = await this.findUnique(query);
+    if (row === null) throw new Error(`a row of ${this.table} does not exist`);
+    return row;
+  }
+
+  /** The first row that the query finds. Throws `integrity.forged_row` for a forged one. */
+  async findFirst(query: ListQuery<Table>): Promise<Verified<Row<Table>> | null> {
+    const [row] = await this.findUnverified({ ...query, take: 1 });
+    return row === undefined ? null : this.verify(row);
+  }
+
+  /** Throws `integrity.forged_row` if one of the rows is forged. */
+  async findMany<Query extends ListQuery<Table>>(
+    query: Query,
+  ): Promise<readonly Verified<Found<Table, Query>>[]> {
+    const rows = await this.findUnverified(query);
+    return rows.map((row) => this.verify(row));
+  }
+
+  /** Leaves forged rows out; they are reported and counted. */
+  async findValid<Query extends ListQuery<Table>>(
+    query: Query,
+  ): Promise<readonly Verified<Found<Table, Query>>[]> {
+    return this.valid(await this.findUnverified(query));
+  }
+
+  async findUniqueUnverified<Query extends UniqueQuery<Table>>(
+    query: Query,
+  ): Promise<Unverified<Found<Table, Query>> | null> {
+    const row = (await this.delegate.findUnique(query)) as Found<Table, Query> | null;
+    return row === null ? null : unverified(row);
+  }
+
+  async findUnverified<Query extends ListQuery<Table>>(
+    query: Query,
+  ): Promise<readonly Unverified<Found<Table, Query>>[]> {
+    const rows = (await this.delegate.findMany(query)) as Found<Table, Query>[];
+    return rows.map(unverified);
+  }
+
+  /** The signed columns of rows, without the others, which may be long. */
+  async findSigned(query: ListQuery<Table>): Promise<readonly Unverified<SignedPart<Table>>[]> {
+    const { key, signed } = signedColumns[this.table];
+    const columns = [...key, ...signed, ...addedColumns(this.table), 'mac'];
+    const select = Object.fromEntries(columns.map((column) => [column, true]));
+    const rows = (await this.delegate.findMany({ ...query, select })) as SignedPart<Table>[];
+    return rows.map(unverified);
+  }
+
+  /** Throws `integrity.forged_row` for a forged row. */
+  verify<Read extends Row<Table>>(row: Unverified<Read>): Verified<Read> {
+    const claimed = claimsOf(row);
+    this.#guard.assert(this.table, asSigned<Table>(claimed));
+    return claimed as Verified<Read>;
+  }
+
+  /** Whether a row is valid; a forged one is reported and counted. */
+  isValid(row: Unverified<Row<Table>> | Unverified<SignedPart<Table>>): boolean {
+    return this.#guard.holds(this.table, asSigned<Table>(claimsOf<object>(row)));
+  }
+
+  /** The valid ones of some rows. */
+  valid<Read extends Row<Table>>(rows: readonly Unverified<Read>[]): readonly Verified<Read>[] {
+    return rows.filter((row) => this.isValid(row)).map((row) => claimsOf(row) as Verified<Read>);
+  }
+}
+
+export function asSigned<Table extends StoredTable>(row: object): SignedRow<Table> {
+  return row as SignedRow<Table>;
+}

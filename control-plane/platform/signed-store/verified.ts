@@ -1,0 +1,48 @@
+import type { RowGuard } from '../integrity/row-guard.ts';
+import type { SignedRow, SignedTable } from '../store/signed-rows.ts';
+
+/** Private, so that a spread of a verified row, which may change it, is a plain row again. */
+declare abstract class VerifiedMark {
+  private readonly verified: true;
+}
+
+/** A row that passed its integrity check. Only this folder makes one. */
+export type Verified<Row> = Row & VerifiedMark;
+
+/** A row that was read but not verified. Its columns are out of reach, except by `claimsOf`. */
+export declare abstract class Unverified<Row> {
+  private readonly row: Row;
+}
+
+/** Marks a row as not verified. */
+export function unverified<Row extends object>(row: Row): Unverified<Row> {
+  return row as unknown as Unverified<Row>;
+}
+
+/** What a row claims. Use it only where a forged row can gain nothing by its claims. */
+export function claimsOf<Row extends object>(row: Unverified<Row>): Row {
+  return row as unknown as Row;
+}
+
+/**
+ * A row of SQL that reads several tables, verified; throws `integrity.forged_row` for a forged one.
+ */
+export function verifyRow<Table extends SignedTable, Row extends SignedRow<Table>>(
+  guard: RowGuard,
+  table: Table,
+  row: Unverified<Row>,
+): Verified<Row> {
+  const claimed = claimsOf(row);
+  guard.assert(table, claimed);
+  return claimed as Verified<Row>;
+}
+
+/** Like `verifyRow`, but undefined for a forged row, which is reported and counted. */
+export function validRow<Table extends SignedTable, Row extends SignedRow<Table>>(
+  guard: RowGuard,
+  table: Table,
+  row: Unverified<Row>,
+): Verified<Row> | undefined {
+  const claimed = claimsOf(row);
+  return guard.holds(table, claimed) ? (claimed as Verified<Row>) : undefined;
+}
