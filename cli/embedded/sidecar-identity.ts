@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import type { Services } from '../../control-plane/core/services.ts';
+import { claimedRows } from '../../control-plane/platform/signed-store/claimed-rows.ts';
 import type { Identity } from '../../proxy/base/identity.ts';
 import { enrolledIdentity } from '../../proxy/control-plane/enrolment.ts';
 import { SettingsError } from '../../shared/base/settings.ts';
@@ -116,7 +117,7 @@ export async function assertKnown(
   const identity = enrolledIdentity(folder);
   if (identity === undefined) return;
   const { tenantId, sidecarId: id } = identity;
-  if ((await db.sidecar.count({ where: { tenantId, id } })) > 0) return;
+  if ((await claimedRows(db, 'sidecar').count({ tenantId, id })) > 0) return;
   throw new SettingsError(
     `The data directory ${dataDir} has a sidecar (${id}) that its database does not know: the database was removed or replaced. ` +
       'Restore the data directory from a backup, or remove all of it to start empty.',

@@ -11,6 +11,7 @@ import { type Action, type Environment, modes } from '../../shared/vocabulary/ac
 import { approvalProof } from '../approvals/approval-proof.ts';
 import type { Services } from '../core/services.ts';
 import { readPresented } from '../passports/read-passport.ts';
+import { validRow, verifyRow } from '../platform/signed-store/verified.ts';
 import { compiledPolicies } from '../policies/load-published.ts';
 import { agentRowId } from '../records/agent-row-id.ts';
 import { toolRecord } from '../records/tool-record.ts';
@@ -42,7 +43,7 @@ export async function loadState(
   const claims = reading?.form === 'signed' ? reading.claims : undefined;
   const armed = services.guard.armedIn(tenantId);
   const nowMs = services.clock.now();
-  const row = await queryState(services.pool, {
+  const read = await queryState(services.pool, {
     tenantId,
     agentRowId: agentRowId(agentId),
     userId,
@@ -53,7 +54,7 @@ export async function loadState(
     armed,
   });
   services.guard.assertTrusted(tenantId);
-  assertSigned(services.guard, row);
+  const row = verifiedState(services.guard, read);
   assertNoneMissing(services.guard, row, { tenantId, armedIds: armed.ids });
   const policies = await compiledPolicies(services, tenantId, row.policies);
   const isBudgeted = policies.usage.needsOf(tool, agentId) !== undefined;
@@ -76,18 +77,23 @@ export async function loadState(
 }
 
 /** A row that fails its integrity check makes the decision a denial. */
-function assertSigned(guard: Services['guard'], row: StateRow): void {
-  if (row.tenant !== null) guard.assert('tenant', row.tenant);
-  for (const armed of row.kill_switches) guard.assert('kill_switch', armed);
-  if (row.agent !== null) guard.assert('agent', row.agent);
-  if (row.user !== null) guard.assert('directory_user', row.user);
-  if (row.tool !== null) guard.assert('tool', row.tool);
+function verifiedState(guard: Services['guard'], row: StateRow) {
+  return {
+    ...row,
+    tenant: row.tenant && verifyRow(guard, 'tenant', row.tenant),
+    kill_switches: row.kill_switches.map((armed) => verifyRow(guard, 'kill_switch', armed)),
+    agent: row.agent && verifyRow(guard, 'agent', row.agent),
+    user: row.user && verifyRow(guard, 'directory_user', row.user),
+    tool: row.tool && verifyRow(guard, 'tool', row.tool),
+  };
 }
+
+type VerifiedState = ReturnType<typeof verifiedState>;
 
 /** An armed kill switch without a row was deleted outside the API. */
 function assertNoneMissing(
   guard: Services['guard'],
-  { kill_switches: rows, armed_since: since }: StateRow,
+  { kill_switches: rows, armed_since: since }: VerifiedState,
   { tenantId, armedIds }: { readonly tenantId: string; readonly armedIds: readonly string[] },
 ): void {
   const present = new Set(rows.map(({ id }) => id));
@@ -98,14 +104,14 @@ function assertNoneMissing(
 
 /** Compares signed values, because a filter in SQL would use a forged column. */
 function isArmed(
-  { disarmedAt, expiresAt, agentId: blocked }: StateRow['kill_switches'][number],
+  { disarmedAt, expiresAt, agentId: blocked }: VerifiedState['kill_switches'][number],
   { agentId, nowMs }: { readonly agentId: string; readonly nowMs: number },
 ): boolean {
   if (disarmedAt !== null || (expiresAt !== null && Number(expiresAt) <= nowMs)) return false;
   return blocked === null || blocked === agentId;
 }
 
-function tenantOf({ tenant }: StateRow): DecisionState['tenant'] {
+function tenantOf({ tenant }: VerifiedState): DecisionState['tenant'] {
   const mode = modes.find((known) => known === tenant?.mode);
   if (tenant === null || mode === undefined)
     throw new Error('the tenant or its mode cannot be read');
@@ -113,7 +119,7 @@ function tenantOf({ tenant }: StateRow): DecisionState['tenant'] {
 }
 
 /** An unreadable forced mode counts as the strictest mode. */
-function killSwitch(row: StateRow['kill_switches'][number]): KillSwitch {
+function killSwitch(row: VerifiedState['kill_switches'][number]): KillSwitch {
   const mode = modes.find((known) => known === row.mode);
   return {
     id: row.id,
@@ -126,7 +132,7 @@ function killSwitch(row: StateRow['kill_switches'][number]): KillSwitch {
   };
 }
 
-function agentOf({ agent }: StateRow): AgentRecord | undefined {
+function agentOf({ agent }: VerifiedState): AgentRecord | undefined {
   if (agent === null) return undefined;
   return {
     id: String(agent.id),
@@ -136,7 +142,7 @@ function agentOf({ agent }: StateRow): AgentRecord | undefined {
   };
 }
 
-function userOf({ user }: StateRow): DirectoryUser | undefined {
+function userOf({ user }: VerifiedState): DirectoryUser | undefined {
   if (user === null) return undefined;
   return { id: user.id, email: user.email ?? undefined, role: user.role ?? undefined };
 }
@@ -144,22 +150,22 @@ function userOf({ user }: StateRow): DirectoryUser | undefined {
 function passportState(
   services: Pick<Services, 'guard'>,
   reading: PassportReading,
-  row: StateRow,
+  { approval: found, revoked }: VerifiedState,
 ): PassportState {
   if (reading.form !== 'signed') return reading;
   const { claims } = reading;
+  const eventHash = claims.approval_hash;
+  const row =
+    eventHash === null || found === null ? undefined : validRow(services.guard, 'approval', found);
   const approval =
-    claims.approval_hash === null || row.approval === null
+    eventHash === null || row === undefined
       ? undefined
-      : approvalProof(services, row.approval, {
-          eventHash: claims.approval_hash,
-          canonical: row.approval.canonical,
-        });
+      : approvalProof(row, { eventHash, canonical: row.canonical });
   return {
     form: 'signed',
     claims,
     source: 'presented',
-    revoked: row.revoked,
+    revoked,
     use: 'unclaimed',
     approval,
   };

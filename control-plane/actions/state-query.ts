@@ -1,5 +1,6 @@
 import type { Pool } from 'pg';
 import { signedJson } from '../platform/integrity/signed-json.ts';
+import type { Unverified } from '../platform/signed-store/verified.ts';
 import { queryPrepared } from '../platform/store/prepared-statement.ts';
 import type { SignedRow } from '../platform/store/signed-rows.ts';
 import type { StoredTool } from '../records/tool-record.ts';
@@ -27,20 +28,20 @@ export type ApprovalRow = SignedRow<'approval'> & {
 };
 
 export interface StateRow {
-  readonly tenant: SignedRow<'tenant'> | null;
+  readonly tenant: Unverified<SignedRow<'tenant'>> | null;
   /**
    * All kill switches that are or should be armed, for every agent, because a filtered column may
    * be forged.
    */
-  readonly kill_switches: readonly SignedRow<'kill_switch'>[];
+  readonly kill_switches: readonly Unverified<SignedRow<'kill_switch'>>[];
   /** Ids of kill switches that the ledger records as armed after the known position. */
   readonly armed_since: readonly string[];
-  readonly agent: SignedRow<'agent'> | null;
-  readonly user: SignedRow<'directory_user'> | null;
-  readonly tool: StoredTool | null;
+  readonly agent: Unverified<SignedRow<'agent'>> | null;
+  readonly user: Unverified<SignedRow<'directory_user'>> | null;
+  readonly tool: Unverified<StoredTool> | null;
   readonly policies: readonly (readonly [number, string])[];
   readonly revoked: boolean;
-  readonly approval: ApprovalRow | null;
+  readonly approval: Unverified<ApprovalRow> | null;
 }
 
 const armedSince = `select substr(e.chain_id, ${'kill_switches:'.length + 1}) from evidence_row e

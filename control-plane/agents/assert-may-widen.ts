@@ -4,13 +4,16 @@ import { globsMayIntersect } from '../../shared/glob/glob-intersection.ts';
 import type { Services } from '../core/services.ts';
 import { boundTools } from '../credentials/held-credentials.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
+import type { SignedClient } from '../platform/signed-store/tables.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Agent } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 
 interface Widening {
   readonly name: string;
   /** Current agent; undefined for a new one. */
-  readonly known: Agent | undefined;
+  readonly known: Verified<Agent> | undefined;
   readonly capabilities: readonly string[];
 }
 
@@ -53,17 +56,15 @@ function gainedBy(before: readonly string[], after: readonly string[]): readonly
 
 /** Reads tokens first: a token that is used between the two reads is a sidecar in the second. */
 async function hasSidecars(
-  tx: Pick<Transaction, 'enrolmentToken' | 'sidecar'>,
+  db: SignedClient,
   { clock }: Pick<Services, 'clock'>,
   { tenantId, id }: { readonly tenantId: string; readonly id: number },
 ): Promise<boolean> {
   const agentId = String(id);
   const expiresAt = { gt: new Date(clock.now()) };
-  const tokens = await tx.enrolmentToken.count({
-    where: { tenantId, agentId, usesLeft: { gt: 0 }, expiresAt },
-  });
-  if (tokens > 0) return true;
-  return (await tx.sidecar.count({ where: { tenantId, agentId, revokedAt: null } })) > 0;
+  const live = { tenantId, agentId, usesLeft: { gt: 0 }, expiresAt };
+  if ((await claimedRows(db, 'enrolment_token').count(live)) > 0) return true;
+  return (await claimedRows(db, 'sidecar').count({ tenantId, agentId, revokedAt: null })) > 0;
 }
 
 function refused(name: string, what: string): GatewayError {

@@ -3,6 +3,8 @@ import { riskTiers } from '../../shared/vocabulary/action.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { assertOwnAgent } from '../platform/access/own-agent.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import { claimsOf, type Verified } from '../platform/signed-store/verified.ts';
 import type { Agent } from '../platform/store/generated/client.ts';
 import { loadAgent } from '../records/load-agent.ts';
 import { type ListedServiceAccount, listServiceAccounts } from './service-account.ts';
@@ -22,11 +24,12 @@ interface AgentQuery {
  * agent.
  */
 export async function listAgents(
-  { db, guard }: Deps,
+  services: Deps,
   { tenantId, agentId }: Caller,
   { status, kind, limit, cursor = 0 }: AgentQuery,
-): Promise<{ readonly agents: readonly Agent[]; readonly nextCursor: string | null }> {
-  const found = await db.agent.findMany({
+): Promise<{ readonly agents: readonly Verified<Agent>[]; readonly nextCursor: string | null }> {
+  const rows = signedRows(services, 'agent');
+  const found = await rows.findUnverified({
     where: {
       tenantId,
       id: { gt: cursor, ...(agentId === undefined ? {} : { equals: Number(agentId) }) },
@@ -38,22 +41,25 @@ export async function listAgents(
   });
   const page = found.slice(0, limit);
   const last = found.length > limit ? page.at(-1) : undefined;
-  const agents = page.filter((row) => guard.holds('agent', row));
-  return { agents, nextCursor: last === undefined ? null : String(last.id) };
+  const nextCursor = last === undefined ? null : String(claimsOf(last).id);
+  return { agents: rows.valid(page), nextCursor };
 }
 
 export async function readAgent(
   services: Deps,
   caller: Caller,
   id: number,
-): Promise<{ readonly agent: Agent; readonly serviceAccounts: readonly ListedServiceAccount[] }> {
+): Promise<{
+  readonly agent: Verified<Agent>;
+  readonly serviceAccounts: readonly ListedServiceAccount[];
+}> {
   assertOwnAgent(caller, String(id));
   const agent = await loadAgent(services, caller.tenantId, id);
   return { agent, serviceAccounts: await listServiceAccounts(services, agent) };
 }
 
 /** A registered agent as the API shows it. */
-export function agentRecord(agent: Agent): AgentAnswer {
+export function agentRecord(agent: Verified<Agent>): AgentAnswer {
   const { disabledAt, disabledBy, disabledReason } = agent;
   return {
     agent_id: agent.id,

@@ -5,8 +5,9 @@ import type { Services } from '../core/services.ts';
 import { agentChain } from '../ledger/sealing/new-event.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { assertOwnAgent } from '../platform/access/own-agent.ts';
+import { claimsOf, type Verified } from '../platform/signed-store/verified.ts';
 import type { Agent } from '../platform/store/generated/client.ts';
-import { lockFor, type Transaction } from '../platform/store/transaction.ts';
+import { lockFor } from '../platform/store/transaction.ts';
 import { assertMayWiden } from './assert-may-widen.ts';
 import { sectionsOfSidecars } from './sections-of-sidecars.ts';
 
@@ -26,32 +27,30 @@ export async function registerAgent(
   services: Services,
   caller: Caller,
   registration: AgentRegistration,
-): Promise<Agent> {
+): Promise<Verified<Agent>> {
   const { tenantId, principal } = caller;
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     await lockFor(tx, tenantId, 'agents');
     const { name, kind } = registration;
-    const known = await tx.agent.findUnique({
+    const agents = notes.rows('agent');
+    const found = await agents.findUniqueUnverified({
       where: { tenantId_name_kind: { tenantId, name, kind } },
     });
-    assertOwnAgent(caller, known === null ? undefined : String(known.id));
-    if (known === null) await assertRoomForOne(tx, notes, tenantId);
-    else notes.assertSigned('agent', known);
+    assertOwnAgent(caller, found === null ? undefined : String(claimsOf(found).id));
+    if (found === null) await assertRoomForOne(notes, tenantId);
+    const known = found === null ? undefined : agents.verify(found);
     const { capabilities } = registration;
-    await assertMayWiden(services, tx, caller, { name, known: known ?? undefined, capabilities });
+    await assertMayWiden(services, tx, caller, { name, known, capabilities });
     const now = new Date(services.clock.now());
     const data = { ...fieldsOf(registration), updatedAt: now };
-    const written =
-      known === null
-        ? await tx.agent.create({ data: { tenantId, name, kind, createdAt: now, ...data } })
-        : await tx.agent.update({ where: { tenantId_id: { tenantId, id: known.id } }, data });
-    // For an existing row, signs the verified values plus the change and nothing that was written
-    // in between.
-    const agent = await notes.signed('agent', known === null ? written : { ...known, ...data });
+    const agent =
+      known === undefined
+        ? await agents.create({ tenantId, name, kind, createdAt: now, ...data })
+        : await agents.update(known, data);
     const id = String(agent.id);
-    notes.sections('agents', ...(await sectionsOfSidecars(tx, agent)));
+    notes.sections('agents', ...(await sectionsOfSidecars(notes, agent)));
     await notes.event({
-      type: known === null ? 'agent.registered' : 'agent.updated',
+      type: known === undefined ? 'agent.registered' : 'agent.updated',
       chainId: agentChain(id),
       agentId: id,
       data: {
@@ -68,13 +67,9 @@ export async function registerAgent(
   return result;
 }
 
-async function assertRoomForOne(
-  tx: Transaction,
-  notes: ChangeNotes,
-  tenantId: string,
-): Promise<void> {
-  const present = await tx.agent.count({ where: { tenantId } });
-  await assertWithinPlan(tx, tenantId, { feature: 'agents', present, notes });
+async function assertRoomForOne(notes: ChangeNotes, tenantId: string): Promise<void> {
+  const present = await notes.rows('agent').count({ tenantId });
+  await assertWithinPlan(notes, tenantId, { feature: 'agents', present });
 }
 
 function fieldsOf({ capabilities, goal, blastRadius }: AgentRegistration) {

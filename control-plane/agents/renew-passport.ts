@@ -20,6 +20,7 @@ import {
 import { lockRenewals } from '../passports/revoke-passport.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { assertOwnAgent } from '../platform/access/own-agent.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { assertEnabled, loadAgent, lockEnabledAgent } from '../records/load-agent.ts';
 
@@ -106,11 +107,11 @@ async function usable(
 
 /** Only passports that were issued to an agent can be renewed, not leases and grants. */
 async function recordOf(
-  { db, guard }: Pick<Services, 'db' | 'guard'>,
+  services: Pick<Services, 'db' | 'guard'>,
   { tenant_id: tenantId, jti }: PassportClaims,
 ): Promise<RenewedPassport> {
-  const row = await db.passport.findUnique({ where: { tenantId_jti: { tenantId, jti } } });
-  if (row !== null) guard.assert('passport', row);
+  const passports = signedRows(services, 'passport');
+  const row = await passports.findUnique({ where: { tenantId_jti: { tenantId, jti } } });
   if (row?.kind !== 'agent') throw new GatewayError('passport.not_renewable');
   return {
     jti,

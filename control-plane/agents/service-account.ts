@@ -8,20 +8,23 @@ import type { Caller } from '../platform/access/caller.ts';
 import { assertOwnAgent } from '../platform/access/own-agent.ts';
 import { serviceAccountPrincipal } from '../platform/access/reserved-principals.ts';
 import { permissionsOf } from '../platform/access/roles.ts';
+import { type ClaimedRows, claimedRows } from '../platform/signed-store/claimed-rows.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Agent, ServiceAccount } from '../platform/store/generated/client.ts';
-import { lockFor, type Transaction } from '../platform/store/transaction.ts';
+import { lockFor } from '../platform/store/transaction.ts';
 import { assertEnabled, loadAgent, lockEnabledAgent } from '../records/load-agent.ts';
 
-type Deps = Pick<Services, 'db' | 'clock'>;
+type Deps = Pick<Services, 'db' | 'clock' | 'guard'>;
 
 export interface ListedServiceAccount {
-  readonly account: ServiceAccount;
+  readonly account: Verified<ServiceAccount>;
   /** Whether the account has a valid key. */
   readonly active: boolean;
 }
 
 interface MintedServiceAccount {
-  readonly account: ServiceAccount;
+  readonly account: Verified<ServiceAccount>;
   readonly key: string;
   readonly keyId: string;
   readonly expiresAt: Date | undefined;
@@ -49,23 +52,19 @@ export async function mintServiceAccount(
     await lockFor(tx, tenantId, `service accounts of ${agentId}`);
     await lockEnabledAgent(tx, tenantId, String(agentId));
     const expiresAt = await boundedExpiry(tx, services, { caller, asked: wanted.expiresAt });
-    const account = await accountOf(tx, { ...services, notes }, { tenantId, agentId, name });
-    const { key, record } = await insertKey(
-      tx,
-      { ...services, notes },
-      {
-        tenantId,
-        by: caller,
-        wantedKey: {
-          name,
-          role: 'agent',
-          scope: 'tenant',
-          principal: serviceAccountPrincipal(account.id),
-          agentId,
-          expiresAt,
-        },
+    const account = await accountOf(services, notes, { tenantId, agentId, name });
+    const { key, record } = await insertKey(services, notes, {
+      tenantId,
+      by: caller,
+      wantedKey: {
+        name,
+        role: 'agent',
+        scope: 'tenant',
+        principal: serviceAccountPrincipal(account.id),
+        agentId,
+        expiresAt,
       },
-    );
+    });
     await notes.event({
       type: 'agent.service_account_created',
       chainId: agentChain(String(agentId)),
@@ -88,20 +87,21 @@ function assertHoldsRole({ permissions }: Caller): void {
 
 /** The account of this name: a new one, or an existing one without a valid key. */
 async function accountOf(
-  tx: Transaction,
-  { clock, notes }: Pick<Services, 'clock'> & { readonly notes: ChangeNotes },
+  { clock }: Pick<Services, 'clock'>,
+  notes: ChangeNotes,
   { tenantId, agentId, name }: Pick<ServiceAccount, 'tenantId' | 'agentId' | 'name'>,
-): Promise<ServiceAccount> {
+): Promise<Verified<ServiceAccount>> {
   const nowMs = clock.now();
-  const known = await tx.serviceAccount.findUnique({
+  const accounts = notes.rows('service_account');
+  const known = await accounts.findUnique({
     where: { tenantId_agentId_name: { tenantId, agentId, name } },
   });
   if (known === null) {
-    const data = { id: newId('sa', nowMs), tenantId, agentId, name, createdAt: new Date(nowMs) };
-    return notes.signed('service_account', await tx.serviceAccount.create({ data }));
+    const createdAt = new Date(nowMs);
+    return accounts.create({ id: newId('sa', nowMs), tenantId, agentId, name, createdAt });
   }
-  notes.assertSigned('service_account', known);
-  if ((await usable(tx, tenantId, { accounts: [known], nowMs })).has(known.id)) {
+  const keys = notes.rows('api_key');
+  if ((await usable(keys, tenantId, { accounts: [known], nowMs })).has(known.id)) {
     throw new GatewayError('service_account.exists', {
       message: `The agent has a service account ${name}: revoke its key first (DELETE /v1/keys), or choose another name.`,
     });
@@ -110,31 +110,34 @@ async function accountOf(
 }
 
 export async function listServiceAccounts(
-  { db, clock }: Deps,
-  { tenantId, id: agentId }: Pick<Agent, 'tenantId' | 'id'>,
+  services: Deps,
+  { tenantId, id: agentId }: Verified<Agent>,
 ): Promise<readonly ListedServiceAccount[]> {
-  const accounts = await db.serviceAccount.findMany({
+  const accounts = await signedRows(services, 'service_account').findValid({
     where: { tenantId, agentId },
     orderBy: [{ createdAt: 'asc' }, { id: 'asc' }],
   });
-  const active = await usable(db, tenantId, { accounts, nowMs: clock.now() });
+  const keys = claimedRows(services.db, 'api_key');
+  const active = await usable(keys, tenantId, { accounts, nowMs: services.clock.now() });
   return accounts.map((account) => ({ account, active: active.has(account.id) }));
 }
 
 /** Ids of the given accounts that have a valid key. */
 async function usable(
-  db: Pick<Transaction, 'apiKey'>,
+  apiKeys: ClaimedRows<'api_key'>,
   tenantId: string,
-  { accounts, nowMs }: { readonly accounts: readonly ServiceAccount[]; readonly nowMs: number },
+  {
+    accounts,
+    nowMs,
+  }: { readonly accounts: readonly Verified<ServiceAccount>[]; readonly nowMs: number },
 ): Promise<ReadonlySet<string>> {
-  const keys = await db.apiKey.findMany({
+  const keys = await apiKeys.findClaims(['principal'], {
     where: {
       tenantId,
       principal: { in: accounts.map(({ id }) => serviceAccountPrincipal(id)) },
       revokedAt: null,
       OR: [{ expiresAt: null }, { expiresAt: { gt: new Date(nowMs) } }],
     },
-    select: { principal: true },
   });
   const principals = new Set(keys.map(({ principal }) => principal));
   const valid = accounts.filter(({ id }) => principals.has(serviceAccountPrincipal(id)));

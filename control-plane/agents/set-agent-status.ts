@@ -4,6 +4,7 @@ import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import { agentChain } from '../ledger/sealing/new-event.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Agent } from '../platform/store/generated/client.ts';
 import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 import { sectionsOfSidecars } from './sections-of-sidecars.ts';
@@ -25,7 +26,7 @@ export async function setAgentStatus(
   services: Services,
   caller: Caller,
   change: StatusChange,
-): Promise<Agent> {
+): Promise<Verified<Agent>> {
   const { tenantId } = caller;
   // A disabled agent must not be able to enable itself.
   if (caller.agentId !== undefined) {
@@ -36,15 +37,13 @@ export async function setAgentStatus(
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     await lockFor(tx, tenantId, 'agents');
     const { id, disabled } = change;
-    const known = await tx.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
+    const agents = notes.rows('agent');
+    const known = await agents.findUnique({ where: { tenantId_id: { tenantId, id } } });
     if (known === null) throw new GatewayError('agent.not_found');
-    notes.assertSigned('agent', known);
     if (!disabled) assertMayEnable(known, caller.role);
     if (!isChange(known, caller.role, disabled)) return known;
-    const changed = await store(tx, services, { caller, known, change });
-    // Signs the verified values plus the change and nothing that was written in between.
-    const agent = await notes.signed('agent', { ...known, ...changed });
-    notes.sections('agents', 'revocations', ...(await sectionsOfSidecars(tx, agent)));
+    const agent = await agents.update(known, changesOf(services, { caller, known, change }));
+    notes.sections('agents', 'revocations', ...(await sectionsOfSidecars(notes, agent)));
     await note(tx, notes, { agent, by: caller.principal, change, services });
     return agent;
   });
@@ -55,11 +54,11 @@ export async function setAgentStatus(
 const disablers: readonly string[] = ['developer', 'admin', 'owner'];
 
 /** For an agent without a recorded role, an owner is assumed. */
-function disablerRank({ disabledAt, disabledByRole }: Agent): number {
+function disablerRank({ disabledAt, disabledByRole }: Verified<Agent>): number {
   return disabledAt === null ? -1 : disablers.indexOf(disabledByRole ?? 'owner');
 }
 
-function assertMayEnable(agent: Agent, role: string): void {
+function assertMayEnable(agent: Verified<Agent>, role: string): void {
   if (disablers.indexOf(role) >= disablerRank(agent)) return;
   const required = agent.disabledByRole ?? 'owner';
   throw new GatewayError('agent.disabled_by_higher_role', {
@@ -68,36 +67,33 @@ function assertMayEnable(agent: Agent, role: string): void {
 }
 
 /** Also a change: a higher role disables an agent that a lower one had disabled. */
-function isChange(agent: Agent, role: string, disabled: boolean): boolean {
+function isChange(agent: Verified<Agent>, role: string, disabled: boolean): boolean {
   const isDisabled = agent.disabledAt !== null;
   return isDisabled !== disabled || (disabled && disablers.indexOf(role) > disablerRank(agent));
 }
 
-interface Storing {
+interface Setting {
   readonly caller: Caller;
-  readonly known: Agent;
+  readonly known: Verified<Agent>;
   readonly change: StatusChange;
 }
 
-async function store(
-  tx: Transaction,
+function changesOf(
   { clock }: Pick<Services, 'clock'>,
-  { caller, known, change: { id, disabled, reason } }: Storing,
+  { caller, known, change: { disabled, reason } }: Setting,
 ) {
   const now = new Date(clock.now());
-  const data = {
+  return {
     disabledAt: disabled ? (known.disabledAt ?? now) : null,
     disabledBy: disabled ? caller.principal : null,
     disabledByRole: disabled ? caller.role : null,
     disabledReason: (disabled ? reason : undefined) ?? null,
     updatedAt: now,
   };
-  await tx.agent.update({ where: { tenantId_id: { tenantId: caller.tenantId, id } }, data });
-  return data;
 }
 
 interface Noting {
-  readonly agent: Agent;
+  readonly agent: Verified<Agent>;
   readonly by: string;
   readonly change: StatusChange;
   readonly services: Pick<Services, 'clock'>;
@@ -132,7 +128,7 @@ async function revokeIssued(
     agent: { tenantId, id },
     by,
     nowMs,
-  }: { readonly agent: Agent; readonly by: string; readonly nowMs: number },
+  }: { readonly agent: Verified<Agent>; readonly by: string; readonly nowMs: number },
 ): Promise<readonly string[]> {
   const now = new Date(nowMs);
   const rows = await tx.$queryRaw<{ jti: string }[]>`

@@ -5,11 +5,12 @@ import type { Services } from '../core/services.ts';
 import { examinePassport } from '../passports/examine-passport.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { assertOwnAgent } from '../platform/access/own-agent.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Agent } from '../platform/store/generated/client.ts';
 import { loadAgent } from '../records/load-agent.ts';
 
 interface AgentReport {
-  readonly agent: Agent;
+  readonly agent: Verified<Agent>;
   readonly errors: readonly PassportFailure[];
   readonly claims?: PassportClaims;
   /** Tools of the passport that the agent's capabilities still cover. */

@@ -1,4 +1,6 @@
 import type { Services } from '../core/services.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import { claimsOf, type Verified } from '../platform/signed-store/verified.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
 import { deliveredMs } from './open-states.ts';
 
@@ -7,19 +9,22 @@ import { deliveredMs } from './open-states.ts';
  * denied. Returns only the redacted text stored for the agent, never the full comment.
  */
 export async function agentCommentOn(
-  { db, clock, guard }: Pick<Services, 'db' | 'clock' | 'guard'>,
-  approval: Approval,
+  services: Pick<Services, 'db' | 'clock' | 'guard'>,
+  approval: Verified<Approval>,
 ): Promise<string | undefined> {
   if (approval.status === 'context_requested') return approval.agentComment ?? undefined;
   const { tenantId, agentId, actionDigest } = approval;
-  const last = await db.approval.findFirst({
+  const approvals = signedRows(services, 'approval');
+  const [last] = await approvals.findUnverified({
     where: {
       ...{ tenantId, agentId, actionDigest, kind: 'action' },
       status: { in: ['approved', 'modified', 'denied'] },
-      decidedAt: { gt: new Date(clock.now() - deliveredMs) },
+      decidedAt: { gt: new Date(services.clock.now() - deliveredMs) },
     },
     orderBy: [{ decidedAt: 'desc' }, { id: 'desc' }],
+    take: 1,
   });
-  if (last?.status !== 'denied' || !guard.holds('approval', last)) return undefined;
-  return last.agentComment ?? undefined;
+  if (last === undefined || claimsOf(last).status !== 'denied') return undefined;
+  const [denied] = approvals.valid([last]);
+  return denied?.agentComment ?? undefined;
 }

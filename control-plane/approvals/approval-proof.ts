@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { ApprovalProof } from '../../shared/vocabulary/approval-proof.ts';
 import { type Deciders, minimumDeciders } from '../../shared/vocabulary/deciders.ts';
 import { grantScopes, type StandingGrant } from '../../shared/vocabulary/grant-terms.ts';
-import type { Services } from '../core/services.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
 import type { SignedRow } from '../platform/store/signed-rows.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
@@ -46,11 +46,9 @@ interface Named {
  * row must agree, so write access to only one of the two tables grants nothing.
  */
 export function approvalProof(
-  { guard }: Pick<Services, 'guard'>,
-  row: SignedApproval,
+  row: Verified<SignedApproval>,
   { eventHash, canonical }: Named,
 ): ApprovalProof | undefined {
-  if (!guard.holds('approval', row)) return undefined;
   const parsed = decidedEvent.safeParse(JSON.parse(canonical));
   if (!parsed.success || !isOf(row, parsed.data)) return undefined;
   const { status, effective_digest, grant_expires_at } = parsed.data.data;
@@ -144,13 +142,12 @@ function standingOf(event: z.output<typeof decidedEvent>): StandingGrant | undef
 
 /** Proof of a stored approval, from the ledger row that its own hash names. */
 export async function proofOf(
-  services: Pick<Services, 'guard'>,
   db: Pick<Transaction, 'evidenceRow'>,
-  approval: Approval,
+  approval: Verified<Approval>,
 ): Promise<ApprovalProof | undefined> {
   const { tenantId, eventId, eventHash } = approval;
   if (eventId === null || eventHash === null) return undefined;
   const row = await db.evidenceRow.findFirst({ where: { tenantId, eventId, eventHash } });
   if (row === null) return undefined;
-  return approvalProof(services, approval, { eventHash, canonical: row.canonical });
+  return approvalProof(approval, { eventHash, canonical: row.canonical });
 }

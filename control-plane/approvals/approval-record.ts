@@ -5,10 +5,14 @@ import type { ApprovalState } from '../../shared/vocabulary/approval-states.ts';
 import { type GrantLimits, grantScopes } from '../../shared/vocabulary/grant-terms.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import { claimsOf, type Unverified, type Verified } from '../platform/signed-store/verified.ts';
 import type { Approval, ApprovalVote } from '../platform/store/generated/client.ts';
 import { openEffectiveArgs, openProposal } from './approval-args.ts';
 
-export type ApprovalWithVotes = Approval & { readonly votes: readonly ApprovalVote[] };
+/** Its votes are verified where they count: with the ledger, which says what each was for. */
+export type ApprovalWithVotes = Verified<
+  Approval & { readonly votes: readonly Unverified<ApprovalVote>[] }
+>;
 
 /** An approval as the API shows it. Only callers who may decide see the decrypted arguments. */
 export function approvalRecord(
@@ -41,7 +45,7 @@ export function approvalRecord(
     requested_at: row.requestedAt.toISOString(),
     expires_at: row.expiresAt.toISOString(),
     ...outcomeOf(row),
-    votes: row.votes.map(voteRecord),
+    votes: row.votes.map((vote) => voteRecord(claimsOf(vote))),
   };
 }
 

@@ -1,5 +1,6 @@
 import type { ApprovalState } from '../../shared/vocabulary/approval-states.ts';
 import type { ChangeNotes } from '../core/commit-change.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
 import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 
@@ -10,7 +11,7 @@ import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 export async function settleTool(
   tx: Transaction,
   notes: ChangeNotes,
-  approval: Approval,
+  approval: Verified<Approval>,
   {
     status,
     principal,
@@ -24,14 +25,12 @@ export async function settleTool(
   const { tenantId, tool: name, manifestHash } = approval;
   if (manifestHash === null || (status !== 'approved' && status !== 'denied')) return;
   await lockFor(tx, tenantId, `tool ${name}`);
-  const tool = await tx.tool.findUniqueOrThrow({ where: { tenantId_name: { tenantId, name } } });
-  notes.assertSigned('tool', tool);
+  const tools = notes.rows('tool');
+  const tool = await tools.findExisting({ where: { tenantId_name: { tenantId, name } } });
   const isCurrent = tool.manifestHash === manifestHash;
   if (status === 'denied' && !isCurrent) return;
-  const data = { ...standingAfter(status, { manifestHash, isCurrent }), updatedAt: now };
-  await tx.tool.update({ where: { tenantId_name: { tenantId, name } }, data });
-  // Signs the verified values plus the change and nothing that was written in between.
-  await notes.signed('tool', { ...tool, ...data });
+  const standing = standingAfter(status, { manifestHash, isCurrent });
+  await tools.update(tool, { ...standing, updatedAt: now });
   notes.sections('tools');
   await notes.event({
     type: status === 'denied' ? 'tool.rejected' : 'tool.reapproved',

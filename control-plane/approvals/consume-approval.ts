@@ -1,6 +1,7 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { proofOf } from './approval-proof.ts';
@@ -45,36 +46,31 @@ async function consumeIn(
       and status in ('approved', 'modified') and used_at is null and uses_spent < grant_uses
       and grant_revoked_at is null and grant_expires_at > ${now}::timestamptz`;
   if (count === 0) return false;
-  const approval = await tx.approval.findUniqueOrThrow({
-    where: { tenantId_id: { tenantId, id } },
-  });
-  // This transaction holds the row, so its earlier values differ by this use only.
-  notes.assertSigned('approval', {
-    ...approval,
-    usesSpent: approval.usesSpent - 1,
-    usedAt: null,
-  });
-  const consumed = await notes.signed('approval', approval);
-  await assertWithinGrant(services, tx, consumed);
+  const query = { where: { tenantId_id: { tenantId, id } } };
+  // Its earlier values differ by this use only.
+  const consumed = await notes
+    .rows('approval')
+    .signChange(query, ({ usesSpent }) => ({ usesSpent: usesSpent - 1, usedAt: null }));
+  await assertWithinGrant(tx, consumed);
   // Sidecars need to learn only that the last use is consumed.
-  if (approval.usedAt !== null) await bumpApprovalSections(tx, notes, approval);
-  await recordUse(notes, approval, usedBy);
+  if (consumed.usedAt !== null) await bumpApprovalSections(notes, consumed);
+  await recordUse(notes, consumed, usedBy);
   return true;
 }
 
 /** The number of uses comes from the ledger, not from the row. */
-async function assertWithinGrant(
-  services: Services,
-  tx: Transaction,
-  approval: Approval,
-): Promise<void> {
-  const proof = await proofOf(services, tx, approval);
+async function assertWithinGrant(tx: Transaction, approval: Verified<Approval>): Promise<void> {
+  const proof = await proofOf(tx, approval);
   const uses = proof?.standing?.uses ?? 1;
   if (proof?.granted === true && approval.usesSpent <= uses) return;
   throw new GatewayError('approval.invalid');
 }
 
-async function recordUse(notes: ChangeNotes, approval: Approval, usedBy: string): Promise<void> {
+async function recordUse(
+  notes: ChangeNotes,
+  approval: Verified<Approval>,
+  usedBy: string,
+): Promise<void> {
   await notes.event({
     type: 'approval.used',
     chainId: approval.chainId,

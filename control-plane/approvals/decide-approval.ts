@@ -6,6 +6,8 @@ import { type GrantLimits, grantSecondsByDefault } from '../../shared/vocabulary
 import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
+import { createVote } from '../platform/signed-store/votes.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
 import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 import type { ApprovalWithVotes } from './approval-record.ts';
@@ -22,7 +24,7 @@ import { type Act, storeDecision } from './store-decision.ts';
 import { storeDecisionHashes } from './store-decision-hashes.ts';
 
 interface DecidedApproval {
-  readonly approval: Approval;
+  readonly approval: Verified<Approval>;
   readonly votesMissing: number;
   readonly eventId: string;
   /** Hash of the ledger row that binds decider, action and arguments. */
@@ -42,8 +44,7 @@ export async function decideApproval(
   // An overdue approval expires permanently, also if the decider comes late.
   if (decision.action !== 'expire') await expireIfOverdue(services, caller.tenantId, decision.id);
   const { result, sealed } = await commitChange(services, caller.tenantId, async (tx, notes) => {
-    const approval = await lockApproval(tx, caller.tenantId, decision.id);
-    notes.assertSigned('approval', approval);
+    const approval = await lockApproval(tx, notes, caller.tenantId, decision.id);
     return decideLocked(services, tx, notes, { caller, decision, approval });
   });
   await storeDecisionHashes(services, caller.tenantId);
@@ -64,17 +65,19 @@ function assertArgsFit({ action, modifiedArgs }: ApprovalDecision): void {
 
 async function lockApproval(
   tx: Transaction,
+  notes: ChangeNotes,
   tenantId: string,
   id: number,
 ): Promise<ApprovalWithVotes> {
-  const where = { tenantId_id: { tenantId, id } };
-  const found = await tx.approval.findUnique({ where, select: { kind: true, tool: true } });
-  if (found === null) throw new GatewayError('approval.not_found');
+  const approvals = notes.rows('approval');
+  const where = { tenantId, id };
+  const [found] = await approvals.findClaims(['kind', 'tool'], { where });
+  if (found === undefined) throw new GatewayError('approval.not_found');
   // Same lock order as tool ingestion: the tool first, then its approval.
   if (found.kind === 'tool') await lockFor(tx, tenantId, `tool ${found.tool}`);
-  await tx.$queryRaw`select id from approval where tenant_id = ${tenantId} and id = ${id} for update`;
-  return tx.approval.findUniqueOrThrow({
-    where,
+  await approvals.lock(where);
+  return approvals.findExisting({
+    where: { tenantId_id: where },
     include: { votes: { orderBy: [{ votedAt: 'asc' }, { id: 'asc' }] } },
   });
 }
@@ -87,7 +90,7 @@ async function decideLocked(
 ): Promise<Omit<DecidedApproval, 'eventHash'>> {
   const { caller, decision, approval } = act;
   const nowMs = services.clock.now();
-  const facts = await factsFor(tx, notes, approval);
+  const facts = await factsFor({ db: tx, guard: services.guard }, approval);
   const digest = await effectiveDigest(services, tx, act);
   const outcome = judgeDecision({
     ...facts,
@@ -104,13 +107,12 @@ async function decideLocked(
     isGranted && approval.kind === 'action'
       ? grantOf(digest, { now, standing: outcome.grant })
       : undefined;
-  if (grant?.standing !== undefined) await assertRoomForGrant(tx, approval, nowMs);
+  if (grant?.standing !== undefined) await assertRoomForGrant(notes, approval, nowMs);
   const event = await recordDecision(notes, { ...act, outcome, digest, grant });
   const { id: eventId } = event;
-  await recordVote(tx, notes, act, { event, now });
-  const written = await storeDecision(services, tx, { ...act, outcome, eventId, grant, now });
-  const stored = await notes.signed('approval', written);
-  await bumpApprovalSections(tx, notes, stored);
+  await recordVote(services, tx, act, { event, now });
+  const stored = await storeDecision(services, notes, { ...act, outcome, eventId, grant, now });
+  await bumpApprovalSections(notes, stored);
   await notifyApproval(services, tx, 'approval.decided', stored);
   if (approval.kind === 'tool') {
     const { principal } = caller;
@@ -120,13 +122,12 @@ async function decideLocked(
 }
 
 async function assertRoomForGrant(
-  tx: Transaction,
-  { tenantId, agentId }: Approval,
+  notes: ChangeNotes,
+  { tenantId, agentId }: Verified<Approval>,
   nowMs: number,
 ): Promise<void> {
-  const standing = await tx.approval.count({
-    where: { tenantId, agentId, ...activeGrantFilter(nowMs) },
-  });
+  const active = { tenantId, agentId, ...activeGrantFilter(nowMs) };
+  const standing = await notes.rows('approval').count(active);
   if (standing < standingMax) return;
   throw new GatewayError('approval.grant_refused', {
     message: `The agent has ${standingMax} active standing grants; revoke some first.`,
@@ -143,25 +144,23 @@ function grantOf(
 }
 
 async function recordVote(
+  { guard }: Pick<Services, 'guard'>,
   tx: Transaction,
-  notes: ChangeNotes,
   { caller, decision, approval }: Act,
   { event, now }: { readonly event: EvidenceEvent; readonly now: Date },
 ): Promise<void> {
-  const vote = await tx.approvalVote.create({
-    data: {
-      id: newId('av', now.getTime()),
-      tenantId: caller.tenantId,
-      approvalId: approval.id,
-      principal: caller.principal,
-      role: caller.role,
-      mintedBy: [...(caller.mintedBy ?? [])],
-      action: decision.action,
-      source: decision.source,
-      comment: decision.comment ?? null,
-      eventId: event.id,
-      votedAt: now,
-    },
-  });
-  await notes.signed('approval_vote', { ...vote, ...votedFor(event) });
+  const data = {
+    id: newId('av', now.getTime()),
+    tenantId: caller.tenantId,
+    approvalId: approval.id,
+    principal: caller.principal,
+    role: caller.role,
+    mintedBy: [...(caller.mintedBy ?? [])],
+    action: decision.action,
+    source: decision.source,
+    comment: decision.comment ?? null,
+    eventId: event.id,
+    votedAt: now,
+  };
+  await createVote(tx, guard, { data, votedFor: votedFor(event) });
 }

@@ -3,13 +3,14 @@ import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 import type { GrantLimits } from '../../shared/vocabulary/grant-terms.ts';
 import type { ChangeNotes } from '../core/commit-change.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
 import type { ApprovalDecision, Grant } from './decision.ts';
 
 interface Decided {
   readonly caller: Caller;
   readonly decision: ApprovalDecision;
-  readonly approval: Approval;
+  readonly approval: Verified<Approval>;
   readonly outcome: Extract<DecisionOutcome, { readonly ok: true }>;
   /** Digest of the action that an approving act covers. */
   readonly digest: string | undefined;
@@ -63,6 +64,6 @@ function termsData({ scope, ttlSeconds, uses }: GrantLimits) {
 }
 
 /** Terms of a standing grant, and what its deciders had to satisfy. */
-function standingData({ minRole, quorum }: Approval, terms: GrantLimits) {
+function standingData({ minRole, quorum }: Verified<Approval>, terms: GrantLimits) {
   return { min_role: minRole, quorum, ...termsData(terms) };
 }

@@ -4,6 +4,8 @@ import { sha256 } from '../../shared/crypto/hash.ts';
 import { canonicalJson } from '../../shared/crypto/jcs.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Services } from '../core/services.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { toolRecord } from '../records/tool-record.ts';
@@ -16,19 +18,22 @@ import type { ApprovalDecision } from './decision.ts';
  * else than would be granted.
  */
 export async function effectiveDigest(
-  services: Pick<Services, 'vault'>,
+  services: Pick<Services, 'vault' | 'guard'>,
   tx: Transaction,
-  { approval, decision }: { readonly approval: Approval; readonly decision: ApprovalDecision },
+  {
+    approval,
+    decision,
+  }: { readonly approval: Verified<Approval>; readonly decision: ApprovalDecision },
 ): Promise<string | undefined> {
   if (decision.action === 'approve') return shownDigest(services, approval);
   if (decision.action !== 'modify' || decision.modifiedArgs === undefined) return undefined;
   shownDigest(services, approval);
-  await assertArgsFitTool(tx, approval, decision.modifiedArgs);
+  await assertArgsFitTool(services, tx, approval, decision.modifiedArgs);
   const mcp = openProposal(services, approval)?.mcp;
   return digestWith(approval, { args: decision.modifiedArgs, mcp });
 }
 
-function shownDigest(services: Pick<Services, 'vault'>, approval: Approval): string {
+function shownDigest(services: Pick<Services, 'vault'>, approval: Verified<Approval>): string {
   const { tenantId, tool, manifestHash, actionDigest: recorded } = approval;
   const shown =
     approval.kind === 'tool'
@@ -41,7 +46,7 @@ function shownDigest(services: Pick<Services, 'vault'>, approval: Approval): str
 }
 
 function digestWith(
-  approval: Approval,
+  approval: Verified<Approval>,
   { args, mcp }: { readonly args: JsonObject; readonly mcp?: JsonObject | undefined },
 ): string {
   return actionDigest({
@@ -57,11 +62,13 @@ function digestWith(
 }
 
 async function assertArgsFitTool(
+  { guard }: Pick<Services, 'guard'>,
   tx: Transaction,
-  { tenantId, tool: name }: Approval,
+  { tenantId, tool: name }: Verified<Approval>,
   args: JsonObject,
 ): Promise<void> {
-  const tool = await tx.tool.findUnique({ where: { tenantId_name: { tenantId, name } } });
+  const tools = signedRows({ db: tx, guard }, 'tool');
+  const tool = await tools.findUnique({ where: { tenantId_name: { tenantId, name } } });
   if (tool === null) return;
   const version =
     tool.approvedHash === null

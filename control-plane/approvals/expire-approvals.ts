@@ -3,6 +3,9 @@ import { isOpen, stateAt } from '../../shared/vocabulary/approval-states.ts';
 import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import { type Rounds, startRounds } from '../platform/scheduling/rounds.ts';
+import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import { claimsOf, type Unverified } from '../platform/signed-store/verified.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { notifyApproval } from './notify-approval.ts';
@@ -28,11 +31,11 @@ async function expireBatch(services: Services, tenantId: string): Promise<number
     expiresAt: { lte: new Date(services.clock.now()) },
   };
   // Avoids a transaction in the common case of no overdue approval.
-  if ((await services.db.approval.findFirst({ where: overdue, select: { id: true } })) === null) {
-    return 0;
-  }
+  const query = { where: overdue, take: 1 };
+  const [any] = await claimedRows(services.db, 'approval').findClaims(['id'], query);
+  if (any === undefined) return 0;
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
-    const rows = await tx.approval.findMany({
+    const rows = await notes.rows('approval').findUnverified({
       where: overdue,
       orderBy: { id: 'asc' },
       take: batchSize,
@@ -52,15 +55,15 @@ export async function expireApproval(
   services: Pick<Services, 'clock' | 'vault'>,
   tx: Transaction,
   notes: ChangeNotes,
-  approval: Approval,
+  row: Unverified<Approval>,
 ): Promise<boolean> {
-  const { tenantId, id, status } = approval;
-  const decidedAt = new Date(services.clock.now());
-  const { count } = await tx.approval.updateMany({
-    where: { tenantId, id, status },
-    data: { status: 'expired', decidedAt },
-  });
-  if (count === 0) return false;
+  const approval = claimsOf(row);
+  const { id, status } = approval;
+  const changes = { status: 'expired', decidedAt: new Date(services.clock.now()) };
+  // A row that fails its integrity check expires too, and is not signed again.
+  const retiring = { changes, forged: 'keep' } as const;
+  const expired = await notes.rows('approval').retire(row, { status }, retiring);
+  if (expired === undefined) return false;
   if (approval.sidecarId !== null) notes.sections(sidecarSection(approval.sidecarId));
   await notes.event({
     type: 'approval.expired',
@@ -72,9 +75,6 @@ export async function expireApproval(
     reasonCode: 'approval.expired',
     data: { action_digest: approval.actionDigest, approval_id: id, from: status },
   });
-  const expired = { ...approval, status: 'expired', decidedAt };
-  // A row that fails its integrity check expires too, and is not signed again.
-  if (notes.isSigned('approval', approval)) await notes.signed('approval', expired);
   await notifyApproval(services, tx, 'approval.expired', expired);
   return true;
 }
@@ -85,8 +85,9 @@ export async function expireIfOverdue(
   tenantId: string,
   id: number,
 ): Promise<void> {
-  const row = await services.db.approval.findUnique({ where: { tenantId_id: { tenantId, id } } });
-  if (row === null || !isOverdue(row, services.clock.now())) return;
+  const approvals = signedRows(services, 'approval');
+  const row = await approvals.findUniqueUnverified({ where: { tenantId_id: { tenantId, id } } });
+  if (row === null || !isOverdue(claimsOf(row), services.clock.now())) return;
   await commitChange(services, tenantId, (tx, notes) => expireApproval(services, tx, notes, row));
 }
 
@@ -108,7 +109,7 @@ export function startExpirySweep(services: Services): Rounds {
 
 async function sweep(services: Services): Promise<void> {
   try {
-    const tenants = await services.db.tenant.findMany({ select: { id: true } });
+    const tenants = await claimedRows(services.db, 'tenant').findClaims(['id'], {});
     for (const { id } of tenants) {
       await expireApprovals(services, id);
       await storeDecisionHashes(services, id);

@@ -5,8 +5,8 @@ import { sidecarSection } from '../../shared/sync/sections.ts';
 import { type RiskTier, riskTiers } from '../../shared/vocabulary/action.ts';
 import { stricterRole } from '../../shared/vocabulary/roles.ts';
 import type { ChangeNotes } from '../core/commit-change.ts';
-import { type Approval, Prisma } from '../platform/store/generated/client.ts';
-import type { Transaction } from '../platform/store/transaction.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
+import type { Approval } from '../platform/store/generated/client.ts';
 import { grantLimitsOf } from './approval-record.ts';
 import type { ApprovalRequest } from './approval-request.ts';
 
@@ -15,55 +15,47 @@ import type { ApprovalRequest } from './approval-request.ts';
  * sidecar, notes that the user has returned, and raises the terms if the rules now ask for more.
  */
 export async function joinApproval(
-  tx: Transaction,
   notes: ChangeNotes,
-  approval: Approval,
+  approval: Verified<Approval>,
   request: ApprovalRequest,
-): Promise<Approval> {
-  notes.assertSigned('approval', approval);
-  const joined: Approval = {
-    ...approval,
+): Promise<Verified<Approval>> {
+  const changes = {
     ...raisedTo(approval, request),
     requestedBy: askedBy(approval, request.requestedBy),
     sidecarId: request.sidecarId ?? approval.sidecarId,
     reauthRequiredAt: isUserBack(approval, request) ? null : approval.reauthRequiredAt,
   };
+  const joined: Approval = { ...approval, ...changes };
   const moves = joined.sidecarId !== approval.sidecarId;
   if (!moves && isUnchanged(approval, joined)) return approval;
   if (moves) {
     const waiting = [joined.sidecarId, approval.sidecarId].filter((id) => id !== null);
     notes.sections(...waiting.map(sidecarSection));
   }
-  const { requestedBy, sidecarId, reauthRequiredAt, minRole, quorum, riskTier, grantLimits } =
-    joined;
-  const { count } = await tx.approval.updateMany({
-    where: { tenantId: approval.tenantId, id: approval.id, status: approval.status },
-    data: {
-      ...{ requestedBy, sidecarId, reauthRequiredAt, minRole, quorum, riskTier },
-      grantLimits: grantLimits ?? Prisma.DbNull,
-    },
-  });
+  return changeOpen(notes, approval, changes);
+}
+
+async function changeOpen(
+  notes: ChangeNotes,
+  approval: Verified<Approval>,
+  changes: Partial<Approval>,
+): Promise<Verified<Approval>> {
+  const { status } = approval;
+  const changed = await notes.rows('approval').updateIf(approval, { status }, changes);
   // The approval was decided meanwhile; the next request finds the decision.
-  if (count === 0) throw new GatewayError('approval.unavailable');
-  return notes.signed('approval', joined);
+  if (changed === undefined) throw new GatewayError('approval.unavailable');
+  return changed;
 }
 
 /** Adds principals that asked for the same action and so may not decide on it. */
 export async function addRequesters(
-  tx: Transaction,
   notes: ChangeNotes,
-  approval: Approval,
+  approval: Verified<Approval>,
   more: readonly string[],
-): Promise<Approval> {
+): Promise<Verified<Approval>> {
   const requestedBy = askedBy(approval, more);
   if (requestedBy.length === approval.requestedBy.length) return approval;
-  const { tenantId, id, status } = approval;
-  const { count } = await tx.approval.updateMany({
-    where: { tenantId, id, status },
-    data: { requestedBy },
-  });
-  if (count === 0) throw new GatewayError('approval.unavailable');
-  return notes.signed('approval', { ...approval, requestedBy });
+  return changeOpen(notes, approval, { requestedBy });
 }
 
 function isUserBack({ reauthRequiredAt }: Approval, { authenticatedAtMs = 0 }: ApprovalRequest) {

@@ -2,6 +2,8 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { ApprovalState } from '../../shared/vocabulary/approval-states.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import { claimsOf } from '../platform/signed-store/verified.ts';
 import type { ApprovalWithVotes } from './approval-record.ts';
 import { expireApprovals, expireIfOverdue } from './expire-approvals.ts';
 import { storeDecisionHashes } from './store-decision-hashes.ts';
@@ -23,7 +25,8 @@ export async function listApprovals(
 ): Promise<{ readonly rows: readonly ApprovalWithVotes[]; readonly nextCursor: string | null }> {
   await expireApprovals(services, tenantId);
   await storeDecisionHashes(services, tenantId);
-  const found = await services.db.approval.findMany({
+  const approvals = signedRows(services, 'approval');
+  const found = await approvals.findUnverified({
     where: {
       tenantId,
       ...(status === undefined ? {} : { status }),
@@ -37,8 +40,8 @@ export async function listApprovals(
   });
   const page = found.slice(0, limit);
   const last = found.length > limit ? page.at(-1) : undefined;
-  const rows = page.filter((row) => services.guard.holds('approval', row));
-  return { rows, nextCursor: last === undefined ? null : String(last.id) };
+  const nextCursor = last === undefined ? null : String(claimsOf(last).id);
+  return { rows: approvals.valid(page), nextCursor };
 }
 
 /** One approval with its current status; an overdue one is shown as expired. */
@@ -49,11 +52,10 @@ export async function getApproval(
 ): Promise<ApprovalWithVotes> {
   await expireIfOverdue(services, tenantId, id);
   await storeDecisionHashes(services, tenantId);
-  const approval = await services.db.approval.findUnique({
+  const approval = await signedRows(services, 'approval').findUnique({
     where: { tenantId_id: { tenantId, id } },
     include: { votes: { orderBy: [{ votedAt: 'asc' }, { id: 'asc' }] } },
   });
   if (approval === null) throw new GatewayError('approval.not_found');
-  services.guard.assert('approval', approval);
   return approval;
 }

@@ -5,25 +5,28 @@ import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 import { type RiskTier, riskTiers } from '../../shared/vocabulary/action.ts';
 import type { ApprovalAction, ApprovalState } from '../../shared/vocabulary/approval-states.ts';
 import { grantScopes } from '../../shared/vocabulary/grant-terms.ts';
-import type { ChangeNotes } from '../core/commit-change.ts';
+import type { RowGuard } from '../platform/integrity/row-guard.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import { claimsOf, type Verified } from '../platform/signed-store/verified.ts';
+import { verifyVote } from '../platform/signed-store/votes.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
 import { readTextColumn } from '../platform/store/read-column.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { type ApprovalWithVotes, grantLimitsOf } from './approval-record.ts';
 
+interface Store {
+  readonly db: Transaction;
+  readonly guard: RowGuard;
+}
+
 type Facts = Pick<DecisionAttempt, 'approval' | 'reauthenticated' | 'manifestApproved' | 'votes'>;
 
 /** Facts needed to judge an act on an approval, read in the transaction that stores the act. */
-export async function factsFor(
-  tx: Transaction,
-  notes: ChangeNotes,
-  approval: ApprovalWithVotes,
-): Promise<Facts> {
+export async function factsFor(store: Store, approval: ApprovalWithVotes): Promise<Facts> {
   const { tenantId, userId } = approval;
-  const user = await tx.directoryUser.findUnique({
+  const user = await signedRows(store, 'directory_user').findUnique({
     where: { tenantId_id: { tenantId, id: userId } },
   });
-  if (user !== null) notes.assertSigned('directory_user', user);
   return {
     approval: {
       kind: approval.kind === 'tool' ? 'tool' : 'action',
@@ -41,25 +44,24 @@ export async function factsFor(
     },
     // Cleared when the action came again with a later passport of its user; see open-approval.ts.
     reauthenticated: approval.reauthRequiredAt === null,
-    manifestApproved: await isManifestApproved(tx, notes, approval),
-    votes: await votesOn(tx, notes, approval),
+    manifestApproved: await isManifestApproved(store, approval),
+    votes: await votesOn(store, approval),
   };
 }
 
 async function isManifestApproved(
-  tx: Transaction,
-  notes: ChangeNotes,
-  { tenantId, tool: name }: Approval,
+  store: Store,
+  { tenantId, tool: name }: Verified<Approval>,
 ): Promise<boolean> {
-  const tool = await tx.tool.findUnique({ where: { tenantId_name: { tenantId, name } } });
-  if (tool !== null) notes.assertSigned('tool', tool);
+  const tools = signedRows(store, 'tool');
+  const tool = await tools.findUnique({ where: { tenantId_name: { tenantId, name } } });
   return (
     tool !== null && tool.approvalStatus === 'approved' && tool.approvedHash === tool.manifestHash
   );
 }
 
 /** An unreadable risk tier counts as the highest. */
-function riskTierOf({ riskTier }: Approval): RiskTier {
+function riskTierOf({ riskTier }: Verified<Approval>): RiskTier {
   return riskTiers.find((known) => known === riskTier) ?? 'critical';
 }
 
@@ -92,13 +94,12 @@ const voteEvent = z.object({
  * outbox first, because an event moves from there to the ledger.
  */
 async function votesOn(
-  tx: Transaction,
-  notes: ChangeNotes,
+  { db, guard }: Store,
   { tenantId, votes }: ApprovalWithVotes,
 ): Promise<readonly Vote[]> {
-  const where = { tenantId, eventId: { in: votes.map(({ eventId }) => eventId) } };
-  const waiting = await tx.eventOutbox.findMany({ where, select: { eventId: true, event: true } });
-  const sealed = await tx.evidenceRow.findMany({
+  const where = { tenantId, eventId: { in: votes.map((vote) => claimsOf(vote).eventId) } };
+  const waiting = await db.eventOutbox.findMany({ where, select: { eventId: true, event: true } });
+  const sealed = await db.evidenceRow.findMany({
     where,
     select: { eventId: true, canonical: true },
   });
@@ -111,9 +112,9 @@ async function votesOn(
       ([id, text]) => [id, readTextColumn(voteText, text, 'evidence_row.canonical')] as const,
     ),
   );
-  return votes.map((vote) => {
-    const event = said.get(vote.eventId) ?? { data: {} };
-    notes.assertSigned('approval_vote', { ...vote, ...votedFor(event) });
+  return votes.map((claimed) => {
+    const event = said.get(claimsOf(claimed).eventId) ?? { data: {} };
+    const vote = verifyVote(guard, claimed, votedFor(event));
     const { effective_digest: effectiveDigest, grant_asked: grant } = voteEvent.parse(event).data;
     return {
       principal: vote.principal,

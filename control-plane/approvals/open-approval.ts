@@ -6,6 +6,7 @@ import { satisfiesTerms } from '../../shared/vocabulary/grant-terms.ts';
 import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import { agentChain } from '../ledger/sealing/new-event.ts';
+import { claimsOf, type Verified } from '../platform/signed-store/verified.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
 import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 import { sealProposal } from './approval-args.ts';
@@ -28,15 +29,15 @@ const openMax = 100;
 export async function openApproval(
   services: Services,
   request: ApprovalRequest,
-): Promise<Approval> {
+): Promise<Verified<Approval>> {
   const { tenantId, agentId } = request.action;
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     await lockFor(tx, tenantId, `approvals of ${agentId}`);
     const found = await findOpen(services, tx, notes, request);
-    if (found !== undefined) return joinApproval(tx, notes, found, request);
-    const decided = await findDecided(services, tx, request);
+    if (found !== undefined) return joinApproval(notes, found, request);
+    const decided = await findDecided(services, tx, notes, request);
     if (decided !== undefined) return decided;
-    await assertRoomForOne(services, tx, request.action);
+    await assertRoomForOne(services, notes, request.action);
     return create(services, tx, notes, request);
   });
   return result;
@@ -47,13 +48,15 @@ async function findOpen(
   tx: Transaction,
   notes: ChangeNotes,
   { action, actionDigest }: ApprovalRequest,
-): Promise<Approval | undefined> {
+): Promise<Verified<Approval> | undefined> {
   const { tenantId, agentId } = action;
-  const found = await tx.approval.findMany({
+  const approvals = notes.rows('approval');
+  const found = await approvals.findUnverified({
     where: { tenantId, agentId, actionDigest, kind: 'action', status: { in: openStates } },
   });
   for (const approval of found) {
-    if (approval.expiresAt.getTime() > services.clock.now()) return approval;
+    const isOverdue = claimsOf(approval).expiresAt.getTime() <= services.clock.now();
+    if (!isOverdue) return approvals.verify(approval);
     await expireApproval(services, tx, notes, approval);
   }
   return undefined;
@@ -66,8 +69,9 @@ async function findOpen(
 async function findDecided(
   { clock, guard }: Services,
   tx: Transaction,
+  notes: ChangeNotes,
   { action, actionDigest, sidecarId, terms }: ApprovalRequest,
-): Promise<Approval | undefined> {
+): Promise<Verified<Approval> | undefined> {
   if (sidecarId === undefined) return undefined;
   const { tenantId, agentId } = action;
   const standing = await standingGrantsFor({ clock, guard }, tx, { action, actionDigest });
@@ -79,7 +83,7 @@ async function findDecided(
   );
   if (usable !== undefined) return usable.approval;
   const nowMs = clock.now();
-  const decided = await tx.approval.findMany({
+  const decided = await notes.rows('approval').findValid({
     where: {
       ...{ tenantId, agentId, actionDigest, kind: 'action', sidecarId, usedAt: null },
       ...{ grantScope: null, grantRevokedAt: null },
@@ -88,7 +92,7 @@ async function findDecided(
     },
     orderBy: { id: 'desc' },
   });
-  const isUsable = (approval: Approval) =>
+  const isUsable = (approval: Verified<Approval>) =>
     (approval.grantExpiresAt?.getTime() ?? 0) > nowMs &&
     decidersSuffice(decidersOf(approval), terms);
   return decided.find(isUsable) ?? decided.find(({ status }) => status === 'denied');
@@ -96,16 +100,14 @@ async function findDecided(
 
 async function assertRoomForOne(
   { clock }: Services,
-  tx: Transaction,
+  notes: ChangeNotes,
   { tenantId, agentId }: Action,
 ): Promise<void> {
-  const open = await tx.approval.count({
-    where: {
-      tenantId,
-      agentId,
-      status: { in: openStates },
-      expiresAt: { gt: new Date(clock.now()) },
-    },
+  const open = await notes.rows('approval').count({
+    tenantId,
+    agentId,
+    status: { in: openStates },
+    expiresAt: { gt: new Date(clock.now()) },
   });
   if (open >= openMax) throw new GatewayError('approval.too_many_open');
 }
@@ -115,44 +117,39 @@ async function create(
   tx: Transaction,
   notes: ChangeNotes,
   request: ApprovalRequest,
-): Promise<Approval> {
+): Promise<Verified<Approval>> {
   const { action, terms, sidecarId } = request;
   const { tenantId, agentId } = action;
   const nowMs = services.clock.now();
-  const tenant = await tx.tenant.findUniqueOrThrow({ where: { id: tenantId } });
-  notes.assertSigned('tenant', tenant);
+  const tenant = await notes.rows('tenant').findExisting({ where: { id: tenantId } });
   const slaSeconds = terms.slaSeconds ?? tenant.approvalSlaSeconds;
-  const bare = await tx.approval.create({
-    data: {
-      tenantId,
-      agentId,
-      userId: action.userId,
-      tool: action.tool,
-      resource: action.resource,
-      riskTier: request.riskTier,
-      reasonCode: request.reasonCode,
-      summary: request.summary,
-      chainId: agentChain(agentId),
-      policyHash: request.policyHash ?? null,
-      manifestHash: request.manifestHash ?? null,
-      actionDigest: request.actionDigest,
-      channels: [...terms.channels],
-      minRole: terms.minRole,
-      quorum: terms.quorum,
-      ...(terms.grant === undefined ? {} : { grantLimits: { ...terms.grant } }),
-      goal: action.goal ?? null,
-      requestedBy: [...request.requestedBy],
-      sidecarId: sidecarId ?? null,
-      requestedAt: new Date(nowMs),
-      expiresAt: new Date(nowMs + slaSeconds * 1000),
-    },
+  const approvals = notes.rows('approval');
+  const bare = await approvals.create({
+    tenantId,
+    agentId,
+    userId: action.userId,
+    tool: action.tool,
+    resource: action.resource,
+    riskTier: request.riskTier,
+    reasonCode: request.reasonCode,
+    summary: request.summary,
+    chainId: agentChain(agentId),
+    policyHash: request.policyHash ?? null,
+    manifestHash: request.manifestHash ?? null,
+    actionDigest: request.actionDigest,
+    channels: [...terms.channels],
+    minRole: terms.minRole,
+    quorum: terms.quorum,
+    ...(terms.grant === undefined ? {} : { grantLimits: { ...terms.grant } }),
+    goal: action.goal ?? null,
+    requestedBy: [...request.requestedBy],
+    sidecarId: sidecarId ?? null,
+    requestedAt: new Date(nowMs),
+    expiresAt: new Date(nowMs + slaSeconds * 1000),
   });
   // The envelope binds the row's id, so the row is created first.
-  const filled = await tx.approval.update({
-    where: { tenantId_id: { tenantId, id: bare.id } },
-    data: { proposedArgs: sealProposal(services, bare, action) },
-  });
-  const approval = await notes.signed('approval', filled);
+  const proposedArgs = sealProposal(services, bare, action);
+  const approval = await approvals.update(bare, { proposedArgs });
   if (sidecarId !== undefined) notes.sections(sidecarSection(sidecarId));
   await recordRequest(notes, approval, request);
   await notifyApproval(services, tx, 'approval.requested', approval);
@@ -161,7 +158,7 @@ async function create(
 
 async function recordRequest(
   notes: ChangeNotes,
-  approval: Approval,
+  approval: Verified<Approval>,
   { action, matchedRules, terms }: ApprovalRequest,
 ): Promise<void> {
   await notes.event({

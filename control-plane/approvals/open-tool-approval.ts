@@ -1,6 +1,7 @@
 import type { RiskTier } from '../../shared/vocabulary/action.ts';
 import type { ChangeNotes } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
+import { unverified } from '../platform/signed-store/verified.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { toolApprovalDigest } from './effective-digest.ts';
 import { expireApproval } from './expire-approvals.ts';
@@ -33,13 +34,12 @@ export async function openToolApproval(
   request: ToolApprovalRequest,
 ): Promise<number> {
   const { tenantId, tool, manifestHash, now, requestedBy } = request;
-  const found = await tx.approval.findMany({
+  const found = await notes.rows('approval').findMany({
     where: { tenantId, kind: 'tool', tool, manifestHash, status: { in: openStates } },
   });
   for (const approval of found) {
-    notes.assertSigned('approval', approval);
-    if (approval.expiresAt > now) return (await addRequesters(tx, notes, approval, requestedBy)).id;
-    await expireApproval(services, tx, notes, approval);
+    if (approval.expiresAt > now) return (await addRequesters(notes, approval, requestedBy)).id;
+    await expireApproval(services, tx, notes, unverified(approval));
   }
   return create(services, tx, notes, request);
 }
@@ -50,31 +50,27 @@ async function create(
   notes: ChangeNotes,
   { tenantId, tool, manifestHash, now, riskTier, reasonCode, requestedBy }: ToolApprovalRequest,
 ): Promise<number> {
-  const tenant = await tx.tenant.findUniqueOrThrow({ where: { id: tenantId } });
-  notes.assertSigned('tenant', tenant);
+  const tenant = await notes.rows('tenant').findExisting({ where: { id: tenantId } });
   const expiresAt = new Date(now.getTime() + tenant.approvalSlaSeconds * 1000);
   const chainId = `tool:${tool}`;
-  const created = await tx.approval.create({
-    data: {
-      tenantId,
-      kind: 'tool',
-      agentId: '',
-      userId: requestedBy[0],
-      requestedBy: [...requestedBy],
-      tool,
-      resource: `tool:${tool}`,
-      riskTier,
-      reasonCode,
-      summary: `Approve this version of the tool ${tool}.`,
-      chainId,
-      manifestHash,
-      actionDigest: toolApprovalDigest(tenantId, tool, manifestHash),
-      channels: [],
-      requestedAt: now,
-      expiresAt,
-    },
+  const approval = await notes.rows('approval').create({
+    tenantId,
+    kind: 'tool',
+    agentId: '',
+    userId: requestedBy[0],
+    requestedBy: [...requestedBy],
+    tool,
+    resource: `tool:${tool}`,
+    riskTier,
+    reasonCode,
+    summary: `Approve this version of the tool ${tool}.`,
+    chainId,
+    manifestHash,
+    actionDigest: toolApprovalDigest(tenantId, tool, manifestHash),
+    channels: [],
+    requestedAt: now,
+    expiresAt,
   });
-  const approval = await notes.signed('approval', created);
   const expires_at = expiresAt.toISOString();
   const asked = { expires_at, requested_by: requestedBy[0], risk_tier: riskTier };
   const { id } = approval;

@@ -2,6 +2,7 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
 import { bumpApprovalSections } from './bump-approval-sections.ts';
 import { notifyApproval } from './notify-approval.ts';
@@ -23,21 +24,18 @@ export async function revokeGrant(
 ): Promise<RevokedGrant> {
   await storeDecisionHashes(services, tenantId);
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
-    await tx.$queryRaw`select id from approval where tenant_id = ${tenantId} and id = ${id} for update`;
-    const approval = await tx.approval.findUnique({ where: { tenantId_id: { tenantId, id } } });
+    const approvals = notes.rows('approval');
+    await approvals.lock({ tenantId, id });
+    const approval = await approvals.findUnique({ where: { tenantId_id: { tenantId, id } } });
     if (approval === null) throw new GatewayError('approval.not_found');
-    notes.assertSigned('approval', approval);
     const { grantRevokedAt, usesSpent } = approval;
     if (grantRevokedAt !== null) return { revokedAt: grantRevokedAt, usesSpent };
     const nowMs = services.clock.now();
     assertHeld(approval, nowMs);
     const revokedAt = new Date(nowMs);
-    const stored = await tx.approval.update({
-      where: { tenantId_id: { tenantId, id } },
-      data: { grantRevokedAt: revokedAt, grantRevokedBy: principal },
-    });
-    const revoked = await notes.signed('approval', stored);
-    await bumpApprovalSections(tx, notes, approval);
+    const changes = { grantRevokedAt: revokedAt, grantRevokedBy: principal };
+    const revoked = await approvals.update(approval, changes);
+    await bumpApprovalSections(notes, approval);
     await notes.event({
       type: 'approval.grant_revoked',
       chainId: approval.chainId,
@@ -60,7 +58,10 @@ export async function revokeGrant(
   return result;
 }
 
-function assertHeld({ kind, status, usedAt, grantExpiresAt }: Approval, nowMs: number): void {
+function assertHeld(
+  { kind, status, usedAt, grantExpiresAt }: Verified<Approval>,
+  nowMs: number,
+): void {
   const isGranted = kind === 'action' && (status === 'approved' || status === 'modified');
   const isOver = usedAt !== null || (grantExpiresAt?.getTime() ?? 0) <= nowMs;
   if (isGranted && !isOver) return;

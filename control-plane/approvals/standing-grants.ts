@@ -2,6 +2,10 @@ import { answersServer } from '../../shared/decision/grant.ts';
 import type { Action } from '../../shared/vocabulary/action.ts';
 import type { ApprovalProof } from '../../shared/vocabulary/approval-proof.ts';
 import type { Services } from '../core/services.ts';
+import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import type { SignedClient } from '../platform/signed-store/tables.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { proofOf } from './approval-proof.ts';
@@ -25,13 +29,13 @@ export function activeGrantFilter(nowMs: number) {
  */
 export async function standingGrantsFor(
   { clock, guard }: Pick<Services, 'clock' | 'guard'>,
-  tx: Pick<Transaction, 'approval' | 'evidenceRow'>,
+  db: SignedClient & Pick<Transaction, 'evidenceRow'>,
   { action, actionDigest }: { readonly action: Action; readonly actionDigest: string },
-): Promise<readonly { readonly approval: Approval; readonly proof: ApprovalProof }[]> {
+): Promise<readonly { readonly approval: Verified<Approval>; readonly proof: ApprovalProof }[]> {
   const { tenantId, agentId, userId, tool } = action;
   const nowMs = clock.now();
-  const isDenied = await wasDenied(tx, { tenantId, actionDigest, nowMs });
-  const found = await tx.approval.findMany({
+  const isDenied = await wasDenied(db, { tenantId, actionDigest, nowMs });
+  const found = await signedRows({ db, guard }, 'approval').findValid({
     where: {
       ...{ tenantId, agentId, userId, tool, ...activeGrantFilter(nowMs) },
       OR: [
@@ -42,9 +46,9 @@ export async function standingGrantsFor(
     orderBy: [{ grantScope: 'asc' }, { grantExpiresAt: 'asc' }, { id: 'asc' }],
     take: standingMax,
   });
-  const grants: { readonly approval: Approval; readonly proof: ApprovalProof }[] = [];
+  const grants: { readonly approval: Verified<Approval>; readonly proof: ApprovalProof }[] = [];
   for (const approval of found) {
-    const proof = await proofOf({ guard }, tx, approval);
+    const proof = await proofOf(db, approval);
     if (proof?.standing !== undefined) grants.push({ approval, proof });
   }
   return grants;
@@ -55,21 +59,21 @@ export async function standingGrantsFor(
  * grant for any arguments does not override it.
  */
 async function wasDenied(
-  tx: Pick<Transaction, 'approval'>,
+  db: SignedClient,
   {
     tenantId,
     actionDigest,
     nowMs,
   }: { readonly tenantId: string; readonly actionDigest: string; readonly nowMs: number },
 ): Promise<boolean> {
-  const last = await tx.approval.findFirst({
+  const [last] = await claimedRows(db, 'approval').findClaims(['status'], {
     where: {
       ...{ tenantId, kind: 'action', actionDigest },
       status: { in: ['approved', 'modified', 'denied'] },
       decidedAt: { gt: new Date(nowMs - deliveredMs) },
     },
     orderBy: [{ decidedAt: 'desc' }, { id: 'desc' }],
-    select: { status: true },
+    take: 1,
   });
   return last?.status === 'denied';
 }

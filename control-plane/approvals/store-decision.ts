@@ -1,9 +1,10 @@
 import type { DecisionOutcome } from '../../shared/approval/decide.ts';
 import { keptText } from '../../shared/ledger/privacy/redact.ts';
+import type { ChangeNotes } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
-import type { Transaction } from '../platform/store/transaction.ts';
 import { sealEffectiveArgs } from './approval-args.ts';
 import type { ApprovalWithVotes } from './approval-record.ts';
 import type { ApprovalDecision, Grant } from './decision.ts';
@@ -25,10 +26,9 @@ interface Decided extends Act {
 /** Stores the result of an act in the approval's row. */
 export function storeDecision(
   services: Pick<Services, 'vault'>,
-  tx: Transaction,
+  notes: ChangeNotes,
   { caller, decision, approval, outcome, eventId, grant, now }: Decided,
-): Promise<Approval> {
-  const { tenantId, id } = approval;
+): Promise<Verified<Approval>> {
   const { modifiedArgs: args } = decision;
   const isModified = outcome.status === 'modified' && args !== undefined;
   const closing = {
@@ -37,21 +37,18 @@ export function storeDecision(
     comment: decision.comment ?? null,
     eventId,
   };
-  return tx.approval.update({
-    where: { tenantId_id: { tenantId, id } },
-    data: {
-      status: outcome.status,
-      minRole: outcome.minRole,
-      escalatedBy: outcome.escalatedBy ?? null,
-      ...(decision.action === 'require_reauth' ? { reauthRequiredAt: now } : {}),
-      ...(outcome.isFinal ? closing : {}),
-      // A vote that does not change the status keeps the earlier comment.
-      ...(outcome.status === approval.status ? {} : { agentComment: agentCommentOf(decision) }),
-      ...(grant === undefined ? {} : grantData(grant)),
-      deciderRole: outcome.deciders?.role ?? null,
-      deciderCount: outcome.deciders?.count ?? null,
-      ...(isModified ? { effectiveArgs: sealEffectiveArgs(services, approval, args) } : {}),
-    },
+  return notes.rows('approval').update<Approval>(approval, {
+    status: outcome.status,
+    minRole: outcome.minRole,
+    escalatedBy: outcome.escalatedBy ?? null,
+    ...(decision.action === 'require_reauth' ? { reauthRequiredAt: now } : {}),
+    ...(outcome.isFinal ? closing : {}),
+    // A vote that does not change the status keeps the earlier comment.
+    ...(outcome.status === approval.status ? {} : { agentComment: agentCommentOf(decision) }),
+    ...(grant === undefined ? {} : grantData(grant)),
+    deciderRole: outcome.deciders?.role ?? null,
+    deciderCount: outcome.deciders?.count ?? null,
+    ...(isModified ? { effectiveArgs: sealEffectiveArgs(services, approval, args) } : {}),
   });
 }
 

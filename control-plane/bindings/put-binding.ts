@@ -39,7 +39,7 @@ export async function putBinding(
       create: { tenantId, name, ...written },
       update: written,
     });
-    await tx.bindingRemoval.deleteMany({ where: { tenantId, name } });
+    await notes.rows('binding_removal').remove({ tenantId, name });
     await notes.event({
       type: 'binding.written',
       chainId: `bindings:${name}`,
@@ -145,12 +145,7 @@ export async function deleteBinding(
       data: { by: principal, protocol: row.protocol, host: row.host },
     });
     const removedAt = new Date(services.clock.now());
-    const removal = await tx.bindingRemoval.upsert({
-      where,
-      create: { tenantId, name, eventId, removedAt },
-      update: { eventId, removedAt },
-    });
-    await notes.signed('binding_removal', removal);
+    await notes.rows('binding_removal').put({ tenantId, name, eventId, removedAt });
     notes.sections('bindings');
     return row;
   });

@@ -1,5 +1,6 @@
 import type { Services } from '../core/services.ts';
 import { readSealed } from '../ledger/reading/sealed-text.ts';
+import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
 import type { Tool } from '../platform/store/generated/client.ts';
 import { type Assessment, type Control, findingOn, insufficient } from './control.ts';
 import { hashOf } from './policy-control.ts';
@@ -38,12 +39,18 @@ function forgedRows({ guard }: Services, tenantId: string) {
   });
 }
 
+const assessedColumns = ['name', 'manifestHash', 'approvedHash', 'approvalStatus'] as const;
+type AssessedTool = Pick<Tool, (typeof assessedColumns)[number]>;
+
 async function assessTools(
   { db }: Services,
   tenantId: string,
   permitted: readonly SampledDecision[],
 ): Promise<Assessment> {
-  const tools = await db.tool.findMany({ where: { tenantId }, orderBy: { name: 'asc' } });
+  const tools = await claimedRows(db, 'tool').findClaims(assessedColumns, {
+    where: { tenantId },
+    orderBy: { name: 'asc' },
+  });
   const versions = await db.toolVersion.findMany({
     where: { tenantId },
     select: { name: true, hash: true },
@@ -57,7 +64,7 @@ async function assessTools(
     const tool = byName.get(name);
     return tool !== undefined && !isDrifted(tool) && !isApproved(tool);
   };
-  const namesOf = (those: readonly Tool[]) => those.map(({ name }) => name);
+  const namesOf = (those: readonly AssessedTool[]) => those.map(({ name }) => name);
   const findings = [
     ...findingOn(namesOf(tools.filter(isDrifted)), {
       reason: 'drift_open',
@@ -101,18 +108,18 @@ const noToolUsed = insufficient(
   'Register a tool with POST /v1/tools/ingest, and let an agent call it.',
 );
 
-function isDrifted({ approvalStatus }: Tool): boolean {
+function isDrifted({ approvalStatus }: AssessedTool): boolean {
   return approvalStatus === 'reapproval_required';
 }
 
-function isApproved({ approvalStatus, approvedHash, manifestHash }: Tool): boolean {
+function isApproved({ approvalStatus, approvedHash, manifestHash }: AssessedTool): boolean {
   return approvalStatus === 'approved' && approvedHash === manifestHash;
 }
 
 async function assessPolicies({ db, pool }: Services, tenantId: string): Promise<Assessment> {
-  const published = await db.policy.findMany({
+  const columns = ['id', 'policyHash', 'definition'] as const;
+  const published = await claimedRows(db, 'policy').findClaims(columns, {
     where: { tenantId, lifecycle: 'published' },
-    select: { id: true, policyHash: true, definition: true },
     orderBy: { id: 'asc' },
   });
   const proven = await publications(

@@ -1,7 +1,7 @@
 import type { Services } from '../core/services.ts';
 import { parseDevKeys } from '../platform/access/dev-keys.ts';
-import type { Assessment, Control, Finding } from './control.ts';
-import { findingOn, insufficient } from './control.ts';
+import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
+import { type Assessment, type Control, type Finding, findingOn, insufficient } from './control.ts';
 import { openSecrets } from './open-secrets.ts';
 
 const dayMs = 86_400_000;
@@ -33,9 +33,9 @@ export const keyControl: Control = {
 };
 
 async function assessSigningKeys({ db, clock }: Services, tenantId: string): Promise<Assessment> {
-  const keys = await db.signingKey.findMany({
+  const columns = ['kid', 'purpose', 'createdAt'] as const;
+  const keys = await claimedRows(db, 'signing_key').findClaims(columns, {
     where: { tenantId, state: 'active' },
-    select: { kid: true, purpose: true, createdAt: true },
     orderBy: { purpose: 'asc' },
   });
   const oldest = clock.now() - signingKeyMaxMs;
@@ -69,9 +69,9 @@ const noSigningKey = insufficient(
 async function assessApiKeys(services: Services, tenantId: string): Promise<Assessment> {
   const { db, clock, config } = services;
   const now = new Date(clock.now());
-  const keys = await db.apiKey.findMany({
+  const columns = ['id', 'principal', 'createdBy', 'agentId', 'createdAt'] as const;
+  const keys = await claimedRows(db, 'api_key').findClaims(columns, {
     where: { tenantId, revokedAt: null, OR: [{ expiresAt: null }, { expiresAt: { gt: now } }] },
-    select: { id: true, principal: true, createdBy: true, agentId: true, createdAt: true },
     orderBy: { id: 'asc' },
   });
   const old = keys.filter(({ createdAt }) => createdAt.getTime() < now.getTime() - apiKeyMaxMs);
@@ -101,10 +101,8 @@ async function assessApiKeys(services: Services, tenantId: string): Promise<Asse
 }
 
 async function workingAgents({ db }: Services, tenantId: string): Promise<ReadonlySet<number>> {
-  const rows = await db.agent.findMany({
-    where: { tenantId, disabledAt: null },
-    select: { id: true },
-  });
+  const query = { where: { tenantId, disabledAt: null } };
+  const rows = await claimedRows(db, 'agent').findClaims(['id'], query);
   return new Set(rows.map(({ id }) => id));
 }
 

@@ -1,8 +1,9 @@
 import { z } from 'zod';
 import { modes } from '../../shared/vocabulary/action.ts';
 import type { Services } from '../core/services.ts';
-import { killSwitchRecordOf, killSwitchRows } from '../kill-switches/list-kill-switches.ts';
-import type { KillSwitch } from '../platform/store/generated/client.ts';
+import { killSwitchQuery, killSwitchRecordOf } from '../kill-switches/list-kill-switches.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import { claimsOf } from '../platform/signed-store/verified.ts';
 import { type Assessment, type Control, type Finding, findingOn, insufficient } from './control.ts';
 
 const dayMs = 86_400_000;
@@ -129,12 +130,15 @@ const readable = z.union([
 ]);
 
 async function assessKillSwitches(services: Services, tenantId: string): Promise<Assessment> {
-  const every = { status: 'armed', limit: 1_000 } as const;
-  const armed = await killSwitchRows(services, { tenantId }, every);
-  const isReadable = (row: KillSwitch) =>
-    services.guard.holds('kill_switch', row) &&
-    readable.safeParse(killSwitchRecordOf(row, services.clock.now())).success;
-  const unreadable = armed.filter((row) => !isReadable(row)).map(({ id }) => id);
+  const nowMs = services.clock.now();
+  const rows = signedRows(services, 'kill_switch');
+  const query = killSwitchQuery(nowMs, { tenantId, status: 'armed', limit: 1_000 });
+  const armed = await rows.findUnverified(query);
+  const readableIds = rows
+    .valid(armed)
+    .filter((row) => readable.safeParse(killSwitchRecordOf(row, nowMs)).success)
+    .map(({ id }) => id);
+  const unreadable = armed.map((row) => claimsOf(row).id).filter((id) => !readableIds.includes(id));
   return {
     evidence: { kill_switches_armed: armed.length },
     findings: findingOn(unreadable, {

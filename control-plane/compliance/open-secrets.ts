@@ -3,6 +3,7 @@ import type { Services } from '../core/services.ts';
 import { openCredential } from '../credentials/stored-credential.ts';
 import { saltPlace } from '../ledger/privacy/store-salts.ts';
 import { installPlace, payloadPlace } from '../platform/outbound/enqueue.ts';
+import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
 import { signingKeyPlace } from '../platform/signing-keys/signing-keys.ts';
 import type { SealedPlace } from '../platform/vault/vault.ts';
 
@@ -60,7 +61,7 @@ export async function openSecrets(services: Services, tenantId: string): Promise
     ),
     signing_keys: tryAll(
       'signing_key',
-      await db.signingKey.findMany({ where, select: { kid: true, sealed: true } }),
+      await claimedRows(db, 'signing_key').findClaims(['kid', 'sealed'], { where }),
       ({ kid, sealed }) => openAt(sealed, signingKeyPlace(tenantId, kid)),
       ({ kid }) => kid,
     ),
@@ -86,11 +87,10 @@ export async function openSecrets(services: Services, tenantId: string): Promise
     ),
     approval_arguments: tryAll(
       'approval_arguments',
-      await db.approval.findMany({
+      await claimedRows(db, 'approval').findClaims(['tenantId', 'id', 'proposedArgs'], {
         where: { ...where, proposedArgs: { not: null } },
         orderBy: { id: 'desc' },
         ...newest,
-        select: { tenantId: true, id: true, proposedArgs: true },
       }),
       (row) => openAt(row.proposedArgs ?? '', argumentsPlace(row, 'proposed')),
       ({ id }) => id,

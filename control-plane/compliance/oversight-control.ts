@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { eventHash } from '../../shared/ledger/canonical.ts';
 import { openStates } from '../approvals/open-states.ts';
 import type { Services } from '../core/services.ts';
+import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
 import { type Control, findingOn, insufficient } from './control.ts';
 
 const decidedMax = 1_000;
@@ -63,12 +64,12 @@ const nothingDecided = insufficient(
 async function waiting({ db, clock }: Services, tenantId: string) {
   const isOpen = { tenantId, status: { in: openStates } };
   const late = new Date(clock.now() - graceMs);
-  const overdue = await db.approval.findMany({
+  const approvals = claimedRows(db, 'approval');
+  const overdue = await approvals.findClaims(['id'], {
     where: { ...isOpen, expiresAt: { lt: late } },
-    select: { id: true },
     orderBy: { id: 'asc' },
   });
-  return { open: await db.approval.count({ where: isOpen }), overdue: overdue.map(({ id }) => id) };
+  return { open: await approvals.count(isOpen), overdue: overdue.map(({ id }) => id) };
 }
 
 interface Decided {

@@ -4,6 +4,7 @@ import { compileUncertain } from '../../shared/policy/uncertain/uncertain-polici
 import { type Mode, modes, stricterMode } from '../../shared/vocabulary/action.ts';
 import type { Services } from '../core/services.ts';
 import { listKillSwitches } from '../kill-switches/list-kill-switches.ts';
+import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
 import { loadPublishedPolicies } from '../policies/load-published.ts';
 import type { SealedDecision } from '../trials/decision-pages.ts';
 import { rejudge } from '../trials/rejudge.ts';
@@ -33,9 +34,8 @@ export const policyControl: Control = {
 async function assessRules(services: Services, tenantId: string): Promise<Assessment> {
   const { db } = services;
   const mode = await modeInForce(services, tenantId);
-  const rows = await db.policy.findMany({
+  const rows = await claimedRows(db, 'policy').findClaims(['policyHash', 'definition'], {
     where: { tenantId, lifecycle: 'published' },
-    select: { id: true, policyHash: true, definition: true },
   });
   const isReadable = await loadPublishedPolicies(services, tenantId).then(
     () => true,
@@ -57,8 +57,9 @@ async function assessRules(services: Services, tenantId: string): Promise<Assess
 
 /** The tenant's own mode, or a stricter one that a kill switch forces on all calls. */
 async function modeInForce(services: Services, tenantId: string): Promise<Mode> {
-  const tenant = await services.db.tenant.findUniqueOrThrow({ where: { id: tenantId } });
-  const own = modes.find((known) => known === tenant.mode);
+  const query = { where: { id: tenantId } };
+  const [tenant] = await claimedRows(services.db, 'tenant').findClaims(['mode'], query);
+  const own = modes.find((known) => known === tenant?.mode);
   if (own === undefined) throw new Error('the mode of the tenant cannot be read');
   const armed = await listKillSwitches(services, { tenantId }, { status: 'armed', limit: 1_000 });
   const forced = armed.flatMap(({ kind, tool, agent_id, mode }) =>
@@ -168,9 +169,9 @@ async function storedPolicies(
   tenantId: string,
   hashes: readonly string[],
 ): Promise<Definitions> {
-  const rows = await db.policy.findMany({
+  const columns = ['id', 'policyHash', 'definition'] as const;
+  const rows = await claimedRows(db, 'policy').findClaims(columns, {
     where: { tenantId, policyHash: { in: [...hashes] } },
-    select: { id: true, policyHash: true, definition: true },
   });
   return new Map(
     rows

@@ -2,26 +2,17 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { EvidenceEvent, SealedEvent } from '../../shared/ledger/event.ts';
 import type { SectionName } from '../../shared/sync/sections.ts';
 import { type NewEvent, newEvent } from '../ledger/sealing/new-event.ts';
-import { signRow } from '../platform/integrity/sign-row.ts';
-import type { SignedRow, SignedTable } from '../platform/store/signed-rows.ts';
+import { type SignedRows, signedRows } from '../platform/signed-store/signed-rows.ts';
+import type { StoredTable } from '../platform/signed-store/tables.ts';
 import { type Transaction, transaction } from '../platform/store/transaction.ts';
 import type { Services } from './services.ts';
 
-/** Records the events, signatures and sections that belong to a change. */
+/** Writes signed rows, and records the events and sections that belong to a change. */
 export interface ChangeNotes {
   /** Commits this event together with the change. */
   event(fields: NewEvent): Promise<EvidenceEvent>;
-  /** Stores the keyed hash of a row that was just written; returns the row with it. */
-  signed<Table extends SignedTable, Row extends SignedRow<Table>>(
-    table: Table,
-    row: Row,
-  ): Promise<Row>;
-  isSigned<Table extends SignedTable>(table: Table, row: SignedRow<Table>): boolean;
-  /**
-   * Throws for a row that fails its integrity check. Call it before a change, which would otherwise
-   * sign the row.
-   */
-  assertSigned<Table extends SignedTable>(table: Table, row: SignedRow<Table>): void;
+  /** Rows of a signed table, in this transaction. */
+  rows<Table extends StoredTable>(table: Table): SignedRows<Table>;
   /** Bumps these sections, so that sidecars receive the change. */
   sections(...names: readonly SectionName[]): void;
 }
@@ -50,9 +41,7 @@ export async function commitChange<Result>(
         eventIds.push(event.id);
         return event;
       },
-      signed: (table, row) => signRow(tx, services, table, row),
-      isSigned: (table, row) => guard.holds(table, row),
-      assertSigned: (table, row) => guard.assert(table, row),
+      rows: (table) => signedRows({ db: tx, guard }, table),
       sections: (...names) => {
         for (const name of names) sections.add(name);
       },

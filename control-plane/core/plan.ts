@@ -1,5 +1,4 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import type { Transaction } from '../platform/store/transaction.ts';
 import type { ChangeNotes } from './commit-change.ts';
 
 export const tiers = ['free', 'team', 'enterprise'] as const;
@@ -27,20 +26,11 @@ type CappedFeature = keyof typeof caps;
  * rows of that feature, with their current number. An unknown plan counts as the smallest.
  */
 export async function assertWithinPlan(
-  tx: Transaction,
+  notes: ChangeNotes,
   tenantId: string,
-  {
-    feature,
-    present,
-    notes,
-  }: {
-    readonly feature: CappedFeature;
-    readonly present: number;
-    readonly notes: ChangeNotes;
-  },
+  { feature, present }: { readonly feature: CappedFeature; readonly present: number },
 ): Promise<void> {
-  const tenant = await tx.tenant.findUniqueOrThrow({ where: { id: tenantId } });
-  notes.assertSigned('tenant', tenant);
+  const tenant = await notes.rows('tenant').findExisting({ where: { id: tenantId } });
   const tier = isTier(tenant.plan) ? tenant.plan : 'free';
   if (present < caps[feature][tier]) return;
   throw new GatewayError('plan.cap_reached', {

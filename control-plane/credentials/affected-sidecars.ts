@@ -1,4 +1,5 @@
 import { globsMayIntersect } from '../../shared/glob/glob-intersection.ts';
+import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 
 /**
@@ -6,18 +7,16 @@ import type { Transaction } from '../platform/store/transaction.ts';
  * invalidated, so that an undecided intersection counts as one.
  */
 export async function affectedSidecars(
-  tx: Pick<Transaction, 'sidecar' | 'agent'>,
+  db: Pick<Transaction, 'sidecar' | 'agent'>,
   tenantId: string,
   globs: readonly string[],
 ): Promise<readonly string[]> {
-  const sidecars = await tx.sidecar.findMany({
+  const sidecars = await claimedRows(db, 'sidecar').findClaims(['id', 'agentId'], {
     where: { tenantId, revokedAt: null },
-    select: { id: true, agentId: true },
   });
   const agentIds = [...new Set(sidecars.map(({ agentId }) => Number(agentId)))];
-  const agents = await tx.agent.findMany({
+  const agents = await claimedRows(db, 'agent').findClaims(['id', 'capabilities'], {
     where: { tenantId, id: { in: agentIds.filter(Number.isSafeInteger) } },
-    select: { id: true, capabilities: true },
   });
   const reached = new Set(
     agents

@@ -5,6 +5,7 @@ import { globsCertainlyIntersect } from '../../shared/glob/glob-intersection.ts'
 import type { Services } from '../core/services.ts';
 import { queryIn, queryOn } from '../integrity/active-versions.ts';
 import { type CredentialDeps, currentCredentials } from '../integrity/current-credentials.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { agentRowId } from '../records/agent-row-id.ts';
 import { openCredential } from './stored-credential.ts';
@@ -25,10 +26,9 @@ export async function credentialsOfAgent(
 ): Promise<readonly HeldCredential[]> {
   const id = agentRowId(agentId);
   if (id === undefined) return [];
-  const agent = await deps.db.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
-  if (agent === null) return [];
-  deps.guard.assert('agent', agent);
-  if (agent.disabledAt !== null) return [];
+  const agents = signedRows(deps, 'agent');
+  const agent = await agents.findUnique({ where: { tenantId_id: { tenantId, id } } });
+  if (agent === null || agent.disabledAt !== null) return [];
   const reached: HeldCredential[] = [];
   for (const credential of await openAll(deps, tenantId)) {
     const budget = { steps: stepsPerCredential };

@@ -1,19 +1,25 @@
 import type { ArmedKillSwitches } from '../platform/integrity/armed-kill-switches.ts';
 import type { LedgerVersion } from '../platform/integrity/known-ledgers.ts';
 import type { RowGuard } from '../platform/integrity/row-guard.ts';
-import type { BindingRemoval, KillSwitch } from '../platform/store/generated/client.ts';
+import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
+import { type SignedRows, signedRows } from '../platform/signed-store/signed-rows.ts';
+import type {
+  ListQuery,
+  SignedClient,
+  SignedPart,
+  Where,
+} from '../platform/signed-store/tables.ts';
+import { claimsOf, type Unverified, validRow } from '../platform/signed-store/verified.ts';
+import type { BindingRemoval } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import type { Vault } from '../platform/vault/vault.ts';
-import { signedPolicy } from '../policies/load-published.ts';
 import { activeVersions, forgetOld, isWaiting, type Query } from './active-versions.ts';
 import { outdatedAs, reportOutdated, standingsOf } from './current-credentials.ts';
 
-type ComparedTable =
-  | ('killSwitch' | 'policy' | 'binding' | 'bindingRemoval' | 'credential')
-  | ('tool' | 'directoryUser' | 'passportRevocation');
+type ComparedTable = 'binding' | 'credential' | 'passportRevocation';
 
 interface Deps {
-  readonly db: Pick<Transaction, ComparedTable>;
+  readonly db: SignedClient & Pick<Transaction, ComparedTable>;
   readonly query: Query;
   readonly guard: RowGuard;
   readonly vault: Pick<Vault, 'mac'>;
@@ -42,15 +48,15 @@ export async function findMissing(deps: Deps, nowMs: number, tenantId?: string):
   const said = await activeVersions(query, guard.known, tenantId);
   // Before the rows, too: a switch that is armed later is read by its event.
   const positions = new Map([...guard.known].map(([id, { position }]) => [id, position]));
-  const switches = await db.killSwitch.findMany({ where });
-  for (const row of switches) {
-    if (!guard.holds('kill_switch', row)) suspect(row, `kill_switch ${row.id}`);
-  }
+  const switches = await claimsWithSuspects(
+    signedRows({ db, guard }, 'kill_switch'),
+    where,
+    (row) => suspect(row, `kill_switch ${row.id}`),
+  );
   // Drafts, too: one that was published is no draft again, whatever its row says.
-  const policies = await db.policy.findMany({ where, select: signedPolicy });
-  for (const row of policies) {
-    if (!guard.holds('policy', row)) suspect(row, `policy ${row.id}`);
-  }
+  const policies = await claimsWithSuspects(signedRows({ db, guard }, 'policy'), where, (row) =>
+    suspect(row, `policy ${row.id}`),
+  );
   const bindings = await db.binding.findMany({ where, select: { tenantId: true, name: true } });
   const present = new Set([
     ...switches.map(({ tenantId, id }) => nameOf({ tenantId, table: 'kill_switch', key: id })),
@@ -60,7 +66,7 @@ export async function findMissing(deps: Deps, nowMs: number, tenantId?: string):
     ...bindings.map(({ tenantId, name }) => nameOf({ tenantId, table: 'binding', key: name })),
     ...(await othersPresent(db, where, said)),
   ]);
-  const removals = await db.bindingRemoval.findMany({ where });
+  const removals = await signedRows({ db, guard }, 'binding_removal').findUnverified({ where });
   await reportOutdatedRows(deps, where, said);
   for (const one of said) {
     // A credential that is missing is not injected: it gives no authority.
@@ -77,6 +83,17 @@ export async function findMissing(deps: Deps, nowMs: number, tenantId?: string):
   return { suspects, armed: armedIn(switches, positions, nowMs) };
 }
 
+/** What the rows of a table claim; the forged ones are suspect. */
+async function claimsWithSuspects<Table extends 'kill_switch' | 'policy'>(
+  rows: SignedRows<Table>,
+  where: Where<Table>,
+  suspect: (row: SignedPart<Table>) => void,
+): Promise<readonly SignedPart<Table>[]> {
+  const found = await rows.findSigned({ where } as ListQuery<Table>);
+  for (const row of found) if (!rows.isValid(row)) suspect(claimsOf(row));
+  return found.map(claimsOf);
+}
+
 /** Of the tables whose rows are only looked for: whether they are signed is asked where they are used. */
 async function othersPresent(
   db: Deps['db'],
@@ -91,11 +108,11 @@ async function othersPresent(
   const tools =
     keys.tool.length === 0
       ? []
-      : await db.tool.findMany({ where, select: { ...some, name: true } });
+      : await claimedRows(db, 'tool').findClaims(['tenantId', 'name'], { where });
   const users =
     keys.user.length === 0
       ? []
-      : await db.directoryUser.findMany({ where, select: { ...some, id: true } });
+      : await claimedRows(db, 'directory_user').findClaims(['tenantId', 'id'], { where });
   const revoked =
     jtis.length === 0
       ? []
@@ -130,23 +147,27 @@ async function reportOutdatedRows(
 async function isRemoved(
   { query, guard, vault }: Deps,
   said: LedgerVersion,
-  removals: readonly BindingRemoval[],
+  removals: readonly Unverified<BindingRemoval>[],
 ): Promise<boolean> {
   const { tenantId, table, key, isEnded, eventId } = said;
   if (table !== 'binding') return false;
-  const tombstone = removals.find((row) => row.tenantId === tenantId && row.name === key);
-  if (tombstone === undefined || !guard.holds('binding_removal', tombstone)) return false;
+  const found = removals.find((row) => {
+    const claimed = claimsOf(row);
+    return claimed.tenantId === tenantId && claimed.name === key;
+  });
+  const tombstone = found && validRow(guard, 'binding_removal', found);
+  if (tombstone === undefined) return false;
   if (isEnded && tombstone.eventId === eventId) return true;
   const position = guard.known.get(tenantId)?.position ?? 0;
   return isWaiting(query, vault, { tenantId, eventId: tombstone.eventId, position });
 }
 
 function armedIn(
-  switches: readonly KillSwitch[],
+  switches: readonly SignedPart<'kill_switch'>[],
   positions: ReadonlyMap<string, number>,
   nowMs: number,
 ): ReadonlyMap<string, ArmedKillSwitches> {
-  const isArmed = ({ disarmedAt, expiresAt }: KillSwitch) =>
+  const isArmed = ({ disarmedAt, expiresAt }: SignedPart<'kill_switch'>) =>
     disarmedAt === null && (expiresAt === null || expiresAt.getTime() > nowMs);
   const ids = Map.groupBy(switches.filter(isArmed), ({ tenantId }) => tenantId);
   return new Map(

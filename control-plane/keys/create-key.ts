@@ -13,6 +13,8 @@ import { hashApiKey } from '../platform/access/key-directory.ts';
 import { operator } from '../platform/access/minters.ts';
 import { isReservedPrincipal } from '../platform/access/reserved-principals.ts';
 import { permissionsOf } from '../platform/access/roles.ts';
+import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { keyRecordOf } from './list-keys.ts';
 
@@ -38,9 +40,9 @@ export async function createKey(
   const { tenantId } = caller;
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     const expiresAt = await boundedExpiry(tx, services, { caller, asked: wanted.expires_at });
-    await requireAgent(tx, tenantId, granted.agentId);
+    await requireAgent(notes, tenantId, granted.agentId);
     const wantedKey = { ...granted, expiresAt };
-    return insertKey(tx, { ...services, notes }, { tenantId, by: caller, wantedKey });
+    return insertKey(services, notes, { tenantId, by: caller, wantedKey });
   });
   return { ...result.record, key: result.key };
 }
@@ -113,9 +115,9 @@ export async function boundedExpiry(
     throw new GatewayError('args.schema_invalid', { message: 'expires_at: lies in the past.' });
   }
   if (caller.role === 'owner' || caller.keyId === undefined) return asked;
-  const own = await tx.apiKey.findUnique({ where: { id: caller.keyId } });
   // Reads the key again, because authentication used a cached copy.
-  if (own !== null) guard.assert('api_key', own);
+  const keys = signedRows({ db: tx, guard }, 'api_key');
+  const own = await keys.findUnique({ where: { id: caller.keyId } });
   const limit = own?.expiresAt ?? undefined;
   if (limit === undefined || asked === undefined) return asked ?? limit;
   if (asked.getTime() <= limit.getTime()) return asked;
@@ -125,13 +127,13 @@ export async function boundedExpiry(
 }
 
 async function requireAgent(
-  tx: Transaction,
+  notes: ChangeNotes,
   tenantId: string,
   agentId: number | undefined,
 ): Promise<void> {
   if (agentId === undefined) return;
-  const agent = await tx.agent.findUnique({ where: { tenantId_id: { tenantId, id: agentId } } });
-  if (agent === null) throw new GatewayError('agent.not_found');
+  const count = await notes.rows('agent').count({ tenantId, id: agentId });
+  if (count === 0) throw new GatewayError('agent.not_found');
 }
 
 interface Insertion {
@@ -146,29 +148,26 @@ interface Insertion {
  * maker.
  */
 export async function insertKey(
-  tx: Transaction,
-  { clock, vault, notes }: Pick<Services, 'clock' | 'vault'> & { readonly notes: ChangeNotes },
+  { clock, vault }: Pick<Services, 'clock' | 'vault'>,
+  notes: ChangeNotes,
   { tenantId, by, wantedKey }: Insertion,
 ): Promise<{ readonly key: string; readonly record: KeyRecord }> {
   const key = generateApiKey();
   const now = clock.now();
   const { agentId = null, expiresAt = null, ...rest } = wantedKey;
-  const created = await tx.apiKey.create({
-    data: {
-      ...rest,
-      id: newId('key', now),
-      tenantId,
-      hash: hashApiKey(vault, key),
-      start: key.slice(0, 8),
-      last4: key.slice(-4),
-      agentId,
-      expiresAt,
-      createdBy: by?.principal ?? operator,
-      mintedBy: by === undefined ? [] : [...new Set(personsOf(by))],
-      createdAt: new Date(now),
-    },
+  const row = await notes.rows('api_key').create({
+    ...rest,
+    id: newId('key', now),
+    tenantId,
+    hash: hashApiKey(vault, key),
+    start: key.slice(0, 8),
+    last4: key.slice(-4),
+    agentId,
+    expiresAt,
+    createdBy: by?.principal ?? operator,
+    mintedBy: by === undefined ? [] : [...new Set(personsOf(by))],
+    createdAt: new Date(now),
   });
-  const row = await notes.signed('api_key', created);
   const { name, role, scope, principal } = row;
   const expires = expiresAt?.toISOString() ?? null;
   await notes.event({
@@ -215,26 +214,22 @@ export async function createOperatorKey(
       `Principal ${JSON.stringify(principal.slice(0, 100))}: use the name of a person, of at most 100 characters.`,
     );
   }
-  if ((await services.db.tenant.findUnique({ where: { id: tenantId } })) === null) {
+  if ((await claimedRows(services.db, 'tenant').count({ id: tenantId })) === 0) {
     throw new SettingsError(`There is no tenant ${tenantId}.`);
   }
-  const { result } = await commitChange(services, tenantId, (tx, notes) =>
-    insertKey(
-      tx,
-      { ...services, notes },
-      {
-        tenantId,
-        by: undefined,
-        wantedKey: {
-          name: principal,
-          role,
-          scope: 'tenant',
-          principal,
-          agentId: undefined,
-          expiresAt: undefined,
-        },
+  const { result } = await commitChange(services, tenantId, (_tx, notes) =>
+    insertKey(services, notes, {
+      tenantId,
+      by: undefined,
+      wantedKey: {
+        name: principal,
+        role,
+        scope: 'tenant',
+        principal,
+        agentId: undefined,
+        expiresAt: undefined,
       },
-    ),
+    }),
   );
   return result.key;
 }

@@ -1,22 +1,23 @@
 import type { KeyRecord } from '../../shared/contract/keys.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { ApiKeyModel } from '../platform/store/generated/models/ApiKey.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import type { ApiKey } from '../platform/store/generated/client.ts';
 
 /** All keys of the caller's tenant, oldest first, including revoked ones. */
 export async function listKeys(
-  { db, guard }: Pick<Services, 'db' | 'guard'>,
+  services: Pick<Services, 'db' | 'guard'>,
   { tenantId }: Caller,
 ): Promise<readonly KeyRecord[]> {
-  const rows = await db.apiKey.findMany({
+  const rows = await signedRows(services, 'api_key').findValid({
     where: { tenantId },
     orderBy: [{ createdAt: 'asc' }, { id: 'asc' }],
   });
-  return rows.filter((row) => guard.holds('api_key', row)).map(keyRecordOf);
+  return rows.map(keyRecordOf);
 }
 
 /** A stored key as the API shows it. */
-export function keyRecordOf(row: ApiKeyModel): KeyRecord {
+export function keyRecordOf(row: ApiKey): KeyRecord {
   return {
     id: row.id,
     name: row.name,

@@ -4,6 +4,7 @@ import { commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { keyDirectory } from '../platform/access/key-directory.ts';
+import { claimsOf } from '../platform/signed-store/verified.ts';
 import { keyRecordOf } from './list-keys.ts';
 
 /** Revokes a key. This replica refuses it at once, other replicas within a second. */
@@ -14,27 +15,29 @@ export async function revokeKey(
 ): Promise<KeyRecord> {
   const { clock } = services;
   const { tenantId, principal } = caller;
-  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
-    const found = await tx.apiKey.findFirst({ where: { tenantId, id } });
-    if (found === null) throw new GatewayError('key.not_found');
+  const { result } = await commitChange(services, tenantId, async (_tx, notes) => {
+    const keys = notes.rows('api_key');
+    // Its minters may be recorded at the same time.
+    await keys.lock({ tenantId, id });
+    const [row] = await keys.findUnverified({ where: { tenantId, id } });
+    if (row === undefined) throw new GatewayError('key.not_found');
+    // A forged row can be revoked, too: what it claims only decides who may.
+    const found = claimsOf(row);
     if (found.role === 'owner' && caller.role !== 'owner') {
       throw new GatewayError('key.role_exceeds_own', { message: 'Only owners revoke owner keys.' });
     }
-    const { count } = await tx.apiKey.updateMany({
-      where: { tenantId, id, revokedAt: null },
-      data: { revokedAt: new Date(clock.now()) },
-    });
-    if (count > 0) {
-      const { name, role, principal: stoodFor } = found;
-      await notes.event({
-        type: 'key.revoked',
-        chainId: 'keys:api',
-        data: { by: principal, key_id: id, name, role, principal: stoodFor },
-      });
+    const changes = { revokedAt: new Date(clock.now()) };
+    const revoked = await keys.retire(row, { revokedAt: null }, { changes, forged: 'keep' });
+    if (revoked === undefined) {
+      const [now = row] = await keys.findUnverified({ where: { tenantId, id } });
+      return claimsOf(now);
     }
-    const revoked = await tx.apiKey.findUniqueOrThrow({ where: { id } });
-    // A row that fails its integrity check is revoked and not signed again.
-    if (count > 0 && notes.isSigned('api_key', found)) await notes.signed('api_key', revoked);
+    const { name, role, principal: stoodFor } = found;
+    await notes.event({
+      type: 'key.revoked',
+      chainId: 'keys:api',
+      data: { by: principal, key_id: id, name, role, principal: stoodFor },
+    });
     return revoked;
   });
   keyDirectory(services).forget(result.hash);

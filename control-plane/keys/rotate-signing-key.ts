@@ -1,11 +1,11 @@
 import type { z } from 'zod';
 import type { rotateSigningKey as rotateOperation } from '../../shared/contract/keys.ts';
 import { type SectionName, sidecarSection, tenantSections } from '../../shared/sync/sections.ts';
-import { commitChange } from '../core/commit-change.ts';
+import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { algorithmOf, insertActiveKey } from '../platform/signing-keys/signing-keys.ts';
-import { lockFor, type Transaction } from '../platform/store/transaction.ts';
+import { lockFor } from '../platform/store/transaction.ts';
 
 type Rotated = z.input<NonNullable<(typeof rotateOperation)['success']['schema']>>;
 type RotatablePurpose = Rotated['purpose'];
@@ -26,20 +26,20 @@ export async function rotateSigningKey(
     await lockFor(tx, tenantId, `signing_key ${purpose}`);
     const retiredAt = new Date(clock.now());
     const active = { tenantId, purpose, state: 'active' };
-    const old = await tx.signingKey.findFirstOrThrow({ where: active });
-    notes.assertSigned('signing_key', old);
-    await tx.signingKey.updateMany({ where: active, data: { state: 'retired', retiredAt } });
-    await notes.signed('signing_key', { ...old, state: 'retired', retiredAt });
-    const made = await insertActiveKey(tx, services, { tenantId, purpose, alg });
+    const keys = notes.rows('signing_key');
+    const old = await keys.findFirst({ where: active });
+    if (old === null) throw new Error(`there is no active ${purpose} key`);
+    await keys.update(old, { state: 'retired', retiredAt });
+    const made = await insertActiveKey(keys, services, { tenantId, purpose, alg });
     if (made === undefined) throw new Error(`there are two active ${purpose} keys`);
-    const keys = { purpose, alg, active_key_id: made.kid, retired_key_id: old.kid };
+    const ids = { purpose, alg, active_key_id: made.kid, retired_key_id: old.kid };
     await notes.event({
       type: 'signing_key.rotated',
       chainId: `signing-keys:${purpose}`,
-      data: { by: principal, ...keys },
+      data: { by: principal, ...ids },
     });
-    notes.sections(...(await sectionsSignedBy(tx, tenantId, purpose)));
-    return { ...keys, rotated_at: retiredAt.toISOString() };
+    notes.sections(...(await sectionsSignedBy(notes, tenantId, purpose)));
+    return { ...ids, rotated_at: retiredAt.toISOString() };
   });
   signingKeys.rotated?.(tenantId, purpose);
   return result;
@@ -47,13 +47,13 @@ export async function rotateSigningKey(
 
 /** Sections to publish again: those with passport keys, or all that a new sync key signs. */
 async function sectionsSignedBy(
-  tx: Transaction,
+  notes: ChangeNotes,
   tenantId: string,
   purpose: RotatablePurpose,
 ): Promise<readonly SectionName[]> {
   if (purpose === 'passport') return ['keys'];
   if (purpose !== 'sync') return [];
   const where = { tenantId, revokedAt: null };
-  const sidecars = await tx.sidecar.findMany({ where, select: { id: true } });
+  const sidecars = await notes.rows('sidecar').findClaims(['id'], { where });
   return [...tenantSections, ...sidecars.map(({ id }) => sidecarSection(id))];
 }

@@ -5,11 +5,11 @@ import type {
   KillSwitchRecord,
 } from '../../shared/contract/kill-switches.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import { commitChange } from '../core/commit-change.ts';
+import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { idempotent } from '../platform/http/idempotency.ts';
-import type { Transaction } from '../platform/store/transaction.ts';
+import { claimsOf } from '../platform/signed-store/verified.ts';
 import { agentRowId } from '../records/agent-row-id.ts';
 import { killSwitchRecordOf } from './list-kill-switches.ts';
 
@@ -42,24 +42,21 @@ async function arm(
   if (problems.length > 0) {
     throw new GatewayError('kill_switch.invalid', { message: problems.join(' ') });
   }
-  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
-    if (agentId !== undefined) await assertKnown(tx, tenantId, agentId);
+  const { result } = await commitChange(services, tenantId, async (_tx, notes) => {
+    if (agentId !== undefined) await assertKnown(notes, tenantId, agentId);
     const id = newId('ks', nowMs);
-    const created = await tx.killSwitch.create({
-      data: {
-        id,
-        tenantId,
-        kind,
-        tool: tool ?? null,
-        agentId: agentId ?? null,
-        mode: mode ?? null,
-        reason,
-        armedBy: principal,
-        armedAt: new Date(nowMs),
-        expiresAt,
-      },
+    const row = await notes.rows('kill_switch').create({
+      id,
+      tenantId,
+      kind,
+      tool: tool ?? null,
+      agentId: agentId ?? null,
+      mode: mode ?? null,
+      reason,
+      armedBy: principal,
+      armedAt: new Date(nowMs),
+      expiresAt,
     });
-    const row = await notes.signed('kill_switch', created);
     await notes.event({
       type: 'kill_switch.armed',
       chainId: `kill_switches:${id}`,
@@ -113,13 +110,10 @@ function problemsOf(
 }
 
 /** Accepts a disabled agent, because it may be enabled while the switch is armed. */
-async function assertKnown(tx: Transaction, tenantId: string, agentId: string): Promise<void> {
+async function assertKnown(notes: ChangeNotes, tenantId: string, agentId: string): Promise<void> {
   const id = agentRowId(agentId);
-  const agent =
-    id === undefined
-      ? null
-      : await tx.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
-  if (agent === null) throw new GatewayError('agent.not_found');
+  const count = id === undefined ? 0 : await notes.rows('agent').count({ tenantId, id });
+  if (count === 0) throw new GatewayError('agent.not_found');
 }
 
 /** Disarms a kill switch permanently; a repeat changes nothing. */
@@ -129,26 +123,24 @@ export async function disarmKillSwitch(
   id: string,
 ): Promise<KillSwitchRecord> {
   const nowMs = services.clock.now();
-  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
-    const { count } = await tx.killSwitch.updateMany({
-      where: { tenantId, id, disarmedAt: null },
-      data: { disarmedAt: new Date(nowMs), disarmedBy: principal },
+  const { result } = await commitChange(services, tenantId, async (_tx, notes) => {
+    const rows = notes.rows('kill_switch');
+    const query = { where: { tenantId_id: { tenantId, id } } };
+    const found = await rows.findUniqueUnverified(query);
+    if (found === null) throw new GatewayError('kill_switch.not_found');
+    const changes = { disarmedAt: new Date(nowMs), disarmedBy: principal };
+    // A disarmed switch has no effect, so a forged one does no harm once it is signed.
+    const disarmed = await rows.retire(found, { disarmedAt: null }, { changes, forged: 'sign' });
+    if (disarmed === undefined) return claimsOf((await rows.findUniqueUnverified(query)) ?? found);
+    notes.sections('kill_switches');
+    await notes.event({
+      type: 'kill_switch.disarmed',
+      chainId: `kill_switches:${id}`,
+      agentId: disarmed.agentId ?? undefined,
+      tool: disarmed.tool ?? undefined,
+      data: { by: principal, kill_switch_id: id, kind: disarmed.kind },
     });
-    const row = await tx.killSwitch.findUnique({ where: { tenantId_id: { tenantId, id } } });
-    if (row === null) throw new GatewayError('kill_switch.not_found');
-    if (count === 1) {
-      // Signed again in any case: a disarmed switch has no effect, so a forged one does no harm.
-      await notes.signed('kill_switch', row);
-      notes.sections('kill_switches');
-      await notes.event({
-        type: 'kill_switch.disarmed',
-        chainId: `kill_switches:${id}`,
-        agentId: row.agentId ?? undefined,
-        tool: row.tool ?? undefined,
-        data: { by: principal, kill_switch_id: id, kind: row.kind },
-      });
-    }
-    return row;
+    return disarmed;
   });
   return killSwitchRecordOf(result, nowMs);
 }

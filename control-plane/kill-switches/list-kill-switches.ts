@@ -1,40 +1,45 @@
 import type { KillSwitchRecord } from '../../shared/contract/kill-switches.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import type { ListQuery } from '../platform/signed-store/tables.ts';
 import type { KillSwitch } from '../platform/store/generated/client.ts';
-import type { KillSwitchModel } from '../platform/store/generated/models/KillSwitch.ts';
 
 /** The tenant's kill switches, newest first: the armed ones, or all. */
 export async function listKillSwitches(
-  { db, clock, guard }: Pick<Services, 'db' | 'clock' | 'guard'>,
+  services: Pick<Services, 'db' | 'clock' | 'guard'>,
   { tenantId }: Pick<Caller, 'tenantId'>,
   { status, limit }: { readonly status: 'armed' | 'all'; readonly limit: number },
 ): Promise<readonly KillSwitchRecord[]> {
-  const rows = await killSwitchRows({ db, clock }, { tenantId }, { status, limit });
-  const signed = rows.filter((row) => guard.holds('kill_switch', row));
-  return signed.map((row) => killSwitchRecordOf(row, clock.now()));
+  const nowMs = services.clock.now();
+  const query = killSwitchQuery(nowMs, { tenantId, status, limit });
+  const rows = await signedRows(services, 'kill_switch').findValid(query);
+  return rows.map((row) => killSwitchRecordOf(row, nowMs));
 }
 
-/** Stored rows, including those that fail their integrity check. */
-export async function killSwitchRows(
-  { db, clock }: Pick<Services, 'db' | 'clock'>,
-  { tenantId }: Pick<Caller, 'tenantId'>,
-  { status, limit }: { readonly status: 'armed' | 'all'; readonly limit: number },
-): Promise<readonly KillSwitch[]> {
-  const nowMs = clock.now();
+interface KillSwitchFilter {
+  readonly tenantId: string;
+  readonly status: 'armed' | 'all';
+  readonly limit: number;
+}
+
+export function killSwitchQuery(
+  nowMs: number,
+  { tenantId, status, limit }: KillSwitchFilter,
+): ListQuery<'kill_switch'> {
   const armedFilter = {
     disarmedAt: null,
     OR: [{ expiresAt: null }, { expiresAt: { gt: new Date(nowMs) } }],
   };
-  return db.killSwitch.findMany({
+  return {
     where: { tenantId, ...(status === 'armed' ? armedFilter : {}) },
     orderBy: [{ armedAt: 'desc' }, { id: 'desc' }],
     take: limit,
-  });
+  };
 }
 
 /** A kill switch as the API shows it at this time. */
-export function killSwitchRecordOf(row: KillSwitchModel, nowMs: number): KillSwitchRecord {
+export function killSwitchRecordOf(row: KillSwitch, nowMs: number): KillSwitchRecord {
   return {
     id: row.id,
     kind: row.kind as KillSwitchRecord['kind'],
@@ -52,7 +57,7 @@ export function killSwitchRecordOf(row: KillSwitchModel, nowMs: number): KillSwi
 }
 
 function statusOf(
-  { disarmedAt, expiresAt }: KillSwitchModel,
+  { disarmedAt, expiresAt }: KillSwitch,
   nowMs: number,
 ): KillSwitchRecord['status'] {
   if (disarmedAt !== null) return 'disarmed';

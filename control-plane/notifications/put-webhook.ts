@@ -45,7 +45,7 @@ export async function putWebhook(
   const target = webhookUrl(url, config.allowPrivate);
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     await lockFor(tx, tenantId, `install ${channel}`);
-    await assertWithinPlan(tx, tenantId, { feature: 'integrations', present: 0, notes });
+    await assertWithinPlan(notes, tenantId, { feature: 'integrations', present: 0 });
     const where = { tenantId_channel: { tenantId, channel } };
     const found = await tx.install.findUnique({ where });
     const before = found === null ? undefined : openSettings(services, found);

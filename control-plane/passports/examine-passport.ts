@@ -4,6 +4,8 @@ import { revocationId } from '../../shared/passport/single-use.ts';
 import { proofOf } from '../approvals/approval-proof.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import { claimsOf } from '../platform/signed-store/verified.ts';
 import { agentRowId } from '../records/agent-row-id.ts';
 import { lookUpUse } from './claim-store.ts';
 import { readPresented } from './read-passport.ts';
@@ -67,18 +69,22 @@ function withinGrace(nowMs: number, { exp }: PassportClaims, graceMs: number): n
 }
 
 async function isRevoked(
-  { db, guard }: Services,
+  services: Services,
   tenantId: string,
   claims: PassportClaims,
 ): Promise<boolean> {
+  const agents = signedRows(services, 'agent');
   const id = agentRowId(claims.sub);
   const [revocations, agent] = await Promise.all([
-    db.passportRevocation.count({
+    services.db.passportRevocation.count({
       where: { tenantId, jti: { in: [claims.jti, revocationId(claims.jti)] } },
     }),
-    id === undefined ? null : db.agent.findUnique({ where: { tenantId_id: { tenantId, id } } }),
+    id === undefined
+      ? null
+      : agents.findUniqueUnverified({ where: { tenantId_id: { tenantId, id } } }),
   ]);
-  const isStopped = agent !== null && (agent.disabledAt !== null || !guard.holds('agent', agent));
+  const isStopped =
+    agent !== null && (claimsOf(agent).disabledAt !== null || !agents.isValid(agent));
   return revocations > 0 || isStopped;
 }
 
@@ -90,8 +96,12 @@ async function approvalFailure(
 ): Promise<PassportFailure | undefined> {
   if (approval_hash === null) return undefined;
   const { db, clock } = services;
-  const approval = await db.approval.findFirst({ where: { tenantId, eventHash: approval_hash } });
-  const proof = approval === null ? undefined : await proofOf(services, db, approval);
+  const approvals = signedRows(services, 'approval');
+  const [approval] = await approvals.findValid({
+    where: { tenantId, eventHash: approval_hash },
+    take: 1,
+  });
+  const proof = approval === undefined ? undefined : await proofOf(db, approval);
   const check = 'approval';
   if (proof?.granted !== true) {
     return {

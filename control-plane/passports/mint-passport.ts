@@ -65,8 +65,7 @@ export async function mintPassport(
         renews,
         attestedBy: renews?.attestedBy ?? attestedBy ?? null,
       });
-      const mac = services.guard.sign('passport', row);
-      await tx.passport.create({ data: { ...row, mac } });
+      if (!(await notes.rows('passport').insert(row))) throw new Error('the passport exists');
       return notes.event({
         type: 'passport.issued',
         chainId: agentChain(claims.sub),

@@ -1,6 +1,8 @@
 import { type PublicJwk, parsePublicJwk } from '../../shared/crypto/signing-key.ts';
 import { ttlSecondsMax } from '../../shared/passport/issue.ts';
 import type { Services } from '../core/services.ts';
+import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
 
 /** Allows for clock differences, and for leases signed right before a rotation. */
 const overlapMs = (ttlSecondsMax + 600) * 1000;
@@ -18,15 +20,14 @@ export async function passportKeySet({
 }: Services): Promise<readonly PublicJwk[]> {
   // Creates a first key, so that a new installation has one to show.
   await ensureFirstKey({ db, config, signingKeys });
-  const rows = await db.signingKey.findMany({
+  const rows = await signedRows({ db, guard }, 'signing_key').findValid({
     where: {
       purpose: 'passport',
       OR: [{ state: 'active' }, { retiredAt: { gt: new Date(clock.now() - overlapMs) } }],
     },
     orderBy: [{ state: 'asc' }, { createdAt: 'desc' }],
   });
-  const verified = rows.filter((row) => guard.holds('signing_key', row));
-  return verified.map(({ publicJwk }) => parsePublicJwk(publicJwk));
+  return rows.map(({ publicJwk }) => parsePublicJwk(publicJwk));
 }
 
 async function ensureFirstKey({
@@ -34,6 +35,7 @@ async function ensureFirstKey({
   config,
   signingKeys,
 }: Pick<Services, 'db' | 'config' | 'signingKeys'>): Promise<void> {
-  const tenant = await db.tenant.findUnique({ where: { id: config.tenantId } });
-  if (tenant !== null) await signingKeys.active(tenant.id, 'passport');
+  const { tenantId } = config;
+  const count = await claimedRows(db, 'tenant').count({ id: tenantId });
+  if (count > 0) await signingKeys.active(tenantId, 'passport');
 }

@@ -6,6 +6,7 @@ import {
 } from '../../shared/crypto/signing-key.ts';
 import { type PassportReading, readPassportAsync } from '../../shared/passport/verify.ts';
 import type { Services } from '../core/services.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
 
 interface KnownKey {
   readonly tenantId: string;
@@ -42,11 +43,13 @@ async function findKey(
   knownKeys.set(db, known);
   const remembered = known.get(kid);
   if (remembered !== undefined) return remembered;
-  const row =
-    (await db.signingKey.findFirst({ where: { tenantId, kid, purpose: 'passport' } })) ??
-    (await db.signingKey.findFirst({ where: { kid, purpose: 'passport' } }));
+  const keys = signedRows({ db, guard }, 'signing_key');
+  const find = (where: { readonly tenantId?: string }) =>
+    keys.findUnverified({ where: { ...where, kid, purpose: 'passport' }, take: 1 });
+  const own = await find({ tenantId });
   // A forged key row would make valid passports.
-  if (row === null || !guard.holds('signing_key', row)) return undefined;
+  const [row] = keys.valid(own.length > 0 ? own : await find({}));
+  if (row === undefined) return undefined;
   const key = importPublicJwk(parsePublicJwk(row.publicJwk));
   // The kid is computed from the key itself, so a row under a wrong kid is refused.
   if (key.kid !== kid) return undefined;

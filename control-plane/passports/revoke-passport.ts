@@ -1,13 +1,13 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { revocationId } from '../../shared/passport/single-use.ts';
 import { refreshGraceMs } from '../../shared/passport/single-use-claim.ts';
-import { commitChange } from '../core/commit-change.ts';
+import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import { agentChain } from '../ledger/sealing/new-event.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import { claimsOf } from '../platform/signed-store/verified.ts';
 import type { Passport } from '../platform/store/generated/client.ts';
-import type { Transaction } from '../platform/store/transaction.ts';
-import { lockFor } from '../platform/store/transaction.ts';
+import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 
 interface Revocation {
   readonly jti: string;
@@ -35,14 +35,16 @@ export async function revokePassport(
   { jti, reason }: { readonly jti: string; readonly reason?: string | undefined },
 ): Promise<Revocation> {
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
-    const passport = await tx.passport.findUnique({
+    const found = await notes.rows('passport').findUniqueUnverified({
       where: { tenantId_jti: { tenantId, jti: revocationId(jti) } },
     });
+    // A revocation only gives less, so that the row need not be verified.
+    const passport = found === null ? null : claimsOf(found);
     if (agentId !== undefined && passport?.agentId !== agentId) {
       throw new GatewayError('agent.mismatch');
     }
     const nowMs = services.clock.now();
-    const renewals = passport === null ? [] : await renewalsOf(tx, passport, nowMs);
+    const renewals = passport === null ? [] : await renewalsOf(tx, notes, passport, nowMs);
     const revokedAt = new Date(nowMs);
     const common = { tenantId, reason: reason ?? null, revokedBy: principal, revokedAt };
     const { count } = await tx.passportRevocation.createMany({
@@ -82,14 +84,15 @@ export async function revokePassport(
  */
 async function renewalsOf(
   tx: Transaction,
+  notes: ChangeNotes,
   { tenantId, jti, kind, rootJti }: Passport,
   nowMs: number,
-): Promise<readonly Passport[]> {
+): Promise<readonly Pick<Passport, 'jti' | 'expiresAt'>[]> {
   if (kind !== 'agent') return [];
   const root = rootJti ?? jti;
   await lockRenewals(tx, tenantId, root);
   const goneBefore = new Date(nowMs - refreshGraceMs);
-  return tx.passport.findMany({
+  return notes.rows('passport').findClaims(['jti', 'expiresAt'], {
     where: { tenantId, rootJti: root, jti: { not: jti }, expiresAt: { gt: goneBefore } },
     orderBy: { jti: 'asc' },
   });

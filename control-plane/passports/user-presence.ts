@@ -3,6 +3,7 @@ import { foldPrincipal } from '../../shared/base/principal.ts';
 import { revocationId } from '../../shared/passport/single-use.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
 
 interface PresentedPassport {
   readonly tenantId: string;
@@ -18,16 +19,13 @@ interface PresentedPassport {
  * first passport, because agents renew alone.
  */
 export async function userPresence(
-  { db, guard }: Pick<Services, 'db' | 'guard'>,
+  services: Pick<Services, 'db' | 'guard'>,
   { tenantId, agentId, jti, userId }: PresentedPassport,
 ): Promise<{ readonly atMs: number | undefined } | undefined> {
-  const passport = await db.passport.findUnique({
-    where: { tenantId_jti: { tenantId, jti: revocationId(jti) } },
+  const [passport] = await signedRows(services, 'passport').findValid({
+    where: { tenantId, jti: revocationId(jti), kind: 'agent', agentId, userId },
   });
-  const isTheirs =
-    passport?.kind === 'agent' && passport.agentId === agentId && passport.userId === userId;
-  if (isTheirs && !guard.holds('passport', passport)) return undefined;
-  if (!isTheirs) return undefined;
+  if (passport === undefined) return undefined;
   const isAttested = passport.attestedBy !== null;
   return { atMs: isAttested ? idTimeMs(passport.rootJti ?? passport.jti) : undefined };
 }

@@ -5,8 +5,9 @@ import { assertWithinPlan } from '../core/plan.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { pauser, runWithPauses } from '../platform/scheduling/pauser.ts';
+import { claimsOf, type Verified } from '../platform/signed-store/verified.ts';
 import type { Policy } from '../platform/store/generated/client.ts';
-import { lockFor, type Transaction } from '../platform/store/transaction.ts';
+import { lockFor } from '../platform/store/transaction.ts';
 import { assertMayPublish, lifecycleInvalid, lockPolicy } from './policy-record.ts';
 import { publishDraft, recordPolicyEvent } from './publish-policy.ts';
 
@@ -22,7 +23,7 @@ export async function createPolicy(
   services: Services,
   caller: Caller,
   { name, rules, publish }: NewPolicy,
-): Promise<Policy> {
+): Promise<Verified<Policy>> {
   if (publish) assertMayPublish(caller);
   const definition = await runWithPauses(parsePolicyInSteps(rules), pauser(services.clock));
   const { tenantId, principal } = caller;
@@ -30,7 +31,7 @@ export async function createPolicy(
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     await lockFor(tx, tenantId, 'policies');
     const draft = await insertDraft(
-      { tx, notes, principal, now },
+      { notes, principal, now },
       {
         tenantId,
         name,
@@ -55,25 +56,25 @@ export async function versionPolicy(
   services: Services,
   { tenantId, principal }: Caller,
   id: number,
-): Promise<Policy> {
+): Promise<Verified<Policy>> {
   const now = new Date(services.clock.now());
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     await lockFor(tx, tenantId, 'policies');
-    const source = await lockPolicy(tx, tenantId, id);
-    if (source.lifecycle === 'draft') {
-      throw lifecycleInvalid(source, 'cloned', `PUT /v1/policies/${id} changes it`);
+    const locked = await lockPolicy(notes, tenantId, id);
+    if (claimsOf(locked).lifecycle === 'draft') {
+      throw lifecycleInvalid(claimsOf(locked), 'cloned', `PUT /v1/policies/${id} changes it`);
     }
-    notes.assertSigned('policy', source);
+    const source = notes.rows('policy').verify(locked);
     const { name, definitionId, definition, policyHash } = source;
     return insertDraft(
-      { tx, notes, principal, now },
+      { notes, principal, now },
       {
         tenantId,
         name,
         definitionId,
         definition,
         policyHash,
-        version: await nextVersion(tx, source),
+        version: await nextVersion(notes, source),
         clonedFrom: id,
       },
     );
@@ -88,7 +89,6 @@ interface NewDraft
 }
 
 interface Insertion {
-  readonly tx: Transaction;
   readonly notes: ChangeNotes;
   readonly principal: string;
   readonly now: Date;
@@ -98,28 +98,28 @@ interface Insertion {
  * Stores a new draft, if the tenant's plan allows one more. Call it under the lock on `policies`.
  */
 export async function insertDraft(
-  { tx, notes, principal, now }: Insertion,
+  { notes, principal, now }: Insertion,
   draft: NewDraft,
-): Promise<Policy> {
+): Promise<Verified<Policy>> {
   const { tenantId } = draft;
-  const present = await tx.policy.count({ where: { tenantId, lifecycle: { not: 'archived' } } });
-  await assertWithinPlan(tx, tenantId, { feature: 'policies', present, notes });
-  const created = await tx.policy.create({
-    data: { ...draft, createdBy: principal, createdAt: now, updatedAt: now },
-  });
-  const row = await notes.signed('policy', created);
+  const policies = notes.rows('policy');
+  const present = await policies.count({ tenantId, lifecycle: { not: 'archived' } });
+  await assertWithinPlan(notes, tenantId, { feature: 'policies', present });
+  const written = { createdBy: principal, createdAt: now, updatedAt: now };
+  const row = await policies.create({ ...draft, ...written });
   await recordPolicyEvent(notes, 'policy.created', row, principal);
   return row;
 }
 
 /** Highest version of this definition id so far, plus one. */
 export async function nextVersion(
-  tx: Transaction,
+  notes: ChangeNotes,
   { tenantId, definitionId }: Pick<Policy, 'tenantId' | 'definitionId'>,
 ): Promise<number> {
-  const { _max } = await tx.policy.aggregate({
+  const [last] = await notes.rows('policy').findClaims(['version'], {
     where: { tenantId, definitionId },
-    _max: { version: true },
+    orderBy: { version: 'desc' },
+    take: 1,
   });
-  return (_max.version ?? 0) + 1;
+  return (last?.version ?? 0) + 1;
 }

@@ -4,6 +4,7 @@ import type { Mode } from '../../shared/vocabulary/action.ts';
 import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import { claimsOf, type Verified } from '../platform/signed-store/verified.ts';
 import type { Policy } from '../platform/store/generated/client.ts';
 import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 import { insertDraft, nextVersion } from './create-policy.ts';
@@ -69,29 +70,30 @@ async function installOne(place: Place, wanted: Wanted): Promise<Installed> {
   // Locks the rows until the transaction ends, so that nobody publishes or changes them meanwhile.
   await tx.$queryRaw`select id from policy
     where tenant_id = ${tenantId} and policy_hash = ${hash} and lifecycle <> 'archived' for update`;
-  const same = await tx.policy.findMany({
+  const policies = notes.rows('policy');
+  const same = await policies.findUnverified({
     where: { tenantId, lifecycle: { not: 'archived' }, policyHash: hash },
     orderBy: { id: 'asc' },
   });
-  const published = same.find(({ lifecycle }) => lifecycle === 'published');
+  const published = same.map(claimsOf).find(({ lifecycle }) => lifecycle === 'published');
   if (published) return { outcome: 'unchanged', row: published };
   const [draft] = same;
-  if (draft && !publish) return { outcome: 'unchanged', row: draft };
-  const row = draft ?? (await createDraft(place, wanted));
+  if (draft && !publish) return { outcome: 'unchanged', row: claimsOf(draft) };
+  const row = draft ? policies.verify(draft) : await createDraft(place, wanted);
   return {
     outcome: draft ? 'published' : 'created',
     row: publish ? await publishDraft(tx, notes, row, place) : row,
   };
 }
 
-async function createDraft(place: Place, { definition, title }: Wanted): Promise<Policy> {
-  const { tx, tenantId } = place;
+async function createDraft(place: Place, { definition, title }: Wanted): Promise<Verified<Policy>> {
+  const { notes, tenantId } = place;
   const definitionId = definition.id;
   return insertDraft(place, {
     tenantId,
     name: title,
     definitionId,
-    version: await nextVersion(tx, { tenantId, definitionId }),
+    version: await nextVersion(notes, { tenantId, definitionId }),
     definition: JSON.stringify(definition),
     policyHash: policyHash(definition),
   });

@@ -8,6 +8,7 @@ import { boundedWarnings } from '../core/bounded-warnings.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { type Pause, pauser, runWithPauses } from '../platform/scheduling/pauser.ts';
+import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
 import type { Policy } from '../platform/store/generated/client.ts';
 import { warnUnknownTools } from '../tools/warn-unknown-tools.ts';
 import { storedDefinitionInSteps } from './policy-record.ts';
@@ -55,9 +56,8 @@ async function definitionsOf(
     pause,
   }: { readonly tenantId: string; readonly lifecycle: PolicyLifecycle; readonly pause: Pause },
 ): Promise<readonly PolicyDefinition[]> {
-  const rows = await db.policy.findMany({
+  const rows = await claimedRows(db, 'policy').findClaims(['definition'], {
     where: { tenantId, lifecycle },
-    select: { definition: true },
     orderBy: { id: 'asc' },
   });
   const definitions: PolicyDefinition[] = [];

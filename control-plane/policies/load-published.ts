@@ -6,21 +6,13 @@ import type { PublishedPolicy } from '../../shared/policy/language/published-pol
 import { parsePolicyInSteps } from '../../shared/policy/language/validate.ts';
 import type { Services } from '../core/services.ts';
 import { pauser, runWithPauses } from '../platform/scheduling/pauser.ts';
+import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Policy } from '../platform/store/generated/client.ts';
 
 /** Row id and hash of each published policy, ordered by id. */
 type PublishedRefs = readonly (readonly [id: number, hash: string])[];
-
-/** Columns that verify a policy's row. */
-export const signedPolicy = {
-  tenantId: true,
-  id: true,
-  definitionId: true,
-  version: true,
-  lifecycle: true,
-  policyHash: true,
-  mac: true,
-} as const;
 
 interface Compiled {
   readonly key: string;
@@ -59,9 +51,10 @@ export async function loadPublishedPolicies(
   services: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
 ): Promise<PolicySet> {
-  const rows = await services.db.policy.findMany({
+  // The rows of these references are verified when they are compiled.
+  const policies = claimedRows(services.db, 'policy');
+  const rows = await policies.findClaims(['id', 'policyHash'], {
     where: { tenantId, lifecycle: 'published' },
-    select: { id: true, policyHash: true },
     orderBy: { id: 'asc' },
   });
   const refs: PublishedRefs = rows.map((row) => [row.id, row.policyHash]);
@@ -69,17 +62,15 @@ export async function loadPublishedPolicies(
 }
 
 async function compile(
-  { db, guard }: Pick<Services, 'db' | 'guard'>,
+  services: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
   refs: PublishedRefs,
 ): Promise<PolicySet> {
   try {
-    const rows = await db.policy.findMany({
-      where: { tenantId, id: { in: refs.map(([id]) => id) } },
-      select: { ...signedPolicy, definition: true },
-    });
     // One forged row fails them all, because a left-out policy may be the one that denies.
-    for (const row of rows) guard.assert('policy', row);
+    const rows = await signedRows(services, 'policy').findMany({
+      where: { tenantId, id: { in: refs.map(([id]) => id) } },
+    });
     assertSame(refs, rows);
     const definitions = new Map(rows.map((row) => [row.id, row.definition]));
     const pause = pauser();
@@ -98,10 +89,7 @@ async function compile(
  * Rows may change between two statements, so the loaded definitions must have the hashes of the
  * verified rows. The set is cached under these references.
  */
-function assertSame(
-  refs: PublishedRefs,
-  rows: readonly Pick<Policy, 'id' | 'lifecycle' | 'policyHash'>[],
-): void {
+function assertSame(refs: PublishedRefs, rows: readonly Verified<Policy>[]): void {
   const published = new Map(
     rows.map((row) => [row.id, row.lifecycle === 'published' ? row.policyHash : undefined]),
   );

@@ -5,10 +5,11 @@ import type { PolicyLifecycle, PolicyRecord } from '../../shared/contract/polici
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { PolicyDefinition } from '../../shared/policy/language/definition.ts';
 import { parsePolicyInSteps } from '../../shared/policy/language/validate.ts';
+import type { ChangeNotes } from '../core/commit-change.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import type { Unverified } from '../platform/signed-store/verified.ts';
 import type { Policy } from '../platform/store/generated/client.ts';
 import { readTextColumn } from '../platform/store/read-column.ts';
-import type { Transaction } from '../platform/store/transaction.ts';
 
 /** A damaged definition is shown as stored, so that an operator sees what to replace. */
 const jsonForm = z.custom<JsonObject>(isJsonObject);
@@ -43,9 +44,14 @@ export function assertMayPublish({ permissions }: Caller): void {
 }
 
 /** Reads a tenant's policy and locks it until the transaction ends. */
-export async function lockPolicy(tx: Transaction, tenantId: string, id: number): Promise<Policy> {
-  await tx.$queryRaw`select id from policy where tenant_id = ${tenantId} and id = ${id} for update`;
-  const row = await tx.policy.findUnique({ where: { tenantId_id: { tenantId, id } } });
+export async function lockPolicy(
+  notes: ChangeNotes,
+  tenantId: string,
+  id: number,
+): Promise<Unverified<Policy>> {
+  const policies = notes.rows('policy');
+  await policies.lock({ tenantId, id });
+  const row = await policies.findUniqueUnverified({ where: { tenantId_id: { tenantId, id } } });
   if (row === null) throw new GatewayError('policy.not_found');
   return row;
 }

@@ -1,4 +1,5 @@
 import type { ChangeNotes } from '../core/commit-change.ts';
+import type { Unverified, Verified } from '../platform/signed-store/verified.ts';
 import type { Policy } from '../platform/store/generated/client.ts';
 import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 
@@ -14,21 +15,22 @@ interface Publication {
 export async function publishDraft(
   tx: Transaction,
   notes: ChangeNotes,
-  draft: Policy,
+  draft: Verified<Policy>,
   { principal, now }: Publication,
-): Promise<Policy> {
+): Promise<Verified<Policy>> {
   const { tenantId, id, definitionId } = draft;
-  notes.assertSigned('policy', draft);
+  const policies = notes.rows('policy');
   await lockFor(tx, tenantId, `publish ${definitionId}`);
-  const former = await tx.policy.findMany({
+  const former = await policies.findUnverified({
     where: { tenantId, definitionId, lifecycle: 'published', id: { not: id } },
   });
-  for (const row of former) await archivePolicy(tx, notes, row, { principal, now });
-  const stored = await tx.policy.update({
-    where: { tenantId_id: { tenantId, id } },
-    data: { lifecycle: 'published', publishedAt: now, publishedBy: principal, updatedAt: now },
+  for (const row of former) await archivePolicy(notes, row, { principal, now });
+  const published = await policies.update(draft, {
+    lifecycle: 'published',
+    publishedAt: now,
+    publishedBy: principal,
+    updatedAt: now,
   });
-  const published = await notes.signed('policy', stored);
   notes.sections('policies');
   await recordPolicyEvent(notes, 'policy.published', published, principal);
   return published;
@@ -36,21 +38,18 @@ export async function publishDraft(
 
 /** Archives a published policy, unless it was archived meanwhile. */
 export async function archivePolicy(
-  tx: Transaction,
   notes: ChangeNotes,
-  row: Policy,
+  row: Unverified<Policy>,
   { principal, now }: Publication,
 ): Promise<void> {
-  const { count } = await tx.policy.updateMany({
-    where: { tenantId: row.tenantId, id: row.id, lifecycle: 'published' },
-    data: { lifecycle: 'archived', archivedAt: now, updatedAt: now },
-  });
-  if (count === 0) return;
+  const changes = { lifecycle: 'archived', archivedAt: now, updatedAt: now };
   // A row that fails its integrity check is archived as it is and is not signed again.
-  if (notes.isSigned('policy', row))
-    await notes.signed('policy', { ...row, lifecycle: 'archived' });
+  const retiring = { changes, forged: 'keep' } as const;
+  const published = { lifecycle: 'published' };
+  const archived = await notes.rows('policy').retire(row, published, retiring);
+  if (archived === undefined) return;
   notes.sections('policies');
-  await recordPolicyEvent(notes, 'policy.archived', row, principal);
+  await recordPolicyEvent(notes, 'policy.archived', archived, principal);
 }
 
 /** Records the event of a change to a policy. */

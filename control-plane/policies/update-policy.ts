@@ -5,8 +5,8 @@ import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { pauser, runWithPauses } from '../platform/scheduling/pauser.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Policy } from '../platform/store/generated/client.ts';
-import type { Transaction } from '../platform/store/transaction.ts';
 import { assertExpected, type ExpectedPolicy } from './expected-policy.ts';
 import { assertMayPublish, lifecycleInvalid, lockPolicy } from './policy-record.ts';
 import { publishDraft, recordPolicyEvent } from './publish-policy.ts';
@@ -28,19 +28,18 @@ export async function updatePolicy(
   services: Services,
   caller: Caller,
   { id, change }: { readonly id: number; readonly change: PolicyChange },
-): Promise<Policy> {
+): Promise<Verified<Policy>> {
   const { tenantId, principal } = caller;
   if (change.lifecycle === 'published') assertMayPublish(caller);
   const edit = await readEdit(change);
   const now = new Date(services.clock.now());
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
-    const draft = await lockPolicy(tx, tenantId, id);
-    notes.assertSigned('policy', draft);
+    const draft = notes.rows('policy').verify(await lockPolicy(notes, tenantId, id));
     assertExpected(draft, change.expected);
     if (draft.lifecycle !== 'draft') throw lifecycleInvalid(draft, 'changed');
     if (change.lifecycle === 'archived') throw lifecycleInvalid(draft, 'archived, only deleted');
     const edited =
-      edit === undefined ? draft : await applyEdit(tx, notes, { draft, edit, now, principal });
+      edit === undefined ? draft : await applyEdit(notes, { draft, edit, now, principal });
     return change.lifecycle === 'published'
       ? publishDraft(tx, notes, edited, { principal, now })
       : edited;
@@ -69,7 +68,6 @@ async function readEdit({ name, rules }: PolicyChange): Promise<Edit | undefined
 }
 
 async function applyEdit(
-  tx: Transaction,
   notes: ChangeNotes,
   {
     draft,
@@ -77,18 +75,14 @@ async function applyEdit(
     now,
     principal,
   }: {
-    readonly draft: Policy;
+    readonly draft: Verified<Policy>;
     readonly edit: Edit;
     readonly now: Date;
     readonly principal: string;
   },
-): Promise<Policy> {
-  const { tenantId, id } = draft;
-  const stored = await tx.policy.update({
-    where: { tenantId_id: { tenantId, id } },
-    data: { ...edit, version: draft.version + 1, updatedAt: now },
-  });
-  const edited = await notes.signed('policy', stored);
+): Promise<Verified<Policy>> {
+  const changes = { ...edit, version: draft.version + 1, updatedAt: now };
+  const edited = await notes.rows('policy').update(draft, changes);
   await recordPolicyEvent(notes, 'policy.updated', edited, principal);
   return edited;
 }

@@ -3,6 +3,7 @@ import { commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import { privacyChain } from '../ledger/privacy/erased.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { putUser } from '../users/put-user.ts';
 
@@ -103,17 +104,17 @@ async function eraseShown(
   const { user_id: userId, agent_id: agentId } = erasure;
   const now = new Date(services.clock.now());
   const isDone = [{ grantExpiresAt: null }, { grantExpiresAt: { lt: now } }];
-  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
-    const { count } = await tx.approval.updateMany({
-      where: {
+  const { result } = await commitChange(services, tenantId, async (_tx, notes) => {
+    const count = await notes.rows('approval').updateUnsigned(
+      {
         tenantId,
         ...(userId === undefined ? { agentId: agentId ?? '' } : { userId }),
         status: { notIn: [...openStates] },
         proposedArgs: { not: null },
         OR: isDone,
       },
-      data: { proposedArgs: null, effectiveArgs: null },
-    });
+      { proposedArgs: null, effectiveArgs: null },
+    );
     if (count === 0) return 0;
     await notes.event({
       type: 'privacy.erased',
@@ -128,9 +129,8 @@ async function eraseShown(
 /** Erases the address and keeps the role, because decisions depend on it. */
 async function eraseAddress(services: Services, caller: Caller, id: string): Promise<void> {
   const where = { tenantId_id: { tenantId: caller.tenantId, id } };
-  const user = await services.db.directoryUser.findUnique({ where });
-  if (user === null || user.email === null) return;
   // The row is signed again, so its role must be verified first.
-  services.guard.assert('directory_user', user);
+  const user = await signedRows(services, 'directory_user').findUnique({ where });
+  if (user === null || user.email === null) return;
   await putUser(services, caller, { id, fields: { role: user.role } });
 }

@@ -12,11 +12,16 @@ import { keptArguments } from '../ledger/privacy/arguments-setting.ts';
 import type { RowGuard } from '../platform/integrity/row-guard.ts';
 import { signedJson } from '../platform/integrity/signed-json.ts';
 import { pauser } from '../platform/scheduling/pauser.ts';
-import { Prisma } from '../platform/store/generated/client.ts';
-import type { KillSwitchModel } from '../platform/store/generated/models/KillSwitch.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import {
+  claimsOf,
+  type Unverified,
+  type Verified,
+  validRow,
+} from '../platform/signed-store/verified.ts';
+import { type KillSwitch as KillSwitchRow, Prisma } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import type { Vault } from '../platform/vault/vault.ts';
-import { signedPolicy } from '../policies/load-published.ts';
 import { storedDefinition } from '../policies/policy-record.ts';
 import { manifestOf } from '../records/stored-manifest.ts';
 import type { StoredTool } from '../records/tool-record.ts';
@@ -44,9 +49,8 @@ export const builders: {
   readonly [Name in keyof SectionBodies]: (context: BuildContext) => Promise<SectionBodies[Name]>;
 } = {
   async tenant({ tx, tenantId, guard }) {
-    const row = await tx.tenant.findUniqueOrThrow({ where: { id: tenantId } });
-    guard.assert('tenant', row);
-    const { id, name, mode } = row;
+    const tenants = signedRows({ db: tx, guard }, 'tenant');
+    const { id, name, mode } = await tenants.findExisting({ where: { id: tenantId } });
     const evidence = await keptArguments(tx, tenantId);
     return {
       id,
@@ -59,12 +63,10 @@ export const builders: {
   },
 
   async policies({ tx, tenantId, guard }) {
-    const rows = await tx.policy.findMany({
+    const rows = await signedRows({ db: tx, guard }, 'policy').findMany({
       where: { tenantId, lifecycle: 'published' },
       orderBy: { id: 'asc' },
-      select: { ...signedPolicy, definition: true },
     });
-    for (const row of rows) guard.assert('policy', row);
     const pause = pauser();
     const policies: PublishedPolicy[] = [];
     for (const { id, policyHash: hash, definition } of rows) {
@@ -76,7 +78,7 @@ export const builders: {
   },
 
   async tools({ tx, tenantId, guard }) {
-    const rows = await tx.$queryRaw<{ readonly tool: StoredTool }[]>`
+    const rows = await tx.$queryRaw<{ readonly tool: Unverified<StoredTool> }[]>`
       select ${toolJson} as tool
       from tool t
       left join tool_version v
@@ -87,18 +89,16 @@ export const builders: {
   },
 
   async agents({ tx, tenantId, guard }) {
-    const enabled = await tx.agent.findMany({
+    // Leaving out a forged agent or user denies access: unknown agents are refused, unknown users
+    // have no role.
+    const agents = await signedRows({ db: tx, guard }, 'agent').findValid({
       where: { tenantId, disabledAt: null },
       orderBy: { id: 'asc' },
     });
-    const directory = await tx.directoryUser.findMany({
+    const users = await signedRows({ db: tx, guard }, 'directory_user').findValid({
       where: { tenantId },
       orderBy: { id: 'asc' },
     });
-    // Leaving out a forged agent or user denies access: unknown agents are refused, unknown users
-    // have no role.
-    const agents = enabled.filter((row) => guard.holds('agent', row));
-    const users = directory.filter((row) => guard.holds('directory_user', row));
     return {
       agents: agents.map(({ id, name, goal, capabilities }) => ({
         id: String(id),
@@ -122,7 +122,7 @@ export const builders: {
   },
 
   async kill_switches({ tx, tenantId, nowMs, guard }) {
-    const rows = await tx.killSwitch.findMany({
+    const rows = await signedRows({ db: tx, guard }, 'kill_switch').findMany({
       where: {
         tenantId,
         disarmedAt: null,
@@ -130,7 +130,6 @@ export const builders: {
       },
       orderBy: { id: 'asc' },
     });
-    for (const row of rows) guard.assert('kill_switch', row);
     return { killSwitches: rows.map(killSwitchOf) };
   },
 
@@ -146,22 +145,27 @@ export const builders: {
       orderBy: { jti: 'asc' },
       select: { jti: true },
     });
-    const allAgents = await tx.agent.findMany({ where: { tenantId }, orderBy: { id: 'asc' } });
-    const allSidecars = await tx.sidecar.findMany({ where: { tenantId }, orderBy: { id: 'asc' } });
-    // A forged agent row counts as revoked.
-    const agents = allAgents.filter((row) => row.disabledAt !== null || !guard.holds('agent', row));
-    const sidecars = allSidecars.filter(
-      (row) => row.revokedAt !== null || !guard.holds('sidecar', row),
+    const query = { where: { tenantId }, orderBy: { id: 'asc' } } as const;
+    const agents = signedRows({ db: tx, guard }, 'agent');
+    const sidecars = signedRows({ db: tx, guard }, 'sidecar');
+    const allAgents = await agents.findUnverified(query);
+    const allSidecars = await sidecars.findUnverified(query);
+    // A forged row counts as revoked.
+    const stopped = allAgents.filter(
+      (row) => claimsOf(row).disabledAt !== null || !agents.isValid(row),
+    );
+    const revokedSidecars = allSidecars.filter(
+      (row) => claimsOf(row).revokedAt !== null || !sidecars.isValid(row),
     );
     return {
       jtis: revoked.map(({ jti }) => jti),
-      agentIds: agents.map(({ id }) => String(id)),
-      sidecarIds: sidecars.map(({ id }) => id),
+      agentIds: stopped.map((row) => String(claimsOf(row).id)),
+      sidecarIds: revokedSidecars.map((row) => claimsOf(row).id),
     };
   },
 
   async keys({ tx, tenantId, nowMs, guard }) {
-    const rows = await tx.signingKey.findMany({
+    const rows = await signedRows({ db: tx, guard }, 'signing_key').findValid({
       where: {
         tenantId,
         purpose: 'passport',
@@ -170,12 +174,11 @@ export const builders: {
       },
       orderBy: [{ state: 'asc' }, { createdAt: 'desc' }],
     });
-    const verified = rows.filter((row) => guard.holds('signing_key', row));
-    return { passportKeys: verified.map(({ publicJwk }) => parsePublicJwk(publicJwk)) };
+    return { passportKeys: rows.map(({ publicJwk }) => parsePublicJwk(publicJwk)) };
   },
 };
 
-function killSwitchOf(row: KillSwitchModel): KillSwitch {
+function killSwitchOf(row: Verified<KillSwitchRow>): KillSwitch {
   const { id, tool, agentId, mode, reason, expiresAt } = row;
   const kind = oneOf(killSwitchKinds, row.kind, 'kill_switch.kind');
   return {
@@ -191,10 +194,11 @@ function killSwitchOf(row: KillSwitchModel): KillSwitch {
 
 const toolJson = Prisma.raw(signedJson('tool', 't', ["'approvedManifest', v.manifest"]));
 
-function publishedTool(row: StoredTool, guard: RowGuard): PublishedTool {
-  const { name, approvedHash, approvedManifest: text } = row;
+function publishedTool(stored: Unverified<StoredTool>, guard: RowGuard): PublishedTool {
+  const row = validRow(guard, 'tool', stored);
   // A left-out tool would be unregistered, which policies may allow, so it is published as stopped.
-  if (!guard.holds('tool', row)) return stoppedTool(row);
+  if (row === undefined) return stoppedTool(claimsOf(stored));
+  const { name, approvedHash, approvedManifest: text } = row;
   if (approvedHash !== null && text === null)
     throw invalid(`the approved manifest of ${name} is not stored`);
   const manifest =

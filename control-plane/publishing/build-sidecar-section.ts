@@ -4,6 +4,10 @@ import { signPassport } from '../../shared/passport/issue.ts';
 import { policySetHash } from '../../shared/policy/language/hash.ts';
 import type { DeliveredApproval, SidecarSectionBody } from '../../shared/sync/sections.ts';
 import { leaseClaims } from '../passports/sidecar-passports.ts';
+import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import { claimsOf, type Verified } from '../platform/signed-store/verified.ts';
+import type { Sidecar } from '../platform/store/generated/client.ts';
 import { agentRowId } from '../records/agent-row-id.ts';
 import { credentialsVersion } from '../sidecars/credentials-version.ts';
 import type { BuildContext } from './build-sections.ts';
@@ -36,12 +40,10 @@ export async function buildSidecarSection(
   sidecarId: string,
 ): Promise<BuiltSidecarSection> {
   const { tx, tenantId, guard } = context;
-  const sidecar = await tx.sidecar.findUnique({
-    where: { tenantId_id: { tenantId, id: sidecarId } },
+  const [sidecar] = await signedRows({ db: tx, guard }, 'sidecar').findValid({
+    where: { tenantId, id: sidecarId, revokedAt: null },
   });
-  const isServed =
-    sidecar !== null && sidecar.revokedAt === null && guard.holds('sidecar', sidecar);
-  if (!isServed) return { body: nothing, lacksGrants: false };
+  if (sidecar === undefined) return { body: nothing, lacksGrants: false };
   const lease = await buildLease(context, sidecar);
   const { approvals, lacksGrants } = await buildApprovals(context, sidecar);
   const body = {
@@ -54,17 +56,18 @@ export async function buildSidecarSection(
 
 async function buildLease(
   { tx, tenantId, nowMs, passportKey, guard }: SidecarContext,
-  sidecar: { readonly id: string; readonly agentId: string; readonly userId: string },
+  sidecar: Verified<Sidecar>,
 ): Promise<string | undefined> {
   const row = await currentLease({ tx, guard }, { tenantId, sidecarId: sidecar.id, nowMs });
   const id = agentRowId(sidecar.agentId);
   if (row === undefined || id === undefined) return undefined;
-  const agent = await tx.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
-  if (agent === null || agent.disabledAt !== null) return undefined;
-  if (!guard.holds('agent', agent)) return undefined;
-  const published = await tx.policy.findMany({
+  const [agent] = await signedRows({ db: tx, guard }, 'agent').findValid({
+    where: { tenantId, id, disabledAt: null },
+  });
+  if (agent === undefined) return undefined;
+  // Only named in the lease; the section of policies is built from verified rows.
+  const published = await claimedRows(tx, 'policy').findClaims(['policyHash'], {
     where: { tenantId, lifecycle: 'published' },
-    select: { policyHash: true },
   });
   const policyHash = policySetHash(published.map(({ policyHash }) => policyHash));
   const { jti, issuedAt } = row;
@@ -80,21 +83,20 @@ async function buildLease(
 
 async function buildApprovals(
   context: SidecarContext,
-  { id: sidecarId, agentId }: { readonly id: string; readonly agentId: string },
+  { id: sidecarId, agentId }: Verified<Sidecar>,
 ): Promise<{ readonly approvals: readonly DeliveredApproval[]; readonly lacksGrants: boolean }> {
   const { tx, tenantId, nowMs, guard } = context;
   const proven = await readApprovals({ tx, guard, tenantId, sidecarId, agentId, nowMs });
   const jtis = proven.flatMap((one) => grantOf(one, nowMs)?.jti ?? []);
+  const passports = signedRows({ db: tx, guard }, 'passport');
   const rows =
     jtis.length === 0
       ? []
-      : await tx.passport.findMany({
-          where: { tenantId, jti: { in: jtis } },
-        });
-  const verified = rows.filter((row) => row.kind === 'grant' && guard.holds('passport', row));
-  const issued = new Set(verified.map(({ jti }) => jti));
+      : await passports.findUnverified({ where: { tenantId, jti: { in: jtis } } });
+  const grants = passports.valid(rows).filter(({ kind }) => kind === 'grant');
+  const issued = new Set(grants.map(({ jti }) => jti));
   // A forged row is not issued again; its approval waits and does not block others.
-  const known = new Set(rows.map(({ jti }) => jti));
+  const known = new Set(rows.map((row) => claimsOf(row).jti));
   const approvals = proven.map((one) => deliver(one, { ...context, issued }));
   return { approvals, lacksGrants: jtis.some((jti) => !known.has(jti)) };
 }

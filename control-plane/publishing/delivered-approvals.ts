@@ -9,6 +9,8 @@ import { deliveredMs, openStates } from '../approvals/open-states.ts';
 import { activeGrantFilter } from '../approvals/standing-grants.ts';
 import { grantClaims } from '../passports/sidecar-passports.ts';
 import type { RowGuard } from '../platform/integrity/row-guard.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import type { Vault } from '../platform/vault/vault.ts';
@@ -27,7 +29,7 @@ interface Delivery {
 
 /** An approval and its ledger proof. */
 export interface ProvenApproval {
-  readonly approval: Approval;
+  readonly approval: Verified<Approval>;
   readonly proof: ApprovalProof | undefined;
 }
 
@@ -35,7 +37,8 @@ export interface ProvenApproval {
 export async function readApprovals(delivery: Delivery): Promise<readonly ProvenApproval[]> {
   const { tx, guard, tenantId, sidecarId, agentId, nowMs } = delivery;
   const since = new Date(nowMs - deliveredMs);
-  const found = await tx.approval.findMany({
+  // Leaves out rows that fail their integrity check; the sidecar asks again.
+  const approvals = await signedRows({ db: tx, guard }, 'approval').findValid({
     where: {
       tenantId,
       kind: 'action',
@@ -53,19 +56,17 @@ export async function readApprovals(delivery: Delivery): Promise<readonly Proven
     },
     orderBy: { id: 'asc' },
   });
-  // Leaves out rows that fail their integrity check; the sidecar asks again.
-  const approvals = found.filter((row) => guard.holds('approval', row));
   const canonical = await readCanonical(tx, tenantId, approvals);
   return approvals.map((approval) => ({
     approval,
-    proof: proofOf(delivery, approval, canonical),
+    proof: proofOf(approval, canonical),
   }));
 }
 
 async function readCanonical(
   tx: Transaction,
   tenantId: string,
-  approvals: readonly Approval[],
+  approvals: readonly Verified<Approval>[],
 ): Promise<ReadonlyMap<string, string>> {
   const hashes = new Map(
     approvals.flatMap(({ eventId, eventHash }) =>
@@ -85,14 +86,13 @@ async function readCanonical(
 }
 
 function proofOf(
-  services: { readonly guard: RowGuard },
-  approval: Approval,
+  approval: Verified<Approval>,
   canonical: ReadonlyMap<string, string>,
 ): ApprovalProof | undefined {
   const { eventHash } = approval;
   const text = eventHash === null ? undefined : canonical.get(eventHash);
   if (eventHash === null || text === undefined) return undefined;
-  return approvalProof(services, approval, { eventHash, canonical: text });
+  return approvalProof(approval, { eventHash, canonical: text });
 }
 
 /** Claims of the grant that an approval proves; undefined if it proves no usable one. */

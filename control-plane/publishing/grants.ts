@@ -5,6 +5,8 @@ import type { Ledger } from '../ledger/sealing/ledger.ts';
 import { agentChain, newEvent } from '../ledger/sealing/new-event.ts';
 import { neverRenewed } from '../passports/sidecar-passports.ts';
 import type { RowGuard } from '../platform/integrity/row-guard.ts';
+import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { bumpSections } from '../sync/section-versions.ts';
 import { grantOf, readApprovals } from './delivered-approvals.ts';
@@ -40,9 +42,8 @@ async function notIssued(
   grants: readonly PassportClaims[],
 ): Promise<readonly PassportClaims[]> {
   if (grants.length === 0) return [];
-  const rows = await tx.passport.findMany({
+  const rows = await claimedRows(tx, 'passport').findClaims(['jti'], {
     where: { tenantId, jti: { in: grants.map(({ jti }) => jti) } },
-    select: { jti: true },
   });
   const known = new Set(rows.map(({ jti }) => jti));
   return grants.filter(({ jti }) => !known.has(jti));
@@ -53,7 +54,7 @@ async function insert(
   claims: PassportClaims,
   sidecarId: string,
 ): Promise<boolean> {
-  const row = {
+  return signedRows({ db: tx, guard }, 'passport').insert({
     tenantId: claims.tenant_id,
     jti: claims.jti,
     kind: 'grant',
@@ -66,10 +67,7 @@ async function insert(
     issuedAt: new Date(claims.iat * 1000),
     expiresAt: new Date(claims.exp * 1000),
     ...neverRenewed,
-  };
-  const data = [{ ...row, mac: guard.sign('passport', row) }];
-  const { count } = await tx.passport.createMany({ data, skipDuplicates: true });
-  return count === 1;
+  });
 }
 
 function issuedEvent(claims: PassportClaims, clock: Services['clock']) {

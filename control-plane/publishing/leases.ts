@@ -5,7 +5,10 @@ import type { Ledger } from '../ledger/sealing/ledger.ts';
 import { agentChain, newEvent } from '../ledger/sealing/new-event.ts';
 import { leaseSeconds, neverRenewed, newLeaseJti } from '../passports/sidecar-passports.ts';
 import type { RowGuard } from '../platform/integrity/row-guard.ts';
-import type { Passport } from '../platform/store/generated/client.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import type { SignedClient } from '../platform/signed-store/tables.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
+import type { Passport, Sidecar } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { agentRowId } from '../records/agent-row-id.ts';
 import type { LiveSidecar } from '../sync/live-sidecars.ts';
@@ -23,7 +26,7 @@ interface SidecarRef {
 }
 
 interface Reading {
-  readonly tx: Pick<Transaction, 'passport'>;
+  readonly tx: SignedClient;
   readonly guard: RowGuard;
 }
 
@@ -31,7 +34,7 @@ interface Reading {
 export async function currentLease(
   reading: Reading,
   whose: SidecarRef,
-): Promise<Passport | undefined> {
+): Promise<Verified<Passport> | undefined> {
   const [latest] = await validLeases(reading, whose);
   return latest;
 }
@@ -39,27 +42,25 @@ export async function currentLease(
 async function validLeases(
   { tx, guard }: Reading,
   { tenantId, sidecarId, nowMs }: SidecarRef,
-): Promise<readonly Passport[]> {
-  const rows = await tx.passport.findMany({
+): Promise<readonly Verified<Passport>[]> {
+  return signedRows({ db: tx, guard }, 'passport').findValid({
     where: { tenantId, kind: 'lease', sidecarId, expiresAt: { gt: new Date(nowMs) } },
     orderBy: [{ issuedAt: 'desc' }, { jti: 'desc' }],
   });
-  return rows.filter((row) => guard.holds('passport', row));
 }
 
 /** Ids of the sidecars whose lease is missing or past half of its lifetime. */
 export async function withoutLease(
-  { db, guard }: Pick<Services, 'guard'> & { readonly db: Pick<Transaction, 'passport'> },
+  services: Pick<Services, 'db' | 'guard'>,
   sidecars: readonly LiveSidecar[],
   nowMs: number,
 ): Promise<readonly LiveSidecar[]> {
   if (sidecars.length === 0) return [];
   const halfLater = new Date(nowMs + (leaseSeconds / 2) * 1000);
-  const rows = await db.passport.findMany({
+  // A forged lease does not count, because its sidecar would be left without one.
+  const verified = await signedRows(services, 'passport').findValid({
     where: { kind: 'lease', expiresAt: { gt: halfLater } },
   });
-  // A forged lease does not count, because its sidecar would be left without one.
-  const verified = rows.filter((row) => guard.holds('passport', row));
   const served = new Set(verified.map(({ tenantId, sidecarId }) => `${tenantId} ${sidecarId}`));
   return sidecars.filter(({ tenantId, id }) => !served.has(`${tenantId} ${id}`));
 }
@@ -80,8 +81,9 @@ export async function renewLease(
       select id from sidecar where tenant_id = ${tenantId} and id = ${sidecarId}
         and revoked_at is null for no key update skip locked`;
     if (locked.length === 0) return false;
-    const row = await tx.sidecar.findUniqueOrThrow({ where: { id: sidecarId } });
-    if (!guard.holds('sidecar', row)) return false;
+    const sidecars = signedRows({ db: tx, guard }, 'sidecar');
+    const [row] = await sidecars.findValid({ where: { id: sidecarId } });
+    if (row === undefined) return false;
     const nowMs = clock.now();
     const leases = await validLeases({ tx, guard }, { tenantId, sidecarId, nowMs });
     // Uses the verified row instead of the earlier read.
@@ -96,7 +98,7 @@ export async function renewLease(
 }
 
 function isDue(
-  leases: readonly Passport[],
+  leases: readonly Verified<Passport>[],
   { asked, nowMs }: { readonly asked: boolean; readonly nowMs: number },
 ): boolean {
   if (asked) {
@@ -110,12 +112,12 @@ function isDue(
 async function isAgentEnabled(
   tx: Transaction,
   guard: RowGuard,
-  { tenantId, agentId }: LiveSidecar,
-) {
+  { tenantId, agentId }: Verified<Sidecar>,
+): Promise<boolean> {
   const id = agentRowId(agentId);
   if (id === undefined) return false;
-  const agent = await tx.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
-  return agent !== null && agent.disabledAt === null && guard.holds('agent', agent);
+  const agents = signedRows({ db: tx, guard }, 'agent');
+  return (await agents.findValid({ where: { tenantId, id, disabledAt: null } })).length > 0;
 }
 
 async function issue(
@@ -125,13 +127,13 @@ async function issue(
     ledger,
     clock,
   }: Pick<Deps, 'guard' | 'ledger' | 'clock'> & { readonly tx: Transaction },
-  { tenantId, id: sidecarId, agentId, userId }: LiveSidecar,
+  { tenantId, id: sidecarId, agentId, userId }: Verified<Sidecar>,
   nowMs: number,
 ): Promise<void> {
   const jti = newLeaseJti(nowMs);
   const expiresAt = new Date((Math.floor(nowMs / 1000) + leaseSeconds) * 1000);
   const audience = sidecarAudience(sidecarId);
-  const row = {
+  const isNew = await signedRows({ db: tx, guard }, 'passport').insert({
     tenantId,
     jti,
     kind: 'lease',
@@ -144,8 +146,8 @@ async function issue(
     issuedAt: new Date(nowMs),
     expiresAt,
     ...neverRenewed,
-  };
-  await tx.passport.create({ data: { ...row, mac: guard.sign('passport', row) } });
+  });
+  if (!isNew) throw new Error('a lease with the same id exists');
   const event = newEvent(
     {
       type: 'passport.issued',

@@ -5,6 +5,7 @@ import { leaseTopic } from '../../shared/sync/sections.ts';
 import { heartbeatSection } from '../../shared/sync/signed-heartbeat.ts';
 import type { Services } from '../core/services.ts';
 import type { Ledger } from '../ledger/sealing/ledger.ts';
+import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
 import { syncKeys } from '../platform/signing-keys/sync-keys.ts';
 import type { ChangePublisher } from '../sync/change-publisher.ts';
 import { type LiveSidecar, liveSidecars } from '../sync/live-sidecars.ts';
@@ -141,7 +142,7 @@ class PublisherLoop implements RunningPublisher {
     const due = [...this.#live.keys()].filter(
       (tenantId) => nowMs - (this.#servedAtMs.get(tenantId) ?? -Infinity) >= this.#roundMs * 0.9,
     );
-    const others = this.#allAudited ? [] : await db.tenant.findMany({ select: { id: true } });
+    const others = this.#allAudited ? [] : await claimedRows(db, 'tenant').findClaims(['id'], {});
     const unaudited = others.map(({ id }) => id).filter((id) => !this.#auditedAtMs.has(id));
     if (unaudited.length === 0) this.#allAudited = true;
     return [...new Set([...pending, ...due, ...unaudited])];

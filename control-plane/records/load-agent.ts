@@ -1,39 +1,39 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Services } from '../core/services.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Agent } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { agentRowId } from './agent-row-id.ts';
 
 /** The registered agent, or undefined; throws `agent.load_failed` if it cannot be read. */
 export async function findAgent(
-  { db, guard }: Pick<Services, 'db' | 'guard'>,
+  services: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
   agentId: string,
-): Promise<Agent | undefined> {
+): Promise<Verified<Agent> | undefined> {
   const id = agentRowId(agentId);
   if (id === undefined) return undefined;
-  let agent: Agent | null;
+  const agents = signedRows(services, 'agent');
   try {
-    agent = await db.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
+    return (await agents.findUnique({ where: { tenantId_id: { tenantId, id } } })) ?? undefined;
   } catch (cause) {
+    if (cause instanceof GatewayError) throw cause;
     throw new GatewayError('agent.load_failed', { cause });
   }
-  if (agent === null) return undefined;
-  guard.assert('agent', agent);
-  return agent;
 }
 
 export async function loadAgent(
   services: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
   agentId: number,
-): Promise<Agent> {
+): Promise<Verified<Agent>> {
   const agent = await findAgent(services, tenantId, String(agentId));
   if (agent === undefined) throw new GatewayError('agent.not_found');
   return agent;
 }
 
-export function assertEnabled({ disabledAt }: Pick<Agent, 'disabledAt'>): void {
+export function assertEnabled({ disabledAt }: Verified<Agent>): void {
   if (disabledAt !== null) throw new GatewayError('agent.disabled');
 }
 

@@ -5,7 +5,8 @@ import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { parseDevKeys } from '../platform/access/dev-keys.ts';
 import { isReservedPrincipal } from '../platform/access/reserved-principals.ts';
-import type { Transaction } from '../platform/store/transaction.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import type { SignedClient } from '../platform/signed-store/tables.ts';
 
 interface Grant {
   readonly agentId: string;
@@ -20,7 +21,7 @@ interface Grant {
  */
 export async function assertMayGrant(
   services: Pick<Services, 'clock' | 'config' | 'guard'>,
-  tx: Pick<Transaction, 'apiKey' | 'sidecar'>,
+  db: SignedClient,
   caller: Caller,
   grant: Grant,
 ): Promise<void> {
@@ -30,9 +31,9 @@ export async function assertMayGrant(
       message: `user_id: "${userId}" is not a user; name the person that the agent acts for.`,
     });
   }
-  if (caller.agentId !== undefined) await assertRepeats(services, tx, caller.tenantId, grant);
+  if (caller.agentId !== undefined) await assertRepeats(services, db, caller.tenantId, grant);
   if (caller.role === 'owner') return;
-  if (!(await isOwner(services, tx, caller.tenantId, userId))) return;
+  if (!(await isOwner(services, db, caller.tenantId, userId))) return;
   throw new GatewayError('sidecar.grant_exceeds_own', {
     message: `user_id: "${userId}" holds an owner's key; only an owner makes a sidecar act for an owner.`,
   });
@@ -40,12 +41,12 @@ export async function assertMayGrant(
 
 async function assertRepeats(
   { guard }: Pick<Services, 'guard'>,
-  tx: Pick<Transaction, 'sidecar'>,
+  db: SignedClient,
   tenantId: string,
   grant: Grant,
 ): Promise<void> {
-  const sidecars = await tx.sidecar.findMany({ where: { tenantId, ...grant, revokedAt: null } });
-  if (sidecars.some((sidecar) => guard.holds('sidecar', sidecar))) return;
+  const live = { where: { tenantId, ...grant, revokedAt: null } };
+  if ((await signedRows({ db, guard }, 'sidecar').findValid(live)).length > 0) return;
   throw new GatewayError('sidecar.grant_exceeds_own', {
     message: `No live sidecar of agent ${grant.agentId} acts for ${grant.userId} in ${grant.environment}; enrol the first one with a key that is not bound to an agent.`,
   });
@@ -53,7 +54,7 @@ async function assertRepeats(
 
 async function isOwner(
   { clock, config, guard }: Pick<Services, 'clock' | 'config' | 'guard'>,
-  tx: Pick<Transaction, 'apiKey'>,
+  db: SignedClient,
   tenantId: string,
   userId: string,
 ): Promise<boolean> {
@@ -65,9 +66,8 @@ async function isOwner(
   );
   if (isDevOwner) return true;
   const unexpired = [{ expiresAt: null }, { expiresAt: { gt: new Date(clock.now()) } }];
-  const keys = await tx.apiKey.findMany({
+  const keys = await signedRows({ db, guard }, 'api_key').findMany({
     where: { tenantId, role: 'owner', revokedAt: null, OR: unexpired },
   });
-  for (const key of keys) guard.assert('api_key', key);
   return keys.some(isTheirs);
 }

@@ -3,6 +3,7 @@ import { revocationId } from '../../shared/passport/single-use.ts';
 import type { Services } from '../core/services.ts';
 import { claimDurably } from '../passports/claim-store.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
 import { assertAgent } from './enrolment-token.ts';
 
 /**
@@ -14,13 +15,11 @@ export async function claimSidecarPassport(
   { tenantId, agentId }: Caller,
   jti: string,
 ): Promise<boolean> {
-  const passport = await services.db.passport.findUnique({
-    where: { tenantId_jti: { tenantId, jti: revocationId(jti) } },
+  if (agentId === undefined) throw new GatewayError('passport.agent_mismatch');
+  const [passport] = await signedRows(services, 'passport').findMany({
+    where: { tenantId, jti: revocationId(jti), agentId },
   });
-  if (passport === null || passport.agentId !== agentId) {
-    throw new GatewayError('passport.agent_mismatch');
-  }
-  services.guard.assert('passport', passport);
+  if (passport === undefined) throw new GatewayError('passport.agent_mismatch');
   await assertAgent(services, services.db, tenantId, agentId);
   return claimDurably(services, tenantId, { jti, expiresAtMs: passport.expiresAt.getTime() });
 }

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { agentRowId } from '../records/agent-row-id.ts';
 
@@ -11,16 +12,16 @@ const versionBytes = 6;
  * after a removal.
  */
 export async function credentialsVersion(
-  tx: Pick<Transaction, 'credential' | 'agent'>,
+  db: Pick<Transaction, 'credential' | 'agent'>,
   tenantId: string,
   agentId: string,
 ): Promise<number> {
   const id = agentRowId(agentId);
-  const agent =
+  const [agent] =
     id === undefined
-      ? null
-      : await tx.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
-  return tenantCredentialsVersion(tx, tenantId, agent?.updatedAt);
+      ? []
+      : await claimedRows(db, 'agent').findClaims(['updatedAt'], { where: { tenantId, id } });
+  return tenantCredentialsVersion(db, tenantId, agent?.updatedAt);
 }
 
 /** The same for all credentials of a tenant, in the section `tenant`, which heartbeats cover. */

@@ -6,8 +6,9 @@ import { sidecarSection } from '../../shared/sync/sections.ts';
 import type { Environment } from '../../shared/vocabulary/action.ts';
 import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { EnrolmentToken, Sidecar } from '../platform/store/generated/client.ts';
-import type { Transaction } from '../platform/store/transaction.ts';
 import { readEncryptionKey, readSigningKey, type SentJwk } from './enrolled-keys.ts';
 import { assertAgent, tokenHash } from './enrolment-token.ts';
 
@@ -43,18 +44,16 @@ export async function enrolSidecar(
   const signingJwk = readSigningKey('signing_jwk', enrolment.signingJwk);
   const encryptionJwk = readEncryptionKey('encryption_jwk', enrolment.encryptionJwk);
   const hash = tokenHash(enrolment.token);
-  const token = await services.db.enrolmentToken.findUnique({ where: { hash } });
-  if (token === null) throw new GatewayError('sidecar.token_invalid');
   // Verified before any write in the tenant that it names.
-  services.guard.assert('enrolment_token', token);
+  const token = await signedRows(services, 'enrolment_token').findUnique({ where: { hash } });
+  if (token === null) throw new GatewayError('sidecar.token_invalid');
   const { tenantId } = token;
   // Before the transaction, because embedded mode has one connection.
   const keys = await pinnedKeys(services, tenantId);
   const { result: sidecar } = await commitChange(services, tenantId, async (tx, notes) => {
-    await useToken(tx, notes, token, services.clock.now());
+    await useToken(notes, token, services.clock.now());
     await assertAgent(services, tx, tenantId, token.agentId);
-    const inserted = await insert(services, tx, { token, signingJwk, encryptionJwk });
-    const created = await notes.signed('sidecar', inserted);
+    const created = await insert(services, notes, { token, signingJwk, encryptionJwk });
     notes.sections(sidecarSection(created.id));
     await notes.event({
       type: 'sidecar.enrolled',
@@ -85,47 +84,41 @@ export async function enrolSidecar(
 
 /** Consumes one use of the token, if it is valid and has one left; one statement decides. */
 async function useToken(
-  tx: Transaction,
   notes: ChangeNotes,
-  { hash }: EnrolmentToken,
+  { hash }: Verified<EnrolmentToken>,
   nowMs: number,
 ): Promise<void> {
-  const { count } = await tx.enrolmentToken.updateMany({
-    where: { hash, usesLeft: { gt: 0 }, expiresAt: { gt: new Date(nowMs) } },
-    data: { usesLeft: { decrement: 1 } },
-  });
-  if (count === 0) throw new GatewayError('sidecar.token_invalid');
-  const used = await tx.enrolmentToken.findUniqueOrThrow({ where: { hash } });
-  // This transaction holds the row, so its earlier values differ by this use only.
-  notes.assertSigned('enrolment_token', { ...used, usesLeft: used.usesLeft + 1 });
-  await notes.signed('enrolment_token', used);
+  const tokens = notes.rows('enrolment_token');
+  const valid = { hash, usesLeft: { gt: 0 }, expiresAt: { gt: new Date(nowMs) } };
+  if (!(await tokens.decrement(valid, 'usesLeft'))) {
+    throw new GatewayError('sidecar.token_invalid');
+  }
+  await tokens.signChange({ where: { hash } }, ({ usesLeft }) => ({ usesLeft: usesLeft + 1 }));
 }
 
 async function insert(
   { clock }: Services,
-  tx: Transaction,
+  notes: ChangeNotes,
   {
     token,
     signingJwk,
     encryptionJwk,
   }: {
-    readonly token: EnrolmentToken;
+    readonly token: Verified<EnrolmentToken>;
     readonly signingJwk: PublicJwk;
     readonly encryptionJwk: PublicJwk;
   },
-): Promise<Sidecar> {
+): Promise<Verified<Sidecar>> {
   const nowMs = clock.now();
-  return tx.sidecar.create({
-    data: {
-      id: newId('sc', nowMs),
-      tenantId: token.tenantId,
-      agentId: token.agentId,
-      userId: token.userId,
-      environment: token.environment,
-      signingJwk: { ...signingJwk, use: 'sig', alg: 'EdDSA' },
-      encryptionJwk: { ...encryptionJwk, use: 'enc' },
-      enrolledAt: new Date(nowMs),
-    },
+  return notes.rows('sidecar').create({
+    id: newId('sc', nowMs),
+    tenantId: token.tenantId,
+    agentId: token.agentId,
+    userId: token.userId,
+    environment: token.environment,
+    signingJwk: { ...signingJwk, use: 'sig', alg: 'EdDSA' },
+    encryptionJwk: { ...encryptionJwk, use: 'enc' },
+    enrolledAt: new Date(nowMs),
   });
 }
 

@@ -6,8 +6,10 @@ import type { Services } from '../core/services.ts';
 import { agentChain } from '../ledger/sealing/new-event.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { assertOwnAgent } from '../platform/access/own-agent.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import type { SignedClient } from '../platform/signed-store/tables.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Agent } from '../platform/store/generated/client.ts';
-import type { Transaction } from '../platform/store/transaction.ts';
 import { lockFor } from '../platform/store/transaction.ts';
 import { agentRowId } from '../records/agent-row-id.ts';
 import { assertMayGrant } from './assert-may-grant.ts';
@@ -48,19 +50,16 @@ export async function createEnrolmentToken(
     await lockFor(tx, tenantId, 'agents');
     const { capabilities } = await assertAgent(services, tx, tenantId, agentId);
     await assertMayGrant(services, tx, caller, { agentId, userId, environment });
-    const created = await tx.enrolmentToken.create({
-      data: {
-        hash: tokenHash(token),
-        tenantId,
-        agentId,
-        userId,
-        environment,
-        usesLeft: maxUses,
-        createdBy: principal,
-        expiresAt,
-      },
+    await notes.rows('enrolment_token').create({
+      hash: tokenHash(token),
+      tenantId,
+      agentId,
+      userId,
+      environment,
+      usesLeft: maxUses,
+      createdBy: principal,
+      expiresAt,
     });
-    await notes.signed('enrolment_token', created);
     await notes.event({
       type: 'sidecar.token_created',
       chainId: agentChain(agentId),
@@ -82,17 +81,15 @@ export async function createEnrolmentToken(
 /** Returns the agent; throws if it does not exist in the tenant or is disabled. */
 export async function assertAgent(
   { guard }: Pick<Services, 'guard'>,
-  tx: Pick<Transaction, 'agent'>,
+  db: SignedClient,
   tenantId: string,
   agentId: string,
-): Promise<Agent> {
+): Promise<Verified<Agent>> {
   const id = agentRowId(agentId);
+  const agents = signedRows({ db, guard }, 'agent');
   const agent =
-    id === undefined
-      ? null
-      : await tx.agent.findUnique({ where: { tenantId_id: { tenantId, id } } });
+    id === undefined ? null : await agents.findUnique({ where: { tenantId_id: { tenantId, id } } });
   if (agent === null) throw new GatewayError('agent.not_found');
-  guard.assert('agent', agent);
   if (agent.disabledAt !== null) throw new GatewayError('agent.disabled');
   return agent;
 }

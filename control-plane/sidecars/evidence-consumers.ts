@@ -1,5 +1,6 @@
 import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 import type { Services } from '../core/services.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Sidecar } from '../platform/store/generated/client.ts';
 import { applyObservedDrift } from '../tools/apply-observed-drift.ts';
 
@@ -10,7 +11,11 @@ interface EvidenceConsumer {
    * Called once the event is sealed, and again if the sidecar uploads it again, so a repeat must
    * change nothing. Commits its own transaction.
    */
-  readonly consume: (services: Services, sidecar: Sidecar, event: EvidenceEvent) => Promise<void>;
+  readonly consume: (
+    services: Services,
+    sidecar: Verified<Sidecar>,
+    event: EvidenceEvent,
+  ) => Promise<void>;
 }
 
 /**
@@ -27,7 +32,7 @@ const evidenceConsumers: readonly EvidenceConsumer[] = [
 /** Calls the consumers of each event, in the order of the events. Throws if one fails. */
 export async function consumeSealed(
   services: Services,
-  sidecar: Sidecar,
+  sidecar: Verified<Sidecar>,
   events: readonly EvidenceEvent[],
 ): Promise<void> {
   for (const event of events) {

@@ -7,13 +7,15 @@ import type { Environment } from '../../shared/vocabulary/action.ts';
 import { commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import { claimsOf, type Verified } from '../platform/signed-store/verified.ts';
 import type { Sidecar } from '../platform/store/generated/client.ts';
 import { readColumn } from '../platform/store/read-column.ts';
 import { evidenceIncidents, reportIncident } from './report-incident.ts';
 
 /** A sidecar, and the incidents of its evidence. */
 export interface FleetMember {
-  readonly sidecar: Sidecar;
+  readonly sidecar: Verified<Sidecar>;
   readonly incidents: { readonly count: number; readonly last: EvidenceIncident } | undefined;
   readonly agentDisabledAt: Date | undefined;
 }
@@ -28,11 +30,10 @@ export async function listSidecars(
   { db, pool, guard }: Pick<Services, 'db' | 'pool' | 'guard'>,
   { tenantId }: Caller,
 ): Promise<readonly FleetMember[]> {
-  const rows = await db.sidecar.findMany({
+  const sidecars = await signedRows({ db, guard }, 'sidecar').findValid({
     where: { tenantId },
     orderBy: [{ enrolledAt: 'asc' }, { id: 'asc' }],
   });
-  const sidecars = rows.filter((row) => guard.holds('sidecar', row));
   const { rows: incidents } = await pool.query<{
     chain_id: string;
     count: number;
@@ -60,11 +61,11 @@ export async function listSidecars(
 
 /** Time since when each disabled agent of the tenant is disabled, by agent id. */
 async function disabledAgents(
-  { db, guard }: Pick<Services, 'db' | 'guard'>,
+  services: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
 ): Promise<ReadonlyMap<string, Date>> {
-  const rows = await db.agent.findMany({ where: { tenantId, disabledAt: { not: null } } });
-  const disabled = rows.filter((row) => guard.holds('agent', row));
+  const agents = signedRows(services, 'agent');
+  const disabled = await agents.findValid({ where: { tenantId, disabledAt: { not: null } } });
   return new Map(
     disabled.flatMap(({ id, disabledAt: at }) => (at === null ? [] : [[String(id), at]])),
   );
@@ -92,7 +93,6 @@ export async function reportSidecar(
   caller: Caller,
   report: JsonObject & { readonly spool_written?: number | undefined },
 ): Promise<Date> {
-  const { db, clock } = services;
   const sidecar = await ownSidecar(services, caller);
   const { spool_written: written } = report;
   const before = Math.max(writtenBefore(sidecar), Number(sidecar.ackedRecord));
@@ -107,17 +107,16 @@ export async function reportSidecar(
       },
     });
   }
-  const seenAt = new Date(clock.now());
-  await db.sidecar.update({
-    where: { tenantId_id: { tenantId: caller.tenantId, id: ownId(caller) } },
-    data: { lastSeenAt: seenAt, report: { ...report } as Record<string, never> },
-  });
+  const seenAt = new Date(services.clock.now());
+  const { tenantId, id } = sidecar;
+  const seen = { lastSeenAt: seenAt, report: { ...report } as Record<string, never> };
+  await signedRows(services, 'sidecar').updateUnsigned({ tenantId, id }, seen);
   return seenAt;
 }
 
 const storedReport = z.looseObject({ spool_written: z.number().optional() });
 
-function writtenBefore({ report }: Sidecar): number {
+function writtenBefore({ report }: Verified<Sidecar>): number {
   const stored = readColumn(storedReport, report ?? {}, 'sidecar.report');
   return stored.spool_written ?? 0;
 }
@@ -129,39 +128,39 @@ export async function revokeSidecar(
   id: string,
 ): Promise<Date> {
   const now = new Date(services.clock.now());
-  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
-    const { count } = await tx.sidecar.updateMany({
-      where: { tenantId, id, revokedAt: null },
-      data: { revokedAt: now },
-    });
-    const sidecar = await tx.sidecar.findUnique({ where: { tenantId_id: { tenantId, id } } });
-    if (sidecar === null) throw new GatewayError('sidecar.not_found');
-    if (count === 1) {
-      await notes.signed('sidecar', sidecar);
-      notes.sections('revocations', sidecarSection(id));
-      await notes.event({
-        type: 'sidecar.revoked',
-        chainId: `sidecar:${id}`,
-        agentId: sidecar.agentId,
-        data: { by: principal, sidecar_id: id },
-      });
+  const { result } = await commitChange(services, tenantId, async (_tx, notes) => {
+    const sidecars = notes.rows('sidecar');
+    const query = { where: { tenantId_id: { tenantId, id } } };
+    const found = await sidecars.findUniqueUnverified(query);
+    if (found === null) throw new GatewayError('sidecar.not_found');
+    const retiring = { changes: { revokedAt: now }, forged: 'sign' } as const;
+    const revoked = await sidecars.retire(found, { revokedAt: null }, retiring);
+    if (revoked === undefined) {
+      const earlier = (await sidecars.findUniqueUnverified(query)) ?? found;
+      return claimsOf(earlier).revokedAt ?? now;
     }
-    return sidecar.revokedAt ?? now;
+    notes.sections('revocations', sidecarSection(id));
+    await notes.event({
+      type: 'sidecar.revoked',
+      chainId: `sidecar:${id}`,
+      agentId: revoked.agentId,
+      data: { by: principal, sidecar_id: id },
+    });
+    return now;
   });
   return result;
 }
 
 /** The calling sidecar's enrolment. */
 export async function ownSidecar(
-  { db, guard }: Pick<Services, 'db' | 'guard'>,
+  services: Pick<Services, 'db' | 'guard'>,
   caller: Caller,
-): Promise<Sidecar> {
+): Promise<Verified<Sidecar>> {
   const { tenantId } = caller;
-  const sidecar = await db.sidecar.findUnique({
+  const sidecar = await signedRows(services, 'sidecar').findUnique({
     where: { tenantId_id: { tenantId, id: ownId(caller) } },
   });
   if (sidecar === null) throw new GatewayError('auth.sidecar_required');
-  guard.assert('sidecar', sidecar);
   if (sidecar.revokedAt !== null) throw new GatewayError('sidecar.revoked');
   return sidecar;
 }

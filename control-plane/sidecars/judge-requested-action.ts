@@ -10,10 +10,11 @@ import { type ApprovalTerms, mayProceed, type Verdict } from '../../shared/vocab
 import { controlPlaneAudience, loadState } from '../actions/load-state.ts';
 import type { Services } from '../core/services.ts';
 import { leaseClaims } from '../passports/sidecar-passports.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Sidecar } from '../platform/store/generated/client.ts';
 
 interface RequestedAction {
-  readonly sidecar: Sidecar;
+  readonly sidecar: Verified<Sidecar>;
   readonly action: Action;
   /** Passport that the agent presented, compact JWS; undefined: the sidecar's lease. */
   readonly passport?: string | undefined;
@@ -73,7 +74,7 @@ async function stateFor(
 /** Claims of the sidecar's lease now: everything that its agent is registered for. */
 function leaseOf(
   { clock }: Pick<Services, 'clock'>,
-  sidecar: Sidecar,
+  sidecar: Verified<Sidecar>,
   { action, state: { agent } }: { readonly action: Action; readonly state: DecisionState },
 ): PassportState | undefined {
   if (agent === undefined) return undefined;

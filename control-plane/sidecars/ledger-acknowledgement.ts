@@ -6,6 +6,7 @@ import type { Services } from '../core/services.ts';
 import { headPosition } from '../ledger/reading/read-ledger.ts';
 import { reportLoss } from '../ledger/verification/report-loss.ts';
 import { readVerification } from '../ledger/verification/verification-state.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Sidecar } from '../platform/store/generated/client.ts';
 import { reportIncident } from './report-incident.ts';
 
@@ -29,7 +30,7 @@ export async function acknowledgement(
  */
 export async function assertKept(
   services: Services,
-  sidecar: Sidecar,
+  sidecar: Verified<Sidecar>,
   shown: LedgerAcknowledgement,
 ): Promise<void> {
   if (await isKept(services, sidecar.tenantId, shown)) return;

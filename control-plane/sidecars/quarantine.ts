@@ -2,6 +2,7 @@ import { isJsonObject, type JsonObject } from '../../shared/base/json.ts';
 import { sha256 } from '../../shared/crypto/hash.ts';
 import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 import { derivedId } from '../platform/integrity/incident-ids.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Sidecar } from '../platform/store/generated/client.ts';
 
 /** Maximum text of a record in an event, even if every character must be escaped. */
@@ -24,7 +25,7 @@ interface Refused {
  * the same event, because sidecars retry.
  */
 export function quarantine(
-  { id, agentId, enrolledAt }: Sidecar,
+  { id, agentId, enrolledAt }: Verified<Sidecar>,
   { record, line, code, problem }: Refused,
 ): EvidenceEvent {
   const claimed = claimedIn(line);

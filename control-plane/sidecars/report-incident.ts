@@ -21,7 +21,7 @@ const onceMs = 24 * 60 * 60_000;
 /** Seals that something is wrong with a sidecar's evidence: once a day per case, because a sidecar retries. */
 export async function reportIncident(
   services: Services,
-  { tenantId, id, agentId }: Sidecar,
+  { tenantId, id, agentId }: Pick<Sidecar, 'tenantId' | 'id' | 'agentId'>,
   incident: {
     readonly type: (typeof evidenceIncidents)[number];
     readonly key: string;

@@ -6,6 +6,7 @@ import type { Services } from '../core/services.ts';
 import { credentialsOfAgent } from '../credentials/held-credentials.ts';
 import { newEvent } from '../ledger/sealing/new-event.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Sidecar } from '../platform/store/generated/client.ts';
 import { lockFor, type Transaction, transaction } from '../platform/store/transaction.ts';
 import { credentialsVersion } from './credentials-version.ts';
@@ -22,7 +23,7 @@ const waitMsMax = 10_000;
  */
 export async function sealDeliveries(
   services: Services,
-  sidecar: Sidecar,
+  sidecar: Verified<Sidecar>,
   credentials: readonly Delivered[],
 ): Promise<void> {
   if (credentials.length === 0) return;
@@ -47,7 +48,7 @@ export async function sealDeliveries(
 /** Keyed, so that a sidecar cannot use the id for an event of its own first. */
 function eventIdOf(
   { vault }: Pick<Services, 'vault'>,
-  { tenantId, id: sidecarId }: Sidecar,
+  { tenantId, id: sidecarId }: Verified<Sidecar>,
   { id, version }: Delivered,
 ): string {
   const triple = JSON.stringify([tenantId, sidecarId, id, version]);
@@ -75,7 +76,7 @@ async function unsealed(
 /** Locks the sidecar, so that one of two concurrent replicas records the delivery. */
 async function record(
   services: Services,
-  sidecar: Sidecar,
+  sidecar: Verified<Sidecar>,
   missing: ReadonlyMap<string, Delivered>,
 ): Promise<void> {
   const { tenantId, id: sidecarId, agentId, userId } = sidecar;

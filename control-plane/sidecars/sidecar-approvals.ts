@@ -12,6 +12,8 @@ import { storeDecisionHashes } from '../approvals/store-decision-hashes.ts';
 import type { Services } from '../core/services.ts';
 import { userPresence } from '../passports/user-presence.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import { claimsOf, type Verified } from '../platform/signed-store/verified.ts';
 import type { Approval, Sidecar } from '../platform/store/generated/client.ts';
 import { assertAgent } from './enrolment-token.ts';
 import { ownSidecar } from './fleet.ts';
@@ -42,7 +44,7 @@ export async function openSidecarApproval(
   services: Services,
   caller: Caller,
   request: SidecarApprovalRequest,
-): Promise<Approval> {
+): Promise<Verified<Approval>> {
   const sidecar = await ownSidecar(services, caller);
   await assertAgent(services, services.db, sidecar.tenantId, sidecar.agentId);
   const { userId, authenticatedAtMs } = await userOf(services, sidecar, request);
@@ -81,7 +83,7 @@ function summaryOf({ tool, resource }: Action, { terms }: OwnJudgement): string 
  */
 async function userOf(
   services: Services,
-  sidecar: Sidecar,
+  sidecar: Verified<Sidecar>,
   { userId = sidecar.userId, passportJti: jti }: SidecarApprovalRequest,
 ): Promise<{ readonly userId: string; readonly authenticatedAtMs: number | undefined }> {
   const { tenantId, agentId } = sidecar;
@@ -132,10 +134,13 @@ export async function spendSidecarApproval(
   const { tenantId } = sidecar;
   await assertAgent(services, services.db, tenantId, sidecar.agentId);
   await storeDecisionHashes(services, tenantId);
-  const approval = await services.db.approval.findUnique({
-    where: { tenantId_id: { tenantId, id } },
-  });
-  if (approval === null || !isFor(sidecar, approval)) throw new GatewayError('approval.not_found');
+  const approvals = signedRows(services, 'approval');
+  const found = await approvals.findUniqueUnverified({ where: { tenantId_id: { tenantId, id } } });
+  if (found === null || !isFor(sidecar, claimsOf(found))) {
+    throw new GatewayError('approval.not_found');
+  }
+  if (claimsOf(found).status === 'expired') throw new GatewayError('approval.expired');
+  const approval = approvals.verify(found);
   const eventHash = await assertGranted(services, approval);
   await assertStillEnough(services, sidecar, approval);
   const usedBy = `sidecar:${sidecar.id}`;
@@ -149,7 +154,7 @@ export async function spendSidecarApproval(
  * A standing grant is usable at every sidecar of its agent, another grant only where it was
  * requested.
  */
-function isFor(sidecar: Sidecar, { sidecarId, agentId, grantScope }: Approval): boolean {
+function isFor(sidecar: Verified<Sidecar>, { sidecarId, agentId, grantScope }: Approval): boolean {
   return grantScope === null ? sidecarId === sidecar.id : agentId === sidecar.agentId;
 }
 
@@ -159,8 +164,8 @@ function isFor(sidecar: Sidecar, { sidecarId, agentId, grantScope }: Approval): 
  */
 async function assertStillEnough(
   services: Services,
-  sidecar: Sidecar,
-  approval: Approval,
+  sidecar: Verified<Sidecar>,
+  approval: Verified<Approval>,
 ): Promise<void> {
   if (approval.grantScope === 'tool') return;
   const { tenantId, agentId, userId, tool, resource } = approval;
@@ -175,11 +180,11 @@ async function assertStillEnough(
   });
 }
 
-async function assertGranted(services: Services, approval: Approval): Promise<string> {
-  if (approval.status === 'expired') throw new GatewayError('approval.expired');
-  const { db, clock, guard } = services;
-  guard.assert('approval', approval);
-  const proof = await proofOf(services, db, approval);
+async function assertGranted(
+  { db, clock }: Pick<Services, 'db' | 'clock'>,
+  approval: Verified<Approval>,
+): Promise<string> {
+  const proof = await proofOf(db, approval);
   if (proof?.granted !== true) throw new GatewayError('approval.invalid');
   if (proof.revoked === true) throw new GatewayError('approval.grant_revoked');
   if (proof.used) throw new GatewayError('approval.used');

@@ -1,5 +1,6 @@
 import type { SpoolHead } from '../../shared/ledger/spool-head.ts';
 import type { Services } from '../core/services.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Sidecar } from '../platform/store/generated/client.ts';
 import { reportIncident } from './report-incident.ts';
 
@@ -9,7 +10,7 @@ import { reportIncident } from './report-incident.ts';
  */
 export async function checkSpoolOrder(
   services: Services,
-  sidecar: Sidecar,
+  sidecar: Verified<Sidecar>,
   { after, keys }: Pick<SpoolHead, 'after'> & { readonly keys: readonly string[] },
 ): Promise<{ readonly isRewound: boolean }> {
   const acked = Number(sidecar.ackedRecord);
@@ -37,7 +38,7 @@ export async function checkSpoolOrder(
  */
 async function checkRewound(
   services: Services,
-  sidecar: Sidecar,
+  sidecar: Verified<Sidecar>,
   { after, keys }: Pick<SpoolHead, 'after'> & { readonly keys: readonly string[] },
 ): Promise<boolean> {
   const acked = Number(sidecar.ackedRecord);

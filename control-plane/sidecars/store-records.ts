@@ -2,6 +2,7 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 import type { Services } from '../core/services.ts';
 import { storeSalts } from '../ledger/privacy/store-salts.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Sidecar } from '../platform/store/generated/client.ts';
 import type { quarantine } from './quarantine.ts';
 import { quarantineRecord, type Received } from './uploaded-record.ts';
@@ -13,7 +14,7 @@ import { quarantineRecord, type Received } from './uploaded-record.ts';
  */
 export async function storeRecords(
   services: Services,
-  sidecar: Sidecar,
+  sidecar: Verified<Sidecar>,
   received: readonly Received[],
 ): Promise<readonly EvidenceEvent[]> {
   await storeReceivedSalts(services, sidecar.tenantId, received);

@@ -4,6 +4,8 @@ import type { LedgerAcknowledgement } from '../../shared/ledger/ledger-acknowled
 import type { SpoolPosition } from '../../shared/ledger/spool-head.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Sidecar } from '../platform/store/generated/client.ts';
 import { consumeSealed } from './evidence-consumers.ts';
 import { ownSidecar } from './fleet.ts';
@@ -45,7 +47,7 @@ export async function uploadEvidence(
 
 async function refused(
   services: Services,
-  sidecar: Sidecar,
+  sidecar: Verified<Sidecar>,
   { segment }: Upload,
   problem: string,
 ): Promise<GatewayError> {
@@ -59,18 +61,15 @@ async function refused(
 
 /** Never decreases, because a repeated older batch does not change the end of the spool. */
 async function acknowledge(
-  { db, clock }: Services,
-  { tenantId, id }: Sidecar,
+  services: Services,
+  { tenantId, id }: Verified<Sidecar>,
   { last, isRewound }: { readonly last: SpoolPosition; readonly isRewound: boolean },
 ): Promise<void> {
   const record = BigInt(last.record);
   const isNews = isRewound ? {} : { ackedRecord: { lte: record } };
-  await db.sidecar.updateMany({
-    where: { tenantId, id, ...isNews },
-    data: {
-      ackedRecord: record,
-      ackedSegment: last.hash,
-      lastSeenAt: new Date(clock.now()),
-    },
-  });
+  const acked = { ackedRecord: record, ackedSegment: last.hash };
+  await signedRows(services, 'sidecar').updateUnsigned(
+    { tenantId, id, ...isNews },
+    { ...acked, lastSeenAt: new Date(services.clock.now()) },
+  );
 }

@@ -3,6 +3,8 @@ import { anyUser } from '../../shared/passport/claims.ts';
 import { revocationId } from '../../shared/passport/single-use.ts';
 import type { Services } from '../core/services.ts';
 import { agentChain } from '../ledger/sealing/new-event.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Sidecar } from '../platform/store/generated/client.ts';
 
 /** Event types that a sidecar may send; the control plane alone seals all others. */
@@ -15,10 +17,10 @@ const seenTypes =
  */
 export class Speakers {
   readonly #services: Pick<Services, 'db' | 'guard'>;
-  readonly #sidecar: Sidecar;
+  readonly #sidecar: Verified<Sidecar>;
   readonly #checked = new Map<string, boolean>();
 
-  constructor(services: Pick<Services, 'db' | 'guard'>, sidecar: Sidecar) {
+  constructor(services: Pick<Services, 'db' | 'guard'>, sidecar: Verified<Sidecar>) {
     this.#services = services;
     this.#sidecar = sidecar;
   }
@@ -52,19 +54,20 @@ export class Speakers {
   /** A grant's passport names the user of the approved action and is valid at this sidecar only. */
   async #wasIssuedFor(user: string, jti: string): Promise<boolean> {
     const { tenantId, agentId, id } = this.#sidecar;
-    const { db, guard } = this.#services;
-    const where = { tenantId_jti: { tenantId, jti: revocationId(jti) } };
-    const passport = await db.passport.findUnique({ where });
-    const isTheirs =
-      passport?.agentId === agentId &&
-      passport.userId === user &&
-      (passport.kind === 'agent' || (passport.kind === 'grant' && passport.sidecarId === id));
-    return isTheirs && guard.holds('passport', passport);
+    const isTheirs = {
+      agentId,
+      userId: user,
+      OR: [{ kind: 'agent' }, { kind: 'grant', sidecarId: id }],
+    };
+    const found = await signedRows(this.#services, 'passport').findValid({
+      where: { tenantId, jti: revocationId(jti), ...isTheirs },
+    });
+    return found.length > 0;
   }
 }
 
 function foreignField(
-  { id, agentId, environment }: Sidecar,
+  { id, agentId, environment }: Verified<Sidecar>,
   event: EvidenceEvent,
 ): string | undefined {
   const ownChains = [agentChain(agentId), `sidecar:${id}`];

@@ -5,6 +5,7 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 import type { Services } from '../core/services.ts';
 import { refuseUnstorable } from '../platform/http/body.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Sidecar } from '../platform/store/generated/client.ts';
 import { claimedSalt, quarantine } from './quarantine.ts';
 import { Speakers } from './uploaded-event.ts';
@@ -22,7 +23,7 @@ export interface Received {
 /** Reads the lines after this record of the spool; quarantines those that the ledger cannot accept. */
 export async function readRecords(
   services: Services,
-  sidecar: Sidecar,
+  sidecar: Verified<Sidecar>,
   lines: readonly string[],
   after: number,
 ): Promise<readonly Received[]> {
@@ -48,7 +49,7 @@ export async function readRecords(
 /** Logs a record that the ledger cannot accept, and returns its quarantine to seal instead. */
 export function quarantineRecord(
   { log }: Services,
-  sidecar: Sidecar,
+  sidecar: Verified<Sidecar>,
   refusal: Parameters<typeof quarantine>[1],
 ): Received {
   const { record, line, code, problem } = refusal;

@@ -1,3 +1,4 @@
+import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 
 /** How long after its last report a sidecar counts as live. */
@@ -10,18 +11,18 @@ export interface LiveSidecar {
   readonly userId: string;
 }
 
-/** Sidecars that are enrolled, not revoked, and reported recently. */
+/** Sidecars that are enrolled, not revoked, and reported recently; unverified, for schedules. */
 export async function liveSidecars(
   db: Pick<Transaction, 'sidecar'>,
   nowMs: number,
 ): Promise<readonly LiveSidecar[]> {
   const since = new Date(nowMs - liveMs);
-  return db.sidecar.findMany({
+  const columns = ['id', 'tenantId', 'agentId', 'userId'] as const;
+  return claimedRows(db, 'sidecar').findClaims(columns, {
     where: {
       revokedAt: null,
       OR: [{ lastSeenAt: { gt: since } }, { enrolledAt: { gt: since } }],
     },
     orderBy: [{ tenantId: 'asc' }, { id: 'asc' }],
-    select: { id: true, tenantId: true, agentId: true, userId: true },
   });
 }

@@ -4,7 +4,8 @@ import type { Services } from '../core/services.ts';
 import { insertKey } from '../keys/create-key.ts';
 import { parseDevKeys } from '../platform/access/dev-keys.ts';
 import type { Config } from '../platform/config/config.ts';
-import { signRow } from '../platform/integrity/sign-row.ts';
+import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
 import { transaction } from '../platform/store/transaction.ts';
 
 /** Creates the tenants of development keys, so that a first start needs no further step. */
@@ -15,12 +16,7 @@ export async function ensureDevelopmentTenants({
 }: Pick<Services, 'db' | 'config' | 'guard'>): Promise<void> {
   for (const id of developmentTenants(config)) {
     await transaction(db, async (tx) => {
-      const { count } = await tx.tenant.createMany({
-        data: [{ id, name: id }],
-        skipDuplicates: true,
-      });
-      if (count === 0) return;
-      await signRow(tx, { guard }, 'tenant', await tx.tenant.findUniqueOrThrow({ where: { id } }));
+      await signedRows({ db: tx, guard }, 'tenant').createOnce({ id, name: id });
     });
   }
 }
@@ -36,30 +32,26 @@ export async function createTenant(
   name: string,
 ): Promise<{ readonly tenantId: string; readonly key: string }> {
   const tenantId = tenantIdOf(name);
-  if ((await services.db.tenant.findUnique({ where: { id: tenantId } })) !== null) {
+  if ((await claimedRows(services.db, 'tenant').count({ id: tenantId })) > 0) {
     throw new SettingsError(
       `Tenant ${tenantId} exists; its owner creates further keys with POST /v1/keys.`,
     );
   }
-  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
-    await notes.signed('tenant', await tx.tenant.create({ data: { id: tenantId, name } }));
+  const { result } = await commitChange(services, tenantId, async (_tx, notes) => {
+    await notes.rows('tenant').create({ id: tenantId, name });
     await notes.event({ type: 'tenant.created', chainId: 'tenant:settings', data: { name } });
-    return insertKey(
-      tx,
-      { ...services, notes },
-      {
-        tenantId,
-        by: undefined,
-        wantedKey: {
-          name: 'first owner',
-          role: 'owner',
-          scope: 'tenant',
-          principal: 'owner',
-          agentId: undefined,
-          expiresAt: undefined,
-        },
+    return insertKey(services, notes, {
+      tenantId,
+      by: undefined,
+      wantedKey: {
+        name: 'first owner',
+        role: 'owner',
+        scope: 'tenant',
+        principal: 'owner',
+        agentId: undefined,
+        expiresAt: undefined,
       },
-    );
+    });
   });
   return { tenantId, key: result.key };
 }

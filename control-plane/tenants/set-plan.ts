@@ -14,12 +14,10 @@ export async function setPlan(services: Services, tenantId: string, plan: string
   }
   await commitChange(services, tenantId, async (tx, notes) => {
     await lockFor(tx, tenantId, 'tenant settings');
-    const where = { id: tenantId };
-    const known = await tx.tenant.findUnique({ where });
+    const tenants = notes.rows('tenant');
+    const known = await tenants.findUnique({ where: { id: tenantId } });
     if (known === null) throw new SettingsError(`There is no tenant ${tenantId}.`);
-    notes.assertSigned('tenant', known);
-    await tx.tenant.update({ where, data: { plan } });
-    await notes.signed('tenant', { ...known, plan });
+    await tenants.update(known, { plan });
     await notes.event({
       type: 'tenant.plan_set',
       chainId: 'tenant:settings',

@@ -1,17 +1,20 @@
 import type { TenantSettings, TenantSettingsChange } from '../../shared/contract/tenants.ts';
 import type { Mode } from '../../shared/vocabulary/action.ts';
-import { commitChange } from '../core/commit-change.ts';
+import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import { forgetSetting, readSetting } from '../ledger/privacy/arguments-setting.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
+import type { Tenant } from '../platform/store/generated/client.ts';
 import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 
 export async function readTenantSettings(
-  { db, guard }: Pick<Services, 'db' | 'guard'>,
+  services: Pick<Services, 'db' | 'guard'>,
   { tenantId }: Caller,
 ): Promise<TenantSettings> {
-  guard.assert('tenant', await db.tenant.findUniqueOrThrow({ where: { id: tenantId } }));
-  return settingsOf(db, tenantId);
+  const tenant = await signedRows(services, 'tenant').findExisting({ where: { id: tenantId } });
+  return settingsOf(services.db, tenant);
 }
 
 /**
@@ -25,19 +28,7 @@ export async function changeTenantSettings(
 ): Promise<TenantSettings> {
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     await lockFor(tx, tenantId, 'tenant settings');
-    const { mode, approval_sla_seconds: approvalSlaSeconds } = change;
-    if (mode !== undefined || approvalSlaSeconds !== undefined) {
-      const where = { id: tenantId };
-      const known = await tx.tenant.findUniqueOrThrow({ where });
-      notes.assertSigned('tenant', known);
-      const data = {
-        ...(mode === undefined ? {} : { mode }),
-        ...(approvalSlaSeconds === undefined ? {} : { approvalSlaSeconds }),
-      };
-      await tx.tenant.update({ where, data });
-      // Signs the verified values plus the change and nothing that was written in between.
-      await notes.signed('tenant', { ...known, ...data });
-    }
+    const tenant = await changeTenant(notes, tenantId, change);
     await changeKeptArguments(tx, { tenantId, change, by: principal, nowMs: services.clock.now() });
     await notes.event({
       type: 'tenant.settings_written',
@@ -45,10 +36,24 @@ export async function changeTenantSettings(
       data: { by: principal, ...change },
     });
     notes.sections('tenant');
-    return settingsOf(tx, tenantId);
+    return settingsOf(tx, tenant);
   });
   forgetSetting(services.db, tenantId);
   return result;
+}
+
+async function changeTenant(
+  notes: ChangeNotes,
+  tenantId: string,
+  { mode, approval_sla_seconds: approvalSlaSeconds }: TenantSettingsChange,
+): Promise<Verified<Tenant>> {
+  const tenants = notes.rows('tenant');
+  const known = await tenants.findExisting({ where: { id: tenantId } });
+  if (mode === undefined && approvalSlaSeconds === undefined) return known;
+  return tenants.update(known, {
+    ...(mode === undefined ? {} : { mode }),
+    ...(approvalSlaSeconds === undefined ? {} : { approvalSlaSeconds }),
+  });
 }
 
 interface KeptArgumentsChange {
@@ -79,11 +84,10 @@ async function changeKeptArguments(
 }
 
 async function settingsOf(
-  db: Pick<Transaction, 'tenant' | 'evidenceSetting'>,
-  tenantId: string,
+  db: Pick<Transaction, 'evidenceSetting'>,
+  tenant: Verified<Tenant>,
 ): Promise<TenantSettings> {
-  const tenant = await db.tenant.findUniqueOrThrow({ where: { id: tenantId } });
-  const { keep, sensitiveFields } = await readSetting(db, tenantId);
+  const { keep, sensitiveFields } = await readSetting(db, tenant.id);
   return {
     // The column's constraint allows no other value.
     mode: tenant.mode as Mode,

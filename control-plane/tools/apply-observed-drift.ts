@@ -10,6 +10,7 @@ import { parseManifest } from '../../shared/manifest/normalise.ts';
 import { openStates } from '../approvals/open-states.ts';
 import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
+import { claimsOf, type Unverified, type Verified } from '../platform/signed-store/verified.ts';
 import type { Sidecar, Tool } from '../platform/store/generated/client.ts';
 import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 import { readManifest } from '../records/stored-manifest.ts';
@@ -35,7 +36,7 @@ interface Observation {
  */
 export async function applyObservedDrift(
   services: Services,
-  sidecar: Sidecar,
+  sidecar: Verified<Sidecar>,
   event: EvidenceEvent,
 ): Promise<void> {
   const observation = readObservation(event);
@@ -43,9 +44,9 @@ export async function applyObservedDrift(
   const { tenantId } = sidecar;
   await commitChange(services, tenantId, async (tx, notes) => {
     await lockFor(tx, tenantId, `tool ${observation.tool}`);
-    const tool = await findDrifted(tx, sidecar, observation);
-    if (tool === undefined) return;
-    notes.assertSigned('tool', tool);
+    const found = await findDrifted(tx, notes, sidecar, observation);
+    if (found === undefined) return;
+    const tool = notes.rows('tool').verify(found);
     await carryOver(services, tx, notes, { sidecar, tool, observation });
   });
 }
@@ -73,29 +74,32 @@ function readObservation({ type, tool, data }: EvidenceEvent): Observation | und
  */
 async function findDrifted(
   tx: Transaction,
-  { tenantId, agentId }: Sidecar,
+  notes: ChangeNotes,
+  { tenantId, agentId }: Verified<Sidecar>,
   { tool: name, approvedSurface, observedSurface }: Observation,
-): Promise<Tool | undefined> {
-  const tool = await tx.tool.findUnique({ where: { tenantId_name: { tenantId, name } } });
-  if (tool === null || tool.approvedHash === null || approvedSurface === observedSurface) {
-    return undefined;
-  }
+): Promise<Unverified<Tool> | undefined> {
+  const where = { tenantId_name: { tenantId, name } };
+  const tool = await notes.rows('tool').findUniqueUnverified({ where });
+  const hash = tool === null ? null : claimsOf(tool).approvedHash;
+  if (tool === null || hash === null || approvedSurface === observedSurface) return undefined;
   const approved = await tx.toolVersion.findUnique({
-    where: { tenantId_name_hash: { tenantId, name, hash: tool.approvedHash } },
+    where: { tenantId_name_hash: { tenantId, name, hash } },
   });
   if (approved?.surfaceHash !== approvedSurface) return undefined;
   const server = /^mcp\.([^.]+)\./.exec(name)?.[1] ?? '';
   const binding = await tx.binding.findFirst({
     where: { tenantId, name: server, protocol: 'mcp' },
   });
-  const agent = await tx.agent.findFirst({ where: { tenantId, id: Number(agentId) } });
+  const [agent] = await notes.rows('agent').findClaims(['capabilities'], {
+    where: { tenantId, id: Number(agentId) },
+  });
   const isSeen = binding !== null && matchesAnyGlob(agent?.capabilities ?? [], name, 'tool');
   return isSeen ? tool : undefined;
 }
 
 interface Drifted {
-  readonly sidecar: Sidecar;
-  readonly tool: Tool;
+  readonly sidecar: Verified<Sidecar>;
+  readonly tool: Verified<Tool>;
   readonly observation: Observation;
 }
 
@@ -114,17 +118,16 @@ async function carryOver(
   if (isKnown && tool.approvalStatus === 'rejected') return;
   const approved = await approvedManifest(tx, tool);
   const seen = isKnown ? readManifest(current.manifest) : manifestAsSeen(approved, observation);
-  const open = await tx.approval.findMany({
+  const open = await notes.rows('approval').findClaims(['manifestHash'], {
     where: { tenantId, kind: 'tool', tool: name, status: { in: openStates } },
-    select: { manifestHash: true },
   });
   const hash = seen && manifestHash(seen);
   const isAsked = open.some((one) => one.manifestHash === hash);
   if (isKnown && isAsked) return;
   if (approved === undefined || seen === undefined || hash === undefined) {
-    return stop(tx, notes, tool, sidecar);
+    return stop(notes, tool, sidecar);
   }
-  if (!isAsked && open.length >= openApprovalsMax) return stop(tx, notes, tool, sidecar);
+  if (!isAsked && open.length >= openApprovalsMax) return stop(notes, tool, sidecar);
   const drift = classifyDrift(approved, seen);
   const standing: NextToolStatus = {
     approvalStatus: 'reapproval_required',
@@ -173,17 +176,15 @@ function manifestAsSeen(
  * again.
  */
 async function stop(
-  tx: Transaction,
   notes: ChangeNotes,
-  tool: Tool,
-  sidecar: Sidecar,
+  tool: Verified<Tool>,
+  sidecar: Verified<Sidecar>,
 ): Promise<void> {
-  const { tenantId, name, approvalStatus, manifestHash: current } = tool;
+  const { name, approvalStatus, manifestHash: current } = tool;
   if (approvalStatus !== 'approved') return;
   const reasonCode = 'tool.manifest_changed';
-  const data = { approvalStatus: 'reapproval_required', driftReason: reasonCode };
-  await tx.tool.update({ where: { tenantId_name: { tenantId, name } }, data });
-  await notes.signed('tool', { ...tool, ...data });
+  const changes = { approvalStatus: 'reapproval_required', driftReason: reasonCode };
+  await notes.rows('tool').update(tool, changes);
   notes.sections('tools');
   const reported = {
     approval_status: 'reapproval_required',

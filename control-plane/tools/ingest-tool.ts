@@ -8,6 +8,7 @@ import type { ApprovalStatus } from '../../shared/vocabulary/tool-record.ts';
 import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Tool } from '../platform/store/generated/client.ts';
 import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 import { readManifest } from '../records/stored-manifest.ts';
@@ -74,8 +75,8 @@ async function judge(
 ): Promise<Omit<Judgement, 'renamed'>> {
   const { tenantId, manifest, hash } = submission;
   const { name } = manifest;
-  const known = await tx.tool.findUnique({ where: { tenantId_name: { tenantId, name } } });
-  if (known !== null) notes.assertSigned('tool', known);
+  const tools = notes.rows('tool');
+  const known = await tools.findUnique({ where: { tenantId_name: { tenantId, name } } });
   const approved = await approvedManifest(tx, known);
   const drift = approved === undefined ? [] : classifyDrift(approved, manifest);
   const standing = nextStatus({
@@ -87,7 +88,7 @@ async function judge(
   return { known, drift, standing };
 }
 
-function standingOf(tool: Tool) {
+function standingOf(tool: Verified<Tool>) {
   return {
     manifestHash: tool.manifestHash,
     approvedHash: tool.approvedHash ?? undefined,

@@ -9,6 +9,9 @@ import { approvalStatuses } from '../../shared/vocabulary/tool-record.ts';
 import { openStates } from '../approvals/open-states.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Approval, Tool } from '../platform/store/generated/client.ts';
 import { readManifest } from '../records/stored-manifest.ts';
 
@@ -19,8 +22,10 @@ export async function listTools(
   { db, clock, guard }: Deps,
   { tenantId }: Caller,
 ): Promise<readonly ToolRecord[]> {
-  const found = await db.tool.findMany({ where: { tenantId }, orderBy: { name: 'asc' } });
-  const tools = found.filter((row) => guard.holds('tool', row));
+  const tools = await signedRows({ db, guard }, 'tool').findValid({
+    where: { tenantId },
+    orderBy: { name: 'asc' },
+  });
   const versions = await db.toolVersion.findMany({
     where: { tenantId },
     select: { name: true, hash: true, ingestedBy: true },
@@ -28,7 +33,8 @@ export async function listTools(
   const submitters = new Map(
     versions.map(({ name, hash, ingestedBy }) => [`${hash} ${name}`, ingestedBy]),
   );
-  const open = await db.approval.findMany({ where: openOnes(tenantId, clock.now()) });
+  const where = openOnes(tenantId, clock.now());
+  const open = await claimedRows(db, 'approval').findClaims(waitingColumns, { where });
   return tools.map((tool) =>
     recordOf(tool, {
       submittedBy: submitters.get(`${tool.manifestHash} ${tool.name}`) ?? '',
@@ -45,16 +51,16 @@ export async function readTool(
 ): Promise<
   ToolRecord & { manifest: JsonObject; approved_manifest: JsonObject | null; drift: Drift[] }
 > {
-  const tool = await db.tool.findUnique({ where: { tenantId_name: { tenantId, name } } });
+  const tools = signedRows({ db, guard }, 'tool');
+  const tool = await tools.findUnique({ where: { tenantId_name: { tenantId, name } } });
   if (tool === null) throw new GatewayError('tool.not_found');
-  guard.assert('tool', tool);
   const versions = await db.toolVersion.findMany({
     where: { tenantId, name, hash: { in: [tool.manifestHash, tool.approvedHash ?? ''] } },
   });
   const current = versions.find(({ hash }) => hash === tool.manifestHash);
   if (current === undefined) throw new Error(`the current version of ${name} is not stored`);
   const approved = versions.find(({ hash }) => hash === tool.approvedHash);
-  const open = await db.approval.findMany({
+  const open = await claimedRows(db, 'approval').findClaims(waitingColumns, {
     where: { ...openOnes(tenantId, clock.now()), tool: name },
   });
   const manifest = readManifest(current.manifest);
@@ -67,6 +73,9 @@ export async function readTool(
   };
 }
 
+/** The ids of waiting approvals are only shown. */
+const waitingColumns = ['id', 'tool', 'manifestHash'] as const;
+
 function openOnes(tenantId: string, nowMs: number) {
   return {
     tenantId,
@@ -77,8 +86,14 @@ function openOnes(tenantId: string, nowMs: number) {
 }
 
 function recordOf(
-  tool: Tool,
-  { submittedBy, open }: { readonly submittedBy: string; readonly open: readonly Approval[] },
+  tool: Verified<Tool>,
+  {
+    submittedBy,
+    open,
+  }: {
+    readonly submittedBy: string;
+    readonly open: readonly Pick<Approval, (typeof waitingColumns)[number]>[];
+  },
 ): ToolRecord {
   const { name, manifestHash, approvedHash, driftReason, updatedAt } = tool;
   const waiting = open.find((one) => one.tool === name && one.manifestHash === manifestHash);

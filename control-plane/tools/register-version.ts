@@ -4,6 +4,7 @@ import { type NormalisedManifest, riskTierOf } from '../../shared/manifest/manif
 import { openToolApproval } from '../approvals/open-tool-approval.ts';
 import type { ChangeNotes } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Tool } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 
@@ -21,7 +22,7 @@ export interface Submission {
 
 /** What a version means for the tool. */
 export interface Judgement {
-  readonly known: Tool | null;
+  readonly known: Verified<Tool> | null;
   readonly drift: readonly Drift[];
   readonly standing: NextToolStatus;
   /** The name of a registered tool that shows the same: this is that tool, renamed. */
@@ -40,8 +41,7 @@ export async function registerVersion(
   judgement: Judgement,
 ): Promise<number | undefined> {
   const { standing, drift } = judgement;
-  const stored = await store(tx, submission, standing, drift);
-  await notes.signed('tool', stored);
+  await store(tx, notes, submission, { standing, drift });
   notes.sections('tools');
   await recordIngestion(notes, submission, judgement);
   return requestApproval(services, tx, notes, submission, standing);
@@ -49,10 +49,10 @@ export async function registerVersion(
 
 async function store(
   tx: Transaction,
+  notes: ChangeNotes,
   { tenantId, principal, manifest, hash, surface, now }: Submission,
-  standing: NextToolStatus,
-  drift: readonly Drift[],
-): Promise<Tool> {
+  { standing, drift }: Pick<Judgement, 'standing' | 'drift'>,
+): Promise<void> {
   const { name } = manifest;
   await tx.toolVersion.createMany({
     data: {
@@ -67,18 +67,15 @@ async function store(
     },
     skipDuplicates: true,
   });
-  const fields = {
+  await notes.rows('tool').put({
+    tenantId,
+    name,
     manifestHash: hash,
     approvedHash: standing.approvedHash ?? null,
     approvalStatus: standing.approvalStatus,
     riskTier: riskTierOf(manifest),
     driftReason: standing.driftReason ?? null,
     updatedAt: now,
-  };
-  return tx.tool.upsert({
-    where: { tenantId_name: { tenantId, name } },
-    create: { tenantId, name, ...fields },
-    update: fields,
   });
 }
 

@@ -1,6 +1,7 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { NormalisedManifest } from '../../shared/manifest/manifest.ts';
 import { schemaProblem } from '../../shared/manifest/validator.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Tool } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { manifestOf } from '../records/stored-manifest.ts';
@@ -8,7 +9,7 @@ import { manifestOf } from '../records/stored-manifest.ts';
 /** The manifest that a human approved, if any. */
 export async function approvedManifest(
   tx: Transaction,
-  tool: Tool | null,
+  tool: Verified<Tool> | null,
 ): Promise<NormalisedManifest | undefined> {
   if (tool === null || tool.approvedHash === null) return undefined;
   const { tenantId, name, approvedHash } = tool;

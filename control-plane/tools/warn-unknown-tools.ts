@@ -3,6 +3,7 @@ import { nearestName } from '../../shared/base/nearest-name.ts';
 import { type GlobBudget, globsMayIntersect } from '../../shared/glob/glob-intersection.ts';
 import { warningsMax } from '../core/bounded-warnings.ts';
 import type { Services } from '../core/services.ts';
+import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
 import { misspeltTools, toolsOfServers } from './misspelt-tools.ts';
 
 /** Tool ids and globs from a caller, and their position in the request. */
@@ -102,7 +103,7 @@ const seenMax = 1_000;
 async function namedTools({ db }: Deps, tenantId: string): Promise<readonly string[]> {
   const where = { tenantId };
   const [tools, bindings] = await Promise.all([
-    db.tool.findMany({ where, select: { name: true }, take: rowsMax }),
+    claimedRows(db, 'tool').findClaims(['name'], { where, take: rowsMax }),
     db.binding.findMany({
       where,
       select: { name: true, protocol: true, definition: true },

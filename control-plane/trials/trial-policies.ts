@@ -8,7 +8,7 @@ import { parsePolicyInSteps } from '../../shared/policy/language/validate.ts';
 import type { Services } from '../core/services.ts';
 import { type Pause, runWithPauses } from '../platform/scheduling/pauser.ts';
 import { measureWork } from '../platform/scheduling/work-meter.ts';
-import { signedPolicy } from '../policies/load-published.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
 
 export interface Trial {
   /** Definitions to try; each is validated. */
@@ -42,16 +42,14 @@ export async function trialPolicies(
 
 /** The published policies of a tenant, ordered by id. */
 export async function publishedPolicies(
-  { db, guard }: Pick<Services, 'db' | 'guard'>,
+  services: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
   pause: Pause,
 ): Promise<readonly PublishedPolicy[]> {
-  const rows = await db.policy.findMany({
+  const rows = await signedRows(services, 'policy').findMany({
     where: { tenantId, lifecycle: 'published' },
-    select: { ...signedPolicy, definition: true },
     orderBy: { id: 'asc' },
   });
-  for (const row of rows) guard.assert('policy', row);
   const published: PublishedPolicy[] = [];
   try {
     for (const { id, policyHash: hash, definition: text } of rows) {

@@ -4,7 +4,9 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import type { DirectoryUserModel } from '../platform/store/generated/models/DirectoryUser.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import type { Verified } from '../platform/signed-store/verified.ts';
+import type { DirectoryUser } from '../platform/store/generated/client.ts';
 
 type Fields = z.output<NonNullable<(typeof putOperation)['body']>>;
 
@@ -18,15 +20,9 @@ export async function putUser(
   { id, fields }: { readonly id: string; readonly fields: Fields },
 ): Promise<UserRecord> {
   const { email = null, role = null } = fields;
-  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
-    const written = { email, role, updatedAt: new Date(services.clock.now()) };
-    const stored = await tx.directoryUser.upsert({
-      where: { tenantId_id: { tenantId, id } },
-      create: { tenantId, id, ...written },
-      update: written,
-    });
-    // All columns are written, so the earlier row does not matter.
-    const row = await notes.signed('directory_user', stored);
+  const { result } = await commitChange(services, tenantId, async (_tx, notes) => {
+    const updatedAt = new Date(services.clock.now());
+    const row = await notes.rows('directory_user').put({ tenantId, id, email, role, updatedAt });
     await notes.event({
       type: 'user.written',
       chainId: 'users:directory',
@@ -41,18 +37,18 @@ export async function putUser(
 
 export type UserRecord = z.input<NonNullable<(typeof getUser)['success']['schema']>>;
 
-export function userRecordOf({ id, email, role, updatedAt }: DirectoryUserModel): UserRecord {
+export function userRecordOf({ id, email, role, updatedAt }: Verified<DirectoryUser>): UserRecord {
   return { id, email, role, updated_at: updatedAt.toISOString() };
 }
 
 /** What policies know of a user. */
 export async function readUser(
-  { db, guard }: Pick<Services, 'db' | 'guard'>,
+  services: Pick<Services, 'db' | 'guard'>,
   { tenantId }: Caller,
   id: string,
 ): Promise<UserRecord> {
-  const row = await db.directoryUser.findUnique({ where: { tenantId_id: { tenantId, id } } });
+  const users = signedRows(services, 'directory_user');
+  const row = await users.findUnique({ where: { tenantId_id: { tenantId, id } } });
   if (row === null) throw new GatewayError('user.not_found');
-  guard.assert('directory_user', row);
   return userRecordOf(row);
 }

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { SettingsError } from '../../shared/base/settings.ts';
 import type { Services } from '../core/services.ts';
 import { newEvent } from '../ledger/sealing/new-event.ts';
+import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
 import { lockFor, type Transaction, transaction } from '../platform/store/transaction.ts';
 import { liveHolders } from '../platform/vault/hold-keys.ts';
 import { assertKeyStates, type KeyState, keyMac } from '../platform/vault/key-states.ts';
@@ -175,7 +176,7 @@ async function recordInLedgers(
   type: string,
   data: Readonly<Record<string, string | number>>,
 ): Promise<void> {
-  const tenants = await tx.tenant.findMany({ select: { id: true } });
+  const tenants = await claimedRows(tx, 'tenant').findClaims(['id'], {});
   for (const { id } of tenants) {
     const fields = { type, chainId: 'keys:master', data: { by: 'operator', ...data } };
     await ledger.record(tx, id, newEvent(fields, clock));

@@ -3,6 +3,7 @@ import {
   evidenceKeyPurposes,
 } from '../../../shared/contract/evidence/evidence-export.ts';
 import type { Services } from '../../core/services.ts';
+import { claimedRows } from '../../platform/signed-store/claimed-rows.ts';
 
 type Purpose = (typeof evidenceKeyPurposes)[number];
 
@@ -30,7 +31,10 @@ async function keysOf(
   // Creates a missing key, so that clients know it before anything is signed with it.
   await signingKeys.active(tenantId, purpose);
   const own = await signingKeys.history(tenantId, purpose);
-  const rows = await db.signingKey.findMany({ where: { tenantId, purpose } });
+  // `history` has verified the keys; this adds times and states.
+  const columns = ['kid', 'state', 'createdAt', 'retiredAt'] as const;
+  const query = { where: { tenantId, purpose } };
+  const rows = await claimedRows(db, 'signing_key').findClaims(columns, query);
   const published = own.toReversed().flatMap(({ kid, publicJwk }) => {
     const row = rows.find((one) => one.kid === kid);
     if (row === undefined) return [];

@@ -1,6 +1,7 @@
 import { hash as digest } from 'node:crypto';
 import { isApiKey } from '../../../shared/crypto/api-key.ts';
 import type { Platform } from '../platform.ts';
+import { signedRows } from '../signed-store/signed-rows.ts';
 import type { Caller } from './caller.ts';
 import { parseDevKeys } from './dev-keys.ts';
 import { mintersOf } from './minters.ts';
@@ -115,12 +116,9 @@ function remember(cache: Map<string, Known>, index: string, known: Known | undef
 }
 
 async function readKey(services: Platform, hash: string): Promise<Known | undefined> {
-  const { db, clock, guard } = services;
-  const readAt = clock.monotonic();
-  const row = await db.apiKey.findUnique({ where: { hash } });
-  if (row === null) return undefined;
-  guard.assert('api_key', row);
-  if (row.revokedAt !== null) return undefined;
+  const readAt = services.clock.monotonic();
+  const row = await signedRows(services, 'api_key').findUnique({ where: { hash } });
+  if (row === null || row.revokedAt !== null) return undefined;
   recordUse(services, row);
   const agentId = row.agentId === null ? undefined : String(row.agentId);
   return {
@@ -143,13 +141,14 @@ async function readKey(services: Platform, hash: string): Promise<Known | undefi
 
 /** Coarse and not awaited, because a write per request would cost too much. */
 function recordUse(
-  { db, clock, log }: Platform,
+  services: Platform,
   { id, lastUsedAt }: { readonly id: string; readonly lastUsedAt: Date | null },
 ): void {
+  const { clock, log } = services;
   const now = clock.now();
   if (lastUsedAt !== null && now - lastUsedAt.getTime() < lastUsedStepMs) return;
-  db.apiKey
-    .update({ where: { id }, data: { lastUsedAt: new Date(now) } })
+  signedRows(services, 'api_key')
+    .updateUnsigned({ id }, { lastUsedAt: new Date(now) })
     .catch((err: unknown) =>
       log.debug({ err, keyId: id }, 'could not store the last use of a key'),
     );

@@ -1,12 +1,14 @@
 import type { Platform } from '../platform.ts';
+import { claimedRows } from '../signed-store/claimed-rows.ts';
+import { signedRows } from '../signed-store/signed-rows.ts';
+import { claimsOf } from '../signed-store/verified.ts';
 import type { ApiKey } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
 import { parseDevKeys } from './dev-keys.ts';
 
 /** Maker of a key that was created on the database itself. */
 export const operator = 'operator';
 
-type Deps = Pick<Platform, 'config'> & { readonly db: Pick<Transaction, 'apiKey'> };
+type Deps = Pick<Platform, 'config' | 'db'>;
 
 /**
  * Principals whose keys led to a key, as recorded and signed when it was made. For an older key
@@ -31,12 +33,12 @@ export async function mintersOf(
   return [...found];
 }
 
-async function keysOf({ db, config }: Deps, tenantId: string, principal: string) {
-  const stored = await db.apiKey.findMany({
+/** Unverified: each name that a key adds takes a decider away. */
+async function keysOf(deps: Deps, tenantId: string, principal: string) {
+  const stored = await claimedRows(deps.db, 'api_key').findClaims(['mintedBy', 'createdBy'], {
     where: { tenantId, principal },
-    select: { mintedBy: true, createdBy: true },
   });
-  const given = parseDevKeys(config).some(
+  const given = parseDevKeys(deps.config).some(
     (key) => key.tenantId === tenantId && key.principal === principal,
   );
   return given ? [...stored, { mintedBy: [], createdBy: operator }] : stored;
@@ -49,16 +51,15 @@ async function keysOf({ db, config }: Deps, tenantId: string, principal: string)
 export async function recordMinters(
   services: Pick<Platform, 'db' | 'config' | 'guard'>,
 ): Promise<void> {
-  const { db, guard, config } = services;
-  const older = await db.apiKey.findMany({
+  const keys = signedRows(services, 'api_key');
+  const older = await keys.findUnverified({
     where: { mintedBy: { isEmpty: true }, createdBy: { not: operator } },
   });
-  for (const key of older) {
-    const mintedBy = [...(await mintersOf({ db, config }, key))];
-    if (mintedBy.length === 0 || !guard.holds('api_key', key)) continue;
-    const { id } = key;
-    const mac = guard.sign('api_key', { ...key, mintedBy });
+  for (const row of older) {
+    const mintedBy = [...(await mintersOf(services, claimsOf(row)))];
+    if (mintedBy.length === 0) continue;
+    const [key] = keys.valid([row]);
     // Only if the row is unchanged, because it may be revoked at the same time.
-    await db.apiKey.updateMany({ where: { id, mac: key.mac }, data: { mintedBy, mac } });
+    if (key !== undefined) await keys.updateIf(key, { mac: key.mac }, { mintedBy });
   }
 }

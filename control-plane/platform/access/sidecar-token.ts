@@ -8,6 +8,7 @@ import { verifyJwsAsync } from '../../../shared/crypto/jws.ts';
 import { parsePublicJwk, verificationKeys } from '../../../shared/crypto/signing-key.ts';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 import type { Platform } from '../platform.ts';
+import { signedRows } from '../signed-store/signed-rows.ts';
 import type { KeyHolder } from './key-directory.ts';
 
 /** Maximum clock difference between sidecar and control plane. */
@@ -26,9 +27,8 @@ export async function authenticateSidecar(
 ): Promise<KeyHolder> {
   const id = claimedId(token);
   if (id === undefined) throw refused('the token does not name a sidecar');
-  const sidecar = await db.sidecar.findUnique({ where: { id } });
+  const sidecar = await signedRows({ db, guard }, 'sidecar').findUnique({ where: { id } });
   if (sidecar === null) throw refused('no such sidecar');
-  guard.assert('sidecar', sidecar);
   const keys = verificationKeys([parsePublicJwk(sidecar.signingJwk)]);
   const verified = await verifyJwsAsync(token, sidecarTokenType, keys);
   if (!verified.ok) throw refused(verified.detail);

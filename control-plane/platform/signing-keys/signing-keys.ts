@@ -9,8 +9,8 @@ import {
   type SigningKey,
 } from '../../../shared/crypto/signing-key.ts';
 import type { RowGuard } from '../integrity/row-guard.ts';
+import { type SignedRows, signedRows } from '../signed-store/signed-rows.ts';
 import type { PrismaClient } from '../store/generated/client.ts';
-import type { Transaction } from '../store/transaction.ts';
 import type { SealedPlace, Vault } from '../vault/vault.ts';
 
 const keyPurposes = ['passport', 'sync', 'checkpoint', 'export', 'report', 'certificate'] as const;
@@ -50,6 +50,7 @@ export function algorithmOf(purpose: KeyPurpose): SigningAlgorithm {
  * transaction, not inside one, because embedded mode has a single connection.
  */
 export function createSigningKeys({ db, vault, clock, guard }: Deps): SigningKeys {
+  const keys = signedRows({ db, guard }, 'signing_key');
   const choices = new Map<string, { readonly key: SigningKey; readonly readAt: number }>();
   // Private keys by kid never change.
   const opened = new Map<string, SigningKey>();
@@ -63,9 +64,8 @@ export function createSigningKeys({ db, vault, clock, guard }: Deps): SigningKey
   };
 
   const readActive = async (tenantId: string, purpose: KeyPurpose) => {
-    const row = await db.signingKey.findFirst({ where: { tenantId, purpose, state: 'active' } });
+    const row = await keys.findFirst({ where: { tenantId, purpose, state: 'active' } });
     if (row === null) return undefined;
-    guard.assert('signing_key', row);
     return open(tenantId, row.kid, row.sealed);
   };
 
@@ -80,26 +80,24 @@ export function createSigningKeys({ db, vault, clock, guard }: Deps): SigningKey
       const key =
         (await readActive(tenantId, purpose)) ??
         // Undefined if another replica was first: the unique index allows one active key.
-        (await insertActiveKey(db, { vault, clock, guard }, { tenantId, purpose, alg })) ??
+        (await insertActiveKey(keys, { vault, clock }, { tenantId, purpose, alg })) ??
         (await readActive(tenantId, purpose));
       if (key === undefined) throw new Error(`could not create an active ${purpose} key`);
       choices.set(name, { key, readAt });
       return key;
     },
     history: async (tenantId, purpose) => {
-      const rows = await db.signingKey.findMany({
+      const rows = await keys.findMany({
         where: { tenantId, purpose },
         orderBy: [{ createdAt: 'asc' }, { retiredAt: { sort: 'asc', nulls: 'last' } }],
       });
-      for (const row of rows) guard.assert('signing_key', row);
       return rows.map(({ kid, sealed }) => open(tenantId, kid, sealed));
     },
     publicKeys: async (tenantId, purpose) => {
-      const found = await db.signingKey.findMany({
+      const rows = await keys.findValid({
         where: { tenantId, purpose },
         orderBy: { createdAt: 'desc' },
       });
-      const rows = found.filter((row) => guard.holds('signing_key', row));
       const active = rows.filter(({ state }) => state === 'active');
       const retired = rows.filter(({ state }) => state !== 'active');
       return [...active, ...retired].map(({ publicJwk }) => parsePublicJwk(publicJwk));
@@ -123,23 +121,17 @@ interface NewKey {
 
 /** Stores a new active key, unless the tenant has one for this purpose. */
 export async function insertActiveKey(
-  tx: Pick<Transaction, 'signingKey'>,
-  { vault, clock, guard }: Omit<Deps, 'db'>,
+  keys: SignedRows<'signing_key'>,
+  { vault, clock }: Pick<Deps, 'vault' | 'clock'>,
   { tenantId, purpose, alg }: NewKey,
 ): Promise<SigningKey | undefined> {
   const key = generateSigningKey(alg);
   const { kid } = key;
-  const row = { tenantId, kid, purpose, alg, publicJwk: { ...key.publicJwk }, state: 'active' };
-  const { count } = await tx.signingKey.createMany({
-    data: [
-      {
-        ...row,
-        sealed: vault.seal(exportPrivateKey(key), signingKeyPlace(tenantId, kid)),
-        createdAt: new Date(clock.now()),
-        mac: guard.sign('signing_key', { ...row, retiredAt: null }),
-      },
-    ],
-    skipDuplicates: true,
+  const isNew = await keys.insert({
+    ...{ tenantId, kid, purpose, alg, publicJwk: { ...key.publicJwk } },
+    ...{ state: 'active', retiredAt: null },
+    sealed: vault.seal(exportPrivateKey(key), signingKeyPlace(tenantId, kid)),
+    createdAt: new Date(clock.now()),
   });
-  return count === 1 ? key : undefined;
+  return isNew ? key : undefined;
 }

@@ -8,7 +8,7 @@ import {
   type Verified,
 } from '../../../control-plane/platform/signed-store/verified.ts';
 import type { ServiceAccount } from '../../../control-plane/platform/store/generated/client.ts';
-import { type Gateway, startGateway } from '../../support/gateway.ts';
+import { type Gateway, startGateway } from '../../support/control-plane/gateway.ts';
 
 let gateway: Gateway;
 let services: Services;
