@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { signedTables } from '../control-plane/platform/store/signed-rows.ts';
 
 const root = resolve(import.meta.dirname, '..');
 const programs = ['shared', 'proxy', 'control-plane', 'cli'];
@@ -159,6 +160,83 @@ describe('import rules', () => {
       sizes.set(dirname(path), (sizes.get(dirname(path)) ?? 0) + 1);
     }
     expect([...sizes].filter(([, size]) => size > 25)).toEqual([]);
+  });
+});
+
+const signedStore = 'control-plane/platform/signed-store';
+
+/** SQL and delegates of signed tables outside the store, and why a forged row gains nothing there. */
+const rawUses: Readonly<Record<string, string>> = {
+  'control-plane/actions/state-query.ts': 'reads rows as Unverified; load-state.ts verifies them',
+  'control-plane/agents/set-agent-status.ts': 'revokes passports, which only takes authority',
+  'control-plane/approvals/consume-approval.ts': 'one conditional statement, then signChange',
+  'control-plane/approvals/settle-event-hashes.ts': 'sets an unsigned column from the ledger',
+  'control-plane/compliance/oversight-control.ts': 'counts for a report',
+  'control-plane/integrity/active-versions.ts': 'names the tenants',
+  'control-plane/integrity/baseline.ts': 'signs rows of earlier versions, once and unread',
+  'control-plane/integrity/outbox-baseline.ts': 'signs rows of earlier versions, once and unread',
+  'control-plane/kill-switches/confirmation.ts': 'shows what sidecars reported',
+  'control-plane/policies/install-pack.ts': 'locks rows',
+  'control-plane/publishing/build-sections.ts': 'reads tools as Unverified and verifies them',
+  'control-plane/publishing/leases.ts': 'locks a sidecar; the row is verified after it',
+  'control-plane/records/load-agent.ts': 'locks an agent, and refuses a disabled one',
+  'control-plane/sync/section-versions.ts': 'names the tenants',
+  'control-plane/telemetry/state-metrics.ts': 'counts for metrics',
+};
+
+const camelCase = (name: string) =>
+  name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+const delegateNames = signedTables.map(camelCase).join('|');
+const delegateUse = new RegExp(
+  `[.?]\\s*(${delegateNames})\\s*[?!]?\\.\\s*(find|create|update|upsert|delete|count|aggregate|groupBy)`,
+);
+const sqlUse = new RegExp(
+  `\\b(from|join|into|update|only|using)\\s+"?(${signedTables.join('|')})\\b"?(?=[\\s,;)\`]|$)`,
+  'i',
+);
+
+/** Whether a source text names a signed table past the store. */
+function isRawUse(text: string): boolean {
+  const code = text.replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '');
+  return delegateUse.test(code) || sqlUse.test(code);
+}
+
+describe('signed tables', () => {
+  const outside = files.filter(
+    ({ path }) => /^(control-plane|cli\/embedded)\//.test(path) && !isIn(path, signedStore),
+  );
+
+  it('are read and written through the signed store only', () => {
+    const raw = outside.filter(({ text }) => isRawUse(text)).map(({ path }) => path);
+    expect(raw.toSorted()).toEqual(Object.keys(rawUses));
+  });
+
+  it.each([
+    'await tx.agent.findMany({ where })',
+    'db.apiKey\n    .update({ where, data })',
+    'services.db.enrolmentToken.count()',
+    'tx.$queryRaw`select * from kill_switch where id = $1`',
+    'pool.query("UPDATE approval SET status = $1")',
+    'insert into service_account (id) values ($1)',
+    'select 1 from evidence_row e\n join tenant t on t.id = e.tenant_id',
+  ])('have a rule that finds %s', (text) => {
+    expect(isRawUse(text)).toBe(true);
+  });
+
+  it('have a rule that ignores other tables, and comments', () => {
+    expect(isRawUse('tx.toolVersion.findMany(); db.passportUse.count()')).toBe(false);
+    expect(isRawUse('select 1 from tool_version v join passport_use u on true')).toBe(false);
+    expect(isRawUse('/** The mode from tenant, kill switches and policies. */')).toBe(false);
+  });
+
+  it('are verified and signed by the store alone', () => {
+    const byHand = /\bguard\s*\.\s*(sign|holds|assert)\(|\bsignRow\(|\bas Verified</;
+    const callers = outside.filter(({ text }) => byHand.test(text)).map(({ path }) => path);
+    expect(callers.toSorted()).toEqual([
+      'control-plane/integrity/baseline.ts',
+      'control-plane/integrity/outbox-baseline.ts',
+      'control-plane/platform/integrity/sign-row.ts',
+    ]);
   });
 });
 
