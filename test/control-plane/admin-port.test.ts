@@ -3,7 +3,7 @@ import { freshDatabase } from '../support/programs/postgres.ts';
 import { freePort, startProgram, until } from '../support/programs/processes.ts';
 import { Cleanup, temporaryFolder } from '../support/sidecar/proxy.ts';
 
-it('a control plane with an admin port has its metrics and the details of readiness only there', async () => {
+it('a control plane with an admin port serves metrics and readiness details on that port only', async () => {
   const cleanup = new Cleanup();
   const database = await freshDatabase();
   cleanup.add(() => database.drop());

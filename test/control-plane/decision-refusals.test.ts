@@ -38,14 +38,9 @@ const refused: readonly (readonly [
     'args.encoding_invalid',
     () => ({ key, body: whole(), headers: { 'content-encoding': 'gzip' } }),
   ],
+  ['with a duplicate key', 400, 'args.duplicate_key', () => ({ key, body: text('{"a":1,"a":2}') })],
   [
-    'with a key given twice',
-    400,
-    'args.duplicate_key',
-    () => ({ key, body: text('{"a":1,"a":2}') }),
-  ],
-  [
-    'with a key given twice, once escaped',
+    'with a duplicate key that is escaped once',
     400,
     'args.duplicate_key',
     () => ({ key, body: text('{"to":1,"\\u0074o":2}') }),
@@ -57,7 +52,7 @@ const refused: readonly (readonly [
     () => ({ key, body: text('{"to":1,"To":2}') }),
   ],
   [
-    'with names that differ in width, deep down',
+    'with nested names that differ in width',
     400,
     'args.ambiguous',
     () => ({ key, body: text('{"x":[{"to":1,"\uff54o":2}]}') }),
@@ -69,18 +64,23 @@ const refused: readonly (readonly [
     () => ({ key, body: text('{"a.b":1,"a_b":2}') }),
   ],
   [
-    'with a name nobody sees',
+    'with a name that contains an invisible character',
     400,
     'args.encoding_invalid',
     () => ({ key, body: text('{"a\u200b":1}') }),
   ],
   [
-    'with a number no double holds',
+    'with a number that a double cannot represent',
     400,
     'args.number_unsafe',
     () => ({ key, body: text('{"n":0.12345678901234567890}') }),
   ],
-  ['with too much', 413, 'request.body_too_large', () => ({ key, body: 'x'.repeat(1_100_000) })],
+  [
+    'with a body above the size limit',
+    413,
+    'request.body_too_large',
+    () => ({ key, body: 'x'.repeat(1_100_000) }),
+  ],
 ];
 
 describe.each(operations.map((operation) => [operation.id, operation] as const))(
@@ -118,7 +118,7 @@ describe.each(operations.map((operation) => [operation.id, operation] as const))
   },
 );
 
-it('simulate refuses twin names and keys given twice, too', async () => {
+it('simulate also refuses ambiguous names and duplicate keys', async () => {
   const simulate = (body: unknown) => api.send('POST', '/api/v1/simulate', { key, body });
   expect(await simulate(text('{"to":1,"To":2}'))).toMatchObject({
     status: 400,

@@ -79,7 +79,7 @@ async function expectTakenOrRefused(
 describe.each(withBody.map((operation) => [operation.id, operation] as const))(
   'the body of %s',
   (_id, operation) => {
-    it('is refused when it cannot be read or kept, and nothing of it is stored', async () => {
+    it('is refused if it cannot be parsed or stored, and nothing of it is stored', async () => {
       const before = await api.stored();
       const example = operation.bodyExample ?? {};
       const [place = ['extra']] = placesOf(operation).filter((at) => typeof at[0] === 'string');
@@ -97,7 +97,7 @@ describe.each(withBody.map((operation) => [operation.id, operation] as const))(
       expect(await api.stored()).toEqual(before);
     });
 
-    it('may hold what is awkward in any place: it is taken or refused, at once and whole', async () => {
+    it('is accepted or refused completely and quickly if any field has an unusual value', async () => {
       const example = operation.bodyExample ?? {};
       for (const place of placesOf(operation)) {
         const bodies = awkward.map((value) => jsonText(withValue(example, place, value)));
@@ -125,10 +125,10 @@ function parametersOf({ params, query }: AnyOperation): ((text: string) => Hosti
 }
 
 describe.each(withLines.map((operation) => [operation.id, operation] as const))(
-  'the lines of %s',
+  'the NDJSON lines of %s',
   (_id, operation) => {
     // A refused upload may leave an incident in the ledger: nothing is said of what is stored.
-    it('may be anything: they are taken or refused, at once', async () => {
+    it('are accepted or refused quickly, whatever they contain', async () => {
       const [head = '', ...rest] = operation.bodyExample as readonly string[];
       const lines = [
         ...brokenBodies.map(([, body]) => String(body)),
@@ -155,7 +155,7 @@ describe.each(withLines.map((operation) => [operation.id, operation] as const))(
 describe.each(withParameters.map((operation) => [operation.id, operation] as const))(
   'the parameters of %s',
   (_id, operation) => {
-    it('may be any text: it is taken or refused, at once and whole', async () => {
+    it('are accepted or refused completely and quickly, whatever they contain', async () => {
       const body =
         operation.bodyExample === undefined ? undefined : jsonText(operation.bodyExample);
       const texts = [...awkwardTexts.map(encodeURIComponent), ...encodedTexts];

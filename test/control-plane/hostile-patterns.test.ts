@@ -37,7 +37,7 @@ const restless = (length: number) => {
   }).join('');
 };
 
-describe('a policy’s patterns', () => {
+describe('a regular expression in a policy', () => {
   const search = (pattern: string) => ({ path: 'args.text', operator: 'matches', value: pattern });
   const patterns = [
     '(a+)+$',
@@ -48,7 +48,7 @@ describe('a policy’s patterns', () => {
     '(?i)(a.{1,50}){8}q',
   ];
 
-  it.each(patterns)('of the kind %s cost no agent’s text more than moments', async (pattern) => {
+  it.each(patterns)('like %s takes a bounded time on any text from an agent', async (pattern) => {
     const tool = `patterns.p${patterns.indexOf(pattern)}`;
     const base = rule('deny', tool);
     const { all } = base.when as { all: object[] };
@@ -63,7 +63,7 @@ describe('a policy’s patterns', () => {
     }
   });
 
-  it('that a text is too long for permit nothing, and forbid', async () => {
+  it('allows nothing and denies if the text is too long to be searched', async () => {
     const tool = 'patterns.long';
     const isTool = { path: 'tool.name', operator: '==', value: tool };
     const when = { all: [isTool, search('(?i)a.{400}q')] };
@@ -83,7 +83,7 @@ describe('a policy’s patterns', () => {
   });
 
   it.each(['(', '(?=a)a', '(a)\\1', 'a{1001}', '(((a{100}){100}){100})'])(
-    'that cannot be searched in linear time are refused: %s',
+    'is refused if it cannot be searched in linear time: %s',
     async (pattern) => {
       const { status, body } = await timed(
         gateway.post('/v1/policies', {
@@ -100,10 +100,10 @@ describe('a policy’s patterns', () => {
   );
 });
 
-describe('globs', () => {
+describe('a glob that matches slowly', () => {
   const winding = `${'*a'.repeat(120)}*b`;
 
-  it('that wind cost a decision no more than moments', async () => {
+  it('takes a bounded time in a decision', async () => {
     const kill = { kind: 'block_tool', tool: winding.slice(0, 250), reason: 'r' };
     expect(kill.tool.length).toBeLessThanOrEqual(256);
     const owner = await gateway.api.key();
@@ -112,7 +112,7 @@ describe('globs', () => {
     expect(status).toBe(200);
   });
 
-  it('that wind are clamped to an agent’s capabilities within moments', async () => {
+  it('takes a bounded time when it is intersected with an agent’s capabilities', async () => {
     const bot = await gateway.agent(
       'winding',
       Array.from({ length: 50 }, (_, n) => `${'*.a'.repeat(40)}.x${n}*`),
@@ -127,11 +127,11 @@ describe('globs', () => {
   });
 });
 
-describe('a tool’s inputSchema', () => {
+describe('an inputSchema of a tool', () => {
   const ingest = (name: string, inputSchema: object) =>
     gateway.post('/v1/tools/ingest', { manifest: { name, inputSchema } });
 
-  it('with a catastrophic pattern costs a call no more than moments', async () => {
+  it('with a catastrophic pattern takes a bounded time in a call', async () => {
     const schema = { type: 'object', properties: { text: { type: 'string', pattern: '^(a+)+$' } } };
     expect((await ingest('schemas.pattern', schema)).status).toBe(200);
     await gateway.publish(rule('allow', 'schemas.pattern'));
@@ -143,26 +143,29 @@ describe('a tool’s inputSchema', () => {
   it.each([
     [undefined, '$defs'],
     ['http://json-schema.org/draft-07/schema#', 'definitions'],
-  ])('that refers to itself 2^40 times is given up: %s', async (dialect, place) => {
-    const defs: Record<string, object> = { d0: { type: 'object' } };
-    for (let n = 1; n <= 40; n++) {
-      const $ref = `#/${place}/d${n - 1}`;
-      defs[`d${n}`] = { allOf: [{ $ref }, { $ref }] };
-    }
-    const tool = `schemas.${place}`;
-    const schema = {
-      ...(dialect === undefined ? {} : { $schema: dialect }),
-      type: 'object',
-      [place]: defs,
-      allOf: [{ $ref: `#/${place}/d40` }],
-    };
-    expect((await timed(ingest(tool, schema))).status).toBe(200);
-    await gateway.publish(rule('allow', tool));
-    const { body } = await timed(preflight({ tool, args: {} }));
-    expect(body?.reason_code).toBe('args.schema_invalid');
-  });
+  ])(
+    'that refers to itself 2^40 times denies the call after a bounded time: %s',
+    async (dialect, place) => {
+      const defs: Record<string, object> = { d0: { type: 'object' } };
+      for (let n = 1; n <= 40; n++) {
+        const $ref = `#/${place}/d${n - 1}`;
+        defs[`d${n}`] = { allOf: [{ $ref }, { $ref }] };
+      }
+      const tool = `schemas.${place}`;
+      const schema = {
+        ...(dialect === undefined ? {} : { $schema: dialect }),
+        type: 'object',
+        [place]: defs,
+        allOf: [{ $ref: `#/${place}/d40` }],
+      };
+      expect((await timed(ingest(tool, schema))).status).toBe(200);
+      await gateway.publish(rule('allow', tool));
+      const { body } = await timed(preflight({ tool, args: {} }));
+      expect(body?.reason_code).toBe('args.schema_invalid');
+    },
+  );
 
-  it('that branches with every level of the arguments is given up', async () => {
+  it('that branches at every level of the arguments denies the call after a bounded time', async () => {
     const $ref = '#/$defs/node';
     const node = { type: 'object', properties: { a: { allOf: [{ $ref }, { $ref }] } } };
     const schema = { type: 'object', $defs: { node }, properties: { a: { $ref } } };

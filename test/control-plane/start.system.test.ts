@@ -26,38 +26,42 @@ afterAll(async () => {
 const secret = 'hunter2hunter2';
 const masterKey = randomBytes(32).toString('base64');
 
-describe('a control plane that cannot start', () => {
+describe('a control plane', () => {
   it.each<[what: string, env: () => Record<string, string>, says: RegExp]>([
     [
-      'whose database is away',
+      'with an unreachable database',
       () => ({ DATABASE_URL: `postgresql://u:${secret}@127.0.0.1:1/x` }),
       /The database cannot be used: .*Check DATABASE_URL/,
     ],
-    ['whose bus has no URL', () => ({ REDIS_URL: secret }), /REDIS_URL: must begin with redis:/],
     [
-      'whose port is taken',
+      'with a malformed bus URL',
+      () => ({ REDIS_URL: secret }),
+      /REDIS_URL: must begin with redis:/,
+    ],
+    [
+      'with a port in use',
       () => ({ SALLYPORT_API_PORT: String((busy.address() as AddressInfo).port) }),
       /Port \d+ on 127\.0\.0\.1 is in use by another program.*SALLYPORT_API_PORT/,
     ],
     [
-      'whose master key is not that of its database',
+      'with a master key that is not that of its database',
       () => ({
         SALLYPORT_MASTER_KEY: Buffer.from(secret.repeat(3).slice(0, 32)).toString('base64'),
       }),
       /wrapped by the master key kek_\w+, which was not given\. Set SALLYPORT_MASTER_KEY/,
     ],
     [
-      'whose master key is none',
+      'with a malformed master key',
       () => ({ SALLYPORT_MASTER_KEY: secret }),
       /SALLYPORT_MASTER_KEY must be base64/,
     ],
     [
-      'that was given development keys in production',
+      'with development keys in production',
       () => ({ NODE_ENV: 'production', SALLYPORT_DEV_KEYS: `apk_${secret}=t:owner:tenant` }),
       /SALLYPORT_DEV_KEYS is for development/,
     ],
-    ['with a setting that is none', () => ({ SALLYPORT_API_PROT: '1' }), /mean SALLYPORT_API_PORT/],
-  ])('%s ends with code 1, says why, and shows no secret', async (_what, env, says) => {
+    ['with a malformed setting', () => ({ SALLYPORT_API_PROT: '1' }), /mean SALLYPORT_API_PORT/],
+  ])('%s exits with code 1 and the reason, without a secret', async (_what, env, says) => {
     const program = startProgram('control-plane/main.ts', {
       DATABASE_URL: database.url,
       SALLYPORT_MASTER_KEY: masterKey,

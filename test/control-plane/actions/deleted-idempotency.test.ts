@@ -34,7 +34,7 @@ describe('a request whose idempotency row was deleted in the database', () => {
     expect((await stage.send({ idempotency_key: 'other' })).body).toMatchObject({ executed: true });
   });
 
-  it('may be performed again a day later, as its key is then forgotten', async () => {
+  it('can be performed again a day later, when its key has expired', async () => {
     const { services } = stage;
     const once = { idempotency_key: 'daily' };
     const first = (await stage.send(once)).body;

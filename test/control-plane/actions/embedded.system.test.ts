@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => gateway.close());
 
-it('the whole way of an approved action works on the one connection of embedded mode', async () => {
+it('an approval is requested, decided and used on the single connection of embedded mode', async () => {
   const agent_id = await gateway.agent();
   await gateway.publish(rule('require_approval', 'refund'));
   await gateway.owner.call(ingestTool, { body: { manifest: { name: 'refund' } } });
@@ -55,7 +55,7 @@ it('the whole way of an approved action works on the one connection of embedded 
   expect((await approver.call(listApprovals)).approvals[0]).toHaveProperty('used_at');
 });
 
-it('execute works on it too, many at once under one key, and once', async () => {
+it('concurrent execute requests with one idempotency key perform the action once on a single connection', async () => {
   const upstream = await startUpstream();
   const agent_id = await gateway.agent('relayed');
   await gateway.publish(rule('allow', 'pay'));
@@ -78,7 +78,7 @@ it('execute works on it too, many at once under one key, and once', async () => 
   await upstream.close();
 });
 
-it('sidecars enrol, upload and fetch on it too', async () => {
+it('a sidecar enrols, uploads evidence and fetches credentials on a single connection', async () => {
   const sidecar = await enrolledSidecar(gateway, await gateway.agent('other'));
   const records = [sidecar.record({}, 'c2FsdA=='), sidecar.record()];
   const { jws, last } = sidecar.segment(records);
@@ -87,7 +87,7 @@ it('sidecars enrol, upload and fetch on it too', async () => {
   expect((await sidecar.controlPlane.credentials()).credentials).toEqual([]);
 });
 
-it('decisions and budgets go on after its connection was lost', async () => {
+it('decisions and budgets continue after the database connection was lost', async () => {
   const agent_id = await gateway.agent('budgeted');
   const byTool = { path: 'tool.name', operator: '==', value: 'topup' };
   const within = { path: 'usage.calls_1h', operator: '<', value: 3 };

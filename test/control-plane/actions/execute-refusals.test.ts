@@ -36,23 +36,23 @@ async function expectSent(calls: number, work: () => Promise<unknown>) {
   expect(upstream.seen.length - before).toBe(calls);
 }
 
-describe('nothing is sent', () => {
+describe('an action that is refused by execute', () => {
   it.each<[string, JsonObject, object]>([
-    ['that policy denies', { tool: 'shell' }, { decision: 'deny', reason_code: 'test.deny' }],
+    ['that a policy denies', { tool: 'shell' }, { decision: 'deny', reason_code: 'test.deny' }],
     ['that no policy allows', { tool: 'stray' }, { reason_code: 'policy.no_match' }],
     ['of an unknown agent', { agent_id: '99999' }, { reason_code: 'agent.not_found' }],
     [
-      'whose resource is not the one that the arguments lead to',
+      'whose resource differs from the one that its arguments give',
       { args: { invoice: '8', amount: 40 } },
       { decision: 'deny', reason_code: 'args.resource_mismatch' },
     ],
-    ['without an argument of the path', { args: {} }, { reason_code: 'args.schema_invalid' }],
+    ['that lacks an argument of the path', { args: {} }, { reason_code: 'args.schema_invalid' }],
     [
-      'whose argument would be another path',
+      'whose argument would change the path',
       { resource: 'invoice:../admin', args: { invoice: '../admin' } },
       { reason_code: 'args.resource_ambiguous' },
     ],
-  ])('of an action %s', async (_what, more, expected) => {
+  ])('sends nothing to the upstream if it is an action %s', async (_what, more, expected) => {
     await expectSent(0, async () => {
       const answered = await run(more);
       expect(answered).toMatchObject({ executed: false, enforced: true, ...expected });
@@ -63,7 +63,7 @@ describe('nothing is sent', () => {
     });
   });
 
-  it('of a tool that no binding forwards, and nobody is asked about it', async () => {
+  it('opens no approval and sends nothing if no binding forwards the tool', async () => {
     await gateway.publish(rule('allow', 'loose'), rule('require_approval', 'looser'));
     await bind('loose', { upstream: undefined });
     for (const tool of ['loose', 'looser']) {
@@ -73,7 +73,7 @@ describe('nothing is sent', () => {
     }
   });
 
-  it('by a binding that somebody wrote past the API', async () => {
+  it('is not sent by a binding whose row was changed directly in the database', async () => {
     await gateway.publish(rule('allow', 'forged'));
     await bind('forged');
     const upstreamUrl = { url: `https://${stage.host}/else/{invoice}`, method: 'POST' };
@@ -89,13 +89,13 @@ describe('nothing is sent', () => {
     });
   });
 
-  it('of a tool outside the agent’s capabilities, whatever policy says', async () => {
+  it('is denied if the tool is outside the agent’s capabilities, even if a policy allows it', async () => {
     const narrow = await gateway.agent('narrow', ['crm.*']);
     const answered = await run({ agent_id: narrow });
     expect(answered).toMatchObject({ executed: false, reason_code: 'passport.tool_not_allowed' });
   });
 
-  it('for an agent that is disabled, in monitor too', async () => {
+  it('is denied for a disabled agent, also in monitor mode', async () => {
     const gone = await gateway.agent('gone');
     await services.db.agent.update({
       where: { id: Number(gone) },
@@ -111,12 +111,12 @@ describe('nothing is sent', () => {
     });
   });
 
-  it('in strict mode without a passport: 401', async () => {
+  it('gets 401 without a passport in strict mode', async () => {
     const answered = await send({ mode: 'strict' });
     expect(answered).toMatchObject({ status: 401, body: { reason_code: 'passport.missing' } });
   });
 
-  it('beyond the tenant’s budget: 429', async () => {
+  it('gets 429 beyond the tenant’s budget', async () => {
     const few = { requestsPerMinute: { tenant: 1, control: 1, sidecar: 1, address: 1 } };
     const api = await startApi(actionRoutes(services), services, { limits: few });
     const ask = () =>
@@ -130,12 +130,12 @@ describe('nothing is sent', () => {
     expect(answered.headers.get('retry-after')).toMatch(/^\d+$/);
   });
 
-  it('with a body that is no request: 400', async () => {
+  it('gets 400 if its body is invalid', async () => {
     const answered = await gateway.post('/v1/actions/execute', { tool: 'pay' }, stage.key);
     expect(answered).toMatchObject({ status: 400, body: { reason_code: 'args.schema_invalid' } });
   });
 
-  it('over plain HTTP with a credential that is not bound to that very port', async () => {
+  it('is denied over plain HTTP unless the credential is bound to that port', async () => {
     await gateway.publish(rule('allow', 'plain'));
     await bind('plain', { upstream: { url: 'http://plain.example/{invoice}', method: 'POST' } });
     const credential = { name: 'plain', secret: 's3cret-of-plain', inject: { in: 'bearer' } };
@@ -149,15 +149,15 @@ describe('nothing is sent', () => {
   });
 });
 
-describe('the mode', () => {
-  it('of a request cannot loosen what the tenant enforces', async () => {
+describe('the mode of an execute request', () => {
+  it('cannot be looser than the mode of the tenant', async () => {
     await expectSent(0, async () => {
       const answered = await run({ tool: 'shell', mode: 'monitor' });
       expect(answered).toMatchObject({ mode: 'enforce', enforced: true, executed: false });
     });
   });
 
-  it('of a tenant that only watches lets the call through, and says what it would have been', async () => {
+  it('performs a denied action in monitor and reports the denial', async () => {
     await tenantMode('monitor');
     await expectSent(1, async () => {
       const answered = await run({ tool: 'shell' });
@@ -167,7 +167,7 @@ describe('the mode', () => {
 });
 
 describe('a passport', () => {
-  it('is good for one call, also when it is presented many times at once', async () => {
+  it('allows one call, also if it is presented many times at once', async () => {
     const passport = await passportFor();
     await expectSent(1, async () => {
       const answers = await Promise.all(Array.from({ length: 8 }, () => send({ passport })));
@@ -175,7 +175,7 @@ describe('a passport', () => {
     });
   });
 
-  it('is not used up by an action that cannot be performed', async () => {
+  it('is not consumed by an action that is refused before it is performed', async () => {
     const passport = await passportFor();
     await run({ passport, resource: 'invoice:other' });
     expect(await run({ passport })).toMatchObject({ executed: true });
@@ -183,7 +183,7 @@ describe('a passport', () => {
 });
 
 describe('an approval', () => {
-  it('lets exactly that action through once', async () => {
+  it('allows exactly the approved action, once', async () => {
     const asked = await run({ tool: 'refund' });
     expect(asked).toMatchObject({ decision: 'require_approval', executed: false });
     const approver = await gateway.as({ role: 'approver', principal: 'anna' });
@@ -207,7 +207,7 @@ describe('an approval', () => {
   });
 });
 
-describe('what happens between the decision and the call', () => {
+describe('a change between the decision and the call', () => {
   /** Holds the action back where its decision is sealed, and lets something happen meanwhile. */
   async function meanwhile(happens: () => Promise<unknown>, more: JsonObject = {}) {
     const holder = await services.pool.connect();
@@ -240,7 +240,7 @@ describe('what happens between the decision and the call', () => {
   it.each<[string, JsonObject]>([
     ['tool', { kind: 'block_tool', tool: 'pay' }],
     ['agent', { kind: 'block_agent', agent_id: agentId }],
-  ])('a kill switch on the %s stops it', async (_what, armed) => {
+  ])('stops the call if a kill switch is armed for the %s', async (_what, armed) => {
     let id = '';
     await expectSent(0, async () => {
       const answered = await meanwhile(async () => {
@@ -253,7 +253,7 @@ describe('what happens between the decision and the call', () => {
     expect(await run()).toMatchObject({ executed: true });
   });
 
-  it('a stricter mode that is forced stops what was only watched', async () => {
+  it('stops a call that was denied in monitor if the mode is forced to enforce', async () => {
     await tenantMode('monitor');
     let id = '';
     await expectSent(0, async () => {
@@ -269,7 +269,7 @@ describe('what happens between the decision and the call', () => {
     await owner.call(disarmKillSwitch, { params: { id } });
   });
 
-  it('an agent that is disabled is stopped', async () => {
+  it('stops the call if the agent is disabled', async () => {
     const id = Number(agentId);
     await expectSent(0, async () => {
       const answered = await meanwhile(() =>
@@ -281,7 +281,7 @@ describe('what happens between the decision and the call', () => {
     await services.db.agent.update({ where: { id }, data: { disabledAt: null } });
   });
 
-  it('a passport that is revoked stops it', async () => {
+  it('stops the call if the passport is revoked', async () => {
     const { passport, jti } = await issued();
     await expectSent(0, async () => {
       const answered = await meanwhile(() => owner.call(revokePassport, { body: { jti } }), {
@@ -291,7 +291,7 @@ describe('what happens between the decision and the call', () => {
     });
   });
 
-  it('a tool that changes stops it', async () => {
+  it('stops the call if the tool changes', async () => {
     const manifest = (description: string) => ({ name: 'pay', description, riskTier: 'low' });
     await owner.call(ingestTool, { body: { manifest: manifest('Pays') } as never });
     expect(await run()).toMatchObject({ executed: true });

@@ -57,7 +57,7 @@ async function expectFailed(code: string, executed: boolean | 'unknown') {
   return answered;
 }
 
-describe('an address that may not be reached', () => {
+describe('a forbidden upstream address', () => {
   it.each([
     'http://169.254.169.254/latest',
     'http://[fd00:ec2::254]/latest',
@@ -65,18 +65,18 @@ describe('an address that may not be reached', () => {
     'http://[::ffff:10.0.0.7]/x',
     'http://0xa000007/x',
     'http://192.168.1.1:8080/x',
-  ])('is refused, and nothing is sent: %s', async (url) => {
+  ])('is refused before anything is sent: %s', async (url) => {
     await to(url);
     await expectFailed('proxy.address_refused', false);
   });
 
-  it('is refused behind a name, however many good ones stand beside it', async () => {
+  it('is refused if a host name resolves to it, even together with permitted addresses', async () => {
     names['mixed.example'] = [['127.0.0.1', '169.254.169.254']];
     await to('http://mixed.example/x');
     await expectFailed('proxy.address_refused', false);
   });
 
-  it('is not reached by a name that changes its mind: what was checked is what is dialled', async () => {
+  it('is refused after DNS rebinding, because the address that was checked is the one that is dialled', async () => {
     const plain = await startUpstream();
     cleanup.add(() => plain.close());
     names['rebind.example'] = [['127.0.0.1'], ['10.0.0.7']];
@@ -88,7 +88,7 @@ describe('an address that may not be reached', () => {
     expect(asked).toEqual(['rebind.example', 'rebind.example']);
   });
 
-  it('is Sallyport’s own port of this machine', async () => {
+  it('includes the control plane’s own port on this machine', async () => {
     const { port } = new URL(stage.gateway.api.origin);
     stage.services.upstream.guard.ownPorts.add(Number(port));
     await to(`http://127.0.0.1:${port}/readyz`);
@@ -96,12 +96,12 @@ describe('an address that may not be reached', () => {
   });
 });
 
-describe('TLS towards an upstream', () => {
+describe('TLS to an upstream', () => {
   it.each<[string, keyof typeof identities]>([
-    ['of an unknown authority', 'untrusted'],
-    ['that has expired', 'expired'],
-    ['of another host', 'wrong_host'],
-  ])('is verified: a certificate %s gets no byte', async (_what, name) => {
+    ['from an unknown authority', 'untrusted'],
+    ['expired', 'expired'],
+    ['for another host', 'wrong_host'],
+  ])('fails before a byte is sent if the certificate is %s', async (_what, name) => {
     const other = await startUpstream({ tls: identities[name] });
     cleanup.add(() => other.close());
     await to(`https://localhost:${other.port}/x`);
@@ -109,7 +109,7 @@ describe('TLS towards an upstream', () => {
     expect(other.seen).toEqual([]);
   });
 
-  it('does not speak TLS with what is none', async () => {
+  it('fails if the upstream does not speak TLS', async () => {
     const plain = await startUpstream();
     cleanup.add(() => plain.close());
     await to(`https://localhost:${plain.port}/x`);
@@ -117,27 +117,27 @@ describe('TLS towards an upstream', () => {
   });
 });
 
-describe('an upstream that fails', () => {
-  it('by not being there was surely not reached', async () => {
+describe('an upstream failure', () => {
+  it('reports executed: false if the connection is refused', async () => {
     const gone = await startUpstream();
     await gone.close();
     await to(`http://127.0.0.1:${gone.port}/x`);
     await expectFailed('upstream.unreachable', false);
   });
 
-  it('by accepting and saying nothing may have performed the call: unknown', async () => {
+  it('reports executed: unknown if the upstream accepts the connection and does not answer', async () => {
     await home();
     upstream.behave(() => {});
     await expectFailed('upstream.timeout', 'unknown');
   });
 
-  it('by breaking off before an answer may have performed it: unknown', async () => {
+  it('reports executed: unknown if the upstream closes the connection before it answers', async () => {
     await home();
     upstream.behave((req) => req.socket.destroy());
     await expectFailed('upstream.reset', 'unknown');
   });
 
-  it('within its answer has performed it, and the status says how', async () => {
+  it('reports executed: true and the status if the upstream fails in the middle of its response', async () => {
     await home();
     upstream.behave((req, res) => {
       res.writeHead(201, { 'content-length': '100' }).write('part');
@@ -147,7 +147,7 @@ describe('an upstream that fails', () => {
     expect(answered.result).toMatchObject({ status: 201, body_format: 'none', truncated: true });
   });
 
-  it('by dripping its answer for ever is ended in time', async () => {
+  it('ends a response that arrives too slowly and reports a timeout', async () => {
     await home();
     upstream.behave((req, res) => {
       res.writeHead(200);
@@ -157,7 +157,7 @@ describe('an upstream that fails', () => {
     await expectFailed('upstream.timeout', true);
   });
 
-  it('by not speaking HTTP may have taken it all the same: unknown', async () => {
+  it('reports executed: unknown if the upstream does not speak HTTP', async () => {
     const noise = createServer((socket) => {
       socket.on('error', () => {});
       socket.on('data', () => socket.end('no such protocol\r\n\r\n'));
@@ -168,8 +168,8 @@ describe('an upstream that fails', () => {
   });
 });
 
-describe('an answer that is too large', () => {
-  it('is cut at the limit, in whole characters, and says so', async () => {
+describe('a response above the size limit', () => {
+  it('is truncated at the limit between characters and marked as truncated', async () => {
     await home();
     upstream.behave((_req, res) => res.end(`a${'é'.repeat(5_000)}`));
     const { result, executed } = await run();
@@ -178,7 +178,7 @@ describe('an answer that is too large', () => {
     expect(result?.body).toBe(`a${'é'.repeat(499)}`);
   });
 
-  it('is not cut within a secret that it reflects', async () => {
+  it('is not truncated within a secret that it reflects', async () => {
     await home();
     upstream.behave((_req, res) => res.end(`${'x'.repeat(990)}${secret}`));
     const answered = await send();
@@ -186,15 +186,15 @@ describe('an answer that is too large', () => {
     expect(answered.body).toMatchObject({ executed: true, result: { truncated: true } });
   });
 
-  it('is told from one that just fits', async () => {
+  it('differs from a response of exactly the limit, which is not truncated', async () => {
     await home();
     upstream.behave((_req, res) => res.end('x'.repeat(1000)));
     expect((await run()).result).toMatchObject({ truncated: false, body_bytes: 1000 });
   });
 });
 
-describe('the same idempotency key again', () => {
-  it('sends what surely was not sent, once it can be', async () => {
+describe('a repeated idempotency key', () => {
+  it('sends the call if the first attempt is known not to have reached the upstream', async () => {
     const gone = await startUpstream();
     await gone.close();
     await to(`http://127.0.0.1:${gone.port}/x`);
@@ -207,7 +207,7 @@ describe('the same idempotency key again', () => {
     expect(await run(keyed)).toMatchObject({ executed: true });
   });
 
-  it('never sends what may have been performed', async () => {
+  it('never sends a call again that the upstream may have performed', async () => {
     await home();
     upstream.behave((req) => req.socket.destroy());
     const before = upstream.seen.length;
@@ -221,7 +221,7 @@ describe('the same idempotency key again', () => {
     expect(upstream.seen.length).toBe(before + 1);
   });
 
-  it('is another key than that of a preflight', async () => {
+  it('does not match the same key of a preflight request', async () => {
     await home();
     upstream.behave((_req, res) => res.end('done'));
     const asked = stage.action({ idempotency_key: 'both' });

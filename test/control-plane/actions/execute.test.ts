@@ -12,8 +12,8 @@ const asJson = { 'content-type': 'application/json' };
 
 beforeEach(() => answer('{"done":true}', asJson));
 
-describe('an action that is allowed', () => {
-  it('is sent once, as its binding says, with the credential in its place', async () => {
+describe('an allowed action', () => {
+  it('is sent once, as its binding defines, with the credential injected', async () => {
     const before = upstream.seen.length;
     const answered = await run();
     expect(answered).toMatchObject({
@@ -27,7 +27,7 @@ describe('an action that is allowed', () => {
     });
   });
 
-  it('has its arguments in the query where the upstream’s method has no body, and the headers of the binding', async () => {
+  it('sends arguments in the query for methods without a body, together with the binding’s headers', async () => {
     await bind('other', {
       resource: 'invoice:{invoice}',
       upstream: {
@@ -44,7 +44,7 @@ describe('an action that is allowed', () => {
     expect(seen?.headers.authorization).toBeUndefined();
   });
 
-  it('leaves two linked events: the decision before it is sent, the result after', async () => {
+  it('records two linked events: the decision before the call is sent, and the result after it', async () => {
     let sealedBefore = 0;
     upstream.behave((_req, res) => {
       void services.db.evidenceRow
@@ -77,23 +77,23 @@ describe('an action that is allowed', () => {
   });
 });
 
-describe('the upstream’s answer', () => {
+describe('the upstream’s response', () => {
   it.each<[string, string | Buffer, string, object]>([
     ['text', 'ok ✓', 'text/plain', { body: 'ok ✓', body_format: 'text' }],
-    ['bytes', Buffer.from([0, 255, 1]), 'image/png', { body: 'AP8B', body_format: 'base64' }],
-    ['nothing', '', 'application/json', { body_format: 'none', body_bytes: 0 }],
+    ['binary data', Buffer.from([0, 255, 1]), 'image/png', { body: 'AP8B', body_format: 'base64' }],
+    ['an empty body', '', 'application/json', { body_format: 'none', body_bytes: 0 }],
     ['problem JSON', '{"a":[1]}', 'application/problem+json', { body: { a: [1] } }],
     ['a number that JSON rounds', '{"n":9007199254740993}', 'application/json', textOf(22)],
-    ['a key twice', '{"a":1,"a":2}', 'application/json', textOf(13)],
+    ['a duplicate key', '{"a":1,"a":2}', 'application/json', textOf(13)],
     ['__proto__', '{"__proto__":{"a":1}}', 'application/json', textOf(21)],
-    ['what is no JSON', '{"a":', 'application/json', { body: '{"a":', body_format: 'text' }],
-  ])('comes as it was: %s', async (_what, body, type, expected) => {
+    ['invalid JSON', '{"a":', 'application/json', { body: '{"a":', body_format: 'text' }],
+  ])('is returned unchanged: %s', async (_what, body, type, expected) => {
     answer(body, { 'content-type': type }, 422);
     const { result, executed } = await run();
     expect({ executed, ...result }).toMatchObject({ executed: true, status: 422, ...expected });
   });
 
-  it('comes with the headers a caller may need, and without sessions', async () => {
+  it('includes headers that callers may need, and omits session headers', async () => {
     answer('{}', { ...asJson, etag: '"1"', 'set-cookie': 'sid=1', 'x-internal': '1' });
     const { result } = await run();
     expect(result?.headers).toMatchObject({ 'content-type': 'application/json', etag: '"1"' });
@@ -101,7 +101,7 @@ describe('the upstream’s answer', () => {
     expect(Object.keys(result?.headers ?? {})).not.toContain('x-internal');
   });
 
-  it('that redirects is handed on, and not followed', async () => {
+  it('is returned if it is a redirect, which is not followed', async () => {
     const before = upstream.seen.length;
     answer('', { location: `https://${stage.host}/elsewhere` }, 307);
     const { result } = await run();
@@ -118,7 +118,7 @@ describe('the upstream’s answer', () => {
       'compressed',
       (reflected) => answer(gzipSync(`say ${reflected}`), { 'content-encoding': 'gzip' }),
     ],
-  ])('that holds the credential %s is cut', async (_where, reflect) => {
+  ])('is cut if it contains the credential %s', async (_where, reflect) => {
     reflect(secret);
     const sent = await stage.send();
     expect(sent.body).toMatchObject({

@@ -65,7 +65,7 @@ async function presented(vector: PresentedVector) {
   return { passport, action };
 }
 
-describe('golden passports, by preflight and verify', () => {
+describe('passport vectors, through preflight and verify', () => {
   it.each(vectors)('$name', async (vector) => {
     const { passport, action } = await presented(vector);
     const own = vector.fails.filter((code) => ofItself.has(code));
@@ -89,7 +89,7 @@ describe('golden passports, by preflight and verify', () => {
     });
   });
 
-  it('are many', () => {
+  it('include at least sixty cases', () => {
     expect(vectors.length).toBeGreaterThanOrEqual(60);
   });
 });

@@ -7,8 +7,8 @@ import { preflightStage } from './preflight-stage.ts';
 const { gateway, agentId, action, ask, passportFor, sealed } = await preflightStage();
 afterAll(() => gateway.close());
 
-describe('a passport', () => {
-  it('is used up by one decision: the second is refused with 403', async () => {
+describe('a passport in preflight', () => {
+  it('is consumed by one decision: the second request gets 403', async () => {
     const { passport } = await passportFor();
     expect((await ask({ passport })).decision).toBe('allow');
     const again = await gateway.post('/v1/actions/preflight', action({ passport }));
@@ -21,7 +21,7 @@ describe('a passport', () => {
   });
 
   it.each(['low', 'critical'])(
-    'of %s risk lets exactly one of many at once through',
+    'of %s risk allows exactly one of many concurrent requests',
     async (risk_tier) => {
       const { passport } = await passportFor({ risk_tier });
       const answers = await Promise.all(
@@ -33,7 +33,7 @@ describe('a passport', () => {
     },
   );
 
-  it('of critical risk stays used when the bus forgot', async () => {
+  it('of critical risk stays consumed after the bus lost its data', async () => {
     const { passport, jti } = await passportFor({ risk_tier: 'critical' });
     await gateway.services.db.passportUse.create({
       data: { tenantId: 'default', jti, expiresAt: new Date(gateway.services.clock.now() + 1e6) },
@@ -45,7 +45,7 @@ describe('a passport', () => {
     });
   });
 
-  it('is refused when revoked, and is spent by a refusal of policy too', async () => {
+  it('is refused if it is revoked, and is consumed by a denial of a policy', async () => {
     const { passport, jti } = await passportFor();
     await gateway.owner.call(revokePassport, { body: { jti } });
     const revoked = await gateway.post('/v1/actions/preflight', action({ passport }));
@@ -58,13 +58,13 @@ describe('a passport', () => {
 
   it.each([
     ['malformed', 'not-a-passport', 'passport.malformed', 401],
-    ['of nobody', `${'e30'}.${'e30'}.AAAA`, 'passport.malformed', 401],
-  ])('that is %s is refused', async (_what, passport, reason_code, status) => {
+    ['of an unknown agent', `${'e30'}.${'e30'}.AAAA`, 'passport.malformed', 401],
+  ])('is refused if it is %s', async (_what, passport, reason_code, status) => {
     const answer = await gateway.post('/v1/actions/preflight', action({ passport }));
     expect(answer).toMatchObject({ status, body: { reason_code, decision: 'deny' } });
   });
 
-  it('that expired or is for another audience is 401, one for another tool 200 and deny', async () => {
+  it('gets 401 if it expired or has another audience, and a denial with 200 if it is for another tool', async () => {
     const short = await passportFor({ ttl_seconds: 5 });
     gateway.services.clock.advance(6_000);
     const elsewhere = await passportFor({ audience: 'gateway://elsewhere' });
@@ -92,14 +92,14 @@ describe('a passport', () => {
     expect((await ask({ passport })).decision).toBe('allow');
   });
 
-  it('of an agent holds for whomever the agent acts for', async () => {
+  it('of an agent is valid for every user that the agent acts for', async () => {
     const { token } = await gateway.owner.call(issueAgentPassport, {
       body: { agent_id: Number(agentId), requested_tools: ['pay'] },
     });
     expect((await ask({ passport: token, user_id: 'anybody' })).decision).toBe('allow');
   });
 
-  it('in monitor mode is only reported on, and spent all the same', async () => {
+  it('is consumed in monitor mode, in which a failed check is only reported', async () => {
     const { passport } = await passportFor();
     expect((await ask({ passport, mode: 'monitor' })).decision).toBe('allow');
     const again = await gateway.post(
@@ -111,7 +111,7 @@ describe('a passport', () => {
 });
 
 describe('an idempotency key', () => {
-  it('gives the first answer again and takes no second use of the passport', async () => {
+  it('returns the first response and consumes no second use of the passport', async () => {
     const { passport } = await passportFor();
     const body = { passport, idempotency_key: 'once' };
     const first = await ask(body);
@@ -119,7 +119,7 @@ describe('an idempotency key', () => {
     expect(await ask(body)).toEqual(first);
   });
 
-  it('gives a refusal again as the refusal it was', async () => {
+  it('returns a refusal again, unchanged', async () => {
     const { passport } = await passportFor();
     await ask({ passport });
     const body = action({ passport, idempotency_key: 'refused' });
@@ -129,7 +129,7 @@ describe('an idempotency key', () => {
     expect([again.status, again.body]).toEqual([first.status, first.body]);
   });
 
-  it('holds for preflight and its other name together', async () => {
+  it('is shared by preflight and its alias `decision`', async () => {
     const { passport } = await passportFor();
     const body = action({ passport, idempotency_key: 'both names' });
     const one = await gateway.post('/v1/actions/preflight', body);
@@ -137,13 +137,13 @@ describe('an idempotency key', () => {
     expect(two.body).toEqual(one.body);
   });
 
-  it('with another payload is refused', async () => {
+  it('is refused with another payload', async () => {
     await ask({ idempotency_key: 'k' });
     const error = await refusalOf(ask({ idempotency_key: 'k', args: { amount: 6 } }));
     expect(error.code).toBe('args.idempotency_conflict');
   });
 
-  it('makes one decision of many requests at once', async () => {
+  it('makes one decision for many concurrent requests', async () => {
     const { passport } = await passportFor();
     const body = { passport, idempotency_key: 'at once' };
     const answers = await Promise.all(Array.from({ length: 6 }, () => ask(body)));

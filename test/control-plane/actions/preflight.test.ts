@@ -6,8 +6,8 @@ import { preflightStage } from './preflight-stage.ts';
 const { gateway, agentId, policyHash, action, ask, sealed } = await preflightStage();
 afterAll(() => gateway.close());
 
-describe('a decision', () => {
-  it('answers what policy says, with everything that links it to its evidence', async () => {
+describe('preflight', () => {
+  it('returns the policy’s decision with the ids of its evidence', async () => {
     const answer = await ask();
     expect(answer).toMatchObject({
       decision: 'allow',
@@ -29,7 +29,7 @@ describe('a decision', () => {
     expect(event.data).toMatchObject({ policy_hash: policyHash, point: 'preflight' });
   });
 
-  it('answers policy outcomes with 200, refusals too', async () => {
+  it('returns policy decisions, denials included, with status 200', async () => {
     for (const [tool, decision] of [
       ['shell', 'deny'],
       ['mail', 'warn'],
@@ -41,12 +41,12 @@ describe('a decision', () => {
     }
   });
 
-  it('is the same under its other name', async () => {
+  it('returns the same under its alias `decision`', async () => {
     const answer = await gateway.post('/v1/actions/decision', action());
     expect(answer).toMatchObject({ status: 200, body: { decision: 'allow' } });
   });
 
-  it('keeps no argument in the ledger, but their shape and a digest that cannot be guessed', async () => {
+  it('stores in the ledger the shape of arguments and a keyed digest, not their values', async () => {
     const args = { iban: 'DE02120300000000202051', nested: { list: [1, 2] } };
     const one = await sealed((await ask({ args })).evidence_event_id);
     const two = await sealed((await ask({ args })).evidence_event_id);
@@ -62,16 +62,16 @@ describe('a decision', () => {
   it.each([
     ['without a tool', { tool: undefined }],
     ['with an empty tool', { tool: '' }],
-    ['with a tool that no index could hold', { tool: 't'.repeat(5000) }],
-    ['with arguments that are no object', { args: [1] }],
+    ['with a tool name that is too long for an index', { tool: 't'.repeat(5000) }],
+    ['with arguments that are not an object', { args: [1] }],
     ['with an unknown mode', { mode: 'off' }],
-    ['with an agent that is no text', { agent_id: 7 }],
-  ])('is refused as malformed %s', async (_what, more) => {
+    ['with an agent id that is not a string', { agent_id: 7 }],
+  ])('refuses a malformed request %s', async (_what, more) => {
     const answer = await gateway.post('/v1/actions/preflight', action(more));
     expect(answer).toMatchObject({ status: 400, body: { reason_code: 'args.schema_invalid' } });
   });
 
-  it('follows a policy from the moment it is published, and not after it is archived', async () => {
+  it('applies a policy from its publication until it is archived', async () => {
     expect((await ask({ tool: 'later' })).reason_code).toBe('policy.no_match');
     await gateway.publish(rule('allow', 'later'));
     expect((await ask({ tool: 'later' })).decision).toBe('allow');
@@ -80,7 +80,7 @@ describe('a decision', () => {
     expect((await ask({ tool: 'later' })).reason_code).toBe('policy.no_match');
   });
 
-  it('knows nothing of another tenant', async () => {
+  it('uses no policy or agent of another tenant', async () => {
     const stranger = await gateway.as({ tenantId: 'other' });
     const answer = await ask({}, stranger);
     expect(answer).toMatchObject({ decision: 'deny', reason_code: 'policy.no_match' });
@@ -88,7 +88,7 @@ describe('a decision', () => {
     expect(row.tenantId).toBe('other');
   });
 
-  it('is given to a key of an agent for that agent only', async () => {
+  it('allows a key that is bound to an agent to ask for that agent only', async () => {
     const bound = await gateway.as({ role: 'agent', agentId: Number(agentId), principal: 'bot' });
     expect((await ask({}, bound)).decision).toBe('allow');
     const error = await refusalOf(ask({ agent_id: '999' }, bound));
@@ -97,7 +97,7 @@ describe('a decision', () => {
 });
 
 describe('modes', () => {
-  it('report without enforcing below enforce', async () => {
+  it('report decisions without enforcing them below enforce', async () => {
     expect(await ask({ tool: 'shell', mode: 'monitor' })).toMatchObject({
       decision: 'deny',
       enforced: false,
@@ -109,7 +109,7 @@ describe('modes', () => {
     });
   });
 
-  it('want a passport in strict, and an agent that is registered', async () => {
+  it('require a passport and a registered agent in strict', async () => {
     const answer = await gateway.post('/v1/actions/preflight', action({ mode: 'strict' }));
     expect(answer).toMatchObject({
       status: 401,
@@ -119,7 +119,7 @@ describe('modes', () => {
     expect(unknown).toMatchObject({ decision: 'deny', reason_code: 'agent.not_found' });
   });
 
-  it('open no approval for what is not held back', async () => {
+  it('open no approval in monitor', async () => {
     const answer = await ask({ tool: 'refund', mode: 'monitor', resource: 'only-watched' });
     expect(answer.decision).toBe('require_approval');
     expect(answer.approval_request_id).toBeUndefined();
@@ -127,7 +127,7 @@ describe('modes', () => {
 });
 
 describe('kill switches', () => {
-  it.each(['monitor', 'enforce'])('block in mode %s', async (mode) => {
+  it.each(['monitor', 'enforce'])('deny in mode %s', async (mode) => {
     const { db } = gateway.services;
     const armed = await db.killSwitch.create({
       data: {
@@ -161,7 +161,7 @@ describe('a registered tool', () => {
     await gateway.owner.call(ingestTool, { body: { manifest } });
   });
 
-  it('takes only arguments that its approved schema takes', async () => {
+  it('accepts only arguments that its approved schema accepts', async () => {
     expect((await ask({ tool: 'typed' })).decision).toBe('allow');
     expect(await ask({ tool: 'typed', args: { amount: 'five' } })).toMatchObject({
       decision: 'deny',
@@ -169,7 +169,7 @@ describe('a registered tool', () => {
     });
   });
 
-  it('that drifted must be approved again before it works', async () => {
+  it('that drifted is denied until it is approved again', async () => {
     const manifest = { name: 'typed', riskTier: 'low', description: 'two' };
     const { manifest_hash } = await gateway.owner.call(ingestTool, { body: { manifest } });
     const answer = await ask({ tool: 'typed' });
@@ -181,8 +181,8 @@ describe('a registered tool', () => {
   });
 });
 
-describe('when something breaks', () => {
-  it('a policy that is not what its hash says denies, sealed', async () => {
+describe('a failure during a decision', () => {
+  it('denies and records the denial if a policy does not match its hash', async () => {
     const { db } = gateway.services;
     const stranger = await gateway.api.client(await gateway.api.key({ tenantId: 'other' }));
     const made = await db.policy.create({

@@ -38,8 +38,8 @@ async function withoutLedger<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-describe('while the ledger cannot be written', () => {
-  it('what policy allows is denied, and the denial is not kept for a retry', async () => {
+describe('while the ledger is not writable', () => {
+  it('an action that a policy allows is denied, and a retry with the same key is decided again', async () => {
     const body = action({ idempotency_key: 'again' });
     const refused = await withoutLedger(() => gateway.post('/v1/actions/preflight', body));
     expect(refused).toMatchObject({
@@ -50,7 +50,7 @@ describe('while the ledger cannot be written', () => {
     expect(answer).toMatchObject({ status: 200, body: { decision: 'allow' } });
   });
 
-  it('a decision on an approval stands, and grants nothing before it is proved', async () => {
+  it('a decision on an approval is stored but grants nothing until it is sealed', async () => {
     const asked = await gateway.owner.call(preflight, { body: action({ tool: 'refund' }) });
     const id = Number(asked.approval_request_id);
     const approver = await gateway.as({ role: 'approver', principal: 'anna' });
@@ -68,8 +68,8 @@ describe('while the ledger cannot be written', () => {
   });
 });
 
-describe('while approvals cannot be requested', () => {
-  it('an action that needs one is denied, and may be tried again under its idempotency key', async () => {
+describe('while approvals cannot be stored', () => {
+  it('an action that needs an approval is denied, and can be retried with the same idempotency key', async () => {
     const { db } = gateway.services;
     const body = action({ tool: 'refund', idempotency_key: 'when there is nobody to ask' });
     await db.$executeRaw`alter table approval rename column channels to channels_away`;
@@ -84,7 +84,7 @@ describe('while approvals cannot be requested', () => {
   });
 });
 
-it('seals a decision on the widest arguments that are accepted', async () => {
+it('seals a decision on arguments of the maximum size', async () => {
   const wide = (depth: number): object | number =>
     depth === 0
       ? 1

@@ -30,7 +30,7 @@ function ask(gateway: Gateway, agent_id: string, passport: string) {
   return gateway.post('/v1/actions/preflight', body);
 }
 
-describe('over two replicas on one database and one Redis', () => {
+describe('two control planes on one database and one Redis', () => {
   let replicas: [Gateway, Gateway];
   let redis: Awaited<ReturnType<typeof startRedis>>;
   let database: Awaited<ReturnType<typeof freshDatabase>>;
@@ -53,7 +53,7 @@ describe('over two replicas on one database and one Redis', () => {
     await database.drop();
   });
 
-  it.each(['low', 'high'] as const)('a passport of %s risk is used once', async (risk) => {
+  it.each(['low', 'high'] as const)('accept a passport of %s risk once', async (risk) => {
     const passport = await passportFor(replicas[0], agentId, risk);
     const answers = await Promise.all(
       Array.from({ length: 16 }, (_, n) => ask(replicas[n % 2 === 0 ? 0 : 1], agentId, passport)),
@@ -61,7 +61,7 @@ describe('over two replicas on one database and one Redis', () => {
     expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(15).fill(403)]);
   });
 
-  it('a passport of low risk is used once, although its claim was deleted from Redis', async () => {
+  it('accept a passport of low risk once, even if its claim was deleted from Redis', async () => {
     const passport = await passportFor(replicas[0], agentId);
     expect((await ask(replicas[0], agentId, passport)).status).toBe(200);
     const client = new Redis(redis.url);
@@ -73,7 +73,7 @@ describe('over two replicas on one database and one Redis', () => {
     expect(again).toMatchObject({ status: 403, body: { reason_code: 'passport.replay_detected' } });
   });
 
-  it('a policy published at one rules at the other with the very next decision', async () => {
+  it('apply a policy that was published on the other one from the next decision on', async () => {
     const body = { tool: 'fresh', resource: 'r', agent_id: agentId, user_id: 'u' };
     const before = await replicas[1].post('/v1/actions/preflight', body);
     await replicas[0].publish(rule('allow', 'fresh'));
@@ -82,7 +82,7 @@ describe('over two replicas on one database and one Redis', () => {
   });
 });
 
-describe('when single use cannot be assured', () => {
+describe('while the bus cannot guarantee single use', () => {
   let gateway: Gateway;
   let agentId: string;
   beforeAll(async () => {
@@ -92,7 +92,7 @@ describe('when single use cannot be assured', () => {
   });
   afterAll(() => gateway.close());
 
-  it('a passport from before the bus began to remember is refused, for now', async () => {
+  it('a passport that was issued before the bus lost its data is refused', async () => {
     const { signingKeys, clock } = gateway.services;
     const claims = buildClaims({
       issuer: 'sallyport',
@@ -116,7 +116,7 @@ describe('when single use cannot be assured', () => {
     });
   });
 
-  it('a passport is refused while the bus is away, and the refusal is sealed', async () => {
+  it('a passport is refused while the bus is unavailable, and the refusal is sealed', async () => {
     const passport = await passportFor(gateway, agentId);
     await gateway.services.bus.close();
     const answer = await ask(gateway, agentId, passport);

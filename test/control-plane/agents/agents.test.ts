@@ -32,7 +32,7 @@ async function events(agentId: number) {
 }
 
 describe('registering an agent', () => {
-  it('gives it an integer id, the default kind, and an event', async () => {
+  it('assigns an integer id and the default kind, and records an event', async () => {
     const agent = await register({ name: 'first', goal: 'Help' });
     expect(agent).toMatchObject({ kind: 'ai_developer', blast_radius: 'medium', goal: 'Help' });
     expect(Number.isInteger(agent.agent_id)).toBe(true);
@@ -41,7 +41,7 @@ describe('registering an agent', () => {
     ]);
   });
 
-  it('answers 201, and 400 args.schema_invalid for what is no agent', async () => {
+  it('returns 201, and 400 args.schema_invalid for an invalid agent', async () => {
     const answers = await Promise.all(
       [
         { name: 'status', capabilities: [] },
@@ -66,7 +66,7 @@ describe('registering an agent', () => {
     expect(other.agent_id).not.toBe(one.agent_id);
   });
 
-  it('makes one agent of many registrations at once', async () => {
+  it('creates one agent for many concurrent registrations of one name', async () => {
     const ids = await Promise.all(
       Array.from({ length: 8 }, async () => (await register({ name: 'race' })).agent_id),
     );
@@ -78,7 +78,7 @@ describe('a passport for an agent', () => {
   const issue = (body: object, client = gateway.owner) =>
     client.call(issueAgentPassport, { body: body as never });
 
-  it('is clamped to what the agent is capable of, and stamped with the published set', async () => {
+  it('contains only the agent’s capabilities, and the hash of the published policies', async () => {
     await gateway.publish(rule('allow', 'a.b'));
     const { agent_id } = await register({ name: 'clamped', capabilities: ['a.*'], goal: 'Help' });
     const requested_tools = ['a.b', 'c', '**', 'a.**'];
@@ -103,14 +103,14 @@ describe('a passport for an agent', () => {
     expect(report).toMatchObject({ valid: true, errors: [] });
   });
 
-  it('is refused when no requested tool is within its capabilities', async () => {
+  it('is refused if no requested tool is within the agent’s capabilities', async () => {
     const { agent_id } = await register({ name: 'narrow', capabilities: ['a.b'] });
     const error = await refusalOf(issue({ agent_id, requested_tools: ['a.*', 'b'] }));
     expect(error.code).toBe('passport.tool_not_allowed');
     expect(error.details).toMatchObject({ status: 403 });
   });
 
-  it('is refused for an agent of another tenant, of nobody, or disabled', async () => {
+  it('is refused for an agent that is unknown, disabled or of another tenant', async () => {
     const stranger = await gateway.as({ tenantId: 'other' });
     const { agent_id } = await register({ name: 'mine' });
     const asked = { requested_tools: ['a.b'] };
@@ -126,13 +126,13 @@ describe('a passport for an agent', () => {
     expect(codes).toEqual(['agent.not_found', 'agent.not_found', 'agent.disabled']);
   });
 
-  it.each([4, 3601, 0, -5])('is refused a life of %s seconds', async (ttl_seconds) => {
+  it.each([4, 3601, 0, -5])('is refused for a lifetime of %s seconds', async (ttl_seconds) => {
     const { agent_id } = await register({ name: 'lifetimes' });
     const error = await refusalOf(issue({ agent_id, requested_tools: ['a.b'], ttl_seconds }));
     expect(error.code).toBe('passport.ttl_invalid');
   });
 
-  it('goes to no other agent than the one its key is bound to', async () => {
+  it('is issued by a key that is bound to an agent for that agent only', async () => {
     const { agent_id } = await register({ name: 'bound' });
     const { agent_id: another } = await register({ name: 'another' });
     const bound = await gateway.as({ role: 'agent', agentId: agent_id, principal: 'bot' });

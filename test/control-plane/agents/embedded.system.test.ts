@@ -8,7 +8,7 @@ beforeAll(async () => {
 });
 afterAll(() => gateway.close());
 
-it('an agent’s whole life works on the one connection of embedded mode', async () => {
+it('an agent is registered, used and disabled on the single connection of embedded mode', async () => {
   const agent_id = Number(await gateway.agent('embedded', ['pay']));
   await gateway.publish(rule('allow', 'pay'));
   const account = { agent_id, name: 'ci' };

@@ -51,20 +51,20 @@ const issuedEvents = () =>
     where: { agentId: String(agent_id), type: 'passport.issued' },
   });
 
-describe('issuing a passport names the step that failed', () => {
-  it('agent.load_failed, when the agent cannot be read', async () => {
+describe('the error of a failed passport issue', () => {
+  it('is agent.load_failed if the agent cannot be read', async () => {
     await faults.withoutTable('agent');
     expectFailure(await issue(), 'agent.load_failed');
     expectFailure(await issueAny(), 'agent.load_failed');
   });
 
-  it('policy.load_failed, when the policies cannot be read', async () => {
+  it('is policy.load_failed if the policies cannot be read', async () => {
     await faults.withoutTable('policy');
     expectFailure(await issue(), 'policy.load_failed');
     expectFailure(await issueAny(), 'policy.load_failed');
   });
 
-  it('policy.load_failed, when a published policy is not the one that was published', async () => {
+  it('is policy.load_failed if a published policy was changed', async () => {
     const { db } = gateway.services;
     const policy = await db.policy.create({
       data: {
@@ -83,7 +83,7 @@ describe('issuing a passport names the step that failed', () => {
     expectFailure(await issueAny(), 'policy.load_failed');
   });
 
-  it('passport.sign_failed, when the signing key cannot be opened', async () => {
+  it('is passport.sign_failed if the signing key cannot be opened', async () => {
     const { db } = gateway.services;
     // Before the tenant exists, because a round of the publisher makes the keys of a new tenant.
     await faults.withoutTable('signing_key');
@@ -102,20 +102,20 @@ describe('issuing a passport names the step that failed', () => {
     expect(await passports()).toBe(0);
   });
 
-  it('passport.persist_failed, when the passport cannot be stored', async () => {
+  it('is passport.persist_failed if the passport cannot be stored', async () => {
     await faults.unwritable('passport');
     expectFailure(await issue(), 'passport.persist_failed');
     expectFailure(await issueAny(), 'passport.persist_failed');
     expect([await passports(), await issuedEvents()]).toEqual([0, 0]);
   });
 
-  it('passport.persist_failed, when its event cannot be stored: the passport is not there either', async () => {
+  it('is passport.persist_failed if its event cannot be stored, and no passport is stored', async () => {
     await faults.unwritable('event_outbox');
     expectFailure(await issue(), 'passport.persist_failed');
     expect(await passports()).toBe(0);
   });
 
-  it('evidence.seal_failed, when its issue cannot be sealed: it is never handed out, and its event is sealed later', async () => {
+  it('is evidence.seal_failed if its event cannot be sealed; the token is not returned, and the event is sealed later', async () => {
     await faults.unwritable('evidence_row');
     expectFailure(await issue(), 'evidence.seal_failed');
     expect(await issuedEvents()).toBe(0);
@@ -127,13 +127,13 @@ describe('issuing a passport names the step that failed', () => {
     });
   });
 
-  it('internal.unexpected, when something fails that no step accounts for', async () => {
+  it('is internal.unexpected for any other failure', async () => {
     const unseen = await gateway.api.key();
     await faults.withoutTable('api_key');
     expectFailure(await issue(unseen), 'internal.unexpected');
   });
 
-  it('and issues again as soon as the fault is gone', async () => {
+  it('does not persist: passports are issued again after the database is repaired', async () => {
     await faults.withoutTable('passport');
     expectFailure(await issue(), 'passport.persist_failed');
     await faults.mend();
@@ -141,8 +141,8 @@ describe('issuing a passport names the step that failed', () => {
   });
 });
 
-describe('a database that hangs up', () => {
-  it('in the middle of storing gives passport.persist_failed, and nothing is stored', async () => {
+describe('a lost database connection', () => {
+  it('during the insert gives passport.persist_failed, and nothing is stored', async () => {
     const { pool } = gateway.services;
     const locker = await pool.connect();
     try {
@@ -162,8 +162,8 @@ describe('a database that hangs up', () => {
   });
 });
 
-describe('renewing', () => {
-  it('that fails half-way leaves neither passport usable, and says so by its code', async () => {
+describe('renewing a passport', () => {
+  it('leaves neither passport usable if it fails after the old one was consumed, and reports the failed step', async () => {
     const issued = await issue();
     await faults.unwritable('passport');
     const answer = await gateway.post('/v1/agents/renew', {
@@ -180,7 +180,7 @@ describe('renewing', () => {
     expect(await passports()).toBe(1);
   });
 
-  it('names the step that failed', async () => {
+  it('reports the step that failed', async () => {
     const issued = await issue();
     const renew = () =>
       gateway.post('/v1/agents/renew', { agent_id, passport: issued.body?.token });

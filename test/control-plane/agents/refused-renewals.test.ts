@@ -9,8 +9,8 @@ import { renewalStage } from './renewal-stage.ts';
 const { gateway, agent_id, issue, renew, refresh, refused, use } = await renewalStage();
 afterAll(() => gateway.close());
 
-describe('what cannot be renewed', () => {
-  it('a passport that was used, revoked, or renewed before', async () => {
+describe('a renewal is refused', () => {
+  it('for a passport that was used, revoked or already renewed', async () => {
     const used = await issue();
     await use(used.token);
     expect(await refused(renew(used.token))).toEqual([403, 'passport.replay_detected']);
@@ -22,7 +22,7 @@ describe('what cannot be renewed', () => {
     expect(await refused(renew(renewed.token))).toEqual([403, 'passport.replay_detected']);
   });
 
-  it('what expired a moment before its chain was revoked, or its agent disabled', async () => {
+  it('for an expired passport whose chain was revoked or whose agent was disabled just after it expired', async () => {
     const { clock } = gateway.services;
     const lifeMs = 60_000;
     const first = await issue({ ttl_seconds: lifeMs / 1000 });
@@ -37,7 +37,7 @@ describe('what cannot be renewed', () => {
     expect(await refused(refresh(other.token))).toEqual([403, 'passport.revoked']);
   });
 
-  it('what is no passport, of nobody’s key, not valid yet, or of another tenant', async () => {
+  it('for a token that is malformed, forged, not valid yet, or of another tenant', async () => {
     const { signingKeys, clock } = gateway.services;
     const claims = (more: object = {}) =>
       buildClaims({
@@ -85,7 +85,7 @@ describe('what cannot be renewed', () => {
     ]);
   });
 
-  it('the passport of another agent, and any of one that is disabled or not there', async () => {
+  it('for a passport of another agent, and for an agent that is disabled or unknown', async () => {
     const { token } = await issue();
     const another = Number(await gateway.agent('another'));
     expect(await refused(renew(token, { agent_id: another }))).toEqual([
@@ -102,7 +102,7 @@ describe('what cannot be renewed', () => {
     expect(await refused(renew(theirs.token, { agent_id: gone }))).toEqual([403, 'agent.disabled']);
   });
 
-  it('a passport whose approval does not hold', async () => {
+  it('for a passport whose approval is not valid', async () => {
     const { passport } = await gateway.owner.call(issuePassport, {
       body: {
         tenant_id: 'default',
@@ -120,7 +120,7 @@ describe('what cannot be renewed', () => {
     expect(await refused(renew(passport))).toEqual([403, 'approval.invalid']);
   });
 
-  it('while the bus is away nothing is renewed', async () => {
+  it('while the bus is unavailable', async () => {
     const apart = await startGateway();
     try {
       const id = Number(await apart.agent('cut off'));
@@ -140,7 +140,7 @@ describe('what cannot be renewed', () => {
     }
   });
 
-  it('a body of another form', async () => {
+  it('for a malformed request body', async () => {
     const { token: passport } = await issue();
     for (const body of [{ agent_id }, { passport }, { agent_id, passport, user_id: 'ceo' }]) {
       for (const path of ['/v1/agents/renew', '/v1/agents/refresh-passport']) {

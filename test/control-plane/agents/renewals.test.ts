@@ -8,7 +8,7 @@ const { gateway, agent_id, issue, renew, refresh, refused, use, capable } = awai
 afterAll(() => gateway.close());
 
 describe('a renewed passport', () => {
-  it('has the terms of the old one, whatever they are, a jti and times of its own', async () => {
+  it('has the terms of the old one, with its own jti and times', async () => {
     const old = await issue({
       user_id: 'user-1',
       requested_resources: ['payment:*'],
@@ -30,7 +30,7 @@ describe('a renewed passport', () => {
     expect(report).toMatchObject({ valid: true });
   });
 
-  it('works once, and the old one no more', async () => {
+  it('works once, and the old passport is refused', async () => {
     const old = await issue();
     const made = await renew(old.token);
     expect(await use(old.token)).toMatchObject({
@@ -41,7 +41,7 @@ describe('a renewed passport', () => {
     expect((await use(made.token)).status).toBe(403);
   });
 
-  it('is sealed with what it replaces, in one chain with its issue', async () => {
+  it('is sealed with the jti that it replaces, on the chain of the first issue', async () => {
     const old = await issue();
     const made = await renew(old.token);
     const events = await eventsOf(gateway.services, 'default');
@@ -56,7 +56,7 @@ describe('a renewed passport', () => {
     expect(about[1]?.id).toBe(made.evidence_id);
   });
 
-  it('loses the tools that the agent is no longer capable of, and is refused with none left', async () => {
+  it('loses tools that the agent lost, and is refused if no tool is left', async () => {
     const [one, two] = [await issue(), await issue()];
     await capable('mail', 'read.*');
     const made = await renew(one.token);
@@ -72,7 +72,7 @@ describe('a renewed passport', () => {
     expect((await renew(two.token)).claims.allowed_tools).toEqual(['pay', 'mail']);
   });
 
-  it('lives no longer than the old one did, and shorter where that is asked', async () => {
+  it('lives at most as long as the old one, and shorter if requested', async () => {
     const lifeOf = async (more: object) => {
       const { claims } = await renew((await issue({ ttl_seconds: 60 })).token, more);
       return claims.exp - claims.iat;
@@ -86,7 +86,7 @@ describe('a renewed passport', () => {
     }
   });
 
-  it('carries the policies that are published now', async () => {
+  it('contains the hash of the policies that are published now', async () => {
     const old = await issue();
     const published = await gateway.publish(rule('allow', 'other'));
     expect(published).toMatch(/^sha256:/);
@@ -95,7 +95,7 @@ describe('a renewed passport', () => {
     expect(made.claims.policy_hash).toBe((await issue()).claims.policy_hash);
   });
 
-  it('cannot be renewed beyond twelve hours after the first issue', async () => {
+  it('cannot be renewed more than twelve hours after the first issue', async () => {
     const { clock } = gateway.services;
     let { token } = await issue({ ttl_seconds: 3600 });
     for (let hour = 0; hour < 13; hour++) {
@@ -118,8 +118,8 @@ describe('a renewed passport', () => {
   });
 });
 
-describe('refreshing', () => {
-  it('takes also a passport that expired at most five minutes ago; renewing does not', async () => {
+describe('refreshing a passport', () => {
+  it('accepts a passport that expired at most five minutes ago, which renewing refuses', async () => {
     const { clock } = gateway.services;
     const [one, two] = [await issue({ ttl_seconds: 5 }), await issue({ ttl_seconds: 5 })];
     clock.advance(5_000 + 299_000);
@@ -131,12 +131,12 @@ describe('refreshing', () => {
     expect(await refused(refresh(two.token))).toEqual([401, 'passport.expired']);
   });
 
-  it('takes one that is still valid, like renewing', async () => {
+  it('accepts a valid passport, as renewing does', async () => {
     const { token } = await issue();
     expect((await use((await refresh(token)).token)).status).toBe(200);
   });
 
-  it('never takes a passport that was used, to the last moment of its grace', async () => {
+  it('refuses a used passport until the end of the grace period', async () => {
     const used = await issue({ ttl_seconds: 5 });
     expect((await use(used.token)).status).toBe(200);
     const { clock } = gateway.services;
@@ -144,7 +144,7 @@ describe('refreshing', () => {
     expect(await refused(refresh(used.token))).toEqual([403, 'passport.replay_detected']);
   });
 
-  it('gives one new passport for an expired one, however often it is asked at once', async () => {
+  it('returns one new passport for an expired one to many concurrent requests', async () => {
     const { token } = await issue({ ttl_seconds: 5 });
     gateway.services.clock.advance(100_000);
     const settled = await Promise.allSettled(Array.from({ length: 20 }, () => refresh(token)));
@@ -152,8 +152,8 @@ describe('refreshing', () => {
   });
 });
 
-describe('revoking', () => {
-  it('reaches what renewals made of the passport, from any link of the chain', async () => {
+describe('revoking a passport', () => {
+  it('revokes all renewals of the passport, given any passport of the chain', async () => {
     for (const from of [0, 1, 2]) {
       const chain = [await issue()];
       for (let n = 0; n < 2; n++) {
@@ -166,7 +166,7 @@ describe('revoking', () => {
     }
   });
 
-  it('at the same moment as a renewal leaves nothing valid', async () => {
+  it('leaves no valid passport if it runs concurrently with a renewal', async () => {
     for (let round = 0; round < 10; round++) {
       const { token, claims } = await issue();
       const [renewed] = await Promise.allSettled([
@@ -179,7 +179,7 @@ describe('revoking', () => {
     }
   });
 
-  it('with a key that is bound to an agent reaches no other agent’s passports', async () => {
+  it('does not affect other agents’ passports if the key is bound to an agent', async () => {
     const another = Number(await gateway.agent('apart'));
     const { claims } = await issue();
     const bound = await gateway.as({ role: 'admin', agentId: another });

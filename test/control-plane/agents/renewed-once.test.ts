@@ -41,7 +41,7 @@ const at = (n: number) => replicas[n % 2 === 0 ? 0 : 1];
 const renew = (n: number, passport: string) =>
   at(n).post('/v1/agents/renew', { agent_id, passport });
 
-it('of 200 renewals of one passport at once, over two control planes, exactly one succeeds', async () => {
+it('exactly one of 200 concurrent renewals of one passport over two control planes succeeds', async () => {
   const passport = await issue();
   const answers = await Promise.all(Array.from({ length: 200 }, (_, n) => renew(n, passport)));
   const made = answers.filter(({ status }) => status === 201);
@@ -54,7 +54,7 @@ it('of 200 renewals of one passport at once, over two control planes, exactly on
   expect(events.filter(({ type }) => type === 'passport.renewed')).toHaveLength(1);
 });
 
-it('of renewals and uses of one passport at once, exactly one has it', async () => {
+it('exactly one of concurrent renewals and uses of one passport succeeds', async () => {
   const passport = await issue();
   const ask = (n: number) =>
     at(n).post('/v1/actions/preflight', {

@@ -34,7 +34,7 @@ const mint = (body: object, client = gateway.owner) =>
   client.call(createServiceAccount, { body: body as never });
 
 describe('a service account', () => {
-  it('gets a key that is shown once, stored as a hash, and sealed with the account', async () => {
+  it('gets a key that is returned once, stored as a hash, and recorded with the account', async () => {
     const minted = await mint({ agent_id: own, name: 'first' });
     expect(minted).toMatchObject({ agent_id: own, role: 'agent', expires_at: null });
     expect(minted.key).toMatch(/^apk_/);
@@ -57,7 +57,7 @@ describe('a service account', () => {
     expect(JSON.stringify(events)).not.toContain(minted.key);
   });
 
-  it('acts for its agent, and for no other: each operation of another agent is 403', async () => {
+  it('acts for its agent only: each operation on another agent gets 403', async () => {
     const { key } = await mint({ agent_id: own, name: 'bound' });
     const theirs = await gateway.post('/v1/agents/issue-passport', {
       agent_id: another,
@@ -111,7 +111,7 @@ describe('a service account', () => {
     }
   });
 
-  it('reads nothing of the passport of another agent', async () => {
+  it('cannot read the passport of another agent', async () => {
     const { key } = await mint({ agent_id: own, name: 'reader' });
     const theirs = await gateway.post('/v1/agents/issue-passport', {
       agent_id: another,
@@ -130,7 +130,7 @@ describe('a service account', () => {
     }
   });
 
-  it('does no more than an agent may, and makes no keys', async () => {
+  it('has only the permissions of an agent, and cannot create keys', async () => {
     const { key } = await mint({ agent_id: own, name: 'limited' });
     const answers = await Promise.all([
       gateway.post('/v1/agents/service-accounts', { agent_id: own, name: 'more' }, key),
@@ -142,7 +142,7 @@ describe('a service account', () => {
     expect(answers.map(({ status }) => status)).toEqual(Array(5).fill(403));
   });
 
-  it('has a name of its own, and a new key under the same identity once the old one is revoked', async () => {
+  it('has a unique name, and gets a new key under the same identity after the old key is revoked', async () => {
     const [first, ...others] = await Promise.allSettled(
       Array.from({ length: 8 }, () => mint({ agent_id: own, name: 'one of eight' })),
     ).then((settled) => settled.sort((a, b) => a.status.localeCompare(b.status)));
@@ -165,14 +165,14 @@ describe('a service account', () => {
     expect([withNew.status, withOld.status]).toEqual([200, 401]);
   });
 
-  it('is another than any person: nobody can be called like one', async () => {
+  it('is a different principal from any person, and no person can have its name', async () => {
     const key = await gateway.api.key();
     const body = { name: 'x', role: 'agent', principal: 'service-account:sa_1' };
     const answer = await api.send('POST', '/api/v1/keys', { key, body });
     expect(answer).toMatchObject({ status: 400, body: { reason_code: 'args.schema_invalid' } });
   });
 
-  it('outlives neither its expiry nor the key that made it', async () => {
+  it('loses its access when it expires or when the key that created it is revoked', async () => {
     const { clock } = gateway.services;
     const inMinutes = (minutes: number) => new Date(clock.now() + minutes * 60_000);
     const admin = await gateway.as({ role: 'admin', expiresAt: inMinutes(10) });
@@ -187,7 +187,7 @@ describe('a service account', () => {
     expect(answer.status).toBe(401);
   });
 
-  it('is made for a registered agent only, and by a bound key for its own only', async () => {
+  it('is created for a registered agent only, and by a bound key for its own agent only', async () => {
     expect((await refusalOf(mint({ agent_id: 2_147_483_647, name: 'x' }))).code).toBe(
       'agent.not_found',
     );

@@ -48,7 +48,7 @@ const action = (id: number, more: object = {}) => ({
 
 describe('a disabled agent', () => {
   it.each(['monitor', 'warn', 'enforce', 'strict'])(
-    'is denied at preflight at once, in mode %s too',
+    'is denied in preflight at once, also in mode %s',
     async (mode) => {
       const id = await newAgent();
       const { token: passport } = await issue(id);
@@ -63,7 +63,7 @@ describe('a disabled agent', () => {
     },
   );
 
-  it('is given nothing: no passport, no service account, no sidecar', async () => {
+  it('is refused a passport, a service account and a sidecar', async () => {
     const agent_id = await newAgent();
     await set(agent_id, true);
     const refusals = [
@@ -81,7 +81,7 @@ describe('a disabled agent', () => {
     expect(refusals.map(({ details }) => details?.status)).toEqual([403, 403, 403]);
   });
 
-  it('does not get the passports back that it had, when it is enabled again', async () => {
+  it('does not regain its passports when it is enabled again', async () => {
     const id = await newAgent();
     const { token: passport, claims } = await issue(id);
     await set(id, true, gateway.owner, 'odd');
@@ -106,7 +106,7 @@ describe('a disabled agent', () => {
     ]);
   });
 
-  it('keeps no passport that was issued in the same moment', async () => {
+  it('loses a passport that was issued concurrently', async () => {
     const id = await newAgent();
     const issuing = Array.from({ length: 20 }, () => issue(id).catch(() => undefined));
     await set(id, true);
@@ -118,7 +118,7 @@ describe('a disabled agent', () => {
     }
   });
 
-  it('changes nothing when it is disabled again, and stays so when it is registered again', async () => {
+  it('is unchanged by a second disable and by a new registration', async () => {
     const id = await newAgent();
     const first = await set(id, true, gateway.owner, 'first');
     gateway.services.clock.advance(1_000);
@@ -135,7 +135,7 @@ describe('a disabled agent', () => {
     expect(disabled).toHaveLength(1);
   });
 
-  it('cannot be enabled by a key that is bound to an agent, its own or another', async () => {
+  it('cannot be enabled by a key that is bound to any agent', async () => {
     const id = await newAgent();
     await set(id, true);
     for (const agentId of [id, await newAgent()]) {
@@ -149,7 +149,7 @@ describe('a disabled agent', () => {
 });
 
 describe('reading agents', () => {
-  it('gives one page after the other, oldest first, filtered by status and kind', async () => {
+  it('pages through agents in order of creation, filtered by status and kind', async () => {
     const owner = await gateway.as({ tenantId: 'other' });
     const key = await gateway.api.key({ tenantId: 'other' });
     const ids: number[] = [];
@@ -186,22 +186,25 @@ describe('reading agents', () => {
     ['admin', 'admin', true],
     ['owner', 'admin', true],
     ['developer', 'developer', true],
-  ] as const)('lets a %s enable what an %s disabled: %s', async (enabler, disabler, allowed) => {
-    const id = await newAgent();
-    await set(id, true, await gateway.as({ role: disabler }));
-    const enabling = set(id, false, await gateway.as({ role: enabler }));
-    if (allowed) {
-      expect(await enabling).toMatchObject({ status: 'active' });
-      return;
-    }
-    const error = await refusalOf(enabling);
-    expect([error.code, error.details?.status]).toEqual(['agent.disabled_by_higher_role', 403]);
-    expect(error.message).toContain(`the role ${disabler}`);
-    const agent = await gateway.owner.call(getAgent, { params: { id } });
-    expect(agent).toMatchObject({ status: 'disabled' });
-  });
+  ] as const)(
+    'allows a %s to enable an agent that an %s disabled: %s',
+    async (enabler, disabler, allowed) => {
+      const id = await newAgent();
+      await set(id, true, await gateway.as({ role: disabler }));
+      const enabling = set(id, false, await gateway.as({ role: enabler }));
+      if (allowed) {
+        expect(await enabling).toMatchObject({ status: 'active' });
+        return;
+      }
+      const error = await refusalOf(enabling);
+      expect([error.code, error.details?.status]).toEqual(['agent.disabled_by_higher_role', 403]);
+      expect(error.message).toContain(`the role ${disabler}`);
+      const agent = await gateway.owner.call(getAgent, { params: { id } });
+      expect(agent).toMatchObject({ status: 'disabled' });
+    },
+  );
 
-  it('keeps a developer from enabling what an owner disabled after them', async () => {
+  it('refuses a developer who enables an agent that an owner disabled after the developer did', async () => {
     const id = await newAgent();
     const developer = await gateway.as({ role: 'developer', principal: 'dev' });
     await set(id, true, developer);
@@ -213,7 +216,7 @@ describe('reading agents', () => {
     expect(error.code).toBe('agent.disabled_by_higher_role');
   });
 
-  it('takes an owner for whoever disabled an agent before roles were kept', async () => {
+  it('assumes that an owner disabled an agent without a recorded role', async () => {
     const id = await newAgent();
     await set(id, true, await gateway.as({ role: 'developer' }));
     const where = { tenantId_id: { tenantId: 'default', id } };
@@ -223,7 +226,7 @@ describe('reading agents', () => {
     expect(await set(id, false, gateway.owner)).toMatchObject({ status: 'active' });
   });
 
-  it('believes no role of the disabler that was written into the database', async () => {
+  it('ignores a role of the disabler that was written directly to the database', async () => {
     const id = await newAgent();
     await set(id, true, gateway.owner);
     const sql = `update agent set disabled_by_role = 'developer' where id = $1`;
@@ -241,7 +244,7 @@ describe('reading agents', () => {
     },
   );
 
-  it('shows a key that is bound to an agent that agent alone', async () => {
+  it('returns to a key that is bound to an agent that agent only', async () => {
     const [own, another] = [await newAgent(), await newAgent()];
     const bound = await gateway.as({ role: 'developer', agentId: own });
     const { agents } = await bound.call(listAgents, { query: {} as never });
@@ -251,7 +254,7 @@ describe('reading agents', () => {
     expect([error.code, error.details?.status]).toEqual(['agent.mismatch', 403]);
   });
 
-  it('answers 404 for an agent that is not there, and 400 for what is no id or no change', async () => {
+  it('returns 404 for an unknown agent, and 400 for an invalid id or change', async () => {
     const key = await gateway.api.key();
     const answers = await Promise.all([
       gateway.api.send('GET', '/api/v1/agents/2147483647', { key }),

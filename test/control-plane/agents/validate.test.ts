@@ -27,7 +27,7 @@ const codes = ({ errors }: Awaited<ReturnType<typeof validate>>) =>
   errors.map(({ reason_code }) => reason_code);
 
 describe('validating an agent', () => {
-  it('says that it may act, and what it is capable of', async () => {
+  it('returns that the agent is active, and its capabilities', async () => {
     expect(await validate()).toEqual({
       valid: true,
       agent_id,
@@ -37,7 +37,7 @@ describe('validating an agent', () => {
     });
   });
 
-  it('uses up nothing of a passport, however often it is asked', async () => {
+  it('does not consume a passport', async () => {
     const { token: passport, claims } = await issue();
     for (let n = 0; n < 3; n++) {
       const report = await validate({ passport, audience: 'gateway://agents' });
@@ -54,7 +54,7 @@ describe('validating an agent', () => {
     expect(codes(await validate({ passport }))).toEqual(['passport.replay_detected']);
   });
 
-  it('names every check that fails, for whatever string is given', async () => {
+  it('returns every failed check for any string that is presented', async () => {
     const { token: passport } = await issue({ ttl_seconds: 5 });
     gateway.services.clock.advance(6_000);
     const report = await validate({ passport, audience: 'elsewhere' });
@@ -65,7 +65,7 @@ describe('validating an agent', () => {
     }
   });
 
-  it('tells which tools of the passport are left when capabilities shrink', async () => {
+  it('returns the tools of the passport that remain when capabilities are reduced', async () => {
     const body = (capabilities: string[]) => ({ name: 'shrinking', capabilities }) as never;
     const { agent_id: id } = await gateway.owner.call(registerAgent, {
       body: body(['pay', 'mail']),
@@ -82,7 +82,7 @@ describe('validating an agent', () => {
     expect(codes(none)).toEqual(['passport.tool_not_allowed']);
   });
 
-  it('shows nothing of the passport of another agent', async () => {
+  it('returns nothing about the passport of another agent', async () => {
     const another = Number(await gateway.agent('another', ['pay']));
     const { token: passport } = await issue({ agent_id: another, purpose: 'private' });
     const report = await validate({ passport });
@@ -90,7 +90,7 @@ describe('validating an agent', () => {
     expect(JSON.stringify(report)).not.toContain('private');
   });
 
-  it('says that it is disabled', async () => {
+  it('returns that the agent is disabled', async () => {
     const id = Number(await gateway.agent('disabled', ['pay']));
     await gateway.owner.call(updateAgent, { params: { id }, body: { disabled: true } });
     const report = await validate({ agent_id: id });
@@ -98,7 +98,7 @@ describe('validating an agent', () => {
     expect(codes(report)).toEqual(['agent.disabled']);
   });
 
-  it('answers 404 for an agent that is not there, and 400 for what is no question', async () => {
+  it('returns 404 for an unknown agent, and 400 for an invalid request', async () => {
     const unknown = await refusalOf(validate({ agent_id: 2_147_483_647 }));
     expect([unknown.code, unknown.details?.status]).toEqual(['agent.not_found', 404]);
     for (const more of [{ agent_id: '1' }, { agent_id: 0 }, { passport: 1 }, { other: 1 }]) {

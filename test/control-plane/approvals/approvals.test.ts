@@ -27,8 +27,8 @@ const decide: ApprovalDesk['decide'] = (id, body, client) => desk.decide(id, bod
 const passport: ApprovalDesk['passport'] = (hash) => desk.passport(hash);
 const stored: ApprovalDesk['stored'] = (id) => desk.stored(id);
 
-describe('asking for an approval', () => {
-  it('opens one for an action, and finds it again for the same action', async () => {
+describe('requesting an approval', () => {
+  it('opens an approval for an action, and returns the same one for the same action', async () => {
     const { asked, id } = await request();
     expect(Number.isInteger(id)).toBe(true);
     const again = await gateway.owner.call(preflight, { body: asked });
@@ -37,7 +37,7 @@ describe('asking for an approval', () => {
     expect(other.approval_request_id).not.toBe(String(id));
   });
 
-  it('opens one only, when the same action is asked for many times at once', async () => {
+  it('opens one approval for many concurrent requests of one action', async () => {
     const asked = desk.action();
     const answers = await Promise.all(
       Array.from({ length: 10 }, () => gateway.owner.call(preflight, { body: asked })),
@@ -45,7 +45,7 @@ describe('asking for an approval', () => {
     expect(new Set(answers.map(({ approval_request_id }) => approval_request_id)).size).toBe(1);
   });
 
-  it('stops at a hundred that are open, and denies', async () => {
+  it('is denied when a hundred approvals are open', async () => {
     const flooder = await gateway.agent('flooder');
     const { db, clock } = gateway.services;
     await db.approval.createMany({
@@ -70,8 +70,8 @@ describe('asking for an approval', () => {
   });
 });
 
-describe('the queue', () => {
-  it('shows the arguments to those who decide, and to nobody else', async () => {
+describe('the approval queue', () => {
+  it('shows the arguments to deciders only', async () => {
     const { id } = await request({ args: { iban: 'DE99' } });
     const find = async (client: Client) => {
       const { approvals } = await client.call(listApprovals, { query: { limit: 1 } });
@@ -85,7 +85,7 @@ describe('the queue', () => {
     expect(row.proposedArgs).not.toContain('DE99');
   });
 
-  it('filters by status and pages without missing or repeating any', async () => {
+  it('filters by status, and pages without omissions or duplicates', async () => {
     const ids = [(await request()).id, (await request()).id, (await request()).id];
     const seen: number[] = [];
     let cursor: string | null = null;
@@ -104,7 +104,7 @@ describe('the queue', () => {
     expect(seen).toEqual([...seen].sort((a, b) => b - a));
   });
 
-  it('shows nothing of another tenant, whose approvals nobody here can decide', async () => {
+  it('does not show another tenant’s approvals, which cannot be decided either', async () => {
     const { id } = await request();
     const stranger = await gateway.as({ tenantId: 'other' });
     expect(await stranger.call(listApprovals)).toEqual({ approvals: [], next_cursor: null });
@@ -114,8 +114,8 @@ describe('the queue', () => {
   });
 });
 
-describe('deciding', () => {
-  it('binds decider and action to a ledger row whose hash it answers', async () => {
+describe('deciding an approval', () => {
+  it('records the decider and the action in a ledger row and returns its hash', async () => {
     const { id } = await request();
     const decided = await decide(id, { action: 'approve', comment: 'fine' });
     expect(decided).toMatchObject({ status: 'approved', decided_by: 'anna', votes_missing: 0 });
@@ -133,7 +133,7 @@ describe('deciding', () => {
   });
 
   it.each(['approve', 'deny', 'modify', 'request_context', 'escalate', 'expire'])(
-    'refuses %s on what is closed, with 409',
+    'refuses %s on a closed approval with 409',
     async (act) => {
       const { id } = await request();
       await decide(id, { action: 'deny' });
@@ -146,7 +146,7 @@ describe('deciding', () => {
     },
   );
 
-  it('lets exactly one of two deciders at once win', async () => {
+  it('succeeds for exactly one of two concurrent deciders', async () => {
     for (let round = 0; round < 5; round++) {
       const { id } = await request();
       const results = await Promise.allSettled([
@@ -159,7 +159,7 @@ describe('deciding', () => {
     }
   });
 
-  it('refuses the requesting user, by id or by the address the directory knows', async () => {
+  it('refuses the requesting user, by id or by the address in the directory', async () => {
     const { db } = gateway.services;
     await db.directoryUser.create({
       data: { tenantId: 'default', id: 'user-9', email: 'nine@example.org' },
@@ -173,14 +173,14 @@ describe('deciding', () => {
     }
   });
 
-  it('keeps to the role that a rule asks for', async () => {
+  it('requires the role that the rule names', async () => {
     const { id } = await request({ tool: 'boss' });
     const error = await refusalOf(decide(id, { action: 'approve' }));
     expect(error.code).toBe('approval.role_insufficient');
     expect(await decide(id, { action: 'approve' }, admin)).toMatchObject({ status: 'approved' });
   });
 
-  it('needs as many people as the rule says, each once', async () => {
+  it('requires as many different deciders as the rule names', async () => {
     const { id } = await request({ tool: 'two' });
     const first = await decide(id, { action: 'approve' });
     expect(first).toMatchObject({ status: 'pending', votes_missing: 1 });
@@ -190,7 +190,7 @@ describe('deciding', () => {
     expect(await decide(id, { action: 'approve' }, ben)).toMatchObject({ status: 'approved' });
   });
 
-  it('counts two votes at once for a quorum of two', async () => {
+  it('counts two concurrent votes for a quorum of two', async () => {
     const { id } = await request({ tool: 'two' });
     await Promise.all([
       decide(id, { action: 'approve' }, anna),
@@ -199,7 +199,7 @@ describe('deciding', () => {
     expect(await stored(id)).toMatchObject({ status: 'approved' });
   });
 
-  it('counts votes for the very same modification only', async () => {
+  it('counts only votes for the same modification', async () => {
     const { id } = await request({ tool: 'two' });
     const modify = (amount: number) => ({ action: 'modify', modified_args: { amount } }) as Act;
     expect(await decide(id, modify(1))).toMatchObject({ status: 'pending' });
@@ -207,7 +207,7 @@ describe('deciding', () => {
     expect(await decide(id, modify(1), admin)).toMatchObject({ status: 'modified' });
   });
 
-  it('counts two votes at once for the very same modification', async () => {
+  it('counts two concurrent votes for the same modification', async () => {
     const modify = (amount: number) => ({ action: 'modify', modified_args: { amount } }) as Act;
     for (let round = 0; round < 5; round++) {
       const { id } = await request({ tool: 'two' });
@@ -219,7 +219,7 @@ describe('deciding', () => {
     }
   });
 
-  it('raises the role with an escalation, and is then for somebody else', async () => {
+  it('requires a higher role after an escalation, and another person', async () => {
     const { id } = await request();
     await decide(id, { action: 'escalate' }, admin);
     expect((await refusalOf(decide(id, { action: 'approve' }))).code).toBe(
@@ -232,7 +232,7 @@ describe('deciding', () => {
     });
   });
 
-  it('waits for the user to authenticate again, when that was asked for', async () => {
+  it('waits for the user to authenticate again if a decider requires it', async () => {
     const { asked, id } = await request();
     const old = await passport(null);
     gateway.services.clock.advance(1_000);
@@ -249,7 +249,7 @@ describe('deciding', () => {
     expect(await decide(id, { action: 'approve' })).toMatchObject({ status: 'approved' });
   });
 
-  it('is not satisfied by renewing a passport that the user gave before', async () => {
+  it('does not accept a renewal of an earlier passport as authentication', async () => {
     const old = await passport(null);
     const { asked, id } = await request();
     await decide(id, { action: 'require_reauth' });
@@ -265,7 +265,7 @@ describe('deciding', () => {
     expect(await decide(id, { action: 'approve' })).toMatchObject({ status: 'approved' });
   });
 
-  it('waits for the tool to be approved again, when that was asked for', async () => {
+  it('waits for the tool to be approved again if a decider requires it', async () => {
     const { id } = await request({ tool: 'typed' });
     await decide(id, { action: 'require_tool_reapproval' });
     const early = await refusalOf(decide(id, { action: 'approve' }));
@@ -274,7 +274,7 @@ describe('deciding', () => {
     expect(await decide(id, { action: 'approve' })).toMatchObject({ status: 'approved' });
   });
 
-  it('refuses modified arguments that the tool’s approved schema refuses', async () => {
+  it('refuses modified arguments that the tool’s approved schema does not accept', async () => {
     const inputSchema = { type: 'object', properties: { amount: { type: 'number' } } };
     const manifest = { name: 'typed', riskTier: 'low', inputSchema };
     const { approval_request_id } = await gateway.owner.call(ingestTool, { body: { manifest } });
@@ -298,7 +298,7 @@ describe('deciding', () => {
     expect(error.code).toBe('args.schema_invalid');
   });
 
-  it('decides nothing on a record that shows another action than was asked for', async () => {
+  it('refuses a row whose action was changed in the database', async () => {
     const { id } = await request();
     const { db } = gateway.services;
     await db.approval.update({ where: { id }, data: { resource: 'payment:harmless' } });

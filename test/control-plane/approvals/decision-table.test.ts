@@ -74,14 +74,14 @@ async function approvalIn(state: ApprovalState, more: Asked) {
 const vectors = loadVectors<TransitionVector>('approval/transitions.yaml');
 const cells = Array.from({ length: 9 }, (_, n) => vectors.slice(n * 8, n * 8 + 8));
 
-describe('the table of who moves what, over the API', () => {
-  it('has a cell for each of nine states and eight acts', () => {
+describe('the table of approval transitions, over the API', () => {
+  it('has a cell for each combination of nine states and eight acts', () => {
     expect(vectors).toHaveLength(72);
     expect(cells.every((row) => new Set(row.map(({ from }) => from)).size === 1)).toBe(true);
   });
 
   it.each(cells.map((row) => [row[0]?.from, row] as const))(
-    'row %s: every act does what the table says',
+    'row %s: every act has the result that the table states',
     async (_from, row) => {
       await Promise.all(row.map(checkCell));
     },
@@ -122,27 +122,30 @@ async function whenManifestApproved(action: ApprovalAction, to: ApprovalState | 
   expect(await decide(id, act(action), adminKey)).toMatchObject({ body: { status: to } });
 }
 
-describe('who may decide', () => {
+describe('the right to decide', () => {
   const deciders: readonly Role[] = ['approver', 'admin', 'owner'];
   const matrix = deciders.flatMap((minRole) => roles.map((role) => ({ minRole, role })));
 
-  it.each(matrix)('where a rule asks for $minRole, $role', async ({ minRole, role }) => {
-    const { id } = await desk.request({ tool: `needs.${minRole}` });
-    const scope = role === 'gateway' ? 'gateway' : 'tenant';
-    const key = await desk.gateway.api.key({ role, scope, principal: 'somebody' });
-    const answer = await decide(id, { action: 'approve' }, key);
-    const isDecider = deciders.includes(role);
-    if (isDecider && deciders.indexOf(role) >= deciders.indexOf(minRole)) {
-      expect(answer).toMatchObject({ status: 200, body: { status: 'approved' } });
-      return;
-    }
-    const reason_code = isDecider ? 'approval.role_insufficient' : 'auth.insufficient_permission';
-    expect(answer).toMatchObject({ status: 403, body: { reason_code } });
-    expect(await desk.stored(id)).toMatchObject({ status: 'pending' });
-  });
+  it.each(matrix)(
+    'requires the role $minRole if the rule names it: $role',
+    async ({ minRole, role }) => {
+      const { id } = await desk.request({ tool: `needs.${minRole}` });
+      const scope = role === 'gateway' ? 'gateway' : 'tenant';
+      const key = await desk.gateway.api.key({ role, scope, principal: 'somebody' });
+      const answer = await decide(id, { action: 'approve' }, key);
+      const isDecider = deciders.includes(role);
+      if (isDecider && deciders.indexOf(role) >= deciders.indexOf(minRole)) {
+        expect(answer).toMatchObject({ status: 200, body: { status: 'approved' } });
+        return;
+      }
+      const reason_code = isDecider ? 'approval.role_insufficient' : 'auth.insufficient_permission';
+      expect(answer).toMatchObject({ status: 403, body: { reason_code } });
+      expect(await desk.stored(id)).toMatchObject({ status: 'pending' });
+    },
+  );
 
   it.each(['user-1', 'USER-1', ' user-1 ', 'user\u200b-1', 'ｕser-1'])(
-    'not the user it was asked for, as %j',
+    'is denied to the user who made the request, spelled %j',
     async (principal) => {
       const { id } = await desk.request();
       const key = await desk.gateway.api.key({ role: 'owner', principal });
@@ -155,7 +158,7 @@ describe('who may decide', () => {
     },
   );
 
-  it('not the agent that asked, by its id, its name as a principal, or a key bound to it', async () => {
+  it('is denied to the requesting agent, by its id, by its name as a principal, and by a key bound to it', async () => {
     const { id } = await desk.request();
     const { api } = desk.gateway;
     const keys = await Promise.all([
@@ -170,7 +173,7 @@ describe('who may decide', () => {
     }
   });
 
-  it('not the user under the address that the directory knows', async () => {
+  it('is denied to the requesting user under the address in the directory', async () => {
     const { services } = desk.gateway;
     const users = await startApi(userRoutes(services), services, { limits: roomyLimits });
     const owner = await users.client();
@@ -182,7 +185,7 @@ describe('who may decide', () => {
     expect(await decide(id, { action: 'approve' }, key)).toMatchObject({ status: 403 });
   });
 
-  it('two are two people: one person with two keys, under two spellings, is one', async () => {
+  it('counts one person with two keys and two spellings of a name once', async () => {
     const { id } = await desk.request({ tool: 'two' });
     const { api } = desk.gateway;
     const first = await api.key({ role: 'approver', principal: 'anna' });
@@ -206,7 +209,7 @@ describe('who may decide', () => {
     ]);
   });
 
-  it('an escalation raises the role each time a rung is left, and shuts its author out', async () => {
+  it('needs a higher role after each escalation, and excludes the person who escalated', async () => {
     const { id } = await desk.request({ tool: 'needs.admin' });
     const ownerKey = await desk.gateway.api.key({ role: 'owner', principal: 'olga' });
     await decide(id, { action: 'escalate' }, adminKey);
@@ -221,13 +224,13 @@ describe('who may decide', () => {
   });
 });
 
-describe('the window', () => {
+describe('the lifetime of an approval request', () => {
   const windows: readonly [string, string, number][] = [
     ['an hour by default', 'refund', 3_600],
-    ['what the rule says', 'quick', 60],
+    ['the rule’s own', 'quick', 60],
   ];
   it.each(windows)(
-    'is %s, to the millisecond, at reading and at deciding',
+    'is %s, to the millisecond, for reads and decisions',
     async (_name, tool, seconds) => {
       const { clock } = desk.gateway.services;
       const [read, decided] = [await desk.request({ tool }), await desk.request({ tool })];
@@ -249,7 +252,7 @@ describe('the window', () => {
     },
   );
 
-  it('is the tenant’s own where the rule says nothing', async () => {
+  it('is the tenant’s setting if the rule has none', async () => {
     const { db } = desk.gateway.services;
     const set = (approvalSlaSeconds: number) =>
       db.tenant.update({ where: { id: 'default' }, data: { approvalSlaSeconds } });
@@ -262,7 +265,7 @@ describe('the window', () => {
 });
 
 describe('one approval', () => {
-  it('shows proposed, approved and effective arguments to those who decide', async () => {
+  it('shows proposed, approved and effective arguments to deciders', async () => {
     const { id } = await desk.request({ args: { amount: 40 } });
     await desk.decide(id, { action: 'modify', modified_args: { amount: 25 } });
     const shown = await desk.anna.call(getApproval, { params: { id } });
@@ -277,7 +280,7 @@ describe('one approval', () => {
     expect(seen).not.toHaveProperty('effective_args');
   });
 
-  it('that does not exist, or is another tenant’s, is not found', async () => {
+  it('is not found if it does not exist or belongs to another tenant', async () => {
     const { id } = await desk.request();
     const stranger = await desk.gateway.as({ tenantId: 'other' });
     const theirs = await refusalOf(stranger.call(getApproval, { params: { id } }));

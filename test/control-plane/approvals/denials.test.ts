@@ -26,8 +26,8 @@ async function granted(asked: ReturnType<typeof wire>, grant: JsonObject): Promi
   return id;
 }
 
-describe('a denial of an action', () => {
-  it('is not overruled by a grant for whatever the arguments, and is by a human who agrees to it after all', async () => {
+describe('the denial of an action by a human', () => {
+  it('is not overridden by a standing grant for any arguments, and is overridden by a later approval', async () => {
     const asked = wire({ amount: 22 });
     const request = await ask(asked);
     await desk.decide(Number(request.approval_request_id), { action: 'deny' });

@@ -23,8 +23,8 @@ const decide: ApprovalDesk['decide'] = (id, body, client) => desk.decide(id, bod
 const passport: ApprovalDesk['passport'] = (hash) => desk.passport(hash);
 const stored: ApprovalDesk['stored'] = (id) => desk.stored(id);
 
-describe('expiry', () => {
-  it('comes with time alone: at reading, at deciding, and when swept', async () => {
+describe('the expiry of an approval', () => {
+  it('takes effect by time alone: in reads, in decisions, and in the sweep', async () => {
     const read = await request({ tool: 'quick' });
     const late = await request({ tool: 'quick' });
     gateway.services.clock.advance(61_000);
@@ -46,7 +46,7 @@ describe('expiry', () => {
     }
   });
 
-  it('lets the same action be asked for anew', async () => {
+  it('allows a new request for the same action', async () => {
     const { asked, id } = await request({ tool: 'quick' });
     gateway.services.clock.advance(61_000);
     const again = await gateway.owner.call(preflight, { body: asked });
@@ -54,14 +54,14 @@ describe('expiry', () => {
   });
 });
 
-describe('a grant', () => {
+describe('the grant of an approval', () => {
   async function granted(more: Asked = {}) {
     const { asked, id } = await request(more);
     const { event_hash } = await decide(id, { action: 'approve' });
     return { asked, id, event_hash };
   }
 
-  it('lets exactly that action through, once, by a passport that carries its hash', async () => {
+  it('allows exactly that action, once, with a passport that contains its hash', async () => {
     const { asked, id, event_hash } = await granted();
     const first = await gateway.owner.call(preflight, {
       body: { ...asked, passport: await passport(event_hash) },
@@ -74,7 +74,7 @@ describe('a grant', () => {
     expect(second).toMatchObject({ decision: 'deny', reason_code: 'approval.used' });
   });
 
-  it('is spent once, however many passports carry it at once', async () => {
+  it('is consumed once, also if many passports contain it at once', async () => {
     const { asked, event_hash } = await granted();
     const passports = await Promise.all(Array.from({ length: 6 }, () => passport(event_hash)));
     const answers = await Promise.all(
@@ -95,7 +95,7 @@ describe('a grant', () => {
     expect(answer).toMatchObject({ decision: 'deny', reason_code: 'approval.invalid' });
   });
 
-  it('is not made by a hash that the ledger does not know as one', async () => {
+  it('does not exist for a hash whose ledger row is not an approval', async () => {
     const { asked, id } = await request();
     const event = await gateway.services.db.evidenceRow.findFirstOrThrow({
       where: { type: 'decision', chainId: `agent:${desk.agentId}` },
@@ -124,7 +124,7 @@ describe('a grant', () => {
     expect(answer).toMatchObject({ decision: 'deny', reason_code: 'approval.expired' });
   });
 
-  it('of modified arguments lets those through and not the proposed ones', async () => {
+  it('for modified arguments allows the modified action and not the proposed one', async () => {
     const { asked, id } = await request();
     const modified_args = { amount: 10 };
     const { event_hash } = await decide(id, { action: 'modify', modified_args });
@@ -143,7 +143,7 @@ describe('a grant', () => {
     });
   });
 
-  it('is not made by a denial', async () => {
+  it('is not created by a denial', async () => {
     const { asked, id } = await request();
     const { event_hash } = await decide(id, { action: 'deny' });
     const answer = await gateway.owner.call(preflight, {

@@ -66,8 +66,8 @@ async function agentKey(): Promise<Client> {
   return api.client(made.key);
 }
 
-describe('whoever asked', () => {
-  it('does not decide, whatever user and agent the request names', async () => {
+describe('the requester of an action', () => {
+  it('cannot decide, whichever user and agent the request names', async () => {
     const dora = await api.client({ role: 'admin', principal: 'dora' });
     const id = await ask(dora);
     for (const act of ['approve', 'deny', 'escalate', 'request_context']) {
@@ -77,7 +77,7 @@ describe('whoever asked', () => {
     expect((await decide(id, other)).status).toBe('approved');
   });
 
-  it('does not decide by joining a request that waits already', async () => {
+  it('cannot decide after joining a pending request', async () => {
     const one = action('refund');
     const id = await ask(await agentKey(), one);
     const dora = await api.client({ role: 'admin', principal: 'dora' });
@@ -88,7 +88,7 @@ describe('whoever asked', () => {
     expect((await decide(id, alice)).status).toBe('approved');
   });
 
-  it('does not decide by a key of their own making, nor by the key that made theirs', async () => {
+  it('cannot decide with a key that it created, or with the key that created its own', async () => {
     const second = await minted(alice, { role: 'owner', principal: 'alicia' });
     const third = await minted(second, { role: 'approver', principal: 'al' });
     const mine = await ask(alice);
@@ -103,21 +103,21 @@ describe('whoever asked', () => {
     expect((await decide(theirs, bob)).status).toBe('approved');
   });
 
-  it('cannot be taken off the request in the database', async () => {
+  it('cannot be removed from the request in the database', async () => {
     const dora = await api.client({ role: 'admin', principal: 'dora' });
     const id = await ask(dora);
     await services.pool.query(`update approval set requested_by = '{}' where id = $1`, [id]);
     expect((await refusalOf(decide(id, dora))).code).toBe('integrity.forged_row');
   });
 
-  it('is an agent by its own key, and who made that key decides', async () => {
+  it('is the agent if the request uses the agent’s key, so the creator of that key may decide', async () => {
     const id = await ask(await agentKey());
     expect((await decide(id, alice)).status).toBe('approved');
   });
 });
 
-describe('one person with several keys', () => {
-  it('is no quorum of two: not with a key of their own making, nor with two of them', async () => {
+describe('a person with several keys', () => {
+  it('has one vote of a quorum of two, also with keys that this person created', async () => {
     const id = await ask(await agentKey(), action('two'));
     const one = await minted(alice, { role: 'owner', principal: 'one' });
     const two = await minted(alice, { role: 'owner', principal: 'two' });
@@ -129,7 +129,7 @@ describe('one person with several keys', () => {
     expect((await decide(id, bob)).status).toBe('approved');
   });
 
-  it('stays one person by keys that were made before makers were recorded', async () => {
+  it('has one vote with keys that were created before creators were recorded', async () => {
     await api.key({ role: 'owner', principal: 'root' });
     const key = await api.key({ role: 'owner', principal: 'older' });
     await services.db.apiKey.updateMany({
@@ -152,7 +152,7 @@ describe('one person with several keys', () => {
   });
 });
 
-describe('a user who is to authenticate again', () => {
+describe('a user who must authenticate again', () => {
   const passport = async (by: Client) => {
     const { passport: token } = await by.call(issuePassport, {
       body: {
@@ -165,23 +165,26 @@ describe('a user who is to authenticate again', () => {
   };
 
   it.each([
-    ['a developer who is not that user', { role: 'developer', principal: 'dev' }, false],
+    ['a developer who is another person', { role: 'developer', principal: 'dev' }, false],
     ['the user', { role: 'developer', principal: 'User-1' }, true],
-    ['who may attest it', { role: 'admin', principal: 'adam' }, true],
-  ] as const)('is there by a passport that %s issues: %#', async (_who, holder, isThere) => {
-    const anna = await api.client({ role: 'approver', principal: 'anna' });
-    const bot = await agentKey();
-    const one = action('refund');
-    const id = await ask(bot, one);
-    await decide(id, anna, 'require_reauth');
-    services.clock.advance(1_000);
-    await ask(bot, { ...one, passport: await passport(await api.client(holder)) } as never);
-    const deciding = decide(id, anna);
-    if (isThere) expect((await deciding).status).toBe('approved');
-    else expect((await refusalOf(deciding)).code).toBe('approval.precondition_unmet');
-  });
+    ['a holder of the attestation permission', { role: 'admin', principal: 'adam' }, true],
+  ] as const)(
+    'has authenticated if %s issues the passport: case %#',
+    async (_who, holder, isThere) => {
+      const anna = await api.client({ role: 'approver', principal: 'anna' });
+      const bot = await agentKey();
+      const one = action('refund');
+      const id = await ask(bot, one);
+      await decide(id, anna, 'require_reauth');
+      services.clock.advance(1_000);
+      await ask(bot, { ...one, passport: await passport(await api.client(holder)) } as never);
+      const deciding = decide(id, anna);
+      if (isThere) expect((await deciding).status).toBe('approved');
+      else expect((await refusalOf(deciding)).code).toBe('approval.precondition_unmet');
+    },
+  );
 
-  it('is not there by the word of the agent, whose own key issues it a passport', async () => {
+  it('has not authenticated if the agent issues the passport with its own key', async () => {
     const anna = await api.client({ role: 'approver', principal: 'anna' });
     const key = await api.key({ role: 'agent', agentId, principal: 'user-1' });
     const bot = await api.client(key);

@@ -51,7 +51,7 @@ async function granted(asked: Asked & { readonly resource: string }, grant: Json
 const revoke = (id: number) => desk.anna.call(revokeGrant, { params: { id } });
 
 describe('a standing grant', () => {
-  it('lets the very same action through as often as it says, and then a human is asked again', async () => {
+  it('allows the same action as often as it states; then an approval is required again', async () => {
     const asked = wire({ amount: 1 });
     const { id, decided } = await granted(asked, { uses: 3 });
     expect(decided.grant).toMatchObject({
@@ -86,7 +86,7 @@ describe('a standing grant', () => {
     ]);
   });
 
-  it('used by many at once is used exactly as often as it says', async () => {
+  it('is consumed exactly as often as it states by concurrent requests', async () => {
     const asked = wire({ amount: 3 });
     await granted(asked, { uses: 7 });
     const answers = await Promise.all(Array.from({ length: 40 }, () => ask(asked)));
@@ -94,7 +94,7 @@ describe('a standing grant', () => {
     expect(answers.filter(({ decision }) => decision === 'require_approval')).toHaveLength(33);
   });
 
-  it('of scope tool covers other arguments and resources, and no other tool, user or agent', async () => {
+  it('of scope tool covers other arguments and resources, but no other tool, user or agent', async () => {
     const { id } = await granted(wire({ amount: 4 }, { user_id: 'carl' }), {
       uses: 20,
       scope: 'tool',
@@ -115,7 +115,7 @@ describe('a standing grant', () => {
     await revoke(id);
   });
 
-  it('never stands in for the higher role, or the single approval, that other arguments ask for', async () => {
+  it('does not replace the higher role or the single approval that other arguments require', async () => {
     const { id } = await granted(wire({ amount: 7 }), { uses: 20, scope: 'tool' });
     expect((await ask(wire({ amount: 8 }))).decision).toBe('allow');
     expect((await ask(wire({ amount: 1_001 }))).decision).toBe('require_approval');
@@ -123,7 +123,7 @@ describe('a standing grant', () => {
     await revoke(id);
   });
 
-  it('does not outlive the manifest it was given for', async () => {
+  it('ends when the tool’s manifest changes', async () => {
     const manifest = { name: 'wire', description: 'Sends money.' };
     await desk.gateway.owner.call(ingestTool, { body: { manifest } });
     const { id } = await granted(wire({ amount: 9 }), { uses: 5, scope: 'tool' });
@@ -138,7 +138,7 @@ describe('a standing grant', () => {
     await revoke(id);
   });
 
-  it('expires by time alone, at use', async () => {
+  it('expires by time alone, when it is used', async () => {
     const asked = wire({ amount: 10 });
     const { id } = await granted(asked, { ttl_seconds: 60 });
     expect((await desk.stored(id)).grantUses).toBe(20);
@@ -147,7 +147,7 @@ describe('a standing grant', () => {
     expect((await ask(asked)).decision).toBe('require_approval');
   });
 
-  it('is never given for critical risk, and one given before is worth nothing from then on', async () => {
+  it('is refused for critical risk, and an earlier one ends when the risk becomes critical', async () => {
     const high = { manifest: { name: 'risky', riskTier: 'high' } };
     const ingested = (await desk.gateway.owner.call(ingestTool, { body: high })) as never;
     await desk.decide(
@@ -172,7 +172,7 @@ describe('a standing grant', () => {
     ).rejects.toThrow(/grant_risk_check/);
   });
 
-  it('is good for nothing while its row says otherwise than the ledger, and as before after that', async () => {
+  it('is not usable while its row differs from the ledger, and is usable after the row is restored', async () => {
     const asked = wire({ amount: 11 });
     const { id } = await granted(asked, { uses: 1 });
     const { db } = desk.gateway.services;
@@ -183,7 +183,7 @@ describe('a standing grant', () => {
     expect((await ask(asked)).decision).not.toBe('allow');
   });
 
-  it('asked for by two deciders is the least of both', async () => {
+  it('has the narrowest terms that two deciders requested', async () => {
     const answer = await ask({ tool: 'four', resource: 'r:1', args: {} });
     const id = Number(answer.approval_request_id);
     const first = { action: 'approve', grant: { uses: 9, scope: 'tool' } } as Act;
@@ -196,15 +196,15 @@ describe('a standing grant', () => {
   });
 });
 
-describe('the deciding of one', () => {
+describe('requesting a standing grant', () => {
   const refusals: readonly [string, Asked & { readonly resource: string }, JsonObject][] = [
     ['more uses than the rule allows', { tool: 'exact', resource: 'r:1' }, { uses: 4 }],
     ['more time than the rule allows', { tool: 'exact', resource: 'r:1' }, { ttl_seconds: 3_601 }],
     ['a scope that the rule does not allow', { tool: 'exact', resource: 'r:1' }, { scope: 'tool' }],
-    ['any where the rule allows none', { tool: 'refund', resource: 'r:1' }, { uses: 2 }],
-    ['any where one of two rules allows none', wire({ amount: 20_000 }), { uses: 2 }],
+    ['a rule that allows none', { tool: 'refund', resource: 'r:1' }, { uses: 2 }],
+    ['two rules of which one allows none', wire({ amount: 20_000 }), { uses: 2 }],
   ];
-  it.each(refusals)('refuses %s, with 403, and decides nothing', async (_name, asked, grant) => {
+  it.each(refusals)('for %s gets 403 and decides nothing', async (_name, asked, grant) => {
     const answer = await ask(asked);
     const id = Number(answer.approval_request_id);
     const decided = desk.decide(id, { action: 'approve', grant } as Act, desk.admin);
@@ -212,7 +212,7 @@ describe('the deciding of one', () => {
     expect((await desk.stored(id)).status).toBe('pending');
   });
 
-  it('refuses the hundred-and-first that is in force for an agent', async () => {
+  it('is refused if the agent has a hundred active grants', async () => {
     const agent_id = await desk.gateway.agent('collector');
     const { db, clock } = desk.gateway.services;
     const now = clock.now();
@@ -231,7 +231,7 @@ describe('the deciding of one', () => {
     expect((await desk.decide(id, body)).grant).toMatchObject({ uses: 2 });
   });
 
-  it('refuses one that is not asked for by approving', async () => {
+  it('is refused with an act other than approve', async () => {
     const { id } = await desk.request({ tool: 'wire' });
     const grant = { uses: 2 };
     for (const act of [
@@ -250,15 +250,15 @@ describe('the deciding of one', () => {
     { ttl_seconds: 2_592_001 },
     { scope: 'all' },
     { use: 2 },
-  ])('refuses the malformed %j with 400', async (grant) => {
+  ])('is refused with 400 if it is malformed: %j', async (grant) => {
     const { id } = await desk.request({ tool: 'wire' });
     const decided = desk.decide(id, { action: 'approve', grant } as never);
     expect(await refusalOf(decided)).toMatchObject({ code: 'args.schema_invalid' });
   });
 });
 
-describe('taking one back', () => {
-  it('ends it at once, and says how often it was used', async () => {
+describe('revoking a grant', () => {
+  it('ends it at once and returns how often it was used', async () => {
     const asked = wire({ amount: 12 });
     const { id } = await granted(asked, { uses: 5 });
     await ask(asked);
@@ -271,7 +271,7 @@ describe('taking one back', () => {
     });
   });
 
-  it('also ends a grant of one call that was not used, for passports that carry its hash', async () => {
+  it('also ends an unused grant of one call, for passports that contain its hash', async () => {
     const { asked, id } = await desk.request();
     const { event_hash } = await desk.decide(id, { action: 'approve' });
     await revoke(id);
@@ -280,7 +280,7 @@ describe('taking one back', () => {
     expect(answer).toMatchObject({ decision: 'deny', reason_code: 'approval.grant_revoked' });
   });
 
-  it('is refused where nothing is granted, or nothing is left', async () => {
+  it('is refused if nothing was granted or nothing is left', async () => {
     const open = await desk.request();
     const denied = await desk.request();
     await desk.decide(denied.id, { action: 'deny' });
@@ -295,7 +295,7 @@ describe('taking one back', () => {
     expect((await refusalOf(theirs)).code).toBe('approval.not_found');
   });
 
-  it('racing with uses lets none through after it has answered', async () => {
+  it('allows no further use after it returned, in a race with uses', async () => {
     const asked = wire({ amount: 14 });
     const { id } = await granted(asked, { uses: 20 });
     const racing = Array.from({ length: 12 }, () => ask(asked));
@@ -306,7 +306,7 @@ describe('taking one back', () => {
   });
 });
 
-it('a passport that carries the hash of a standing grant is good for its uses, one passport each', async () => {
+it('a passport with the hash of a standing grant counts as a use, one passport for each', async () => {
   const asked = { ...wire({ amount: 15 }), agent_id: desk.agentId, user_id: 'user-1' };
   const { decided } = await granted(asked, { uses: 2 });
   const reasons: string[] = [];

@@ -29,14 +29,14 @@ const http = (more: object = {}) => ({
 });
 
 describe('a binding', () => {
-  it('is kept with its host in the one spelling that is compared', async () => {
+  it('is stored with its host in the normalised form', async () => {
     const answer = await put('t1', 'refunds', http({ host: 'API.Payments.Example.:443' }));
     expect(answer.status).toBe(200);
     expect(answer.body).toMatchObject({ name: 'refunds', host: 'api.payments.example' });
     expect(await list('t1')).toEqual([answer.body]);
   });
 
-  it('written again replaces the whole of what it was', async () => {
+  it('is replaced completely when it is stored again', async () => {
     await put('t2', 'refunds', http({ resource: 'refund:{id}' }));
     const again = await put('t2', 'refunds', http());
     expect(again.status).toBe(200);
@@ -44,7 +44,7 @@ describe('a binding', () => {
     expect(await list('t2')).toHaveLength(1);
   });
 
-  it('reaches the sidecars and the ledger, and so does its removal', async () => {
+  it('is published to the sidecars and recorded in the ledger, and so is its removal', async () => {
     await put('t3', 'refunds', http());
     const removed = await api.send('DELETE', '/api/v1/runtime/bindings/refunds', {
       key: await keyOf('t3'),
@@ -56,13 +56,13 @@ describe('a binding', () => {
     expect(events.map(({ type }) => type)).toEqual(['binding.written', 'binding.removed']);
   });
 
-  it('of another tenant neither shows nor stands in the way', async () => {
+  it('of another tenant is invisible and does not conflict', async () => {
     await put('t4', 'refunds', http());
     expect(await list('t5')).toEqual([]);
     expect((await put('t5', 'mine', http())).status).toBe(200);
   });
 
-  it('whose row was changed in the database is known not to be ours', async () => {
+  it('is rejected if its row was changed in the database', async () => {
     await put('t6', 'refunds', http());
     const row = await services.db.binding.findFirstOrThrow({ where: { tenantId: 't6' } });
     expect(bindingOf(row, services.vault)).toMatchObject({
@@ -76,7 +76,7 @@ describe('a binding', () => {
     expect(bindingOf({ ...row, mac: null }, services.vault)).toBeUndefined();
   });
 
-  it('that is not there cannot be removed', async () => {
+  it('cannot be removed if it does not exist', async () => {
     const answer = await api.send('DELETE', '/api/v1/runtime/bindings/none', {
       key: await keyOf('t1'),
     });
@@ -87,19 +87,15 @@ describe('a binding', () => {
 describe('bindings that cover the same calls', () => {
   it.each<[string, object, object]>([
     ['the same path', http(), http({ tool: 'payments.other' })],
-    ['two templates that one path fits', http({ path: '/a/{x}' }), http({ path: '/{y}/b' })],
-    [
-      'a passthrough beside a call',
-      http(),
-      { protocol: 'passthrough', host: 'api.payments.example' },
-    ],
+    ['two templates that match one path', http({ path: '/a/{x}' }), http({ path: '/{y}/b' })],
+    ['a passthrough and a call', http(), { protocol: 'passthrough', host: 'api.payments.example' }],
     [
       'two servers at one endpoint',
       { protocol: 'mcp', host: 'm.example' },
       { protocol: 'mcp', host: 'M.example', path: '/mcp' },
     ],
     [
-      'a call at a server’s endpoint',
+      'a call at the endpoint of a server',
       { protocol: 'mcp', host: 'm.example', path: '/mcp' },
       http({ host: 'm.example', path: '/mcp' }),
     ],
@@ -114,7 +110,7 @@ describe('bindings that cover the same calls', () => {
     expect(await list(tenant)).toHaveLength(1);
   });
 
-  it('are taken where one is more specific, or the method, host or port differs', async () => {
+  it('are accepted if one is more specific, or if the method, host or port differs', async () => {
     expect((await put('many', 'one', http({ path: '/a/{x}' }))).status).toBe(200);
     for (const [name, body] of Object.entries({
       literal: http({ path: '/a/b' }),
@@ -126,7 +122,7 @@ describe('bindings that cover the same calls', () => {
     }
   });
 
-  it('written at the same moment let one through', async () => {
+  it('are refused except one if they are stored concurrently', async () => {
     const answers = await Promise.all(
       Array.from({ length: 8 }, (_, index) => put('race', `b${index}`, http())),
     );
@@ -135,10 +131,10 @@ describe('bindings that cover the same calls', () => {
   });
 });
 
-describe('where execute forwards a tool', () => {
+describe('the upstream of a tool', () => {
   const upstream = { url: 'https://internal.example/refunds/{id}', method: 'POST' };
 
-  it('is one place: a second binding of the tool may not name another', async () => {
+  it('is the same in all bindings: a second binding of the tool cannot have another upstream', async () => {
     expect((await put('up', 'one', http({ upstream }))).status).toBe(200);
     const other = http({ host: 'other.example', upstream });
     const refused = await put('up', 'two', other);
@@ -151,7 +147,7 @@ describe('where execute forwards a tool', () => {
     expect((await put('elsewhere', 'two', other)).status).toBe(200);
   });
 
-  it('written at the same moment by many is one place, too', async () => {
+  it('is the same if many bindings are stored concurrently', async () => {
     const answers = await Promise.all(
       Array.from({ length: 8 }, (_, index) =>
         put('many-up', `b${index}`, http({ host: `h${index}.example`, upstream })),
@@ -161,7 +157,7 @@ describe('where execute forwards a tool', () => {
   });
 });
 
-describe('what cannot be a binding', () => {
+describe('a malformed binding', () => {
   it.each<[string, object]>([
     ['a call without a tool', http({ tool: undefined })],
     ['a path with dot segments', http({ path: '/v1/../admin' })],
@@ -177,7 +173,7 @@ describe('what cannot be a binding', () => {
       },
     ],
     [
-      'an upstream that carries a secret',
+      'an upstream that contains a secret',
       http({
         upstream: {
           url: 'https://a.example/x',
@@ -187,26 +183,26 @@ describe('what cannot be a binding', () => {
       }),
     ],
     [
-      'an upstream header that splits',
+      'an upstream header with a line break',
       http({
         upstream: { url: 'https://a.example/x', method: 'POST', headers: { 'x-a': 'b\r\nc: d' } },
       }),
     ],
     [
-      'an upstream that is no web address',
+      'an upstream that is not an HTTP URL',
       http({ upstream: { url: 'file:///etc/passwd', method: 'POST' } }),
     ],
     [
       'an upstream with a password',
       http({ upstream: { url: 'https://u:p@a.example/', method: 'POST' } }),
     ],
-  ])('%s', async (_what, body) => {
+  ])('is refused: %s', async (_what, body) => {
     const answer = await put('wrong', 'w', body);
     expect([answer.status, answer.body?.reason_code]).toEqual([400, 'binding.invalid']);
     expect(await list('wrong')).toEqual([]);
   });
 
-  it('has a field that does not exist, or a name that is none', async () => {
+  it('is refused if it has an unknown field or an invalid name', async () => {
     expect((await put('wrong', 'w', http({ hots: 'x' }))).body?.reason_code).toBe(
       'args.schema_invalid',
     );

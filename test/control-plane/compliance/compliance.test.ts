@@ -39,8 +39,8 @@ const elsewhere: readonly ControlReason[] = [
   'forged_rows',
 ];
 
-describe('a tenant in which everything holds', () => {
-  it('passes all six controls, each with what was looked at', async () => {
+describe('a tenant without deviations', () => {
+  it('passes all six controls, and the report states what was examined', async () => {
     const report = await stage.report();
     expect(report.controls.flatMap(({ findings }) => findings)).toEqual([]);
     expect(report).toMatchObject({ status: 'pass', summary: { pass: 6, fail: 0 } });
@@ -55,7 +55,7 @@ describe('a tenant in which everything holds', () => {
     for (const one of report.controls) expect(one.next_step).toBeNull();
   });
 
-  it('names events that are in the ledger', async () => {
+  it('has a report that names events in the ledger', async () => {
     const { controls } = await stage.report();
     const ids = controls.flatMap(({ evidence }) => (evidence.evidence_event_ids ?? []) as string[]);
     expect(ids.length).toBeGreaterThan(5);
@@ -63,8 +63,8 @@ describe('a tenant in which everything holds', () => {
   });
 });
 
-describe('a control fails', () => {
-  it.each(damages)('$control $reason when $how', async ({ control, reason, sql }) => {
+describe('a control', () => {
+  it.each(damages)('$control fails with $reason if $how', async ({ control, reason, sql }) => {
     const found = await stage.damaged(sql(), () => stage.control(control));
     expect(reasonsOf(found)).toContain(reason);
     expect(found.status).toBe('fail');
@@ -73,7 +73,7 @@ describe('a control fails', () => {
     expect(found.next_step).toBe(found.findings[0]?.next_step);
   });
 
-  it('with next steps that name operations which there are', () => {
+  it('names existing operations in its next steps', () => {
     const known = new Set(
       allRoutes(stage.gateway.services).map(
         ({ operation }) => `${operation.method} ${operation.path}`,
@@ -85,7 +85,7 @@ describe('a control fails', () => {
     expect(named.length).toBeGreaterThan(10);
   });
 
-  it('not CC-1 where a kill switch forces a tenant that only reports to enforce', async () => {
+  it('CC-1 passes if a kill switch forces a tenant in monitor to enforce', async () => {
     const look = () => stage.control('CC-1');
     const tampered = () => stage.damaged(["update tenant set mode = 'monitor'"], look);
     const whileArmed = async (body: {
@@ -107,7 +107,7 @@ describe('a control fails', () => {
     expect(await whileArmed(forOneTool)).toEqual(insufficientForce);
   });
 
-  it('for every reason that there is', () => {
+  it('fails for every documented reason in one of these tests', () => {
     const made = new Set([...damages.map(({ reason }) => reason), ...elsewhere]);
     expect(
       Object.values(controlReasons)
@@ -123,21 +123,24 @@ describe('a control fails', () => {
     ['CC-4', 'install'],
     ['CC-5', 'tool_version'],
     ['CC-6', 'kill_switch'],
-  ] as const)('%s when its check breaks, and the others are reported', async (id, table) => {
-    const { pool } = stage.gateway.services;
-    await pool.query(`alter table ${table} rename to away`);
-    const { controls } = await stage
-      .report()
-      .finally(() => pool.query(`alter table away rename to ${table}`));
-    expect(controls).toHaveLength(6);
-    expect(controls.find((one) => one.id === id)).toMatchObject({
-      status: 'fail',
-      findings: [{ reason: 'check_failed' }],
-      evidence: {},
-    });
-  });
+  ] as const)(
+    '%s fails if its check cannot run, and the other controls are reported',
+    async (id, table) => {
+      const { pool } = stage.gateway.services;
+      await pool.query(`alter table ${table} rename to away`);
+      const { controls } = await stage
+        .report()
+        .finally(() => pool.query(`alter table away rename to ${table}`));
+      expect(controls).toHaveLength(6);
+      expect(controls.find((one) => one.id === id)).toMatchObject({
+        status: 'fail',
+        findings: [{ reason: 'check_failed' }],
+        evidence: {},
+      });
+    },
+  );
 
-  it('each for a tenant that nothing speaks for yet', async () => {
+  it('fails with insufficient_evidence for a tenant without data, except CC-4', async () => {
     const { services } = stage.gateway;
     const client = await stage.api.client(await stage.api.key({ tenantId: 'other' }));
     // As when it is published to sidecars.
@@ -152,7 +155,7 @@ describe('a control fails', () => {
     expect(reasonsOf({ findings: found })).toEqual(['insufficient_evidence']);
   });
 
-  it('CC-4 while keys for development are given, and for no other tenant', async () => {
+  it('CC-4 fails for a tenant with development keys, and for no other tenant', async () => {
     const { services } = stage.gateway;
     const devKeys = 'apk_dev-key-one=default:owner:tenant';
     const configured = { ...services, config: { ...services.config, devKeys } };
@@ -164,13 +167,13 @@ describe('a control fails', () => {
   });
 });
 
-describe('a ledger that is too long to read it whole', () => {
+describe('a ledger that is too long to be verified at once', () => {
   const state = async () => {
     const { findings, evidence } = await ledgerState(stage.gateway.services, 'default', 3);
     return { reasons: findings.map(({ reason }) => reason), evidence };
   };
 
-  it('is verified from where the last verification stopped', async () => {
+  it('is verified from the end of the previous verification', async () => {
     const { services } = stage.gateway;
     await verifyChain(services, 'default');
     await stage.ask();
@@ -182,7 +185,7 @@ describe('a ledger that is too long to read it whole', () => {
     expect((await state()).reasons).toEqual([]);
   });
 
-  it('fails where too much was sealed since, and where the whole was read too long ago', async () => {
+  it('fails if too many events were sealed since, or if the last whole verification is too old', async () => {
     const { services } = stage.gateway;
     await verifyChain(services, 'default');
     for (let asked = 0; asked < 5; asked++) await stage.ask();
@@ -193,7 +196,7 @@ describe('a ledger that is too long to read it whole', () => {
     expect((await state()).reasons).toEqual(['verification_stale']);
   });
 
-  it('fails for what the verification before found, and for what was acknowledged and is gone', async () => {
+  it('fails for a problem that an earlier verification found, and for acknowledged events that are missing', async () => {
     const { services } = stage.gateway;
     await changeVerification(services, 'default', (before) => ({ ...before, lostPosition: 99 }));
     expect((await state()).reasons).toContain('evidence_lost');
@@ -209,8 +212,8 @@ describe('a ledger that is too long to read it whole', () => {
   });
 });
 
-describe('rows that were changed past the API, once the sweep has met them,', () => {
-  it('fail CC-5, and whoever is told of everything is told once', async () => {
+describe('rows that were changed directly in the database', () => {
+  it('fail CC-5 after the sweep found them, and notify each webhook once', async () => {
     const { services } = stage.gateway;
     const messages = () =>
       services.db.delivery.count({ where: { kind: 'integrity.forged_row', status: 'pending' } });
@@ -229,8 +232,8 @@ describe('rows that were changed past the API, once the sweep has met them,', ()
   });
 });
 
-describe('the report', () => {
-  it('is signed by the report key (ES256), and one changed word breaks it', async () => {
+describe('the compliance report', () => {
+  it('is signed with the report key (ES256), and one changed word invalidates the signature', async () => {
     const report = await stage.report();
     const { signingKeys } = stage.gateway.services;
     const keys = verificationKeys(await signingKeys.publicKeys('default', 'report'));
@@ -246,7 +249,7 @@ describe('the report', () => {
     expect(isGenuine(object, complianceTyp, others)).toBe(false);
   });
 
-  it('is refused, and not sent unsigned, when it cannot be signed', async () => {
+  it('is refused, not sent unsigned, if it cannot be signed', async () => {
     const { db, clock } = stage.gateway.services;
     const sql = ["update signing_key set sealed = '{}', kid = 'moved' where purpose = 'report'"];
     const refused = await stage.damaged(sql, async () => {
@@ -258,7 +261,7 @@ describe('the report', () => {
     expect(await db.signingKey.count({ where: ofReports })).toBe(1);
   });
 
-  it('shows no secret', async () => {
+  it('contains no secret', async () => {
     const text = JSON.stringify(await stage.report());
     const { db } = stage.gateway.services;
     for (const { sealed } of await db.signingKey.findMany()) expect(text).not.toContain(sealed);

@@ -134,20 +134,23 @@ const requests = operations.flatMap(({ operationId, parameters = [], requestBody
   ),
 ]);
 
-describe('the schemas of requests', () => {
-  it.each(requests)('%s are closed and bounded, in every field', (at, schema) => {
+describe('a schema of a request', () => {
+  it.each(requests)('of %s is closed and bounded in every field', (at, schema) => {
     const problems = [...within(schema, at)].flatMap(([place, one]) => problemOf(place, one) ?? []);
     const where = [...within(schema, at)].filter(([place, one]) => problemOf(place, one));
     expect(where.map(([place]) => place).map((place, n) => `${place} ${problems[n]}`)).toEqual([]);
   });
 
-  it.each(requests)('%s has no pattern that readers understand differently', (at, schema) => {
-    const patterns = [...within(schema, at)].flatMap(([, { pattern }]) => pattern ?? []);
-    expect(patterns.filter((pattern) => /\\[dDwW]|\\p\{/.test(pattern))).toEqual([]);
-    for (const pattern of patterns) expect(() => new RegExp(pattern, 'u')).not.toThrow();
-  });
+  it.each(requests)(
+    'of %s has no pattern that regular expression engines interpret differently',
+    (at, schema) => {
+      const patterns = [...within(schema, at)].flatMap(([, { pattern }]) => pattern ?? []);
+      expect(patterns.filter((pattern) => /\\[dDwW]|\\p\{/.test(pattern))).toEqual([]);
+      for (const pattern of patterns) expect(() => new RegExp(pattern, 'u')).not.toThrow();
+    },
+  );
 
-  it.each(requests)('%s gives ids a pattern', (at, schema) => {
+  it.each(requests)('of %s gives ids a pattern', (at, schema) => {
     const ids = [...within(schema, at)].filter(
       ([place, { type }]) => /(^|[._:])id$|_id$/.test(place) && type === 'string',
     );
@@ -157,7 +160,7 @@ describe('the schemas of requests', () => {
   });
 });
 
-describe('the schemas of the document', () => {
+describe('the schemas of the OpenAPI document', () => {
   it('have names, so that generated clients have types', () => {
     for (const name of ['Approval', 'Policy', 'PolicyDefinition', 'Agent', 'EvidenceEvent']) {
       expect(schemas).toHaveProperty(name);
@@ -190,7 +193,7 @@ describe('the schemas of the document', () => {
     }
   });
 
-  it('are all referred to', () => {
+  it('are all referenced', () => {
     const used = new Set(
       JSON.stringify(document)
         .match(/#\/components\/schemas\/\w+/g)

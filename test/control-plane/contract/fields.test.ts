@@ -118,7 +118,7 @@ const bodies = {
 } as const;
 
 describe.each(Object.entries(bodies))('%s', (path, [required, body, status]) => {
-  it('takes every field of the contract, and refuses a body without a required one', async () => {
+  it('accepts every field of the contract, and refuses a body without a required field', async () => {
     const whole: Record<string, unknown> = body();
     expect((await gateway.post(path, whole)).status).toBe(status);
     for (const field of required) {
@@ -152,20 +152,23 @@ describe('the reason codes of contract 7, over HTTP', () => {
     ['args.amount_exceeds_limit', { max_amount: 10 }, { amount: 11 }],
     ['args.resource_out_of_scope', { customer_id: 'c1' }, { customer_id: 'c2' }],
     ['args.external_recipient', { allowed_domains: ['example.com'] }, { to: 'x@evil.example' }],
-  ])('%s, for arguments outside the constraints of the passport', async (code, limits, args) => {
-    const body = { ...issueBody(), resource_constraints: limits };
-    const { passport } = (await gateway.post('/v1/passports/issue', body)).body ?? {};
-    expect(await ask({ args, passport })).toMatchObject({
-      status: 200,
-      body: { decision: 'deny', reason_code: code },
-    });
-  });
+  ])(
+    '%s is returned for arguments outside the constraints of the passport',
+    async (code, limits, args) => {
+      const body = { ...issueBody(), resource_constraints: limits };
+      const { passport } = (await gateway.post('/v1/passports/issue', body)).body ?? {};
+      expect(await ask({ args, passport })).toMatchObject({
+        status: 200,
+        body: { decision: 'deny', reason_code: code },
+      });
+    },
+  );
 
   it.each([
     ['tool.manifest_changed', { vendorExtension: 'new' }],
     ['tool.oauth_scope_broadened', { oauthScopes: ['read', 'write'] }],
     ['tool.read_to_write_conversion', { sideEffectProfile: ['read', 'delete'] }],
-  ])('%s, for a tool that drifted so', async (code, change) => {
+  ])('%s is returned for a tool with that kind of drift', async (code, change) => {
     const tool = `drift.${code}`;
     const approved = { name: tool, oauthScopes: ['read'], sideEffectProfile: ['read'] };
     await ingest(approved);
@@ -183,7 +186,7 @@ describe('the reason codes of contract 7, over HTTP', () => {
     });
   });
 
-  it('tool.reapproval_required, where nothing is known of how it drifted', async () => {
+  it('tool.reapproval_required is returned if the kind of drift is unknown', async () => {
     await ingest({ name: 'drift.unknown' });
     await gateway.services.db.tool.updateMany({
       where: { name: 'drift.unknown' },
@@ -194,7 +197,7 @@ describe('the reason codes of contract 7, over HTTP', () => {
     });
   });
 
-  it('passport.missing and agent.not_found, in strict mode', async () => {
+  it('passport.missing and agent.not_found are returned in strict mode', async () => {
     expect(await ask({ mode: 'strict' })).toMatchObject({
       status: 401,
       body: { reason_code: 'passport.missing', decision: 'deny' },

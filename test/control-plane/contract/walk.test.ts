@@ -74,12 +74,12 @@ const casesOf = (row: ContractRow, operation: AnyOperation): readonly Case[] => 
   ...(operation.auth === 'none' ? openCases : []),
 ];
 
-describe('the contract', () => {
-  it('has every path of sections 4.1 to 4.5, of 4.7 about compliance, and of 4.10 about agents, policies, kill switches and the audit trail', () => {
+describe('the API contract', () => {
+  it('contains every path of sections 4.1 to 4.5, of 4.7 on compliance, and of 4.10 on agents, policies, kill switches and the audit trail', () => {
     expect(contractRows.filter((row) => find(row) === undefined)).toEqual([]);
   });
 
-  it('has no cases for what is no row of it', () => {
+  it('has no cases for operations that it does not contain', () => {
     const names = contractRows.map(({ name }) => name);
     expect(Object.keys(special).filter((name) => !names.includes(name))).toEqual([]);
   });
@@ -91,7 +91,7 @@ describe.each(contractRows.map((row) => [row.name, row] as const))('%s', (_name,
   const cases = casesOf(row, operation);
   const responses = responsesOf(row);
 
-  it('says who may call it, and every status that the contract lists', () => {
+  it('declares its callers, and every status that the contract lists', () => {
     expect(operation.auth).toBe(row.auth);
     if (row.permission !== undefined) expect(operation.permission).toBe(row.permission);
     const said = Object.keys(responses).map(Number);

@@ -47,8 +47,8 @@ const refused = (feature: string, min_tier: string) => ({
   body: { reason_code: 'plan.cap_reached', feature, min_tier, error: expect.any(String) },
 });
 
-describe('the cap of a plan', () => {
-  it('of agents is never passed by twenty registrations at once', async () => {
+describe('the limits of a plan', () => {
+  it('are not exceeded by twenty concurrent registrations of agents', async () => {
     const { id, key } = await tenant('free');
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, n) => createAgent(key, `agent ${n}`)),
@@ -60,7 +60,7 @@ describe('the cap of a plan', () => {
     expect(await gateway.services.db.agent.count({ where: { tenantId: id } })).toBe(5);
   });
 
-  it('of policies is never passed by twenty creations at once, drafts and published', async () => {
+  it('are not exceeded by twenty concurrent creations of policies, drafts and published', async () => {
     const { id, key } = await tenant('free');
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, n) => createPolicy(key, `p${n}`, n % 2 === 0)),
@@ -72,7 +72,7 @@ describe('the cap of a plan', () => {
     expect(await gateway.services.db.policy.count({ where: { tenantId: id } })).toBe(10);
   });
 
-  it('of team is a hundred agents and five hundred policies', async () => {
+  it('are a hundred agents and five hundred policies for team', async () => {
     const below = await tenant('team', { agents: 99, policies: 499 });
     expect((await createAgent(below.key, 'last')).status).toBe(201);
     expect((await createPolicy(below.key, 'last')).status).toBe(201);
@@ -81,7 +81,7 @@ describe('the cap of a plan', () => {
     expect(overPolicies).toMatchObject(refused('policies', 'enterprise'));
   });
 
-  it('of enterprise is none, and an unknown plan is the smallest', async () => {
+  it('do not exist for enterprise, and an unknown plan has the smallest', async () => {
     const large = await tenant('enterprise', { agents: 101, policies: 501 });
     expect((await createAgent(large.key, 'more')).status).toBe(201);
     expect((await createPolicy(large.key, 'more')).status).toBe(201);
@@ -90,12 +90,12 @@ describe('the cap of a plan', () => {
     expect((await createPolicy(odd.key, 'more')).status).toBe(402);
   });
 
-  it('names the tier that would allow one more, also after a step down from a larger plan', async () => {
+  it('are reported with the next tier that would suffice, also after a downgrade', async () => {
     const { key } = await tenant('free', { agents: 120 });
     expect(await createAgent(key, 'more')).toMatchObject(refused('agents', 'enterprise'));
   });
 
-  it('counts disabled agents, and lets those there are be registered again', async () => {
+  it('count disabled agents, and do not prevent a new registration of an existing agent', async () => {
     const { id, key } = await tenant('free', { agents: 5 });
     await gateway.services.db.agent.updateMany({
       where: { tenantId: id },
@@ -105,7 +105,7 @@ describe('the cap of a plan', () => {
     expect((await createAgent(key, 'old 0')).status).toBe(201);
   });
 
-  it('does not count archived policies', async () => {
+  it('do not count archived policies', async () => {
     const { id, key } = await tenant('free', { policies: 10 });
     expect((await createPolicy(key, 'more')).status).toBe(402);
     const [first] = await gateway.services.db.policy.findMany({ where: { tenantId: id }, take: 1 });
@@ -114,7 +114,7 @@ describe('the cap of a plan', () => {
     expect((await createPolicy(key, 'more')).status).toBe(201);
   });
 
-  it('of the smallest plan has no integration, and stores nothing of one', async () => {
+  it('exclude integrations in the smallest plan, and nothing of one is stored', async () => {
     const put = (key: string) =>
       gateway.api.send('PUT', '/api/v1/integrations/webhook', {
         key,

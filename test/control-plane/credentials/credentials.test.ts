@@ -26,7 +26,7 @@ const store = async (tenantId: string, wanted: object) =>
   api.send('POST', '/api/v1/credentials', { key: await api.key({ tenantId }), body: wanted });
 
 describe('a stored credential', () => {
-  it('never shows its secret: not in the answer, the list, the database, nor the ledger', async () => {
+  it('never exposes its secret in responses, lists, the database or the ledger', async () => {
     const stored = await store('t1', body());
     expect(stored.status).toBe(200);
     expect(stored.body).toMatchObject({ name: 'payments', version: 1, inject: { in: 'bearer' } });
@@ -41,7 +41,7 @@ describe('a stored credential', () => {
     }
   });
 
-  it('is what the bound call gets, and no other', async () => {
+  it('is added to the calls that it is bound to, and to no other call', async () => {
     await store(
       't2',
       body({ bind: { tools: ['payments.*'], hosts: ['API.Payments.Example:443'] } }),
@@ -56,7 +56,7 @@ describe('a stored credential', () => {
     expect(await ask('payments.refund', 'api.payments.example', 't1-other')).toBeUndefined();
   });
 
-  it('gets a new version under its name, and the old secret is gone', async () => {
+  it('gets a new version when it is stored again under its name, and the old secret is deleted', async () => {
     const first = await store('t3', body());
     const second = await store('t3', body({ secret: 'sk_new' }));
     expect(second.body).toMatchObject({ id: first.body?.id, version: 2 });
@@ -68,7 +68,7 @@ describe('a stored credential', () => {
     expect(await services.db.credential.count({ where: { tenantId: 't3' } })).toBe(1);
   });
 
-  it('stored by many at once gets a version for each', async () => {
+  it('gets one version for each of many concurrent writes', async () => {
     const answers = await Promise.all(
       Array.from({ length: 8 }, (_, index) => store('race', body({ secret: `s${index}` }))),
     );
@@ -79,7 +79,7 @@ describe('a stored credential', () => {
     expect((await credentialForCall(services, 'race', call))?.secret).toMatch(/^s\d$/);
   });
 
-  it('goes where it was stored for, whatever someone writes into the database', async () => {
+  it('is sent only where it was stored for, even if its row was changed in the database', async () => {
     await store('t4', body());
     await services.db.credential.updateMany({
       where: { tenantId: 't4' },
@@ -93,7 +93,7 @@ describe('a stored credential', () => {
     });
   });
 
-  it('reaches the sidecars whose agents may call its tools, and what every heartbeat covers', async () => {
+  it('is published to the sidecars whose agents may call its tools, and its version is in the heartbeat', async () => {
     const agent = async (name: string, capabilities: string[]) => {
       const { id } = await services.db.agent.create({
         data: { tenantId: 't5', name, capabilities },
@@ -129,7 +129,7 @@ describe('a stored credential', () => {
     expect(await credentialsOfAgent(services, 't1', payer)).toEqual([]);
   });
 
-  it('that moves to other tools tells those who lose it', async () => {
+  it('is published to the sidecars that lose it if its tools change', async () => {
     const { id } = await services.db.agent.create({
       data: { tenantId: 't6', name: 'payer', capabilities: ['payments.refund'] },
     });
@@ -155,7 +155,7 @@ describe('a removed credential', () => {
     api.send('DELETE', `/api/v1/credentials/${id}`, { key: await api.key({ tenantId, role }) });
   const call = { tool: 'payments.refund', host: 'api.payments.example' };
 
-  it('is deleted with its secret, is sealed, and is given to no call', async () => {
+  it('is deleted with its secret, recorded, and added to no call', async () => {
     const { body: stored } = await store('r1', body());
     const removed = await remove('r1', stored?.id);
     expect([removed.status, removed.body]).toEqual([
@@ -173,7 +173,7 @@ describe('a removed credential', () => {
     });
   });
 
-  it('is not found when it is removed again, by another tenant, or under no id', async () => {
+  it('is not found if it is removed again, by another tenant, or with an unknown id', async () => {
     const { body: stored } = await store('r2', body());
     const answers = [await remove('r1', stored?.id), await remove('r2', 'cred_none')];
     await remove('r2', stored?.id);
@@ -185,13 +185,13 @@ describe('a removed credential', () => {
     expect(events.filter(({ type }) => type === 'credential.removed')).toHaveLength(1);
   });
 
-  it('is removed only with the permission to store one', async () => {
+  it('requires the permission to store credentials for its removal', async () => {
     const { body: stored } = await store('r3', body());
     expect((await remove('r3', stored?.id, 'developer')).status).toBe(403);
     expect(await services.db.credential.count({ where: { tenantId: 'r3' } })).toBe(1);
   });
 
-  it('leaves its name to a new credential with another id, from version 1', async () => {
+  it('frees its name for a new credential with another id and version 1', async () => {
     const { body: first } = await store('r4', body());
     await store('r4', body());
     await remove('r4', first?.id);
@@ -201,14 +201,14 @@ describe('a removed credential', () => {
     expect(await credentialForCall(services, 'r4', call)).toMatchObject({ secret: 'sk_new' });
   });
 
-  it('leaves its calls to the next credential by name', async () => {
+  it('is replaced in its calls by the next credential by name', async () => {
     const { body: first } = await store('r5', body());
     await store('r5', body({ name: 'payments-2', secret: 'sk_next' }));
     await remove('r5', first?.id);
     expect(await credentialForCall(services, 'r5', call)).toMatchObject({ secret: 'sk_next' });
   });
 
-  it('is dropped by the sidecars that hold it, as an old version is', async () => {
+  it('is deleted by the sidecars that hold it, like an old version', async () => {
     const { id } = await services.db.agent.create({
       data: { tenantId: 'r6', name: 'payer', capabilities: ['payments.refund'] },
     });
@@ -235,7 +235,7 @@ describe('a removed credential', () => {
     expect(await credentialsOfAgent(services, 'r6', agentId)).toEqual([]);
   });
 
-  it('never leaves a version of the credentials that sidecars knew before, whatever is stored next', async () => {
+  it('never leads back to a credentials version that sidecars have seen, whatever is stored next', async () => {
     const { body: old } = await store('r7', body({ name: 'old' }));
     for (let count = 0; count < 4; count++) await store('r7', body({ name: 'old' }));
     await store('r7', body({ name: 'kept' }));
@@ -255,15 +255,15 @@ describe('a removed credential', () => {
   });
 });
 
-describe('what cannot be stored', () => {
+describe('a malformed credential', () => {
   it.each<[string, object]>([
-    ['a secret that ends a header line', body({ secret: 'a\r\nx: y' })],
-    ['a secret with space around it', body({ secret: ' a' })],
-    ['a secret that a header cannot carry', body({ secret: 'schlüssel' })],
+    ['a secret with a line break', body({ secret: 'a\r\nx: y' })],
+    ['a secret with surrounding spaces', body({ secret: ' a' })],
+    ['a secret with characters that a header cannot contain', body({ secret: 'schlüssel' })],
     ['a header without a name', body({ inject: { in: 'header' } })],
-    ['a header that frames', body({ inject: { in: 'header', name: 'Content-Length' } })],
+    ['a header for message framing', body({ inject: { in: 'header', name: 'Content-Length' } })],
     [
-      'a header of the proxy’s own',
+      'a header that the proxy sets',
       body({ inject: { in: 'header', name: 'Proxy-Authorization' } }),
     ],
     ['a bearer with a header name', body({ inject: { in: 'bearer', name: 'x' } })],
@@ -276,8 +276,8 @@ describe('what cannot be stored', () => {
     ['a user name after the secret', body({ inject: { in: 'basic', format: '{secret}:user' } })],
     ['a wildcard host', body({ bind: { tools: ['a'], hosts: ['*'] } })],
     ['a host with a path', body({ bind: { tools: ['a'], hosts: ['a.example/x'] } })],
-    ['a tool that is no glob', body({ bind: { tools: ['a b'], hosts: ['a.example'] } })],
-  ])('%s', async (_what, wanted) => {
+    ['a tool that is not a glob', body({ bind: { tools: ['a b'], hosts: ['a.example'] } })],
+  ])('is refused: %s', async (_what, wanted) => {
     const answer = await store('wrong', wanted);
     expect([answer.status, answer.body?.reason_code]).toEqual([400, 'credential.invalid']);
     expect(answer.text).not.toContain('hunter2');
@@ -289,7 +289,7 @@ describe('what cannot be stored', () => {
     ['bound to no tool', body({ bind: { tools: [], hosts: ['a.example'] } })],
     ['without a secret', body({ secret: '' })],
     ['with a field that does not exist', body({ secrte: 'x' })],
-  ])('a credential %s', async (_what, wanted) => {
+  ])('is refused if it is a credential %s', async (_what, wanted) => {
     const answer = await store('wrong', wanted);
     expect([answer.status, answer.body?.reason_code]).toEqual([400, 'args.schema_invalid']);
     expect(answer.text).not.toContain('hunter2');
@@ -299,11 +299,11 @@ describe('what cannot be stored', () => {
 it.each([
   ['a header', { in: 'header', name: 'X-Api-Key' }],
   [
-    'a header in a scheme of its own',
+    'a header with a custom scheme',
     { in: 'header', name: 'Authorization', format: 'Token {secret}' },
   ],
   ['a password', { in: 'basic', format: 'user:{secret}' }],
-  ['a parameter', { in: 'query', name: 'api_key' }],
-])('a secret can be %s', async (what, inject) => {
+  ['a query parameter', { in: 'query', name: 'api_key' }],
+])('a secret can be sent as %s', async (what, inject) => {
   expect((await store('ways', body({ name: what.replaceAll(' ', '-'), inject }))).status).toBe(200);
 });

@@ -67,8 +67,8 @@ const putBack = (id: string) =>
   sql(`delete from credential where id = '${id}';
        insert into credential select * from kept; drop table kept`);
 
-describe('a removed credential whose row a database writer puts back whole', () => {
-  it('is not used, listed or delivered, and is reported; the others are', async () => {
+describe('a removed credential whose row is restored directly in the database', () => {
+  it('is not used, listed or delivered, and is reported; other credentials work', async () => {
     // The first by name would be used.
     const { id } = await store('a-removed');
     expect(await sent()).toBe('Bearer sk_of_a-removed_1');
@@ -85,7 +85,7 @@ describe('a removed credential whose row a database writer puts back whole', () 
     expect(await stage.services.db.credential.count({ where: { id } })).toBe(0);
   });
 
-  it('is not used although it was given another name', async () => {
+  it('is not used, even if its name was changed', async () => {
     const { id } = await store('a-named');
     await keep(id);
     await remove(id);
@@ -96,7 +96,7 @@ describe('a removed credential whose row a database writer puts back whole', () 
     await remove(id);
   });
 
-  it('is found by the sweep without being used, and stops nobody', async () => {
+  it('is found by the sweep without being used, and does not affect other calls', async () => {
     const { id } = await store('a-swept');
     await keep(id);
     await remove(id);
@@ -119,7 +119,7 @@ describe('a removed credential whose row a database writer puts back whole', () 
     await remove(again.id);
   });
 
-  it('is counted', async () => {
+  it('is counted in the metrics', async () => {
     const { services } = stage;
     const { id } = await store('a-counted');
     await keep(id);
@@ -135,8 +135,8 @@ describe('a removed credential whose row a database writer puts back whole', () 
   });
 });
 
-describe('an older version of a credential that a database writer puts back whole', () => {
-  it('is refused wherever it would be used, until the credential is stored again', async () => {
+describe('an older version of a credential that is restored directly in the database', () => {
+  it('is refused for every use until the credential is stored again', async () => {
     const { id } = await store('a-rotated');
     await keep(id);
     await store('a-rotated', { secret: 'sk_of_a-rotated_2' });
@@ -151,7 +151,7 @@ describe('an older version of a credential that a database writer puts back whol
     await remove(again.id);
   });
 
-  it('refuses to widen an agent by what it says', async () => {
+  it('does not permit a wider agent registration', async () => {
     const { id } = await store('a-widened', { bind: { tools: ['none'], hosts: [stage.host] } });
     await keep(id);
     await store('a-widened', { bind: { tools: ['wide.*'], hosts: [stage.host] } });
@@ -165,7 +165,7 @@ describe('an older version of a credential that a database writer puts back whol
   });
 });
 
-it('a credential whose row was deleted and its name stored again does not return in its place', async () => {
+it('a credential whose row was deleted does not return after its name was stored again', async () => {
   const { id } = await store('a-deleted');
   await keep(id);
   await sql(`delete from credential where id = '${id}'`);
@@ -187,7 +187,7 @@ it('a credential that was renamed in the database is refused, because names deci
   await remove(id);
 });
 
-it('a removal counts while its event waits to be sealed, and a forged one does not', async () => {
+it('a removal whose event waits to be sealed is effective, and a forged one is not', async () => {
   const { db, ledger, guard, vault, clock } = stage.services;
   const { id } = await store('a-waiting');
   const row = await db.credential.findUniqueOrThrow({ where: { id } });

@@ -25,12 +25,12 @@ afterAll(async () => {
   await gateway.close();
 });
 
-it('every operation is classified once', () => {
+it('every operation is classified exactly once', () => {
   const classified = [...Object.keys(secretPaths), ...secretFree];
   expect(classified.toSorted()).toEqual(operations.map(({ id }) => id).toSorted());
 });
 
-it('the operations that reach a secret by a permission ask for it', () => {
+it('every operation that can reach a secret requires the permission for it', () => {
   for (const [id, [guard]] of Object.entries(secretPaths)) {
     const operation = operations.find((one) => one.id === id);
     if (guard === 'enrolment' || guard === 'sealed hosts' || id === 'registerAgent') continue;
@@ -39,7 +39,7 @@ it('the operations that reach a secret by a permission ask for it', () => {
 });
 
 describe.each(without)('a key of role %s', (role) => {
-  it('reads no secret by any operation, nor does the sidecar that its holder runs', async () => {
+  it('reads no secret by any operation, and neither does a sidecar that its holder enrolled', async () => {
     const agentId = await gateway.agent(`run by ${role}`, ['notes.*']);
     const { controlPlane } = await enrolledSidecar(gateway, agentId);
     const key = await api.key({ role, scope: 'gateway', principal: role });

@@ -44,7 +44,7 @@ it('a credential for a bound tool and host is stored without a warning, and so i
 it.each([
   ['payment.*', 'payments.*'],
   ['payments.refnd', 'payments.refund'],
-])('warns of the tool %s, which matches no known tool, and names %s', async (tool, nearest) => {
+])('warns that the tool %s matches no known tool, and suggests %s', async (tool, nearest) => {
   expect(await store({ tools: [tool] })).toEqual([
     `bind.tools: "${tool}" matches no tool that is registered, bound or was called before; did you mean "${nearest}"?`,
   ]);
@@ -55,19 +55,19 @@ it.each([
   ['127.0.0.1:9099', 'localhost:9100'],
   ['apy.example', 'api.example'],
   ['api.example:8443', 'api.example'],
-])('warns of the host %s, which no binding has, and names %s', async (host, nearest) => {
+])('warns that no binding has the host %s, and suggests %s', async (host, nearest) => {
   expect(await store({ hosts: [host] })).toEqual([
     `bind.hosts: no binding has the host "${host}"; did you mean "${nearest}"?`,
   ]);
 });
 
-it('names no host if none is near', async () => {
+it('suggests no host if none is similar', async () => {
   expect(await store({ hosts: ['nowhere.test'] })).toEqual([
     'bind.hosts: no binding has the host "nowhere.test"; bind its calls, or check how it is written, with the port',
   ]);
 });
 
-it('warns of a host that is passed through, because no credential is added there', async () => {
+it('warns of a passthrough host, because no credential is added there', async () => {
   expect(await store({ hosts: ['mirror.example'] })).toEqual([
     expect.stringContaining('"mirror.example" is passed through'),
   ]);
@@ -100,7 +100,7 @@ it('warns of another credential for the same tool and host, and names the one th
   expect(await store({ name: 'other-tools', tools: ['mcp.crm.*'] })).toBe(undefined);
 });
 
-it('answers with a bounded list of warnings', async () => {
+it('returns a bounded list of warnings', async () => {
   const hosts = Array.from({ length: 100 }, (_, at) => `h${at}.nowhere.test`);
   const warnings = await store({ hosts });
   expect(warnings).toHaveLength(21);

@@ -65,7 +65,7 @@ async function aLedger(events: readonly EvidenceEvent[]) {
 const typesOf = (events: readonly SealedEventRecord[]) => events.map(({ type }) => type);
 
 describe('the audit trail', () => {
-  it('holds every event but the traffic of agents, in order, however it is paged', async () => {
+  it('contains every event except the traffic of agents, in order, with any page size', async () => {
     const types = ['key.created', ...traffic, 'tool.drifted', 'chain_verification_failed'];
     const events = Array.from({ length: 90 }, (_, index) =>
       anEvent({ type: types[index % types.length] ?? '', chain_id: `c:${index % 4}` }),
@@ -84,7 +84,7 @@ describe('the audit trail', () => {
     }
   });
 
-  it('is narrowed by every filter of events', async () => {
+  it('accepts every filter of events', async () => {
     const { list } = await aLedger([
       change(),
       change({ type: 'key.created', chain_id: 'keys:api' }),
@@ -103,7 +103,7 @@ describe('the audit trail', () => {
     expect(await at({ reason_code: 'r' })).toEqual([4]);
   });
 
-  it('says of each chain on the page how long it is, and that it is whole', async () => {
+  it('returns the length of each chain on the page, and that it is intact', async () => {
     const { list } = await aLedger([
       ...Array.from({ length: 12 }, () => change()),
       change({ chain_id: 'keys:api' }),
@@ -121,30 +121,39 @@ describe('the audit trail', () => {
   });
 
   it.each([
-    ['a text', `canonical = replace(canonical, 'dana', 'emil')`, 'position = 5'],
+    ['the text of an event', `canonical = replace(canonical, 'dana', 'emil')`, 'position = 5'],
     ['a hash', `event_hash = 'sha256:${'0'.repeat(64)}'`, 'position = 5'],
     ['a link', `prev_hash = 'sha256:${'0'.repeat(64)}'`, 'position = 5'],
     ['the chain of a row', `chain_id = 'keys:api', seq = 2`, 'position = 9'],
-    ['a row made traffic', `type = 'decision', canonical = '{}'`, 'position = 5'],
-    ['a text that is no JSON', `canonical = '{'`, 'position = 5'],
-  ])('says which chain is not what was sealed: %s was changed', async (what, set, where) => {
-    const { list, damage } = await aLedger([
-      ...Array.from({ length: 9 }, () => change()),
-      change({ chain_id: 'keys:api' }),
-    ]);
-    expect((await list()).chains.map(({ ok }) => ok)).toEqual([true, true]);
-    await damage(set, where);
-    // Whoever asks of events elsewhere in the chain learns of it, too.
-    const query = what === 'a text that is no JSON' ? { cursor: '' } : {};
-    const { chains } = await list(
-      'cursor' in query ? { from: new Date(Date.now() - 1_000_000).toISOString(), limit: '1' } : {},
-    );
-    expect(chains.find(({ chain_id }) => chain_id === 'policies:default')).toMatchObject({
-      ok: false,
-    });
-  });
+    [
+      'the type of an event, to that of traffic',
+      `type = 'decision', canonical = '{}'`,
+      'position = 5',
+    ],
+    ['a text, to invalid JSON', `canonical = '{'`, 'position = 5'],
+  ])(
+    'reports the chain that differs from what was sealed: %s was changed',
+    async (what, set, where) => {
+      const { list, damage } = await aLedger([
+        ...Array.from({ length: 9 }, () => change()),
+        change({ chain_id: 'keys:api' }),
+      ]);
+      expect((await list()).chains.map(({ ok }) => ok)).toEqual([true, true]);
+      await damage(set, where);
+      // Whoever asks of events elsewhere in the chain learns of it, too.
+      const query = what === 'a text, to invalid JSON' ? { cursor: '' } : {};
+      const { chains } = await list(
+        'cursor' in query
+          ? { from: new Date(Date.now() - 1_000_000).toISOString(), limit: '1' }
+          : {},
+      );
+      expect(chains.find(({ chain_id }) => chain_id === 'policies:default')).toMatchObject({
+        ok: false,
+      });
+    },
+  );
 
-  it('sees a chain that lost its end, and one whose row was removed in the middle', async () => {
+  it('detects a chain that lost its end, and one that lost a row in the middle', async () => {
     for (const position of [9, 4]) {
       const { list, tenantId } = await aLedger(Array.from({ length: 9 }, () => change()));
       const where = `tenant_id = '${tenantId}' AND position = ${position}`;
@@ -153,7 +162,7 @@ describe('the audit trail', () => {
     }
   });
 
-  it('verifies a bounded number of the newest events, and the old ones that it shows; one file takes 10,000', async () => {
+  it('verifies a bounded number of the newest events and the older events on the page, and an export of 10,000', async () => {
     const { get, list, damage } = await aLedger(Array.from({ length: 10_005 }, () => change()));
     const chain = { chain_id: 'policies:default', length: 10_005, verified: 10_000, ok: true };
     expect((await list()).chains).toEqual([chain]);
@@ -179,7 +188,7 @@ describe('an export of the audit trail', () => {
   const odd = '=cmd|\'/c calc\'!A1,"q"\n<b>*|';
 
   it.each(['json', 'csv', 'md'])(
-    'as %s verifies, and not when a byte of it is another',
+    'as %s verifies, and fails to verify if one byte changes',
     async (format) => {
       const { get, keys } = await aLedger([
         change({ data: { by: odd } }),
@@ -207,7 +216,7 @@ describe('an export of the audit trail', () => {
     },
   );
 
-  it('holds the events of the trail, their chains, and the record of the export itself', async () => {
+  it('contains the events of the trail, their chains, and the record of the export itself', async () => {
     const { get, list } = await aLedger([change(), anEvent(), change({ type: 'key.created' })]);
     const { body } = await get('/export', { type: 'key.created' });
     const parsed = exportAudit.success.schema?.parse(body) ?? expect.fail('no schema');
@@ -231,7 +240,7 @@ describe('an export of the audit trail', () => {
     });
   });
 
-  it('keeps other people’s text in its cell', async () => {
+  it('keeps text from agents within its cell', async () => {
     const { get } = await aLedger([change({ data: { by: odd } })]);
     const csv = (await get('/export', { format: 'csv' })).text;
     expect(csv).toContain(`,"'=cmd|'/c calc'!A1,""q""\n<b>*|",`);
@@ -239,7 +248,7 @@ describe('an export of the audit trail', () => {
     expect(md).toContain(String.raw`| =cmd\|'/c calc'\!A1,"q" &lt;b\>\*\| |`);
   });
 
-  it('is refused, and not recorded, while there is no key to sign it with', async () => {
+  it('is refused and not recorded while no signing key is available', async () => {
     const { get, list, tenantId } = await aLedger([change()]);
     // Its private half was put into the vault under a master key that nobody has any more.
     const lost = await testServices({ databaseUrl: database.url });
@@ -250,7 +259,7 @@ describe('an export of the audit trail', () => {
     expect((await list()).events).toHaveLength(1);
   });
 
-  it('takes no signature of another kind, nor of a trail that was written otherwise', async () => {
+  it('is rejected with a signature of another purpose, and with a different serialisation', async () => {
     const key = generateSigningKey('ES256');
     const keys = verificationKeys([key.publicJwk]);
     const write = (value: object) => Buffer.from(`${canonicalJson(value)}\n`);

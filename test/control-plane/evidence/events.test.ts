@@ -67,7 +67,7 @@ async function all(given: Readonly<Record<string, string>>): Promise<number[]> {
 }
 
 describe('listing events', () => {
-  it('shows them as they were sealed: without the links their JCS form is what was hashed', async () => {
+  it('returns them as sealed: without the links, their JCS form is the text that was hashed', async () => {
     const page = await list({ limit: '3' });
     for (const [index, shown] of page.events.entries()) {
       const { prev_hash, event_hash, sealed_at, cursor, ...sealed } = shown;
@@ -80,7 +80,7 @@ describe('listing events', () => {
     expect(contract.listEvidenceEvents.success.schema?.parse(page)).toEqual(page);
   });
 
-  it('goes up in position, 100 at a time unless told otherwise, and ends with a null cursor', async () => {
+  it('returns them in order of position, 100 by default, and ends with a null cursor', async () => {
     const page = await list();
     expect(indexesOf(page)).toEqual(where(() => true));
     expect(page.next_cursor).toBeNull();
@@ -95,10 +95,14 @@ describe('listing events', () => {
     ['agent_id', { agent_id: '2' }, (index: number) => index % 3 === 2],
     ['tool', { tool: 'tool.3' }, (index: number) => index % 5 === 3],
     ['decision', { decision: 'deny' }, (index: number) => index % 4 === 0],
-    ['reason_code', { reason_code: 'reason.6' }, (index: number) => index % 7 === 6],
-    ['from, that time included', { from: timeOf(40) }, (index: number) => index >= 40],
-    ['to, that time included', { to: timeOf(20) }, (index: number) => index <= 20],
-    ['a moment', { from: timeOf(20), to: timeOf(20) }, (index: number) => index === 20],
+    ['from, inclusive', { reason_code: 'reason.6' }, (index: number) => index % 7 === 6],
+    ['to, inclusive', { from: timeOf(40) }, (index: number) => index >= 40],
+    ['one instant', { to: timeOf(20) }, (index: number) => index <= 20],
+    [
+      'a time with an offset',
+      { from: timeOf(20), to: timeOf(20) },
+      (index: number) => index === 20,
+    ],
     [
       'a time with an offset',
       { from: '2026-07-01T11:40:00+02:00' },
@@ -109,13 +113,13 @@ describe('listing events', () => {
       { chain_id: 'agent:0', agent_id: '0', decision: 'deny', from: timeOf(10), to: timeOf(50) },
       (index: number) => index % 12 === 0 && index >= 10 && index <= 50,
     ],
-    ['nothing that exists', { tool: 'no.such.tool' }, () => false],
-  ])('filters by %s, whatever the size of the pages', async (_what, given, holds) => {
+    ['a tool without events', { tool: 'no.such.tool' }, () => false],
+  ])('filters by %s with any page size', async (_what, given, holds) => {
     for (const limit of ['1', '4', '1000'])
       expect(await all({ ...given, limit })).toEqual(where(holds));
   });
 
-  it('resumes strictly after any event, by that event’s own cursor, under any filter', async () => {
+  it('resumes strictly after any event with its cursor, under any filter', async () => {
     const { events: shown } = await list();
     for (const after of [0, 17, 58, 59]) {
       const cursor = shown[after]?.cursor ?? '';
@@ -129,7 +133,7 @@ describe('listing events', () => {
     }
   });
 
-  it('shows nothing of another tenant, and takes none of its cursors', async () => {
+  it('returns nothing of another tenant, and refuses its cursors', async () => {
     const own = await list({}, 'other');
     expect(own.events).toHaveLength(2);
     expect(own.events.every(({ tenant }) => tenant === 'other')).toBe(true);
@@ -138,7 +142,7 @@ describe('listing events', () => {
     expect((await list({}, 'nobody')).events).toEqual([]);
   });
 
-  it('finds what occurred from a time on, in whatever order events came', async () => {
+  it('finds events by the time they occurred, in any order of arrival', async () => {
     const minutes = fc.array(fc.integer({ min: 0, max: 59 }), { minLength: 1, maxLength: 30 });
     let tenants = 0;
     await fc.assert(
@@ -166,13 +170,13 @@ describe('listing events', () => {
     );
   });
 
-  it('finds a tool by a name that is longer than its column', async () => {
+  it('finds a tool whose name is longer than its index column', async () => {
     const tool = `mcp.${'x'.repeat(450)}`;
     await ledger.seal('long', anEvent({ tool }));
     expect((await list({ tool }, 'long')).events).toMatchObject([{ tool }]);
   });
 
-  it('neither skips nor repeats while others write', async () => {
+  it('neither skips nor repeats events during writes', async () => {
     const tenantId = 'busy';
     const { signingKeys } = ledger;
     const second = await openLedger({ databaseUrl: database.url, signingKeys });
@@ -222,12 +226,12 @@ describe('listing events', () => {
     { tool: 'nul\0' },
     { chain_id: 'x'.repeat(513) },
     { cursor: 'x'.repeat(101) },
-  ])('refuses a filter that is malformed: %j', (given) => {
+  ])('refuses a malformed filter: %j', (given) => {
     expect(contract.listEvidenceEvents.query?.safeParse(given).success).toBe(false);
   });
 
   it.each(['0', 'abc', 'AAAAAAAAACoAAAAAAAAAEQECAwQFBgcICQoLDA0ODxAREhM', '../..'])(
-    'refuses a cursor that this ledger did not give out: %s',
+    'refuses a cursor that this ledger did not issue: %s',
     async (cursor) => {
       await expect(list({ cursor })).rejects.toMatchObject({ code: 'evidence.cursor_invalid' });
     },
@@ -250,7 +254,7 @@ describe('appending an event', () => {
   const append = (given: object, fields: Partial<Caller> = {}) =>
     appendEvent(services, caller(fields), body({ type: 'custom.note', data: { a: 1 }, ...given }));
 
-  it('answers with its place, and lists it there', async () => {
+  it('returns the event with its position, and the list contains it', async () => {
     const appended = await append({ type: 'custom.ticket_closed' });
     expect(appended).toMatchObject({
       type: 'custom.ticket_closed',
@@ -264,14 +268,14 @@ describe('appending an event', () => {
     expect(shown.at(-1)).toMatchObject(appended);
   });
 
-  it('puts an agent’s event on the agent’s chain unless told otherwise', async () => {
+  it('puts an agent’s event on the agent’s chain by default', async () => {
     expect(await append({ agent_id: '7' })).toMatchObject({ chain_id: 'agent:7', agent_id: '7' });
     expect(await append({ agent_id: '7', chain_id: 'tickets:81' })).toMatchObject({
       chain_id: 'tickets:81',
     });
   });
 
-  it('lets a key that is bound to an agent write of that agent alone', async () => {
+  it('allows a key that is bound to an agent to append events of that agent only', async () => {
     const bound = { agentId: '7' };
     expect(await append({}, bound)).toMatchObject({ chain_id: 'agent:7', agent_id: '7' });
     expect(await append({ chain_id: 'tickets:81' }, bound)).toMatchObject({ agent_id: '7' });
@@ -295,7 +299,7 @@ describe('appending an event', () => {
     { chain_id: 'a\0b' },
     { decision: 'allow' },
     { tenant: 'other' },
-  ])('refuses a body that could pass for another event, or is none: %j', (given) => {
+  ])('refuses a body that is invalid or could imitate another event: %j', (given) => {
     const parsed = contract.appendEvidenceEvent.body?.safeParse({
       type: 'custom.note',
       data: {},

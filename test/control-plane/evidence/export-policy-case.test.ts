@@ -53,7 +53,7 @@ const policy = {
 
 describe('a stored decision as a policy case', () => {
   it.each(['pay', 'shell', 'refund', 'mail', 'unheard.of'])(
-    'says of %s what the published policies say of it again',
+    'has the same outcome for %s when the published policies evaluate it again',
     async (tool) => {
       const { evidence_event_id: id } = await stage.ask({ tool });
       const answer = await get(String(id));
@@ -71,7 +71,7 @@ describe('a stored decision as a policy case', () => {
     },
   );
 
-  it('holds what the context was, stand-ins for arguments, and says where they are', async () => {
+  it('contains the context and placeholders for arguments, and marks the placeholders', async () => {
     const { evidence_event_id: id } = await stage.ask({
       resource: 'payment:pay_9',
       args: { amount: 731_947, to: ['secret@example.com'], note: null, deep: { flag: true } },
@@ -94,7 +94,7 @@ describe('a stored decision as a policy case', () => {
     expect(text).not.toMatch(/731947|secret@/);
   });
 
-  it('is the same as JSON where that is asked for', async () => {
+  it('can be requested as JSON', async () => {
     const { evidence_event_id: id } = await stage.ask();
     const yaml = await get(String(id), '?format=yaml');
     const json = await get(String(id), '?format=json');
@@ -103,7 +103,7 @@ describe('a stored decision as a policy case', () => {
     expect(json.body).toEqual(parse(yaml.text) as JsonObject);
   });
 
-  it('says so where policies had no say', async () => {
+  it('states if policies were not evaluated', async () => {
     const { body } = await stage.gateway.post('/v1/actions/preflight', {
       ...stage.action(),
       passport: 'nonsense',
@@ -114,7 +114,7 @@ describe('a stored decision as a policy case', () => {
     expect(expected).toMatchObject({ decision: 'deny', reason_code: 'passport.malformed' });
   });
 
-  it('stays one case, whatever an agent writes', async () => {
+  it('contains one case, whatever names an agent sends', async () => {
     const { evidence_event_id: id } = await stage.ask({
       resource: 'x: y\n  - name: "injected"\n#',
       goal: '\ncases: []\n--- # ',
@@ -129,16 +129,16 @@ describe('a stored decision as a policy case', () => {
   });
 });
 
-describe('what is refused', () => {
+describe('exporting a policy case', () => {
   it.each(['ev_00000000000000000000000000000000', 'nonsense', '1'])(
-    'is an event that is not there: %s',
+    'refuses an unknown event: %s',
     async (id) => {
       const answer = await get(id);
       expect([answer.status, answer.body?.reason_code]).toEqual([404, 'evidence.event_not_found']);
     },
   );
 
-  it('is an event that is no decision', async () => {
+  it('refuses an event that is not a decision', async () => {
     const row = await stage.gateway.services.db.evidenceRow.findFirstOrThrow({
       where: { tenantId: 'default', type: 'policy.published' },
     });
@@ -146,7 +146,7 @@ describe('what is refused', () => {
     expect([answer.status, answer.body?.reason_code]).toEqual([409, 'evidence.not_a_decision']);
   });
 
-  it('is another tenant’s decision, and a form that does not exist', async () => {
+  it('refuses another tenant’s decision, and an unknown format', async () => {
     const { evidence_event_id: id } = await stage.ask();
     const stranger = await api.key({ tenantId: 'other' });
     expect((await get(String(id), '', stranger)).status).toBe(404);

@@ -27,23 +27,26 @@ const timesThatNobodyKeeps = [
   `2026-01-01T00:00:00.${'1'.repeat(200)}Z`,
 ];
 
-describe('a time that the database does not know', () => {
-  it.each(timesThatNobodyKeeps)('is refused as a bound of evidence: %.40s', async (time) => {
-    for (const bound of ['from', 'to']) {
-      const path = `/api/v1/evidence/events?${bound}=${encodeURIComponent(time)}`;
-      const answer = await api.send('GET', path, { key });
-      expect(answer).toMatchObject({ status: 400, body: { reason_code: 'request.invalid' } });
-    }
-  });
+describe('a time outside the range of the database', () => {
+  it.each(timesThatNobodyKeeps)(
+    'is refused as a bound in evidence filters: %.40s',
+    async (time) => {
+      for (const bound of ['from', 'to']) {
+        const path = `/api/v1/evidence/events?${bound}=${encodeURIComponent(time)}`;
+        const answer = await api.send('GET', path, { key });
+        expect(answer).toMatchObject({ status: 400, body: { reason_code: 'request.invalid' } });
+      }
+    },
+  );
 
-  it.each(timesThatNobodyKeeps)('is refused as the end of a key: %.40s', async (expires_at) => {
+  it.each(timesThatNobodyKeeps)('is refused as the expiry of a key: %.40s', async (expires_at) => {
     const body = { name: 'x', role: 'auditor', expires_at };
     const answer = await api.send('POST', '/api/v1/keys', { key, body });
     expect(answer).toMatchObject({ status: 400, body: { reason_code: 'args.schema_invalid' } });
   });
 });
 
-it('a time in any zone that people live in is a bound', async () => {
+it('a time in any real time zone is accepted as a bound', async () => {
   for (const time of ['2026-01-01T00:00:00.123456Z', '2026-01-01T00:00:00+14:00']) {
     const path = `/api/v1/evidence/events?from=${encodeURIComponent(time)}`;
     expect((await api.send('GET', path, { key })).status).toBe(200);
@@ -52,7 +55,7 @@ it('a time in any zone that people live in is a bound', async () => {
 
 describe('the filter decision', () => {
   it.each(['events', 'stream', 'export'])(
-    'refuses a word that no event has, and names those that it accepts: /v1/evidence/%s',
+    'refuses an unknown value and lists the accepted ones: /v1/evidence/%s',
     async (name) => {
       const path = `/api/v1/evidence/${name}?decision=dney`;
       const answer = await api.send('GET', path, { key });
@@ -71,7 +74,7 @@ describe('the filter decision', () => {
 
 describe('a number in a path or query', () => {
   it.each(['0x1', '1e0', '%201', '1.0', '+1', '01', '-1', '2147483648', '9223372036854775808'])(
-    'has one spelling: %s names no row',
+    'is refused in other spellings: %s',
     async (id) => {
       const policy = await api.send('GET', `/api/v1/policies/${id}`, { key });
       expect(policy).toMatchObject({ status: 400, body: { reason_code: 'request.invalid' } });
@@ -89,7 +92,7 @@ describe('a number in a path or query', () => {
   );
 });
 
-it('a tool with the longest name that is allowed is registered, and its event sealed', async () => {
+it('a tool with the longest permitted name is registered, and its event is sealed', async () => {
   const name = 't'.repeat(256);
   const body = { manifest: { name } };
   expect((await api.send('POST', '/api/v1/tools/ingest', { key, body })).status).toBe(200);

@@ -76,8 +76,8 @@ const verified = async () => {
   return report;
 };
 
-describe('what is kept of arguments', () => {
-  it('is digest and shape unless the tenant says otherwise', async () => {
+describe('stored arguments', () => {
+  it('are a digest and a shape by default', async () => {
     expect(await owner.call(getTenantSettings)).toMatchObject({
       evidence_arguments: 'digest',
       sensitive_fields: [],
@@ -87,7 +87,7 @@ describe('what is kept of arguments', () => {
     expect((await stage.sealed(id)).event.data).not.toHaveProperty('args_kept_digest');
   });
 
-  it('is what redaction leaves, apart from the ledger and encrypted, once the tenant says so', async () => {
+  it('are the redacted values, encrypted outside the ledger, if the tenant enables it', async () => {
     await settings('redacted', ['memo']);
     const args = { amount: 5, memo: 'divorce', to: 'dana@customer.example', note: 'Quarterly' };
     const id = await decided({ args });
@@ -106,7 +106,7 @@ describe('what is kept of arguments', () => {
     });
   });
 
-  it('is shown as not proven when it is not what was sealed', async () => {
+  it('are shown as unproven if they differ from what was sealed', async () => {
     await settings('redacted');
     const [one, two] = [await decided({ args: { n: 1 } }), await decided({ args: { n: 2 } })];
     await settings('digest');
@@ -126,7 +126,7 @@ describe('what is kept of arguments', () => {
     expect(await refusalOf(kept(one))).toMatchObject({ code: 'credential.unreadable' });
   });
 
-  it('is another tenant’s own, and so is its setting', async () => {
+  it('belong to one tenant, and so does their setting', async () => {
     await settings('redacted');
     const id = await decided();
     await settings('digest');
@@ -142,7 +142,7 @@ describe('what is kept of arguments', () => {
     expect(await other.call(getTenantSettings)).toMatchObject({ evidence_arguments: 'digest' });
   });
 
-  it('is digest and shape where the setting cannot be read', async () => {
+  it('are a digest and a shape if the setting cannot be read', async () => {
     await settings('redacted');
     const { pool, clock } = stage.gateway.services;
     clock.advance(1_000);
@@ -156,7 +156,7 @@ describe('what is kept of arguments', () => {
 });
 
 describe('erasing the arguments of a call', () => {
-  it('takes from everybody what would confirm them, and leaves a ledger that verifies', async () => {
+  it('deletes the salt, so that nobody can confirm their values, and the ledger still verifies', async () => {
     await settings('redacted');
     const args = { iban: 'x', amount: 5 };
     const id = await decided({ args });
@@ -183,7 +183,7 @@ describe('erasing the arguments of a call', () => {
     expect((await erasures()).at(-1)?.data).toMatchObject({ event: id, events: 1 });
   });
 
-  it('again changes nothing, and says when it was', async () => {
+  it('changes nothing if it is repeated, and returns the time of the erasure', async () => {
     const id = await decided();
     const first = await erase(id);
     const count = (await erasures()).length;
@@ -192,7 +192,7 @@ describe('erasing the arguments of a call', () => {
     expect(await erasures()).toHaveLength(count);
   });
 
-  it('holds when the same record is sent again', async () => {
+  it('remains effective if a sidecar uploads the same record again', async () => {
     const { gateway, agentId } = stage;
     const sidecar = await enrolledSidecar(gateway, agentId);
     const record = { ...sidecar.record({}, 'c2FsdHNhbHRzYWx0c2FsdA=='), args: { n: 1 } };
@@ -209,7 +209,7 @@ describe('erasing the arguments of a call', () => {
     expect((await saltOf(own.id)).row.sealed).toBe('');
   });
 
-  it('of an event without any, or of none, is not found', async () => {
+  it('is not found for an event without arguments, and for an unknown event', async () => {
     const [erasure] = await erasures();
     expect(await refusalOf(erase(erasure?.id ?? ''))).toMatchObject({
       code: 'evidence.arguments_not_kept',
@@ -217,7 +217,7 @@ describe('erasing the arguments of a call', () => {
     expect(await refusalOf(erase('ev_none'))).toMatchObject({ code: 'evidence.event_not_found' });
   });
 
-  it('is not undone by whoever writes to the table: an erased salt takes no value', async () => {
+  it('cannot be undone in the database: the row of an erased salt accepts no value', async () => {
     const id = await decided();
     await erase(id);
     const { pool } = stage.gateway.services;
@@ -226,8 +226,8 @@ describe('erasing the arguments of a call', () => {
   });
 });
 
-describe('erasing all calls', () => {
-  it('of a user takes theirs, those of their passports too, and nobody else’s', async () => {
+describe('erasing the arguments of all calls', () => {
+  it('erases those of a user, also under passports, and of nobody else', async () => {
     const [mine, yours] = [
       await decided({ user_id: 'user-gone' }),
       await decided({ user_id: 'user-stays' }),
@@ -263,7 +263,7 @@ describe('erasing all calls', () => {
     await verified();
   });
 
-  it('of a user takes what deciders were shown, once nothing can come of it, and the address', async () => {
+  it('erases what deciders of the user’s closed approvals were shown, and the user’s address', async () => {
     const { db, clock } = stage.gateway.services;
     await owner.call(putUser, {
       params: { id: 'shown' },
@@ -284,7 +284,7 @@ describe('erasing all calls', () => {
     });
   });
 
-  it('of an agent takes those, whoever they were for', async () => {
+  it('erases those of an agent, for all of its users', async () => {
     const agent_id = await stage.gateway.agent('erased');
     const ids = [
       await decided({ agent_id, user_id: 'a' }),
@@ -296,7 +296,7 @@ describe('erasing all calls', () => {
     expect(sealed).toEqual([false, false, true]);
   });
 
-  it('names one of user and agent, and of another tenant finds nothing', async () => {
+  it('requires either a user or an agent, and finds nothing of another tenant', async () => {
     for (const body of [{}, { user_id: 'a', agent_id: '1' }]) {
       expect(await refusalOf(eraseAll(body))).toMatchObject({ code: 'args.schema_invalid' });
     }
@@ -307,7 +307,7 @@ describe('erasing all calls', () => {
     expect((await saltOf(id)).row.sealed).not.toBe('');
   });
 
-  it('by two at once takes each once', async () => {
+  it('erases each once if two requests run concurrently', async () => {
     const ids = await Promise.all(
       Array.from({ length: 6 }, (_, n) => decided({ user_id: 'raced', args: { n } })),
     );

@@ -39,8 +39,8 @@ async function aLedger(events: readonly EvidenceEvent[]) {
 
 const noLatency = { count: 0, p50: null, p90: null, p95: null, p99: null };
 
-describe('stats', () => {
-  it('of an empty ledger are empty', async () => {
+describe('the evidence statistics', () => {
+  it('are empty for an empty ledger', async () => {
     const stats = await aLedger([]);
     expect(await stats()).toEqual({
       group_by: 'day',
@@ -51,7 +51,7 @@ describe('stats', () => {
     });
   });
 
-  it('count as counting the events one by one does, in every grouping and any time', async () => {
+  it('equal a count of the individual events, in every grouping and time range', async () => {
     const timeOf = (hour: number) => new Date(Date.UTC(2026, 0, 1, hour)).toISOString();
     const decision = fc.record({
       agent_id: fc.constantFrom('1', '2', undefined),
@@ -86,7 +86,7 @@ describe('stats', () => {
     );
   });
 
-  it('show the ten most frequent reasons of denials', async () => {
+  it('contain the ten most frequent reasons of denials', async () => {
     const events = Array.from({ length: 12 }, (_, reason) =>
       Array.from({ length: reason + 1 }, () =>
         anEvent({ decision: 'deny', reason_code: `r.${reason}` }),
@@ -99,7 +99,7 @@ describe('stats', () => {
     );
   });
 
-  it('show the newest thousand days, and the thousand busiest tools', async () => {
+  it('contain the newest thousand days and the thousand busiest tools', async () => {
     const events = Array.from({ length: 1_003 }, (_, index) =>
       anEvent({
         tool: `tool.${index}`,
@@ -116,7 +116,7 @@ describe('stats', () => {
     expect(tools.totals[0]).toEqual({ key: 'tool.1002', events: 2, decisions: 2 });
   });
 
-  it('measure approvals from the request to the act that settled them', async () => {
+  it('measure approvals from the request to the decision', async () => {
     const { post, services, publish, agent, api: desk } = gateway;
     await publish(
       rule('require_approval', 'ask'),
@@ -166,7 +166,7 @@ describe('stats', () => {
   });
 
   it.each(['group_by=week', 'group_by=', 'from=yesterday', 'limit=1', 'tool=a'])(
-    'refuse %s',
+    'refuse the query %s',
     async (query) => {
       const key = await api.key({ role: 'auditor' });
       const { status, body } = await api.send('GET', `/api/v1/evidence/stats?${query}`, { key });

@@ -70,8 +70,8 @@ async function aTenant() {
 
 const idsOf = (follower: Follower) => follower.messages.map(({ data }) => data.id);
 
-describe('following the ledger', () => {
-  it('brings every event after the tip, in order, as listing shows it, under its cursor', async () => {
+describe('the event stream', () => {
+  it('sends every event after the newest one, in order, with its cursor, as the list returns it', async () => {
     const { follow, seal, get } = await aTenant();
     await seal(3);
     const follower = await follow();
@@ -87,7 +87,7 @@ describe('following the ledger', () => {
     );
   });
 
-  it('resumes strictly after a cursor, and after Last-Event-ID, which wins', async () => {
+  it('resumes strictly after a cursor or Last-Event-ID, of which Last-Event-ID takes precedence', async () => {
     const { follow, seal, get } = await aTenant();
     const ids = await seal(9);
     const [, second, , , fifth] = await get({});
@@ -104,7 +104,7 @@ describe('following the ledger', () => {
     await byEmptyId.has(7);
   });
 
-  it('refuses what is malformed before a byte of the stream, another tenant’s position too', async () => {
+  it('refuses malformed parameters and another tenant’s cursor before the stream begins', async () => {
     const { key, get, seal } = await aTenant();
     const other = await aTenant();
     await seal(1);
@@ -130,7 +130,7 @@ describe('following the ledger', () => {
     expect(services.feed.followers).toBe(0);
   });
 
-  it('passes what the listing passes, of what lies behind and of what comes, under any filter', async () => {
+  it('sends the events that the list returns, past and new ones, under any filter', async () => {
     const { follow, seal, get } = await aTenant();
     await seal(1);
     const [start] = await get({});
@@ -181,7 +181,7 @@ describe('following the ledger', () => {
     );
   });
 
-  it('keeps tenants apart', async () => {
+  it('sends nothing of another tenant', async () => {
     const one = await aTenant();
     const two = await aTenant();
     const follower = await one.follow();
@@ -191,7 +191,7 @@ describe('following the ledger', () => {
     expect(idsOf(follower)).toEqual(ids);
   });
 
-  it('neither skips nor repeats for those who come and go while thousands are sealed', async () => {
+  it('neither skips nor repeats events for clients that reconnect while thousands are sealed', async () => {
     const { tenantId, follow, seal } = await aTenant();
     await seal(1);
     // Another program's writer: this one hears of it only by what it seals itself.
@@ -250,8 +250,8 @@ function defined(given: object): Record<string, string> {
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
 
-describe('a stream', () => {
-  it('says that it is alive, and how far it looked: who saw nothing resumes without loss', async () => {
+describe('an open event stream', () => {
+  it('sends keep-alives with its position, so that a client that received no event resumes without loss', async () => {
     const { follow, seal } = await aTenant();
     await seal(2);
     const rare = await follow({ query: { tool: 'rare' } });
@@ -266,7 +266,7 @@ describe('a stream', () => {
     expect(idsOf(again)).toEqual(ids);
   });
 
-  it('is resumed by a real event source that lost its connection, with nothing lost', async () => {
+  it('is resumed without loss by an EventSource client that lost its connection', async () => {
     const { key, seal } = await aTenant();
     const proxy = await startCutProxy(api.origin);
     const agent = new Agent();
@@ -307,7 +307,7 @@ describe('a stream', () => {
     expect((await api.send('GET', '/api/v1/evidence/stream', { key })).status).toBe(401);
   });
 
-  it('ends soon after its key expires, while events keep coming', async () => {
+  it('ends soon after its key expires, also while events arrive', async () => {
     const { tenantId, seal } = await aTenant();
     const expiresAt = new Date(services.clock.now() + 60_000);
     const key = await api.key({ tenantId, expiresAt });
@@ -321,7 +321,7 @@ describe('a stream', () => {
     expect(follower.end).toBe('ended');
   });
 
-  it('holds up nobody and nothing where its client does not read, and loses nothing', async () => {
+  it('of a client that does not read delays no other client and loses no event', async () => {
     const { follow, seal } = await aTenant();
     const slow = await follow();
     const quick = await follow();
@@ -338,7 +338,7 @@ describe('a stream', () => {
     expect(idsOf(slow)).toEqual(ids);
   });
 
-  it('is refused where too many follow already, and leaves its place when it ends', async () => {
+  it('is refused above the limit of streams, and frees its slot when it ends', async () => {
     const { follow, key } = await aTenant();
     const ask = () => api.send('GET', '/api/v1/evidence/stream', { key });
     const followers = await Promise.all(Array.from({ length: 20 }, () => follow()));
@@ -351,7 +351,7 @@ describe('a stream', () => {
     await follow();
   });
 
-  it('brings events that are too long for one page, every one of them', async () => {
+  it('sends all events that are too long for one page', async () => {
     const { follow, seal } = await aTenant();
     const follower = await follow();
     const ids = await seal(9, { data: { text: 'x'.repeat(900_000) } });
@@ -359,13 +359,13 @@ describe('a stream', () => {
     expect(idsOf(follower)).toEqual(ids);
   });
 
-  it('holds no more than can follow, though they all come at once', async () => {
+  it('counts towards the limit, also if many are opened at once', async () => {
     const { follow } = await aTenant();
     await Promise.allSettled(Array.from({ length: 60 }, () => follow()));
     expect(services.feed.followers).toBe(20);
   });
 
-  it('is not opened by asking for its headers alone', async () => {
+  it('is not opened by a HEAD request', async () => {
     const { key } = await aTenant();
     const { status } = await api.send('HEAD', '/api/v1/evidence/stream', { key });
     expect(status).toBe(200);
@@ -373,8 +373,8 @@ describe('a stream', () => {
   });
 });
 
-describe('a process that goes', () => {
-  it('ends its streams in good order; the next one goes on', async () => {
+describe('a control plane that shuts down', () => {
+  it('ends its streams cleanly, and clients continue at the next one', async () => {
     const { follow, seal } = await aTenant();
     const going = await testServices({
       databaseUrl: database.url,

@@ -63,7 +63,7 @@ const signings = async () =>
     ({ type }) => type === 'integrity.rows_signed',
   );
 
-it('a new installation has none, whatever is taken out of its database before the next start', async () => {
+it('a new installation signs no existing rows, whatever is removed from its database before the next start', async () => {
   const database = await freshDatabase();
   const key = { SALLYPORT_MASTER_KEY: randomBytes(32).toString('base64') };
   const config = testConfig({ DATABASE_URL: database.url, ...key });
@@ -84,8 +84,8 @@ it('a new installation has none, whatever is taken out of its database before th
   await database.drop();
 });
 
-describe('the rows of before', () => {
-  it('are signed at the first start, which the ledger says of every tenant, and by no later one', async () => {
+describe('the unsigned rows of an older version', () => {
+  it('are signed at the first start only, and each tenant’s ledger records it', async () => {
     const agentId = await oldInstallation();
     await signOldRows(gateway.services);
     expect(await decide(agentId)).toBe('test.allow');
@@ -99,7 +99,7 @@ describe('the rows of before', () => {
     expect(await signings()).toHaveLength(1);
   });
 
-  it('are not signed again where somebody removed the marker, and every signature with it', async () => {
+  it('are not signed again if the marker and all signatures were removed', async () => {
     const agentId = await oldInstallation();
     await signOldRows(gateway.services);
     expect(await decide(agentId)).toBe('test.allow');
@@ -123,7 +123,7 @@ describe('the rows of before', () => {
     }
   });
 
-  it('are signed once, however many control planes start at once', async () => {
+  it('are signed once if several control planes start at the same time', async () => {
     await oldInstallation();
     await Promise.all([1, 2, 3, 4].map(() => signOldRows(gateway.services)));
     expect(await signings()).toHaveLength(1);

@@ -29,8 +29,8 @@ async function withTrigger<Result>(
   }
 }
 
-describe('what is written between looking and signing is not signed:', () => {
-  it('a policy that was put back, between two statements of a decision, as it was', async () => {
+describe('a row that is changed in the database between its verification and its signing is not signed:', () => {
+  it('a policy that was restored between two statements of a decision', async () => {
     const { services, gateway } = stage;
     const rules_json = { id: 'quick', version: 1, rules: [] };
     const made = await gateway.post('/v1/policies', { name: 'quick', rules_json });
@@ -50,7 +50,7 @@ describe('what is written between looking and signing is not signed:', () => {
     await put(definition);
   });
 
-  it('a role in the directory, signed by the way when the address is erased', async () => {
+  it('a role in the directory, when the address is erased', async () => {
     const { services } = stage;
     const caller = { tenantId: 'default', principal: 'owner' } as Caller;
     await services.db.$executeRaw`update directory_user set role = 'cfo' where id = 'user-1'`;
@@ -60,7 +60,7 @@ describe('what is written between looking and signing is not signed:', () => {
     await services.db.$executeRaw`update directory_user set role = 'clerk' where id = 'user-1'`;
   });
 
-  it('a longer life of a key, by which it makes one that outlives it', async () => {
+  it('a longer lifetime of a key that creates another key', async () => {
     const { services, gateway } = stage;
     const expiresAt = new Date(services.clock.now() + 3_600_000);
     await gateway.api.key({ role: 'admin', principal: 'short', expiresAt });
@@ -73,7 +73,7 @@ describe('what is written between looking and signing is not signed:', () => {
     await expect(bounded()).rejects.toMatchObject({ code: 'integrity.forged_row' });
   });
 
-  it('wider capabilities beside an administrator’s change of an agent', async () => {
+  it('wider capabilities, when an administrator changes the agent', async () => {
     const { services, gateway } = stage;
     const id = await gateway.agent('beside', ['pay.*']);
     const key = await gateway.api.key();
@@ -86,7 +86,7 @@ describe('what is written between looking and signing is not signed:', () => {
     expect(services.guard.holds('agent', row)).toBe(false);
   });
 
-  it('a larger plan beside a change of the tenant’s mode', async () => {
+  it('a larger plan, when the mode of the tenant changes', async () => {
     const { services, gateway } = stage;
     const key = await gateway.api.key();
     const change = () =>

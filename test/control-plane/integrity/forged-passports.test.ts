@@ -16,13 +16,16 @@ import { incidentsOf } from './forgery-stage.ts';
 const { gateway, issue, renew, refused } = await renewalStage();
 afterAll(() => gateway.close());
 
-describe('a passport on record that was written to past the API is not renewed:', () => {
+describe('a passport whose row was changed directly in the database is not renewed:', () => {
   const { services } = gateway;
 
   it.each([
-    ['the beginning of its renewals moved', `root_issued_at = root_issued_at + interval '1 hour'`],
-    ['its own beginning', 'root_issued_at = null, root_jti = null'],
-    ['without its signature', 'mac = null'],
+    [
+      'a later start of its chain of renewals',
+      `root_issued_at = root_issued_at + interval '1 hour'`,
+    ],
+    ['itself as the start of its chain', 'root_issued_at = null, root_jti = null'],
+    ['a removed signature', 'mac = null'],
   ])('%s', async (_what, change) => {
     const { token, claims } = await renew((await issue()).token);
     await services.pool.query(`update passport set ${change} where jti = $1`, [claims.jti]);
@@ -31,7 +34,7 @@ describe('a passport on record that was written to past the API is not renewed:'
     await until(async () => (await incidentsOf(services, 'default', forgery)).length === 1);
   });
 
-  it('one of another kind', async () => {
+  it('another kind', async () => {
     const { token, claims } = await issue();
     const turn = (kind: string) =>
       services.pool.query('update passport set kind = $1 where jti = $2', [kind, claims.jti]);
@@ -41,7 +44,7 @@ describe('a passport on record that was written to past the API is not renewed:'
     expect((await renew(token)).replaces).toBe(claims.jti);
   });
 
-  it('one that nobody issued, its row made of another', async () => {
+  it('a row copied from another passport for a passport that was never issued', async () => {
     const { token, claims } = await issue();
     const other = await issue();
     await services.pool.query('delete from passport where jti = $1', [claims.jti]);
@@ -53,7 +56,7 @@ describe('a passport on record that was written to past the API is not renewed:'
   });
 });
 
-describe('a lease on record', () => {
+describe('a forged lease row', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let store: Awaited<ReturnType<typeof openStore>>;
   beforeAll(async () => {
@@ -65,7 +68,7 @@ describe('a lease on record', () => {
     await database.drop();
   });
 
-  it('that was dated ahead is not signed, and keeps no sidecar from a lease of its own', async () => {
+  it('with a future date is not signed, and does not prevent the issue of a valid lease', async () => {
     const stage = await sectionStage(store);
     const lease = async () => passportOf(stage, (await ownSection(stage)).body.lease);
     await stage.running.round();

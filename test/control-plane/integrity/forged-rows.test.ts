@@ -28,10 +28,10 @@ async function expectRefused(forgery: Parameters<typeof forge>[1]): Promise<void
   expect(incidents).toBe(1);
 }
 
-describe('what somebody wrote to the database past the API decides nothing:', () => {
+describe('a row that was changed directly in the database has no effect on decisions:', () => {
   it.each([
     ['a looser mode of the tenant', `update tenant set mode = 'monitor' where id = 'default'`],
-    ['a tenant under another name', `update tenant set name = 'else' where id = 'default'`],
+    ['another name of the tenant', `update tenant set name = 'else' where id = 'default'`],
   ])('%s', async (_what, sql) => {
     await expectRefused({ table: 'tenant', id: 'default', sql, ask: stage.decide() });
   });
@@ -52,7 +52,7 @@ describe('what somebody wrote to the database past the API decides nothing:', ()
     await expectRefused({ table: 'agent', id: stage.agentId, sql, ask: stage.decide() });
   });
 
-  it('an agent that was enabled again, though an administrator had disabled it', async () => {
+  it('an agent that was enabled again after an administrator disabled it', async () => {
     const id = await stage.gateway.agent('stopped');
     const body = { agent_id: Number(id), requested_tools: ['free'], user_id: 'user-1' };
     const ask = stage.post('/v1/agents/issue-passport', body);
@@ -64,7 +64,7 @@ describe('what somebody wrote to the database past the API decides nothing:', ()
     await expectRefused({ table: 'agent', id, sql, ask });
   });
 
-  it('an agent of another tenant, moved here', async () => {
+  it('an agent that was moved from another tenant', async () => {
     const { services } = stage;
     const made = await services.db.agent.create({
       data: { tenantId: 'other', name: 'guest', capabilities: ['**'] },
@@ -80,7 +80,7 @@ describe('what somebody wrote to the database past the API decides nothing:', ()
     await expectRefused({ table: 'directory_user', id: 'user-1', sql, ask: stage.decide() });
   });
 
-  it('a policy that nobody published', async () => {
+  it('a policy that was never published', async () => {
     const rules_json = { id: 'sly', version: 1, rules: [] };
     const made = await stage.gateway.post('/v1/policies', { name: 'sly', rules_json });
     const id = String(made.body?.id);
@@ -88,17 +88,17 @@ describe('what somebody wrote to the database past the API decides nothing:', ()
     await expectRefused({ table: 'policy', id, sql, ask: stage.decide() });
   });
 
-  it('a policy whose rules are not those that were published', async () => {
+  it('a policy whose rules differ from the published ones', async () => {
     const sql = `update policy set policy_hash = 'sha256:${'1'.repeat(64)}' where id = 1`;
     await expectRefused({ table: 'policy', id: '1', sql, ask: stage.decide() });
   });
 
-  it('an approved hash of a tool that nobody approved', async () => {
+  it('an approved hash of a tool whose manifest was not approved', async () => {
     const sql = `update tool set approved_hash = manifest_hash, risk_tier = 'medium' where name = 'shaped'`;
     await expectRefused({ table: 'tool', id: 'shaped', sql, ask: stage.decide('shaped') });
   });
 
-  it('a kill switch that ends sooner than it was armed for', async () => {
+  it('a kill switch with an earlier expiry', async () => {
     const body = { kind: 'block_tool', tool: 'blocked', reason: 'incident' } as const;
     const { id } = await stage.gateway.owner.call(armKillSwitch, { body });
     const sql = `update kill_switch set tool = 'nothing' where id = '${id}'`;
@@ -108,9 +108,9 @@ describe('what somebody wrote to the database past the API decides nothing:', ()
   it.each([
     ['a higher role', `role = 'owner'`],
     ['another principal', `principal = 'adam'`],
-    ['no agent that it is bound to', `agent_id = null`],
+    ['no agent binding', `agent_id = null`],
     ['another tenant', `tenant_id = 'other'`],
-    ['a longer life', `expires_at = null`],
+    ['a later expiry', `expires_at = null`],
   ])('an API key with %s', async (_what, change) => {
     const principal = `p${randomBytes(4).toString('hex')}`;
     const expiresAt = new Date(stage.services.clock.now() + 3_600_000);
@@ -123,7 +123,7 @@ describe('what somebody wrote to the database past the API decides nothing:', ()
     expect(answers).toEqual([refused, refused]);
   });
 
-  it('an API key that was revoked, and is not any more', async () => {
+  it('an API key whose revocation was removed', async () => {
     const key = generateApiKey();
     const { vault } = stage.services;
     const id = 'key_undead';
@@ -134,7 +134,7 @@ describe('what somebody wrote to the database past the API decides nothing:', ()
     await expectRefused({ table: 'api_key', id, sql, ask });
   });
 
-  it('an enrolment token that nobody made, or that is good for more', async () => {
+  it('an enrolment token that was never created, or that has more uses', async () => {
     const body = { agent_id: stage.agentId, user_id: 'user-1' };
     const { token } = await stage.gateway.owner.call(createEnrolmentToken, { body });
     const row = await stage.services.db.enrolmentToken.findFirstOrThrow({
@@ -164,8 +164,8 @@ describe('what somebody wrote to the database past the API decides nothing:', ()
   it.each([
     ['acts for another agent', `agent_id = '999'`],
     ['acts for another user', `user_id = 'ceo'`],
-    ['has another key to be sent credentials under', `encryption_jwk = '{"kty":"OKP"}'`],
-    ['is no longer in its environment', `environment = 'prod'`],
+    ['has another encryption key for credentials', `encryption_jwk = '{"kty":"OKP"}'`],
+    ['has no environment', `environment = 'prod'`],
   ])('a sidecar that %s', async (_what, change) => {
     const sidecar = await enrolledSidecar(stage.gateway, stage.agentId);
     const ask = async () => {
@@ -183,7 +183,7 @@ describe('what somebody wrote to the database past the API decides nothing:', ()
     expect(incidents).toBe(1);
   });
 
-  it('a key that signs passports and was put there', async () => {
+  it('a signing key for passports that was inserted', async () => {
     const { services, agentId } = stage;
     const mine = generateSigningKey('EdDSA');
     const claims = buildClaims({
@@ -208,7 +208,7 @@ describe('what somebody wrote to the database past the API decides nothing:', ()
     expect(answers).toEqual([unknown, unknown]);
   });
 
-  it('a binding that leads elsewhere', async () => {
+  it('a binding with another host', async () => {
     const binding = {
       ...({
         protocol: 'http',
@@ -231,20 +231,20 @@ describe('what somebody wrote to the database past the API decides nothing:', ()
   });
 });
 
-describe('what humans agreed to cannot be written by hand:', () => {
+describe('an approval that was changed directly in the database has no effect:', () => {
   const stored = (id: number) => stage.services.db.approval.findUniqueOrThrow({ where: { id } });
 
   it.each([
     [
-      'approved, with the proof of another',
+      'approved with the proof of another approval',
       `status = 'approved', effective_digest = action_digest`,
     ],
     [
-      'of a lower risk, for fewer deciders',
+      'of a lower risk and so needs fewer deciders',
       `quorum = 1, risk_tier = 'low', min_role = 'approver', tool = 'x'`,
     ],
-    ['by another user than asked', `user_id = 'nobody'`],
-    ['described to its deciders as something else', `summary = 'Nothing of interest.'`],
+    ['from another user than the requester', `user_id = 'nobody'`],
+    ['described differently to its deciders', `summary = 'Nothing of interest.'`],
   ])('an approval that is %s', async (_what, change) => {
     const { id } = await stage.desk.request({ tool: 'two' });
     const ask = async () => {
@@ -263,8 +263,8 @@ describe('what humans agreed to cannot be written by hand:', () => {
   });
 
   it.each([
-    ['spent, and is not any more', `used_at = null, uses_spent = 0`],
-    ['longer valid than was granted', `grant_expires_at = now() + interval '1 year'`],
+    ['marked as unused after it was used', `used_at = null, uses_spent = 0`],
+    ['valid for longer than was granted', `grant_expires_at = now() + interval '1 year'`],
     ['for other arguments', `effective_digest = 'sha256:${'2'.repeat(64)}'`],
   ])('a grant that is %s', async (_what, change) => {
     const { desk, post } = stage;
@@ -289,29 +289,26 @@ describe('what humans agreed to cannot be written by hand:', () => {
     ['another tool', '"tool":"[^"]*"', '"tool":"else"'],
     ['another user', '"user_id":"[^"]*"', '"user_id":"ceo"'],
     ['another agent', '"agent_id":"[^"]*"', '"agent_id":"999"'],
-  ])(
-    'a decision for %s that was written into the ledger’s table with it',
-    async (_what, from, to) => {
-      const { desk, services, post } = stage;
-      const { asked, id } = await desk.request();
-      await desk.decide(id, { action: 'approve' });
-      const { eventHash } = await stored(id);
-      const passport = await desk.passport(eventHash);
-      const ask = post('/v1/actions/preflight', { ...asked, passport });
-      await services.pool.query(
-        `create table kept_rows as select * from evidence_row where event_hash = '${eventHash}'`,
-      );
-      await services.pool.query(`begin; set local session_replication_role = replica;
+  ])('a decision for %s whose ledger row was inserted as well', async (_what, from, to) => {
+    const { desk, services, post } = stage;
+    const { asked, id } = await desk.request();
+    await desk.decide(id, { action: 'approve' });
+    const { eventHash } = await stored(id);
+    const passport = await desk.passport(eventHash);
+    const ask = post('/v1/actions/preflight', { ...asked, passport });
+    await services.pool.query(
+      `create table kept_rows as select * from evidence_row where event_hash = '${eventHash}'`,
+    );
+    await services.pool.query(`begin; set local session_replication_role = replica;
       update evidence_row set canonical = regexp_replace(canonical, '${from}', '${to}')
       where event_hash = '${eventHash}'; commit`);
-      expect(await ask()).toEqual([200, 'approval.invalid']);
-      await services.pool.query(`begin; set local session_replication_role = replica;
+    expect(await ask()).toEqual([200, 'approval.invalid']);
+    await services.pool.query(`begin; set local session_replication_role = replica;
       update evidence_row e set canonical = k.canonical from kept_rows k where e.event_hash = k.event_hash; commit`);
-      await services.pool.query('drop table kept_rows');
-    },
-  );
+    await services.pool.query('drop table kept_rows');
+  });
 
-  it('a vote of somebody who did not vote', async () => {
+  it('a vote of a person who did not vote', async () => {
     const { desk } = stage;
     const { id } = await desk.request({ tool: 'two' });
     const sql = `insert into approval_vote (id, tenant_id, approval_id, principal, role, action, source, event_id)
@@ -324,7 +321,7 @@ describe('what humans agreed to cannot be written by hand:', () => {
     expect(answers).toEqual([refused, refused]);
   });
 
-  it('a vote that was changed from no to yes, or for other terms', async () => {
+  it('a vote that was changed from deny to approve, or to other terms', async () => {
     const { desk } = stage;
     const { id } = await desk.request({ tool: 'two' });
     await desk.decide(id, { action: 'approve' }, desk.ben);

@@ -60,7 +60,7 @@ function forgedRemoval(name: string, id: string = newId('ev', Date.now())): stri
 }
 
 describe('a binding that was deleted in the database', () => {
-  it('stops its tenant although a forged outbox row says that it was removed', async () => {
+  it('denies all actions of its tenant, even if an outbox row is forged that records its removal', async () => {
     await put('forged');
     const sql = [forgedRemoval('forged'), `delete from binding where name = 'forged'`];
     expect(await swept(['binding'], ...sql)).toEqual(closed);
@@ -76,7 +76,7 @@ describe('a binding that was deleted in the database', () => {
     await remove('forged');
   });
 
-  it('stops its tenant although a tombstone was forged for it', async () => {
+  it('denies all actions of its tenant, even if a tombstone is forged for it', async () => {
     await put('buried');
     const insert = `insert into binding_removal (tenant_id, name, event_id, removed_at, mac)
       values ('default', 'buried', 'ev_x', now(), repeat('a', 64))`;
@@ -85,7 +85,7 @@ describe('a binding that was deleted in the database', () => {
     await remove('buried');
   });
 
-  it('stops its tenant although the tombstone of an earlier removal was put back', async () => {
+  it('denies all actions of its tenant, even if the tombstone of an earlier removal is restored', async () => {
     const { pool } = gateway.services;
     await put('again');
     await remove('again');
@@ -99,7 +99,7 @@ describe('a binding that was deleted in the database', () => {
     await pool.query('drop table earlier');
   });
 
-  it('stops its tenant although the tombstone of an earlier removal was put back and its event forged anew', async () => {
+  it('denies all actions of its tenant, even if an earlier tombstone is restored and its event is forged', async () => {
     const { pool } = gateway.services;
     await put('anew');
     await remove('anew');
@@ -120,7 +120,7 @@ describe('a binding that was deleted in the database', () => {
     await remove('anew');
   });
 
-  it('stops its tenant although tombstone and outbox row of an earlier removal were put back as they were', async () => {
+  it('denies all actions of its tenant, even if an earlier tombstone and its outbox row are restored unchanged', async () => {
     const { pool } = gateway.services;
     await pool.query(`create table seen as table event_outbox;
       create function see() returns trigger language plpgsql as
@@ -143,7 +143,7 @@ describe('a binding that was deleted in the database', () => {
     await remove('replayed');
   });
 
-  it('is never published as removed, whoever raises the version of the section', async () => {
+  it('is never published as removed, even if the version of the section is raised', async () => {
     const { pool, publisher, bus } = gateway.services;
     await put('published');
     publisher.nudge();
@@ -174,7 +174,7 @@ describe('a binding that was deleted in the database', () => {
   });
 });
 
-it('a removed binding leaves a tombstone, and what needs it stops without it', async () => {
+it('a removed binding leaves a tombstone, and its tenant’s actions are denied if the tombstone is deleted', async () => {
   await put('left');
   await remove('left');
   await sweepRows(gateway.services);
@@ -183,7 +183,7 @@ it('a removed binding leaves a tombstone, and what needs it stops without it', a
   expect(await swept(['binding_removal'], sql)).toEqual(closed);
 });
 
-describe('a kill switch that was taken out of force in the database', () => {
+describe('a kill switch that is deactivated directly in the database', () => {
   const arm = async () => {
     const body = { kind: 'block_tool', tool: 'free', reason: 'incident' } as const;
     return (await gateway.owner.call(armKillSwitch, { body })).id;
@@ -193,7 +193,7 @@ describe('a kill switch that was taken out of force in the database', () => {
     ['expired', (id: string) => `update kill_switch set expires_at = now() where id = '${id}'`],
     ['moved', (id: string) => `update kill_switch set agent_id = '0' where id = '${id}'`],
     ['deleted', (id: string) => `delete from kill_switch where id = '${id}'`],
-  ])('holds the next decision without waiting for a sweep when it was %s', async (_what, sql) => {
+  ])('blocks the next decision before any sweep if it was %s', async (_what, sql) => {
     const { pool } = gateway.services;
     for (const isKnown of [false, true]) {
       const id = await arm();
@@ -211,8 +211,8 @@ describe('a kill switch that was taken out of force in the database', () => {
   });
 });
 
-describe('the outbox and the removed bindings of the version before', () => {
-  it('are signed at the first start, which every ledger says, and by no later one', async () => {
+describe('the outbox and the binding tombstones of an older version', () => {
+  it('are signed at the first start only, and each ledger records it', async () => {
     const { pool, db } = gateway.services;
     const signings = async () =>
       (await eventsOf(gateway.services, 'default')).filter(

@@ -57,7 +57,7 @@ async function armed(): Promise<string> {
   return (await gateway.owner.call(armKillSwitch, { body })).id;
 }
 
-describe('nothing is decided for a tenant after somebody, in the database,', () => {
+describe('all actions of a tenant are denied after a writer in the database', () => {
   it.each([
     [
       'disarmed a kill switch',
@@ -81,9 +81,12 @@ describe('nothing is decided for a tenant after somebody, in the database,', () 
   it.each([
     ['archived', (id: string) => `update policy set lifecycle = 'archived' where id = ${id}`],
     ['deleted', (id: string) => `delete from policy where id = ${id}`],
-    ['made a draft of', (id: string) => `update policy set lifecycle = 'draft' where id = ${id}`],
     [
-      'deleted, with something in the outbox that is no event,',
+      'changed to a draft',
+      (id: string) => `update policy set lifecycle = 'draft' where id = ${id}`,
+    ],
+    [
+      'deleted, with an invalid outbox row added,',
       (id: string) => `delete from policy where id = ${id};
         insert into event_outbox (tenant_id, event_id, event, dead_lettered)
           values ('default', 'ev_not_${id}', 'binding.removed', true),
@@ -95,7 +98,7 @@ describe('nothing is decided for a tenant after somebody, in the database,', () 
     expect(await swept('policy', sql(String(id)))).toEqual(closed);
   });
 
-  it('deleted a binding, whose host would then count as unbound', async () => {
+  it('deleted a binding, whose host would otherwise be unbound', async () => {
     const body = { protocol: 'passthrough', host: 'bound.example' } as const;
     await gateway.owner.call(putBinding, { params: { name: 'bound' }, body });
     expect(await swept('binding', `delete from binding where name = 'bound'`)).toEqual(closed);
@@ -105,8 +108,8 @@ describe('nothing is decided for a tenant after somebody, in the database,', () 
   });
 });
 
-describe('nothing is decided for a tenant after somebody deleted, in the database,', () => {
-  it('a user, whose role a policy may deny by', async () => {
+describe('all actions of a tenant are denied after a writer in the database deletes', () => {
+  it('a user whose role a policy denies', async () => {
     await putUser(gateway.services, { tenantId: 'default', principal: 'owner' } as Caller, {
       id: 'denied-by-role',
       fields: { role: 'contractor' },
@@ -115,20 +118,20 @@ describe('nothing is decided for a tenant after somebody deleted, in the databas
     expect(await swept('directory_user', sql)).toEqual(closed);
   });
 
-  it('a tool, which would then be unregistered', async () => {
+  it('a tool, which would otherwise be unregistered', async () => {
     const manifest = { name: 'registered', version: '1.0.0', description: 'A tool' };
     await gateway.owner.call(ingestTool, { body: { manifest } as never });
     expect(await swept('tool', `delete from tool where name = 'registered'`)).toEqual(closed);
   });
 
-  it('the revocation of a passport, which would then be valid again', async () => {
+  it('the revocation of a passport, which would otherwise be valid again', async () => {
     await gateway.owner.call(revokePassport, { body: { jti: 'pp_revoked', reason: 'stolen' } });
     const sql = `delete from passport_revocation where jti = 'pp_revoked'`;
     expect(await swept('passport_revocation', sql)).toEqual(closed);
   });
 });
 
-it('a policy is no draft again, though the row of then is put back whole', async () => {
+it('a published policy is rejected if its earlier draft row is restored unchanged', async () => {
   const { pool, db } = gateway.services;
   const rules_json = { id: 'once', version: 1, rules: [] };
   const made = await gateway.post('/v1/policies', { name: 'once', rules_json });
@@ -141,7 +144,7 @@ it('a policy is no draft again, though the row of then is put back whole', async
 });
 
 describe('a round of the sweep', () => {
-  it('reads of the ledgers what was sealed since the one before, and remembers the rest', async () => {
+  it('reads only the ledger events that were sealed since the previous round', async () => {
     const query = onPool();
     const known: KnownLedgers = new Map();
     const first = await activeVersions(query, known);
@@ -153,7 +156,7 @@ describe('a round of the sweep', () => {
     expect(known.get('default')?.position).toBeGreaterThan(before);
   });
 
-  it('touches, in a ledger of thousands of events, the few that it is about', async () => {
+  it('reads few rows of a ledger of thousands of events', async () => {
     const { pool } = gateway.services;
     const known: KnownLedgers = new Map();
     await activeVersions(onPool(), known);
@@ -201,14 +204,14 @@ function touchedRows(plan: Plan): number {
   return below + looked * plan['Actual Loops'];
 }
 
-it('what an administrator took out of force himself stops nobody, sealed or waiting to be', async () => {
+it('a kill switch that an administrator disarmed blocks nothing, before and after the event is sealed', async () => {
   const id = await armed();
   await gateway.owner.call(disarmKillSwitch, { params: { id } });
   await sweepRows(gateway.services);
   expect(await decide()).toBe('test.allow');
 });
 
-describe('sidecars are told of rows that are ours alone:', () => {
+describe('a section for sidecars contains only correctly signed rows:', () => {
   const build = (
     name: 'agents' | 'tools' | 'revocations' | 'policies' | 'kill_switches' | 'tenant',
   ) => {
@@ -219,7 +222,7 @@ describe('sidecars are told of rows that are ours alone:', () => {
     );
   };
 
-  it('an agent that was given more is left out, and held for revoked', async () => {
+  it('an agent with forged capabilities is omitted and treated as revoked', async () => {
     const { pool } = gateway.services;
     const id = await gateway.agent('raised', ['pay.*']);
     await pool.query(`update agent set capabilities = '{**}' where id = ${id}`);
@@ -242,7 +245,7 @@ describe('sidecars are told of rows that are ours alone:', () => {
       `update policy set version = version + 1`,
       `update policy set version = version - 1`,
     ],
-  ] as const)('no section %s is made of others', async (section, sql, undo) => {
+  ] as const)('the section %s is not built from forged rows', async (section, sql, undo) => {
     const { pool } = gateway.services;
     await pool.query(sql);
     await expect(build(section)).rejects.toMatchObject({ code: 'integrity.forged_row' });

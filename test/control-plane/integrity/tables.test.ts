@@ -21,7 +21,7 @@ const documented = read('control-plane/integrity/README.md')
     says,
   }));
 
-it('the README says of every table what writing to it and deleting from it gains', () => {
+it('the README states for every table the effect of a forged write and of a deletion', () => {
   const tables = [...read('prisma/schema.prisma').matchAll(/@@map\("([a-z_]+)"\)/g)]
     .map(([, name = '']) => name)
     .sort();
@@ -33,7 +33,7 @@ it('the README says of every table what writing to it and deleting from it gains
   }
 });
 
-it('the README calls every signed table signed', () => {
+it('the README marks every signed table as signed', () => {
   for (const table of signedTables) {
     const row = documented.find(({ tables }) => tables.includes(table));
     expect([table, row?.says[0]]).toEqual([table, expect.stringMatching(/^signed/)]);

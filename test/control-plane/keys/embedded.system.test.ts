@@ -28,7 +28,7 @@ afterAll(async () => {
   await services?.close();
 });
 
-it('all of it works at once on the one connection of the embedded database', async () => {
+it('concurrent key operations work on the single connection of the embedded database', async () => {
   const client = await api.client();
   const round = async (index: number) => {
     const made = await client.call(createKey, { body: { name: `k${index}`, role: 'auditor' } });
@@ -52,7 +52,7 @@ it('all of it works at once on the one connection of the embedded database', asy
   expect(Math.max(...counts)).toBe(5);
 });
 
-it('a repeated request is answered once on the one connection, too', async () => {
+it('concurrent requests with one idempotency key are performed once on the single connection', async () => {
   let runs = 0;
   const call = {
     services,

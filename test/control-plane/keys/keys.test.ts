@@ -48,7 +48,7 @@ async function events(type: string, tenantId = 'default') {
 }
 
 describe('a new key', () => {
-  it('works at once, is shown once, and is stored as a keyed hash only', async () => {
+  it('works at once, is returned once, and is stored only as a keyed hash', async () => {
     const made = await make({}, { name: 'reader', role: 'auditor' });
     expect(isApiKey(made.key)).toBe(true);
     const listed = await listWith(made.key);
@@ -59,14 +59,14 @@ describe('a new key', () => {
     expect(row).toMatchObject({ role: 'auditor', scope: 'tenant', principal: 'reader' });
   });
 
-  it('is proved by an event that does not hold it', async () => {
+  it('is recorded in an event that does not contain it', async () => {
     const made = await make({ principal: 'alice' }, { name: 'proved', role: 'agent' });
     const event = (await events('key.created')).find(({ data }) => data.key_id === made.id);
     expect(event?.data).toMatchObject({ by: 'alice', name: 'proved', role: 'agent' });
     expect(JSON.stringify(event)).not.toContain(made.key);
   });
 
-  it('belongs to its maker’s tenant', async () => {
+  it('belongs to its creator’s tenant', async () => {
     const made = await make({ tenantId: 'acme' }, { role: 'owner' });
     const rows = (await listWith(made.key)).body?.keys as { id: string }[];
     expect(rows.map(({ id }) => id)).toContain(made.id);
@@ -75,15 +75,19 @@ describe('a new key', () => {
   });
 
   it.each<[string, KeyHolderOptions, Wanted]>([
-    ['an owner key from an admin', { role: 'admin' }, { role: 'owner' }],
-    ['a gateway scope from a tenant admin', { role: 'admin' }, { role: 'gateway' }],
-    ['a principal from an admin', { role: 'admin' }, { role: 'approver', principal: 'bob' }],
-    ['an unbound key from a bound one', { agentId: 7 }, { role: 'agent' }],
-  ])('is never more than its maker holds: %s', async (_what, holder, wanted) => {
+    ['an owner key created by an admin', { role: 'admin' }, { role: 'owner' }],
+    ['a gateway-scope key created by a tenant-scope admin', { role: 'admin' }, { role: 'gateway' }],
+    [
+      'a key with another principal created by an admin',
+      { role: 'admin' },
+      { role: 'approver', principal: 'bob' },
+    ],
+    ['an unbound key created by a bound one', { agentId: 7 }, { role: 'agent' }],
+  ])('never has more rights than its creator: %s', async (_what, holder, wanted) => {
     expect(await refusal(make(holder, wanted))).toBe('key.role_exceeds_own');
   });
 
-  it('stands for its maker, whatever it is called, unless an owner made it', async () => {
+  it('has its creator’s principal, whatever its name is, unless an owner sets another', async () => {
     const admin = { role: 'admin', principal: 'mallory' } as const;
     expect((await make(admin, { name: 'alice', role: 'approver' })).principal).toBe('mallory');
     expect((await make({}, { name: 'bob', role: 'approver' })).principal).toBe('bob');
@@ -93,14 +97,14 @@ describe('a new key', () => {
     expect(await refusal(sidecar)).toBe('args.schema_invalid');
   });
 
-  it('may be of gateway scope where its maker’s is, or its maker is an owner', async () => {
+  it('can have gateway scope if its creator has it or is an owner', async () => {
     expect((await make({}, { role: 'gateway' })).scope).toBe('gateway');
     const admin = { role: 'admin', scope: 'gateway' } as const;
     expect((await make(admin, { role: 'gateway' })).scope).toBe('gateway');
     expect((await make({}, { role: 'gateway', scope: 'tenant' })).scope).toBe('tenant');
   });
 
-  it('can belong to an agent of the tenant, and of no other', async () => {
+  it('can be bound to an agent of its tenant only', async () => {
     const { id } = await services.db.agent.create({
       data: { tenantId: 'default', name: 'bot', capabilities: [] },
     });
@@ -111,7 +115,7 @@ describe('a new key', () => {
     );
   });
 
-  it('does not outlive an admin’s key that made it', async () => {
+  it('expires no later than the admin key that created it', async () => {
     const expiresAt = new Date(services.clock.now() + 60_000);
     const later = new Date(services.clock.now() + 120_000).toISOString();
     const admin = await api.key({ role: 'admin', expiresAt });
@@ -123,7 +127,7 @@ describe('a new key', () => {
     expect((await make(owner, { role: 'auditor' })).expires_at).toBeNull();
   });
 
-  it('cannot be made expired', async () => {
+  it('cannot be created with an expiry in the past', async () => {
     const past = new Date(services.clock.now()).toISOString();
     expect(await refusal(make({}, { role: 'auditor', expires_at: past }))).toBe(
       'args.schema_invalid',
@@ -144,7 +148,7 @@ describe('a key', () => {
     });
   });
 
-  it('is refused as soon as its revocation is answered, though it was in use', async () => {
+  it('is refused as soon as its revocation is confirmed, also while it is in use', async () => {
     const made = await make({}, { role: 'auditor' });
     expect((await listWith(made.key)).status).toBe(200);
     const owner = await api.client({ principal: 'alice' });
@@ -168,7 +172,7 @@ describe('a key', () => {
     await other.close();
   });
 
-  it('stays revoked: a second revocation changes nothing and proves nothing', async () => {
+  it('stays revoked: a second revocation changes nothing and is not recorded', async () => {
     const made = await make({}, { role: 'auditor' });
     const owner = await api.client();
     const first = await owner.call(contract.revokeKey, { body: { id: made.id } });
@@ -179,7 +183,7 @@ describe('a key', () => {
     expect(proofs).toHaveLength(1);
   });
 
-  it('revoked by many at once is revoked by one', async () => {
+  it('is revoked once by many concurrent requests', async () => {
     const made = await make({}, { role: 'auditor' });
     const owner = await api.client();
     await Promise.all(
@@ -189,7 +193,7 @@ describe('a key', () => {
     expect(proofs).toHaveLength(1);
   });
 
-  it('of an owner is an owner’s to revoke', async () => {
+  it('of an owner can be revoked by an owner only', async () => {
     const made = await make({}, { role: 'owner' });
     const admin = await api.client({ role: 'admin' });
     expect(await refusal(admin.call(contract.revokeKey, { body: { id: made.id } }))).toBe(
@@ -197,19 +201,19 @@ describe('a key', () => {
     );
   });
 
-  it('that nobody made cannot be revoked', async () => {
+  it('cannot be revoked if it does not exist', async () => {
     const owner = await api.client();
     expect(await refusal(owner.call(contract.revokeKey, { body: { id: 'key_0' } }))).toBe(
       'key.not_found',
     );
   });
 
-  it('supplied for development works, without a checksum', async () => {
+  it('supplied for development works without a checksum', async () => {
     expect((await listWith('apk_dev_owner')).status).toBe(200);
     expect((await listWith('apk_dev_other')).status).toBe(401);
   });
 
-  it('leaves a coarse note of its use', async () => {
+  it('stores approximately when it was last used', async () => {
     const key = await api.key({ tenantId: 'used' });
     await listWith(key);
     await expect
@@ -219,7 +223,7 @@ describe('a key', () => {
 });
 
 describe('rotating a signing key', () => {
-  it('retires the active one, keeps it for verifying, and says so in the ledger', async () => {
+  it('retires the active key, keeps it for verification, and is recorded in the ledger', async () => {
     const owner = await api.client({ tenantId: 'rotating' });
     const before = await services.signingKeys.active('rotating', 'report');
     const rotated = await owner.call(contract.rotateSigningKey);
@@ -235,7 +239,7 @@ describe('rotating a signing key', () => {
     });
   });
 
-  it('by many at once leaves one active key and loses none', async () => {
+  it('leaves one active key and loses none if many run concurrently', async () => {
     const owner = await api.client({ tenantId: 'racing' });
     const answers = await Promise.all(
       Array.from({ length: 6 }, () => owner.call(contract.rotateSigningKey, { body: {} })),
@@ -247,13 +251,13 @@ describe('rotating a signing key', () => {
     expect(keys).toHaveLength(7);
   });
 
-  it('of passports tells the sidecars', async () => {
+  it('publishes new passport keys to the sidecars', async () => {
     const owner = await api.client({ tenantId: 'passports' });
     await owner.call(contract.rotateSigningKey, { body: { purpose: 'passport' } });
     expect(moved).toContain('passports keys');
   });
 
-  it('of sections publishes every one anew, those of sidecars, too', async () => {
+  it('signs and publishes every section again for the sync key, including those of sidecars', async () => {
     const owner = await api.client({ tenantId: 'sections' });
     const jwk = { ...generateSigningKey().publicJwk };
     await services.db.sidecar.create({

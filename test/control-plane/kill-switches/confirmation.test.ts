@@ -61,13 +61,13 @@ async function versionInForce(): Promise<number> {
   return version;
 }
 
-describe('who has to confirm a kill switch', () => {
-  it('is nobody where there is no sidecar', async () => {
+describe('the confirmation of a kill switch', () => {
+  it('is expected from nobody if no sidecar is enrolled', async () => {
     const { status, body } = await arm({ wait_ms: 10_000 });
     expect([status, body]).toMatchObject([201, { confirmed: [], missing: [], silent: [] }]);
   });
 
-  it('is whoever was seen within 30 seconds, or has just enrolled, and was not revoked', async () => {
+  it('is expected from sidecars that were seen within 30 seconds or have just enrolled, and are not revoked', async () => {
     const live = await sidecar({ seenAgoMs: 29_000, version: 1 });
     const fresh = await sidecar({ enrolledAgoMs: 1_000 });
     const silent = await sidecar({ seenAgoMs: 31_000, version: 1 });
@@ -81,7 +81,7 @@ describe('who has to confirm a kill switch', () => {
     ]);
   });
 
-  it('has confirmed once its report names the version of the change, or a later one', async () => {
+  it('is complete for a sidecar whose report names the version of the change or a later one', async () => {
     const before = await versionInForce();
     const id = await sidecar({ seenAgoMs: 0, version: before });
     const waiting = arm({ wait_ms: 10_000 });
@@ -91,7 +91,7 @@ describe('who has to confirm a kill switch', () => {
     expect((await waiting).body).toMatchObject({ confirmed: [id], missing: [] });
   });
 
-  it('has not by a version of before the database was set back', async () => {
+  it('is not satisfied by a version from before the database was rolled back', async () => {
     for (let n = 0; n < 5; n++) await arm();
     const before = await versionInForce();
     const id = await sidecar({ seenAgoMs: 0, version: before });
@@ -104,7 +104,7 @@ describe('who has to confirm a kill switch', () => {
     expect(await versionInForce()).toBeGreaterThan(before);
   });
 
-  it('is asked anew by a repeat under the same idempotency key, whatever it waits', async () => {
+  it('is evaluated again for a repeat under the same idempotency key, with any waiting time', async () => {
     const id = await sidecar({ seenAgoMs: 0, version: 0 });
     const first = await arm({ idempotency_key: 'k', wait_ms: 0 });
     expect(ids(first.body?.missing)).toEqual([id]);
@@ -116,7 +116,7 @@ describe('who has to confirm a kill switch', () => {
     expect(unasked.body).not.toHaveProperty('confirmed');
   });
 
-  it('is told of disarming, too', async () => {
+  it('also applies to disarming', async () => {
     const id = await sidecar({ seenAgoMs: 0, version: 0 });
     const armed = await arm();
     const disarmed = await api.send('DELETE', `${path}/${armed.body?.id}?wait_ms=100`, { key });
@@ -125,7 +125,7 @@ describe('who has to confirm a kill switch', () => {
 });
 
 it.each([-1, 1.5, 10_001, '100', null])(
-  '%j is no time to wait: nothing is armed',
+  'wait_ms %j is refused and nothing is armed',
   async (wait_ms) => {
     const before = await db.killSwitch.count();
     const armed = await arm({ wait_ms });

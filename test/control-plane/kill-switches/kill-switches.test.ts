@@ -55,7 +55,7 @@ const decisionOn = async (tenantId: string, more: object = {}) => {
 };
 
 describe('a kill switch', () => {
-  it('is listed, published and sealed when it is armed and when it is disarmed', async () => {
+  it('disarmed again returns the first disarming and records no second event', async () => {
     const armed = await arm('t1', { kind: 'block_tool', tool: 'payments.*' });
     expect(armed.status).toBe(201);
     expect(armed.body).toMatchObject({
@@ -80,7 +80,7 @@ describe('a kill switch', () => {
     expect(events[0]).toMatchObject({ tool: 'payments.*', data: { by: 'alice' } });
   });
 
-  it('disarmed again says who did it first, and leaves no second event', async () => {
+  it('armed twice with one idempotency key is armed once, and another payload is refused', async () => {
     const armed = await arm('t2', { kind: 'block_tool', tool: 'x' });
     const first = await disarm('t2', armed.body?.id);
     clock.advance(1_000);
@@ -99,7 +99,7 @@ describe('a kill switch', () => {
     expect([other.status, other.body?.reason_code]).toEqual([400, 'args.idempotency_conflict']);
   });
 
-  it('blocks decisions of its own tenant only, from the answer on and until it is disarmed', async () => {
+  it('blocks decisions of its own tenant only, from the response until it is disarmed', async () => {
     const armed = await arm('t4', { kind: 'block_tool', tool: '**', agent_id: agentOf('t4') });
     expect(await decisionOn('t4', { mode: 'monitor' })).toMatchObject({
       decision: 'deny',
@@ -111,7 +111,7 @@ describe('a kill switch', () => {
     expect((await decisionOn('t4')).reason_code).toBe('policy.no_match');
   });
 
-  it('past its time neither blocks, nor is listed or published, and says so', async () => {
+  it('blocks nothing after its expiry, is not listed or published, and is reported as expired', async () => {
     const expires_at = new Date(clock.now() + 60_000).toISOString();
     const armed = await arm('t6', { kind: 'block_tool', tool: 'pay', expires_at });
     expect((await decisionOn('t6')).reason_code).toBe('runtime.kill_switch');
@@ -124,7 +124,7 @@ describe('a kill switch', () => {
     ]);
   });
 
-  it('that forces a mode tightens what a request asked for, and loosens nothing', async () => {
+  it('that forces a mode makes the mode of a request stricter, never looser', async () => {
     await arm('t7', { kind: 'force_mode', mode: 'warn' });
     expect(await decisionOn('t7', { mode: 'enforce' })).toMatchObject({ mode: 'enforce' });
     await arm('t7', { kind: 'force_mode', mode: 'strict', tool: 'pay' });
@@ -137,54 +137,59 @@ describe('a kill switch', () => {
   });
 });
 
-describe('what cannot be a kill switch', () => {
+describe('a malformed kill switch', () => {
   it.each<[string, object, string]>([
-    ['of an unknown kind', { kind: 'block_user' }, 'args.schema_invalid'],
-    ['that blocks no tool', { kind: 'block_tool' }, 'kill_switch.invalid'],
-    ['that blocks no agent', { kind: 'block_agent' }, 'kill_switch.invalid'],
-    ['that forces no mode', { kind: 'force_mode' }, 'kill_switch.invalid'],
-    ['that would loosen', { kind: 'force_mode', mode: 'monitor' }, 'args.schema_invalid'],
-    ['with an empty tool', { kind: 'block_tool', tool: '' }, 'args.schema_invalid'],
-    ['with two tools in one', { kind: 'block_tool', tool: 'a b' }, 'args.schema_invalid'],
-    ['with a mode', { kind: 'block_tool', tool: 'a', mode: 'strict' }, 'kill_switch.invalid'],
+    ['an unknown kind', { kind: 'block_user' }, 'args.schema_invalid'],
+    ['block_tool without a tool', { kind: 'block_tool' }, 'kill_switch.invalid'],
+    ['block_agent without an agent', { kind: 'block_agent' }, 'kill_switch.invalid'],
+    ['force_mode without a mode', { kind: 'force_mode' }, 'kill_switch.invalid'],
     [
-      'of an agent that reads like one of a tool',
+      'force_mode with a looser mode',
+      { kind: 'force_mode', mode: 'monitor' },
+      'args.schema_invalid',
+    ],
+    ['an empty tool', { kind: 'block_tool', tool: '' }, 'args.schema_invalid'],
+    ['two tools in one', { kind: 'block_tool', tool: 'a b' }, 'args.schema_invalid'],
+    [
+      'a mode with another kind',
+      { kind: 'block_tool', tool: 'a', mode: 'strict' },
+      'kill_switch.invalid',
+    ],
+    [
+      'block_agent with a tool',
       { kind: 'block_agent', agent_id: '1', tool: 'a' },
       'kill_switch.invalid',
     ],
     [
-      'that is over before it began',
+      'an expiry in the past',
       { kind: 'block_tool', tool: 'a', expires_at: '2020-01-01T00:00:00Z' },
       'kill_switch.invalid',
     ],
     [
-      'with a time that is none',
+      'an invalid time',
       { kind: 'block_tool', tool: 'a', expires_at: 'tomorrow' },
       'args.schema_invalid',
     ],
-    ['without a reason', { kind: 'block_tool', tool: 'a', reason: '' }, 'args.schema_invalid'],
-    ['with a misspelt field', { kind: 'block_tool', tool: 'a', expires: 1 }, 'args.schema_invalid'],
-  ])('one %s', async (_what, body, code) => {
+    ['no reason', { kind: 'block_tool', tool: 'a', reason: '' }, 'args.schema_invalid'],
+    ['a misspelt field', { kind: 'block_tool', tool: 'a', expires: 1 }, 'args.schema_invalid'],
+  ])('is refused: %s', async (_what, body, code) => {
     const answer = await arm('t5', body);
     expect([answer.status, answer.body?.reason_code]).toEqual([400, code]);
     expect(await list('t5', '?status=all')).toEqual([]);
   });
 
-  it('says which field is missing and what belongs there', async () => {
+  it('gets an error that names the missing field and its type', async () => {
     expect((await arm('t5', { kind: 'block_tool' })).body?.error).toBe(
       'tool: block_tool needs the id of a tool, or a glob such as payments.*.',
     );
   });
 
-  it.each(['999999', '01', 'nobody'])(
-    'one of an agent that the tenant does not have: %s',
-    async (agent_id) => {
-      const answer = await arm('t5', { kind: 'block_agent', agent_id });
-      expect([answer.status, answer.body?.reason_code]).toEqual([404, 'agent.not_found']);
-    },
-  );
+  it.each(['999999', '01', 'nobody'])('is refused for an unknown agent: %s', async (agent_id) => {
+    const answer = await arm('t5', { kind: 'block_agent', agent_id });
+    expect([answer.status, answer.body?.reason_code]).toEqual([404, 'agent.not_found']);
+  });
 
-  it('one of another tenant’s agent', async () => {
+  it('is refused for another tenant’s agent', async () => {
     const answer = await arm('t5', { kind: 'block_agent', agent_id: agentOf('t1') });
     expect([answer.status, answer.body?.reason_code]).toEqual([404, 'agent.not_found']);
   });

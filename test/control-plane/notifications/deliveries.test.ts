@@ -50,8 +50,8 @@ const ids = () => receiver.seen.map(({ headers }) => String(headers['webhook-id'
 const answer = (status: number, headers: Record<string, string> = {}) =>
   receiver.behave((_req, res) => res.writeHead(status, headers).end());
 
-describe('what a webhook is told', () => {
-  it('is the life of an approval, signed, without arguments or goal', async () => {
+describe('the notifications of a webhook', () => {
+  it('follow an approval through its states, signed, without arguments or goal', async () => {
     const { id } = await desk.request({ args: { iban: 'DE99' } });
     await desk.decide(id, { action: 'approve' });
     expect(await drain()).toMatchObject({ attempted: 2, delivered: 2 });
@@ -70,7 +70,7 @@ describe('what a webhook is told', () => {
     }
   });
 
-  it('is told once per change, and of nothing that was refused', async () => {
+  it('are sent once for each change, and never for a refused request', async () => {
     const { id } = await desk.request();
     await desk.decide(id, { action: 'deny' });
     await refusalOf(desk.decide(id, { action: 'approve' }));
@@ -86,7 +86,7 @@ describe('what a webhook is told', () => {
     ]);
   });
 
-  it('is nothing of a change that was rolled back', async () => {
+  it('are not sent for a change that was rolled back', async () => {
     const { id } = await desk.request();
     const row = await desk.stored(id);
     const { services } = desk.gateway;
@@ -99,7 +99,7 @@ describe('what a webhook is told', () => {
     expect(await deliveries()).toHaveLength(before);
   });
 
-  it('is kept encrypted, and never shown', async () => {
+  it('are stored encrypted and never displayed', async () => {
     const { id } = await desk.request();
     const [row] = await desk.gateway.services.db.delivery.findMany();
     expect(row?.sealed).not.toContain('approval.requested');
@@ -110,8 +110,8 @@ describe('what a webhook is told', () => {
   });
 });
 
-describe('a receiver that fails', () => {
-  it('is tried ten times with the same id, then the message is dead, and a replay brings it back', async () => {
+describe('a webhook receiver', () => {
+  it('that fails gets ten attempts with the same id; then the message is dead until it is replayed', async () => {
     answer(500);
     await desk.request();
     const { clock } = desk.gateway.services;
@@ -142,7 +142,7 @@ describe('a receiver that fails', () => {
     expect((await refusalOf(drain('msg_none'))).code).toBe('delivery.not_found');
   });
 
-  it('that asks for time is given it', async () => {
+  it('that sends Retry-After is retried after that time', async () => {
     answer(429, { 'retry-after': '600' });
     await desk.request();
     await drain();
@@ -161,7 +161,7 @@ describe('a receiver that fails', () => {
     expect(receiver.seen).toHaveLength(1);
   });
 
-  it('that is not there is tried again, and the error names no more than the address', async () => {
+  it('that is unreachable is retried, and the error names only its address', async () => {
     await receiver.close();
     await desk.request();
     expect(await drain()).toMatchObject({ rescheduled: 1 });
@@ -171,7 +171,7 @@ describe('a receiver that fails', () => {
     receiver = await startUpstream();
   });
 
-  it('that answers 410 is told nothing more, until it is named anew', async () => {
+  it('that answers 410 receives nothing until the webhook is stored again', async () => {
     answer(410);
     await desk.request();
     await desk.request();
@@ -186,7 +186,7 @@ describe('a receiver that fails', () => {
     expect(await deliveries()).toHaveLength(3);
   });
 
-  it('that stalls is given up, and holds up no other tenant', async () => {
+  it('that does not answer times out, and delays no other tenant', async () => {
     const stalled = new Set<() => void>();
     const { services } = desk.gateway;
     receiver.behave((_req, res) => {
@@ -208,7 +208,7 @@ describe('a receiver that fails', () => {
   });
 });
 
-describe('several replicas', () => {
+describe('several control planes', () => {
   it('deliver each message once', async () => {
     const { services } = desk.gateway;
     const { databaseUrl = '' } = services.config;
@@ -226,7 +226,7 @@ describe('several replicas', () => {
     expect(new Set(ids()).size).toBe(requests.length);
   });
 
-  it('take over from one that died between taking a message and saying how it went', async () => {
+  it('take over messages from one that ended during a delivery', async () => {
     await desk.request();
     const { services } = desk.gateway;
     expect(await claimDeliveries(services, { max: 1 })).toHaveLength(1);
@@ -236,7 +236,7 @@ describe('several replicas', () => {
     expect((await deliveries())[0]).toMatchObject({ attempts: 2 });
   });
 
-  it('that were too slow change nothing that another has settled', async () => {
+  it('discard a late result if another one has delivered the message', async () => {
     await desk.request();
     const { services } = desk.gateway;
     const [slow] = await claimDeliveries(services, { max: 1 });
@@ -249,7 +249,7 @@ describe('several replicas', () => {
   });
 });
 
-describe('the place of a webhook', () => {
+describe('a webhook URL', () => {
   it.each([
     'http://hooks.example.com/x',
     'https://169.254.169.254/latest',
@@ -261,12 +261,12 @@ describe('the place of a webhook', () => {
     'ftp://hooks.example.com/',
     'https://hooks.example.com*/',
     'not a url',
-  ])('is not %s', async (url) => {
+  ])('is refused: %s', async (url) => {
     const named = desk.gateway.owner.call(putWebhook, { body: { url } });
     expect((await refusalOf(named)).code).toBe('args.schema_invalid');
   });
 
-  it('is judged where it is dialled: a name that leads inside reaches nothing', async () => {
+  it('is checked again at connection time: a name that resolves to a private address is not contacted', async () => {
     const strict = webhookChannel(createGuard({ allowPrivate: [] }));
     const message = { id: 'msg_1', atMs: Date.now(), body: '{}' };
     for (const [host, said] of [
@@ -282,7 +282,7 @@ describe('the place of a webhook', () => {
     expect(receiver.seen).toEqual([]);
   });
 
-  it('shows the host, not what follows it, and its secret never again', async () => {
+  it('is displayed as its host only, and its secret is never displayed again', async () => {
     const shown = await desk.gateway.owner.call(getWebhook);
     expect(shown).toMatchObject({ host: `127.0.0.1:${receiver.port}`, status: 'active' });
     expect(JSON.stringify(shown)).not.toContain('/hook');
@@ -291,7 +291,7 @@ describe('the place of a webhook', () => {
     expect(install?.sealed).not.toContain('whsec');
   });
 
-  it('whose secret is replaced is signed for by both for a day', async () => {
+  it('whose secret is rotated gets signatures with both secrets for a day', async () => {
     const body = { url: urlOf(receiver), rotate_secret: true };
     const { secret: next = '' } = await desk.gateway.owner.call(putWebhook, { body });
     const signatures = async () => {
@@ -308,7 +308,7 @@ describe('the place of a webhook', () => {
     expect(await signatures()).toEqual([false, true]);
   });
 
-  it('that is taken away is told nothing more; what waited is dead', async () => {
+  it('that is removed receives nothing, and its waiting messages are dead', async () => {
     await desk.request();
     await desk.gateway.owner.call(deleteWebhook);
     expect(await drain()).toMatchObject({ dead_lettered: 1 });
@@ -319,7 +319,7 @@ describe('the place of a webhook', () => {
     expect(again.code).toBe('integration.not_found');
   });
 
-  it('and what it was told are a tenant’s own', async () => {
+  it('is invisible to other tenants, and so are its deliveries', async () => {
     await desk.request();
     const stranger = await desk.gateway.as({ tenantId: 'other' });
     expect((await refusalOf(stranger.call(getWebhook))).code).toBe('integration.not_found');

@@ -20,9 +20,9 @@ const delays = [
   24 * hour,
 ];
 
-describe('the schedule of attempts', () => {
+describe('the retry schedule', () => {
   it.each(delays.map((delayMs, index) => [index + 1, delayMs] as const))(
-    'after attempt %i waits %i ms, give or take a fifth',
+    'after attempt %i waits %i ms, plus or minus a fifth',
     (attempts, delayMs) => {
       const at = (random: number) => nextAttemptMs({ attempts, nowMs, random });
       expect(at(0)).toBe(nowMs + delayMs * 0.8);
@@ -31,14 +31,14 @@ describe('the schedule of attempts', () => {
     },
   );
 
-  it('ends with the tenth attempt', () => {
+  it('ends after the tenth attempt', () => {
     expect(attemptsMax).toBe(10);
     for (const attempts of [10, 11]) {
       expect(nextAttemptMs({ attempts, nowMs, random: 0.5, retryAfterMs: 1 })).toBeUndefined();
     }
   });
 
-  it('gives a receiver the time it asks for, up to a day, and never less than its own', () => {
+  it('follows the receiver’s Retry-After, up to a day, and never waits less than its own delay', () => {
     const waiting = (ms: number) =>
       nextAttemptMs({ attempts: 1, nowMs, random: 0.5, retryAfterMs: ms });
     expect(waiting(90_000)).toBe(nowMs + 90_000);
@@ -46,7 +46,7 @@ describe('the schedule of attempts', () => {
     expect(waiting(999 * hour)).toBe(nowMs + 24 * hour);
   });
 
-  it('reads Retry-After as seconds or a date, and nothing else', () => {
+  it('parses Retry-After as seconds or a date only', () => {
     const atMs = Date.parse('Fri, 20 Nov 2026 10:00:00 GMT');
     expect(retryAfterMs('120', atMs)).toBe(120_000);
     expect(retryAfterMs('Fri, 20 Nov 2026 10:00:30 GMT', atMs)).toBe(30_000);

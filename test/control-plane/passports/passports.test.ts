@@ -38,7 +38,7 @@ const verify = (body: { passport: string; audience?: string }, client = gateway.
 const codes = (report: { errors: readonly { reason_code: string }[] }) =>
   report.errors.map(({ reason_code }) => reason_code);
 
-describe('issuing', () => {
+describe('issuing a passport', () => {
   it('signs a compact JWS that an independent library verifies with the public key set', async () => {
     const { passport, token, claims } = await issue();
     expect(token).toBe(passport);
@@ -52,7 +52,7 @@ describe('issuing', () => {
     expect(verified.payload).toEqual(claims);
   });
 
-  it('stores the passport and seals that it was issued', async () => {
+  it('stores the passport and seals its issue', async () => {
     const { jti, evidence_id } = await issue({ agent_id: 'agent-sealed' });
     const { db } = gateway.services;
     const where = { tenantId_jti: { tenantId: 'default', jti } };
@@ -61,13 +61,13 @@ describe('issuing', () => {
     expect(row).toMatchObject({ type: 'passport.issued', chainId: 'agent:agent-sealed' });
   });
 
-  it('refuses another tenant than the key’s', async () => {
+  it('refuses a tenant other than the key’s', async () => {
     const error = await refusalOf(issue({ tenant_id: 'other' }));
     expect(error.code).toBe('tenant.mismatch');
     expect(error.details).toMatchObject({ status: 403 });
   });
 
-  it('gives a registered agent no tool outside its capabilities', async () => {
+  it('limits a registered agent to tools within its capabilities', async () => {
     const agent_id = await gateway.agent('clamped', ['pay', 'mail.*']);
     const { claims } = await issue({ agent_id, allowed_tools: ['pay', 'mail.send', 'shell'] });
     expect(claims.allowed_tools).toEqual(['pay', 'mail.send']);
@@ -75,16 +75,16 @@ describe('issuing', () => {
     expect(none.code).toBe('passport.tool_not_allowed');
   });
 
-  it('refuses a passport so long that nobody would read it', async () => {
+  it('refuses a passport that would exceed the size limit', async () => {
     const allowed_tools = Array.from({ length: 1000 }, (_, n) => `${'t'.repeat(200)}${n}`);
     expect((await refusalOf(issue({ allowed_tools }))).code).toBe('args.schema_invalid');
   });
 
-  it.each([4, 3601])('refuses a life of %s seconds', async (ttl_seconds) => {
+  it.each([4, 3601])('refuses a lifetime of %s seconds', async (ttl_seconds) => {
     expect((await refusalOf(issue({ ttl_seconds }))).code).toBe('passport.ttl_invalid');
   });
 
-  it('refuses a key of an agent to speak for another user or agent', async () => {
+  it('refuses another user or agent if the key is bound to an agent', async () => {
     const agentId = Number(await gateway.agent('own'));
     const bound = await gateway.as({ role: 'agent', agentId, principal: 'bot' });
     const asUser = await refusalOf(issue({ agent_id: String(agentId) }, bound));
@@ -94,8 +94,8 @@ describe('issuing', () => {
   });
 });
 
-describe('verifying', () => {
-  it('finds nothing wrong with a fresh passport, and does not use it up', async () => {
+describe('verifying a passport', () => {
+  it('reports no problem for a new passport, and does not consume it', async () => {
     const { passport, claims } = await issue();
     for (let n = 0; n < 3; n++) {
       expect(await verify({ passport })).toEqual({ valid: true, errors: [], claims });
@@ -103,7 +103,7 @@ describe('verifying', () => {
   });
 
   it.each(['', 'x', 'a.b.c', '..', `${'x'.repeat(70_000)}.y.z`, '{"alg":"none"}'])(
-    'answers 200 for a string that is no passport: %.20s',
+    'returns 200 for a string that is not a passport: %.20s',
     async (passport) => {
       const report = await verify({ passport });
       expect(report.valid).toBe(false);
@@ -111,7 +111,7 @@ describe('verifying', () => {
     },
   );
 
-  it('says that a passport was used, whatever its risk', async () => {
+  it('reports that a passport was used, at any risk', async () => {
     for (const risk_tier of ['low', 'high']) {
       const { passport } = await issue({ risk_tier });
       const body = { tool: 'pay', resource: 'r', agent_id: 'agent-x', user_id: 'user-1', passport };
@@ -120,7 +120,7 @@ describe('verifying', () => {
     }
   });
 
-  it('does not take a sidecar’s lease for a passport that anybody could present', async () => {
+  it('reports a sidecar’s lease as malformed', async () => {
     const { services } = gateway;
     const grant = { ...grantOf('default'), leaseSize: 10, nowMs: services.clock.now() };
     const key = await services.signingKeys.active('default', 'passport');
@@ -128,7 +128,7 @@ describe('verifying', () => {
     expect(codes(await verify({ passport }))).toEqual(['passport.malformed']);
   });
 
-  it('names every check that fails', async () => {
+  it('reports every check that fails', async () => {
     const { passport, jti } = await issue({ ttl_seconds: 5 });
     await gateway.owner.call(revokePassport, { body: { jti } });
     gateway.services.clock.advance(6_000);
@@ -141,14 +141,14 @@ describe('verifying', () => {
     expect(report.errors.every(({ check, message }) => check !== '' && message !== '')).toBe(true);
   });
 
-  it('refuses a passport that a stranger signed', async () => {
+  it('reports a passport that an unknown key signed', async () => {
     const { services } = gateway;
     const claims = buildClaims({ ...grantOf('default'), nowMs: services.clock.now() });
     const report = await verify({ passport: signPassport(claims, generateSigningKey()) });
     expect(codes(report)).toEqual(['passport.signature_invalid']);
   });
 
-  it('tells another tenant’s passport from a forgery, and shows nothing of it', async () => {
+  it('reports another tenant’s passport as such, without its claims', async () => {
     const stranger = await gateway.as({ tenantId: 'other' });
     const { passport } = await issue();
     const report = await verify({ passport }, stranger);
@@ -156,7 +156,7 @@ describe('verifying', () => {
     expect(report.claims).toBeUndefined();
   });
 
-  it('refuses a passport in which another tenant’s key speaks for this one', async () => {
+  it('refuses a passport for this tenant that another tenant’s key signed', async () => {
     const { services } = gateway;
     const key = await services.signingKeys.active('other', 'passport');
     const claims = buildClaims({ ...grantOf('default'), nowMs: services.clock.now() });
@@ -164,7 +164,7 @@ describe('verifying', () => {
     expect(codes(report)).toEqual(['passport.signature_invalid']);
   });
 
-  it('says when the approval that a passport rests on is not one', async () => {
+  it('reports an invalid approval of a passport', async () => {
     const approval_hash = `sha256:${'0'.repeat(64)}`;
     const { passport } = await issue({ approval_hash });
     expect(codes(await verify({ passport }))).toEqual(['approval.invalid']);
@@ -187,11 +187,11 @@ function grantOf(tenantId: string) {
   } as const;
 }
 
-describe('revoking', () => {
+describe('revoking a passport', () => {
   const revoke = (jti: string, client = gateway.owner) =>
     client.call(revokePassport, { body: { jti, reason: 'stolen' } });
 
-  it('holds for good, moves the section that sidecars follow, and is sealed once', async () => {
+  it('is permanent, changes the section for sidecars, and is sealed once', async () => {
     const { jti } = await issue();
     const first = await revoke(jti);
     gateway.services.clock.advance(1_000);
@@ -203,26 +203,26 @@ describe('revoking', () => {
     expect(events.filter(({ canonical }) => canonical.includes(jti))).toHaveLength(1);
   });
 
-  it('takes a jti that was never seen here', async () => {
+  it('accepts an unknown jti', async () => {
     expect(await revoke('somebody-elses')).toMatchObject({ revoked: true, reason: 'stolen' });
   });
 
-  it('revokes nothing of another tenant', async () => {
+  it('does not affect other tenants', async () => {
     const stranger = await gateway.as({ tenantId: 'other' });
     const { jti, passport } = await issue();
     await revoke(jti, stranger);
     expect(await verify({ passport })).toMatchObject({ valid: true });
   });
 
-  it('is not for those who may only issue', async () => {
+  it('requires more than the permission to issue', async () => {
     const developer = await gateway.as({ role: 'developer' });
     const error = await refusalOf(revoke('x', developer));
     expect(error.code).toBe('auth.insufficient_permission');
   });
 });
 
-describe('the key set', () => {
-  it('needs no key, may be cached for five minutes, and holds no private half', async () => {
+describe('the JWKS of passport keys', () => {
+  it('needs no API key, can be cached for five minutes, and contains no private keys', async () => {
     const answer = await gateway.api.send('GET', '/api/v1/passports/jwks');
     expect(answer.status).toBe(200);
     expect(answer.headers.get('cache-control')).toContain('max-age=300');
@@ -234,7 +234,7 @@ describe('the key set', () => {
     }
   });
 
-  it('keeps a retired key as long as a passport signed by it can be valid', async () => {
+  it('contains a retired key as long as a passport that it signed can be valid', async () => {
     const { services } = gateway;
     const kids = async () => (await gateway.owner.call(getPassportJwks)).keys.map(({ kid }) => kid);
     const { passport } = await issue({ ttl_seconds: 3600 });

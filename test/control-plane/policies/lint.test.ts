@@ -48,8 +48,8 @@ const store = (rules_json: JsonObject, publish = false) =>
 const lint = (policies: readonly JsonObject[], with_published = false) =>
   gateway.owner.call(lintPolicySet, { body: { policies: [...policies], with_published } });
 
-describe('lint of a candidate set', () => {
-  it('names kind, severity, policy, rule, path, message and fix, and gives an example', async () => {
+describe('linting candidate policies', () => {
+  it('returns kind, severity, policy, rule, path, message and fix, with an example', async () => {
     const both = policy(limit('allow', 'pay', '<=', 100), limit('deny', 'pay', '>', 50));
     const { findings, counts } = await lint([both]);
     expect(findings).toEqual([
@@ -68,7 +68,7 @@ describe('lint of a candidate set', () => {
     expect(counts).toEqual({ error: 0, warning: 1, info: 0 });
   });
 
-  it('finds nothing in policies in order, and stores nothing', async () => {
+  it('returns no finding for correct policies, and stores nothing', async () => {
     const before = await gateway.services.db.policy.count();
     const text = JSON.stringify(policy(limit('allow', 'pay', '<=', 50)));
     const report = await gateway.owner.call(lintPolicySet, { body: { policies: [text] } });
@@ -76,7 +76,7 @@ describe('lint of a candidate set', () => {
     expect(await gateway.services.db.policy.count()).toBe(before);
   });
 
-  it('compares with what is published when asked, and never with what it replaces', async () => {
+  it('compares with published policies on request, except the one that the candidate replaces', async () => {
     const published = policy(limit('deny', 'wire', '>', 50));
     await store(published, true);
     const beside = policy(limit('allow', 'wire', '<=', 100));
@@ -87,7 +87,7 @@ describe('lint of a candidate set', () => {
     expect((await lint([{ ...beside, id: published.id ?? '' }], true)).findings).toEqual([]);
   });
 
-  it('warns of a limit that a text slips past, with a call that shows it', async () => {
+  it('warns of a numeric limit that a text value bypasses, with an example', async () => {
     const open = policy(rule('allow', 'pay'), limit('deny', 'pay', '>', 50));
     const { findings } = await lint([open]);
     const slip = findings.find(({ kind }) => kind === 'number_slips_past');
@@ -95,7 +95,7 @@ describe('lint of a candidate set', () => {
     expect(slip?.example).toMatchObject({ args: { amount: '1e3x' } });
   });
 
-  it('refuses a policy that is not valid', async () => {
+  it('refuses an invalid policy', async () => {
     const error = await refusalOf(lint([{ id: 'x' }]));
     expect(error.code).toBe('policy.invalid');
   });
@@ -103,13 +103,13 @@ describe('lint of a candidate set', () => {
   it.each([
     ['no policies', { policies: [] }],
     ['a policy that is a number', { policies: [5] }],
-    ['more policies than it reads', { policies: Array.from({ length: 1001 }, () => '{}') }],
+    ['more policies than the limit', { policies: Array.from({ length: 1001 }, () => '{}') }],
   ])('refuses %s', async (_what, body) => {
     const answer = await gateway.post('/v1/policies/lint', body);
     expect(answer).toMatchObject({ status: 400, body: { reason_code: 'args.schema_invalid' } });
   });
 
-  it('serves others while it lints hundreds of policies', async () => {
+  it('yields to other requests while it lints hundreds of policies', async () => {
     const many = Array.from({ length: 500 }, (_, index) =>
       policy(
         ...Array.from({ length: 20 }, (_unused, at) => ({
@@ -135,8 +135,8 @@ describe('lint of a candidate set', () => {
   });
 });
 
-describe('lint of what is stored', () => {
-  it('reads drafts in place of the published policies that they would replace', async () => {
+describe('linting stored policies', () => {
+  it('uses drafts instead of the published policies that they would replace', async () => {
     const owner = await gateway.as({ tenantId: 'other' });
     const make = (rules_json: JsonObject, publish: boolean) =>
       owner.call(createPolicy, { body: { name: 'p', rules_json, publish } });
@@ -155,17 +155,17 @@ describe('lint of what is stored', () => {
     expect(await kinds('archived')).toEqual([]);
   });
 
-  it('refuses a lifecycle that does not exist', async () => {
+  it('refuses an unknown lifecycle', async () => {
     const key = await gateway.api.key();
     const answer = await gateway.api.send('GET', '/api/v1/policies/lint?lifecycle=old', { key });
     expect(answer).toMatchObject({ status: 400, body: { reason_code: 'request.invalid' } });
   });
 });
 
-describe('versions of a policy', () => {
+describe('creating a version of a policy', () => {
   const version = (id: number) => gateway.owner.call(versionPolicy, { params: { id } });
 
-  it('begin as a draft of what is published, with the next number, and change freely', async () => {
+  it('creates a draft of the published version with the next number, which can be changed', async () => {
     const definition = policy(rule('allow', 'pay'));
     const source = await store(definition, true);
     const draft = await version(source.id);
@@ -187,7 +187,7 @@ describe('versions of a policy', () => {
     });
   });
 
-  it('answer 201 over HTTP, and are proved in the ledger', async () => {
+  it('returns 201 over HTTP, and is recorded in the ledger', async () => {
     const source = await store(policy(rule('allow', 'pay')), true);
     const answer = await gateway.post(`/v1/policies/${source.id}/versions`, undefined);
     expect(answer.status).toBe(201);
@@ -196,24 +196,24 @@ describe('versions of a policy', () => {
     expect(rows.map(({ type }) => type)).toEqual(['policy.created']);
   });
 
-  it('never take the same number twice, however many are made at once', async () => {
+  it('never assigns one number twice to concurrent requests', async () => {
     const source = await store(policy(rule('allow', 'pay')), true);
     const made = await Promise.all(Array.from({ length: 6 }, () => version(source.id)));
     expect(made.map((row) => row.version).sort()).toEqual([2, 3, 4, 5, 6, 7]);
   });
 
-  it('are not made of a draft, which is changed itself', async () => {
+  it('is refused for a draft, which can be changed itself', async () => {
     const { id } = await store(policy(rule('allow', 'pay')));
     const error = await refusalOf(version(id));
     expect(error.code).toBe('policy.lifecycle_invalid');
     expect(error.message).toContain(`PUT /v1/policies/${id}`);
   });
 
-  it('are not made of what is not there', async () => {
+  it('is refused for an unknown policy', async () => {
     expect((await refusalOf(version(999_999))).code).toBe('policy.not_found');
   });
 
-  it('stop at what the plan allows', async () => {
+  it('is refused above the limit of the plan', async () => {
     const { db } = gateway.services;
     await db.tenant.create({ data: { id: 'small', name: 'small', plan: 'free' } });
     const owner = await gateway.as({ tenantId: 'small' });

@@ -55,8 +55,8 @@ function compiled(pack: string) {
   return compilePolicies(policies.map((policy, index) => ({ id: index + 1, ...policy })));
 }
 
-describe('the packs', () => {
-  it('are at least five, each with cases of what it allows and what it stops', () => {
+describe('the policy packs', () => {
+  it('are at least five, each with cases for allowed and denied actions', () => {
     expect(names.length).toBeGreaterThanOrEqual(5);
     for (const pack of names) {
       const decisions = new Set(casesOf(pack).map(({ expect: { decision } }) => decision));
@@ -64,12 +64,12 @@ describe('the packs', () => {
     }
   });
 
-  it.each(names)('%s has a line in the README that says what it stops', (pack) => {
+  it.each(names)('include %s with a line in the README', (pack) => {
     const readme = readFileSync(join(folder, 'README.md'), 'utf8');
     expect(readme).toMatch(new RegExp(`^\\| \`${pack}\` \\| .{20,} \\|$`, 'm'));
   });
 
-  it.each(names)('%s has every rule shown by a case', (pack) => {
+  it.each(names)('include %s with a case for every rule', (pack) => {
     const set = compiled(pack);
     const shown = new Set(
       casesOf(pack).flatMap((one) => set.evaluate(contextOf(one)).matchedRules),
@@ -80,7 +80,7 @@ describe('the packs', () => {
     }
   });
 
-  it.each(names)('%s has nothing that lint calls a mistake', (pack) => {
+  it.each(names)('include %s without lint errors', (pack) => {
     const policies = packs.find((one) => one.pack === pack)?.policies ?? [];
     const findings = lintPolicies(policies.map(({ definition }) => definition));
     expect(findings.filter(({ severity }) => severity !== 'info')).toEqual([]);
@@ -144,33 +144,36 @@ const happy = [
   ['high-risk-tools', { tool: 'crm.get_customer', resource: 'c:1' }, 'deny', 'policy.no_match'],
 ] as const;
 
-describe('installing a pack', () => {
-  it('covers every pack here', () => {
+describe('installing a policy pack', () => {
+  it('is tested for every pack', () => {
     expect(happy.map(([pack]) => pack).sort()).toEqual(names);
   });
 
-  it.each(happy)('%s: installed, published, it decides', async (pack, action, decision, reason) => {
-    const tenantId = `pack-${pack}`;
-    await gateway.services.db.tenant.create({ data: { id: tenantId, name: tenantId } });
-    const owner = await gateway.as({ tenantId });
-    await owner.call(ingestTool, {
-      body: { manifest: { name: 'crm.get_customer', riskTier: 'low' } as never },
-    });
-    const drafts = await install({ pack }, owner);
-    expect(drafts.policies.map(({ policy }) => policy.lifecycle)).not.toContain('published');
-    const published = await install({ pack, publish: true }, owner);
-    expect(published.policies.map(({ outcome }) => outcome)).not.toContain('created');
-    const body = { agent_id: '1', user_id: 'u', ...action };
-    const verdict = await owner.call(preflight, { body });
-    expect(verdict).toMatchObject({ decision, reason_code: reason });
-  });
+  it.each(happy)(
+    'of %s makes it effective after it is published',
+    async (pack, action, decision, reason) => {
+      const tenantId = `pack-${pack}`;
+      await gateway.services.db.tenant.create({ data: { id: tenantId, name: tenantId } });
+      const owner = await gateway.as({ tenantId });
+      await owner.call(ingestTool, {
+        body: { manifest: { name: 'crm.get_customer', riskTier: 'low' } as never },
+      });
+      const drafts = await install({ pack }, owner);
+      expect(drafts.policies.map(({ policy }) => policy.lifecycle)).not.toContain('published');
+      const published = await install({ pack, publish: true }, owner);
+      expect(published.policies.map(({ outcome }) => outcome)).not.toContain('created');
+      const body = { agent_id: '1', user_id: 'u', ...action };
+      const verdict = await owner.call(preflight, { body });
+      expect(verdict).toMatchObject({ decision, reason_code: reason });
+    },
+  );
 
-  it('lists what can be installed', async () => {
+  it('is preceded by a list of the available packs', async () => {
     const listed = await gateway.owner.call(listPolicyPacks);
     expect(listed.packs.map(({ pack }) => pack)).toEqual(names);
   });
 
-  it('answers 201 first and 200 unchanged, and stores nothing twice', async () => {
+  it('returns 201 first and 200 if nothing changed, and stores nothing twice', async () => {
     const first = await post({ pack: 'payments', publish: true });
     expect(first.status).toBe(201);
     const count = await gateway.services.db.policy.count();
@@ -182,7 +185,7 @@ describe('installing a pack', () => {
     expect(await gateway.services.db.evidenceRow.count()).toBe(events);
   });
 
-  it('stores one of each when many install at once', async () => {
+  it('stores each policy once for concurrent requests', async () => {
     const answers = await Promise.all(
       Array.from({ length: 8 }, () => post({ pack: 'code-repositories', publish: true })),
     );
@@ -191,7 +194,7 @@ describe('installing a pack', () => {
     expect(await gateway.services.db.policy.count({ where })).toBe(1);
   });
 
-  it('leaves what an operator changed in force until told to publish', async () => {
+  it('keeps a policy that an operator changed active until publish is requested', async () => {
     const { policies } = await install({ pack: 'read-only' });
     const draft = policies[0]?.policy;
     const rules_json = { ...draft?.rules_json, description: 'ours' };
@@ -208,7 +211,7 @@ describe('installing a pack', () => {
     expect(rows.map(({ id }) => id)).toEqual([draft?.id]);
   });
 
-  it('can be watched first, in another mode', async () => {
+  it('can set another mode, to observe the pack first', async () => {
     const { policies } = await install({
       pack: 'production-change',
       publish: true,
@@ -218,13 +221,13 @@ describe('installing a pack', () => {
     expect(policies[0]?.policy.lifecycle).toBe('published');
   });
 
-  it('is refused for a pack that does not exist, and names those that do', async () => {
+  it('is refused for an unknown pack, with the names of the existing ones', async () => {
     const error = await refusalOf(install({ pack: '../packs/payments' }));
     expect(error.code).toBe('policy.pack_not_found');
     expect(error.message).toContain('read-only');
   });
 
-  it('is refused to publish to a key that may only write, and stores nothing', async () => {
+  it('with publish is refused for a key without the publish permission, and nothing is stored', async () => {
     const developer = await gateway.as({ role: 'developer' });
     const before = await gateway.services.db.policy.count();
     const error = await refusalOf(install({ pack: 'data-export', publish: true }, developer));
@@ -232,7 +235,7 @@ describe('installing a pack', () => {
     expect(await gateway.services.db.policy.count()).toBe(before);
   });
 
-  it('stores all of a pack or none of it when the plan is full', async () => {
+  it('stores the whole pack or nothing if the limit of the plan is reached', async () => {
     const { db } = gateway.services;
     await db.tenant.create({ data: { id: 'tight', name: 'tight', plan: 'free' } });
     const owner = await gateway.as({ tenantId: 'tight' });
@@ -252,10 +255,10 @@ describe('installing a pack', () => {
   });
 
   it.each([
-    ['no pack', {}],
-    ['a mode that does not exist', { pack: 'payments', mode: 'off' }],
-    ['a number', { pack: 5 }],
-  ])('refuses %s', async (_what, body) => {
+    ['no pack name', {}],
+    ['an unknown mode', { pack: 'payments', mode: 'off' }],
+    ['a number as its name', { pack: 5 }],
+  ])('is refused with %s', async (_what, body) => {
     expect((await post(body)).body).toMatchObject({ reason_code: 'args.schema_invalid' });
   });
 });

@@ -51,7 +51,7 @@ async function eventTypes(policyId: number): Promise<string[]> {
 }
 
 describe('creating a policy', () => {
-  it('stores a draft whose hash is over the definition as it was submitted', async () => {
+  it('stores a draft with the hash of the submitted definition', async () => {
     const rules_json = definition({ description: 'small ones' });
     const stored = await draft(rules_json);
     expect(stored).toMatchObject({
@@ -64,7 +64,7 @@ describe('creating a policy', () => {
     expect(await eventTypes(stored.id)).toEqual(['policy.created']);
   });
 
-  it('takes the JSON text of a definition for the definition', async () => {
+  it('accepts the definition as JSON text', async () => {
     const rules_json = definition();
     const stored = await draft(JSON.stringify(rules_json));
     expect(stored.policy_hash).toBe(sha256(canonicalJson(rules_json)));
@@ -72,7 +72,7 @@ describe('creating a policy', () => {
 
   it.each([
     [
-      'an operator that does not exist',
+      'an unknown operator',
       { rules: [rule('allow', 'x', { when: { all: [{ path: 'a', operator: 'eq', value: 1 }] } })] },
     ],
     ['a bare array of conditions', { rules: [rule('allow', 'x', { when: [] as never })] }],
@@ -86,7 +86,7 @@ describe('creating a policy', () => {
     expect(await gateway.services.db.policy.count()).toBe(before);
   });
 
-  it('names the offending path and the allowed words', async () => {
+  it('gets an error with the path and the allowed values', async () => {
     const when = { all: [{ path: 'args.amount', operator: 'eq', value: 1 }] };
     const { message } = await refusalOf(
       draft(definition({ rules: [rule('allow', 'x', { when })] })),
@@ -95,7 +95,7 @@ describe('creating a policy', () => {
     expect(message).toContain('==, !=');
   });
 
-  it('refuses publishing to a key that may only write, and stores nothing', async () => {
+  it('is refused with publish for a key without the publish permission, and nothing is stored', async () => {
     const developer = await gateway.as({ role: 'developer' });
     const before = await gateway.services.db.policy.count();
     const body = { name: 'Refunds', rules_json: definition(), publish: true };
@@ -104,7 +104,7 @@ describe('creating a policy', () => {
     expect(await gateway.services.db.policy.count()).toBe(before);
   });
 
-  it('stops at what the plan allows', async () => {
+  it('is refused above the limit of the plan', async () => {
     const { db } = gateway.services;
     await db.tenant.create({ data: { id: 'small', name: 'small', plan: 'free' } });
     const owner = await gateway.as({ tenantId: 'small' });
@@ -116,7 +116,7 @@ describe('creating a policy', () => {
     expect(error.details).toMatchObject({ status: 402, feature: 'policies', min_tier: 'team' });
   });
 
-  it('does not let many at once slip past the plan', async () => {
+  it('is not possible above the limit of the plan in concurrent requests', async () => {
     const { db } = gateway.services;
     await db.tenant.create({ data: { id: 'busy', name: 'busy', plan: 'free' } });
     const owner = await gateway.as({ tenantId: 'busy' });
@@ -128,8 +128,8 @@ describe('creating a policy', () => {
   });
 });
 
-describe('the life of a policy', () => {
-  it('bumps version and hash with every change to a draft', async () => {
+describe('the lifecycle of a policy', () => {
+  it('increments version and hash with every change to a draft', async () => {
     const first = await draft();
     const rules_json = { ...first.rules_json, description: 'other' };
     const body = { rules_json };
@@ -143,7 +143,7 @@ describe('the life of a policy', () => {
     expect(named).toMatchObject({ version: 3, name: 'New name', policy_hash: second.policy_hash });
   });
 
-  it('publishes without bumping, and archives the published one of the same definition', async () => {
+  it('publishes without an increment, and archives the published version of the same definition', async () => {
     const rules_json = definition();
     const former = await draft(rules_json);
     await publish(former.id);
@@ -158,7 +158,7 @@ describe('the life of a policy', () => {
     ]);
   });
 
-  it('leaves one published when two drafts of a definition are published at once', async () => {
+  it('leaves one published if two drafts of a definition are published concurrently', async () => {
     const rules_json = definition();
     const drafts = await Promise.all([1, 2, 3, 4].map((n) => draft({ ...rules_json, version: n })));
     await Promise.all(drafts.map(({ id }) => publish(id)));
@@ -196,7 +196,7 @@ describe('the life of a policy', () => {
     expect(await get(two.id)).toMatchObject({ lifecycle: 'archived' });
   });
 
-  it('does not let a writer archive what is published', async () => {
+  it('requires the publish permission to archive a published policy', async () => {
     const { id } = await draft();
     await publish(id);
     const developer = await gateway.as({ role: 'developer' });
@@ -205,7 +205,7 @@ describe('the life of a policy', () => {
     expect(await get(id)).toMatchObject({ lifecycle: 'published' });
   });
 
-  it('moves the section that sidecars follow with publishing, and not with drafts', async () => {
+  it('changes the section for sidecars when a policy is published, and not for drafts', async () => {
     const version = async () => {
       const where = { tenantId_name: { tenantId: 'default', name: 'policies' } };
       return (await gateway.services.db.syncSection.findUnique({ where }))?.version ?? 0n;
@@ -219,8 +219,8 @@ describe('the life of a policy', () => {
   });
 });
 
-describe('other tenants', () => {
-  it('find no policy of this one, whatever they do to it', async () => {
+describe('another tenant', () => {
+  it('cannot read, change or remove a policy', async () => {
     const { id } = await draft();
     const stranger = await gateway.as({ tenantId: 'other' });
     const calls = [
@@ -234,10 +234,10 @@ describe('other tenants', () => {
   });
 });
 
-describe('replay', () => {
+describe('replaying a policy', () => {
   const context = { tool: { name: 'pay' }, args: { amount: 20 } };
 
-  it('shows every condition, stores nothing, and says whether it went as expected', async () => {
+  it('returns every condition, stores nothing, and reports whether the expectation was met', async () => {
     const before = await gateway.services.db.evidenceRow.count();
     const policy = definition();
     const expected = { decision: 'allow', reason_code: 'test.allow' };
@@ -249,13 +249,13 @@ describe('replay', () => {
     expect(await gateway.services.db.evidenceRow.count()).toBe(before);
   });
 
-  it('says what it was when it was not what was expected', async () => {
+  it('returns the actual result if the expectation was not met', async () => {
     const body = { policy: definition(), context, expected: { decision: 'deny' } };
     const { conformance } = await gateway.owner.call(replayPolicy, { body });
     expect(conformance).toMatchObject({ passed: false, actual: { decision: 'allow' } });
   });
 
-  it('gives no conformance unless told what to expect', async () => {
+  it('returns no conformance without an expectation', async () => {
     const body = { policy: definition(), context };
     expect((await gateway.owner.call(replayPolicy, { body })).conformance).toBeUndefined();
   });
@@ -268,7 +268,7 @@ describe('replay', () => {
   });
 });
 
-describe('a draft that changed since it was reviewed', () => {
+describe('a draft that changed since it was read', () => {
   const changed = { status: 409, reason: 'policy.changed' };
 
   async function put(id: number, body: object, ifMatch?: string) {
@@ -280,7 +280,7 @@ describe('a draft that changed since it was reviewed', () => {
     return { status: answer.status, reason: answer.body?.reason_code ?? '' };
   }
 
-  it('is neither published nor changed for who names the one that they read', async () => {
+  it('is neither published nor changed by a request with the earlier entity tag', async () => {
     const { id, policy_hash: read } = await draft();
     const edit = { rules_json: definition() };
     expect((await put(id, { ...edit, expected_policy_hash: read })).status).toBe(200);
@@ -294,7 +294,7 @@ describe('a draft that changed since it was reviewed', () => {
     expect((await put(id, { lifecycle: 'published', ...present })).status).toBe(200);
   });
 
-  it('is told by its entity tag, which is the hash', async () => {
+  it('has another entity tag, which is its hash', async () => {
     const { id, policy_hash: read } = await draft();
     const key = await gateway.api.key();
     const { headers } = await gateway.api.send('GET', `/api/v1/policies/${id}`, { key });
@@ -307,7 +307,7 @@ describe('a draft that changed since it was reviewed', () => {
     expect(await put(id, publishing, `${other}, "${read}"`)).toEqual({ status: 200, reason: '' });
   });
 
-  it('of two who edit what they read, one does', async () => {
+  it('is changed by one of two concurrent edits of the same version', async () => {
     const { id, policy_hash: read } = await draft();
     const edits = [1, 2, 3].map(() =>
       put(id, { rules_json: definition(), expected_policy_hash: read }),

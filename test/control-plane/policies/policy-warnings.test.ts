@@ -16,7 +16,7 @@ const policyOf = (id: string, ...conditions: JsonObject[]) => ({
   rules: [{ name: 'small', decision: 'allow', reason: 'test.small', when: { all: conditions } }],
 });
 
-it('storing or publishing a policy returns what lint finds in it as warnings', async () => {
+it('storing or publishing a policy returns the lint findings as warnings', async () => {
   const { owner } = gateway;
   const anyTool = { name: 'any', rules_json: policyOf('any', smallAmount), publish: true };
   const published = await owner.call(createPolicy, { body: anyTool });

@@ -35,7 +35,7 @@ describe('the publisher', () => {
     expect((await stage.onBus('keys')).body.passportKeys).toHaveLength(1);
   });
 
-  it('carries a committed change, and not one that was rolled back', async () => {
+  it('publishes a committed change, and not one that was rolled back', async () => {
     const running = stage.publisher();
     await running.round();
     await stage.world.change(running, ['policies'], (tx) => stage.world.policy(tx, denyAll(1)));
@@ -51,7 +51,7 @@ describe('the publisher', () => {
     expect(body.policies.map(({ definition }) => definition.id)).toEqual(['deny-1']);
   });
 
-  it('carries changes until the bus takes them', async () => {
+  it('retries a change until the bus accepts it', async () => {
     const running = stage.publisher();
     await running.round();
     await stage.redis.kill();
@@ -68,7 +68,7 @@ describe('the publisher', () => {
     expect((await stage.onBus('policies')).body.policies).toHaveLength(1);
   });
 
-  it('says what each section holds, and nothing of another tenant', async () => {
+  it('publishes the documented content of each section, and nothing of another tenant', async () => {
     const other = await SyncWorld.open({
       store: stage.store,
       bus: stage.bus,
@@ -191,7 +191,7 @@ describe('the publisher', () => {
     expect(agentIds).toHaveLength(1);
   });
 
-  it('a binding that somebody wrote into the database stops its section, and with it the heartbeat', async () => {
+  it('publishes neither the section nor a heartbeat if a binding was written directly to the database', async () => {
     const agentId = await stage.world.agent();
     await stage.world.sidecar(`sc-${stage.tenants}`, agentId);
     const running = stage.publisher({ roundMs: 1 });
@@ -220,7 +220,7 @@ describe('the publisher', () => {
 });
 
 describe('a heartbeat', () => {
-  it('names every section with the version and digest that stand on the bus', async () => {
+  it('contains every section with its version and digest on the bus', async () => {
     await stage.world.sidecar(`sc-${stage.tenants}`, await stage.world.agent());
     await stage.publisher().round();
     const { sections, time } = await stage.heartbeat();
@@ -232,7 +232,7 @@ describe('a heartbeat', () => {
     }
   });
 
-  it('is not given for a tenant without live sidecars', async () => {
+  it('is not published for a tenant without live sidecars', async () => {
     const agentId = await stage.world.agent();
     await stage.world.sidecar(`sc-${stage.tenants}`, agentId);
     await stage.world.db.sidecar.updateMany({
@@ -251,8 +251,8 @@ describe('a heartbeat', () => {
   });
 });
 
-describe('a sidecar’s own section', () => {
-  it('is not on the bus for a sidecar that never was', async () => {
+describe('the section of one sidecar', () => {
+  it('is empty for a sidecar that does not exist', async () => {
     const running = stage.publisher();
     await stage.world.change(running, [sidecarSection('nobody')]);
     await running.round();

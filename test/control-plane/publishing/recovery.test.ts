@@ -21,12 +21,12 @@ afterAll(() => stage.close());
 beforeEach(() => stage.begin());
 afterEach(() => stage.end());
 
-describe('a bus that lost or changed what was published', () => {
+describe('a bus that lost or changed published sections', () => {
   beforeEach(async () => {
     await stage.world.sidecar(`sc-${stage.tenants}`, await stage.world.agent());
   });
 
-  it('is filled again after a flush, above every version that was out', async () => {
+  it('is filled again after a flush, with versions above all earlier ones', async () => {
     const running = stage.publisher({ roundMs: 1 });
     await running.round();
     const held = await stage.replica(`sc-${stage.tenants}`);
@@ -38,7 +38,7 @@ describe('a bus that lost or changed what was published', () => {
     expect(held.refused).toBe(0);
   });
 
-  it('is filled when a process starts with an empty bus', async () => {
+  it('is filled if a process starts with an empty bus', async () => {
     const first = stage.publisher();
     await first.round();
     await first.close();
@@ -53,7 +53,7 @@ describe('a bus that lost or changed what was published', () => {
       () => stage.attacker.del(tenantKeys(stage.world.tenantId).section('kill_switches')),
     ],
     [
-      'overwritten with rubbish',
+      'overwritten with invalid text',
       () => stage.bus.publish(stage.world.tenantId, 'kill_switches', 'rubbish'),
     ],
     [
@@ -73,7 +73,7 @@ describe('a bus that lost or changed what was published', () => {
         );
       },
     ],
-  ])('a section that was %s is put right', async (_what, tamper) => {
+  ])('gets a correct section again if one was %s', async (_what, tamper) => {
     const running = stage.publisher({ auditMs: 0, roundMs: 1 });
     await running.round();
     await tamper();
@@ -84,7 +84,7 @@ describe('a bus that lost or changed what was published', () => {
     });
   });
 
-  it('a section that a slower process signed with the key of before a rotation is signed again', async () => {
+  it('gets a section again that a slower process signed with the retired key', async () => {
     const { world } = stage;
     const running = stage.publisher();
     await running.round();
@@ -104,7 +104,7 @@ describe('a bus that lost or changed what was published', () => {
     expect((await stage.onBus('policies')).version).toBe(version + 2);
   });
 
-  it('an older version put back is put right, above all versions', async () => {
+  it('gets a correct section with a higher version if an older version was restored', async () => {
     const running = stage.publisher({ auditMs: 0, roundMs: 1 });
     await running.round();
     const old = await stage.onBus('policies');
@@ -116,7 +116,7 @@ describe('a bus that lost or changed what was published', () => {
     expect((await stage.onBus('policies')).body.policies).toHaveLength(1);
   });
 
-  it('a database that was set back catches up with what is out', async () => {
+  it('gets higher versions than before if the database was rolled back', async () => {
     const running = stage.publisher({ auditMs: 0, roundMs: 1 });
     await running.round();
     for (let round = 1; round <= 5; round++) {
@@ -146,8 +146,8 @@ describe('a bus that lost or changed what was published', () => {
   });
 });
 
-describe('what goes wrong', () => {
-  it('is logged when it begins and when it ends, not each time', async () => {
+describe('a failure of publishing', () => {
+  it('is logged when it begins and when it ends, not in every round', async () => {
     const lines: string[] = [];
     const note = (fields: object, message: string) => {
       const isMine = 'what' in fields && fields.what === `tenant ${stage.world.tenantId}`;
@@ -173,8 +173,8 @@ describe('what goes wrong', () => {
   });
 });
 
-describe('on the embedded database and the bus of one process', () => {
-  it('a change reaches the replica, and a restart fills the empty bus again', async () => {
+describe('the embedded database with the in-process bus', () => {
+  it('publishes a change to the replica, and fills the empty bus after a restart', async () => {
     const dataDir = await mkdtemp(join(tmpdir(), 'sallyport-sync-'));
     stage.endWith(() => rm(dataDir, { recursive: true }));
     const embedded = await openStore({ databaseUrl: undefined, dataDir, log: silentLog });

@@ -17,8 +17,8 @@ afterAll(() => stage.close());
 beforeEach(() => stage.begin());
 afterEach(() => stage.end());
 
-describe('several publishers at once', () => {
-  it('the last version on the bus is the highest, and the database knows its digest', async () => {
+describe('several concurrent publishers', () => {
+  it('leave the highest version on the bus, and its digest in the database', async () => {
     const second = await openBus({ redisUrl: stage.redis.url, log: silentLog, clock: systemClock });
     stage.endWith(() => second.close());
     const running = [
@@ -47,7 +47,7 @@ describe('several publishers at once', () => {
     });
   });
 
-  it('a publisher that was held up puts no older version over a newer one', async () => {
+  it('never replace a newer version by an older one, even if one of them is delayed', async () => {
     const [slow, fast] = [stage.publisher(), stage.publisher()];
     await slow.round();
     let release = () => {};
@@ -85,7 +85,7 @@ describe('several publishers at once', () => {
     expect(await stage.row('policies')).toMatchObject({ version: 3n, publishedVersion: 3n });
   });
 
-  it('heartbeats have one strictly rising sequence, from whichever process', async () => {
+  it('give heartbeats one strictly increasing sequence', async () => {
     await stage.world.sidecar(`sc-${stage.tenants}`, await stage.world.agent());
     const seen: number[] = [];
     const keys = await stage.world.sectionKeys();

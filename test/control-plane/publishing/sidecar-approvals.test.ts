@@ -36,7 +36,7 @@ beforeEach(async () => {
 });
 afterEach(() => endStage(stage));
 
-describe('an approval', () => {
+describe('an approval in the section of its sidecar', () => {
   let nextId = 0;
 
   interface Wanted {
@@ -134,7 +134,7 @@ describe('an approval', () => {
     nextId += 1_000;
   });
 
-  it('that waits is told to its sidecar, and to no other', async () => {
+  it('is published as pending to this sidecar only', async () => {
     const { id } = await approval({ status: 'pending' });
     await approval({ status: 'pending', sidecar: 'sc_2', digest: 'sha256:other' });
     expect(await delivered()).toEqual([
@@ -148,20 +148,20 @@ describe('an approval', () => {
   });
 
   it.each(['context_requested', 'reauth_required', 'escalated'])(
-    'that is %s still waits',
+    'that is %s is published as pending',
     async (status) => {
       await approval({ status });
       expect(await delivered()).toMatchObject([{ status: 'pending' }]);
     },
   );
 
-  it('that nobody decided in time is expired', async () => {
+  it('is published as expired after its time', async () => {
     await approval({ status: 'pending' });
     stage.clock.advance(3_600_000);
     expect(await delivered()).toMatchObject([{ status: 'expired' }]);
   });
 
-  it('that was granted comes with a passport for exactly this, issued once and proved', async () => {
+  it('that was granted contains a passport for exactly this action, which is issued and recorded once', async () => {
     const { id, eventHash } = await approval({ status: 'approved', proof: {} });
     const [granted] = await delivered();
     expect(granted).toMatchObject({
@@ -188,7 +188,7 @@ describe('an approval', () => {
     expect(await store.db.passport.count({ where: { kind: 'grant' } })).toBe(1);
   });
 
-  it('has the same passport in every build, by whichever control plane', async () => {
+  it('contains the same passport in every build of any control plane', async () => {
     await approval({ status: 'approved', proof: {} });
     const [first] = await delivered();
     stage.clock.advance(30_000);
@@ -204,7 +204,7 @@ describe('an approval', () => {
     expect((await recorded(store)).filter(({ data }) => data.kind === 'grant')).toHaveLength(2);
   });
 
-  it('whose issued grant was turned into an agent’s own waits, and keeps nothing else back', async () => {
+  it('is pending if the kind of its issued passport was changed, and other approvals are published', async () => {
     await approval({ status: 'approved', proof: {} });
     await delivered();
     await store.pool.query(`update passport set kind = 'agent' where kind = 'grant'`);
@@ -216,7 +216,7 @@ describe('an approval', () => {
     expect((await ownSection(stage)).body.lease).toBeDefined();
   });
 
-  it('that was modified comes with the arguments to perform', async () => {
+  it('that was modified contains the arguments to perform', async () => {
     const args = { amount: 5 };
     const id = nextId + 1;
     const place = {
@@ -235,7 +235,7 @@ describe('an approval', () => {
     ]);
   });
 
-  it('whose arguments cannot be opened waits, and keeps nothing else back', async () => {
+  it('is pending if its arguments cannot be decrypted, and other approvals are published', async () => {
     await approval({
       status: 'modified',
       proof: { status: 'modified' },
@@ -250,10 +250,13 @@ describe('an approval', () => {
   });
 
   it.each([
-    ['is not in the ledger', { status: 'approved', proof: {}, sealed: false }],
-    ['was denied by the ledger', { status: 'approved', proof: { status: 'denied' } }],
-    ['is another’s by the ledger', { status: 'approved', proof: { approval_id: 1 } }],
-  ])('that is granted in its row but %s grants nothing', async (_what, wanted) => {
+    ['the ledger has no decision', { status: 'approved', proof: {}, sealed: false }],
+    ['the ledger has a denial', { status: 'approved', proof: { status: 'denied' } }],
+    [
+      'the ledger’s decision belongs to another approval',
+      { status: 'approved', proof: { approval_id: 1 } },
+    ],
+  ])('is pending if its row is granted but %s', async (_what, wanted) => {
     await approval(wanted as Wanted);
     const [told] = await delivered();
     expect(told).toMatchObject({ status: 'pending' });
@@ -261,27 +264,27 @@ describe('an approval', () => {
     expect(await store.db.passport.count({ where: { kind: 'grant' } })).toBe(0);
   });
 
-  it('that was used says so, and hands no passport out again', async () => {
+  it('that was used is published as used, without a passport', async () => {
     await approval({ status: 'approved', proof: {}, usedAt: new Date(stage.clock.now()) });
     const [used] = await delivered();
     expect(used).toMatchObject({ status: 'approved', used: true });
     expect(used?.passport).toBeUndefined();
   });
 
-  it('that was denied is told for an hour', async () => {
+  it('that was denied is published for an hour', async () => {
     await approval({ status: 'denied', proof: { status: 'denied' } });
     expect(await delivered()).toMatchObject([{ status: 'denied' }]);
     stage.clock.advance(3_600_001);
     expect(await delivered()).toEqual([]);
   });
 
-  it('of a resource that no passport can name is granted by its digest alone', async () => {
+  it('is granted by its digest alone if a passport cannot contain its resource', async () => {
     await approval({ status: 'approved', proof: {}, resource: '' });
     const [granted] = await delivered();
     expect((await passportOf(stage, granted?.passport)).allowed_resources).toEqual([]);
   });
 
-  it('decided while its section is being built is delivered all the same', async () => {
+  it('that is decided while its section is built is published', async () => {
     for (let round = 0; round < 20; round++) {
       const underWay = stage.running.round();
       const { id } = await approval({ status: 'approved', proof: {} });
@@ -292,7 +295,7 @@ describe('an approval', () => {
     }
   });
 
-  it('reaches the waiting replica', async () => {
+  it('is delivered to the waiting replica', async () => {
     await stage.running.round();
     const held = await openReplicaOf(stage);
     const { id, eventHash } = await approval({ status: 'approved', proof: {} });

@@ -38,7 +38,7 @@ afterEach(() => endStage(stage));
 const lease = async () => passportOf(stage, (await ownSection(stage)).body.lease);
 
 describe('a lease', () => {
-  it('is issued to a live sidecar for its agent, user and audience, and kept and proved', async () => {
+  it('is issued to a live sidecar for its agent, user and audience, stored and recorded', async () => {
     await stage.running.round();
     const claims = await lease();
     const nowSeconds = Math.floor(stage.clock.now() / 1000);
@@ -70,7 +70,7 @@ describe('a lease', () => {
     ]);
   });
 
-  it('stays the same until half its life is over, then the next one comes', async () => {
+  it('remains the same until half of its lifetime, and is then replaced', async () => {
     await stage.running.round();
     const first = await lease();
     stage.clock.advance(149_000);
@@ -82,7 +82,7 @@ describe('a lease', () => {
     expect(await store.db.passport.count()).toBe(2);
   });
 
-  it('is issued once, however many control planes find it due', async () => {
+  it('is issued once if several control planes find it due', async () => {
     const others = Array.from({ length: 4 }, () => stage.world.publisher());
     stage.ending.push(...others.map((one) => () => one.close()));
     await Promise.all([stage.running, ...others].map((one) => one.round()));
@@ -109,7 +109,7 @@ describe('a lease', () => {
   it.each([
     ['disabled', () => stage.world.db.agent.updateMany({ data: { disabledAt: new Date() } })],
     ['deleted', () => store.db.agent.deleteMany()],
-  ])('is not issued, nor handed out again, once the agent is %s', async (_what, make) => {
+  ])('is neither issued nor published after the agent was %s', async (_what, make) => {
     await stage.running.round();
     await make();
     await stage.world.change(stage.running, [own]);
@@ -120,7 +120,7 @@ describe('a lease', () => {
     expect(await store.db.passport.count()).toBe(1);
   });
 
-  it('is taken back when the sidecar is revoked', async () => {
+  it('is removed when the sidecar is revoked', async () => {
     await stage.running.round();
     await stage.world.change(stage.running, [own, 'revocations'], (tx) =>
       tx.sidecar.updateMany({ data: { revokedAt: new Date(stage.clock.now()) } }),
@@ -129,7 +129,7 @@ describe('a lease', () => {
     expect((await ownSection(stage)).body).toEqual({ approvals: [], credentialsVersion: 0 });
   });
 
-  it('covers what its agent is registered for now, under the same numbers', async () => {
+  it('contains the current capabilities of the agent, under the same jti', async () => {
     await stage.running.round();
     const before = await lease();
     await stage.world.change(stage.running, [own], (tx) =>
@@ -139,7 +139,7 @@ describe('a lease', () => {
     expect(await lease()).toMatchObject({ jti: before.jti, allowed_tools: ['mail.*'] });
   });
 
-  it('is issued anew to a sidecar that restarted and asks, and not without end', async () => {
+  it('is issued again to a restarted sidecar on request, a limited number of times', async () => {
     await stage.running.round();
     const held = await openReplicaOf(stage);
     expect(held.nextUse()).toBeUndefined();
@@ -152,7 +152,7 @@ describe('a lease', () => {
     expect(await store.db.passport.count({ where: { kind: 'lease' } })).toBe(10);
   });
 
-  it('is not issued because somebody asks for a sidecar that is not there', async () => {
+  it('is not issued for a request that names an unknown sidecar', async () => {
     await stage.running.round();
     await stage.bus.notify(tenantTopic(stage.world.tenantId, leaseTopic), 'sc_2');
     await stage.bus.notify(tenantTopic('other', leaseTopic), sidecarId);
@@ -160,7 +160,7 @@ describe('a lease', () => {
     expect(await store.db.passport.count()).toBe(1);
   });
 
-  it('asked of a control plane whose clock is behind is the latest all the same', async () => {
+  it('that a control plane with a slow clock issues is the newest one', async () => {
     await stage.running.round();
     const held = await openReplicaOf(stage);
     stage.clock.setWall(stage.clock.now() - 3_000);

@@ -78,8 +78,8 @@ async function eventOf(type: string, id: number) {
   return events.find(({ data }) => data.approval_id === id);
 }
 
-describe('an approval that a sidecar asks for', () => {
-  it('has the terms, reason, rules and policy that the control plane finds itself', async () => {
+describe('an approval that a sidecar requests', () => {
+  it('has the terms, reason, rules and policy that the control plane computes', async () => {
     const { id } = await open(action('wire'));
     const row = await stored(id);
     expect(row).toMatchObject({
@@ -94,7 +94,7 @@ describe('an approval that a sidecar asks for', () => {
     expect(data.matched_rules).toEqual(['p1/require_approval wire']);
   });
 
-  it('is not decided by one approver where a rule asks for two owners', async () => {
+  it('needs two owners if a rule requires them, even if the sidecar names one approver', async () => {
     const { id } = await open(action('wire'));
     expect((await refusalOf(decide(id, anna))).code).toBe('approval.role_insufficient');
     expect((await decide(id, oscar)).votes_missing).toBe(1);
@@ -103,7 +103,7 @@ describe('an approval that a sidecar asks for', () => {
     await sidecar.controlPlane.spendApproval(id);
   });
 
-  it('keeps what the sidecar asks for where that is stricter', async () => {
+  it('has the sidecar’s terms if those are stricter', async () => {
     const strict = { channels: [], minRole: 'admin', quorum: 3 };
     const { id } = await open(action('often'), claimed(strict, { riskTier: 'critical' }));
     expect(await stored(id)).toMatchObject({
@@ -114,7 +114,7 @@ describe('an approval that a sidecar asks for', () => {
     });
   });
 
-  it('lets no grant reach further, or wait longer, than the rules here say', async () => {
+  it('limits the grant and the waiting time to those of the control plane’s rules', async () => {
     const grant = { uses: 1000, ttlSeconds: 2_592_000, scope: 'tool' } as const;
     const wide = claimed({ ...weakest, grant, slaSeconds: 86_400 });
     const narrow = await open(action('often'), wide);
@@ -128,7 +128,7 @@ describe('an approval that a sidecar asks for', () => {
     }
   });
 
-  it('is opened where the rules here allow the action, and says so', async () => {
+  it('is opened if the control plane’s rules allow the action, and its summary states that', async () => {
     const { id } = await open(action('read'));
     expect(await stored(id)).toMatchObject({ minRole: 'approver', reasonCode: 'test.allow' });
     expect((await stored(id)).summary).toContain('Only its sidecar’s policies require');
@@ -137,7 +137,7 @@ describe('an approval that a sidecar asks for', () => {
   it.each([
     ['drop', 'test.deny'],
     ['unknown', 'policy.no_match'],
-  ])('is refused with the reason where the rules here deny %s', async (tool, reason) => {
+  ])('is refused with the reason if the control plane’s rules deny %s', async (tool, reason) => {
     const before = await gateway.services.db.approval.count();
     const refusal = await refusalOf(open(action(tool)));
     expect(refusal.code).toBe('approval.action_denied');
@@ -145,7 +145,7 @@ describe('an approval that a sidecar asks for', () => {
     expect(await gateway.services.db.approval.count()).toBe(before);
   });
 
-  it('is refused for another version of the tool than the one registered', async () => {
+  it('is refused for a version of the tool that is not the registered one', async () => {
     const one = action('plain');
     const manifestHash = `sha256:${'1'.repeat(64)}`;
     const verdict = claimed(weakest, { toolManifestHash: manifestHash });
@@ -153,7 +153,7 @@ describe('an approval that a sidecar asks for', () => {
     expect((await refusalOf(opening)).code).toBe('tool.manifest_changed');
   });
 
-  it('is refused with a passport that is none', async () => {
+  it('is refused with a malformed passport', async () => {
     const one = action('plain');
     const digest = digestOf(one, undefined);
     const opening = sidecar.controlPlane.openApproval(one, digest, claimed(), 'not.a.passport');
@@ -161,7 +161,7 @@ describe('an approval that a sidecar asks for', () => {
   });
 });
 
-describe('rules that ask for more after a human decided', () => {
+describe('rules that become stricter after a decision', () => {
   let policy = 0;
   async function publish(decision: string, approval: JsonObject = {}) {
     policy += 1;
@@ -175,7 +175,7 @@ describe('rules that ask for more after a human decided', () => {
     expect(status).toBe(201);
   }
 
-  it('refuse the grant when it is used, and ask a human again', async () => {
+  it('refuse the grant when it is used, and a new approval is required', async () => {
     await publish('require_approval', { quorum: 1 });
     const one = action('moving');
     const { id } = await open(one);
@@ -191,7 +191,7 @@ describe('rules that ask for more after a human decided', () => {
     await sidecar.controlPlane.spendApproval(again.id);
   });
 
-  it('accept a grant by who satisfies them anyway', async () => {
+  it('accept a grant whose deciders satisfy them', async () => {
     await publish('require_approval', { quorum: 1 });
     const one = action('moving');
     const { id } = await open(one);
@@ -202,7 +202,7 @@ describe('rules that ask for more after a human decided', () => {
     await sidecar.controlPlane.spendApproval(id);
   });
 
-  it('refuse a grant by too few', async () => {
+  it('refuse a grant with too few deciders', async () => {
     await publish('require_approval', { quorum: 1 });
     const { id } = await open(action('moving'));
     await decide(id, oscar);
@@ -210,7 +210,7 @@ describe('rules that ask for more after a human decided', () => {
     expect((await refusalOf(sidecar.controlPlane.spendApproval(id))).code).toBe('approval.invalid');
   });
 
-  it('deny the use of a grant for what they permit no more', async () => {
+  it('refuse the use of a grant for an action that they deny', async () => {
     await publish('require_approval', { quorum: 1 });
     const { id } = await open(action('moving'));
     await decide(id, oscar);
@@ -219,7 +219,7 @@ describe('rules that ask for more after a human decided', () => {
     expect(refusal.code).toBe('approval.action_denied');
   });
 
-  it('raise what an open request needs when the action is asked for again, votes given before included', async () => {
+  it('change the terms of an open approval when the action is requested again, also for earlier votes', async () => {
     await publish('require_approval', { quorum: 2 });
     const one = action('moving');
     const { id } = await open(one);
@@ -232,7 +232,7 @@ describe('rules that ask for more after a human decided', () => {
     expect(await stored(id)).toMatchObject({ deciderRole: 'owner', deciderCount: 2 });
   });
 
-  it('refuse a grant whose row says otherwise than the ledger who agreed', async () => {
+  it('refuse a grant whose row differs from the ledger in its deciders', async () => {
     await publish('require_approval', { min_role: 'admin' });
     const { id } = await open(action('moving'));
     await decide(id, oscar);

@@ -72,8 +72,8 @@ async function versionOf(sidecarId: string): Promise<bigint> {
   return (await gateway.services.db.syncSection.findUnique({ where }))?.version ?? 0n;
 }
 
-describe('a sidecar asking a human', () => {
-  it('opens one approval per action of its own agent, under its terms', async () => {
+describe('an approval requested by a sidecar', () => {
+  it('is opened once for each action of its own agent, with its terms', async () => {
     const one = action();
     const first = await open(one);
     expect(await open(one)).toEqual(first);
@@ -91,23 +91,23 @@ describe('a sidecar asking a human', () => {
     ['another agent', { agentId: '999' }],
     ['another user', { userId: 'ceo' }],
     ['another tenant', { tenantId: 'other' }],
-  ])('is refused a digest over %s', async (_what, more) => {
+  ])('is refused if the digest covers %s', async (_what, more) => {
     const one = action();
     const digest = digestOf({ ...one, ...more }, undefined);
     expect((await refusalOf(open(one, sidecar, digest))).code).toBe('approval.invalid');
   });
 
-  it('is refused a digest over other arguments than it shows', async () => {
+  it('is refused if the digest covers arguments that differ from the displayed ones', async () => {
     const one = action();
     const digest = digestOf({ ...one, args: { amount: 4000 } }, undefined);
     expect((await refusalOf(open(one, sidecar, digest))).code).toBe('approval.invalid');
   });
 
   it.each([
-    ['hides', undefined, { request_state: 's' }],
-    ['makes up', { request_state: 's' }, undefined],
+    ['omits', undefined, { request_state: 's' }],
+    ['invents', { request_state: 's' }, undefined],
   ])(
-    'is refused a digest that %s what MCP carries beside arguments',
+    'is refused if the digest %s MCP parameters next to the arguments',
     async (_, shown, digested) => {
       const one = action();
       const digest = digestOf({ ...one, mcp: digested }, undefined);
@@ -116,7 +116,7 @@ describe('a sidecar asking a human', () => {
     },
   );
 
-  it('cannot be impersonated with an API key', async () => {
+  it('cannot be requested with an API key', async () => {
     const one = action();
     const body = {
       tool: one.tool,
@@ -132,7 +132,7 @@ describe('a sidecar asking a human', () => {
     expect(error.code).toBe('auth.sidecar_required');
   });
 
-  it('asks nobody again about what was granted a moment ago, until the grant is used', async () => {
+  it('is not opened again for an action that was granted, until the grant is used', async () => {
     const one = action();
     const { id } = await open(one);
     await decide(id);
@@ -141,7 +141,7 @@ describe('a sidecar asking a human', () => {
     expect((await open(one)).id).not.toBe(id);
   });
 
-  it('asks nobody again about what was denied, for an hour', async () => {
+  it('is not opened again for an hour after a denial', async () => {
     const one = action();
     const { id } = await open(one);
     await decide(id, 'deny');
@@ -150,7 +150,7 @@ describe('a sidecar asking a human', () => {
     expect((await open(one)).id).not.toBe(id);
   });
 
-  it('is not given what was granted to another sidecar of its agent', async () => {
+  it('is not shared with another sidecar of the agent', async () => {
     const one = action();
     const { id } = await open(one);
     await decide(id);
@@ -161,7 +161,7 @@ describe('a sidecar asking a human', () => {
     );
   });
 
-  it('moves its own section when asked and when decided', async () => {
+  it('changes the sidecar’s section when it is opened and when it is decided', async () => {
     const before = await versionOf(sidecar.id);
     const { id } = await open();
     const asked = await versionOf(sidecar.id);
@@ -170,7 +170,7 @@ describe('a sidecar asking a human', () => {
     expect(await versionOf(sidecar.id)).toBeGreaterThan(asked);
   });
 
-  it('of a restarted agent takes over what its former self asked', async () => {
+  it('is transferred to the new sidecar of a restarted agent', async () => {
     const one = action();
     const { id } = await open(one);
     const next = await enrolledSidecar(gateway, agentId);
@@ -183,8 +183,8 @@ describe('a sidecar asking a human', () => {
   });
 });
 
-describe('spending a grant', () => {
-  it('works once, also when tried many times at once', async () => {
+describe('using a grant', () => {
+  it('succeeds once, also with concurrent requests', async () => {
     const { id } = await open();
     await decide(id);
     const tries = await Promise.allSettled(
@@ -199,7 +199,7 @@ describe('spending a grant', () => {
     expect(ids.filter((other) => other === id)).toHaveLength(1);
   });
 
-  it('is refused while nobody decided, after a denial, and after its time', async () => {
+  it('is refused before a decision, after a denial, and after the expiry', async () => {
     const waiting = await open();
     expect((await refusalOf(sidecar.controlPlane.spendApproval(waiting.id))).code).toBe(
       'approval.invalid',
@@ -224,7 +224,7 @@ describe('spending a grant', () => {
     await sidecar.controlPlane.spendApproval(id);
   });
 
-  it('is refused when the row says granted and the ledger does not', async () => {
+  it('is refused if the row is granted and the ledger has no decision', async () => {
     const { id } = await open();
     await gateway.services.db.approval.update({
       where: { id },

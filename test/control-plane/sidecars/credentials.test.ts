@@ -40,7 +40,7 @@ it('a sidecar gets the credentials bound to tools of its agent, and no others', 
   expect(credentials.map(({ secret }) => secret)).toEqual(['secret of payments']);
 });
 
-it('the version moves when a credential, or what the agent is capable of, changes', async () => {
+it('the version of the credentials changes with a credential and with the agent’s capabilities', async () => {
   const agentId = await gateway.agent('mover', ['pay.refund']);
   const { controlPlane } = await enrolledSidecar(gateway, agentId);
   const versions = [(await controlPlane.credentials()).version];
@@ -54,7 +54,7 @@ it('the version moves when a credential, or what the agent is capable of, change
   expect(last.credentials).toHaveLength(2);
 });
 
-it('a disabled agent’s sidecar gets none', async () => {
+it('the sidecar of a disabled agent gets no credentials', async () => {
   const agentId = await gateway.agent('gone', ['**']);
   const { controlPlane } = await enrolledSidecar(gateway, agentId);
   await gateway.services.db.agent.update({
@@ -64,7 +64,7 @@ it('a disabled agent’s sidecar gets none', async () => {
   expect((await controlPlane.credentials()).credentials).toEqual([]);
 });
 
-it('credentials are for sidecars, an owner’s key does not open them', async () => {
+it('only a sidecar can fetch credentials, not the key of an owner', async () => {
   const error = await refusalOf(gateway.owner.call(getSidecarCredentials));
   expect(error.code).toBe('auth.sidecar_required');
 });

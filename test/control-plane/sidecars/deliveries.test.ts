@@ -43,7 +43,7 @@ async function delivered() {
   return rows.map(({ canonical }) => JSON.parse(canonical) as Record<string, unknown>);
 }
 
-it('seals each delivery of a credential’s version to a sidecar once, with ids only', async () => {
+it('each delivery of a credential version to a sidecar is recorded once, with ids only', async () => {
   const { id, version } = await store('payments');
   await sidecar.controlPlane.credentials();
   await sidecar.controlPlane.credentials();
@@ -59,7 +59,7 @@ it('seals each delivery of a credential’s version to a sidecar once, with ids 
   expect(JSON.stringify(events)).not.toMatch(/sk_live|api\.example/);
 });
 
-it('seals the delivery of a new version, and to another sidecar of the agent', async () => {
+it('the delivery of a new version is recorded, and a delivery to another sidecar of the agent', async () => {
   await sidecar.controlPlane.credentials();
   const { version } = await store('payments', 'sk_live_2');
   await sidecar.controlPlane.credentials();
@@ -70,7 +70,7 @@ it('seals the delivery of a new version, and to another sidecar of the agent', a
   expect(await delivered()).toHaveLength(1);
 });
 
-it('seals one delivery if the sidecar asks many times at once', async () => {
+it('one delivery is recorded for many concurrent requests of a sidecar', async () => {
   const answers = await Promise.all(
     Array.from({ length: 8 }, () => sidecar.controlPlane.credentials()),
   );
@@ -78,14 +78,14 @@ it('seals one delivery if the sidecar asks many times at once', async () => {
   expect(await delivered()).toHaveLength(1);
 });
 
-it('seals nothing for an agent that reaches no credential', async () => {
+it('no delivery is recorded for an agent without credentials', async () => {
   sidecar = await enrolledSidecar(gateway, await gateway.agent(`reader-${made}`, ['notes.*']));
   expect((await sidecar.controlPlane.credentials()).credentials).toEqual([]);
   expect(await delivered()).toEqual([]);
 });
 
 it.each(['evidence_row', 'event_outbox'])(
-  'hands out no credential whose delivery cannot be sealed in %s, and does so once it can',
+  'a credential is not delivered while the delivery cannot be recorded in %s',
   async (table) => {
     await faults.unwritable(table);
     const error = await refusalOf(sidecar.controlPlane.credentials());
@@ -98,7 +98,7 @@ it.each(['evidence_row', 'event_outbox'])(
   },
 );
 
-it('hands out again what was delivered, while nothing can be sealed', async () => {
+it('a credential that was delivered before is delivered again while the ledger is not writable', async () => {
   await sidecar.controlPlane.credentials();
   await faults.unwritable('evidence_row');
   expect((await sidecar.controlPlane.credentials()).credentials).toHaveLength(1);

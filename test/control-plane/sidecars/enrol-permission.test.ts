@@ -38,7 +38,7 @@ const token = (client: Client, agent_id: string, more: object = {}) =>
 
 describe('an enrolment token', () => {
   it.each(['developer', 'approver', 'auditor', 'agent', 'gateway'] as const)(
-    'is not made by a key of role %s',
+    'cannot be created by a key of role %s',
     async (role) => {
       const agentId = await gateway.agent(name, ['notes.*']);
       const error = await refusalOf(token(await gateway.as({ role, scope: 'gateway' }), agentId));
@@ -46,14 +46,14 @@ describe('an enrolment token', () => {
     },
   );
 
-  it('is made by an admin, who is shown what the agent may call', async () => {
+  it('can be created by an admin, and the response contains the agent’s capabilities', async () => {
     const agentId = await gateway.agent(name, ['notes.*', 'mail.send']);
     expect(await token(admin, agentId)).toMatchObject({ capabilities: ['notes.*', 'mail.send'] });
     const { data } = await lastEvent('sidecar.token_created');
     expect(data).toMatchObject({ by: 'adam', capabilities: ['notes.*', 'mail.send'] });
   });
 
-  it('names a user who holds an owner’s key only if an owner makes it', async () => {
+  it('for a user with an owner key can be created by an owner only', async () => {
     const agentId = await gateway.agent(name, ['notes.*']);
     const key = await gateway.api.key({ role: 'owner', principal: 'olga' });
     const error = await refusalOf(token(admin, agentId, { user_id: 'olga' }));
@@ -64,7 +64,7 @@ describe('an enrolment token', () => {
   });
 
   it.each(['*', 'sidecar:sc_1', 'service-account:sa_1'])(
-    'is not made for the user %s, who is none',
+    'cannot be created for the reserved user name %s',
     async (user_id) => {
       const agentId = await gateway.agent(name, ['notes.*']);
       const error = await refusalOf(token(gateway.owner, agentId, { user_id }));
@@ -72,7 +72,7 @@ describe('an enrolment token', () => {
     },
   );
 
-  it('repeats the enrolment of a live sidecar, if a key that is bound to the agent makes it', async () => {
+  it('can be created by a key that is bound to the agent if it repeats the enrolment of a live sidecar', async () => {
     const agentId = await gateway.agent(name, ['notes.*']);
     const bound = await gateway.as({ role: 'owner', agentId: Number(agentId) });
     const made = (user_id: string, environment: Environment) =>
@@ -89,7 +89,7 @@ describe('an enrolment token', () => {
 
 describe('a developer', () => {
   it.each(['payments.refund', 'payments.*', '*.refund', 'pay**', '**', '*'])(
-    'registers no agent with %s, which reaches a credential',
+    'cannot register an agent with %s, which gives access to a credential',
     async (capability) => {
       const error = await refusalOf(register(developer, 'notes.*', capability));
       expect(error.code).toBe('agent.widening_refused');
@@ -100,13 +100,13 @@ describe('a developer', () => {
     },
   );
 
-  it('registers and widens an agent that reaches no credential and has no sidecar', async () => {
+  it('can register and widen an agent without access to credentials and without a sidecar', async () => {
     await register(developer, 'notes.*');
     const wider = await register(developer, 'notes.*', 'mail.*', 'payments.*.read');
     expect(wider.capabilities).toEqual(['notes.*', 'mail.*', 'payments.*.read']);
   });
 
-  it('widens no agent that has a live sidecar, and narrows it freely', async () => {
+  it('can narrow an agent that has a live sidecar, and cannot widen it', async () => {
     const agentId = await gateway.agent(name, ['notes.*', 'mail.send']);
     const { id } = await enrolledSidecar(gateway, agentId);
     const error = await refusalOf(register(developer, 'notes.*', 'mail.send', 'calendar.*'));
@@ -117,13 +117,13 @@ describe('a developer', () => {
     expect((await register(developer, 'notes.*', 'calendar.*')).capabilities).toHaveLength(2);
   });
 
-  it('changes the goal of an agent that reaches a credential already', async () => {
+  it('can change the goal of an agent that already has access to a credential', async () => {
     await register(admin, 'payments.*');
     const body = { name, capabilities: ['payments.refund'], goal: 'Refund orders' };
     expect(await developer.call(registerAgent, { body })).toMatchObject({ goal: 'Refund orders' });
   });
 
-  it('widens no agent for which an enrolment token is valid', async () => {
+  it('cannot widen an agent that has a valid enrolment token', async () => {
     const agentId = await gateway.agent(name, ['notes.*']);
     await token(admin, agentId);
     const error = await refusalOf(register(developer, 'notes.*', 'calendar.*'));
@@ -132,7 +132,7 @@ describe('a developer', () => {
     expect(await register(developer, 'notes.*', 'calendar.*')).toHaveProperty('agent_id');
   });
 
-  it('never widens an agent between the making of a token and its use', async () => {
+  it('cannot widen an agent concurrently with the creation of an enrolment token', async () => {
     for (let round = 0; round < 10; round += 1) {
       name = `raced-${++made}`;
       const agentId = await gateway.agent(name, ['notes.*']);
@@ -147,7 +147,7 @@ describe('a developer', () => {
     }
   });
 
-  it('reaches a credential by what is sealed in it, whatever its row says', async () => {
+  it('is checked against the tools that are sealed in a credential, not those in its row', async () => {
     const where = { tenantId: 'default', name: 'payments' };
     await gateway.services.db.credential.updateMany({ where, data: { tools: ['nothing'] } });
     const error = await refusalOf(register(developer, 'payments.refund'));

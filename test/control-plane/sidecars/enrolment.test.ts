@@ -52,7 +52,7 @@ describe('an enrolment token', () => {
     expect(enrolled.passport_keys.length).toBeGreaterThan(0);
   });
 
-  it('pins the section key that is active, and no retired one', async () => {
+  it('contains the active section key, and no retired one', async () => {
     const before = (await enrolWith(await token())).section_keys;
     const rotated = await gateway.services.signingKeys.history('default', 'sync');
     expect(before.map(({ kid }) => kid)).toEqual([rotated.at(-1)?.kid]);
@@ -65,7 +65,7 @@ describe('an enrolment token', () => {
     expect(after.map(({ kid }) => kid)).toEqual([active_key_id]);
   });
 
-  it('is kept as a hash only', async () => {
+  it('is stored as a hash only', async () => {
     const made = await token();
     const rows = await gateway.services.db.enrolmentToken.findMany();
     expect(JSON.stringify(rows, (_k, v) => (typeof v === 'bigint' ? String(v) : v))).not.toContain(
@@ -73,14 +73,14 @@ describe('an enrolment token', () => {
     );
   });
 
-  it('is good for as many uses as it was made for, at once too', async () => {
+  it('allows as many uses as it states, also concurrently', async () => {
     const made = await token({ max_uses: 3 });
     const results = await Promise.allSettled(Array.from({ length: 8 }, () => enrolWith(made)));
     expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(3);
     expect((await refusalOf(enrolWith(made))).code).toBe('sidecar.token_invalid');
   });
 
-  it('is good for ten minutes', async () => {
+  it('is valid for ten minutes', async () => {
     const made = await token();
     gateway.services.clock.advance(10 * 60_000);
     const error = await refusalOf(enrolWith(made));
@@ -88,7 +88,7 @@ describe('an enrolment token', () => {
     expect(error.details).toMatchObject({ status: 401 });
   });
 
-  it('is worth nothing once its agent is disabled', async () => {
+  it('is refused after its agent was disabled', async () => {
     const gone = await gateway.agent('soon gone');
     const made = await token({ agent_id: gone });
     await gateway.services.db.agent.update({
@@ -98,7 +98,7 @@ describe('an enrolment token', () => {
     expect((await refusalOf(enrolWith(made))).code).toBe('agent.disabled');
   });
 
-  it('is not made for an agent that the tenant does not have', async () => {
+  it('cannot be created for an unknown agent', async () => {
     const stranger = await gateway.as({ tenantId: 'other' });
     const body = { agent_id: agentId, user_id: 'user-1' };
     expect((await refusalOf(stranger.call(createEnrolmentToken, { body }))).code).toBe(
@@ -109,12 +109,9 @@ describe('an enrolment token', () => {
 
   it.each([
     ['a signing key of another curve', { signing_jwk: { kty: 'OKP', crv: 'X25519', x: 'AAAA' } }],
-    [
-      'an encryption key that is none',
-      { encryption_jwk: { kty: 'OKP', crv: 'X25519', x: 'short' } },
-    ],
-    ['no keys', { signing_jwk: undefined }],
-  ])('is not used up by %s', async (_what, more) => {
+    ['a malformed encryption key', { encryption_jwk: { kty: 'OKP', crv: 'X25519', x: 'short' } }],
+    ['a request without keys', { signing_jwk: undefined }],
+  ])('is not consumed by %s', async (_what, more) => {
     const made = await token();
     expect((await refusalOf(enrolWith(made, more))).code).toBe('args.schema_invalid');
     expect(await enrolWith(made)).toHaveProperty('sidecar_id');
@@ -157,8 +154,8 @@ describe('an enrolled key', () => {
   });
 });
 
-describe('the fleet', () => {
-  it('shows each sidecar with its last report, to its tenant only', async () => {
+describe('the list of sidecars', () => {
+  it('contains each sidecar with its last report, for its tenant only', async () => {
     const sidecar = await enrolledSidecar(gateway, agentId);
     const report = {
       versions: { policies: 2 },
@@ -175,7 +172,7 @@ describe('the fleet', () => {
     expect((await stranger.call(listSidecars)).sidecars).toEqual([]);
   });
 
-  it('refuses everything from a revoked sidecar at once, and says so in the ledger once', async () => {
+  it('contains a revoked sidecar, whose requests are refused at once; the revocation is recorded once', async () => {
     const sidecar = await enrolledSidecar(gateway, agentId);
     const revoke = () => gateway.owner.call(revokeSidecar, { params: { id: sidecar.id } });
     const first = await revoke();
@@ -192,7 +189,7 @@ describe('the fleet', () => {
     expect(rows).toHaveLength(1);
   });
 
-  it('lets no other tenant revoke', async () => {
+  it('cannot be changed by another tenant', async () => {
     const { id } = await enrolledSidecar(gateway, agentId);
     const stranger = await gateway.as({ tenantId: 'other' });
     const error = await refusalOf(stranger.call(revokeSidecar, { params: { id } }));
@@ -204,13 +201,13 @@ describe('the fleet', () => {
   });
 });
 
-describe('the durable claim of a passport', () => {
+describe('a sidecar’s claim of a passport', () => {
   const jtiOf = async (ofAgent: string) => {
     const body = { agent_id: Number(ofAgent), requested_tools: ['pay.x'] };
     return (await gateway.owner.call(issueAgentPassport, { body })).claims.jti;
   };
 
-  it('is given to exactly one of many sidecars', async () => {
+  it('succeeds for exactly one of several sidecars', async () => {
     const fleet = await Promise.all([1, 2, 3].map(() => enrolledSidecar(gateway, agentId)));
     const expires = gateway.services.clock.now() + 60_000;
     const jti = await jtiOf(agentId);
@@ -220,7 +217,7 @@ describe('the durable claim of a passport', () => {
     expect(claims.filter(Boolean)).toHaveLength(1);
   });
 
-  it('cannot use up the passport of another agent, nor one that nobody issued', async () => {
+  it('cannot consume another agent’s passport, or one that was never issued', async () => {
     const jti = await jtiOf(await gateway.agent('another'));
     const { controlPlane } = await enrolledSidecar(gateway, agentId);
     for (const foreign of [jti, 'pp_unknown']) {
@@ -233,7 +230,7 @@ describe('the durable claim of a passport', () => {
 
 describe('a key that is bound to one agent', () => {
   it.each(['admin', 'owner'] as const)(
-    'of role %s makes enrolment tokens for that agent only, and changes no other',
+    'of role %s can create enrolment tokens for that agent only, and can change no other agent',
     async (role) => {
       const victim = await gateway.agent('victim', ['read.*']);
       const bound = await gateway.as({ role, agentId: Number(agentId) });

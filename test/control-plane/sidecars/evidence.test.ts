@@ -52,7 +52,7 @@ async function upload(records = [sidecar.record()], after = spoolStart) {
   return sidecar.upload(jws, records);
 }
 
-describe('uploading', () => {
+describe('uploading evidence', () => {
   it('seals the records in their order and acknowledges the last', async () => {
     const records = [1, 2, 3].map(() => sidecar.record());
     const { last } = sidecar.segment(records);
@@ -63,14 +63,14 @@ describe('uploading', () => {
     );
   });
 
-  it('twice changes nothing', async () => {
+  it('a second time changes nothing', async () => {
     const records = [sidecar.record(), sidecar.record()];
     const once = await upload(records);
     expect(await upload(records)).toEqual(once);
     expect(await rowsOf('decision')).toHaveLength(2);
   });
 
-  it('keeps the salt apart, encrypted', async () => {
+  it('stores the salt separately and encrypted', async () => {
     const record = sidecar.record({}, 'c2FsdHNhbHRzYWx0c2FsdA==');
     await upload([record]);
     const [row] = await rowsOf('decision');
@@ -85,7 +85,7 @@ describe('uploading', () => {
     expect(salt.sealed).not.toContain('c2FsdHNhbHR');
   });
 
-  it('of records that were never sent before them reports the gap, once, and seals them', async () => {
+  it('with a gap in the record numbers reports the gap once and seals the records', async () => {
     await upload();
     const records = [sidecar.record()];
     const after = { record: 7, hash: 'ab'.repeat(32) };
@@ -100,7 +100,7 @@ describe('uploading', () => {
     });
   });
 
-  it('of what follows reports no gap', async () => {
+  it('with consecutive records reports no gap', async () => {
     const first = [sidecar.record()];
     const { last } = sidecar.segment(first);
     await upload(first);
@@ -109,7 +109,7 @@ describe('uploading', () => {
   });
 });
 
-describe('a record that speaks for somebody else', () => {
+describe('a record with a false origin', () => {
   it.each([
     ['another agent', { agent_id: '999' }],
     ['no agent', { agent_id: undefined }],
@@ -117,20 +117,20 @@ describe('a record that speaks for somebody else', () => {
     ['the control plane', { source: 'control-plane' }],
     ['another sidecar', { source: 'sidecar:sc_other' }],
     ['another user', { user_id: 'ceo' }],
+    ['the user of an unknown passport', { user_id: 'ceo', data: { passport_jti: 'pp_1' } }],
+    ['another user in acted_for', { data: { acted_for: 'ceo' } }],
     [
-      'a user of a passport that does not exist',
-      { user_id: 'ceo', data: { passport_jti: 'pp_1' } },
+      'another user in acted_for with a lease',
+      { data: { acted_for: 'ceo', passport_jti: 'ls_1.4' } },
     ],
-    ['a user acted for', { data: { acted_for: 'ceo' } }],
-    ['a user acted for, by a lease', { data: { acted_for: 'ceo', passport_jti: 'ls_1.4' } }],
-    ['everybody acted for', { data: { acted_for: '*', passport_jti: 'pp_1' } }],
-    ['no text acted for', { data: { acted_for: { id: 'ceo' } } }],
+    ['a wildcard in acted_for', { data: { acted_for: '*', passport_jti: 'pp_1' } }],
+    ['an object in acted_for', { data: { acted_for: { id: 'ceo' } } }],
     ['another environment', { data: { environment: 'dev' } }],
-    ['whom it likes', { user_id: '*', data: { passport_jti: 'pp_1' } }],
-    ['a human who decided', { type: 'approval.decided' }],
-    ['the issuer of passports', { type: 'passport.issued' }],
-    ['the owner of policies', { type: 'policy.published' }],
-  ])('%s is put aside, once, and holds up no other', async (_who, more) => {
+    ['a wildcard as its user', { user_id: '*', data: { passport_jti: 'pp_1' } }],
+    ['the type approval.decided', { type: 'approval.decided' }],
+    ['the type passport.issued', { type: 'passport.issued' }],
+    ['the type policy.published', { type: 'policy.published' }],
+  ])('is quarantined once if it names %s, and other records are sealed', async (_who, more) => {
     const stranger = sidecar.record(more as never, 'c2FsdA==');
     const records = [sidecar.record(), stranger, sidecar.record()];
     for (let tries = 0; tries < 2; tries++) await upload(records);
@@ -149,7 +149,7 @@ describe('a record that speaks for somebody else', () => {
     expect(aside?.canonical).not.toContain('c2FsdA');
   });
 
-  it('is taken when its agent presented that user’s own passport', async () => {
+  it('is accepted if the agent presented a passport of that user', async () => {
     const { jti } = await gateway.owner.call(issuePassport, {
       body: {
         tenant_id: 'default',
@@ -174,11 +174,11 @@ describe('a record that speaks for somebody else', () => {
   });
 });
 
-describe('a segment', () => {
+describe('a segment of evidence', () => {
   it.each([
-    ['signed by a stranger', () => ({ key: generateSigningKey() })],
+    ['signed with an unknown key', () => ({ key: generateSigningKey() })],
     ['of another sidecar', () => ({ sidecar: 'sc_other' })],
-  ])('%s is refused', async (_what, changes) => {
+  ])('is refused if it is %s', async (_what, changes) => {
     const records = [sidecar.record()];
     const { jws } = sidecar.segment(records, spoolStart, changes());
     const error = await refusalOf(sidecar.upload(jws, records));
@@ -186,7 +186,7 @@ describe('a segment', () => {
     expect(await rowsOf('decision')).toEqual([]);
   });
 
-  it('does not cover a record that was changed, added, left out or put elsewhere', async () => {
+  it('is refused if a record was changed, added, removed or moved', async () => {
     const records = [sidecar.record(), sidecar.record()];
     const { jws } = sidecar.segment(records);
     const [one, two] = records as [(typeof records)[0], (typeof records)[0]];
@@ -199,24 +199,27 @@ describe('a segment', () => {
   });
 
   it.each([
-    ['with an id of another form', { id: 'ev_short' }],
-    ['of an unknown time', { occurred_at: 'yesterday' }],
-    ['with a member that no event has', { unknown: 1 }],
+    ['with a malformed id', { id: 'ev_short' }],
+    ['with an invalid time', { occurred_at: 'yesterday' }],
+    ['with an unknown member', { unknown: 1 }],
     ['of the year 0', { occurred_at: '0000-01-01T00:00:00.000Z' }],
-  ])('holding a record %s: it is put aside, and the others are sealed', async (_what, more) => {
-    await upload([sidecar.record(more), sidecar.record()]);
-    expect(await rowsOf('decision')).toHaveLength(1);
-    expect(await incidents('sidecar.evidence_put_aside')).toHaveLength(1);
-  });
+  ])(
+    'with a record %s is sealed without that record, which is quarantined',
+    async (_what, more) => {
+      await upload([sidecar.record(more), sidecar.record()]);
+      expect(await rowsOf('decision')).toHaveLength(1);
+      expect(await incidents('sidecar.evidence_put_aside')).toHaveLength(1);
+    },
+  );
 });
 
-describe('a record of whatever an agent tried', () => {
+describe('a record of an unusual action', () => {
   const args = JSON.parse('{"a\\u0000b": 1, "__proto__": 2}');
   it.each([
-    ['with names that no API takes', { args }],
-    ['of a tool with a name beyond all bounds', { tool: `mcp.x.${'t'.repeat(5_000)}\0` }],
-    ['on a resource beyond all bounds', { resource: `/${'r'.repeat(20_000)}\0` }],
-  ])('%s is taken, and holds up nothing that follows it', async (_what, more) => {
+    ['with argument names that the API refuses', { args }],
+    ['with a very long tool name', { tool: `mcp.x.${'t'.repeat(5_000)}\0` }],
+    ['with a very long resource', { resource: `/${'r'.repeat(20_000)}\0` }],
+  ])('%s is accepted, and so are the records after it', async (_what, more) => {
     const { clock } = gateway.services;
     const action = { tool: 'pay', resource: 'r', args: {}, ...more };
     const identity = { ...sidecar.enrolment.identity, agentId, userId: 'user-1' };

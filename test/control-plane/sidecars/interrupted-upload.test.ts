@@ -88,8 +88,8 @@ async function incidents(): Promise<string[]> {
 const untilEmpty = () =>
   until(() => spool.depth === 0, { withinMs: 30_000, what: 'the spool is empty' });
 
-describe('an upload that is interrupted', () => {
-  it('before it arrives: nothing is sealed, and then all of it, once, in order', async () => {
+describe('an interrupted upload', () => {
+  it('that did not arrive is repeated, and the records are sealed once in order', async () => {
     const ids = await write(30);
     cut.isDown = true;
     uploader = startUploader();
@@ -101,7 +101,7 @@ describe('an upload that is interrupted', () => {
     expect(await sealed()).toEqual(ids);
   });
 
-  it('after the commit, its answer lost: it is sent again and sealed once', async () => {
+  it('whose response is lost is repeated, and the records are sealed once', async () => {
     const ids = await write(30);
     cut.loseAnswerTo('/v1/sidecars/evidence');
     uploader = startUploader();
@@ -111,7 +111,7 @@ describe('an upload that is interrupted', () => {
     expect(await incidents()).toEqual([]);
   });
 
-  it('after the commit, and the sidecar’s process ends before it hears: the next run brings no gap and no second copy', async () => {
+  it('whose response is lost before the sidecar restarts causes neither a gap nor duplicates', async () => {
     const ids = await write(20);
     cut.loseAnswerTo('/v1/sidecars/evidence', 'stay-down');
     uploader = startUploader();
@@ -129,7 +129,7 @@ describe('an upload that is interrupted', () => {
   });
 });
 
-describe('a spool file that somebody changed', () => {
+describe('a spool file that was changed on disk', () => {
   const segments = () =>
     fs
       .readdirSync(folder)
@@ -142,7 +142,7 @@ describe('a spool file that somebody changed', () => {
     await untilEmpty();
   }
 
-  it('edited between writes: the record is not sealed, the gap is an incident, and all others come through', async () => {
+  it('by an edit causes an incident of a gap; the edited record is not sealed, and all others are', async () => {
     const ids = await write(4);
     const [file = ''] = segments();
     fs.writeFileSync(
@@ -156,7 +156,7 @@ describe('a spool file that somebody changed', () => {
     expect(fs.readdirSync(folder).some((name) => name.startsWith('damaged-'))).toBe(true);
   });
 
-  it('a segment removed from the middle: an incident, and all others come through', async () => {
+  it('by removing a segment causes an incident, and all other records are sealed', async () => {
     const ids: string[] = [];
     for (let n = 0; n < 40; n++) ids.push(...(await write(1)));
     const [, second = ''] = segments();
@@ -169,7 +169,7 @@ describe('a spool file that somebody changed', () => {
     expect(await incidents()).toEqual(['sidecar.evidence_gap']);
   });
 
-  it('truncated while the sidecar was down: the report of how much there was tells', async () => {
+  it('by truncation is detected from the reported number of records', async () => {
     const report = { versions: {}, age_ms: 1, spool_depth: 0, version: '1' };
     const { controlPlane } = sidecar;
     await write(10);
@@ -186,7 +186,7 @@ describe('a spool file that somebody changed', () => {
     expect(await incidents()).toContain('sidecar.evidence_rewound');
   });
 
-  it('removed whole after an upload: what begins anew is sealed, and the loss is an incident', async () => {
+  it('by deletion after an upload causes an incident, and new records are sealed', async () => {
     await write(6);
     await upload();
     await uploader?.close();

@@ -104,8 +104,8 @@ async function uploadShowing(ledger: LedgerAcknowledgement | undefined, by = sid
   return by.controlPlane.upload(jws, linesFrom([canonicalJson(record)]), ledger);
 }
 
-describe('a ledger that lost what it acknowledged to a sidecar', () => {
-  it('restored from an older backup: refused, kept on the sidecar’s disk, sealed, told; and taken once the loss is accepted', async () => {
+describe('a ledger that lost acknowledged events', () => {
+  it('in a restore of an older backup refuses uploads, raises one alarm, and accepts them after the loss is accepted', async () => {
     start();
     await write(3);
     await uploaded();
@@ -139,7 +139,7 @@ describe('a ledger that lost what it acknowledged to a sidecar', () => {
     expect(await rollbacks()).toHaveLength(alarms);
   });
 
-  it('written on after the restore, beyond where it was: refused all the same', async () => {
+  it('refuses uploads even if it grew beyond the lost end after the restore', async () => {
     start();
     await write(1);
     await uploaded();
@@ -157,7 +157,7 @@ describe('a ledger that lost what it acknowledged to a sidecar', () => {
     await told(before.position, 'rewritten', 'rolled_back');
   });
 
-  it('rewritten with the tenant’s own key: refused', async () => {
+  it('refuses uploads if it was rewritten with the tenant’s own key', async () => {
     start();
     await write(4);
     await uploaded();
@@ -170,8 +170,8 @@ describe('a ledger that lost what it acknowledged to a sidecar', () => {
   });
 });
 
-describe('a sidecar', () => {
-  it('cannot raise the alarm with what the ledger never said, and is refused with it', async () => {
+describe('the acknowledgement that a sidecar presents', () => {
+  it('is refused without an alarm if it was not signed by the tenant', async () => {
     const { ledger } = await uploadShowing(undefined);
     const lies: LedgerAcknowledgement[] = [
       { ...(ledger as LedgerAcknowledgement), position: 999_999 },
@@ -186,7 +186,7 @@ describe('a sidecar', () => {
     expect(events.filter(({ type }) => type === 'sidecar.evidence_refused')).toHaveLength(1);
   });
 
-  it('does not show under a new enrolment what another one was told', async () => {
+  it('is not presented under another enrolment', async () => {
     start();
     await write(1);
     await uploaded();

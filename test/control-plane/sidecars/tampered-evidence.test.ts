@@ -64,7 +64,7 @@ const records = (count: number, by = sidecar) => Array.from({ length: count }, (
 const idsOf = (of: readonly { readonly event: { readonly id: string } }[]) =>
   of.map(({ event }) => event.id);
 
-describe('a batch that was changed on its way is refused for its own reason, and comes through afterwards', () => {
+describe('a batch that was changed in transit is refused with a specific reason, and accepted when it is sent unchanged', () => {
   const cases: [string, (lines: string[]) => string[], string][] = [
     [
       'a byte changed',
@@ -72,26 +72,26 @@ describe('a batch that was changed on its way is refused for its own reason, and
       'the records are not those of the segment',
     ],
     [
-      'a decision turned',
+      'a decision changed',
       ([one = '', ...rest]) => [one.replace('"allow"', '"deny"'), ...rest],
       'the records are not those of the segment',
     ],
     [
-      'one dropped in the middle',
+      'a record removed in the middle',
       ([one = '', , ...rest]) => [one, ...rest],
       'the segment counts other records',
     ],
     [
-      'one sent twice',
+      'a record sent twice',
       ([one = '', ...rest]) => [one, one, ...rest],
       'the segment counts other records',
     ],
     [
-      'two swapped',
+      'two records swapped',
       ([one = '', two = '', ...rest]) => [two, one, ...rest],
       'the records are not those of the segment',
     ],
-    ['the end cut off', (lines) => lines.slice(0, -1), 'the segment counts other records'],
+    ['the last record removed', (lines) => lines.slice(0, -1), 'the segment counts other records'],
     [
       'a space added',
       ([one = '', ...rest]) => [`${one} `, ...rest],
@@ -113,7 +113,7 @@ describe('a batch that was changed on its way is refused for its own reason, and
     expect(await sealedOf(sidecar)).toEqual(idsOf(sent));
   });
 
-  it('another sidecar’s batch: its own is not taken from it', async () => {
+  it('a batch of another sidecar is refused, and accepted later from its own sidecar', async () => {
     const theirs = records(2, other);
     const { jws } = other.segment(theirs);
     const refusal = await refusalOf(
@@ -127,8 +127,8 @@ describe('a batch that was changed on its way is refused for its own reason, and
   });
 });
 
-describe('an order that is not the spool’s', () => {
-  it('the same batch many times at once is sealed once', async () => {
+describe('a batch in an unexpected order', () => {
+  it('is sealed once if it is sent many times concurrently', async () => {
     const sent = records(5);
     const { jws, last } = sidecar.segment(sent);
     const answers = await Promise.all(
@@ -141,7 +141,7 @@ describe('an order that is not the spool’s', () => {
     expect(await typesOf(sidecar)).toEqual([]);
   });
 
-  it('an older batch that comes again changes nothing, and no gap is seen behind it', async () => {
+  it('changes nothing and reports no gap if it is an older batch again', async () => {
     const batches = [records(2), records(3), records(2)] as const;
     const first = await send(batches[0].map(lineOf));
     const second = await send(batches[1].map(lineOf), first.last);
@@ -151,7 +151,7 @@ describe('an order that is not the spool’s', () => {
     expect(await typesOf(sidecar)).toEqual([]);
   });
 
-  it('batches that overlap are sealed once', async () => {
+  it('is sealed once if it overlaps an earlier one', async () => {
     const all = records(6).map(lineOf);
     const first = await send(all.slice(0, 4));
     await send(all);
@@ -160,7 +160,7 @@ describe('an order that is not the spool’s', () => {
     expect(await typesOf(sidecar)).toEqual([]);
   });
 
-  it('a spool that begins again with other records is reported, and its records are sealed', async () => {
+  it('is sealed and reported if it restarts the numbering with other records', async () => {
     await send(records(5).map(lineOf));
     const anew = records(2);
     const { last } = await send(anew.map(lineOf));
@@ -170,7 +170,7 @@ describe('an order that is not the spool’s', () => {
     expect(await typesOf(sidecar)).toEqual(['sidecar.evidence_rewound']);
   });
 
-  it('records that follow others than those uploaded are reported, and sealed', async () => {
+  it('is sealed and reported if it names another previous record', async () => {
     const { last } = await send(records(2).map(lineOf));
     await send(records(1).map(lineOf), { record: last.record, hash: 'ab'.repeat(32) });
     expect(await sealedOf(sidecar)).toHaveLength(3);
@@ -179,7 +179,7 @@ describe('an order that is not the spool’s', () => {
     ]);
   });
 
-  it('a spool that holds fewer records than it did is reported once, by its next report', async () => {
+  it('is reported once if the next report of the sidecar has fewer written records', async () => {
     const report = { versions: {}, age_ms: 1, spool_depth: 0, version: '1' };
     await sidecar.controlPlane.report({ ...report, spool_written: 40 });
     for (const spool_written of [12, 13, 14]) {
@@ -191,36 +191,39 @@ describe('an order that is not the spool’s', () => {
   });
 });
 
-describe('a record that the ledger cannot take', () => {
+describe('a record that the ledger cannot store', () => {
   const event = () => canonicalJson(sidecar.record());
   const cases: [string, () => string][] = [
     ['that is not JSON', () => 'not json'],
     ['that is empty', () => ''],
-    ['that is another value', () => '17'],
-    ['with a key given twice', () => event().replace('{', '{"event":1,')],
+    ['that is a JSON value other than an object', () => '17'],
+    ['with a duplicate key', () => event().replace('{', '{"event":1,')],
     ['with its keys in another order', () => JSON.stringify({ salt: 'cw==', ...sidecar.record() })],
-    ['nested without end', () => `{"event":${'['.repeat(50_000)}${']'.repeat(50_000)}}`],
-    ['nested too deeply', () => lineOf(sidecar.record({ data: deep(80) }))],
-    ['with a number that cannot be kept', () => event().replace('{}', '9007199254740993')],
+    ['with endless nesting', () => `{"event":${'['.repeat(50_000)}${']'.repeat(50_000)}}`],
+    ['with too deep nesting', () => lineOf(sidecar.record({ data: deep(80) }))],
+    ['with a number that cannot be represented', () => event().replace('{}', '9007199254740993')],
     ['with U+0000', () => lineOf(sidecar.record({ data: { a: '\0' } }))],
-    ['with half a character', () => event().replace('"pay"', '"\\ud800"')],
+    ['with an unpaired surrogate', () => event().replace('"pay"', '"\\ud800"')],
   ];
-  it.each(cases)('%s is put aside, visible, and later ones proceed', async (_what, line) => {
-    const lines = [lineOf(sidecar.record()), line(), lineOf(sidecar.record())];
-    const { last, acked } = await send(lines);
-    expect(acked).toEqual(last);
-    await send([lineOf(sidecar.record())], last);
-    expect(await sealedOf(sidecar)).toHaveLength(3);
-    expect(await typesOf(sidecar)).toEqual(['sidecar.evidence_put_aside']);
-    const { sidecars } = await gateway.owner.call(listSidecars);
-    expect(sidecars.find(({ id }) => id === sidecar.id)).toMatchObject({
-      evidence_incidents: 1,
-      last_evidence_incident: { type: 'sidecar.evidence_put_aside' },
-    });
-    expect(sidecars.find(({ id }) => id === other.id)).toMatchObject({ evidence_incidents: 0 });
-  });
+  it.each(cases)(
+    'is quarantined and counted if it is one %s, and later records are sealed',
+    async (_what, line) => {
+      const lines = [lineOf(sidecar.record()), line(), lineOf(sidecar.record())];
+      const { last, acked } = await send(lines);
+      expect(acked).toEqual(last);
+      await send([lineOf(sidecar.record())], last);
+      expect(await sealedOf(sidecar)).toHaveLength(3);
+      expect(await typesOf(sidecar)).toEqual(['sidecar.evidence_put_aside']);
+      const { sidecars } = await gateway.owner.call(listSidecars);
+      expect(sidecars.find(({ id }) => id === sidecar.id)).toMatchObject({
+        evidence_incidents: 1,
+        last_evidence_incident: { type: 'sidecar.evidence_put_aside' },
+      });
+      expect(sidecars.find(({ id }) => id === other.id)).toMatchObject({ evidence_incidents: 0 });
+    },
+  );
 
-  it('under an id of its own that was used before is put aside with all that it says', async () => {
+  it('is quarantined with its content if its id was used before by the same sidecar', async () => {
     const [first, second] = [sidecar.record(), sidecar.record({ decision: 'deny' })];
     const forged = { event: { ...second.event, id: first.event.id } };
     const { last } = await send([first, forged, sidecar.record()].map(lineOf));
@@ -242,8 +245,8 @@ describe('a record that the ledger cannot take', () => {
   const deep = (levels: number): never => (levels === 0 ? {} : { a: deep(levels - 1) }) as never;
 });
 
-describe('ids of events are each witness’s own', () => {
-  it('a sidecar that uses another’s id first keeps nothing of the other out', async () => {
+describe('the namespace of event ids', () => {
+  it('is separate for each sidecar: a record with another sidecar’s id does not block the original', async () => {
     const honest = sidecar.record({}, 'aG9uZXN0');
     const thief = other.record({ id: honest.event.id }, 'dGhpZWY=');
     await send([lineOf(thief)], spoolStart, other);
@@ -259,7 +262,7 @@ describe('ids of events are each witness’s own', () => {
     );
   });
 
-  it('a sidecar that uses an id of the control plane’s is never taken for it', async () => {
+  it('is separate for the control plane: a record with its id does not replace the event', async () => {
     const { db } = gateway.services;
     const enrolled = await db.evidenceRow.findFirstOrThrow({
       where: { chainId: `sidecar:${sidecar.id}`, type: 'sidecar.enrolled' },

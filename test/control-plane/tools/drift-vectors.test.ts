@@ -22,7 +22,7 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => gateway?.close(), 60_000);
 
-describe('golden drifts, over the API', () => {
+describe('drift vectors, over the API', () => {
   it.each(vectors)('$name', async ({ tool, before, after, drifts }) => {
     const { body } = await gateway.post('/v1/tools/diff', {
       before: { name: tool, ...before },
@@ -35,7 +35,7 @@ describe('golden drifts, over the API', () => {
     expect(told.before_hash === told.after_hash).toBe(drifts.length === 0);
   });
 
-  it.each(registrable)('$name, when the tool is registered anew', async (vector) => {
+  it.each(registrable)('$name, with the tool registered again', async (vector) => {
     const { tool, before, after, drifts } = vector;
     const first = await gateway.post('/v1/tools/ingest', { manifest: { name: tool, ...before } });
     const awaitsHuman = ['high', 'critical'].includes(String(before.riskTier));
@@ -49,7 +49,7 @@ describe('golden drifts, over the API', () => {
     });
   });
 
-  it.each(unusable)('$name: a schema that is none is not registered', async (vector) => {
+  it.each(unusable)('$name: a malformed schema is refused', async (vector) => {
     const { tool, before, after } = vector;
     const manifest = { name: tool, ...(isRegistrable(before) ? after : before) };
     expect(await gateway.post('/v1/tools/ingest', { manifest })).toMatchObject({
@@ -58,7 +58,7 @@ describe('golden drifts, over the API', () => {
     });
   });
 
-  it('are many', () => {
+  it('include at least the required number of cases', () => {
     expect(vectors.length).toBeGreaterThanOrEqual(110);
   });
 });

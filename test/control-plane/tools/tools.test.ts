@@ -23,7 +23,7 @@ async function decide(id: string | undefined, action: 'approve' | 'deny' | 'modi
 }
 
 describe('ingesting a tool', () => {
-  it('approves a first manifest of no great risk, and makes one that is risky wait', async () => {
+  it('approves a first manifest of low risk at once, and opens an approval for critical risk', async () => {
     const low = await ingest({ name: 'low', riskTier: 'low' });
     expect(low).toMatchObject({ approval_status: 'approved', drift: [] });
     expect(low.approval_request_id).toBeUndefined();
@@ -32,14 +32,14 @@ describe('ingesting a tool', () => {
     expect(high.approval_request_id).toMatch(/^\d+$/);
   });
 
-  it('gives the same hash for the same manifest in another order', async () => {
+  it('computes the same hash for the same manifest with another order of members', async () => {
     const one = await ingest({ name: 'order', description: 'd', oauthScopes: ['b', 'a'] });
     const two = await ingest({ oauthScopes: ['a', 'b'], description: 'd', name: 'order' });
     expect(two.manifest_hash).toBe(one.manifest_hash);
     expect(two.approval_status).toBe('approved');
   });
 
-  it('makes a tool that began to write wait, with the reason that says most', async () => {
+  it('opens an approval if a tool changes from reading to writing, with the most severe reason', async () => {
     await ingest({ name: 'reader', sideEffectProfile: ['read'] });
     const drifted = await ingest({ name: 'reader', sideEffectProfile: ['read', 'delete'] });
     expect(drifted.approval_status).toBe('reapproval_required');
@@ -49,7 +49,7 @@ describe('ingesting a tool', () => {
     expect(await stored('reader')).toMatchObject({ driftReason: 'tool.read_to_write_conversion' });
   });
 
-  it('keeps comparing with what was approved, so that a change cannot come in by halves', async () => {
+  it('compares each version with the approved one, so that several small changes are one drift', async () => {
     const { manifest_hash } = await ingest({ name: 'halves', description: 'one' });
     await ingest({ name: 'halves', description: 'two' });
     const third = await ingest({ name: 'halves', description: 'two', oauthScopes: ['all'] });
@@ -57,7 +57,7 @@ describe('ingesting a tool', () => {
     expect(await stored('halves')).toMatchObject({ approvedHash: manifest_hash });
   });
 
-  it('reports a tool that shows the same under another name as renamed, not as new', async () => {
+  it('reports a tool with an unchanged surface and another name as renamed, not as new', async () => {
     const shown = {
       description: 'Pays a refund out',
       inputSchema: { type: 'object', properties: { amount: { type: 'number' } } },
@@ -69,13 +69,13 @@ describe('ingesting a tool', () => {
     expect(other.renamed_from).toBeUndefined();
   });
 
-  it('needs nobody to go back to what was approved', async () => {
+  it('approves a return to the approved version at once', async () => {
     await ingest({ name: 'back', description: 'one' });
     await ingest({ name: 'back', description: 'two' });
     expect((await ingest({ name: 'back', description: 'one' })).approval_status).toBe('approved');
   });
 
-  it('asks once for a version, however often it is submitted', async () => {
+  it('opens one approval for a version that is submitted repeatedly', async () => {
     await ingest({ name: 'often', description: 'one' });
     const asked = await Promise.all(
       Array.from({ length: 6 }, () => ingest({ name: 'often', description: 'two' })),
@@ -85,19 +85,19 @@ describe('ingesting a tool', () => {
 
   it.each([
     ['no name', {}],
-    ['a name that is no text', { name: 7 }],
-    ['a risk that does not exist', { name: 'x', riskTier: 'extreme' }],
-    ['a schema that is no object', { name: 'x', inputSchema: 'any' }],
-    ['a schema that cannot be used', { name: 'x', inputSchema: { type: 'strin' } }],
+    ['a name that is not a string', { name: 7 }],
+    ['an unknown risk tier', { name: 'x', riskTier: 'extreme' }],
+    ['a schema that is not an object', { name: 'x', inputSchema: 'any' }],
+    ['an invalid schema', { name: 'x', inputSchema: { type: 'strin' } }],
     [
-      'a schema that reaches outside itself',
+      'a schema with an external reference',
       { name: 'x', inputSchema: { $ref: 'https://x.test/s' } },
     ],
   ])('refuses a manifest with %s', async (_what, manifest) => {
     expect((await refusalOf(ingest(manifest))).code).toBe('args.schema_invalid');
   });
 
-  it('keeps the tools of tenants apart', async () => {
+  it('separates the tools of tenants', async () => {
     const stranger = await gateway.as({ tenantId: 'other' });
     await ingest({ name: 'shared', description: 'one' });
     expect(await ingest({ name: 'shared', description: 'two' }, stranger)).toMatchObject({
@@ -110,13 +110,13 @@ describe('ingesting a tool', () => {
   });
 });
 
-describe('approving a tool again', () => {
+describe('deciding on a changed tool', () => {
   async function drift(name: string) {
     await ingest({ name, description: 'one' });
     return ingest({ name, description: 'two' });
   }
 
-  it('approves that version, and says so in the ledger', async () => {
+  it('approves that version, and is recorded in the ledger', async () => {
     const { manifest_hash, approval_request_id } = await drift('approved');
     const decided = await decide(approval_request_id, 'approve');
     expect(decided.status).toBe('approved');
@@ -138,7 +138,7 @@ describe('approving a tool again', () => {
     ]);
   });
 
-  it('approves no later version than the one that was shown', async () => {
+  it('approves the displayed version, and no later one', async () => {
     const { manifest_hash, approval_request_id } = await drift('raced');
     await ingest({ name: 'raced', description: 'three, not seen by anybody' });
     await decide(approval_request_id, 'approve');
@@ -148,7 +148,7 @@ describe('approving a tool again', () => {
     });
   });
 
-  it('rejects on a denial, and submitting the same again does not undo it', async () => {
+  it('with a denial rejects the version, also when it is submitted again', async () => {
     const { approval_request_id } = await drift('denied');
     await decide(approval_request_id, 'deny');
     expect(await stored('denied')).toMatchObject({ approvalStatus: 'rejected' });
@@ -156,7 +156,7 @@ describe('approving a tool again', () => {
     expect(again.approval_status).toBe('rejected');
   });
 
-  it('is not for the one who submitted it, nor can it be modified', async () => {
+  it('is refused for the submitter, and with modified arguments', async () => {
     const { approval_request_id } = await drift('own');
     const body = { action: 'approve' } as const;
     const params = { id: Number(approval_request_id) };
@@ -169,8 +169,8 @@ describe('approving a tool again', () => {
   });
 });
 
-describe('comparing two manifests', () => {
-  it('names each difference and stores nothing', async () => {
+describe('comparing two tool manifests', () => {
+  it('returns each difference and stores nothing', async () => {
     const before = { name: 'x', sideEffectProfile: ['read'] };
     const after = { name: 'x', sideEffectProfile: ['write'] };
     const count = await gateway.services.db.toolVersion.count();
@@ -180,7 +180,7 @@ describe('comparing two manifests', () => {
     expect(await gateway.services.db.toolVersion.count()).toBe(count);
   });
 
-  it('finds nothing between a manifest and itself', async () => {
+  it('returns no difference for equal manifests', async () => {
     const manifest = { name: 'x', description: 'same' };
     const diff = await gateway.owner.call(diffTools, {
       body: { before: manifest, after: manifest },

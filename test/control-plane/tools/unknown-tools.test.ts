@@ -45,7 +45,7 @@ describe('a kill switch', () => {
     'mcp.**',
     'http.get.anything.example',
     '**',
-  ])('on the known %s warns of nothing', async (tool) => {
+  ])('on the known %s has no warning', async (tool) => {
     expect(await arm(tool)).toBeUndefined();
   });
 
@@ -53,7 +53,7 @@ describe('a kill switch', () => {
     ['payments.refnd', 'payments.refund'],
     ['pyments.*', 'payments.*'],
     ['mcp.crn.*', 'mcp.crm.*'],
-  ])('on %s warns that no known tool matches, and names %s', async (tool, nearest) => {
+  ])('on %s warns that no known tool matches, and suggests %s', async (tool, nearest) => {
     // Arming it once does not make it known.
     await arm(tool);
     expect(await arm(tool)).toEqual([
@@ -62,7 +62,7 @@ describe('a kill switch', () => {
   });
 });
 
-it('a tool id that is nearly that of a known tool of the same MCP server is warned of', async () => {
+it('a tool id that differs slightly from a known tool of the same MCP server causes a warning', async () => {
   const manifest = { name: 'mcp.crm.find_customer', version: '1.0.0', description: 'A tool' };
   await gateway.owner.call(ingestTool, { body: { manifest } as never });
   for (const tool of ['mcp.crm.find_custmer', 'mcp.crm.find_cutsomer']) {
@@ -84,7 +84,7 @@ it('an agent is registered with a warning for each capability that matches no kn
   ]);
 });
 
-it('a policy is stored and published with warnings for the tools that its rules name', async () => {
+it('a policy is stored and published with warnings for unknown tools in its rules', async () => {
   const rules_json = {
     id: 'tools',
     version: 1,
@@ -127,7 +127,7 @@ it('a tool that was called before is known, and so is a registered one', async (
   expect([await arm('seen.*'), await arm('registered.tool')]).toEqual([undefined, undefined]);
 });
 
-it('long lists are answered with a bounded list of warnings', async () => {
+it('many unknown tools cause a bounded list of warnings', async () => {
   const tools = Array.from({ length: 1_000 }, (_, at) => `unknown.${'x'.repeat(200)}${at}`);
   const { services } = gateway;
   const { warnings = [] } = await warnUnknownTools(services, 'default', [{ field: 'f', tools }]);

@@ -47,8 +47,8 @@ async function judgedAgain(
   return { report: await backtest({ policy, from: since, ...more }), ids };
 }
 
-describe('backtesting a candidate', () => {
-  it('names each decision that would change, old and new, and counts them', async () => {
+describe('backtesting a candidate policy', () => {
+  it('returns each decision that would change, with both decisions, and their number', async () => {
     const actions = ['pay', 'shell', 'refund', 'mail', 'pay'].map((one) => ({ tool: one }));
     const policy = candidate(rule('deny', 'pay'), rule('allow', 'shell'), ...asPublished.slice(2));
     const { report, ids } = await judgedAgain(actions, policy);
@@ -74,13 +74,13 @@ describe('backtesting a candidate', () => {
     expect(report.changes.map(({ event_id }) => event_id)).toEqual([ids[0], ids[1], ids[4]]);
   });
 
-  it('changes nothing where the candidate is what is published', async () => {
+  it('reports no change for the published policy', async () => {
     const actions = ['pay', 'shell', 'refund', 'mail'].map((one) => ({ tool: one }));
     const { report } = await judgedAgain(actions, candidate(...asPublished));
     expect(report).toMatchObject({ examined: 4, changed: 0, unknown: 0 });
   });
 
-  it('denies calls without a passport where the candidate is in mode strict', async () => {
+  it('denies calls without a passport if the candidate has mode strict', async () => {
     const { report } = await judgedAgain([{ tool: 'pay' }, { tool: 'shell' }], {
       ...candidate(...asPublished),
       mode: 'strict',
@@ -89,7 +89,7 @@ describe('backtesting a candidate', () => {
     expect(report.changes[0]).toMatchObject({ new: 'deny', reason_code: 'passport.missing' });
   });
 
-  it('changes nothing where the strict candidate is for other tools', async () => {
+  it('reports no change if a strict candidate applies to other tools', async () => {
     const { report } = await judgedAgain([{ tool: 'pay' }], {
       ...candidate(rule('deny')),
       id: 'crm-only',
@@ -99,7 +99,7 @@ describe('backtesting a candidate', () => {
     expect(report).toMatchObject({ examined: 1, unknown: 0, changed: 0 });
   });
 
-  it('never guesses the value of an argument: what hangs on it is unknown', async () => {
+  it('reports a result that depends on an unknown argument value as unknown', async () => {
     const large = { ...rule('deny', 'pay'), when: { all: [tool('pay'), over(10)] } };
     const { report, ids } = await judgedAgain(
       [{ args: { amount: 5 } }, { args: { amount: 5_000 } }, { args: { amount: '5000' } }],
@@ -111,7 +111,7 @@ describe('backtesting a candidate', () => {
     );
   });
 
-  it('uses what the ledger keeps of arguments: which were there, and of what kind', async () => {
+  it('uses the names and kinds of arguments that the ledger contains', async () => {
     const large = { ...rule('deny', 'pay'), when: { all: [tool('pay'), over(10)] } };
     const listed = {
       ...rule('deny', 'pay'),
@@ -141,7 +141,7 @@ describe('backtesting a candidate', () => {
     expect(missing.report.changes[0]?.reason_code).toBe('test.no_recipient');
   });
 
-  it('knows a decision whose reason it does not know', async () => {
+  it('reports a known decision with an unknown reason', async () => {
     const large = {
       ...rule('deny', 'pay'),
       name: 'large',
@@ -153,7 +153,7 @@ describe('backtesting a candidate', () => {
     expect(report.changes[0]).toMatchObject({ new: 'deny', reason_code: null });
   });
 
-  it('leaves alone what policies had no say in', async () => {
+  it('skips decisions that were not made by a policy', async () => {
     const { passport } = await stage.passportFor({ allowed_tools: ['other'] });
     const { report } = await judgedAgain(
       [{ passport }, { passport: 'nonsense', mode: 'strict' }, { mode: 'strict' }],
@@ -162,7 +162,7 @@ describe('backtesting a candidate', () => {
     expect(report).toMatchObject({ examined: 3, not_by_policy: 3, changed: 0, unknown: 0 });
   });
 
-  it('counts a refusal in mode warn as the warning that it was answered with', async () => {
+  it('counts a denial in mode warn as a warning', async () => {
     const actions = [
       { tool: 'pay', mode: 'warn' },
       { tool: 'shell', mode: 'warn' },
@@ -171,7 +171,7 @@ describe('backtesting a candidate', () => {
     expect(report.counts).toEqual({ 'allow→warn': 1 });
   });
 
-  it('stands in the place of the published policy of its id, beside the others', async () => {
+  it('replaces the published policy of its id, and keeps the others', async () => {
     const guard = { id: 'guard', version: 1, rules: [rule('deny', 'pay')] };
     const { report } = await judgedAgain([{ tool: 'pay' }, { tool: 'mail' }], guard);
     expect(report.counts).toEqual({ 'allow→deny': 1 });
@@ -181,8 +181,8 @@ describe('backtesting a candidate', () => {
   });
 });
 
-describe('a decision that rests on an approval', () => {
-  it('stays allowed by it, unless the candidate denies', async () => {
+describe('a decision with an approval', () => {
+  it('remains allowed by it, unless the candidate denies the action', async () => {
     const since = now();
     const asked = await stage.ask({ tool: 'refund' });
     const anna = await stage.gateway.as({ role: 'approver', principal: 'anna' });
@@ -204,8 +204,8 @@ describe('a decision that rests on an approval', () => {
   });
 });
 
-describe('what is examined', () => {
-  it('is read page by page from the cursor of the answer before, each decision once', async () => {
+describe('the examined decisions', () => {
+  it('are read in pages with the cursor of the previous response, each once', async () => {
     const since = now();
     const actions = Array.from({ length: 7 }, () => ({ tool: 'pay' }));
     const policy = candidate(rule('deny', 'pay'));
@@ -229,7 +229,7 @@ describe('what is examined', () => {
     expect(pages).toBe(3);
   });
 
-  it('reaches over many pages of the ledger, in ascending position', async () => {
+  it('span many pages of the ledger, in ascending order of position', async () => {
     const since = now();
     const calls = Array.from({ length: 450 }, () =>
       stage.gateway.post('/v1/actions/preflight', stage.action()),
@@ -247,7 +247,7 @@ describe('what is examined', () => {
     );
   });
 
-  it('is of the time asked for, and only decisions', async () => {
+  it('are those of the requested time range, without other events', async () => {
     const early = now();
     await stage.ask();
     const late = now();
@@ -262,7 +262,7 @@ describe('what is examined', () => {
     expect(await backtest({ policy, from: early, to: early })).toMatchObject({ examined: 1 });
   });
 
-  it('is nothing of another tenant', async () => {
+  it('exclude other tenants', async () => {
     const stranger = await stage.gateway.as({ tenantId: 'other' });
     await stage.ask();
     const report = await backtest({ policy: candidate(rule('deny')) }, stranger);
@@ -272,7 +272,7 @@ describe('what is examined', () => {
     expect((await refusalOf(stolen)).code).toBe('evidence.cursor_invalid');
   });
 
-  it('leaves nothing behind', async () => {
+  it('are not changed, and nothing is stored', async () => {
     const { db } = stage.gateway.services;
     const before = [await db.evidenceRow.count(), await db.policy.count()];
     await backtest({ policy: candidate(rule('deny')) });
@@ -280,19 +280,19 @@ describe('what is examined', () => {
   });
 });
 
-describe('what is refused', () => {
+describe('a refused backtest', () => {
   it.each([
-    ['a policy that is not valid', { policy: candidate(rule('permit')) }, 'policy.invalid'],
+    ['an invalid policy', { policy: candidate(rule('permit')) }, 'policy.invalid'],
     ['no policy', {}, 'args.schema_invalid'],
     ['an unknown field', { policy: {}, policies: [] }, 'args.schema_invalid'],
-    ['too many at a time', { policy: {}, limit: 10_001 }, 'args.schema_invalid'],
+    ['too many decisions in one page', { policy: {}, limit: 10_001 }, 'args.schema_invalid'],
     [
-      'an end before the beginning',
+      'an end before its beginning',
       { policy: {}, from: '2026-01-02T00:00:00Z', to: '2026-01-01T00:00:00Z' },
       'args.schema_invalid',
     ],
-    ['a cursor of nobody', { policy: candidate(), cursor: 'AAAA' }, 'evidence.cursor_invalid'],
-  ])('is %s', async (_what, body, code) => {
+    ['an invalid cursor', { policy: candidate(), cursor: 'AAAA' }, 'evidence.cursor_invalid'],
+  ])('has %s', async (_what, body, code) => {
     expect((await refusalOf(backtest(body))).code).toBe(code);
   });
 });

@@ -32,8 +32,8 @@ function now(): string {
   return new Date(clock.now()).toISOString();
 }
 
-describe('simulating', () => {
-  it('counts for a budget, of a candidate and published, in verdict and trace alike', async () => {
+describe('simulating with usage and grants', () => {
+  it('evaluates a budget, of candidate and published policies, equally in verdict and trace', async () => {
     const limit = { path: 'usage.calls_1h', operator: '<', value: 2 };
     const name = { path: 'tool.name', operator: '==', value: 'rationed' };
     const budget = { ...rule('allow', 'rationed'), when: { all: [name, limit] } };
@@ -55,7 +55,7 @@ describe('simulating', () => {
     expect((await stage.ask({ tool: 'rationed' })).decision).toBe('deny');
   });
 
-  it('a standing grant is found as preflight finds it, and none of its uses is spent', async () => {
+  it('finds a standing grant as preflight does, without using it', async () => {
     await stage.gateway.publish(
       rule('require_approval', 'send', { approval: { grant: { max_uses: 5 } } }),
     );
@@ -79,8 +79,8 @@ describe('simulating', () => {
   });
 });
 
-describe('backtesting a decision that rests on a standing grant', () => {
-  it('stays as it was by the same rule, and is unknown where other terms ask for a human', async () => {
+describe('backtesting a decision with a standing grant', () => {
+  it('reports no change under the same rule, and unknown if a rule has other terms', async () => {
     const asked = await stage.ask({ tool: 'wire' });
     const anna = await stage.gateway.as({ role: 'approver', principal: 'anna' });
     const id = String(asked.approval_request_id);
@@ -104,7 +104,7 @@ describe('backtesting a decision that rests on a standing grant', () => {
     expect((await over(rule('deny', 'wire'))).counts).toEqual({ 'allow→deny': 2 });
   });
 
-  it('stays refused where the grant was taken back', async () => {
+  it('reports a denial if the grant was revoked', async () => {
     const asked = await stage.ask({ tool: 'wire', resource: 'invoice:8' });
     const anna = await stage.gateway.as({ role: 'approver', principal: 'anna' });
     const id = Number(asked.approval_request_id);

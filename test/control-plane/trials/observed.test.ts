@@ -42,8 +42,8 @@ const pay = async (amount: number) =>
 const archive = (id: number) =>
   stage.gateway.owner.call(deletePolicy, { params: { id: String(id) } });
 
-describe('a policy that only watches', () => {
-  it('is counted by what it would have decided: decision, reason and rule, the strictest once', async () => {
+describe('the report on a policy in monitor or warn', () => {
+  it('counts what the policy would have decided by decision, reason and rule, the strictest only', async () => {
     const { id, name } = await watch('monitor', large, middle);
     await pay(5);
     const held = [await pay(50), await pay(60)];
@@ -72,7 +72,7 @@ describe('a policy that only watches', () => {
     await archive(id);
   });
 
-  it('in warn is counted where it turned an allow into a warning, and where it changed nothing', async () => {
+  it('counts, in warn, decisions that became a warning and decisions that did not change', async () => {
     const { id } = await watch('warn', large, rule('deny', 'shell'));
     expect((await stage.ask({ args: { amount: 500 } })).decision).toBe('warn');
     expect((await stage.ask({ tool: 'shell' })).decision).toBe('deny');
@@ -86,7 +86,7 @@ describe('a policy that only watches', () => {
     await archive(id);
   });
 
-  it('is counted for the time it was published, unless another is asked for', async () => {
+  it('covers the time since the publication, unless another is requested', async () => {
     await pay(500);
     const { id } = await watch('monitor', large);
     const first = await pay(500);
@@ -101,7 +101,7 @@ describe('a policy that only watches', () => {
     expect(await observed(id, { from: middleOfIt })).toMatchObject({ examples: [second] });
   });
 
-  it('gives up to twenty examples, those it would have refused first', async () => {
+  it('contains up to twenty examples, denials first', async () => {
     const { id } = await watch('monitor', large, rule('allow', 'pay'));
     const calls = Array.from({ length: 30 }, (_, n) => pay(n < 25 ? 5 : 500));
     const ids = await Promise.all(calls);
@@ -113,8 +113,8 @@ describe('a policy that only watches', () => {
   });
 });
 
-describe('what is not counted', () => {
-  it('is another policy whose names run together with this one’s', async () => {
+describe('the report counts nothing', () => {
+  it('of another policy with a rule of the same name', async () => {
     const rules = [rule('deny', 'pay', { name: 'large' })];
     const { id } = await watch('monitor', ...rules);
     const { id: other } = await watch('monitor', rule('deny', 'mail', { name: 'large' }));
@@ -125,7 +125,7 @@ describe('what is not counted', () => {
     await archive(other);
   });
 
-  it('is anything for a draft that never watched', async () => {
+  it('for a draft that was never published', async () => {
     const { id } = await stage.gateway.owner.call(createPolicy, {
       body: { name: 'd', rules_json: { id: 'never', version: 1, mode: 'monitor', rules: [large] } },
     });
@@ -133,7 +133,7 @@ describe('what is not counted', () => {
     expect(await observed(id)).toMatchObject({ examined: 0, matched: 0, from: null });
   });
 
-  it('is an enforced policy, which decides', async () => {
+  it('for an enforced policy', async () => {
     const { id } = await watch('enforce', rule('deny', 'pay'));
     await stage.ask();
     expect(await observed(id)).toMatchObject({ examined: 1, matched: 0 });
@@ -141,8 +141,8 @@ describe('what is not counted', () => {
   });
 });
 
-describe('what is refused', () => {
-  it('is a policy that is not there, or another tenant’s', async () => {
+describe('the report is refused', () => {
+  it('for an unknown policy and for another tenant’s', async () => {
     expect((await refusalOf(observed(999_999))).code).toBe('policy.not_found');
     const { id } = await watch('monitor', large);
     const stranger = await stage.gateway.as({ tenantId: 'other' });
@@ -151,7 +151,7 @@ describe('what is refused', () => {
     await archive(id);
   });
 
-  it('is an end before the beginning', async () => {
+  it('for an end before its beginning', async () => {
     const query = { from: '2026-01-02T00:00:00Z', to: '2026-01-01T00:00:00Z' };
     expect((await refusalOf(observed(1, query))).code).toBe('request.invalid');
   });

@@ -67,7 +67,7 @@ async function everythingStored(): Promise<Record<string, unknown>> {
 
 describe('simulating', () => {
   it.each(['pay', 'shell', 'refund', 'mail', 'unheard.of'])(
-    'comes to what preflight then decides on %s',
+    'returns the same decision as preflight on %s',
     async (tool) => {
       const rehearsed = await one(stage.action({ tool }));
       const real = await stage.ask({ tool });
@@ -85,7 +85,7 @@ describe('simulating', () => {
     },
   );
 
-  it('raises the mode of actions that a strict candidate applies to', async () => {
+  it('uses mode strict for actions that a strict candidate applies to', async () => {
     const policies = [{ ...allAllowed(), mode: 'strict' }];
     expect(await one({ ...stage.action(), policies })).toMatchObject({
       mode: 'strict',
@@ -95,7 +95,7 @@ describe('simulating', () => {
     });
   });
 
-  it('judges in the mode of the tenant unless the body or the action names one', async () => {
+  it('uses the mode of the tenant unless the body or the action names one', async () => {
     const action = stage.action({ tool: 'shell' });
     expect(await one(action)).toMatchObject({ decision: 'deny', mode: 'enforce', enforced: true });
     const setMode = (mode: 'monitor' | 'enforce') =>
@@ -115,7 +115,7 @@ describe('simulating', () => {
     ]);
   });
 
-  it('answers a batch in its order, and counts the decisions', async () => {
+  it('returns a batch in order, with the number of each decision', async () => {
     const tools = ['refund', 'pay', 'shell', 'pay', 'mail'];
     const { results, counts } = await simulate({
       actions: tools.map((tool) => stage.action({ tool })),
@@ -136,7 +136,7 @@ describe('simulating', () => {
     });
   });
 
-  it('shows every rule with each of its conditions', async () => {
+  it('returns every rule with each of its conditions', async () => {
     const { trace, trace_left_off } = (await one(stage.action())) ?? {};
     expect(trace_left_off).toBe(0);
     expect(trace?.map(({ policy, rule: name, matched }) => [policy, name, matched])).toEqual([
@@ -150,7 +150,7 @@ describe('simulating', () => {
     ]);
   });
 
-  it('judges by candidates alone, beside the published, and in place of one of them', async () => {
+  it('evaluates candidates alone, together with the published policies, or instead of one of them', async () => {
     const shell = stage.action({ tool: 'shell' });
     const policies = [allAllowed()];
     expect(await one({ ...shell, policies })).toMatchObject({ decision: 'allow' });
@@ -162,7 +162,7 @@ describe('simulating', () => {
     });
   });
 
-  it('leaves off what did not match of a very long trace, and never repeats a very long value', async () => {
+  it('omits rules that did not match from a very long trace, and never repeats a very long value', async () => {
     const rules = Array.from({ length: 1_200 }, (_, n) => ({
       ...rule(n === 1_199 ? 'allow' : 'deny', n === 1_199 ? 'pay' : `tool.${n}`),
       name: `r${n}`,
@@ -189,8 +189,8 @@ describe('simulating', () => {
   });
 });
 
-describe('nothing comes of simulating', () => {
-  it('no row of any table and no key of the bus changes, whatever would have been done', async () => {
+describe('simulating without side effects', () => {
+  it('changes no row of any table and no key of the bus', async () => {
     const { passport } = await stage.passportFor();
     await everythingPublished();
     const before = await everythingStored();
@@ -214,7 +214,7 @@ describe('nothing comes of simulating', () => {
     expect(await everythingStored()).toEqual(before);
   });
 
-  it('the passport is as good as before, and one that was used is told apart', async () => {
+  it('does not consume the passport, and reports a passport that was used', async () => {
     const { passport } = await stage.passportFor();
     const body = { ...stage.action({ passport }), mode: 'enforce' };
     for (let n = 0; n < 3; n++) expect(await one(body)).toMatchObject({ decision: 'allow' });
@@ -225,7 +225,7 @@ describe('nothing comes of simulating', () => {
     });
   });
 
-  it('an idempotency key is neither kept nor answered from', async () => {
+  it('neither stores nor uses an idempotency key', async () => {
     const key = { idempotency_key: 'rehearsal-1' };
     await one({ ...stage.action(), ...key });
     const real = await stage.ask({ tool: 'shell', ...key });
@@ -234,43 +234,43 @@ describe('nothing comes of simulating', () => {
   });
 });
 
-describe('what is refused', () => {
+describe('a refused simulation', () => {
   it.each([
-    ['nothing to decide', {}, 'args.schema_invalid', 'tool'],
-    ['no actions', { actions: [] }, 'args.schema_invalid', 'actions'],
+    ['no action', {}, 'args.schema_invalid', 'tool'],
+    ['an empty list of actions', { actions: [] }, 'args.schema_invalid', 'actions'],
     ['101 actions', { actions: Array(101).fill({}) }, 'args.schema_invalid', 'actions'],
     ['an unknown field', { tool: 'x', policy: {} }, 'args.schema_invalid', 'policy'],
     [
-      'a policy that is not valid',
+      'an invalid policy',
       { policies: [candidate('ok'), candidate('bad', { name: 'x' })] },
       'policy.invalid',
       'policies[1]: rules[0].decision',
     ],
     [
-      'two policies of one id',
+      'two policies with the same id',
       { policies: [candidate('same'), candidate('same')] },
       'policy.invalid',
       'same',
     ],
-  ])('is %s', async (_what, more, code, named) => {
+  ])('has %s', async (_what, more, code, named) => {
     const body = 'policies' in more ? { ...stage.action(), ...more } : more;
     const error = await refusalOf(simulate(body));
     expect(error.code).toBe(code);
     expect(error.message).toContain(named);
   });
 
-  it('is an action and actions together', async () => {
+  it('has both an action and actions', async () => {
     const error = await refusalOf(simulate({ ...stage.action(), actions: [stage.action()] }));
     expect(error).toMatchObject({ code: 'args.schema_invalid' });
   });
 
-  it('is an agent: what policies say is not for it to find out without a trace', async () => {
+  it('comes from an agent, which could probe the policies without a record', async () => {
     const agent = await stage.gateway.as({ role: 'agent' });
     const error = await refusalOf(simulate(stage.action(), agent));
     expect(error.code).toBe('auth.insufficient_permission');
   });
 
-  it('is another agent than the key’s own', async () => {
+  it('names an agent other than the key’s own', async () => {
     const bound = await stage.gateway.as({ role: 'developer', agentId: 12_345 });
     const error = await refusalOf(simulate({ actions: [stage.action()] }, bound));
     expect(error.code).toBe('agent.mismatch');
@@ -278,8 +278,8 @@ describe('what is refused', () => {
   });
 });
 
-describe('another tenant', () => {
-  it('is judged by its own policies, agents and tools', async () => {
+describe('simulating for another tenant', () => {
+  it('uses its own policies, agents and tools', async () => {
     const stranger = await stage.gateway.as({ tenantId: 'other' });
     const { results } = await simulate(stage.action(), stranger);
     expect(results[0]).toMatchObject({

@@ -55,8 +55,8 @@ async function upload(records: ReturnType<typeof counted>[], after = spoolStart)
   return sidecar.upload(jws, records);
 }
 
-describe('a budget at the control plane', () => {
-  it('is exact for calls at once, and tells when it resets', async () => {
+describe('a usage budget at the control plane', () => {
+  it('is exact for concurrent calls, and the denial states when it resets', async () => {
     const answers = await Promise.all(Array.from({ length: 30 }, () => ask()));
     const allowed = answers.filter(({ decision }) => decision === 'allow');
     expect(allowed).toHaveLength(5);
@@ -66,7 +66,7 @@ describe('a budget at the control plane', () => {
     expect(refused?.explain.next_steps.join()).toContain(resetsAt);
   });
 
-  it('sums what was allowed, and writes down what each adds', async () => {
+  it('sums the allowed calls, and records what each call adds', async () => {
     const answers = [];
     for (const amount of [60, '41', 40, -500, 1]) {
       answers.push(await ask({ tool: 'refund', args: { amount } }));
@@ -88,14 +88,14 @@ describe('a budget at the control plane', () => {
     expect(added).toEqual([{ amount: 60 }, undefined, { amount: 40 }, {}, undefined]);
   });
 
-  it('counts a repeat under one idempotency key once', async () => {
+  it('counts repeats with one idempotency key once', async () => {
     const again = { idempotency_key: `key ${agentId}` };
     await Promise.all([1, 2, 3, 4].map(() => ask(again)));
     const more = await Promise.all([1, 2, 3, 4, 5].map(() => ask()));
     expect(more.filter(({ decision }) => decision === 'allow')).toHaveLength(4);
   });
 
-  it('holds over another control plane on the same database', async () => {
+  it('is shared with another control plane on the same database', async () => {
     await Promise.all([1, 2, 3].map(() => ask()));
     const other = { ...services, usage: new OwnUsage(clock) };
     const caller = { tenantId: 'default', principal: 'owner' } as Parameters<
@@ -114,7 +114,7 @@ describe('a budget at the control plane', () => {
     expect((await ask()).decision).toBe('deny');
   });
 
-  it('counts what sidecars of the agent did, and nobody else’s', async () => {
+  it('counts the calls of the agent’s sidecars, and no others', async () => {
     await upload([counted({}), counted({}), counted({}, 'run_2'), counted({})]);
     expect((await ask()).decision).toBe('allow');
     expect((await ask()).decision).toBe('deny');
@@ -122,7 +122,7 @@ describe('a budget at the control plane', () => {
     expect((await ask({ agent_id: other })).decision).toBe('allow');
   });
 
-  it('does not count what could not be sealed, neither here nor when it is sealed late', async () => {
+  it('does not count a decision that could not be sealed, also if it is sealed later', async () => {
     await pool.query(
       `create function refuse_pay() returns trigger language plpgsql as $$
        begin if new.tool = 'pay' then raise 'the disk is full'; end if; return new; end $$`,
@@ -142,7 +142,7 @@ describe('a budget at the control plane', () => {
   }, 30_000);
 });
 
-describe('a call whose sealing failed, and whose answer is kept under its idempotency key', () => {
+describe('a call whose sealing failed and whose response is stored under its idempotency key', () => {
   const ledgerAway = async <T>(work: () => Promise<T>): Promise<T> => {
     await pool.query('alter table evidence_head rename to evidence_head_away');
     try {
@@ -159,7 +159,7 @@ describe('a call whose sealing failed, and whose answer is kept under its idempo
     );
   const sealedPays = () => services.db.evidenceRow.count({ where: { agentId, tool: 'pay' } });
 
-  it('counts once the repeat is answered, here and at every other control plane', async () => {
+  it('is counted once when the repeat is answered, at every control plane', async () => {
     const again = { idempotency_key: `kept ${agentId}` };
     await ledgerAway(() =>
       expect(ask(again)).rejects.toMatchObject({ code: 'evidence.seal_failed' }),
@@ -173,7 +173,7 @@ describe('a call whose sealing failed, and whose answer is kept under its idempo
     expect((await ask()).decision).toBe('deny');
   }, 30_000);
 
-  it('counts as well where the ledger has it as sealed late before it is asked for again', async () => {
+  it('is counted once if its event is sealed before the repeat', async () => {
     const again = { idempotency_key: `late ${agentId}` };
     await ledgerAway(() =>
       expect(ask(again)).rejects.toMatchObject({ code: 'evidence.seal_failed' }),
@@ -186,11 +186,11 @@ describe('a call whose sealing failed, and whose answer is kept under its idempo
   }, 30_000);
 });
 
-describe('what a sidecar is told', () => {
+describe('the usage that a sidecar fetches', () => {
   const usage = (run = 'run_now', after = 0) => sidecar.controlPlane.usage(run, after);
   const minute = () => minuteOf(clock.now());
 
-  it('is everything but what its own run did', async () => {
+  it('excludes what its own run recorded', async () => {
     await upload([
       counted({ amount: 5 }),
       counted({ amount: 2.5 }),
@@ -204,7 +204,7 @@ describe('what a sidecar is told', () => {
     ]);
   });
 
-  it('is what changed after the position of the answer before, whole', async () => {
+  it('contains the complete buckets that changed after the previous position', async () => {
     const first = [counted({}, 'run_1', { tool: 'mail' })];
     const acked = await upload(first);
     const { position, buckets } = await usage();
@@ -216,7 +216,7 @@ describe('what a sidecar is told', () => {
     expect(next.position).toBeGreaterThan(position);
   });
 
-  it('is everything anew when the ledger is shorter than it was', async () => {
+  it('starts again completely if the ledger is shorter than before', async () => {
     await upload([counted({})]);
     const { position } = await usage();
     expect(await usage('run_now', position + 1_000)).toMatchObject({
@@ -226,7 +226,7 @@ describe('what a sidecar is told', () => {
     });
   });
 
-  it('counts an upload that comes twice once', async () => {
+  it('counts a repeated upload once', async () => {
     const records = [counted({ amount: 3 }), counted({ amount: 4 })];
     await upload(records);
     await upload(records);
@@ -234,13 +234,13 @@ describe('what a sidecar is told', () => {
     expect((await usage()).buckets).toMatchObject([{ calls: 2, sums: { amount: 7 } }]);
   });
 
-  it('is of its own agent only', async () => {
+  it('covers its own agent only', async () => {
     await upload([counted({})]);
     const foreign = await enrolledSidecar(gateway, await gateway.agent(`foreign ${agentId}`));
     expect((await foreign.controlPlane.usage('run_1', 0)).buckets).toEqual([]);
   });
 
-  it('leaves out decisions that say nothing of usage, and those of another day', async () => {
+  it('excludes decisions without usage and those of another day', async () => {
     const old = new Date(clock.now() - 26 * hourMs).toISOString();
     await upload([
       sidecar.record({ tool: 'pay' }),
@@ -252,12 +252,12 @@ describe('what a sidecar is told', () => {
     ]);
   });
 
-  it('cannot be asked for without naming the run', async () => {
+  it('is refused for a malformed run id', async () => {
     await expect(usage('a run')).rejects.toMatchObject({ code: 'request.invalid' });
   });
 });
 
-it('what no window reaches is removed', async () => {
+it('usage older than every window is deleted', async () => {
   const rows = () => services.db.usageMinute.count({ where: { agentId } });
   await upload([counted({ amount: 1 }), counted({})]);
   expect(await rows()).toBe(2);

@@ -7,7 +7,7 @@ import { startWatchedApi } from '../../support/control-plane/watched-api.ts';
 const { services, api, moved, close } = await startWatchedApi(userRoutes);
 afterAll(close);
 
-it('a user is what was last written, whole, and reaches the sidecars', async () => {
+it('writing a user replaces the whole record and publishes it to the sidecars', async () => {
   const client = await api.client({ tenantId: 't1' });
   const params = { id: 'user/12 ü' };
   await client.call(putUser, { params, body: { email: 'dana@a.example', role: 'lead' } });
@@ -18,7 +18,7 @@ it('a user is what was last written, whole, and reaches the sidecars', async () 
   expect(moved).toEqual(['t1 agents', 't1 agents']);
 });
 
-it('the ledger learns of the role, and never of the address', async () => {
+it('the ledger records the role of a user, and never the address', async () => {
   const events = await eventsOf(services, 't1');
   expect(events[0]).toMatchObject({
     type: 'user.written',
@@ -28,7 +28,7 @@ it('the ledger learns of the role, and never of the address', async () => {
   expect(JSON.stringify(events)).not.toContain('dana@a.example');
 });
 
-it('written by many at once is written', async () => {
+it('concurrent writes of one user leave one of the written records', async () => {
   const client = await api.client({ tenantId: 't2' });
   const roles = Array.from({ length: 8 }, (_, index) => `role ${index}`);
   await Promise.all(
@@ -37,7 +37,7 @@ it('written by many at once is written', async () => {
   expect(roles).toContain((await client.call(getUser, { params: { id: 'u' } })).role);
 });
 
-it('a user whom nobody wrote is not found', async () => {
+it('an unknown user is not found', async () => {
   const client = await api.client({ tenantId: 't3' });
   await expect(client.call(getUser, { params: { id: 'none' } })).rejects.toMatchObject({
     code: 'user.not_found',

@@ -73,7 +73,7 @@ describe('an export', () => {
     }),
   ];
   it.each(whole)(
-    '%s holds the whole ledger as of now, and verifies by the published keys',
+    '%s contains the whole ledger as of now, and verifies with the published keys',
     async (query, type, name) => {
       const { position } = await services.db.evidenceHead.findUniqueOrThrow({
         where: { tenantId: 'default' },
@@ -102,21 +102,18 @@ describe('an export', () => {
     `to=${timeOf(20)}`,
     `from=${timeOf(20)}&to=${timeOf(250)}&tool=pay&agent_id=3`,
     'tool=nobody',
-  ])(
-    'narrowed by %s holds the events that the listing shows, each with its proof',
-    async (query) => {
-      const listed = (await get(`events?${query}&limit=1000`)).body?.events as Bundle['events'];
-      const { text } = await download(`?${query}`);
-      const bundle = JSON.parse(text) as Bundle;
-      const shown = listed.map(({ position }) => position).filter((at) => at <= bundle.size);
-      expect(bundle.events.map(({ position }) => position)).toEqual(shown);
-      expect(bundle.events.every(({ proof }) => Array.isArray(proof))).toBe(true);
-      const report = await verified(text);
-      expect(report).toMatchObject({ ok: true, trusted: true, complete: false });
-    },
-  );
+  ])('filtered by %s contains the events of the list, each with its proof', async (query) => {
+    const listed = (await get(`events?${query}&limit=1000`)).body?.events as Bundle['events'];
+    const { text } = await download(`?${query}`);
+    const bundle = JSON.parse(text) as Bundle;
+    const shown = listed.map(({ position }) => position).filter((at) => at <= bundle.size);
+    expect(bundle.events.map(({ position }) => position)).toEqual(shown);
+    expect(bundle.events.every(({ proof }) => Array.isArray(proof))).toBe(true);
+    const report = await verified(text);
+    expect(report).toMatchObject({ ok: true, trusted: true, complete: false });
+  });
 
-  it('does not hold what was sealed after it began', async () => {
+  it('does not contain events that were sealed after it began', async () => {
     const response = await fetch(`${api.origin}/api/v1/evidence/export`, {
       headers: { authorization: `Bearer ${key}` },
     });
@@ -131,7 +128,7 @@ describe('an export', () => {
     expect(report.events).toBe(Number(position) - 3);
   });
 
-  it('is answered when many ask at once, while events are sealed', async () => {
+  it('is returned to many concurrent callers while events are sealed', async () => {
     const sealing = services.ledger.sealAll(
       'default',
       Array.from({ length: 20 }, () => anEvent()),
@@ -142,7 +139,7 @@ describe('an export', () => {
     expect(await verified(answers.at(-1)?.text ?? '')).toMatchObject({ ok: true });
   });
 
-  it('is recorded before anything leaves, with who asked for what', async () => {
+  it('is recorded with the caller and the filter before the first byte is sent', async () => {
     await download('?format=siem&dialect=ocsf&tool=pay');
     const events = await eventsOf(services, 'default');
     expect(events.at(-1)).toMatchObject({
@@ -167,13 +164,13 @@ describe('an export', () => {
     expect([answer.status, answer.body?.reason_code]).toEqual([400, 'request.invalid']);
   });
 
-  it('needs the permission to export: reading alone is not enough', async () => {
+  it('requires the permission to export, not only to read', async () => {
     for (const role of ['developer', 'approver', 'agent', 'gateway'] as const) {
       expect((await get('export', await api.key({ role }))).status).toBe(403);
     }
   });
 
-  it('holds nothing of another tenant', async () => {
+  it('contains nothing of another tenant', async () => {
     const other = await api.key({ role: 'auditor', tenantId: 'other' });
     const { text } = await get('export', other);
     expect(JSON.parse(text)).toMatchObject({ tenant: 'other', size: 3 });
@@ -182,7 +179,7 @@ describe('an export', () => {
 });
 
 describe('the published keys', () => {
-  it('are active and retired ones of each purpose, public halves only', async () => {
+  it('are the public halves of active and retired keys of each purpose', async () => {
     const before = await download();
     const owner = await api.client();
     const rotated = await owner.call(rotateSigningKey, { body: { purpose: 'export' } });
@@ -203,7 +200,7 @@ describe('the published keys', () => {
     expect(await verified((await download()).text)).toMatchObject({ ok: true, trusted: true });
   });
 
-  it('are never one that somebody wrote into the database', async () => {
+  it('never include a key that was written directly to the database', async () => {
     const forged = generateSigningKey();
     const jwk = JSON.stringify(forged.publicJwk);
     await tamper(
@@ -233,7 +230,7 @@ describe('a ledger that was changed in the database', () => {
         WHERE tenant_id = 'default' AND position = ${position}`,
     );
 
-  it('exports what is there, and the export tells which event of which chain is not what was sealed', async () => {
+  it('is exported as it is, and verification of the export names the first changed event and its chain', async () => {
     const before = await canonicalOf(12);
     await write(12, before.replace('"decision":"deny"', '"decision":"allow"'));
     const problem = { kind: 'content_mismatch', position: 12, chain_id: 'agent:4' };
@@ -244,7 +241,7 @@ describe('a ledger that was changed in the database', () => {
     await write(12, before);
   });
 
-  it('ends a list in the middle, unsigned, where an event cannot be read', async () => {
+  it('ends the export unsigned at an event that cannot be read', async () => {
     const before = await canonicalOf(250);
     await write(250, 'not JSON');
     const response = await fetch(`${api.origin}/api/v1/evidence/export?format=csv`, {

@@ -12,20 +12,20 @@ const place = { position: 42, chainId: 'agent:7', seq: 17 };
 const invalid = expect.objectContaining({ code: 'evidence.cursor_invalid' });
 
 describe('a cursor', () => {
-  it('reads back as the place it was written for', () => {
+  it('decodes to the position that it was created for', () => {
     const cursor = readCursor(vault, 't', writeCursor(vault, 't', place));
     expect(cursor.position).toBe(42);
     expect(cursor.seqIn('agent:7')).toBe(17);
     expect(cursor.seqIn('agent:8')).toBeUndefined();
   });
 
-  it('is good for one tenant and one installation', () => {
+  it('is valid for one tenant and one installation', () => {
     const cursor = writeCursor(vault, 't', place);
     expect(() => readCursor(vault, 'u', cursor)).toThrow(invalid);
     expect(() => readCursor(vaultOf('other'), 't', cursor)).toThrow(invalid);
   });
 
-  it('is refused when anything about it was changed', () => {
+  it('is refused if any part of it was changed', () => {
     const cursor = writeCursor(vault, 't', place);
     for (let at = 0; at < cursor.length; at++) {
       const other = cursor[at] === 'A' ? 'B' : 'A';
@@ -46,7 +46,7 @@ describe('a cursor', () => {
     }
   });
 
-  it('is refused when it is any other text', () => {
+  it('is refused if it is any other text', () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 100 }), (text) => {
         expect(() => readCursor(vault, 't', text)).toThrow(invalid);

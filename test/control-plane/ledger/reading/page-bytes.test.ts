@@ -51,7 +51,7 @@ it.each([
   // Of the early rows the first pages consist, of those that came late the last.
   ['a latest time', { to: timeOf(17) }, [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12]],
 ])(
-  'pages of large events narrowed by %s end early, and leave none out',
+  'pages of large events, filtered by %s, end early and omit no event',
   async (_name, filters, positions) => {
     const seen: number[] = [];
     let pages = 0;
@@ -72,7 +72,7 @@ it.each([
   },
 );
 
-it('exports and verification hold no more of large events than a page of bytes', async () => {
+it('exports and verification hold at most one page of bytes of large events in memory', async () => {
   const exported: number[] = [];
   for await (const rows of readRows(deps.pool, 't', { filters: {}, upTo: count })) {
     expect(bytesOf(rows.map(({ canonical }) => canonical))).toBeLessThan(pageMax);
@@ -91,7 +91,7 @@ it('exports and verification hold no more of large events than a page of bytes',
   expect(await ledger.verify('t')).toMatchObject({ ok: true, events: count });
 });
 
-it('a follower that is too slow for the tail is sent large events a few at a time, and each', async () => {
+it('a slow client receives all large events, a few at a time', async () => {
   const tail = new TenantTail('t', count, { ...deps, pollMs: 60_000 });
   const done = new AbortController();
   const following = {

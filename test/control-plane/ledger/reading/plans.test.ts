@@ -46,27 +46,30 @@ const timeAt = (part: number) =>
 const filters: readonly [string, () => EvidenceFilters][] = [
   ['nothing', () => ({})],
   ['chain_id', () => ({ chain_id: 'agent:3' })],
-  ['chain_id, of few', () => ({ chain_id: 'policies:default' })],
+  ['chain_id with few events', () => ({ chain_id: 'policies:default' })],
   ['agent_id', () => ({ agent_id: '3' })],
   ['tool', () => ({ tool: 'mcp.payments.tool_5' })],
   ['decision', () => ({ decision: 'deny' })],
-  ['decision, of none', () => ({ decision: 'warn' })],
+  ['decision without events', () => ({ decision: 'warn' })],
   ['reason_code', () => ({ reason_code: 'rule.deny_3' })],
-  ['reason_code, of few', () => ({ reason_code: 'rule.rare' })],
+  ['reason_code with few events', () => ({ reason_code: 'rule.rare' })],
   ['type', () => ({ type: 'decision' })],
-  ['type, of few', () => ({ type: 'approval.decided' })],
+  ['type with few events', () => ({ type: 'approval.decided' })],
   ['from, early', () => ({ from: timeAt(0.1) })],
-  ['from, some way before the end', () => ({ from: timeAt(0.85) })],
+  ['from, shortly before the end', () => ({ from: timeAt(0.85) })],
   ['from, late', () => ({ from: timeAt(0.99) })],
-  ['from, after all', () => ({ from: timeAt(2) })],
-  ['to, before all', () => ({ to: timeAt(-0.1) })],
-  ['from and to, a narrow time', () => ({ from: timeAt(0.5), to: timeAt(0.503) })],
+  ['from, after all events', () => ({ from: timeAt(2) })],
+  ['to, before all events', () => ({ to: timeAt(-0.1) })],
+  ['a narrow range of from and to', () => ({ from: timeAt(0.5), to: timeAt(0.503) })],
   ['chain_id and from', () => ({ chain_id: 'agent:3', from: timeAt(0.9) })],
   ['chain_id, from and to', () => ({ chain_id: 'agent:3', from: timeAt(0.5), to: timeAt(0.503) })],
   ['tool and decision', () => ({ tool: 'mcp.payments.tool_5', decision: 'deny' })],
   ['agent_id and decision', () => ({ agent_id: '3', decision: 'deny' })],
   ['tool and from', () => ({ tool: 'mcp.payments.tool_5', from: timeAt(0.9) })],
-  ['agent_id and a narrow time', () => ({ agent_id: '3', from: timeAt(0.5), to: timeAt(0.503) })],
+  [
+    'agent_id and a narrow time range',
+    () => ({ agent_id: '3', from: timeAt(0.5), to: timeAt(0.503) }),
+  ],
 ];
 
 /** What must hold of two or more columns: the rarest of them is what is read, at most. */
@@ -75,7 +78,7 @@ const combined: readonly [string, EvidenceFilters][] = [
   ['agent_id and decision', { agent_id: '30', decision: 'deny' }],
   ['tool and decision', { tool: 'mcp.payments.tool_50', decision: 'deny' }],
   ['chain_id and reason_code', { chain_id: 'agent:30', reason_code: 'rule.rare' }],
-  ['type and agent_id, of none', { type: 'policy.published', agent_id: '3' }],
+  ['type and agent_id without events', { type: 'policy.published', agent_id: '3' }],
 ];
 
 async function touchedBy(read: (pool: Services['pool']) => Promise<unknown>) {
@@ -97,14 +100,14 @@ const readOf = (filter: EvidenceFilters, position: number): EventsRead => ({
   limit,
 });
 
-describe('a page of events', () => {
-  it('is read from a ledger that verifies', async () => {
+describe('a page of events, read by index,', () => {
+  it('comes from a ledger that verifies', async () => {
     for (const tenantId of big.tenants)
       expect(await ledger.verify(tenantId)).toMatchObject({ ok: true, events: rows / 3 });
   });
 
   it.each(filters)(
-    'narrowed by %s touches little more than it shows, wherever it begins',
+    'filtered by %s reads few more rows than it returns, from any cursor',
     async (_name, filter) => {
       for (const part of [0, 0.5, 0.98]) {
         const position = Math.floor(big.rowsPerTenant * part);
@@ -118,7 +121,7 @@ describe('a page of events', () => {
     },
   );
 
-  it('narrowed by a latest time alone reads at worst one side of it, and only for the last page', async () => {
+  it('filtered by `to` alone reads at most the rows on one side of it, and only for the last page', async () => {
     const to = timeAt(0.3);
     const touchedFrom = async (part: number) => {
       const position = Math.floor(big.rowsPerTenant * part);
@@ -131,7 +134,7 @@ describe('a page of events', () => {
   });
 
   it.each(combined)(
-    'narrowed by %s never reads more than the rarer of them',
+    'filtered by %s never reads more rows than the rarer of them has',
     async (_name, filter) => {
       const { touched } = await touchedBy((pool) =>
         readEvents({ pool, vault }, 'big_2', readOf(filter, 0)),
@@ -140,7 +143,7 @@ describe('a page of events', () => {
     },
   );
 
-  it('of the audit trail reads nothing of the traffic between', async () => {
+  it('of the audit trail reads no rows of the traffic between its events', async () => {
     for (const filter of [{}, { type: 'key.created' }]) {
       const { touched } = await touchedBy((pool) =>
         readTrail({ pool, vault }, 'big_2', readOf(filter, 0)),

@@ -25,13 +25,13 @@ const late = async () =>
     ({ data }) => data['evidence.dead_lettered'] === true,
   );
 
-describe('while the ledger takes nothing', () => {
+describe('while the ledger is not writable', () => {
   beforeEach(async () => {
     gateway = await startGateway();
   });
   afterEach(() => gateway.close());
 
-  it('what could not be sealed is seen, with the reason, and sealed at once when somebody asks', async () => {
+  it('an unsealed event is listed with its error, and is sealed at once on request', async () => {
     expect(await waiting()).toEqual({
       count: 0,
       oldest: null,
@@ -90,7 +90,7 @@ describe('on a full disk', () => {
     disk.close();
   });
 
-  it('nothing is lost or sealed twice, what waits is seen, and it is sealed when there is room again', async () => {
+  it('no event is lost or sealed twice, unsealed events are listed, and they are sealed when there is space again', async () => {
     const { ledger } = gateway.services;
     // Random, so that it cannot be made smaller.
     const large = () => anEvent({ data: { text: randomBytes(150_000).toString('hex') } });

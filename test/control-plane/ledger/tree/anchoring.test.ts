@@ -63,8 +63,8 @@ async function sizes(tenantId: string): Promise<readonly number[]> {
   return rows.map(({ size }) => Number(size));
 }
 
-describe('a checkpoint is made', () => {
-  it('when the ledger grew by so many events, or by any after some time, and not otherwise', async () => {
+describe('a checkpoint is signed', () => {
+  it('after a number of new events, or after some time if there is any new event', async () => {
     const tenantId = await tenantWith(1);
     await checkpointDue(services);
     expect(await sizes(tenantId)).toEqual([1]);
@@ -83,7 +83,7 @@ describe('a checkpoint is made', () => {
     expect(await sizes(tenantId)).toEqual([1, 11, 12]);
   });
 
-  it('for every tenant, though the ledger of one was rewritten', async () => {
+  it('for every tenant, even if the ledger of another one was rewritten', async () => {
     const [bad, good] = [await tenantWith(2), await tenantWith(2)];
     await tamper(database.url, `DELETE FROM evidence_row WHERE tenant_id = '${bad}'`);
     await checkpointDue(services);
@@ -91,8 +91,8 @@ describe('a checkpoint is made', () => {
   });
 });
 
-describe('the age of what is not signed', () => {
-  it('is measured where a ledger grew since its checkpoint, and nowhere else', async () => {
+describe('the age of the oldest event without a checkpoint', () => {
+  it('is measured only for ledgers that grew since their checkpoint', async () => {
     const metric = 'sallyport_checkpoint_oldest_unsigned_age_seconds';
     const measured = async () => {
       const registry = new Registry();
@@ -115,8 +115,8 @@ describe('the age of what is not signed', () => {
   });
 });
 
-describe('a webhook that keeps checkpoints', () => {
-  it('is sent each once, whole; one that does not, none', async () => {
+describe('a webhook with `checkpoints: true`', () => {
+  it('receives each checkpoint once with its whole text; other webhooks receive none', async () => {
     const receiver = await startUpstream();
     try {
       const tenantId = await tenantWith(3);
@@ -143,7 +143,7 @@ describe('a webhook that keeps checkpoints', () => {
     }
   });
 
-  it('and whose settings cannot be read does not keep the ledger from being signed', async () => {
+  it('does not prevent the signing of checkpoints if its settings cannot be read', async () => {
     const tenantId = await tenantWith(1);
     await services.db.install.create({
       data: { id: 'in_1', tenantId, channel: 'webhook', sealed: '{}', createdBy: 'test' },
@@ -151,7 +151,7 @@ describe('a webhook that keeps checkpoints', () => {
     expect((await checkpointNow(services, tenantId)).size).toBe(1);
   });
 
-  it('hears of a fork, whatever it keeps', async () => {
+  it('is notified of a fork, like every webhook', async () => {
     const tenantId = await tenantWith(2);
     const client = await api.client({ tenantId });
     await client.call(putWebhook, { body: { url: 'https://hooks.example' } });
@@ -194,7 +194,7 @@ describe('a witness', () => {
     return rows.map(({ canonical }) => JSON.parse(canonical).data.problem);
   }
 
-  it('signs checkpoint after checkpoint, and whoever asks gets its signature with the note', async () => {
+  it('cosigns successive checkpoints, and its signature is returned with the note', async () => {
     const tenantId = await known(3);
     await round();
     await grow(tenantId, 300);
@@ -212,7 +212,7 @@ describe('a witness', () => {
     ]);
   });
 
-  it('is told where it stopped, though nobody here knows any more', async () => {
+  it('receives a proof from the size that it signed last, even if that size is no longer stored', async () => {
     const tenantId = await known(3);
     await round();
     await tamper(database.url, `DELETE FROM evidence_cosignature WHERE tenant_id = '${tenantId}'`);
@@ -223,7 +223,7 @@ describe('a witness', () => {
     expect(await incidents(tenantId)).toEqual([]);
   });
 
-  it('shows that the database was set back, checkpoints and all', async () => {
+  it('detects a rollback of the whole database, checkpoints included', async () => {
     const tenantId = await known(3);
     const tables = [
       'evidence_row',
@@ -272,7 +272,7 @@ describe('a witness', () => {
     );
   });
 
-  it('that does not know the ledger, or is away, holds up nobody and is asked again', async () => {
+  it('that does not know the ledger or is unavailable delays nothing and is asked again', async () => {
     const tenantId = await tenantWith(2);
     const { vkey } = await checkpointNow(services, tenantId);
     const rounds = new WitnessRound(services);
@@ -287,7 +287,7 @@ describe('a witness', () => {
     expect(await signatures(tenantId)).toEqual([`${name} 2`]);
   });
 
-  it('whose signature is false is not believed', async () => {
+  it('with an invalid signature is not counted', async () => {
     const tenantId = await known(2);
     const text = 'another text\n';
     const line = cosign(text, { name: 'liar.example', key: liarKey, timeSeconds: 1 });

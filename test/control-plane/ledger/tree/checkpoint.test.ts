@@ -50,7 +50,7 @@ async function rootOf(tenantId: string, size: number): Promise<Buffer> {
 }
 
 describe('checkpointNow', () => {
-  it('signs the tree over every event, as anybody computes it from the rows', async () => {
+  it('signs the Merkle root that an independent computation over all rows gives', async () => {
     const tenantId = await tenantWith(600);
     const checkpoint = await checkpointNow(services, tenantId);
     expect(checkpoint.size).toBe(600);
@@ -62,7 +62,7 @@ describe('checkpointNow', () => {
     expect(openNote(checkpoint.note, [parseVkey(checkpoint.vkey)])).toBeDefined();
   });
 
-  it('gives the same one until the ledger grows, and then one that extends it', async () => {
+  it('returns the same checkpoint until the ledger grows, and then one that extends it', async () => {
     const tenantId = await tenantWith(3);
     const first = await checkpointNow(services, tenantId);
     expect(await checkpointNow(services, tenantId)).toEqual(first);
@@ -73,12 +73,12 @@ describe('checkpointNow', () => {
     expect(await newestCheckpoint(services, tenantId)).toEqual(second);
   });
 
-  it('is there for a ledger without events', async () => {
+  it('signs a checkpoint of an empty ledger', async () => {
     const { size, root } = await checkpointNow(services, await tenantWith(0));
     expect([size, root]).toEqual([0, emptyRoot]);
   });
 
-  it('is made once, whoever asks at the same time', async () => {
+  it('signs once for concurrent requests', async () => {
     const tenantId = await tenantWith(5);
     const all = await Promise.all(
       Array.from({ length: 8 }, () => checkpointNow(services, tenantId)),
@@ -87,7 +87,7 @@ describe('checkpointNow', () => {
     expect(await services.db.evidenceCheckpoint.count({ where: { tenantId } })).toBe(1);
   });
 
-  it('is found and made while others seal', async () => {
+  it('signs a correct root while events are sealed', async () => {
     const tenantId = await tenantWith(1);
     const sealing = Promise.all(
       Array.from({ length: 200 }, () => services.ledger.seal(tenantId, anEvent())),
@@ -99,7 +99,7 @@ describe('checkpointNow', () => {
     await sealing;
   });
 
-  it('still opens what a key signed that was retired since', async () => {
+  it('reads a stored checkpoint that was signed with a key that is retired now', async () => {
     const tenantId = await tenantWith(2);
     const first = await checkpointNow(services, tenantId);
     await services.db.signingKey.updateMany({

@@ -94,13 +94,13 @@ async function expectFork(problem: RegExp): Promise<void> {
   expect(incidents.filter(({ data }) => problem.test(data.problem))).toHaveLength(1);
 }
 
-describe('no checkpoint is signed', () => {
-  it('for a history rewritten by somebody who has the key that signs heads', async () => {
+describe('a checkpoint is not signed', () => {
+  it('if the history was rewritten with the tenant’s own key', async () => {
     await rewriteFrom(100, await ownKey());
     await expectFork(/does not extend/);
   });
 
-  it('for a history rewritten by somebody who has a key of their own, listed as one of the tenant', async () => {
+  it('if the history was rewritten with a foreign key that was inserted for the tenant', async () => {
     const forged = generateSigningKey();
     await rewriteFrom(310, forged);
     const { kid, publicJwk } = forged;
@@ -114,37 +114,37 @@ describe('no checkpoint is signed', () => {
     await expectFork(/not signed/);
   });
 
-  it('for rows that were changed and no head that says so', async () => {
+  it('if rows were changed and no signed head covers the change', async () => {
     await sql(`UPDATE evidence_row SET event_hash = 'sha256:${'0'.repeat(64)}'
       WHERE tenant_id = '${tenantId}' AND position = 315`);
     await expectFork(/rows are not those/);
   });
 
-  it('for a ledger that lost its end, though that end was signed once', async () => {
+  it('if the ledger lost events that a signed head covers', async () => {
     await sql(`DELETE FROM evidence_row WHERE tenant_id = '${tenantId}' AND position > 200`);
     await signEnd(200, await ownKey());
     await expectFork(/shorter/);
   });
 
-  it('for a ledger of which a row is missing', async () => {
+  it('if a row is missing from the ledger', async () => {
     await sql(`DELETE FROM evidence_row WHERE tenant_id = '${tenantId}' AND position = 317`);
     await expectFork(/missing/);
   });
 
-  it('for a ledger of the same length whose end is another', async () => {
+  it('if the newest event was replaced at the same length', async () => {
     await checkpointNow(services, tenantId);
     await rewriteFrom(320, await ownKey());
     await expectFork(/another root/);
   });
 
-  it('over a stored root of a tile that was changed', async () => {
+  it('if the stored root of a tile was changed', async () => {
     await sql(
       `UPDATE evidence_node SET hash = '${'0'.repeat(64)}' WHERE tenant_id = '${tenantId}'`,
     );
     await expectFork(/rows are not those/);
   });
 
-  it('once the checkpoint before was replaced by one that fits, of a foreign key', async () => {
+  it('if the previous checkpoint was replaced by one that a foreign key signed', async () => {
     const key = generateSigningKey();
     await rewriteFrom(100, await ownKey());
     const root = Buffer.alloc(32, 7);
@@ -153,7 +153,7 @@ describe('no checkpoint is signed', () => {
     await expectFork(/stored checkpoint is not signed/);
   });
 
-  it('once the checkpoint before is one that another tenant’s key signed', async () => {
+  it('if the previous checkpoint was replaced by one that another tenant’s key signed', async () => {
     const other = await services.signingKeys.active('another', 'checkpoint');
     const root = Buffer.alloc(32, 7);
     const note = signCheckpoint({ origin: `sallyport/t/${tenantId}`, size: 300, root }, other);
@@ -162,8 +162,8 @@ describe('no checkpoint is signed', () => {
   });
 });
 
-describe('the incident of a fork', () => {
-  it('says which checkpoint stands and what is wrong, on the chain of the ledger’s own incidents', async () => {
+describe('the incident event of a fork', () => {
+  it('names the checkpoint and the problem, on the chain `ledger:incidents`', async () => {
     await sql(`UPDATE evidence_row SET event_hash = 'sha256:${'0'.repeat(64)}'
       WHERE tenant_id = '${tenantId}' AND position = 315`);
     await expectFork(/rows are not those/);

@@ -26,43 +26,46 @@ function callerOf(tenantId: string): Caller {
 const seven = () => Array.from({ length: 7 }, () => anEvent());
 
 it.each([
-  ['of other rows', (roots: readonly string[]) => [...roots.slice(0, -1), 'a'.repeat(64)]],
-  ['of too few of them', (roots: readonly string[]) => roots.slice(1)],
-] as const)('nothing is added to a kept tree %s, and it is told once', async (name, change) => {
-  const tenantId = `tenant ${name}`;
-  const before = await begin();
-  await before.ledger.sealAll(tenantId, seven());
-  const { rows } = await before.pool.query<{ frontier: string[] }>(
-    'SELECT frontier FROM evidence_head WHERE tenant_id = $1',
-    [tenantId],
-  );
-  const frontier = rows[0]?.frontier ?? [];
-  // A process that knows the tree would go on with the right one.
-  await endAll();
-  const put = (roots: readonly string[]) =>
-    tamper(
-      database.url,
-      `UPDATE evidence_head SET frontier = '{${roots.join(',')}}' WHERE tenant_id = '${tenantId}'`,
+  ['from other rows', (roots: readonly string[]) => [...roots.slice(0, -1), 'a'.repeat(64)]],
+  ['with too few roots', (roots: readonly string[]) => roots.slice(1)],
+] as const)(
+  'no event is appended to a stored tree frontier %s, and one incident is recorded',
+  async (name, change) => {
+    const tenantId = `tenant ${name}`;
+    const before = await begin();
+    await before.ledger.sealAll(tenantId, seven());
+    const { rows } = await before.pool.query<{ frontier: string[] }>(
+      'SELECT frontier FROM evidence_head WHERE tenant_id = $1',
+      [tenantId],
     );
-  await put(change(frontier));
-  const services = await begin();
-  for (const event of seven().slice(0, 2)) {
-    const [outcome] = await services.ledger.sealKept(tenantId, [event]);
-    expect(outcome).toMatchObject({ reason: { cause: { code: 'evidence.fork' } } });
-  }
-  const incidents = async () =>
-    (await eventsOf(services, tenantId)).filter(({ type }) => type === 'evidence.fork');
-  await until(async () => (await incidents()).length > 0, { what: 'the incident is kept' });
-  expect(await verifyChain(services, tenantId)).toMatchObject({ events: 7 });
-  // Somebody put right what was changed: what waits is sealed.
-  await put(frontier);
-  await services.ledger.retry(tenantId);
-  await services.ledger.seal(tenantId, anEvent());
-  expect(await incidents()).toHaveLength(1);
-  expect(await verifyChain(services, tenantId)).toMatchObject({ ok: true });
-});
+    const frontier = rows[0]?.frontier ?? [];
+    // A process that knows the tree would go on with the right one.
+    await endAll();
+    const put = (roots: readonly string[]) =>
+      tamper(
+        database.url,
+        `UPDATE evidence_head SET frontier = '{${roots.join(',')}}' WHERE tenant_id = '${tenantId}'`,
+      );
+    await put(change(frontier));
+    const services = await begin();
+    for (const event of seven().slice(0, 2)) {
+      const [outcome] = await services.ledger.sealKept(tenantId, [event]);
+      expect(outcome).toMatchObject({ reason: { cause: { code: 'evidence.fork' } } });
+    }
+    const incidents = async () =>
+      (await eventsOf(services, tenantId)).filter(({ type }) => type === 'evidence.fork');
+    await until(async () => (await incidents()).length > 0, { what: 'the incident is kept' });
+    expect(await verifyChain(services, tenantId)).toMatchObject({ events: 7 });
+    // Somebody put right what was changed: what waits is sealed.
+    await put(frontier);
+    await services.ledger.retry(tenantId);
+    await services.ledger.seal(tenantId, anEvent());
+    expect(await incidents()).toHaveLength(1);
+    expect(await verifyChain(services, tenantId)).toMatchObject({ ok: true });
+  },
+);
 
-it('a ledger goes on at another process when its key was rotated, and by both in turns', async () => {
+it('two processes can append in turns after the checkpoint key was rotated', async () => {
   const tenantId = 'rotated';
   const first = await begin();
   const other = await begin();

@@ -61,7 +61,7 @@ function counting() {
 }
 
 describe('a proof', () => {
-  it('reads a few hundred rows of a ledger of any length, once its tiles are stored', async () => {
+  it('needs a few hundred rows of a ledger of any length if its tiles are stored', async () => {
     const size = 70_000;
     await services.db.tenant.create({ data: { id: 'long', name: 'long' } });
     await writeLongLedger(services, database.url, { tenantId: 'long', size });
@@ -77,7 +77,7 @@ describe('a proof', () => {
     expect(taken.rows).toBeLessThan(1_000);
   });
 
-  it('of an event that no checkpoint covers yet comes with one that does', async () => {
+  it('of an event after the newest checkpoint is returned with a new checkpoint', async () => {
     const tenantId = await tenantWith(2);
     await checkpointNow(services, tenantId);
     await grow(tenantId, 3);
@@ -89,7 +89,7 @@ describe('a proof', () => {
     expect(fresh.checkpoint).toContain('\n5\n');
   });
 
-  it('for a size that nobody signed says so, and leads to one that was', async () => {
+  it('for a size without a checkpoint states that, and a consistency proof leads to a signed one', async () => {
     const tenantId = await tenantWith(9);
     const { root } = await checkpointNow(services, tenantId);
     const client = await api.client({ tenantId });
@@ -103,7 +103,7 @@ describe('a proof', () => {
     expect(verifyInclusion(claim, proof)).toBe(true);
   });
 
-  it('holds while the ledger grows under it', async () => {
+  it('is correct while the ledger grows', async () => {
     const tenantId = await tenantWith(250);
     const growing = grow(tenantId, 300);
     for (let n = 0; n < 10; n++) {
@@ -114,7 +114,7 @@ describe('a proof', () => {
     await growing;
   });
 
-  it('is not given of a row that was changed after it was signed', async () => {
+  it('is refused for a row that was changed after it was signed', async () => {
     const tenantId = await tenantWith(6);
     await checkpointNow(services, tenantId);
     await tamper(
@@ -132,7 +132,7 @@ describe('a proof', () => {
 });
 
 describe('the checkpoint of a ledger', () => {
-  it('comes as text to whoever wants text, and as JSON to whoever asks for that', async () => {
+  it('is returned as text or JSON, as the client requests', async () => {
     const tenantId = await tenantWith(1);
     const key = await api.key({ tenantId });
     const ask = (query: string, accept: string) =>
@@ -157,7 +157,7 @@ describe('the checkpoint of a ledger', () => {
     expect((await ask('?format=note', 'application/json')).text).toContain('\n1\n');
   });
 
-  it('is the newest one until a fresh one is asked for', async () => {
+  it('is the newest stored one unless a fresh one is requested', async () => {
     const tenantId = await tenantWith(1);
     const key = await api.key({ tenantId });
     const ask = async (query: string) =>
@@ -169,7 +169,7 @@ describe('the checkpoint of a ledger', () => {
     expect(await ask('')).toMatchObject({ size: 3 });
   });
 
-  it('is kept with all before it, newest first, page by page', async () => {
+  it('is listed with all earlier ones, newest first, in pages', async () => {
     const tenantId = await tenantWith(0);
     for (let n = 0; n < 5; n++) {
       await grow(tenantId, 1);

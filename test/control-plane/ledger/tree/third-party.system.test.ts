@@ -73,8 +73,8 @@ async function sealed(tenantId: string, events: number): Promise<void> {
   );
 }
 
-describe('Go’s tlog and note packages', () => {
-  it('find events of a sealed ledger in its checkpoint, and earlier sizes before it', async () => {
+describe('the Go packages tlog and note', () => {
+  it('verify inclusion of events and consistency of earlier sizes in a sealed ledger’s checkpoint', async () => {
     await sealed('real', 300);
     const positions = Array.from({ length: 60 }, (_, at) => 5 * at + 1);
     const sizes = [1, 2, 3, 7, 8, 127, 128, 255, 256, 257, 299, 300];
@@ -107,7 +107,7 @@ describe('Go’s tlog and note packages', () => {
     expect(report).toMatchObject({ size, entries: size, inclusion: 9, consistency: 8 });
   }, 60_000);
 
-  it('verify the checkpoint that an export carries, and find the exported events under it', async () => {
+  it('verify the checkpoint in an export, and the inclusion of the exported events', async () => {
     await sealed('exported', 70);
     const key = await api.key({ tenantId: 'exported' });
     const { body } = await api.send('GET', '/api/v1/evidence/export?format=json', { key });
@@ -121,7 +121,7 @@ describe('Go’s tlog and note packages', () => {
     expect(report).toMatchObject({ size: 70, entries: 70, inclusion: 3 });
   });
 
-  it('refuse the entries of a ledger whose rows were changed after it was signed', async () => {
+  it('reject the entries of a ledger whose rows were changed after it was signed', async () => {
     await sealed('changed', 40);
     const key = await api.key({ tenantId: 'changed' });
     const { text } = await api.send('GET', '/api/v1/evidence/checkpoint', { key });
@@ -135,7 +135,7 @@ describe('Go’s tlog and note packages', () => {
     expect(complaint).toContain('the entries have the root');
   });
 
-  it('refuse a checkpoint of another tenant', async () => {
+  it('reject a checkpoint of another tenant', async () => {
     await sealed('one', 4);
     await sealed('two', 4);
     const key = await api.key({ tenantId: 'one' });

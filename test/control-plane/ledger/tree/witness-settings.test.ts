@@ -12,7 +12,7 @@ const one = vkeyOf('one.example', publicJwk, 'cosignature');
 const two = vkeyOf('two.example', publicJwk, 'cosignature');
 
 describe('SALLYPORT_WITNESSES', () => {
-  it('names witnesses by verifier key and URL', () => {
+  it('contains witnesses as verifier key and URL', () => {
     const witnesses = readWitnesses(`${one} https://one.example/w/,\n ${two} http://10.0.0.1:8080`);
     expect(witnesses.map(({ verifier, url }) => [verifier.name, url])).toEqual([
       ['one.example', 'https://one.example/w'],
@@ -23,11 +23,11 @@ describe('SALLYPORT_WITNESSES', () => {
 
   it.each([
     ['no URL', one],
-    ['a URL of another kind', `${one} file:///etc`],
+    ['a URL with another scheme', `${one} file:///etc`],
     ['a URL with a query', `${one} https://one.example/?a=b`],
-    ['something behind the URL', `${one} https://one.example more`],
-    ['a broken key', `${one.slice(0, -1)} https://one.example`],
-    ['the key of a log', `${vkeyOf('one.example', publicJwk)} https://one.example`],
+    ['text after the URL', `${one} https://one.example more`],
+    ['a malformed key', `${one.slice(0, -1)} https://one.example`],
+    ['a key of the type for logs', `${vkeyOf('one.example', publicJwk)} https://one.example`],
     ['the same witness twice', `${one} https://one.example,${one} https://two.example`],
   ])('is refused at start with %s', (_what, text) => {
     expect(() => readWitnesses(text)).toThrow(SettingsError);
@@ -36,14 +36,14 @@ describe('SALLYPORT_WITNESSES', () => {
 
 describe('SALLYPORT_LEDGER_ORIGIN', () => {
   it.each(['gateway.example', 'gateway.example/sallyport', 'host:8080', 'sallyport'])(
-    'may be %s',
+    'accepts %s',
     (origin) => {
       expect(ledgerOriginSetting.safeParse(origin).success).toBe(true);
     },
   );
 
   it.each(['', 'https://gateway.example', 'a b', 'a+b', 'gateway.example/', 'a\nb', 'ä.example'])(
-    'may not be %j',
+    'refuses %j',
     (origin) => {
       expect(ledgerOriginSetting.safeParse(origin).success).toBe(false);
     },

@@ -62,8 +62,8 @@ async function told(): Promise<readonly { readonly type: string; readonly data: 
   return receiver.seen.map(({ body }) => JSON.parse(body));
 }
 
-describe('a ledger verifies itself', () => {
-  it('as a whole first, then what is new, and says how far', async () => {
+describe('scheduled verification of a ledger', () => {
+  it('verifies the whole ledger first, then new events, and reports its position', async () => {
     await seal(5);
     await verifyDue(gateway.services);
     const first = await state();
@@ -81,7 +81,7 @@ describe('a ledger verifies itself', () => {
     expect(second.verified_at).not.toBe(first.verified_at);
   });
 
-  it('from where it was, and reports what the whole would', async () => {
+  it('reports the same for new events as a verification of the whole', async () => {
     await seal(4);
     const { upTo } = await verifyRows(gateway.services, { tenantId });
     await seal(3);
@@ -100,7 +100,7 @@ describe('a ledger verifies itself', () => {
     expect((await part()).problems).toEqual((await whole()).problems);
   });
 
-  it('and what it finds is sealed once, told to the webhook once, and stands until the whole is in order', async () => {
+  it('records a problem once, notifies the webhook once, and reports the problem until a whole verification succeeds', async () => {
     await seal(5);
     const position = await positionNow();
     await seal(5);
@@ -125,7 +125,7 @@ describe('a ledger verifies itself', () => {
     expect(await state()).toMatchObject({ problem: null });
   });
 
-  it('and old rows are read again a day later, whatever was verified before', async () => {
+  it('reads old rows again a day later', async () => {
     await seal(5);
     await verifyDue(gateway.services);
     await deny(3);
@@ -137,7 +137,7 @@ describe('a ledger verifies itself', () => {
     expect(await state()).toMatchObject({ problem: { kind: 'content_mismatch', position: 3 } });
   });
 
-  it('and notices a ledger that was cut or rewritten with the tenant’s own key behind what it had verified', async () => {
+  it('detects a ledger that was truncated or rewritten with the tenant’s own key before its position', async () => {
     const restore = await forge.backup();
     await seal(6);
     await verifyDue(gateway.services);
@@ -161,7 +161,7 @@ describe('a ledger verifies itself', () => {
     });
   });
 
-  it('and does not believe what somebody else wrote about it', async () => {
+  it('ignores a state that was written directly to the database', async () => {
     await seal(5);
     await verifyDue(gateway.services);
     const { position } = await state();
@@ -178,8 +178,8 @@ describe('a ledger verifies itself', () => {
   });
 });
 
-describe('a verification that fails', () => {
-  it('is told to the webhook even where nothing can be sealed any more', async () => {
+describe('a failed verification', () => {
+  it('notifies the webhook even if no event can be sealed', async () => {
     await seal(3);
     await forge.run(`UPDATE evidence_head SET position = position - 2`);
     const report = await gateway.owner.call(verifyEvidence);
@@ -190,7 +190,7 @@ describe('a verification that fails', () => {
     );
   });
 
-  it('is not what somebody gets with a checkpoint of their own making', async () => {
+  it('is not reported for a forged checkpoint that a caller presents', async () => {
     await seal(3);
     const checkpoint =
       'sallyport/t/default\n999\nNmQuc8JUCrEh46a/lUWwokmCzYMOsT080Z3jzmwCHsE=\n\n— a b=\n';

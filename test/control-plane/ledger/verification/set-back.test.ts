@@ -56,8 +56,8 @@ const told = (stage: Stage) =>
 const sealedCount = async ({ services, tenantId }: Stage) =>
   services.db.evidenceRow.count({ where: { tenantId } });
 
-describe('a database that is set back while a control plane runs', () => {
-  it('takes nothing from it, tells once, and goes on when the loss is accepted', async () => {
+describe('a rollback of the database while a control plane runs', () => {
+  it('stops sealing, raises one alarm, and ends when the loss is accepted', async () => {
     const stage = await aLedger();
     const { services, tenantId } = stage;
     await stage.restore();
@@ -91,7 +91,7 @@ describe('a database that is set back while a control plane runs', () => {
     expect(await verifyChain(services, tenantId)).toMatchObject({ ok: true });
   });
 
-  it('is taken again as soon as it holds what it held before', async () => {
+  it('ends when the lost rows are restored', async () => {
     const stage = await aLedger();
     const forward = await stage.forge.backup();
     await stage.restore();
@@ -103,7 +103,7 @@ describe('a database that is set back while a control plane runs', () => {
     expect(await verifyChain(stage.services, stage.tenantId)).toMatchObject({ ok: true });
   });
 
-  it('is noticed when another process wrote on beyond where it was', async () => {
+  it('is detected if another process has appended beyond the lost end', async () => {
     const stage = await aLedger();
     await stage.restore();
     const other = await begin();
@@ -114,7 +114,7 @@ describe('a database that is set back while a control plane runs', () => {
     expect(await alarms(stage)).toMatchObject([{ data: { acknowledged_position: 6, problem } }]);
   });
 
-  it('is noticed when another process wrote on exactly as far as it was', async () => {
+  it('is detected if another process has appended exactly up to the lost end', async () => {
     const stage = await aLedger();
     await stage.restore();
     const other = await begin();
@@ -123,7 +123,7 @@ describe('a database that is set back while a control plane runs', () => {
     expect(await sealedCount(stage)).toBe(6);
   });
 
-  it('is noticed when its ledger is gone whole', async () => {
+  it('is detected if the whole ledger is missing', async () => {
     const stage = await aLedger();
     const own = `WHERE tenant_id = '${stage.tenantId}'`;
     const tables = ['evidence_row', 'evidence_head', 'evidence_chain', 'evidence_batch'];
@@ -132,7 +132,7 @@ describe('a database that is set back while a control plane runs', () => {
     expect(await sealedCount(stage)).toBe(0);
   });
 
-  it('is not known to a process that starts, which goes on', async () => {
+  it('is not detected by a newly started process, which continues', async () => {
     const stage = await aLedger();
     await endAll();
     await stage.restore();
@@ -141,7 +141,7 @@ describe('a database that is set back while a control plane runs', () => {
     expect(await alarms({ ...stage, services })).toEqual([]);
   });
 
-  it('raises no alarm at processes that seal in turns, nor at one that lost many races', async () => {
+  it('is not reported if processes seal in turns, or if one loses many races', async () => {
     const tenantId = `tenant_${++tenants}`;
     const [one, two] = [await begin(), await begin()];
     for (let n = 0; n < 5; n++) {
@@ -153,15 +153,15 @@ describe('a database that is set back while a control plane runs', () => {
   });
 });
 
-describe('the kept end of a chain', () => {
+describe('a stored end of a chain', () => {
   const fake = `sha256:${'a'.repeat(64)}`;
 
   it.each([
     ['another hash', `UPDATE evidence_chain SET event_hash = '${fake}'`],
     ['another number', 'UPDATE evidence_chain SET seq = seq + 1'],
     ['a smaller number', 'UPDATE evidence_chain SET seq = seq - 1'],
-    ['nothing', 'DELETE FROM evidence_chain'],
-  ])('that says %s is not linked to', async (_name, change) => {
+    ['no row', 'DELETE FROM evidence_chain'],
+  ])('with %s stops appending', async (_name, change) => {
     const { tenantId, forge } = await aLedger();
     await endAll();
     const own = `WHERE tenant_id = '${tenantId}' AND chain_id = 'agent:7'`;
@@ -189,7 +189,7 @@ describe('the kept end of a chain', () => {
     expect(await verifyChain(after, tenantId)).toMatchObject({ ok: true });
   });
 
-  it('that was made to fit a row behind the end is not linked to', async () => {
+  it('that matches a forged row after the end stops appending', async () => {
     const { tenantId, forge } = await aLedger();
     await endAll();
     const own = `WHERE tenant_id = '${tenantId}'`;

@@ -82,8 +82,8 @@ const another = (): Promise<TestServices> => {
   });
 };
 
-describe('a ledger that was set back', () => {
-  it('is sealed and sent to the webhook although its claim was written to Redis before', async () => {
+describe('a rollback of the ledger', () => {
+  it('is recorded and sent to the webhook, even if its claim was already written to Redis', async () => {
     await claim(`alarm:evidence.rolled_back:${lost.position} ${lost.treeRoot}`);
     await lose();
     await lose();
@@ -91,7 +91,7 @@ describe('a ledger that was set back', () => {
     expect(await readVerification(gateway.services, tenantId)).toMatchObject({ lostPosition: 6 });
   });
 
-  it('is sealed and sent once by two control planes that report it at once', async () => {
+  it('is recorded and sent once if two control planes report it at the same time', async () => {
     const other = await another();
     const all = [gateway.services, other].flatMap((services) =>
       Array.from({ length: 5 }, (_, n) => lose(services, { data: { sidecar_id: `sc_${n}` } })),
@@ -102,7 +102,7 @@ describe('a ledger that was set back', () => {
     expect(await sealedOf('evidence.id_conflict')).toEqual([]);
   });
 
-  it('is sealed once although Redis was flushed, and again for another end', async () => {
+  it('is recorded once after Redis was flushed, and again for another lost end', async () => {
     await lose();
     await writer.flushall();
     await lose();
@@ -111,7 +111,7 @@ describe('a ledger that was set back', () => {
     expect(await told('evidence.rolled_back')).toEqual({ events: 2, messages: 2 });
   });
 
-  it('is counted as lost again when its event exists and the kept state does not say so', async () => {
+  it('is stored as a loss again if its event exists and the stored state lacks it', async () => {
     const { services } = gateway;
     await lose();
     await changeVerification(services, tenantId, (state) => ({ ...state, lostPosition: 0 }));
@@ -121,7 +121,7 @@ describe('a ledger that was set back', () => {
   });
 });
 
-describe('a ledger that does not verify', () => {
+describe('a failed verification of the ledger', () => {
   const key = 'content_mismatch 2 agent:7';
   const fail = () =>
     raiseAlarm(gateway.services, tenantId, {
@@ -131,7 +131,7 @@ describe('a ledger that does not verify', () => {
     });
   const kind = 'evidence.chain_verification_failed';
 
-  it('is sent to the webhook once in an hour, although its claim was written to Redis before', async () => {
+  it('is sent to the webhook once in an hour, even if its claim was already written to Redis', async () => {
     await claim(`alarm:chain_verification_failed:${key}`);
     await fail();
     await fail();
@@ -141,7 +141,7 @@ describe('a ledger that does not verify', () => {
     expect(await told('chain_verification_failed', kind)).toEqual({ events: 3, messages: 2 });
   });
 
-  it('is found within two intervals although every turn was claimed in Redis before', async () => {
+  it('is detected within two intervals, even if every turn was already claimed in Redis', async () => {
     const { services } = gateway;
     const turn = Math.floor(services.clock.now() / verifyMs);
     for (let n = 0; n < 10; n++) await claim(`verification:${turn + n}`);
@@ -158,7 +158,7 @@ describe('a ledger that does not verify', () => {
     expect(await verified()).toBe(true);
   });
 
-  it('is found by a control plane that cannot reach Redis', async () => {
+  it('is detected by a control plane that cannot reach Redis', async () => {
     const { services } = gateway;
     await services.ledger.seal(tenantId, anEvent());
     await redis.kill();
@@ -171,7 +171,7 @@ describe('a ledger that does not verify', () => {
   });
 });
 
-it('a fork of the ledger is sealed and sent although a database writer occupied the id that names it', async () => {
+it('a fork of the ledger is recorded and sent, even if a database writer inserted the id of its event', async () => {
   const { services } = gateway;
   const digest = sha256(`fork ${tenantId} 9 wrong`);
   const guessed = `ev_${digest.slice('sha256:'.length, 'sha256:'.length + 32)}`;
@@ -185,7 +185,7 @@ it('a fork of the ledger is sealed and sent although a database writer occupied 
   expect(await told('evidence.fork')).toEqual({ events: 1, messages: 1 });
 });
 
-it('a gap in a sidecar’s evidence is sealed once a day, although its claim was written to Redis before', async () => {
+it('a gap in a sidecar’s evidence is recorded once a day, even if its claim was already written to Redis', async () => {
   const { services } = gateway;
   const { id } = await enrolledSidecar(gateway, await gateway.agent());
   const sidecar = await services.db.sidecar.findFirstOrThrow({ where: { id } });

@@ -21,7 +21,7 @@ async function raw(lines: readonly string[]): Promise<string> {
   return readAll(socket);
 }
 
-describe('a header that decides access or how a body is read', () => {
+describe('a header for authentication or body parsing', () => {
   const authorization = `Authorization: Bearer ${key}`;
   const json = 'Content-Type: application/json';
 
@@ -39,15 +39,15 @@ describe('a header that decides access or how a body is read', () => {
       'Content-Encoding',
       [authorization, json, 'content-encoding: identity', 'Content-Encoding: identity'],
     ],
-  ])('is refused twice: %s', async (_name, lines) => {
+  ])('is refused if repeated: %s', async (_name, lines) => {
     const answer = await raw(lines);
     expect(answer).toMatch(/^HTTP\/1\.1 400 /);
     expect(answer).toContain('"reason_code":"request.header_repeated"');
   });
 });
 
-describe('an address that tries keys', () => {
-  it('is refused before the look-up once its budget is consumed, and known keys are not', async () => {
+describe('an address that tries many API keys', () => {
+  it('is refused before the look-up when its budget is consumed, but valid keys are accepted', async () => {
     const call = (token: string) =>
       api.send('POST', '/api/v1/probe/echo', { key: token, body: { tool: 'x' } });
     expect((await call(key)).status).toBe(200);

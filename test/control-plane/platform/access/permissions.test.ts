@@ -137,7 +137,7 @@ function permissionFor({ method, path }: AnyOperation): Permission | undefined {
 describe.each(
   operations.map((operation) => [`${operation.method} ${operation.path}`, operation] as const),
 )('%s', (_place, operation) => {
-  it('is for the roles of the design, each of them, and for no other', async () => {
+  it('is permitted for exactly the roles that the design lists', async () => {
     const permission = permissionFor(operation);
     expect(operation.permission).toBe(permission);
     const path = `/api${operation.path.replaceAll(/\{\w+\}/g, '1')}`;
@@ -155,7 +155,7 @@ describe.each(
   });
 });
 
-it('every role but the agent’s own is no wider for belonging to an agent', async () => {
+it('binding a key to an agent gives no role except agent more permissions', async () => {
   const { id: agentId } = await services.db.agent.create({
     data: { tenantId: 'default', name: 'second', capabilities: [] },
   });

@@ -28,16 +28,16 @@ it.each([
   ['nobody', []],
   ['constructor', []],
   ['', []],
-])('%s may do this and nothing else', (role, expected) => {
+])('role %s has exactly its documented permissions', (role, expected) => {
   expect([...permissionsOf(role, false)].sort()).toEqual([...expected].sort());
 });
 
-it('an agent’s key may get passports only when it belongs to one agent', () => {
+it('a key of role agent can issue passports only if it is bound to an agent', () => {
   expect(permissionsOf('agent', true).has('passport.issue')).toBe(true);
   expect(permissionsOf('agent', false).has('passport.issue')).toBe(false);
 });
 
-it('belonging to an agent gives no other role more', () => {
+it('binding to an agent gives no other role more permissions', () => {
   for (const role of ['approver', 'auditor', 'gateway', 'nobody']) {
     expect(permissionsOf(role, true)).toEqual(permissionsOf(role, false));
   }

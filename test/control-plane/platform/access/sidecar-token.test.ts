@@ -52,7 +52,7 @@ const ask = (token: string, path = '/api/v1/probe/as-sidecar') =>
   api.send('GET', path, { key: token });
 const signed = (payload: object, typ = sidecarTokenType, by = key) => signJws(payload, typ, by);
 
-it('a sidecar’s token makes the caller that sidecar, with its tenant and agent', async () => {
+it('a sidecar token authenticates as that sidecar, with its tenant and agent', async () => {
   const answer = await ask(signed(claims()));
   expect(answer.body).toEqual({
     sidecarId: 'sc_1',
@@ -63,15 +63,15 @@ it('a sidecar’s token makes the caller that sidecar, with its tenant and agent
 });
 
 it.each<[string, () => string]>([
-  ['is signed by another key', () => signed(claims(), sidecarTokenType, generateSigningKey())],
+  ['was signed by another key', () => signed(claims(), sidecarTokenType, generateSigningKey())],
   ['names another sidecar', () => signed(claims({}, 'sc_other'))],
-  ['names a sidecar that nobody enrolled', () => signed(claims({}, 'sc_none'))],
+  ['names a sidecar that was never enrolled', () => signed(claims({}, 'sc_none'))],
   ['has two different names', () => signed(claims({ sub: 'sc_other' }))],
-  ['is of another type', () => signed(claims(), 'action-passport+jwt')],
+  ['has another type', () => signed(claims(), 'action-passport+jwt')],
   ['is for another audience', () => signed(claims({ aud: 'elsewhere' }))],
   ['has no audience', () => signed(claims({ aud: undefined }))],
-  ['has expired', () => signed(claims({ iat: now() - 120, exp: now() - 60 }))],
-  ['is from the future', () => signed(claims({ iat: now() + 120, exp: now() + 150 }))],
+  ['expired', () => signed(claims({ iat: now() - 120, exp: now() - 60 }))],
+  ['was issued in the future', () => signed(claims({ iat: now() + 120, exp: now() + 150 }))],
   ['lives longer than a minute', () => signed(claims({ exp: now() + 61 }))],
   ['ends before it begins', () => signed(claims({ iat: now() + 10, exp: now() }))],
   ['has no times', () => signed(claims({ iat: undefined, exp: undefined }))],
@@ -79,13 +79,13 @@ it.each<[string, () => string]>([
   ['has no jti', () => signed(claims({ jti: undefined }))],
   ['is not a JWT', () => 'a.b'],
   ['has a body that is not JSON', () => 'eyJhbGciOiJFZERTQSJ9.AAAA.AAAA'],
-  ['is endless', () => signed(claims({ pad: 'x'.repeat(5_000) }))],
-])('a token that %s is refused', async (_what, token) => {
+  ['is too long', () => signed(claims({ pad: 'x'.repeat(5_000) }))],
+])('a token is refused if it %s', async (_what, token) => {
   const answer = await ask(token());
   expect([answer.status, answer.body?.reason_code]).toEqual([401, 'auth.sidecar_required']);
 });
 
-it('a revoked sidecar is told that it is', async () => {
+it('a revoked sidecar gets an error that states its revocation', async () => {
   const answer = await ask(signed(claims({}, 'sc_revoked')));
   expect([answer.status, answer.body?.reason_code]).toEqual([401, 'sidecar.revoked']);
 });
@@ -97,7 +97,7 @@ it('an unsigned token is refused', async () => {
   expect((await ask(`${none}.${body}.AAAA`)).status).toBe(401);
 });
 
-it('a sidecar’s token opens nothing but what is for sidecars, and an API key not that', async () => {
+it('a sidecar token gives access to sidecar operations only, and an API key gives no access to them', async () => {
   expect((await ask(signed(claims()), '/api/v1/probe/search')).status).toBe(401);
   expect((await ask(await api.key())).status).toBe(401);
 });

@@ -12,7 +12,7 @@ beforeEach(() => {
 });
 
 describe('errors', () => {
-  it('never shows what an unexpected error says, and logs its cause', async () => {
+  it('hide the message of an unexpected error, and its cause is logged', async () => {
     probe.failure = new Error('password=hunter2 at /srv/app');
     const answer = await api.send('POST', '/api/v1/probe/failing', { key });
     expect([answer.status, answer.body]).toEqual([
@@ -26,7 +26,7 @@ describe('errors', () => {
     expect(line?.fields.err).toBe(probe.failure);
   });
 
-  it('answers with an error’s code, text and public details, which cannot replace either', async () => {
+  it('have the code, text and public details of the error, and details cannot replace either', async () => {
     const details = { feature: 'itsm', min_tier: 'enterprise', error: 'x', reason_code: 'y' };
     probe.failure = new GatewayError('plan.feature_required', {
       message: 'No.',
@@ -43,7 +43,7 @@ describe('errors', () => {
     });
   });
 
-  it('says 503 store.unavailable, to be tried again, when the database is away', async () => {
+  it('are 503 store.unavailable and retryable if the database is unavailable', async () => {
     probe.failure = Object.assign(new Error('connect'), { code: 'ECONNREFUSED' });
     const answer = await api.send('POST', '/api/v1/probe/failing', { key });
     expect([answer.status, answer.body?.reason_code]).toEqual([503, 'store.unavailable']);
@@ -51,8 +51,8 @@ describe('errors', () => {
   });
 });
 
-describe('every answer', () => {
-  it('carries security headers, a request id and the trace context, and does not say what runs', async () => {
+describe('every response', () => {
+  it('has security headers, a request id and the trace context, and does not name the server software', async () => {
     const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
     const headers = { traceparent, 'x-request-id': 'req-1' };
     const answer = await api.send('GET', '/api/v1/probe/search', { key, headers });
@@ -64,14 +64,14 @@ describe('every answer', () => {
     expect(answer.headers.get('content-security-policy')).toContain("default-src 'none'");
   });
 
-  it('makes request id and trace context anew when what came is not one', async () => {
+  it('has a new request id and trace context if the received ones are malformed', async () => {
     const headers = { traceparent: '00-zz', 'x-request-id': 'a b\tc' };
     const answer = await api.send('GET', '/api/v1/nothing', { headers });
     expect(answer.headers.get('traceparent')).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/);
     expect(answer.headers.get('x-request-id')).toMatch(/^[0-9a-f]{32}$/);
   });
 
-  it('is one line in the log, without key, query and body', async () => {
+  it('gives one log line, without key, query and body', async () => {
     await api.send('GET', '/api/v1/probe/search?q=secret-query', { key });
     await until(() => lines.length > 0);
     expect(lines).toHaveLength(1);
@@ -87,7 +87,7 @@ describe('every answer', () => {
     expect(JSON.stringify(lines)).not.toContain(key);
   });
 
-  it('leaves the log with the reason of a refusal', async () => {
+  it('gives a log line with the reason of a refusal', async () => {
     await api.send('GET', '/api/v1/probe/search', {});
     await until(() => lines.length > 0);
     expect(lines[0]).toMatchObject({
@@ -97,15 +97,15 @@ describe('every answer', () => {
   });
 });
 
-describe('other answers', () => {
-  it('are bytes of the operation’s content type', async () => {
+describe('other responses', () => {
+  it('are bytes with the operation’s content type', async () => {
     const answer = await api.send('GET', '/api/v1/probe/bytes', { key });
     expect(answer.headers.get('content-type')).toBe('application/zip');
     expect(answer.headers.get('x-checksum-sha256')).toBe('ab');
     expect(answer.text).toBe('PK');
   });
 
-  it('are streams that end when the client goes', async () => {
+  it('are streams that end when the client disconnects', async () => {
     let ended = false;
     probe.streamed = async function* (signal) {
       try {
@@ -127,7 +127,7 @@ describe('other answers', () => {
     await until(() => ended);
   });
 
-  it('are cut, not finished, when a stream fails half-way', async () => {
+  it('are aborted, not completed, if their stream fails', async () => {
     probe.streamed = async function* () {
       yield 'data: 1\n\n';
       throw new Error('lost');
@@ -138,8 +138,8 @@ describe('other answers', () => {
   });
 });
 
-describe('beside the API', () => {
-  it('healthz says that the process lives, readyz that it can work', async () => {
+describe('the server outside the API', () => {
+  it('reports with healthz that the process lives, and with readyz that it can work', async () => {
     expect((await api.send('GET', '/healthz')).body).toEqual({ status: 'ok' });
     const ready = await api.send('GET', '/readyz');
     expect([ready.status, ready.body]).toEqual([
@@ -155,7 +155,7 @@ describe('beside the API', () => {
     ]);
   });
 
-  it('readyz says 503 and which check failed, not why', async () => {
+  it('reports with readyz 503 and the name of the failed check, without its error', async () => {
     const without = { ...services, bus: openMemoryBus({ clock: services.clock, log }) };
     await without.bus.close();
     const unready = await startApi([], without);
@@ -165,7 +165,7 @@ describe('beside the API', () => {
     await unready.close();
   });
 
-  it('metrics count by operation and status class, and hold no path, tenant or key', async () => {
+  it('counts metrics by operation and status class, without path, tenant or key', async () => {
     await api.send('GET', '/api/v1/probe/some-id', { key });
     const { text } = await api.send('GET', '/metrics');
     expect(text).toMatch(
@@ -175,13 +175,13 @@ describe('beside the API', () => {
     expect(text).not.toContain(key);
   });
 
-  it('serves the contract as data', async () => {
+  it('serves the OpenAPI document', async () => {
     const document = await api.send('GET', '/api/v1/openapi.json');
     expect(document.body?.openapi).toBe('3.1.0');
     expect(Object.keys(document.body?.paths ?? {})).toContain('/v1/probe/{id}');
   });
 
-  it('serves a rendered reference that loads nothing from elsewhere', async () => {
+  it('serves a rendered API reference that loads nothing from other hosts', async () => {
     const page = await api.send('GET', '/api/docs');
     expect(page.status).toBe(200);
     expect(page.headers.get('content-type')).toContain('text/html');

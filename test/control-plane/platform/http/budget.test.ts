@@ -47,7 +47,7 @@ async function wide() {
 }
 
 describe('request budgets', () => {
-  it('are one for all replicas on a bus', async () => {
+  it('are shared by all control planes on one bus', async () => {
     const clock = manualClock();
     const bus = openMemoryBus({ clock, log: silentLog });
     const replicas = [1, 2].map(() => createBudgets({ bus, clock, log: silentLog }, limits));
@@ -63,7 +63,7 @@ describe('request budgets', () => {
     await bus.close();
   });
 
-  it('hold, counted in this process, while the bus is away', async () => {
+  it('are counted in this process while the bus is unavailable', async () => {
     const clock = manualClock();
     const bus = openMemoryBus({ clock, log: silentLog });
     await bus.close();
@@ -76,7 +76,7 @@ describe('request budgets', () => {
     expect(await refusals(1, charge)).toEqual(['ok']);
   });
 
-  it('run out for everyone, rather than for none, when too many are counted in this process', async () => {
+  it('are exhausted for every address if too many addresses are counted in this process', async () => {
     const clock = manualClock();
     const bus = openMemoryBus({ clock, log: silentLog });
     await bus.close();
@@ -93,7 +93,7 @@ describe('request budgets', () => {
     expect(await refusals(1, () => from(10_001))).toEqual(['ok']);
   });
 
-  it('charge each slice of processor time begun after the first as one more request', async () => {
+  it('count each slice of processor time after the first as one more request', async () => {
     const { charge, chargeTime } = await wide();
     expect(await refusals(1, charge)).toEqual(['ok']);
     await chargeTime(10);
@@ -104,13 +104,13 @@ describe('request budgets', () => {
     expect(await refusals(34, charge)).toEqual([...Array(33).fill('ok'), 'rate_limited']);
   });
 
-  it('lose no more than a tenth to the time of one request', async () => {
+  it('lose at most a tenth to the processor time of one request', async () => {
     const { charge, chargeTime } = await wide();
     await chargeTime(60_000);
     expect(await refusals(37, charge)).toEqual([...Array(36).fill('ok'), 'rate_limited']);
   });
 
-  it('charge processor time in this process while the bus is away', async () => {
+  it('count processor time in this process while the bus is unavailable', async () => {
     const { bus, charge, chargeTime } = await wide();
     await bus.close();
     expect(await refusals(1, charge)).toEqual(['ok']);
@@ -118,7 +118,7 @@ describe('request budgets', () => {
     expect(await refusals(36, charge)).toEqual([...Array(35).fill('ok'), 'rate_limited']);
   });
 
-  it('are each sidecar’s own', async () => {
+  it('are separate for each sidecar', async () => {
     const clock = manualClock();
     const bus = openMemoryBus({ clock, log: silentLog });
     const budgets = createBudgets({ bus, clock, log: silentLog }, limits);

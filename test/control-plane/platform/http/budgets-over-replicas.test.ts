@@ -65,7 +65,7 @@ function told({ headers }: Answer) {
 }
 
 describe('a tenant’s budget over two control planes on one Redis', () => {
-  it('is spent exactly, each request told its own place, the others when to come back', async () => {
+  it('is consumed exactly, and each response states the remaining requests or the time to wait', async () => {
     const key = await tenant('noisy');
     const answers = await atOnce(200, 'GET', '/v1/policies', { key });
     const [served, refused] = [200, 429].map((status) =>
@@ -88,7 +88,7 @@ describe('a tenant’s budget over two control planes on one Redis', () => {
     }
   });
 
-  it('leaves those who stop and decide theirs, on both, and other tenants all of it', async () => {
+  it('does not limit kill switches and decisions on either, nor other tenants', async () => {
     const key = await tenant('loud');
     const quiet = await tenant('quiet');
     await atOnce(budget + 2, 'GET', '/v1/policies', { key });
@@ -120,7 +120,7 @@ describe('a tenant’s budget over two control planes on one Redis', () => {
     expect(await statusOf('GET', '/v1/policies', { key: quiet })).toEqual([200, 200]);
   });
 
-  it('is not what reading the queue costs, and reading it leaves stopping its own', async () => {
+  it('is separate from that of reading queues, which is separate from that of kill switches', async () => {
     const key = await tenant('watching');
     for (const path of ['/v1/approvals', '/v1/sidecars', '/v1/runtime/kill-switches']) {
       const answers = await atOnce(25, 'GET', path, { key });

@@ -52,8 +52,8 @@ function counted(status = 200) {
   return { run, runs: () => runs };
 }
 
-describe('the same key', () => {
-  it('with the same payload gets the first answer, and nothing runs again', async () => {
+describe('a repeated idempotency key', () => {
+  it('with the same payload returns the first response, and nothing runs again', async () => {
     const { run, runs } = counted();
     const first = await idempotent(fresh(), run);
     const second = await idempotent(call({ payload: { tool: 'x' } }), run);
@@ -64,7 +64,7 @@ describe('the same key', () => {
     ]);
   });
 
-  it('does not care in which order the payload’s members stand', async () => {
+  it('ignores the order of members in the payload', async () => {
     const { run, runs } = counted();
     await idempotent({ ...fresh(), payload: { a: 1, b: { c: 2, d: 3 } } }, run);
     await idempotent(call({ payload: { b: { d: 3, c: 2 }, a: 1 } }), run);
@@ -84,14 +84,14 @@ describe('the same key', () => {
     ['API key', { caller: { ...caller, keyId: 'key_2' } }],
     ['agent', { agentId: '8' }],
     ['operation', { operation: 'execute' }],
-  ])('of another %s is another key', async (_what, more) => {
+  ])('is a different key for another %s', async (_what, more) => {
     const { run, runs } = counted();
     await idempotent(fresh(), run);
     await idempotent(call(more), run);
     expect(runs()).toBe(2);
   });
 
-  it('used by many at once, on several replicas, runs once', async () => {
+  it('that many requests use at once on several control planes runs once', async () => {
     const { run, runs } = counted();
     const asked = fresh();
     const replicas = [services, { ...services }];
@@ -104,7 +104,7 @@ describe('the same key', () => {
     expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1);
   });
 
-  it('in flight is waited for, and a conflicting one is not', async () => {
+  it('waits for a request in progress, unless the payload differs', async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     const asked = fresh();
     const slow = idempotent(asked, async () => {
@@ -121,7 +121,7 @@ describe('the same key', () => {
     expect((await slow).body).toBe('slow');
   });
 
-  it('gets a refusal again as it was', async () => {
+  it('returns a refusal again, unchanged', async () => {
     let runs = 0;
     const refuse = async () => {
       runs += 1;
@@ -133,7 +133,7 @@ describe('the same key', () => {
     expect(runs).toBe(1);
   });
 
-  it.each([500, 503, 429])('runs again after an answer of %i', async (status) => {
+  it.each([500, 503, 429])('runs again after a response of %i', async (status) => {
     const failing = counted(status);
     await idempotent(fresh(), failing.run);
     const again = counted();
@@ -141,7 +141,7 @@ describe('the same key', () => {
     expect(again.runs()).toBe(1);
   });
 
-  it('runs again after an answer that rests on an outage', async () => {
+  it('runs again after a response that was caused by an outage', async () => {
     const one = fresh();
     const passing = await idempotent(one, async () => ({
       status: 200,
@@ -155,7 +155,7 @@ describe('the same key', () => {
     expect(runs()).toBe(1);
   });
 
-  it('runs again after an error that nobody foresaw', async () => {
+  it('runs again after an unexpected error', async () => {
     const failing = idempotent(fresh(), async () => {
       throw new Error('lost');
     });
@@ -163,7 +163,7 @@ describe('the same key', () => {
     expect((await idempotent(call(), counted().run)).status).toBe(200);
   });
 
-  it('is free again after a day', async () => {
+  it('can be used again after a day', async () => {
     const { run, runs } = counted();
     await idempotent(fresh(), run);
     services.clock.advance(24 * 60 * 60 * 1000);
@@ -172,7 +172,7 @@ describe('the same key', () => {
   });
 });
 
-describe('a first request that died', () => {
+describe('a first request that did not finish', () => {
   const abandon = async () => {
     const asked = fresh();
     // It never ends: its process is gone.
@@ -182,14 +182,14 @@ describe('a first request that died', () => {
     return asked;
   };
 
-  it('is run again where that has no outside effect, once', async () => {
+  it('is run again once if it has no external effect', async () => {
     const asked = await abandon();
     const { run, runs } = counted();
     await Promise.all(Array.from({ length: 6 }, () => idempotent(asked, run)));
     expect(runs()).toBe(1);
   });
 
-  it('is not run again once it had begun: every repeat is told what it left, and one notes it', async () => {
+  it('is not run again if its effect had begun: every repeat returns the stored outcome, and one records it', async () => {
     const asked = fresh();
     const lost = { status: 200, body: 'unknown' };
     void idempotent(asked, async (begin) => {
@@ -212,7 +212,7 @@ describe('a first request that died', () => {
     expect([runs(), noted]).toEqual([0, [lost]]);
   });
 
-  it('may not begin any more once another has taken its place', async () => {
+  it('cannot begin its effect after a repeat has replaced it', async () => {
     const asked = fresh();
     const gate = Promise.withResolvers<void>();
     let begun = false;
@@ -231,7 +231,7 @@ describe('a first request that died', () => {
     expect([begun, runs()]).toEqual([false, 1]);
   });
 
-  it('that broke after it had begun is not run again either', async () => {
+  it('is not run again if it failed after its effect had begun', async () => {
     const asked = fresh();
     const broken = idempotent(asked, async (begin) => {
       await begin({ status: 200, body: 'unknown' });
@@ -244,8 +244,8 @@ describe('a first request that died', () => {
   });
 });
 
-describe('what is stored', () => {
-  it('tells nothing of payload and answer to a reader of the database', async () => {
+describe('the stored idempotency row', () => {
+  it('does not reveal payload and response to a reader of the database', async () => {
     await idempotent({ ...fresh(), payload: { amount: 25 } }, async () => ({
       status: 200,
       body: { secret: 'hunter2' },
@@ -255,7 +255,7 @@ describe('what is stored', () => {
     expect(row.fingerprint).toMatch(/^[0-9a-f]{64}$/);
   });
 
-  it('cannot be given to another key by moving the row', async () => {
+  it('cannot be moved to another key in the database', async () => {
     const asked = fresh();
     await idempotent(asked, counted().run);
     await services.db.idempotency.updateMany({
@@ -266,7 +266,7 @@ describe('what is stored', () => {
     await expect(moved).rejects.toMatchObject({ code: 'credential.unreadable' });
   });
 
-  it('is swept when its day is over', async () => {
+  it('is deleted after a day', async () => {
     const asked = fresh();
     await idempotent(asked, counted().run);
     await sweepIdempotency(services);

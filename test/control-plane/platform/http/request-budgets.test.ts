@@ -15,7 +15,7 @@ describe('request budgets', () => {
       key: await api.key({ tenantId, role }),
     });
 
-  it('refuse a tenant’s sixth request of five, and tell when to come back', async () => {
+  it('refuse the sixth of five requests of a tenant, and state when to retry', async () => {
     for (let left = 4; left >= 0; left--) {
       const answer = await ask('noisy');
       expect(answer.status).toBe(200);
@@ -28,7 +28,7 @@ describe('request budgets', () => {
     expect((await ask('quiet')).status).toBe(200);
   });
 
-  it('leave decisions and revocations their own, however noisy the tenant is', async () => {
+  it('are separate for decisions and revocations', async () => {
     for (let request = 0; request < 6; request++) await ask('loud');
     expect((await ask('loud')).status).toBe(429);
     const control = await ask('loud', '/api/v1/probe/control');
@@ -38,7 +38,7 @@ describe('request budgets', () => {
     ]);
   });
 
-  it('are spent by refused requests too, but never the one for control', async () => {
+  it('are consumed by refused requests too, except the budget for control operations', async () => {
     const agent = await api.key({ tenantId: 'knocking', role: 'agent' });
     const knock = () => api.send('POST', '/api/v1/probe/control', { key: agent });
     for (let request = 0; request < 5; request++) expect((await knock()).status).toBe(403);
@@ -46,13 +46,13 @@ describe('request budgets', () => {
     expect((await ask('knocking', '/api/v1/probe/control')).status).toBe(200);
   });
 
-  it('begin anew after a minute', async () => {
+  it('are full again after a minute', async () => {
     for (let request = 0; request < 6; request++) await ask('patient');
     services.clock.advance(60_001);
     expect((await ask('patient')).status).toBe(200);
   });
 
-  it('are an operation’s own per address, where it says so', async () => {
+  it('are separate for each operation and address if the operation declares it', async () => {
     const ask = () => api.send('POST', '/api/v1/probe/open', { body: 'x' });
     const statuses = [await ask(), await ask(), await ask(), await ask()].map((a) => a.status);
     expect(statuses).toEqual([200, 200, 200, 429]);

@@ -29,19 +29,19 @@ function sendAndWait(bytes: string): Promise<string> {
   return readAll(socket);
 }
 
-it('a head that never ends is cut off', async () => {
+it('a request head that never ends is aborted', async () => {
   const answer = await sendAndWait('GET / HTTP/1.1\r\nhost: x\r\nx-slow: ');
   expect(answer).toMatch(/^HTTP\/1.1 408 /);
   expect(answer).toContain('"reason_code":"request.invalid"');
 });
 
-it('a connection that is idle is closed', async () => {
+it('an idle connection is closed', async () => {
   const answer = await sendAndWait('GET / HTTP/1.1\r\nhost: x\r\n\r\n');
   expect(answer).toMatch(/^HTTP\/1.1 200 /);
 });
 
 it.each([
-  ['what is not HTTP', 'SSH-2.0-client\r\n\r\n', 400],
+  ['invalid HTTP', 'SSH-2.0-client\r\n\r\n', 400],
   ['a request without Host', 'GET / HTTP/1.1\r\n\r\n', 400],
   [
     'both Content-Length and Transfer-Encoding',
@@ -53,6 +53,6 @@ it.each([
     `GET / HTTP/1.1\r\nhost: x\r\nx: ${'a'.repeat(5_000)}\r\n\r\n`,
     431,
   ],
-])('%s is refused and the connection ended', async (_what, bytes, status) => {
+])('%s is refused and the connection closed', async (_what, bytes, status) => {
   expect(await sendAndWait(bytes)).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
 });

@@ -54,8 +54,8 @@ function keepBusy(ms: number): void {
   while (performance.now() < endsAt);
 }
 
-describe('a pauser', () => {
-  it('gives others a turn when the slice is used up, and begins another slice', async () => {
+describe('the pauser of long work', () => {
+  it('yields to the event loop when a time slice is used, and begins another', async () => {
     const clock = manualClock();
     const pause = pauser(clock);
     expect(pause()).toBeUndefined();
@@ -65,7 +65,7 @@ describe('a pauser', () => {
     expect(pause()).toBeUndefined();
   });
 
-  it('lets a timer run between two steps, also of work that a socket began', async () => {
+  it('runs timers between two steps, also for work that a socket event began', async () => {
     const seen: string[] = [];
     function* work(): Steps<void> {
       keepBusy(15);
@@ -93,7 +93,7 @@ describe('a pauser', () => {
 });
 
 describe('long work', () => {
-  it('gives others a turn after each rule that is tried', async () => {
+  it('yields after each rule that is evaluated', async () => {
     const services = {} as Pick<Services, 'db' | 'guard'>;
     const [policies, turns] = await turnsDuring(() =>
       trialPolicies(services, 'default', {
@@ -110,7 +110,7 @@ describe('long work', () => {
     expect(compiling).toBeGreaterThanOrEqual(count);
   });
 
-  it('gives others a turn after each rule that is linted', async () => {
+  it('yields after each rule that is linted', async () => {
     const services = { clock: hurriedClock() } as Services;
     const caller = { tenantId: 'default' } as Parameters<typeof lintCandidates>[1];
     const [, turns] = await turnsDuring(() =>
@@ -119,7 +119,7 @@ describe('long work', () => {
     expect(turns).toBeGreaterThanOrEqual(2 * count);
   });
 
-  it('gives others a turn between the passes over a JSON body', async () => {
+  it('yields between the passes over a JSON body', async () => {
     const body = Buffer.from(JSON.stringify(candidates));
     const [value, turns] = await turnsDuring(() =>
       runWithPauses(parseStrictJsonInSteps(body), pauser(hurriedClock())),

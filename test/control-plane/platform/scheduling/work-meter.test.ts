@@ -18,7 +18,7 @@ function processor() {
 }
 
 describe('the work meter', () => {
-  it('measures what is done before the first wait, and measured parts after it', async () => {
+  it('measures synchronous work before the first await, and marked parts after it', async () => {
     const { now, work } = processor();
     const meter = new WorkMeter(now);
     await meter.measure(async () => {
@@ -30,7 +30,7 @@ describe('the work meter', () => {
     expect(meter.ms).toBe(8);
   });
 
-  it('measures a part within a part once, and a part that fails', () => {
+  it('measures a nested part once, and a part that throws', () => {
     const { now, work } = processor();
     const meter = new WorkMeter(now);
     expect(() =>
@@ -43,7 +43,7 @@ describe('the work meter', () => {
     expect(meter.ms).toBe(6);
   });
 
-  it('keeps the time of requests apart that are served at once', async () => {
+  it('separates the time of concurrent requests', async () => {
     const { now, work } = processor();
     const serve = async (taken: number) => {
       const meter = new WorkMeter(now);

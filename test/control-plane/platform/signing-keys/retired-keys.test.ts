@@ -53,13 +53,13 @@ const issue = () =>
 const verify = (passport: string) => owner.call(verifyPassport, { body: { passport } });
 const keySet = async () => (await owner.call(getPassportJwks)) as JSONWebKeySet;
 
-it('the key that is rotated without a body is the ES256 one of reports', async () => {
+it('rotating a signing key without a body rotates the ES256 report key', async () => {
   const answer = await api.send('POST', '/api/v1/keys/signing/rotate', { key: await api.key() });
   expect(answer.body).toMatchObject({ purpose: 'report', alg: 'ES256' });
 });
 
 it.each(rotatablePurposes)(
-  'every %s key is named by its thumbprint, of one algorithm, and never deleted',
+  'every %s key is named by its thumbprint, uses one algorithm, and is never deleted',
   async (purpose) => {
     const { signingKeys } = services;
     const first = await signingKeys.active(tenant, purpose);
@@ -85,7 +85,7 @@ it.each(rotatablePurposes)(
   },
 );
 
-it('a passport outlives two rotations of its key, until it could no longer be valid', async () => {
+it('a passport remains valid through two rotations of its key, until it expires', async () => {
   const { passport } = await issue();
   const { kid } = await services.signingKeys.active(tenant, 'passport');
   await rotate('passport');
@@ -107,7 +107,7 @@ it('a passport outlives two rotations of its key, until it could no longer be va
 });
 
 it.each(['report', 'export', 'checkpoint', 'certificate', 'sync'] as const)(
-  'a passport signed with the tenant’s %s key is none',
+  'a passport signed with the tenant’s %s key is invalid',
   async (purpose) => {
     const { claims } = await issue();
     const key = await services.signingKeys.active(tenant, purpose);
@@ -120,7 +120,7 @@ it.each(['report', 'export', 'checkpoint', 'certificate', 'sync'] as const)(
   },
 );
 
-it('signed ends of the ledger verify across rotations of the checkpoint key', async () => {
+it('signed heads of the ledger verify across rotations of the checkpoint key', async () => {
   await issue();
   await rotate('checkpoint');
   await issue();

@@ -14,7 +14,7 @@ describe.each(['postgres', 'embedded'] as const)('signing keys on %s', (kind) =>
 
   afterAll(() => services?.close());
 
-  it('are made at first use, by many at once, as one', async () => {
+  it('are created once at first use by concurrent requests', async () => {
     // Every replica has a memory of its own.
     const replicas = Array.from({ length: 8 }, () => createSigningKeys(services));
     const keys = await Promise.all(replicas.map((keys) => keys.active('t1', 'checkpoint')));
@@ -22,7 +22,7 @@ describe.each(['postgres', 'embedded'] as const)('signing keys on %s', (kind) =>
     expect(await services.db.signingKey.count({ where: { tenantId: 't1' } })).toBe(1);
   });
 
-  it('survive a restart, and sign what their public halves verify', async () => {
+  it('survive a restart, and their public keys verify their signatures', async () => {
     const { kid } = await services.signingKeys.active('t1', 'passport');
     const again = await createSigningKeys(services).active('t1', 'passport');
     expect(again.kid).toBe(kid);
@@ -33,7 +33,7 @@ describe.each(['postgres', 'embedded'] as const)('signing keys on %s', (kind) =>
     expect(JSON.stringify(jwk)).not.toContain('"d"');
   });
 
-  it('are apart per tenant and purpose; reports are ES256, the rest Ed25519', async () => {
+  it('are separate for each tenant and purpose; reports use ES256, all others Ed25519', async () => {
     const report = await services.signingKeys.active('t1', 'report');
     const exported = await services.signingKeys.active('t1', 'export');
     const other = await services.signingKeys.active('t2', 'report');
@@ -41,7 +41,7 @@ describe.each(['postgres', 'embedded'] as const)('signing keys on %s', (kind) =>
     expect([report.alg, exported.alg]).toEqual(['ES256', 'EdDSA']);
   });
 
-  it('do not open under another master key', async () => {
+  it('cannot be opened with another master key', async () => {
     await services.signingKeys.active('t3', 'export');
     const thief = createSigningKeys({ ...services, vault: createVault(Buffer.alloc(32, 9)) });
     await expect(thief.active('t3', 'export')).rejects.toMatchObject({
@@ -49,7 +49,7 @@ describe.each(['postgres', 'embedded'] as const)('signing keys on %s', (kind) =>
     });
   });
 
-  it('moved to another tenant’s row are refused', async () => {
+  it('are rejected if moved to another tenant’s row', async () => {
     const { kid } = await services.signingKeys.active('t4', 'export');
     await services.db.signingKey.updateMany({ where: { kid }, data: { tenantId: 't5' } });
     await expect(services.signingKeys.active('t5', 'export')).rejects.toMatchObject({

@@ -69,12 +69,12 @@ describe('a damaged folder of the embedded database', () => {
       /PG_VERSION does not hold a version/,
     ],
     [
-      'has no PG_VERSION, and is not overwritten',
+      'has no PG_VERSION, and it is not overwritten',
       (dir) => fs.rmSync(postgres(dir, 'PG_VERSION')),
       /has a database, but its file PG_VERSION is missing/,
     ],
     [
-      'was made by another PostgreSQL',
+      'was created by another PostgreSQL version',
       (dir) => fs.writeFileSync(postgres(dir, 'PG_VERSION'), '15\n'),
       /made by PostgreSQL 15, and this version of Sallyport has PostgreSQL \d+\. Start the version/,
     ],
@@ -98,7 +98,7 @@ describe('a damaged folder of the embedded database', () => {
       (dir) => truncateAll(postgres(dir, 'base', '5'), 100),
       /files in it are damaged or missing \(the engine reported: /,
     ],
-  ])('that %s is reported with what to do', async (_what, damage, expected) => {
+  ])('is reported with an instruction if it %s', async (_what, damage, expected) => {
     const dataDir = damaged(damage);
     const hadVersion = fs.existsSync(postgres(dataDir, 'PG_VERSION'));
     const message = await refusal(open(dataDir));
@@ -110,7 +110,7 @@ describe('a damaged folder of the embedded database', () => {
     expect(fs.existsSync(postgres(dataDir, 'PG_VERSION'))).toBe(hadVersion);
   });
 
-  it('opens when it is whole, and when a first start was interrupted before it wrote tables', async () => {
+  it('opens if it is intact, and if a first start was interrupted before it created tables', async () => {
     expect(fs.readFileSync(postgres(whole, 'PG_VERSION'), 'utf8').trim()).toBe(embeddedMajor);
     await (await open(damaged(() => {}))).close();
     const begun = damaged((dir) => {
@@ -122,7 +122,7 @@ describe('a damaged folder of the embedded database', () => {
 });
 
 describe('a damaged data directory', () => {
-  it('that is a file, or lies below one, is reported', async () => {
+  it('is reported if it is a file, or lies below a file', async () => {
     const file = join(folder, 'a-file');
     fs.writeFileSync(file, 'text\n');
     for (const dataDir of [file, join(file, 'below')]) {
@@ -131,7 +131,7 @@ describe('a damaged data directory', () => {
     }
   });
 
-  it('whose lock is a folder or no lock is reported, and not as one in use', async () => {
+  it('is reported if its lock is a folder or malformed, and not as being in use', async () => {
     const lock = (dir: string) => join(dir, 'postgres.lock');
     const junk = 'this is no lock'.repeat(500);
     for (const dataDir of [
@@ -147,8 +147,8 @@ describe('a damaged data directory', () => {
   it.each<readonly [string, (path: string) => void, RegExp]>([
     ['is empty', (path) => fs.truncateSync(path), /master\.key is empty/],
     ['is a folder', replaceByFolder, /master\.key is not a file/],
-    ['is no key', (path) => fs.writeFileSync(path, 'text\n'), /must be base64 of exactly 32/],
-  ])('whose master key %s is reported', (_what, damage, expected) => {
+    ['is malformed', (path) => fs.writeFileSync(path, 'text\n'), /must be base64 of exactly 32/],
+  ])('is reported if its master key %s', (_what, damage, expected) => {
     const dataDir = damaged((dir) => {
       damage(join(dir, 'master.key'));
       fs.chmodSync(join(dir, 'master.key'), 0o600);
@@ -156,7 +156,7 @@ describe('a damaged data directory', () => {
     expect(() => loadMasterKeys(settings(dataDir))).toThrow(expected);
   });
 
-  it('whose master key is missing is reported, and gets no other', async () => {
+  it('is reported if its master key is missing, and no other key is created', async () => {
     const dataDir = damaged((dir) => fs.rmSync(join(dir, 'master.key')));
     const store = await open(dataDir);
     const message = await refusal(openKeys(store.pool, settings(dataDir)), 'SettingsError');
@@ -168,7 +168,7 @@ describe('a damaged data directory', () => {
   it.each<readonly [string, (path: string) => void, RegExp]>([
     ['is empty', (path) => fs.writeFileSync(path, ''), /does not hold an API key/],
     ['is a folder', replaceByFolder, /cannot be read/],
-  ])('whose bootstrap key %s is reported', async (_what, damage, expected) => {
+  ])('is reported if its bootstrap key %s', async (_what, damage, expected) => {
     const dataDir = damaged((dir) => damage(join(dir, 'bootstrap-key')));
     const starting = startEmbedded({ SALLYPORT_DATA_DIR: dataDir });
     const message = await refusal(starting, 'SettingsError');
@@ -177,7 +177,7 @@ describe('a damaged data directory', () => {
     expect(message).toContain('Remove it, and the next start makes another');
   });
 
-  it('is reported by the programs in one line, without a stack', async () => {
+  it('is reported by the programs in one line, without a stack trace', async () => {
     const file = join(folder, 'another-file');
     fs.writeFileSync(file, 'text\n');
     const root = join(import.meta.dirname, '../../../..');

@@ -19,7 +19,7 @@ const sources = readdirSync(folder, { recursive: true, encoding: 'utf8' })
   .filter((name) => name.endsWith('.ts') && !name.includes('generated'))
   .map((name) => ({ name, text: readFileSync(join(folder, name), 'utf8') }));
 
-it('no JSON column is cast to a type: each is read by its schema', () => {
+it('every JSON column is parsed with its schema and never cast to a type', () => {
   expect(columns).toContain('definition');
   const cast = new RegExp(
     `(?<!JSON\\.parse\\([\\w.]*)\\b(?:${columns.join('|')})\\b(?:\\s*\\?\\?\\s*\\{\\})?\\)*\\s+as\\s+(?:[A-Z{]|unknown|never|string|number)`,
@@ -38,7 +38,7 @@ const copies = ['JSON.parse(JSON.stringify(binding)) as'];
 // The text may hold two pairs of brackets within another.
 const castText = /JSON\.parse\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)\s+as\s+\w+/g;
 
-it('no JSON text is cast to a type: each is read by its schema', () => {
+it('every JSON text is parsed with its schema and never cast to a type', () => {
   const offenders = sources.flatMap(({ name, text }) =>
     (text.match(castText) ?? [])
       .filter((found) => !copies.some((copy) => found.startsWith(copy)))
@@ -72,7 +72,7 @@ const sealed = {
   data: { more: [1] },
 };
 
-it('a sealed text is read as it is', () => {
+it('a sealed text is read unchanged, with unknown members', () => {
   const event = { ...sealed, tool: 'notes.read', more: true };
   expect(readSealed(JSON.stringify(event))).toEqual(event);
 });
@@ -85,7 +85,7 @@ const damages: readonly (readonly [name: string, value: unknown])[] = [
   ['data', []],
 ];
 
-it.each(damages)('a sealed text whose %s is %j is refused', (name, value) => {
+it.each(damages)('a sealed text with %s of %j is refused', (name, value) => {
   const text = JSON.stringify({ ...sealed, [name]: value });
   expect(codeOf(() => readSealed(text))).toBe('integrity.forged_row');
 });
@@ -98,14 +98,14 @@ function codeOf(read: () => unknown): unknown {
   }
 }
 
-it('a column that does not parse is refused whole', () => {
+it('a column that cannot be parsed is rejected as a whole', () => {
   const schema = z.object({ url: z.string(), method: z.string() });
   expect(() => readColumn(schema, { url: 'https://a.example' }, 'binding.definition')).toThrow(
     expect.objectContaining({ code: 'integrity.forged_row' }),
   );
 });
 
-it('a binding whose definition has another form is none, whatever its keyed hash', () => {
+it('a binding whose definition does not fit the schema is rejected, even with a valid MAC', () => {
   const row = {
     tenantId: 'default',
     name: 'odd',

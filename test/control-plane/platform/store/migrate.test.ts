@@ -43,14 +43,14 @@ afterEach(async () => {
 });
 
 describe('migrate', () => {
-  it('applies what is pending, in order, once', async () => {
+  it('applies pending migrations in order, once', async () => {
     expect(await migrate(client, [first])).toEqual(['1_first']);
     expect(await migrate(client, [first, second])).toEqual(['2_second']);
     expect(await migrate(client, [first, second])).toEqual([]);
     expect(await tables()).toEqual(['_prisma_migrations', 'one', 'two']);
   });
 
-  it('keeps the history that Prisma’s own tool reads: name, SHA-256 of the file, one finished step', async () => {
+  it('writes the history that Prisma’s own tool reads: name, SHA-256 of the file, one finished step', async () => {
     await migrate(client);
     const { rows } = await client.query(
       'SELECT *, finished_at >= started_at AS finished FROM _prisma_migrations ORDER BY migration_name',
@@ -68,7 +68,7 @@ describe('migrate', () => {
     }
   });
 
-  it('leaves nothing half-applied when a migration fails, not even those before it', async () => {
+  it('rolls back all pending migrations if one fails', async () => {
     await migrate(client, [first]);
     await expect(migrate(client, [first, second, broken])).rejects.toThrow(
       /Migration 3_broken failed and left the database as it was: relation "nowhere" does not exist/,
@@ -100,7 +100,7 @@ describe('migrate', () => {
     expect(await migrate(client, [first, second])).toEqual(['1_first', '2_second']);
   });
 
-  it('refuses a database that holds something else', async () => {
+  it('refuses a database that contains other tables', async () => {
     await client.query('CREATE TABLE customer (id INT)');
     await expect(migrate(client, [first])).rejects.toThrow(
       /not empty and was not made by Sallyport/,
@@ -108,14 +108,14 @@ describe('migrate', () => {
     expect(await tables()).toEqual(['customer']);
   });
 
-  it('lets one of several programs that start at once migrate, the others wait', async () => {
+  it('runs in one of several programs that start at the same time, while the others wait', async () => {
     const clients = await Promise.all([connect(), connect(), connect(), connect()]);
     const applied = await Promise.all(clients.map((each) => migrate(each)));
     expect(applied.flat()).toEqual(readMigrations().map(({ name }) => name));
     await Promise.all(clients.map((each) => each.end()));
   });
 
-  it('needs no right to change tables when the database is up to date', async () => {
+  it('needs no right to change tables if the database is up to date', async () => {
     await migrate(client);
     const role = `service_${database.url.slice(-8)}`;
     await client.query(

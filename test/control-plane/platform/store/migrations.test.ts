@@ -22,8 +22,8 @@ afterAll(async () => {
 const refused = /evidence is append-only|a ledger only grows/;
 const hash = `sha256:${'0'.repeat(64)}`;
 
-describe('the migrations', () => {
-  it('make the very tables that prisma/schema.prisma describes, by Prisma’s own engine', async () => {
+describe('the migration files', () => {
+  it('create exactly the tables that prisma/schema.prisma describes, according to Prisma’s own engine', async () => {
     const schema = readFileSync('prisma/schema.prisma', 'utf8');
     const expected = await freshDatabase();
     const pool = new pg.Pool({ connectionString: expected.url });
@@ -35,7 +35,7 @@ describe('the migrations', () => {
     expect(await describeTables(store.pool)).toEqual(described);
   });
 
-  it('let nobody update, delete or truncate evidence', async () => {
+  it('prevent updating, deleting and truncating evidence', async () => {
     await store.pool.query(
       `INSERT INTO evidence_row (tenant_id, position, chain_id, seq, prev_hash, event_hash, canonical,
          event_id, type, source, occurred_at)
@@ -55,7 +55,7 @@ describe('the migrations', () => {
     }
   });
 
-  it('let the head of a ledger or a chain move forward only', async () => {
+  it('permit the head of a ledger or a chain to move forward only', async () => {
     await store.pool.query(`INSERT INTO evidence_head VALUES ('t', 5, '{}', '${hash}')`);
     await store.pool.query(`INSERT INTO evidence_chain VALUES ('t', 'c', 5, '${hash}')`);
     await store.pool.query('UPDATE evidence_head SET position = 6');
@@ -68,7 +68,7 @@ describe('the migrations', () => {
     await expect(store.pool.query('TRUNCATE evidence_chain')).rejects.toThrow(refused);
   });
 
-  it('hold one published policy per definition, whoever races', async () => {
+  it('permit one published policy for each definition, in any race', async () => {
     const policy = (lifecycle: string, tenantId = 't') => ({
       data: {
         tenantId,
@@ -91,7 +91,7 @@ describe('the migrations', () => {
     await expect(store.db.policy.create(policy('live'))).rejects.toThrow(/policy_lifecycle_check/);
   });
 
-  it('hold one open approval per agent and action digest, and spend none that was not granted', async () => {
+  it('permit one open approval for each agent and action digest, and no use of an approval that was not granted', async () => {
     const approval = (status: string, usedAt?: Date) => ({
       data: {
         tenantId: 't',
@@ -121,7 +121,7 @@ describe('the migrations', () => {
     );
   });
 
-  it('hold one active signing key per tenant and purpose', async () => {
+  it('permit one active signing key for each tenant and purpose', async () => {
     const key = (kid: string, state: string, purpose = 'checkpoint') => ({
       data: { tenantId: 't', kid, purpose, alg: 'EdDSA', publicJwk: {}, sealed: '', state },
     });

@@ -45,7 +45,7 @@ const refusal = async (opening: Promise<Store>): Promise<StoreError> => {
 };
 
 describe('the embedded store', () => {
-  it('keeps its state over a restart', async () => {
+  it('keeps its state across a restart', async () => {
     const folder = dataFolder();
     const before = await openEmbedded(folder);
     expect(before.kind).toBe('embedded');
@@ -64,14 +64,14 @@ describe('the embedded store', () => {
     expect(error.message).toContain(`in use by another Sallyport (process ${holder.pid})`);
   });
 
-  it('refuses a second opening in the same process', async () => {
+  it('refuses to open twice in one process', async () => {
     const folder = dataFolder();
     const store = await openEmbedded(folder);
     expect((await refusal(openEmbedded(folder))).message).toContain('in use by another');
     await store.close();
   });
 
-  it('survives SIGKILL, and what the killed process left locks nobody out', async () => {
+  it('survives SIGKILL, and the lock of the killed process does not prevent a start', async () => {
     const folder = dataFolder();
     for (const tenantId of ['t1', 't2']) {
       const holder = await holdInOtherProcess(folder, tenantId);
@@ -86,14 +86,14 @@ describe('the embedded store', () => {
     await store.close();
   });
 
-  it('listens where only its own user may connect', async () => {
+  it('listens where only its own user can connect', async () => {
     const folder = dataFolder();
     const store = await openEmbedded(folder);
     expect(statSync(join(folder, 'run')).mode & 0o777).toBe(0o700);
     await store.close();
   });
 
-  it('works in a folder whose path is longer than a socket’s may be', async () => {
+  it('works in a folder whose path is longer than a socket path may be', async () => {
     const folder = join(dataFolder(), 'long'.repeat(30));
     const store = await openEmbedded(folder);
     expect(await store.db.tenant.count()).toBe(0);
@@ -115,7 +115,7 @@ describe('the embedded store', () => {
     await store.close();
   });
 
-  it('goes on after a statement that fails, in a transaction or not', async () => {
+  it('continues after a failed statement, inside and outside a transaction', async () => {
     const store = await openEmbedded(dataFolder());
     await expect(store.pool.query('SELECT nothing FROM nowhere')).rejects.toThrow(/nowhere/);
     await expect(
@@ -129,7 +129,7 @@ describe('the embedded store', () => {
   });
 });
 
-describe('a Postgres of the operator’s', () => {
+describe('a PostgreSQL database of the operator', () => {
   it('is migrated and opened', async () => {
     const database = await freshDatabase();
     cleanups.push(() => database.drop());
@@ -140,25 +140,25 @@ describe('a Postgres of the operator’s', () => {
     await store.close();
   });
 
-  it('that cannot be reached is a clear error, without the password', async () => {
+  it('gives a clear error without the password if it is unreachable', async () => {
     const error = await refusal(openAt('postgresql://me:hunter2@127.0.0.1:1/x'));
     expect(error.message).toMatch(/cannot be used: .*ECONNREFUSED.*Check DATABASE_URL/);
     expect(error.message).not.toContain('hunter2');
   });
 
-  it('that another scheme names is a clear error, without the password', async () => {
+  it('gives a clear error without the password if the URL has another scheme', async () => {
     const error = await refusal(openAt('mysql://me:hunter2@127.0.0.1/x'));
     expect(error.message).toContain('must begin with postgresql://');
     expect(error.message).not.toContain('hunter2');
   });
 
-  it('that does not exist is a clear error', async () => {
+  it('gives a clear error if the database does not exist', async () => {
     const database = await freshDatabase();
     await database.drop();
     expect((await refusal(openAt(database.url))).message).toMatch(/database ".*" does not exist/);
   });
 
-  it('of a newer version is refused', async () => {
+  it('is refused if a newer version migrated it', async () => {
     const database = await freshDatabase();
     cleanups.push(() => database.drop());
     await (await openAt(database.url)).close();

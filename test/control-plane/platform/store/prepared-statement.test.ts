@@ -35,19 +35,19 @@ describe.each(['Postgres', 'the embedded database'])('queryPrepared on %s', (whi
     rmSync(dataDir, { recursive: true });
   });
 
-  it('answers each of many at once with its own statement, also where connections share a session', async () => {
+  it('returns the result of its own statement to each concurrent caller, also if connections share a session', async () => {
     const expected = numbers.map((number) => (number % 2 ? number * 2 : 0 - number));
     expect(await manyAtOnce(store.pool)).toEqual(expected);
     expect(await manyAtOnce(store.pool)).toEqual(expected);
   });
 
-  it('throws what is wrong with a statement', async () => {
+  it('throws the error of a statement', async () => {
     const wrong = { name: 'kept-wrong', text: 'SELECT 1 / $1::int' };
     await expect(queryPrepared(store.pool, wrong, [0])).rejects.toThrow('division by zero');
   });
 });
 
-it('a plan is made once for a connection of Postgres', async () => {
+it('a statement is prepared once for each connection of Postgres', async () => {
   const { url } = await freshDatabase();
   const store = await openStore({ databaseUrl: url, dataDir: '', log: silentLog });
   try {

@@ -52,13 +52,13 @@ describe('a data directory that existed with mode 0777', () => {
     }
   });
 
-  it('is refused when it contains a symbolic link, which is named', () => {
+  it('is refused if it contains a symbolic link, which the error names', () => {
     const path = dataDir();
     fs.symlinkSync('/etc/hosts', join(path, 'linked'));
     expect(() => restrictToOwner(path)).toThrow(/symbolic link .*\/linked\. Remove it/);
   });
 
-  it('is refused when a file in it belongs to another user, who is named', () => {
+  it('is refused if a file in it belongs to another user, whom the error names', () => {
     const path = dataDir();
     const { uid } = fs.statSync(path);
     // Another user's process: only root could give a file away here.
@@ -71,7 +71,7 @@ describe('a data directory that existed with mode 0777', () => {
     }
   });
 
-  it('may be reached through a link to it', () => {
+  it('can be reached through a symbolic link', () => {
     const path = dataDir();
     fs.writeFileSync(join(path, 'file'), '', { mode: 0o666 });
     fs.symlinkSync(path, join(folder, 'link'));

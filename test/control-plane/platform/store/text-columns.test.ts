@@ -43,7 +43,7 @@ async function whileHolding(
 }
 
 it.each(['no JSON', '"text"', '[]', '{}'])(
-  'a tool whose stored manifest is %j is refused, not shown',
+  'a tool whose stored manifest is %j is refused and not displayed',
   async (text) => {
     const name = 'stored.manifest';
     await gateway.owner.call(ingestTool, { body: { manifest: { name } } });
@@ -73,7 +73,7 @@ it.each(['no JSON', '"text"', '[]'])(
 );
 
 it.each(['no JSON', '"text"', '[]', '{}', '{"id":7}'])(
-  'a page of events that holds the text %j is refused',
+  'a page of events that contains the text %j is refused',
   async (text) => {
     await gateway.publish(rule('allow', 'notes.read'));
     const read = () => gateway.owner.call(listEvidenceEvents, { query: { limit: 5 } });

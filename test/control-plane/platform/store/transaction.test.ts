@@ -34,7 +34,7 @@ function meetingPoint() {
 }
 
 describe('a transaction', () => {
-  it('commits as one, or leaves nothing', async () => {
+  it('commits completely or not at all', async () => {
     await transaction(store.db, (tx) => tx.tenant.updateMany({ data: { name: '1' } }));
     expect(await names()).toEqual(['1', '1']);
     const failing = transaction(store.db, async (tx) => {
@@ -45,7 +45,7 @@ describe('a transaction', () => {
     expect(await names()).toEqual(['1', '1']);
   });
 
-  it('that lost in a deadlock runs again, whichever way it wrote', async () => {
+  it('that lost a deadlock runs again, with any kind of write', async () => {
     for (const isRaw of [false, true]) {
       const meet = meetingPoint();
       let runs = 0;
@@ -81,7 +81,7 @@ describe('a transaction', () => {
     expect(runs).toBe(3);
   });
 
-  it('does not run again for an error of its own, nor without end', async () => {
+  it('does not run again for its own errors, and stops after some attempts', async () => {
     let runs = 0;
     const failing = transaction(store.db, async (tx) => {
       runs++;
@@ -97,7 +97,7 @@ describe('a transaction', () => {
     expect(runs).toBe(6);
   });
 
-  it('knows a conflict from other errors', () => {
+  it('distinguishes a conflict from other errors', () => {
     expect(isConflict({ code: '40P01' })).toBe(true);
     for (const other of [
       undefined,

@@ -135,7 +135,7 @@ async function everythingOpens(vault: ReturnType<typeof createVault>): Promise<v
 }
 
 describe('a rotation of the master key', () => {
-  it('leaves nothing under the old key, in any column of any table, and loses nothing', async () => {
+  it('encrypts every sealed column of every table under the new key, and loses nothing', async () => {
     const before = await world.open(under(first));
     await seedEverything(before);
     const tables = await tablesUnder(world, masterKeyId(first));
@@ -154,7 +154,7 @@ describe('a rotation of the master key', () => {
     await expect(world.open(under(first))).rejects.toThrow(masterKeyId(second));
   });
 
-  it('is told to every tenant once, and another to the same key changes nothing', async () => {
+  it('is recorded once for every tenant, and a repetition with the same key changes nothing', async () => {
     await seedEverything(await world.open(under(first)));
     await query("INSERT INTO tenant (id, name) VALUES ('other', 'o')");
     await world.rotate(under(second, first));
@@ -177,7 +177,7 @@ describe('a rotation of the master key', () => {
     );
   });
 
-  it('waits for no writer: a row that is being written is wrapped after that', async () => {
+  it('does not block a concurrent writer: the row is rewrapped after its transaction', async () => {
     await seedEverything(await world.open(under(first)));
     const writer = new pg.Client({ connectionString: world.url });
     await writer.connect();
@@ -196,7 +196,7 @@ describe('a rotation of the master key', () => {
     expect(await tablesUnder(world, masterKeyId(first))).toEqual([]);
   });
 
-  it('is not held up by a row that was lost before, and names it', async () => {
+  it('continues past a row that was already unreadable, and names it', async () => {
     const keys = await world.open(under(first));
     await seedEverything(keys);
     await query(`UPDATE credential SET sealed = 'broken'`);
@@ -207,7 +207,7 @@ describe('a rotation of the master key', () => {
     });
   });
 
-  it('does not begin while a running control plane does not know the new key', async () => {
+  it('does not begin while a running control plane lacks the new key', async () => {
     const { pool } = world.store;
     const old = await holdKeys(await world.open(under(first)), { pool, log: silentLog });
     const rotating = world.rotate(under(second, first), { patienceMs: 500 });
@@ -238,7 +238,7 @@ describe('a rotation of the master key', () => {
     ]);
   });
 
-  it('is followed by control planes that run, which until then wrap by the old key', async () => {
+  it('switches running control planes, which encrypt with the old key until then', async () => {
     const { pool } = world.store;
     await world.open(under(first));
     const keys = await world.open(under(second, first));
@@ -250,7 +250,7 @@ describe('a rotation of the master key', () => {
     await running.close();
   });
 
-  it('broken off is finished before the old key can be left out, or another begins', async () => {
+  it('that was interrupted is completed before the old key can be removed or another rotation begins', async () => {
     const keys = await world.open(under(first));
     await seedEverything(keys);
     await world.open(under(second, first));
@@ -280,15 +280,15 @@ describe('a rotation of the master key', () => {
     });
   });
 
-  it('does not go back to a key that was replaced', async () => {
+  it('cannot return to a key that was replaced', async () => {
     await world.open(under(first));
     await world.rotate(under(second, first));
     await expect(world.rotate(under(first, second))).rejects.toThrow('was already replaced');
   });
 });
 
-describe('the keys of a database', () => {
-  it('are opened by its master key and no other; the root is not the master key', async () => {
+describe('the encryption keys of a database', () => {
+  it('are opened by its master key only, and the root key differs from the master key', async () => {
     const keys = await world.open(under(first));
     expect(keys.root).not.toEqual(Buffer.from(first, 'base64'));
     expect((await world.open(under(first))).root).toEqual(keys.root);
@@ -297,18 +297,18 @@ describe('the keys of a database', () => {
     await expect(wrong).rejects.not.toThrow(second);
   });
 
-  it('are made once by control planes that start at once', async () => {
+  it('are created once by control planes that start at the same time', async () => {
     const opened = await Promise.all(Array.from({ length: 6 }, () => world.open(under(first))));
     expect(new Set(opened.map(({ root }) => root.toString('hex'))).size).toBe(1);
   });
 
-  it.each(['vault_root', 'vault_key'])('are not made anew when %s is emptied', async (table) => {
+  it.each(['vault_root', 'vault_key'])('are not created again if %s is emptied', async (table) => {
     await world.open(under(first));
     await query(`DELETE FROM ${table}`);
     await expect(world.open(under(first))).rejects.toThrow('backup');
   });
 
-  it('cannot be swapped for others by who can write to the database', async () => {
+  it('cannot be replaced by a writer in the database', async () => {
     await world.open(under(first));
     const { rows } = await query('SELECT sealed FROM vault_root');
     const mine = createVault(Buffer.from(second, 'base64')).seal(Buffer.alloc(32), rootPlace);
@@ -322,7 +322,7 @@ describe('the keys of a database', () => {
     await world.open(under(first));
   });
 
-  it('of an installation from before there was a root are what they were', async () => {
+  it('are kept when an installation without a root key is upgraded', async () => {
     const database = await freshDatabase();
     const client = new pg.Client({ connectionString: database.url });
     await client.connect();
@@ -352,7 +352,7 @@ describe('the keys of a database', () => {
   });
 });
 
-it('every column of the schema that is said to hold an envelope is wrapped anew', () => {
+it('every column of the schema that holds an envelope is rewrapped', () => {
   const schema = readFileSync('prisma/schema.prisma', 'utf8');
   const listed = new Set(sealedColumns.map(({ table, column }) => `${table}.${column}`));
   const found = [...schema.matchAll(/^model \w+ \{\n([\s\S]*?)^\}/gm)].flatMap(([, body = '']) => {

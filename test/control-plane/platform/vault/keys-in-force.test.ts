@@ -35,10 +35,10 @@ async function seed(keys: OpenKeys): Promise<void> {
   await createSigningKeys({ db, vault, clock: systemClock, guard }).active('t', 'export');
 }
 
-describe('which master key is in force', () => {
+describe('the active master key', () => {
   const both = under(second, first);
 
-  it('is not said by who can write to the database, at a start or to those that run', async () => {
+  it('cannot be changed by a writer in the database, at a start or in a running process', async () => {
     await seed(await world.open(under(first)));
     const { rows: before } = await query('SELECT state, mac, activated_at FROM vault_key');
     await world.rotate(both);
@@ -77,7 +77,7 @@ describe('which master key is in force', () => {
     expect((await world.open(both)).keyring.active.id).toBe(masterKeyId(second));
   });
 
-  it('follows the one before also by a clock that is behind', async () => {
+  it('succeeds the previous key even if a clock is behind', async () => {
     await world.open(under(first));
     const ahead = new Date(Date.now() + 86_400_000);
     const keys = await world.open(under(first));
@@ -89,11 +89,11 @@ describe('which master key is in force', () => {
   });
 });
 
-describe('the root of a database', () => {
+describe('the root key of a database', () => {
   it.each([
     ['rows are signed', 'DELETE FROM vault_holder'],
-    ['control planes held its keys', `UPDATE signing_key SET mac = NULL`],
-  ])('is not a master key where %s', async (_what, more) => {
+    ['a control plane has registered its keys', `UPDATE signing_key SET mac = NULL`],
+  ])('is not assumed to be the master key if %s', async (_what, more) => {
     const keys = await world.open(under(first));
     await seed(keys);
     await (await holdKeys(keys, { pool: world.store.pool, log: silentLog })).close();
@@ -105,7 +105,7 @@ describe('the root of a database', () => {
     expect((await query('SELECT sealed FROM vault_root')).rows).toEqual([{ sealed: null }]);
   });
 
-  it('is not a master key that only gave its name to what another wraps', async () => {
+  it('is not assumed to be the master key if a key only has the name of another envelope’s key', async () => {
     const place = { tenantId: 't', purpose: 'signing_key', id: 'k', version: 1 };
     const sealed = createVault(Buffer.from(second, 'base64')).seal('private', place);
     await query('INSERT INTO vault_root VALUES (1, NULL)');

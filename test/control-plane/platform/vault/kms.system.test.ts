@@ -91,7 +91,7 @@ const activeId = async (env: Env) => (await world.open(env)).keyring.active.id;
 describe.each(kinds)('a master key of %s', (_name, env) => {
   worlds();
 
-  it('is made once and had again at each start; the database holds no key', async () => {
+  it('is created once and decrypted at each start, and the database contains no key in the clear', async () => {
     const opened = await Promise.all([world.open(env()), world.open(env())]);
     expect(new Set(opened.map(({ keyring }) => keyring.active.id)).size).toBe(1);
     await store(env());
@@ -100,7 +100,7 @@ describe.each(kinds)('a master key of %s', (_name, env) => {
     expect(asked.filter((what) => /^(datakey|Generate)/.test(what))).toHaveLength(1);
   });
 
-  it('is replaced by another of its making, which those that run learn of by themselves', async () => {
+  it('is replaced by another KMS key, which running processes load by themselves', async () => {
     await store(env());
     const { pool } = world.store;
     const keys = await world.open(env());
@@ -114,7 +114,7 @@ describe.each(kinds)('a master key of %s', (_name, env) => {
     await running.close();
   });
 
-  it('follows on the operator’s, and is followed by it', async () => {
+  it('can succeed a key of the operator, and can be succeeded by one', async () => {
     const given = { SALLYPORT_MASTER_KEY: masterKey() };
     await store(given);
     await world.rotate({ ...given, ...env() });
@@ -125,7 +125,7 @@ describe.each(kinds)('a master key of %s', (_name, env) => {
     expect(await tablesUnder(world, await activeId(next))).toContain('credential');
   });
 
-  it('is wrapped anew without a change of what it wraps', async () => {
+  it('can be rewrapped without a change of the key', async () => {
     await store(env());
     const keys = await world.open(env());
     const rows = () => world.store.db.vaultKey.findMany({ select: { id: true, wrapped: true } });
@@ -139,7 +139,7 @@ describe.each(kinds)('a master key of %s', (_name, env) => {
     expect((await vaultStatus(keys, world.store)).is_settled).toBe(true);
   });
 
-  it('put in the place of another is refused, though the KMS gives it', async () => {
+  it('is rejected if the wrapped key of another row was copied over it, although the KMS decrypts it', async () => {
     await store(env());
     const first = await world.store.db.vaultKey.findFirstOrThrow();
     await world.rotate(env());
@@ -147,7 +147,7 @@ describe.each(kinds)('a master key of %s', (_name, env) => {
     await expect(world.open(env())).rejects.toThrow('returned another master key');
   });
 
-  it('that the KMS does not give is no start, and no word of what was asked or answered', async () => {
+  it('that the KMS does not decrypt prevents the start, and the error quotes neither request nor response', async () => {
     await store(env());
     const { wrapped } = await world.store.db.vaultKey.findFirstOrThrow();
     await world.store.pool.query(`UPDATE vault_key SET wrapped = 'vault:v1:AAAA'`);
@@ -157,7 +157,7 @@ describe.each(kinds)('a master key of %s', (_name, env) => {
     expect(await stored(env())).toBe('hunter2');
   });
 
-  it('cannot be had with other access', async () => {
+  it('cannot be decrypted with other credentials', async () => {
     await store(env());
     const wrong = { SALLYPORT_KMS_TOKEN: 'hvs.wrong', AWS_SECRET_ACCESS_KEY: 'wrong' };
     const names = Object.keys(env()).filter((name) => name in wrong);
@@ -171,14 +171,14 @@ describe.each(kinds)('a master key of %s', (_name, env) => {
 describe('a KMS', () => {
   worlds();
 
-  it('that shows a certificate of nobody known is not told the token', async () => {
+  it('with an untrusted certificate never receives the token', async () => {
     setDefaultCACertificates(trusted);
     await expect(world.open(vaultEnv())).rejects.toThrow(/request failed: \w*CERT|SIGNATURE/);
     expect(transit.asked).toEqual([]);
     setDefaultCACertificates([...trusted, company]);
   });
 
-  it('is not followed elsewhere', async () => {
+  it('cannot redirect a request', async () => {
     const other = await startUpstream({ tls });
     const astray = await startUpstream({ tls });
     astray.behave((_req, res) => {
@@ -193,7 +193,7 @@ describe('a KMS', () => {
     await astray.close();
   });
 
-  it('and a key of the operator at a first start are one too many', async () => {
+  it('and a master key of the operator cannot both be set at a first start', async () => {
     const both = { ...vaultEnv(), SALLYPORT_MASTER_KEY: masterKey() };
     await expect(world.open(both)).rejects.toThrow('set exactly one of them');
   });
@@ -202,7 +202,7 @@ describe('a KMS', () => {
 describe('temporary access to AWS KMS', () => {
   worlds();
 
-  it('signs the session token, and names it in no error', async () => {
+  it('is signed with its session token, which no error contains', async () => {
     const env = { ...awsEnv(), AWS_SESSION_TOKEN: 'session-token' };
     await store(env);
     expect(await stored(env)).toBe('hunter2');
@@ -212,12 +212,20 @@ describe('temporary access to AWS KMS', () => {
   });
 });
 
-describe('the name of a KMS', () => {
+describe('the setting SALLYPORT_KMS_KEY', () => {
   it.each([
-    ['of no known kind', { SALLYPORT_KMS_KEY: 'gcp:projects/x' }, 'must begin with vault: or aws:'],
-    ['without a path', { SALLYPORT_KMS_KEY: 'vault:https://vault.example' }, 'is named as in'],
     [
-      'in the clear',
+      'an unknown kind of KMS',
+      { SALLYPORT_KMS_KEY: 'gcp:projects/x' },
+      'must begin with vault: or aws:',
+    ],
+    [
+      'a URL without a path',
+      { SALLYPORT_KMS_KEY: 'vault:https://vault.example' },
+      'is named as in',
+    ],
+    [
+      'a URL without TLS',
       {
         SALLYPORT_KMS_KEY: 'vault:http://vault.example/v1/transit/keys/k',
         SALLYPORT_KMS_TOKEN: 't',
@@ -225,22 +233,22 @@ describe('the name of a KMS', () => {
       'https',
     ],
     [
-      'without a token',
+      'a Vault key without a token',
       { SALLYPORT_KMS_KEY: 'vault:https://vault.example/v1/transit/keys/k' },
       'SALLYPORT_KMS_TOKEN is missing',
     ],
-    ['without an ARN', { SALLYPORT_KMS_KEY: 'aws:alias/x' }, 'by its ARN'],
+    ['an AWS key without an ARN', { SALLYPORT_KMS_KEY: 'aws:alias/x' }, 'by its ARN'],
     [
-      'without AWS keys',
+      'an AWS key without AWS credentials',
       { SALLYPORT_KMS_KEY: 'aws:arn:aws:kms:eu-central-1:111122223333:key/x' },
       'AWS_ACCESS_KEY_ID',
     ],
-  ])('%s is refused at start', (_what, env, message) => {
+  ])('is refused at start: %s', (_what, env, message) => {
     expect(() => openKms(testConfig(env))).toThrow(message);
   });
 });
 
-it('the AWS KMS of these tests expects the signature of AWS’s own test suite (post-vanilla)', () => {
+it('the AWS KMS server of these tests expects the signature of AWS’s own test suite (post-vanilla)', () => {
   const request = {
     url: new URL('https://example.amazonaws.com/'),
     headers: {},

@@ -36,7 +36,7 @@ const settings = (more: object = {}) => ({
   ...more,
 });
 
-it('takes the key that is given', () => {
+it('the master key is read from the setting', () => {
   const key = randomBytes(32);
   expect(loadMasterKey(settings({ masterKey: key.toString('base64') }))).toEqual(key);
 });
@@ -47,13 +47,13 @@ it.each([
   randomBytes(16).toString('base64'),
   randomBytes(33).toString('base64'),
   '-'.repeat(60),
-])('refuses %j as a key, without repeating it', (masterKey) => {
+])('%j is refused as a master key, without being quoted', (masterKey) => {
   const load = () => loadMasterKey(settings({ masterKey }));
   expect(load).toThrow(SettingsError);
   if (masterKey.length > 1) expect(load).not.toThrow(masterKey);
 });
 
-it('embedded, makes a key once, for its owner’s eyes only', () => {
+it('the embedded mode creates a master key once, readable by its owner only', () => {
   const made = loadMasterKey(settings());
   expect(made).toHaveLength(32);
   expect(loadMasterKey(settings())).toEqual(made);
@@ -61,7 +61,7 @@ it('embedded, makes a key once, for its owner’s eyes only', () => {
   expect(readdirSync(dataDir)).toEqual(['master.key']);
 });
 
-it('gives two processes that start at once the same key', async () => {
+it('two processes that start at the same time get the same master key', async () => {
   const module = resolve('control-plane/platform/vault/master-key.ts');
   const script = `import { loadMasterKeys } from ${JSON.stringify(module)};
     const { current: key } = loadMasterKeys({ masterKey: undefined, databaseUrl: undefined, production: false, dataDir: ${JSON.stringify(dataDir)} });
@@ -71,26 +71,26 @@ it('gives two processes that start at once the same key', async () => {
   expect(new Set(outputs.map(({ stdout }) => stdout)).size).toBe(1);
 });
 
-it('refuses a key file that others can read', () => {
+it('a key file that others can read is refused', () => {
   loadMasterKey(settings());
   chmodSync(join(dataDir, 'master.key'), 0o644);
   expect(() => loadMasterKey(settings())).toThrow('can be read by other users');
 });
 
-it('refuses a key file that holds something else, and leaves it alone', () => {
+it('a malformed key file is refused and not overwritten', () => {
   loadMasterKey(settings());
   writeFileSync(join(dataDir, 'master.key'), 'short');
   expect(() => loadMasterKey(settings())).toThrow('exactly 32 bytes');
 });
 
 it.each([{ production: true }, { databaseUrl: 'postgresql://db' }])(
-  'makes no key on the side with %j: what it would protect outlives the folder',
+  'no master key file is created with %j, because the encrypted data outlives the folder',
   (more) => {
     expect(() => loadMasterKey(settings(more))).toThrow(/SALLYPORT_MASTER_KEY is missing/);
   },
 );
 
-it('knows the key before it, where that is given', () => {
+it('the previous master key is read from its setting', () => {
   const [key, previous] = [randomBytes(32), randomBytes(32)];
   const given = {
     masterKey: key.toString('base64'),
@@ -101,7 +101,7 @@ it('knows the key before it, where that is given', () => {
   expect(() => loadMasterKeys(settings(wrong))).toThrow('SALLYPORT_MASTER_KEY_PREVIOUS must be');
 });
 
-it('embedded, knows the key that follows and the one it follows, until that is adopted', () => {
+it('the embedded mode loads the next and the previous master key until the next one is adopted', () => {
   const first = loadMasterKey(settings());
   makeNextMasterKey(dataDir);
   const both = loadMasterKeys(settings());
@@ -113,7 +113,7 @@ it('embedded, knows the key that follows and the one it follows, until that is a
   expect(readdirSync(dataDir)).toEqual(['master.key']);
 });
 
-it('needs no key of the operator where a KMS has one', () => {
+it('no master key is required in the settings if a KMS provides it', () => {
   const kms = { kmsKey: 'vault:https://vault.example/v1/transit/keys/k', production: true };
   expect(loadMasterKeys(settings(kms))).toEqual({ current: undefined, others: [] });
 });

@@ -14,7 +14,7 @@ function codeOf(run: () => unknown): string {
   return 'nothing';
 }
 
-it('opens after a restart what it sealed', () => {
+it('the vault opens after a restart what it sealed', () => {
   const master = randomBytes(32);
   const sealed = createVault(master).seal('hunter2', place);
   expect(createVault(master).open(sealed, place).toString()).toBe('hunter2');
@@ -26,25 +26,25 @@ it.each([
   ['another tenant', { ...place, tenantId: 't2' }],
   ['another row', { ...place, id: 'cred_2' }],
   ['another version', { ...place, version: 2 }],
-])('opens nothing that was moved to %s', (_where, elsewhere) => {
+])('the vault refuses an envelope that was moved to %s', (_where, elsewhere) => {
   const vault = createVault(randomBytes(32));
   const sealed = vault.seal('hunter2', place);
   expect(codeOf(() => vault.open(sealed, elsewhere))).toBe('credential.unreadable');
 });
 
-it.each(['', 'x', '{}', 'null', '{"v":2}'])('calls %j unreadable', (text) => {
+it.each(['', 'x', '{}', 'null', '{"v":2}'])('the vault reports %j as unreadable', (text) => {
   expect(codeOf(() => createVault(randomBytes(32)).open(text, place))).toBe(
     'credential.unreadable',
   );
 });
 
-it('does not say in its error what it was opening', () => {
+it('the vault’s error does not name the value that it was opening', () => {
   const vault = createVault(randomBytes(32));
   const sealed = createVault(randomBytes(32)).seal('hunter2', place);
   expect(() => vault.open(sealed, place)).toThrow('A stored secret could not be decrypted.');
 });
 
-it('gives one hash per purpose and master key', () => {
+it('the vault computes one MAC for each purpose and master key', () => {
   const master = randomBytes(32);
   const vault = createVault(master);
   expect(vault.mac('api_key', 'x')).toMatch(/^[0-9a-f]{64}$/);
@@ -53,6 +53,6 @@ it('gives one hash per purpose and master key', () => {
   expect(vault.mac('api_key', 'x')).not.toBe(createVault(randomBytes(32)).mac('api_key', 'x'));
 });
 
-it('takes a master key of 32 bytes and no other', () => {
+it('the vault accepts only a master key of 32 bytes', () => {
   expect(() => createVault(randomBytes(16))).toThrow('16 bytes');
 });
